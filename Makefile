@@ -1,0 +1,114 @@
+# kiln: make (build), make run, make test, make bench, make install PREFIX=...
+#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
+#   CC=clang           another compiler             V=1  show commands
+# Every .c file under engine/ is part of libkiln, engine/cli/ is the command, each folder of
+# plugins/ with a plugin.mk is one .so, each tests/*/test_*.c is one program.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= gcc
+NVCC := $(shell command -v nvcc 2>/dev/null)
+ARCH := $(shell uname -m)
+ifeq ($(V),)
+Q := @
+endif
+
+config := release
+ifeq ($(DEBUG),1)
+config := debug
+endif
+ifneq ($(SAN),)
+config := $(config)-$(SAN)
+endif
+ifneq ($(origin CC),default)
+ifneq ($(notdir $(CC)),gcc)
+config := $(config)-$(notdir $(CC))
+endif
+endif
+B := build/$(config)
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla -Werror
+OPT := -O2
+ifeq ($(DEBUG),1)
+OPT := -O0
+else
+OPT += -DNDEBUG
+endif
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(SANFLAGS) $(CFLAGS)
+ENGINE_INC := -Iinclude -Iengine
+DEFS := -DKILN_VERSION='"$(VERSION)"'
+LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
+ENGINE_LIBS := -lyaml -ljansson -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+
+# ---- engine --------------------------------------------------------------------------------------
+engine_src := $(filter-out engine/cli/main.c,$(wildcard engine/*/*.c engine/*/*/*.c))
+ifneq ($(ARCH),x86_64)
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
+endif
+engine_obj := $(engine_src:%.c=$(B)/%.o)
+
+# Files named for an instruction set are compiled for it and only called when the processor has it.
+$(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
+$(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3)
+
+$(B)/engine/%.o: engine/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) $(DEFS) -MMD -MP -c $< -o $@
+
+$(B)/libkiln.a: $(engine_obj)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
+	$(if $(Q),@echo "  LD  $@")
+	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
+
+# ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+plugin_mk := $(wildcard plugins/*/plugin.mk)
+plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
+-include $(plugin_mk)
+plugin_so := $(plugin_names:%=$(B)/plugins/kiln-%.so)
+
+$(B)/sdk/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude -I$(dir $<) -I. -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
+
+define plugin_rule
+plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c) $$(nodes_$(1):%=nodes/%.c))
+$(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
+	@mkdir -p $$(@D)
+	$$(if $$(Q),@echo "  SO  $$@")
+	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+endef
+ifneq ($(filter address thread,$(SAN)),)
+plugin_undefined_ok := 1
+endif
+$(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
+
+# ---- tests -----------------------------------------------------------------------------------------
+test_src := $(wildcard tests/*/test_*.c)
+test_bin := $(test_src:%.c=$(B)/%)
+$(B)/tests/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(DEFS) -MMD -MP -c $< -o $@
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(B)/tests/harness.o $(B)/libkiln.a $(ENGINE_LIBS) $(test_libs) -o $@
+.SECONDARY:
+
+.PHONY: all run test tests clean
+all: $(B)/kiln $(plugin_so)
+tests: all $(test_bin)
+test: tests
+	$(Q)KILN_BUILD=$(B) scripts/run-tests
+clean:
+	rm -rf build
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
