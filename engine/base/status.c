@@ -58,7 +58,10 @@ void error_prefix(error *e, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     memcpy(old, e->message, sizeof old);
-    int n = snprintf(e->message, sizeof e->message, "%s: ", text);
-    if (n > 0 && (size_t)n < sizeof e->message)
-        snprintf(e->message + n, sizeof e->message - (size_t)n, "%s", old);
+    size_t n = strnlen(text, sizeof text - 3), room = sizeof e->message - 3 - n;
+    size_t rest = strnlen(old, room);
+    memcpy(e->message, text, n);
+    memcpy(e->message + n, ": ", 2);
+    memcpy(e->message + n + 2, old, rest);
+    e->message[n + 2 + rest] = '\0';
 }

@@ -17,7 +17,7 @@ void str_char(str *s, char c);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A JSON string with quotes; `ascii` escapes everything above 127 as \uXXXX. Invalid UTF-8 becomes U+FFFD. */
 void str_json(str *s, const char *text, size_t n, int ascii);
-/* The shortest decimal that reads back as the same double; always with '.', 'e' or neither, never a locale's comma. */
+/* A short decimal that reads back as the same double; always with '.', 'e' or neither, never a locale's comma. */
 void str_double(str *s, double v);
 const char *str_text(const str *s); /* "" when empty */
 char *str_take(str *s);             /* the caller frees with mem_free; NULL if anything failed */

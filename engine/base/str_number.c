@@ -59,7 +59,7 @@ void str_double(str *s, double v)
     double back;
     pthread_once(&c_locale_once, c_locale_make);
     locale_t old = c_locale ? uselocale(c_locale) : (locale_t)0;
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 6; digits <= 17; digits++) {
         snprintf(buf, sizeof buf, "%.*g", digits, v);
         if (!isfinite(v) || (str_to_double(buf, strlen(buf), &back) && back == v)) break;
     }
