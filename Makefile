@@ -103,11 +103,77 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(B)/tests/harness.o $(B)/libkiln.a $(ENGINE_LIBS) $(test_libs) -o $@
 .SECONDARY:
 
-.PHONY: all run test tests clean
-all: $(B)/kiln $(plugin_so)
-tests: all $(test_bin)
-test: tests
-	$(Q)KILN_BUILD=$(B) scripts/run-tests
+test_shared := $(wildcard tests/shared/*.c)
+
+# ---- what people type --------------------------------------------------------------------------------
+.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
+all: $(B)/kiln $(plugin_so) cuda-note
+help:
+	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+
+# The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
+setup:
+	$(Q)scripts/setup
+
+.PHONY: cuda-note
+cuda-note:
+	@$(if $(NVCC),echo "  CUDA: nvcc found; this version has no CUDA backend yet (docs/roadmap.md)",echo "  CUDA: no nvcc, so everything but CUDA is built")
+
+run: setup
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(B)/kiln run workflows/txt2img.yaml --out out
+
+tests: all $(test_bin) $(test_tools)
+test: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/run-tests $(FILTER)
+
+# The whole suite once under each sanitizer (slow; continuous integration runs `make test`).
+test-sanitizers: setup
+	$(Q)for s in address undefined thread; do \
+	    $(MAKE) --no-print-directory DEBUG=1 SAN=$$s tests && \
+	    KILN_BUILD=build/debug-$$s KILN_TEST_LIMIT=1200 scripts/run-tests $(FILTER) || exit 1; done
+
+bench: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/bench
+bench-peers: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+parity-full: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/parity-full
+fuzz: setup
+	$(Q)scripts/fuzz
+
+# ---- install -------------------------------------------------------------------------------------------
+libdir := $(PREFIX)/lib
+install: all $(B)/libkiln.so
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(libdir)/kiln/plugins $(DESTDIR)$(libdir)/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln/workflows
+	install -m 755 $(B)/kiln $(DESTDIR)$(PREFIX)/bin/kiln
+	install -m 755 $(B)/libkiln.so $(DESTDIR)$(libdir)/libkiln.so.1
+	ln -sf libkiln.so.1 $(DESTDIR)$(libdir)/libkiln.so
+	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
+	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
+	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in > $(DESTDIR)$(libdir)/pkgconfig/kiln.pc
+uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/bin/kiln $(DESTDIR)$(libdir)/libkiln.so* $(DESTDIR)$(libdir)/kiln \
+	    $(DESTDIR)$(libdir)/pkgconfig/kiln.pc $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln
+$(B)/libkiln.so: $(engine_obj)
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,libkiln.so.1 $^ $(ENGINE_LIBS) -o $@
+
+# ---- for who works on kiln ----------------------------------------------------------------------------
+sources = $(shell git ls-files '*.c' '*.h')
+compdb:
+	$(Q)scripts/compdb "$(CC)" > compile_commands.json
+format:
+	clang-format -i $(sources)
+lint: compdb
+	clang-tidy --quiet -p . $(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources)))
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+	    --suppress=missingIncludeSystem -Iinclude -Iengine engine nodes plugins
 clean:
 	rm -rf build
 
