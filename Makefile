@@ -78,7 +78,7 @@ plugin_so := $(plugin_names:%=$(B)/plugins/kiln-%.so)
 $(B)/sdk/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude -I$(dir $<) -I. -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude $(plugin_names:%=-Iplugins/%) -Inodes -I. -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
 
 define plugin_rule
 plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c) $$(nodes_$(1):%=nodes/%.c))
