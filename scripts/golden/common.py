@@ -1,0 +1,145 @@
+"""What every golden script shares: a deterministic safetensors writer, random weights, and layout.
+
+Reference results are computed in float64 and rounded once to float32, so that the difference kiln shows
+is kiln's own. `noise` gives the same run in plain float32 and bf16 as a yardstick: the relative error
+torch itself makes, from which tolerances may be set.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import zlib
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+
+DTYPES = {
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.uint8: "U8",
+}
+
+
+def versions():
+    import diffusers
+    import transformers
+
+    return {
+        "torch": torch.__version__.split("+")[0],
+        "diffusers": diffusers.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def raw_bytes(tensor):
+    """The little-endian bytes of a tensor, of any dtype that safetensors knows."""
+    flat = tensor.detach().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def save(path, tensors, meta=None):
+    """Write a safetensors file whose bytes depend on its contents alone (sorted names and metadata).
+
+    float64 becomes float32 and int32 becomes int64. Metadata values that are no strings become JSON.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header, blobs, offset = {}, [], 0
+    if meta is not None:
+        header["__metadata__"] = {
+            key: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+            for key, value in sorted(meta.items())
+        }
+    for name in sorted(tensors):
+        value = torch.as_tensor(tensors[name])
+        if value.dtype == torch.float64:
+            value = value.float()
+        if value.dtype == torch.int32:
+            value = value.long()
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise ValueError(f"{path}: tensor {name} holds a value that is not finite")
+        blob = raw_bytes(value)
+        header[name] = {
+            "dtype": DTYPES[value.dtype],
+            "shape": list(value.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
+        blobs.append(blob)
+        offset += len(blob)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as out:
+        out.write(struct.pack("<Q", len(text)))
+        out.write(text)
+        for blob in blobs:
+            out.write(blob)
+    print(f"{path.stat().st_size:9d}  {os.path.relpath(path)}")
+
+
+def save_json(path, value):
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=True, sort_keys=True) + "\n")
+    print(f"{path.stat().st_size:9d}  {os.path.relpath(path)}")
+
+
+def generator(name, seed=0):
+    """A generator of its own for each name, so that adding one tensor does not change the others."""
+    return torch.Generator().manual_seed(zlib.crc32(name.encode()) ^ seed)
+
+
+def randn(name, *shape, seed=0):
+    return torch.randn(shape, generator=generator(name, seed))
+
+
+def is_norm(name):
+    parts = name.split(".")
+    return any("norm" in part for part in parts[-2:-1])
+
+
+def randomise(module, seed=0, dtype=torch.float32, query_gain=1.6):
+    """Fill a module with weights of a sane scale; norms and biases are random too, so that nothing hides."""
+    for name, parameter in sorted(module.named_parameters()):
+        noise = randn(name, *parameter.shape, seed=seed)
+        if is_norm(name):
+            value = 1 + 0.2 * noise if name.endswith("weight") else 0.2 * noise
+        elif name.endswith("bias"):
+            value = 0.1 * noise
+        elif "embedding" in name and parameter.dim() == 2 and "time_embedding" not in name:
+            value = 0.5 * noise
+        else:
+            fan_in = parameter[0].numel()
+            gain = query_gain if ".to_q." in name or ".to_k." in name or "q_proj" in name or "k_proj" in name else 1.0
+            value = gain * noise / fan_in**0.5
+        parameter.data.copy_(value.to(dtype).to(parameter.dtype))
+    return module.eval().requires_grad_(False)
+
+
+def nhwc(tensor):
+    """NCHW -> NHWC; anything that has no four axes passes as it is."""
+    return tensor.permute(0, 2, 3, 1).contiguous() if tensor.dim() == 4 else tensor
+
+
+def nchw(tensor):
+    return tensor.permute(0, 3, 1, 2).contiguous() if tensor.dim() == 4 else tensor
+
+
+def relative_error(got, want):
+    """Largest absolute difference over the largest absolute value: the measure of every parity test."""
+    got, want = got.double(), want.double()
+    return float((got - want).abs().max() / want.abs().max().clamp_min(1e-30))
+
+
+def significant(value):
+    return float(f"{value:.2e}")
