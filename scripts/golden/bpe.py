@@ -77,7 +77,7 @@ def write_folder(folder, merges):
     """The four tokenizer files of a diffusers folder."""
     folder.mkdir(parents=True, exist_ok=True)
     vocab = vocabulary(merges)
-    (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     lines = ["#version: 0.2"] + [" ".join(pair) for pair in merges]
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     specials = {"bos_token": BOS, "eos_token": EOS, "unk_token": EOS, "pad_token": EOS}
