@@ -138,9 +138,19 @@ def nchw(tensor):
 
 
 def relative_error(got, want):
-    """Largest absolute difference over the largest absolute value: the measure of every parity test."""
+    """Largest absolute difference over the largest absolute value: the measure of f32 parity."""
     got, want = got.double(), want.double()
     return float((got - want).abs().max() / want.abs().max().clamp_min(1e-30))
+
+
+def rms_error(got, want):
+    """Root of the mean squared difference over that of the values: how bf16 runs are judged."""
+    got, want = got.double(), want.double()
+    return float((got - want).norm() / want.norm().clamp_min(1e-30))
+
+
+def errors(got, want):
+    return {"max": significant(relative_error(got, want)), "rms": significant(rms_error(got, want))}
 
 
 def significant(value):

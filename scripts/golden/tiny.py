@@ -21,7 +21,7 @@ UNET = {
     "_class_name": "UNet2DConditionModel",
     "act_fn": "silu",
     "attention_head_dim": 2,
-    "block_out_channels": [16, 16, 24, 24],
+    "block_out_channels": [8, 12, 16, 24],
     "center_input_sample": False,
     "cross_attention_dim": TEXT_WIDTH,
     "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"],
@@ -32,7 +32,7 @@ UNET = {
     "layers_per_block": 1,
     "mid_block_scale_factor": 1,
     "norm_eps": 1e-05,
-    "norm_num_groups": 8,
+    "norm_num_groups": 4,
     "out_channels": 4,
     "sample_size": 8,
     "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
@@ -40,9 +40,9 @@ UNET = {
 UNET_L2 = {
     **UNET,
     "attention_head_dim": 4,
-    "block_out_channels": [8, 16, 16, 16],
+    "block_out_channels": [8, 8, 16, 16],
     "layers_per_block": 2,
-    "norm_num_groups": 4,
+    "norm_num_groups": 8,
 }
 VAE = {
     "_class_name": "AutoencoderKL",
