@@ -110,7 +110,26 @@ def is_norm(name):
     return any("norm" in part for part in parts[-2:-1])
 
 
-def randomise(module, seed=0, dtype=torch.float32, query_gain=1.6):
+# By the end of a weight's name: sharper attention, and branches that add to the residual stream in moderation,
+# without which torch's own bf16 run of these narrow models is 5 % off.
+GAINS = {
+    "to_q.weight": 1.3,
+    "to_k.weight": 1.3,
+    "q_proj.weight": 1.3,
+    "k_proj.weight": 1.3,
+    "conv2.weight": 0.5,
+    "to_out.0.weight": 0.5,
+    "ff.net.2.weight": 0.5,
+    "out_proj.weight": 0.5,
+    "fc2.weight": 0.5,
+}
+
+
+def gain_of(name):
+    return next((gain for end, gain in GAINS.items() if name.endswith("." + end)), 1.0)
+
+
+def randomise(module, seed=0, dtype=torch.float32):
     """Fill a module with weights of a sane scale; norms and biases are random too, so that nothing hides."""
     for name, parameter in sorted(module.named_parameters()):
         noise = randn(name, *parameter.shape, seed=seed)
@@ -122,8 +141,7 @@ def randomise(module, seed=0, dtype=torch.float32, query_gain=1.6):
             value = 0.5 * noise
         else:
             fan_in = parameter[0].numel()
-            gain = query_gain if ".to_q." in name or ".to_k." in name or "q_proj" in name or "k_proj" in name else 1.0
-            value = gain * noise / fan_in**0.5
+            value = gain_of(name) * noise / fan_in**0.5
         parameter.data.copy_(value.to(dtype).to(parameter.dtype))
     return module.eval().requires_grad_(False)
 
