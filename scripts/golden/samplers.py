@@ -6,6 +6,7 @@ with a stored tensor m that tells positions and channels apart. Sigmas are Comfy
 float32, the start is ComfyUI's (noise scaled and added to the latent), the sampler runs in float64.
 """
 
+import functools
 import importlib.util
 import pathlib
 import sys
@@ -23,6 +24,7 @@ SCHEDULES = ("karras", "normal", "sgm_uniform", "beta")
 STEPS = (1, 2, 3, 7, 20)
 
 
+@functools.cache
 def k_diffusion_sampling():
     """k_diffusion.sampling alone: the rest of the package wants libraries that have no part in this."""
     found = importlib.util.find_spec("k_diffusion")

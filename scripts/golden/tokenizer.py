@@ -70,8 +70,7 @@ def load(folder=FOLDER):
     return CLIPTokenizer.from_pretrained(folder)
 
 
-def write(name, clip, what):
-    texts = all_texts()
+def write(name, clip, texts, what):
     rows = [clip(text)["input_ids"] for text in texts]
     tensors = {**strings.pack("text", texts), **strings.ragged("ids", rows)}
     save(GOLDEN / name, tensors, {**versions(), "what": what, "strings": len(texts)})
@@ -92,8 +91,8 @@ def main():
         "transformers CLIPTokenizer of {}: text i (UTF-8, text_bytes[text_first[i]..text_first[i+1]-1]) -> ids "
         "ids[ids_first[i]..ids_first[i+1]-1], BOS and EOS included, neither padded nor cut"
     )
-    write("tokenizer.safetensors", clip, what.format("clip-tokenizer"))
-    write("tokenizer_tiny.safetensors", load(tiny.FOLDER / "tokenizer"), what.format("tiny-sd1/tokenizer"))
+    write("tokenizer.safetensors", clip, all_texts(), what.format("clip-tokenizer"))
+    write("tokenizer_tiny.safetensors", load(tiny.FOLDER / "tokenizer"), TEXTS, what.format("tiny-sd1/tokenizer"))
 
 
 if __name__ == "__main__":

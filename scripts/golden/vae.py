@@ -70,7 +70,7 @@ def write_whole(vae):
 
 
 def write_blocks(vae):
-    image, latent = picture("vae.small", 24, 40), randn("vae.blocks", 1, 4, 3, 5)
+    image, latent = picture("vae.blocks", 24, 16), randn("vae.blocks", 1, 4, 3, 2)
     tensors = record(vae, ENCODER_BLOCKS, lambda: moments(vae, image))
     tensors.update(record(vae, DECODER_BLOCKS, lambda: decode(vae, latent)))
     wide = randn("vae.mid", 1, vae.config.block_out_channels[-1], 9, 9).double()
