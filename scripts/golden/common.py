@@ -6,6 +6,7 @@ torch itself makes, from which tolerances may be set.
 """
 
 import json
+import math
 import os
 import pathlib
 import struct
@@ -50,43 +51,53 @@ def raw_bytes(tensor):
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
-def save(path, tensors, meta=None):
-    """Write a safetensors file whose bytes depend on its contents alone (sorted names and metadata).
+def metadata(meta):
+    """Safetensors allows strings only: other values become JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+        for key, value in sorted(meta.items())
+    }
 
-    float64 becomes float32 and int32 becomes int64. Metadata values that are no strings become JSON.
+
+def save_each(path, shapes, make, meta=None):
+    """Write a safetensors file one tensor at a time: shapes is {name: (dtype, shape)}, make(name) gives the tensor.
+
+    The bytes depend on the contents alone: names and metadata are sorted.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    header, blobs, offset = {}, [], 0
+    header, offset = {}, 0
     if meta is not None:
-        header["__metadata__"] = {
-            key: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-            for key, value in sorted(meta.items())
-        }
-    for name in sorted(tensors):
-        value = torch.as_tensor(tensors[name])
-        if value.dtype == torch.float64:
-            value = value.float()
-        if value.dtype == torch.int32:
-            value = value.long()
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise ValueError(f"{path}: tensor {name} holds a value that is not finite")
-        blob = raw_bytes(value)
-        header[name] = {
-            "dtype": DTYPES[value.dtype],
-            "shape": list(value.shape),
-            "data_offsets": [offset, offset + len(blob)],
-        }
-        blobs.append(blob)
-        offset += len(blob)
+        header["__metadata__"] = metadata(meta)
+    for name, (dtype, shape) in sorted(shapes.items()):
+        end = offset + math.prod(shape) * dtype.itemsize
+        header[name] = {"dtype": DTYPES[dtype], "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as out:
         out.write(struct.pack("<Q", len(text)))
         out.write(text)
-        for blob in blobs:
-            out.write(blob)
+        for name, (dtype, shape) in sorted(shapes.items()):
+            tensor = make(name)
+            if tensor.dtype != dtype or tuple(tensor.shape) != tuple(shape):
+                raise ValueError(f"{path}: tensor {name} is {tensor.dtype} {tuple(tensor.shape)}")
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise ValueError(f"{path}: tensor {name} holds a value that is not finite")
+            out.write(raw_bytes(tensor))
     print(f"{path.stat().st_size:9d}  {os.path.relpath(path)}")
+
+
+def stored(value):
+    """float64 becomes float32 and int32 becomes int64, the types that golden files have."""
+    value = torch.as_tensor(value)
+    return value.to({torch.float64: torch.float32, torch.int32: torch.int64}.get(value.dtype, value.dtype))
+
+
+def save(path, tensors, meta=None):
+    values = {name: stored(value) for name, value in tensors.items()}
+    shapes = {name: (value.dtype, tuple(value.shape)) for name, value in values.items()}
+    save_each(path, shapes, values.__getitem__, meta)
 
 
 def save_json(path, value):
@@ -129,20 +140,22 @@ def gain_of(name):
     return next((gain for end, gain in GAINS.items() if name.endswith("." + end)), 1.0)
 
 
+def random_weight(name, shape, seed=0):
+    """One weight of a sane scale; norms and biases are random too, so that nothing hides."""
+    noise = randn(name, *shape, seed=seed)
+    if is_norm(name):
+        return 1 + 0.2 * noise if name.endswith("weight") else 0.2 * noise
+    if name.endswith("bias"):
+        return 0.1 * noise
+    if name.endswith(("token_embedding.weight", "position_embedding.weight")):
+        return 0.5 * noise
+    return gain_of(name) * noise / math.prod(shape[1:]) ** 0.5
+
+
 def randomise(module, seed=0, dtype=torch.float32):
-    """Fill a module with weights of a sane scale; norms and biases are random too, so that nothing hides."""
+    """Fill a module with random weights that are exact in dtype."""
     for name, parameter in sorted(module.named_parameters()):
-        noise = randn(name, *parameter.shape, seed=seed)
-        if is_norm(name):
-            value = 1 + 0.2 * noise if name.endswith("weight") else 0.2 * noise
-        elif name.endswith("bias"):
-            value = 0.1 * noise
-        elif "embedding" in name and parameter.dim() == 2 and "time_embedding" not in name:
-            value = 0.5 * noise
-        else:
-            fan_in = parameter[0].numel()
-            value = gain_of(name) * noise / fan_in**0.5
-        parameter.data.copy_(value.to(dtype).to(parameter.dtype))
+        parameter.data.copy_(random_weight(name, parameter.shape, seed).to(dtype).to(parameter.dtype))
     return module.eval().requires_grad_(False)
 
 

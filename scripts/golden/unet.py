@@ -40,10 +40,10 @@ BLOCKS = [
 BLOCKS_L2 = ["down_blocks.1", "down_blocks.3", "mid_block", "up_blocks.0", "up_blocks.2"]
 
 
-def load(folder):
+def load(folder, dtype=torch.float64):
     from diffusers import UNet2DConditionModel
 
-    return UNet2DConditionModel.from_pretrained(folder / "unet").eval().requires_grad_(False).double()
+    return UNet2DConditionModel.from_pretrained(folder / "unet").eval().requires_grad_(False).to(dtype)
 
 
 def run(unet, x, times, context):

@@ -25,10 +25,10 @@ DECODER_BLOCKS = [
 ]
 
 
-def load(folder):
+def load(folder, dtype=torch.float64):
     from diffusers import AutoencoderKL
 
-    return AutoencoderKL.from_pretrained(folder / "vae").eval().requires_grad_(False).double()
+    return AutoencoderKL.from_pretrained(folder / "vae").eval().requires_grad_(False).to(dtype)
 
 
 def picture(name, height, width):
