@@ -98,9 +98,12 @@ test_bin := $(test_src:%.c=$(B)/%)
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(DEFS) -MMD -MP -c $< -o $@
-$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a
-	$(Q)$(CC) $(LDFLAGS_ALL) $< $(B)/tests/harness.o $(B)/libkiln.a $(ENGINE_LIBS) $(test_libs) -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
+# A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
+.SECONDEXPANSION:
+test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
+	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
 .SECONDARY:
 
 test_shared := $(wildcard tests/shared/*.c)
