@@ -145,7 +145,7 @@ static const kiln_sampler row_heun = {COMMON(heun), .doc = "Second order, two ev
     .source = "Karras et al. 2022, algorithm 2", .order = 2, .evaluations = 2, .run = run_heun};
 static const kiln_sampler row_dpmpp_2m = {COMMON(dpmpp_2m), .doc = "Second order from the previous step.",
     .source = "Lu et al. 2022, DPM-Solver++(2M)", .order = 2, .evaluations = 1, .run = run_dpmpp_2m};
-static const kiln_sampler row_ddim = {COMMON(ddim), .doc = "DDIM with eta 0, which is Euler in sigma.",
+static const kiln_sampler row_ddim = {COMMON(ddim), .flags = KILN_SAMPLER_FRESH_MASK_NOISE, .doc = "DDIM with eta 0, which is Euler in sigma.",
     .source = "Song et al. 2020, eq. 13", .order = 1, .evaluations = 1, .run = run_euler};
 #undef COMMON
 
