@@ -37,9 +37,11 @@ static int read_number(const char *s, size_t n, double *out)
     copy[n] = 0;
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!plain) return 0;
-    *out = strtod_l(copy, &end, plain);
+    double value = strtod_l(copy, &end, plain);
     freelocale(plain);
-    return *end == 0 && end != copy && isfinite(*out);
+    if (*end != 0 || end == copy || !isfinite(value)) return 0;
+    *out = value;
+    return 1;
 }
 
 /* The last ':' of s[n] that has a number behind it and something before it -> its place, or n. */
