@@ -9,7 +9,7 @@ own. Printed as a table and written as JSON:
     load_s    opening the folder into memory          text_s    both prompts of CFG, 77 tokens each
     step_s    one CFG step: the UNet on a batch of 2 (stable-diffusion.cpp runs it twice), median of --steps
     decode_s  VAE decode of one latent                peak_mb   the process's largest resident size
-    first_s   the first step, compilation included; left out of step_s
+    run_mb    the same without loading (torch)        first_s   the first step, compilation included; not in step_s
 A variant that cannot run is listed with its reason. torch variants: -nhwc is channels_last, -compiled is
 torch.compile. stable-diffusion.cpp comes from its Python package in an interpreter of its own (--sdcpp-python);
 -direct switches its flash attention and direct convolutions on, and its times are those it logs.
@@ -21,7 +21,6 @@ import os
 import pathlib
 import platform
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -34,7 +33,7 @@ TORCH = [
     for compiled in ("", "-compiled")
 ]
 SDCPP = ["sdcpp", "sdcpp-direct"]
-COLUMNS = ["step_s", "decode_s", "text_s", "load_s", "first_s", "peak_mb"]
+COLUMNS = ["step_s", "decode_s", "text_s", "load_s", "first_s", "peak_mb", "run_mb"]
 TIMEOUT_S = 3600
 
 
@@ -45,7 +44,18 @@ def timed(call):
 
 
 def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Largest resident size since the process began or forget_peak()."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("/proc/self/status has no VmHWM")
+
+
+def forget_peak():
+    """Starts the count of peak_mb() anew (proc(5), clear_refs) and returns the peak until now."""
+    peak = peak_mb()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    return peak
 
 
 def torch_load(options):
@@ -69,6 +79,7 @@ def torch_worker(options):
 
     torch.set_num_threads(options.threads)
     (kind, layout, (unet, vae, text)), load_s = timed(lambda: torch_load(options))
+    load_mb = forget_peak()
     if options.worker.endswith("-compiled"):
         unet, vae.decode = torch.compile(unet), torch.compile(vae.decode)
     ids = torch.randint(0, 49406, (2, 77), generator=torch.Generator().manual_seed(1))
@@ -94,7 +105,8 @@ def torch_worker(options):
         "first_s": first_s,
         "step_s": statistics.median(steps),
         "decode_s": decode_s,
-        "peak_mb": peak_mb(),
+        "peak_mb": max(load_mb, peak_mb()),
+        "run_mb": peak_mb(),
         "torch": torch.__version__,
     }
 
@@ -188,7 +200,7 @@ def table(results):
         if "failed" in row:
             lines.append(f"| {name} | {row['failed']} |" + " |" * (len(COLUMNS) - 1))
             continue
-        cells = ["-" if row.get(key) is None else f"{row[key]:.0f}" if key == "peak_mb" else f"{row[key]:.2f}" for key in COLUMNS]
+        cells = ["-" if row.get(key) is None else f"{row[key]:.0f}" if key.endswith("_mb") else f"{row[key]:.2f}" for key in COLUMNS]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -207,6 +219,8 @@ def parse():
     unknown = set(options.variants.split(",")) - set(TORCH + SDCPP)
     if unknown:
         parser.error(f"--variants: {', '.join(sorted(unknown))} is not one of {', '.join(TORCH + SDCPP)}")
+    if not (options.model / "model_index.json").is_file():
+        parser.error(f"--model: {options.model} has no model_index.json; make_random_sd15.py makes such a folder")
     if options.steps < 1 or options.latent < 8 or options.threads < 1:
         parser.error("--steps and --threads are at least 1, --latent at least 8")
     return options
