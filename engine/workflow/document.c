@@ -310,7 +310,7 @@ static void read_version(document *d, const yaml_node *v)
         document_fault(d, v->at, NULL, "this kiln reads workflows of version 1 (`kiln: 1`)");
 }
 
-static void apply_params(document *d, const setting *set, size_t n)
+static void apply_params(document *d, const set_option *set, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         workflow_param *p = find_param(d, set[i].name, strlen(set[i].name));
@@ -321,7 +321,7 @@ static void apply_params(document *d, const setting *set, size_t n)
     }
 }
 
-static void read_native(document *d, const yaml_node *root, const setting *set, size_t n_set)
+static void read_native(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
     static const char *const known[] = {"kiln", "name", "description", "params", "nodes"};
     const yaml_node *part;
@@ -352,7 +352,7 @@ static int looks_like_api(const yaml_node *root)
     return 0;
 }
 
-static void read_root(document *d, const yaml_node *root, const setting *set, size_t n_set)
+static void read_root(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
     if (root->kind == YAML_MAP && yaml_get(root, "prompt") && looks_like_api(yaml_get(root, "prompt"))) root = yaml_get(root, "prompt");
     const yaml_node *nodes = root->kind == YAML_MAP ? yaml_get(root, "nodes") : NULL;
@@ -373,7 +373,7 @@ static void read_root(document *d, const yaml_node *root, const setting *set, si
 static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node[i].name; }
 
 /* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
-static void set_input(document *d, const setting *s)
+static void set_input(document *d, const set_option *s)
 {
     place nowhere = {0};
     const char *dot = strrchr(s->name, '.');
@@ -402,7 +402,7 @@ static void set_input(document *d, const setting *s)
     *in = (input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value};
 }
 
-static void finish(document *d, const setting *set, size_t n_set)
+static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
         if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i]);
@@ -410,7 +410,7 @@ static void finish(document *d, const setting *set, size_t n_set)
         if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
 }
 
-kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const setting *set, size_t n_set, error *e)
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e)
 {
     yaml_node *root;
     *d = (document){0};
@@ -426,7 +426,7 @@ kiln_status document_parse(document *d, const char *name, const char *data, size
     return status;
 }
 
-kiln_status document_read(document *d, const char *path, const setting *set, size_t n_set, error *e)
+kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e)
 {
     char *data;
     size_t size;

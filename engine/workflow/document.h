@@ -72,12 +72,12 @@ typedef struct {
 /* One --set NAME=VALUE: a parameter of the head, or NODE.INPUT. */
 typedef struct {
     const char *name, *value;
-} setting;
+} set_option;
 
 /* Reads path. KILN_OK also when there are faults (look at n_fault); an error only when nothing could be read. */
-kiln_status document_read(document *d, const char *path, const setting *set, size_t n_set, error *e);
+kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e);
 /* The same from memory; `name` is what messages call it. */
-kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const setting *set, size_t n_set, error *e);
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e);
 void document_free(document *d);
 
 /* Adds a fault. `n` may be NULL: the message then names no node. */
