@@ -32,6 +32,21 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
 /* To h x w by repeating, then a 3x3 convolution. */
 kiln_t unet_upsample(const unet_recorder *r, const char *name, kiln_t x, int64_t h, int64_t w);
 
+/* One evaluation on its way through the levels. */
+enum { UNET_SKIPS_MAX = 64 };
+typedef struct {
+    unet_recorder r;
+    kiln_t skip[UNET_SKIPS_MAX];
+    uint32_t n_skip;
+    uint32_t input, output; /* numbers of the next blocks, as ldm counts them */
+} unet_walk;
+
+/* A level downwards: its resnets, attentions and downsample, each result kept as a skip. */
+kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level);
+kiln_t unet_middle(unet_walk *s, kiln_t x);
+/* The up_block'th level upwards, which is level levels-1-up_block; takes its skips from the end. */
+kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block);
+
 /* Lets the hooks act on x at "<place>.<what>" (what "" = the place itself). */
 kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info);
 

@@ -16,36 +16,28 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SKIPS_MAX = 64 };
-
-typedef struct {
-    unet_recorder r;
-    kiln_t skip[SKIPS_MAX];
-    uint32_t n_skip, input, output;
-} walk;
-
 static const kiln_hook_info no_attention = {0};
 
-static void enter(walk *s, const char *part, uint32_t number)
+static void enter(unet_walk *s, const char *part, uint32_t number)
 {
     snprintf(s->r.place, sizeof s->r.place, "%s.%u", part, number);
     s->r.ops->scope_push(s->r.p, s->r.place);
 }
 
-static kiln_t leave(walk *s, kiln_t x)
+static kiln_t leave(unet_walk *s, kiln_t x)
 {
     x = unet_hook(&s->r, "", x, no_attention);
     s->r.ops->scope_pop(s->r.p);
     return x;
 }
 
-static kiln_t keep(walk *s, kiln_t x)
+static kiln_t keep(unet_walk *s, kiln_t x)
 {
-    if (s->n_skip < SKIPS_MAX) s->skip[s->n_skip++] = x;
+    if (s->n_skip < UNET_SKIPS_MAX) s->skip[s->n_skip++] = x;
     return x;
 }
 
-static kiln_t down(walk *s, kiln_t x, uint32_t level)
+kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
 {
     const unet_config *c = s->r.config;
     char name[80];
@@ -63,7 +55,7 @@ static kiln_t down(walk *s, kiln_t x, uint32_t level)
     return keep(s, leave(s, unet_conv(&s->r, name, x, c->channels[level], 3, 2)));
 }
 
-static kiln_t middle(walk *s, kiln_t x)
+kiln_t unet_middle(unet_walk *s, kiln_t x)
 {
     const unet_config *c = s->r.config;
     uint32_t last = c->levels - 1;
@@ -75,8 +67,7 @@ static kiln_t middle(walk *s, kiln_t x)
     return leave(s, unet_resnet(&s->r, "mid_block.resnets.1", x, c->channels[last]));
 }
 
-/* The block numbered `up` from below is the level levels-1-up. */
-static kiln_t up(walk *s, kiln_t x, uint32_t up_block)
+kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
 {
     const unet_config *c = s->r.config;
     uint32_t level = c->levels - 1 - up_block;
@@ -103,13 +94,13 @@ static kiln_t up(walk *s, kiln_t x, uint32_t up_block)
 
 kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
 {
-    walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in, .context = in->context}};
+    unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in, .context = in->context}};
     s.r.temb = ops->act(p, unet_time(&s.r, in->timestep), KILN_ACT_SILU);
     enter(&s, "input", s.input++);
     kiln_t x = keep(&s, leave(&s, unet_conv(&s.r, "conv_in", in->x, c->channels[0], 3, 1))); /* [N,H,W,C0] */
-    for (uint32_t level = 0; level < c->levels; level++) x = down(&s, x, level);
-    x = middle(&s, x);
-    for (uint32_t i = 0; i < c->levels; i++) x = up(&s, x, i);
+    for (uint32_t level = 0; level < c->levels; level++) x = unet_down(&s, x, level);
+    x = unet_middle(&s, x);
+    for (uint32_t i = 0; i < c->levels; i++) x = unet_up(&s, x, i);
     x = ops->act(p, unet_group_norm(&s.r, "conv_norm_out", x, c->eps), KILN_ACT_SILU);
     return unet_conv(&s.r, "conv_out", x, c->out_channels, 3, 1);
 }
