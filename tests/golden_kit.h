@@ -126,4 +126,46 @@ static inline void piece_check(piece *c, kiln_t out, array wanted, double tolera
     c->ops->program_free(c->p);
 }
 
+/* ---- other sets of names ------------------------------------------------------------------------------------ */
+
+/* tiny-sd1 seen under the names of a single-file checkpoint (single_file_names.txt); `prefix` picks a part ("unet/"). */
+static inline kiln_weights *single_file_view(kiln_weights *set, const char *prefix)
+{
+    static char text[1 << 18];
+    static kiln_weight_rule rule[2000];
+    char path[600];
+    size_t n = 0;
+    error e = {0};
+    snprintf(path, sizeof path, "%s/tests/golden/single_file_names.txt", test_root());
+    FILE *f = fopen(path, "rb");
+    if (!CHECK_MSG(f != NULL, "%s is missing", path)) return NULL;
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    for (char *line = strtok(text, "\n"); line && n < 2000; line = strtok(NULL, "\n")) {
+        char *tab = strchr(line, '\t');
+        if (!tab || strncmp(line, prefix, strlen(prefix)) != 0) continue;
+        *tab = 0;
+        rule[n++] = (kiln_weight_rule){.from = line, .to = tab + 1};
+    }
+    kiln_weights *view = weights_view(set, rule, n, &e);
+    CHECK_MSG(view != NULL && n > 50, "%zu names of '%s': %s", n, prefix, e.message);
+    return view;
+}
+
+/* Every tensor `part`NAME of `set` is in `view` as NAME, the same bytes in the same shape, and nothing else is. */
+static inline void check_same_tensors(const kiln_weights *set, const char *part, const kiln_weights *view, const char *leave_out)
+{
+    size_t n = strlen(part), seen = 0;
+    for (size_t i = 0; i < weights_count(set); i++) {
+        kiln_weight_info a = {.size = sizeof a}, b = {.size = sizeof b};
+        weights_at(set, i, &a);
+        if (strncmp(a.name, part, n) != 0 || (leave_out && strstr(a.name, leave_out))) continue;
+        seen++;
+        if (!CHECK_MSG(weights_find(view, a.name + n, &b) == KILN_OK, "%s is missing", a.name)) continue;
+        CHECK_MSG(weights_bytes(set, a.name, &a) == weights_bytes(view, a.name + n, &b) && a.rank == b.rank, "%s is another tensor", a.name);
+    }
+    CHECK(seen > 20);
+    CHECK_EQ(weights_count(view), seen);
+}
+
 #endif
