@@ -46,7 +46,7 @@ static kiln_t embed(const recorder *r, kiln_t ids)
     kiln_t table = weight(r, prefix, "token_embedding.weight", 2, KILN_DIMS(c->vocabulary, c->width));
     kiln_t place = weight(r, prefix, "position_embedding.weight", 2, KILN_DIMS(c->length, c->width));
     kiln_t x = r->ops->embedding(r->p, table, ids); /* [N,T,C] */
-    return r->ops->add(r->p, x, r->ops->reshape(r->p, place, 3, KILN_DIMS(1, c->length, c->width)));
+    return r->ops->add(r->p, x, place); /* the same places in each of the N */
 }
 
 /* x [N,T,C] -> [N,T,C] */
