@@ -162,17 +162,21 @@ static void find_lifetimes(plan *p)
     for (size_t i = 0; i < p->r->n_output; i++) touch(p, p->r->output[i].id, (uint32_t)p->r->n);
 }
 
-/* An op's result may take the place of its residual (or of what it changes element by element), when that dies there
- * and lies the same way. */
-static uint32_t in_place_operand(const plan *p, uint32_t id)
+/* An op's result may take the place of its residual (or of what it changes element by element), when that dies there,
+ * lies the same way, and is not read otherwise. Returns the id whose memory it is, or 0. */
+static uint32_t in_place_root(const plan *p, uint32_t id)
 {
     const op *o = at(p, id);
-    uint32_t from = o->epilogue.residual ? o->in[o->n_in - 1] : o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL ? o->in[0] : 0;
+    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
+    uint32_t k = o->epilogue.residual ? o->n_in - 1 : 0, from = o->epilogue.residual || elementwise ? o->in[k] : 0;
     if (!from || p->skip[id - 1] || p->place[id].base != id) return 0;
-    const placement *x = &p->place[from];
-    int same = x->kind == PLACE_ARENA && x->base == from && x->dtype == p->place[id].dtype && x->ld == p->place[id].ld &&
-               shape_equal(&at(p, from)->shape, &o->shape);
-    return same && x->last == id - 1 && !(o->n_in > 1 && !o->epilogue.residual && o->in[1] == from) ? from : 0;
+    uint32_t root = p->place[from].base;
+    const placement *x = &p->place[root], *y = &p->place[from];
+    if (x->kind != PLACE_ARENA || x->last != id - 1 || x->dtype != p->place[id].dtype || y->shift != 0 || y->ld != p->place[id].ld) return 0;
+    if (x->ld != y->ld || shape_count(&at(p, root)->shape) != shape_count(&o->shape) || !shape_equal(&at(p, from)->shape, &o->shape)) return 0;
+    for (uint32_t i = 0; i < o->n_in; i++)
+        if (i != k && o->in[i] && p->place[o->in[i]].base == root) return 0;
+    return root;
 }
 
 static void rebase(plan *p, uint32_t old, uint32_t new_base)
@@ -184,11 +188,11 @@ static void rebase(plan *p, uint32_t old, uint32_t new_base)
 static void share_places(plan *p)
 {
     for (uint32_t id = 1; id <= p->r->n; id++) {
-        uint32_t from = in_place_operand(p, id);
-        if (!from) continue;
-        placement *kept = &p->place[from], *gone = &p->place[id];
+        uint32_t root = in_place_root(p, id);
+        if (!root) continue;
+        placement *kept = &p->place[root], *gone = &p->place[id];
         if (gone->last > kept->last) kept->last = gone->last;
-        rebase(p, id, from);
+        rebase(p, id, root);
     }
 }
 
