@@ -168,10 +168,10 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
     return set->failed || name->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
 }
 
-static kiln_status pack_operand(executor *x, step *s, uint32_t i, uint32_t k, residency *res, pool *pool, error *e)
+static kiln_status pack_operand(executor *x, step *s, uint32_t i, uint32_t k, residency *res, pool *threads, error *e)
 {
     const op *leaf = &x->r->op[x->r->op[i].in[k] - 1];
-    packing p = {.x = x, .s = s, .operand = k, .leaf = leaf, .pool = pool};
+    packing p = {.x = x, .s = s, .operand = k, .leaf = leaf, .pool = threads};
     size_t bytes = s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k] : (size_t)shape_count(&leaf->shape) * dtype_size(s->desc.in[k].dtype);
     const char *form = s->kernel->packed_bytes[k] ? s->kernel->pack_form[k] : dtype_name(s->desc.in[k].dtype);
     str set = {0}, name = {0};

@@ -243,7 +243,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int finite(const operand_desc *d, const void *data)
+static int all_finite(const operand_desc *d, const void *data)
 {
     int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, rows = columns ? shape_count(&d->shape) / columns : 0;
     for (int64_t r = 0; r < rows; r++)
@@ -270,7 +270,7 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
         rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = o->scope, .op = op_name(o->kind),
             .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
     if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", b->p->r.name, o->scope, op_name(o->kind), why.message);
-    if (rt->setting.check_finite && !finite(&s->desc.out, a.out))
+    if (rt->setting.check_finite && !all_finite(&s->desc.out, a.out))
         return error_set(e, KILN_ERR_INVALID, "program '%s', at %s: %s made a number that is not finite", b->p->r.name, o->scope, op_name(o->kind));
     return KILN_OK;
 }
