@@ -301,7 +301,7 @@ static kiln_status check_padding(reader *r)
 
 kiln_status safetensors_parse(safetensors_header *h, const char *path, const uint8_t *data, size_t size, error *e)
 {
-    size_t length;
+    size_t length = 0;
     *h = (safetensors_header){0};
     TRY(find_header(path, data, size, &length, e));
     h->data_start = 8 + length;
