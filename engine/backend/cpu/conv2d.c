@@ -23,8 +23,7 @@ static product_shape band_shape(const op_desc *op, int64_t first, int64_t n, int
     s.pad[2] = end > x[1] ? end - x[1] : 0;
     *row = top < 0 ? 0 : top;
     s.h = (end > x[1] ? x[1] : end) - *row;
-    /* the library wants out = (w + left + right - window) / stride + 1 exactly; a stride may leave columns over */
-    s.pad[3] = (o[2] - 1) * t->stride[1] + (w[3] - 1) * t->dilation[1] + 1 - x[2] - t->pad[1];
+    s.pad[3] = t->pad[3];
     return s;
 }
 

@@ -67,7 +67,7 @@ static void machine_init(void)
             machine.level = (cpu_level)i;
             machine.fast_bf16 = machine.fast_bf16 && machine.level >= CPU_AVX512_BF16;
         }
-    /* A file that says how to measure the other choice: bf16 products on any processor that has them. */
+    /* To measure or test the other choice: KILN_CPU_PRODUCTS=bf16|f32. */
     const char *products = getenv("KILN_CPU_PRODUCTS");
     if (products && strcmp(products, "bf16") == 0) machine.fast_bf16 = machine.level >= CPU_AVX512_BF16;
     if (products && strcmp(products, "f32") == 0) machine.fast_bf16 = 0;
