@@ -169,7 +169,7 @@ static kiln_status parse_file(const kiln_param *p, const char *text, const catal
     error e = {0};
     const char *path = c->file ? c->file(c->self, a, p->from ? p->from : "input", text, &e) : NULL;
     if (!path) {
-        snprintf(why, 512, "%s", e.message[0] ? e.message : "there is no such file");
+        snprintf(why, 512, "%.511s", e.message[0] ? e.message : "there is no such file");
         return e.status == KILN_ERR_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_INVALID;
     }
     put(p, params, &path, sizeof path);

@@ -37,6 +37,7 @@ double beta_quantile(double p, double a, double b)
 {
     if (p <= 0) return 0;
     if (p >= 1) return 1;
+    if (a == b && p == 0.5) return 0.5; /* by symmetry; a rounding here would decide a rint() later */
     double low = 0, high = 1;
     for (int i = 0; i < 200 && high - low > 1e-16; i++) {
         double middle = (low + high) / 2;
