@@ -1,31 +1,44 @@
-/* catalog.h - every plugin that was found and every node type that can be used.
+/* catalog.h - the plugins that loaded and the node types they bring. One a process; read-only once it is open.
  *
- * One catalog a process: samplers, schedules and families register in tables that the process has once (abilities.h).
- * A plugin that cannot be used is kept with its reason and disturbs nothing else.
+ * Samplers, schedules and families register in tables that the process has once (abilities.h). A plugin that cannot be
+ * used is kept with its reason and disturbs nothing else.
  */
 #ifndef KILN_PLUGIN_CATALOG_H
 #define KILN_PLUGIN_CATALOG_H
 
-#include "plugin/loader.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "kiln/plugin.h"
+
+typedef struct {
+    char *path;
+    const char *id, *version, *license; /* NULL when it did not load */
+    char *why;                          /* NULL when it did          */
+    const kiln_plugin *table;
+    size_t n_node;
+    digest identity;    /* of the file's content */
+    int shadowed;       /* `why` is only that one of the same id was found earlier on the path */
+    int changed_floats; /* loading it changed the floating-point mode; it was put back */
+} plugin_info;
+
+typedef struct {
+    const kiln_node *node; /* a normalised copy: full size, full strides */
+    const plugin_info *plugin;
+} node_info;
 
 typedef struct catalog catalog;
 
-/* Finds and loads all plugins. `list`: what --plugins said, or NULL. Fails only when `list` names what is not there or
- * memory is out; the catalog's refused plugins say the rest. One thread, before any other uses plugins. */
-kiln_status catalog_load(const char *list, catalog **out, error *e);
-/* Forgets the catalog and the registered rows. Code stays loaded: values may still point into it. NULL is allowed. */
-void catalog_free(catalog *c);
+/* Looks through the folders of `plugins` (':'-separated, may be NULL), KILN_PLUGIN_PATH and the installed folder, in that
+ * order; loads what passes the probe. A folder or plugin that is refused is in the list with its reason. NULL with a message:
+ * no memory, or `plugins` names what is not there. One thread, before any other uses plugins. */
+catalog *catalog_open(const char *plugins, error *e);
+void catalog_close(catalog *c); /* plugins stay loaded until the process ends */
 
-size_t catalog_plugin_count(const catalog *c);
-const plugin *catalog_plugin(const catalog *c, size_t i); /* in the order found */
-size_t catalog_refused(const catalog *c);
-
-size_t catalog_node_count(const catalog *c);
-/* The i-th type by name; *from (may be NULL): its plugin. */
-const kiln_node *catalog_node(const catalog *c, size_t i, const plugin **from);
-/* NULL when there is none of that name. */
-const kiln_node *catalog_find(const catalog *c, const char *type, const plugin **from);
-/* The type whose name is nearest, or NULL. */
-const char *catalog_nearest(const catalog *c, const char *type);
+size_t catalog_plugins(const catalog *c);
+const plugin_info *catalog_plugin(const catalog *c, size_t i);
+size_t catalog_nodes(const catalog *c); /* sorted by type */
+const node_info *catalog_node(const catalog *c, size_t i);
+const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
+const char *catalog_nearest(const catalog *c, const char *type); /* the type of the nearest name, or NULL */
 
 #endif

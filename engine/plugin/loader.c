@@ -37,8 +37,9 @@ void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     p->state = PLUGIN_REFUSED;
-    const char *kept = arena_strdup(memory, text);
-    p->why = kept ? kept : "out of memory";
+    static char nothing[] = "no memory to say why";
+    p->why = arena_strdup(memory, text);
+    if (!p->why) p->why = nothing;
 }
 
 /* ---- trust ---------------------------------------------------------------------------------------------------------- */
@@ -73,7 +74,7 @@ static plugin *add(search *s, const char *path)
     }
     char *kept = arena_strdup(s->memory, path);
     if (!kept) return error_set(s->e, KILN_ERR_NOMEM, "out of memory"), NULL;
-    l->item[l->n] = (plugin){.path = kept, .why = ""};
+    l->item[l->n] = (plugin){.path = kept};
     return &l->item[l->n++];
 }
 

@@ -18,9 +18,9 @@ typedef enum {
 
 typedef struct {
     plugin_state state;
-    const char *path;    /* real path; of a folder when the whole folder was refused */
-    const char *why;     /* "" when loaded                                           */
-    plugin_table table;  /* zero unless the file could be loaded                     */
+    char *path;          /* real path; of a folder when the whole folder was refused */
+    char *why;           /* NULL when loaded                                          */
+    kiln_plugin table;   /* the checked copy; zero unless the file could be loaded   */
     digest identity;     /* of the file's content: part of result keys               */
     uint64_t device, inode;
     int changed_floats;  /* loading it changed the floating-point mode (-ffast-math); it was put back */

@@ -264,7 +264,7 @@ static kiln_status check_head(const reader *r, const kiln_plugin *p)
     return KILN_OK;
 }
 
-kiln_status table_read(const void *raw, arena *memory, plugin_table *out, error *e)
+kiln_status table_read(const void *raw, arena *memory, kiln_plugin *out, error *e)
 {
     reader r = {.memory = memory, .e = e};
     kiln_plugin p = {0};
@@ -283,6 +283,8 @@ kiln_status table_read(const void *raw, arena *memory, plugin_table *out, error 
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(node[i]->type, node[j]->type) == 0) return bad(&r, "the table has this node type twice");
     }
-    *out = (plugin_table){.id = p.id, .version = p.version, .license = p.license, .node = node, .n_node = p.n_node, .open = p.open};
+    p.size = sizeof p;
+    p.node = node;
+    *out = p;
     return KILN_OK;
 }

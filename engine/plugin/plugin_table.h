@@ -11,17 +11,10 @@
 #include "base/status.h"
 #include "kiln/plugin.h"
 
-typedef struct {
-    const char *id, *version, *license;
-    const kiln_node *const *node; /* n_node copies, in `memory` of table_read() */
-    size_t n_node;
-    kiln_status (*open)(const kiln_host *);
-} plugin_table;
-
 /* Reads and checks the whole table: magic, version, sizes, strides, names, docs, offsets, ranges, choices, duplicates.
  * KILN_ERR_INVALID with a sentence that names the node, the row and what would be right; KILN_ERR_UNSUPPORTED for
- * another version of the contract. Calls no code of the plugin. */
-kiln_status table_read(const void *raw, arena *memory, plugin_table *out, error *e);
+ * another version of the contract. Calls no code of the plugin. The copy and its rows live in `memory`. */
+kiln_status table_read(const void *raw, arena *memory, kiln_plugin *out, error *e);
 
 /* [A-Za-z0-9_.+-]{1,128}: node types, ports, parameters, ids. */
 int table_name_ok(const char *name);

@@ -55,7 +55,7 @@ static void child(int fd, const char *name)
 {
     report r = {.stage = STAGE_LOAD};
     arena memory = {0};
-    plugin_table table;
+    kiln_plugin table;
     quiet();
     tell(fd, &r);
     void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -87,7 +87,7 @@ static int allocate(checker *k, graph_node *g)
 
 static int types_fit(const char *a, const char *b) { return strcmp(a, b) == 0 || strcmp(a, "*") == 0 || strcmp(b, "*") == 0; }
 
-static int find_output(checker *k, const graph_node *user, const input *in, const wire *wr, const graph_node *from, uint32_t *out)
+static int find_output(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const graph_node *from, uint32_t *out)
 {
     int64_t number;
     if (str_to_i64(wr->output, strlen(wr->output), &number) && number >= 0 && number < (int64_t)from->type->n_out) {
@@ -111,7 +111,7 @@ static int find_output(checker *k, const graph_node *user, const input *in, cons
 }
 
 /* The source a wire names, when it is there and of the wanted type. */
-static int resolve_wire(checker *k, const graph_node *user, const input *in, const wire *wr, const char *type, source *out)
+static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const char *type, source *out)
 {
     int32_t at = find_node(k, wr->node);
     if (at == SOURCE_NONE) {
@@ -133,7 +133,7 @@ static int resolve_wire(checker *k, const graph_node *user, const input *in, con
     return 1;
 }
 
-static void check_port(checker *k, graph_node *g, const input *in, uint32_t port)
+static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t port)
 {
     const kiln_port *p = node_in(g->type, port);
     if (!in->is_wire) {
@@ -153,7 +153,7 @@ static void check_port(checker *k, graph_node *g, const input *in, uint32_t port
         if (resolve_wire(k, g, in, &in->wires[i], p->type, &g->in[port].from[g->in[port].n])) g->in[port].n++;
 }
 
-static void check_param(checker *k, graph_node *g, const input *in, uint32_t index)
+static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
     char why[512] = "";
@@ -185,7 +185,7 @@ static const char *input_name_at(void *arg, size_t i)
     return i < t->n_in ? node_in(t, (uint32_t)i)->name : node_param(t, (uint32_t)(i - t->n_in))->name;
 }
 
-static void unknown_input(checker *k, const graph_node *g, const input *in)
+static void unknown_input(checker *k, const graph_node *g, const doc_input *in)
 {
     const char *near = nearest_name(in->name, input_name_at, g->type->n_in + g->type->n_param, (void *)(uintptr_t)g->type);
     if (strcmp(in->name, "control_after_generate") == 0)
@@ -196,7 +196,7 @@ static void unknown_input(checker *k, const graph_node *g, const input *in)
         document_fault(k->doc, in->at, g->doc, "has no input '%.100s'; see `kiln nodes %s`", in->name, g->type->type);
 }
 
-static void check_input(checker *k, graph_node *g, const input *in, unsigned char *given)
+static void check_input(checker *k, graph_node *g, const doc_input *in, unsigned char *given)
 {
     for (uint32_t i = 0; i < g->type->n_in; i++)
         if (strcmp(node_in(g->type, i)->name, in->name) == 0) {
@@ -228,7 +228,7 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
             param_describe(p, k->catalog, right, sizeof right);
             document_fault(k->doc, g->doc->at, g->doc, "input '%s' is missing; it takes %s", p->name, right);
         } else if (p->type == KILN_P_FILE && p->def_str && p->def_str[0]) {
-            input in = {.name = p->name, .at = g->doc->at, .value_at = g->doc->at, .text = p->def_str};
+            doc_input in = {.name = p->name, .at = g->doc->at, .value_at = g->doc->at, .text = p->def_str};
             check_param(k, g, &in, i);
         }
     }

@@ -37,7 +37,7 @@ typedef struct {
 } port_sources;
 
 typedef struct {
-    const node *doc;
+    const doc_node *doc;
     const kiln_node *type;
     digest plugin;
     void *params;          /* the node's struct, filled with literals and defaults */

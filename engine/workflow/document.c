@@ -14,7 +14,7 @@ enum { FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000 };
 
 /* ---- faults ----------------------------------------------------------------------------------------------- */
 
-static void add_fault(document *d, place at, const node *n, int warning, const char *fmt, va_list args)
+static void add_fault(document *d, place at, const doc_node *n, int warning, const char *fmt, va_list args)
 {
     if (d->n_fault + d->n_warning >= FAULTS_MAX) return;
     char text[1024];
@@ -35,7 +35,7 @@ static void add_fault(document *d, place at, const node *n, int warning, const c
     *(warning ? &d->n_warning : &d->n_fault) += 1;
 }
 
-void document_fault(document *d, place at, const node *n, const char *fmt, ...)
+void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -43,7 +43,7 @@ void document_fault(document *d, place at, const node *n, const char *fmt, ...)
     va_end(args);
 }
 
-void document_warn(document *d, place at, const node *n, const char *fmt, ...)
+void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -80,7 +80,7 @@ void document_print_faults(const document *d, void (*line)(void *arg, const char
     }
 }
 
-node *document_node(const document *d, const char *name)
+doc_node *document_node(const document *d, const char *name)
 {
     for (size_t i = 0; i < d->n_node; i++)
         if (strcmp(d->node[i].name, name) == 0) return &d->node[i];
@@ -99,7 +99,7 @@ static workflow_param *find_param(document *d, const char *name, size_t n)
 }
 
 /* Appends what "${name}" at text stands for and returns how long that is; 0 when it is no reference. */
-static size_t expand_one(document *d, place at, const node *owner, const char *text, str *out, int *quoted)
+static size_t expand_one(document *d, place at, const doc_node *owner, const char *text, str *out, int *quoted)
 {
     const char *end = strchr(text, '}');
     if (text[0] != '$' || text[1] != '{' || !end) return 0;
@@ -122,7 +122,7 @@ static size_t expand_one(document *d, place at, const node *owner, const char *t
 }
 
 /* A scalar's text with its ${references} replaced and $$ made $. */
-static const char *expand(document *d, const node *owner, const yaml_node *scalar, int *quoted)
+static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted)
 {
     *quoted = scalar->quoted;
     if (d->api_format || !strchr(scalar->text, '$')) return scalar->text;
@@ -156,10 +156,10 @@ static int is_wire_list(const yaml_node *v)
     return v->kind == YAML_SEQUENCE && v->n == 2 && v->item[0]->kind == YAML_SCALAR && v->item[1]->kind == YAML_SCALAR;
 }
 
-static wire read_wire(document *d, const node *owner, const yaml_node *v)
+static doc_wire read_wire(document *d, const doc_node *owner, const yaml_node *v)
 {
     int quoted;
-    return (wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted), .output = expand(d, owner, v->item[1], &quoted)};
+    return (doc_wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted), .output = expand(d, owner, v->item[1], &quoted)};
 }
 
 static int is_list_of_wires(const yaml_node *v)
@@ -170,7 +170,7 @@ static int is_list_of_wires(const yaml_node *v)
     return 1;
 }
 
-static void read_wires(document *d, const node *owner, const yaml_node *v, input *in)
+static void read_wires(document *d, const doc_node *owner, const yaml_node *v, doc_input *in)
 {
     size_t n = is_wire_list(v) ? 1 : v->n;
     in->is_wire = 1;
@@ -183,9 +183,9 @@ static void read_wires(document *d, const node *owner, const yaml_node *v, input
     in->n_wire = n;
 }
 
-static void read_input(document *d, const node *owner, const yaml_node *key, const yaml_node *v, input *in)
+static void read_input(document *d, const doc_node *owner, const yaml_node *key, const yaml_node *v, doc_input *in)
 {
-    *in = (input){.name = key->text, .at = key->at, .value_at = v->at};
+    *in = (doc_input){.name = key->text, .at = key->at, .value_at = v->at};
     const yaml_node *wrapped = yaml_get(v, "__value__"); /* ComfyUI's way to write a literal list */
     if (wrapped && v->n == 1) v = wrapped;
     if (!wrapped && (is_wire_list(v) || is_list_of_wires(v))) {
@@ -198,7 +198,7 @@ static void read_input(document *d, const node *owner, const yaml_node *key, con
     }
 }
 
-static void read_inputs(document *d, node *n, const yaml_node *map)
+static void read_inputs(document *d, doc_node *n, const yaml_node *map)
 {
     if (map->kind != YAML_MAP) {
         document_fault(d, map->at, n, "`inputs` must be a map of input name to value or [node, output]");
@@ -213,10 +213,10 @@ static void read_inputs(document *d, node *n, const yaml_node *map)
     n->n_input = map->n;
 }
 
-static void read_node(document *d, const yaml_node *key, const yaml_node *v, node *n)
+static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc_node *n)
 {
     static const char *const known[] = {"class_type", "inputs", "_meta", "title", "is_changed", "override_display_id"};
-    *n = (node){.name = key->text, .at = key->at};
+    *n = (doc_node){.name = key->text, .at = key->at};
     if (v->kind != YAML_MAP) {
         document_fault(d, v->at, n, "must be a map with `class_type` and `inputs`");
         return;
@@ -379,18 +379,18 @@ static void set_input(document *d, const set_option *s)
     const char *dot = strrchr(s->name, '.');
     char name[256];
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
-    node *n = dot ? document_node(d, name) : NULL;
+    doc_node *n = dot ? document_node(d, name) : NULL;
     if (!n) {
         const char *near = dot ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
         document_fault(d, nowhere, NULL, "--set %.200s: no %s is called '%.200s'%s%s%s", s->name, dot ? "node" : "parameter", name,
                        near ? "; did you mean '" : dot ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
         return;
     }
-    input *in = NULL;
+    doc_input *in = NULL;
     for (size_t i = 0; i < n->n_input; i++)
         if (strcmp(n->input[i].name, dot + 1) == 0) in = &n->input[i];
     if (!in) {
-        input *grown = arena_alloc(&d->memory, (n->n_input + 1) * sizeof *grown);
+        doc_input *grown = arena_alloc(&d->memory, (n->n_input + 1) * sizeof *grown);
         if (!grown) {
             d->failed = 1;
             return;
@@ -399,7 +399,7 @@ static void set_input(document *d, const set_option *s)
         n->input = grown;
         in = &grown[n->n_input++];
     }
-    *in = (input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value};
+    *in = (doc_input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value};
 }
 
 static void finish(document *d, const set_option *set, size_t n_set)

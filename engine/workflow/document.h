@@ -23,19 +23,19 @@ typedef struct {
     place at;
     const char *node;   /* where the wire comes from      */
     const char *output; /* output's name or number, as text */
-} wire;
+} doc_wire;
 
 typedef struct {
     const char *name;
     place at;       /* of the name  */
     place value_at; /* of the value */
     int is_wire;
-    wire *wires; /* one, or several for an input that takes a list */
+    doc_wire *wires; /* one, or several for an input that takes a list */
     size_t n_wire;
     const char *text; /* literal: after ${} substitution */
     int quoted;
     int not_scalar; /* literal list or map: no parameter takes one */
-} input;
+} doc_input;
 
 typedef struct {
     const char *name;
@@ -43,9 +43,9 @@ typedef struct {
     const char *type; /* class_type; NULL when it is missing */
     place type_at;
     const char *title;
-    input *input;
+    doc_input *input;
     size_t n_input;
-} node;
+} doc_node;
 
 typedef struct {
     const char *name;
@@ -60,7 +60,7 @@ typedef struct {
     const char *path; /* as the user gave it */
     const char *name; /* head's name, or NULL */
     int api_format;
-    node *node;
+    doc_node *node;
     size_t n_node;
     workflow_param *param;
     size_t n_param;
@@ -81,11 +81,11 @@ kiln_status document_parse(document *d, const char *name, const char *data, size
 void document_free(document *d);
 
 /* Adds a fault. `n` may be NULL: the message then names no node. */
-void document_fault(document *d, place at, const node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void document_warn(document *d, place at, const node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void document_sort_faults(document *d);
 /* Every fault as "path:line:column: error: text", one a line. */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
-node *document_node(const document *d, const char *name); /* NULL: none; linear */
+doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */
 
 #endif
