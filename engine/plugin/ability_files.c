@@ -1,0 +1,284 @@
+/* ability_files.c - "kiln.files/1": files that a run leaves behind.
+ *
+ * The content goes into a file without a name (O_TMPFILE) and gets its name by linkat() when it is whole and on disk: linkat()
+ * never replaces, so the first free number is taken without a race, and a killed process leaves nothing. Where the
+ * file system has no such files, a hidden temporary name is used and renamed. Folders below the output folder are opened
+ * with RESOLVE_BENEATH, so that no link leads out of it.
+ */
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "plugin/abilities.h"
+#include "plugin/ctx.h"
+#include "plugin/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { STEM_MAX = 200, PREFIX_MAX = 1024, EXTENSION_MAX = 16, TRIES = 100000 };
+
+struct kiln_file {
+    kiln_ctx *ctx;
+    struct kiln_file *next;
+    int folder, fd;                  /* descriptors */
+    char temporary[40];              /* "" for a file without a name */
+    char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
+    char inside[PREFIX_MAX + 1];     /* "shapes/": the folder below the root, "" for the root */
+    uint32_t where;
+    kiln_status failed;              /* of an earlier write */
+};
+
+/* ---- names ------------------------------------------------------------------------------------------------------------ */
+
+static kiln_status refuse(kiln_ctx *c, const char *prefix, const char *why)
+{
+    return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix '%.80s' %s", prefix, why);
+}
+
+static kiln_status check_prefix(kiln_ctx *c, const char *prefix)
+{
+    size_t n = prefix ? strnlen(prefix, PREFIX_MAX + 1) : 0;
+    if (n == 0) return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix is empty; give it a name");
+    if (n > PREFIX_MAX) return refuse(c, prefix, "is too long");
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)prefix[i] < 0x20 || prefix[i] == 0x7f)
+            return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix holds the control character 0x%02x; take it out", (unsigned char)prefix[i]);
+    if (!utf8_valid(prefix, n)) return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix is not UTF-8");
+    if (prefix[0] == '/') return refuse(c, prefix, "is an absolute path; results stay below the output folder (--out), so give a relative one");
+    for (const char *part = prefix; *part;) {
+        size_t len = strcspn(part, "/");
+        if (len == 2 && part[0] == '.' && part[1] == '.') return refuse(c, prefix, "holds '..'; results stay below the output folder (--out)");
+        part += len + (part[len] == '/');
+    }
+    const char *stem = strrchr(prefix, '/');
+    stem = stem ? stem + 1 : prefix;
+    if (!stem[0] || strcmp(stem, ".") == 0) return refuse(c, prefix, "names a folder; add the beginning of a file name");
+    if (strlen(stem) > STEM_MAX) return refuse(c, prefix, "has a name longer than 200 bytes");
+    return KILN_OK;
+}
+
+static kiln_status check_extension(kiln_ctx *c, const char *extension)
+{
+    size_t n = extension ? strnlen(extension, EXTENSION_MAX + 1) : 0;
+    int good = n > 0 && n <= EXTENSION_MAX;
+    for (size_t i = 0; good && i < n; i++) good = (extension[i] >= 'a' && extension[i] <= 'z') || (extension[i] >= '0' && extension[i] <= '9');
+    return good ? KILN_OK : error_set(ctx_error(c), KILN_ERR_BUG, "a file extension is 1 to %d of a-z and 0-9", EXTENSION_MAX);
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------------------------ */
+
+/* Opens `path` below the folder `root` without ever leaving it. */
+static int open_beneath(int root, const char *path)
+{
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)fd;
+    return -1;
+}
+
+/* Makes and opens one folder after the other of the relative path `inside` ("a/b/"). */
+static int open_inside(int root, const char *inside)
+{
+    char so_far[PREFIX_MAX + 1];
+    int fd = fcntl(root, F_DUPFD_CLOEXEC, 3);
+    for (const char *part = inside; fd >= 0 && *part;) {
+        size_t len = strcspn(part, "/");
+        if (len && !(len == 1 && part[0] == '.')) {
+            char one[NAME_MAX + 1];
+            if (len > NAME_MAX) {
+                close(fd);
+                errno = ENAMETOOLONG;
+                return -1;
+            }
+            memcpy(one, part, len);
+            one[len] = '\0';
+            int made = mkdirat(fd, one, 0777), why = errno;
+            close(fd);
+            if (made != 0 && why != EEXIST) {
+                errno = why;
+                return -1;
+            }
+            size_t used = (size_t)(part - inside) + len;
+            memcpy(so_far, inside, used);
+            so_far[used] = '\0';
+            fd = open_beneath(root, so_far);
+        }
+        part += len + (part[len] == '/');
+    }
+    return fd;
+}
+
+static int open_folder(kiln_ctx *c, const struct output_folder *out, const char *inside)
+{
+    int root = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root >= 0 ? open_inside(root, inside) : -1, why = errno;
+    if (root >= 0) close(root);
+    if (fd >= 0) return fd;
+    if (why == EXDEV || why == ELOOP)
+        error_set(ctx_error(c), KILN_ERR_INVALID, "%s/%s leads out of the output folder through a link; take the link away or write elsewhere", out->path, inside);
+    else
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot write to the folder %s/%s: %s; choose another with --out", out->path, inside, strerror(why));
+    return -1;
+}
+
+/* ---- the file -------------------------------------------------------------------------------------------------------------- */
+
+static int open_temporary(kiln_file *f)
+{
+    f->fd = openat(f->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (f->fd >= 0) return 1;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT) return 0;
+    for (int i = 0; i < 16; i++) {
+        uint64_t r = 0;
+        if (getrandom(&r, sizeof r, 0) != sizeof r) return 0;
+        snprintf(f->temporary, sizeof f->temporary, ".kiln-%016llx.tmp", (unsigned long long)r);
+        f->fd = openat(f->folder, f->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (f->fd >= 0 || errno != EEXIST) break;
+    }
+    return f->fd >= 0;
+}
+
+static void file_free(kiln_file *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    if (f->temporary[0] && f->folder >= 0) unlinkat(f->folder, f->temporary, 0);
+    if (f->folder >= 0) close(f->folder);
+    mem_free(f);
+}
+
+/* Takes the file off its call's list and frees it. */
+static void file_drop(kiln_file *f)
+{
+    kiln_file **at = &f->ctx->files;
+    while (*at && *at != f) at = &(*at)->next;
+    if (*at) *at = f->next;
+    file_free(f);
+}
+
+void files_discard(kiln_ctx *c)
+{
+    while (c->files) file_drop(c->files);
+}
+
+static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
+{
+    const struct output_folder *out = c->env ? c->env->output : NULL;
+    if (!out || !out->path) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "there is no output folder in this run, so nothing can be written"), NULL;
+    if (where != KILN_FILES_OUTPUT && where != KILN_FILES_TEMP)
+        return error_set(ctx_error(c), KILN_ERR_BUG, "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not %u", where), NULL;
+    if (check_prefix(c, prefix) != KILN_OK || check_extension(c, extension) != KILN_OK) return NULL;
+    kiln_file *f = mem_calloc(1, sizeof *f);
+    if (!f) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
+    const char *slash = strrchr(prefix, '/'), *stem = slash ? slash + 1 : prefix;
+    f->ctx = c, f->where = where, f->fd = f->folder = -1;
+    snprintf(f->stem, sizeof f->stem, "%s", stem);
+    snprintf(f->extension, sizeof f->extension, "%s", extension);
+    snprintf(f->inside, sizeof f->inside, "%s%.*s", where == KILN_FILES_TEMP ? "temp/" : "", (int)(stem - prefix), prefix);
+    f->folder = open_folder(c, out, f->inside);
+    if (f->folder >= 0 && !open_temporary(f))
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot make a file in %s/%s: %s; choose another folder with --out", out->path, f->inside, strerror(errno));
+    if (f->folder < 0 || f->fd < 0) {
+        file_free(f);
+        return NULL;
+    }
+    f->next = c->files;
+    c->files = f;
+    return f;
+}
+
+static kiln_status file_write(kiln_file *f, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+    while (f->failed == KILN_OK && n > 0) {
+        ssize_t done = write(f->fd, at, n < (1u << 30) ? n : 1u << 30);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0)
+            f->failed = error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem, done < 0 ? strerror(errno) : "nothing was taken",
+                                  errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
+        else
+            at += done, n -= (size_t)done;
+    }
+    return f->failed;
+}
+
+/* ---- commit ------------------------------------------------------------------------------------------------------------------ */
+
+/* One above the highest counter of "<stem>_<counter>_" among the folder's files, whatever their extension. */
+static uint64_t next_counter(const kiln_file *f)
+{
+    size_t stem = strlen(f->stem);
+    uint64_t highest = 0;
+    int fd = openat(f->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0) close(fd);
+    for (struct dirent *item; d && (item = readdir(d));) {
+        const char *name = item->d_name;
+        if (strncmp(name, f->stem, stem) != 0 || name[stem] != '_') continue;
+        size_t digits = strspn(name + stem + 1, "0123456789");
+        uint64_t counter;
+        if (digits && digits < 19 && name[stem + 1 + digits] == '_' && str_to_u64(name + stem + 1, digits, &counter) && counter > highest) highest = counter;
+    }
+    if (d) closedir(d);
+    return highest + 1;
+}
+
+/* Gives the file its name unless there is one of that name: 0, or errno. */
+static int publish(const kiln_file *f, const char *name)
+{
+    char open_file[64];
+    if (!f->temporary[0]) {
+        snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f->fd);
+        return linkat(AT_FDCWD, open_file, f->folder, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    }
+    if (renameat2(f->folder, f->temporary, f->folder, name, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
+    return linkat(f->folder, f->temporary, f->folder, name, 0) == 0 ? 0 : errno; /* the temporary name goes with file_free() */
+}
+
+static kiln_status name_it(kiln_file *f, char *name, size_t room)
+{
+    uint64_t counter = next_counter(f);
+    for (int i = 0; i < TRIES; i++, counter++) {
+        snprintf(name, room, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
+        int why = publish(f, name);
+        if (why == 0) return fsync(f->folder) == 0 || errno == EINVAL ? KILN_OK : error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write the folder of %s: %s", name, strerror(errno));
+        if (why != EEXIST) return error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot name the file %s%s: %s", f->inside, name, strerror(why));
+    }
+    return error_set(ctx_error(f->ctx), KILN_ERR_IO, "no free number for %s%s", f->inside, f->stem);
+}
+
+static kiln_status commit(kiln_file *f, const char **path)
+{
+    kiln_ctx *c = f->ctx;
+    char name[NAME_MAX + 1];
+    kiln_status status = f->failed;
+    if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
+        status = error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
+    if (status == KILN_OK) status = name_it(f, name, sizeof name);
+    if (status == KILN_OK) {
+        const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;
+        char *kept = arena_printf(&c->scratch, "%s%s", relative, name), *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
+        if (path) *path = kept ? kept : "";
+        if (whole && c->env->file) c->env->file(c->env->arg, c->node, whole);
+    }
+    file_drop(f);
+    return status;
+}
+
+static const char *text(kiln_ctx *c, const char *name)
+{
+    return c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
+}
+
+const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text};
