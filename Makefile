@@ -98,11 +98,14 @@ test_bin := $(test_src:%.c=$(B)/%)
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) -Wno-override-init $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
 # A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
-$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
+# Other .c files beside a test are linked into the tests of their folder.
+test_help := $(filter-out $(test_src),$(wildcard tests/*/*.c))
+test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
 .SECONDARY:
 
