@@ -163,6 +163,8 @@ install: all $(B)/libkiln.so
 	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
 	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
 	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
+	install -d $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l
+	install -m 644 plugins/clip/tokenizer/clip-l/* $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in > $(DESTDIR)$(libdir)/pkgconfig/kiln.pc
 uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/bin/kiln $(DESTDIR)$(libdir)/libkiln.so* $(DESTDIR)$(libdir)/kiln \
