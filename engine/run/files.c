@@ -89,7 +89,7 @@ static void list_names(arena *a, const char *folder, const char **name, size_t *
 
 static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name, error *e)
 {
-    const char *there[NAMES_MAX];
+    const char *there[NAMES_MAX] = {0};
     size_t n = 0;
     str where = {0};
     for (size_t i = 0; i < n_root; i++) {
