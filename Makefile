@@ -55,7 +55,7 @@ engine_obj := $(engine_src:%.c=$(B)/%.o)
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
-$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3)
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
@@ -102,7 +102,9 @@ $(B)/tests/%.o: tests/%.c
 # A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
-$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
+# Files of a test folder that are no test themselves are linked with all of its tests.
+test_helpers = $(patsubst %.c,$(B)/%.o,$(foreach f,$(wildcard tests/$(dir $(1))*.c),$(if $(filter test_%,$(notdir $(f))),,$(f))))
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $$(call test_helpers,$$*) $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
 .SECONDARY:
 

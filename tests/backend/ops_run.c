@@ -156,7 +156,7 @@ int setup_near(const op_setup *s, const void *a, const void *b, double tolerance
     int64_t R = rows(&s->op.out), C = columns(&s->op.out), bad = 0;
     for (int64_t r = 0; r < R; r++)
         for (int64_t c = 0; c < C; c++) norm += element(s, b, r, c) * element(s, b, r, c);
-    double rms = sqrt(norm / (double)(R * C ? R * C : 1));
+    double rms = R && C ? sqrt(norm / (double)(R * C)) : 0;
     for (int64_t r = 0; r < R; r++)
         for (int64_t c = 0; c < C; c++) {
             double x = element(s, a, r, c), y = element(s, b, r, c), d = fabs(x - y);

@@ -18,7 +18,7 @@
     {"attention " label, {.kind = OP_ATTENTION, .n_in = count, .in = {X(n, tq, (h) * (d)), X(n, tk, (h) * (d)), X(n, tk, (h) * (d)), mask}, \
      .out = X(n, tq, (h) * (d)), .attr.attention = {h, 0.15f, c}}, PRODUCT}
 #define GROUP(label, n, h, w, c, g, e, ...)                                                        \
-    {"group_norm " label, {.kind = OP_GROUP_NORM, .n_in = 3, .in = {X(n, h, w, c), W(c), W(c), X(n, h, w, c)}, .out = X(n, h, w, c), \
+    {"group_norm " label, {.kind = OP_GROUP_NORM, .in = {X(n, h, w, c), W(c), W(c), X(n, h, w, c)}, .out = X(n, h, w, c), \
      .attr.norm = {g, e}, __VA_ARGS__}, 0}
 #define ACTS(kind_)                                                                                \
     {"act T7 " #kind_, {.kind = OP_ACT, .n_in = 1, .in = {X(3, 7, 21)}, .out = X(3, 7, 21), .attr.act = {KILN_ACT_##kind_}}, 0}
