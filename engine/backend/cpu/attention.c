@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+static const float log2_e = 1.44269504f; /* scores are kept in base 2 */
 enum { KEYS = 64, STRIP = 12, MAX_QUERIES = 256 };
 
 typedef struct {
@@ -49,7 +50,7 @@ static size_t slot_size(const attention_plan *p)
     return round_up(2 * n * D + 3 * KEYS * D + STRIP * KEYS + 2 * n, 16);
 }
 
-/* Keys [first, first+n) of one head: K transposed and V, padded with zeros to KEYS and D. */
+/* Keys [first, first+n) of one head: K transposed and V, padded with zeros to multiples of 16. */
 static void load_keys(const call *j, const buffers *b, int64_t image, int64_t head, int64_t first, int64_t n)
 {
     const attention_plan *p = j->c->plan;
@@ -62,9 +63,9 @@ static void load_keys(const call *j, const buffers *b, int64_t image, int64_t he
         k->load(b->values + (size_t)i * padded, place_of(V, j->a->in[2], row, head * p->D), type_of(V), D);
     }
     k->transpose(b->keys, KEYS, b->rows, D, (size_t)n, D);
-    if (n == KEYS) return;
-    for (size_t i = 0; i < D; i++) memset(b->keys + i * KEYS + n, 0, (size_t)(KEYS - n) * sizeof(float));
-    memset(b->values + (size_t)n * padded, 0, (size_t)(KEYS - n) * padded * sizeof(float));
+    size_t extra = round_up((size_t)n, 16) - (size_t)n;
+    for (size_t i = 0; extra && i < D; i++) memset(b->keys + i * KEYS + n, 0, extra * sizeof(float));
+    memset(b->values + (size_t)n * padded, 0, extra * padded * sizeof(float));
 }
 
 /* Adds the mask and hides what is beyond the last key or, causal, beyond the query. */
@@ -78,11 +79,12 @@ static void hide(const call *j, float *s, int64_t image, int64_t head, int64_t q
         int64_t row = ((d[0] == 1 ? 0 : image) * d[1] + (d[1] == 1 ? 0 : head)) * d[2] + (d[2] == 1 ? 0 : query);
         float mask[KEYS];
         j->c->k->load(mask, place_of(m, j->a->in[3], row, first), type_of(m), (size_t)n);
+        j->c->k->affine(mask, log2_e, 0, (size_t)n);
         j->c->k->add(s, mask, (size_t)n);
     }
     int64_t seen = op->attr.attention.causal ? min64(p->Tk, query + 1) - first : n;
     seen = seen < 0 ? 0 : min64(seen, n);
-    for (int64_t i = seen; i < KEYS; i++) s[i] = -INFINITY;
+    for (int64_t i = seen; i < (int64_t)round_up((size_t)n, 16); i++) s[i] = -INFINITY;
 }
 
 /* One block of keys against the queries of this tile, STRIP rows at a time so that scores stay in the first cache. */
@@ -92,18 +94,18 @@ static void attend_block(const call *j, const buffers *b, int64_t image, int64_t
     const attention_plan *p = j->c->plan;
     const op_desc *op = &j->c->op;
     const cpu_kernels *k = j->c->k;
-    size_t D = (size_t)p->D, padded = (size_t)p->padded;
-    int plain = n == KEYS && !op->attr.attention.causal && !(op->n_in > 3 && op->in[3].dtype);
+    size_t D = (size_t)p->D, padded = (size_t)p->padded, width = round_up((size_t)n, 16);
+    int plain = n % 16 == 0 && !op->attr.attention.causal && !(op->n_in > 3 && op->in[3].dtype);
     for (int64_t r = 0; r < queries; r += STRIP) {
         size_t rows = (size_t)min64(STRIP, queries - r);
         float *sums = b->sums + (size_t)r * padded, scale[STRIP];
-        k->gemm(rows, KEYS, D, b->q + (size_t)r * padded, padded, b->keys, KEYS, b->scores, KEYS, 0);
+        k->gemm(rows, width, D, b->q + (size_t)r * padded, padded, b->keys, KEYS, b->scores, KEYS, 0);
         for (size_t i = 0; !plain && i < rows; i++)
             hide(j, b->scores + i * KEYS, image, head, first_query + r + (int64_t)i, first, n);
-        k->softmax(b->scores, KEYS, rows, KEYS, b->most + r, b->total + r, scale);
+        k->softmax(b->scores, KEYS, rows, width, b->most + r, b->total + r, scale);
         for (size_t i = 0; i < rows; i++)
             if (scale[i] < 1) k->affine(sums + i * padded, scale[i], 0, padded);
-        k->gemm(rows, padded, KEYS, b->scores, KEYS, b->values, padded, sums, padded, 1);
+        k->gemm(rows, padded, width, b->scores, KEYS, b->values, padded, sums, padded, 1);
     }
 }
 
@@ -114,7 +116,7 @@ static void load_queries(const call *j, const buffers *b, int64_t row, int64_t h
     for (int64_t i = 0; i < n; i++) {
         float *q = b->q + i * p->padded;
         j->c->k->load(q, place_of(Q, j->a->in[0], row + i, head * p->D), type_of(Q), (size_t)p->D);
-        j->c->k->affine(q, j->c->op.attr.attention.scale, 0, (size_t)p->D);
+        j->c->k->affine(q, j->c->op.attr.attention.scale * log2_e, 0, (size_t)p->D);
         b->most[i] = -INFINITY;
         b->total[i] = 0;
     }
