@@ -61,18 +61,6 @@ INLINE float lanes_sum(vf v)
     v += TURN(v, 1);
     return v[0];
 }
-INLINE float lanes_max(vf v)
-{
-#if LANES > 8
-    v = vmax(v, TURN(v, 8));
-#endif
-#if LANES > 4
-    v = vmax(v, TURN(v, 4));
-#endif
-    v = vmax(v, TURN(v, 2));
-    v = vmax(v, TURN(v, 1));
-    return v[0];
-}
 
 /* ---- exp and what is made of it ---------------------------------------------------------------------- */
 
@@ -98,8 +86,8 @@ INLINE vf vexp(vf x)
     vf power = (vf)(((vu)t + 127u) << 23);
     return pick(tiny, splat(0), p * power);
 }
-/* 2^x for x <= 0, -infinity included: polynomial of degree 6 on |r| <= 1/2 fitted for least relative error (2e-9; with
- * rounding 1e-7). Far below the range the result is 0 or 1e-38, which is the same to a sum of at least 1. */
+/* 2^x for x <= 0, 0 for -infinity: polynomial of degree 6 on |r| <= 1/2 fitted for least relative error (2e-9; with
+ * rounding 1e-7). */
 INLINE vf vexp2_low(vf x)
 {
 #if LANES == 16
@@ -107,6 +95,7 @@ INLINE vf vexp2_low(vf x)
     vf n = (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
     vf magic = splat(12582912.0f); /* 1.5 * 2^23 */
+    vi tiny = x < splat(-126);
     x = vmax(x, splat(-126));
     vf t = x + magic, n = t - magic;
 #endif
@@ -120,7 +109,7 @@ INLINE vf vexp2_low(vf x)
 #if LANES == 16
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    return p * (vf)(((vu)t + 127u) << 23);
+    return pick(tiny, splat(0), p * (vf)(((vu)t + 127u) << 23));
 #endif
 }
 INLINE vf vsigmoid(vf x) { return splat(1.0f) / (splat(1.0f) + vexp(-x)); }
@@ -272,8 +261,8 @@ static void moments(float *total, float *square, const float *x, const float *or
 
 /* ---- products ---------------------------------------------------------------------------------------- */
 
-INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-                  size_t ldc, int accumulate)
+INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
+                  float *c, size_t ldc, int accumulate)
 {
     vf sums[GEMM_ROWS][GEMM_VECTORS];
     UNROLL for (int r = 0; r < rows; r++)
@@ -283,7 +272,7 @@ INLINE void block(const int rows, const int vectors, size_t k, const float *a, s
         UNROLL for (int v = 0; v < vectors; v++) columns[v] = get(b + i * ldb + v * LANES);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            vf x = splat(a[(size_t)r * lda + i]);
+            vf x = splat(a[(size_t)r * lda + i * step]);
             UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = VFMA(x, columns[v], sums[r][v]);
         }
     }
@@ -291,53 +280,54 @@ INLINE void block(const int rows, const int vectors, size_t k, const float *a, s
         UNROLL for (int v = 0; v < vectors; v++) put(c + (size_t)r * ldc + v * LANES, sums[r][v]);
 }
 
-INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
-                  size_t ldc, int accumulate)
+INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
+                  float *c, size_t ldc, int accumulate)
 {
     size_t r = 0;
     for (; r + GEMM_ROWS <= m; r += GEMM_ROWS)
-        block(GEMM_ROWS, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
-    for (; r + 2 <= m; r += 2) block(2, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
-    for (; r < m; r++) block(1, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
+        block(GEMM_ROWS, vectors, k, a + r * lda, lda, step, b, ldb, c + r * ldc, ldc, accumulate);
+#if GEMM_ROWS > 4
+    for (; r + 4 <= m; r += 4) block(4, vectors, k, a + r * lda, lda, step, b, ldb, c + r * ldc, ldc, accumulate);
+#endif
+    for (; r + 2 <= m; r += 2) block(2, vectors, k, a + r * lda, lda, step, b, ldb, c + r * ldc, ldc, accumulate);
+    for (; r < m; r++) block(1, vectors, k, a + r * lda, lda, step, b, ldb, c + r * ldc, ldc, accumulate);
 }
 
-static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
-                 int accumulate)
+static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb, float *c,
+                 size_t ldc, int accumulate)
 {
     size_t j = 0;
     for (; j + GEMM_VECTORS * LANES <= n; j += GEMM_VECTORS * LANES)
-        strip(GEMM_VECTORS, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+        strip(GEMM_VECTORS, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 #if GEMM_VECTORS > 3
-    for (; j + 3 * LANES <= n; j += 3 * LANES) strip(3, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+    for (; j + 3 * LANES <= n; j += 3 * LANES) strip(3, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 #endif
 #if GEMM_VECTORS > 2
-    for (; j + 2 * LANES <= n; j += 2 * LANES) strip(2, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+    for (; j + 2 * LANES <= n; j += 2 * LANES) strip(2, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 #endif
-    for (; j + LANES <= n; j += LANES) strip(1, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+    for (; j + LANES <= n; j += LANES) strip(1, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 }
 
-static void softmax(float *s, size_t ld, size_t rows, size_t keys, float *most, float *total, float *scale)
+static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale)
 {
-    for (size_t r = 0; r < rows; r++, s += ld) {
-        vf high = get(s);
-        for (size_t i = LANES; i < keys; i += LANES) high = vmax(high, get(s + i));
-        float top = lanes_max(high);
-        if (!(top > most[r])) top = most[r];
-        scale[r] = 1;
-        if (top == -INFINITY) { /* nothing to see so far */
-            memset(s, 0, keys * sizeof *s);
-            continue;
-        }
-        if (top > most[r]) scale[r] = most[r] == -INFINITY ? 0 : exp2f(most[r] - top);
-        most[r] = top;
-        vf sums = {0};
-        for (size_t i = 0; i < keys; i += LANES) {
-            vf p = vexp2_low(get(s + i) - splat(top));
+    int rescale = 0;
+    for (size_t c = 0; c < columns; c += LANES) {
+        vf before = get(most + c), top = before, sums = {0};
+        for (size_t i = 0; i < keys; i++) top = vmax(get(s + i * ld + c), top);
+        vf base = pick(top == splat(-INFINITY), splat(0), top); /* nothing seen so far: all stays 0 */
+        for (size_t i = 0; i < keys; i++) {
+            vf p = vexp2_low(get(s + i * ld + c) - base);
             sums += p;
-            put(s + i, p);
+            put(s + i * ld + c, p);
         }
-        total[r] = total[r] * scale[r] + lanes_sum(sums);
+        vf factor = vexp2_low(before - base);
+        vi moved = top > before;
+        for (size_t i = 0; i < LANES; i++) rescale |= moved[i];
+        put(scale + c, factor);
+        put(most + c, top);
+        put(total + c, VFMA(get(total + c), factor, sums));
     }
+    return rescale;
 }
 
 static void transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns)

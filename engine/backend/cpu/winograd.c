@@ -63,7 +63,7 @@ static void multiply(const call *j, const buffers *b, int64_t square, int64_t sq
     const char *w = (const char *)j->a->in[1] + (size_t)((block * x->shape.dim[3] + first) * 9 * OUT) * size_of(p->stored);
     for (size_t i = 0; i < n; i++) k->winograd_weight(b->u + i * OUT, IN * OUT, w + i * 9 * OUT * size_of(p->stored), p->stored, OUT, OUT);
     for (size_t i = 0; i < POINTS; i++)
-        k->gemm((size_t)squares, OUT, n, b->v + i * T * IN, IN, b->u + i * IN * OUT, OUT, b->m + i * T * OUT, OUT, first > 0);
+        k->gemm((size_t)squares, OUT, n, b->v + i * T * IN, IN, 1, b->u + i * IN * OUT, OUT, b->m + i * T * OUT, OUT, first > 0);
 }
 
 static void finish_pixel(const call *j, float *row, int64_t r, int64_t first, size_t n)
