@@ -38,14 +38,6 @@ struct runtime {
     runtime_usage usage;
 };
 
-const backend *backend_find(const char *name)
-{
-    static const backend *const all[] = {&backend_cpu, &backend_reference};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i]->name, name) == 0) return all[i];
-    return NULL;
-}
-
 runtime *runtime_new(const runtime_setting *setting, error *e)
 {
     runtime *rt = mem_calloc(1, sizeof *rt);

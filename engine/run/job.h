@@ -32,7 +32,7 @@ typedef struct job job;
 
 /* Loads plugins, reads and checks. *faults: printed to stderr already; the job is of use only when it is 0. NULL with a
  * message when there is no workflow to speak of. */
-job *job_open(const job_source *source, size_t *faults, error *e);
+job *job_open(const job_source *from, size_t *faults, error *e);
 void job_close(job *j);
 const workflow *job_workflow(const job *j);
 /* Runs it. Prints progress and results; the status says how it went (run_summary tells failed from skipped). */

@@ -37,7 +37,7 @@ static kiln_t record(const kiln_model *m, piece *c)
 static void note_name(void *arg, const kiln_weight_info *info) { snprintf(arg, 100, "%s", info->name); }
 
 /* Records the UNet of tiny-sd1 seen through `rule`; the program's error goes to message. */
-static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char message[300], size_t *unused, char name[100])
+static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char message[1024], size_t *unused, char name[100])
 {
     const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
@@ -45,13 +45,13 @@ static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char m
     kiln_weights *view = set ? weights_view(set, rule, n, &e) : NULL;
     kiln_value *v = view ? unet_family.open(rig_host(), rig_ctx(), view) : NULL;
     kiln_status status = KILN_ERR_BUG;
-    snprintf(message, 300, "%s", v ? "" : rig_message());
+    snprintf(message, 1024, "%s", v ? "" : rig_message());
     if (v) {
         const char *text = "";
         piece c = piece_new(KILN_F32);
         record(models->model(rig_ctx(), v), &c);
         status = c.ops->error(c.p, &text);
-        snprintf(message, 300, "%s", text ? text : "");
+        snprintf(message, 1024, "%s", text ? text : "");
         c.ops->program_free(c.p);
         *unused = weights_unused(models->model(rig_ctx(), v)->weights, note_name, name);
         rig_host()->unref(v);
@@ -63,7 +63,7 @@ static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char m
 
 static void test_M6_M7_every_tensor_is_asked_for(void)
 {
-    char message[300], name[100] = "";
+    char message[1024], name[100] = "";
     size_t unused = 999;
     CHECK_EQ(record_through(&(kiln_weight_rule){.from = "*", .to = "*"}, 1, message, &unused, name), KILN_OK);
     CHECK_MSG(unused == 0, "%zu not asked for: %s; %s", unused, name, message);
@@ -72,7 +72,7 @@ static void test_M6_M7_every_tensor_is_asked_for(void)
 static void test_M7_a_missing_tensor_is_named(void)
 {
     const kiln_weight_rule rules[] = {{.from = "unet/up_blocks.1.attentions.0.proj_out.bias", .to = "unet/lost"}, {.from = "*", .to = "*"}};
-    char message[300], name[100] = "";
+    char message[1024], name[100] = "";
     size_t unused = 999;
     CHECK(record_through(rules, 2, message, &unused, name) != KILN_OK);
     CHECK_MSG(strstr(message, "up_blocks.1.attentions.0.proj_out.bias") != NULL, "%s", message);
@@ -81,7 +81,7 @@ static void test_M7_a_missing_tensor_is_named(void)
 static void test_M7_a_tensor_too_many_is_counted(void)
 {
     const kiln_weight_rule rules[] = {{.from = "vae/quant_conv.bias", .to = "unet/middle_nowhere.bias"}, {.from = "*", .to = "*"}};
-    char message[300], name[100] = "";
+    char message[1024], name[100] = "";
     size_t unused = 0;
     CHECK_EQ(record_through(rules, 2, message, &unused, name), KILN_OK);
     CHECK_EQ(unused, 1);
