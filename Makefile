@@ -98,11 +98,14 @@ test_bin := $(test_src:%.c=$(B)/%)
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) -Wno-override-init $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
 # A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
-$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
+# Other .c files beside a test are linked into the tests of their folder.
+test_help := $(filter-out $(test_src),$(wildcard tests/*/*.c))
+test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
 .SECONDARY:
 
@@ -160,6 +163,8 @@ install: all $(B)/libkiln.so
 	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
 	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
 	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
+	install -d $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l
+	install -m 644 plugins/clip/tokenizer/clip-l/* $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in > $(DESTDIR)$(libdir)/pkgconfig/kiln.pc
 uninstall:
 	rm -rf $(DESTDIR)$(PREFIX)/bin/kiln $(DESTDIR)$(libdir)/libkiln.so* $(DESTDIR)$(libdir)/kiln \

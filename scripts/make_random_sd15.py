@@ -94,6 +94,18 @@ def write(out, dtype, seed):
     write_weights(out / "text_encoder/model.safetensors", text, seed + 2, dtype, "text_model.")
 
 
+def make(out, dtype, seed):
+    """write(), unless the folder is there already; one made otherwise is refused."""
+    marker, wanted = out / "random.json", {"dtype": dtype, "seed": seed}
+    if marker.exists():
+        found = json.loads(marker.read_text())
+        if found != wanted:
+            raise SystemExit(f"{out} was made with {found}, not {wanted}: remove it or name another folder")
+        return
+    write(out, DTYPES[dtype], seed)
+    marker.write_text(json.dumps(wanted) + "\n")
+
+
 def spread(tensor):
     return f"std {float(tensor.double().std()):.3f} max {float(tensor.abs().max()):.3f}"
 
@@ -124,9 +136,7 @@ def main():
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    write(options.out, DTYPES[options.dtype], options.seed)
-    marker = {"dtype": options.dtype, "seed": options.seed}
-    (options.out / "random.json").write_text(json.dumps(marker) + "\n")
+    make(options.out, options.dtype, options.seed)
     if options.check:
         check(options.out)
 

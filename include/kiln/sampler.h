@@ -60,7 +60,8 @@ typedef struct kiln_sampling {
 } kiln_sampling;
 
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
-       KILN_SAMPLER_EXTRA_STEP = 2  /* wants steps+1 sigmas, the last but one dropped      */ };
+       KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
+       KILN_SAMPLER_FRESH_MASK_NOISE = 4 /* outside a noise mask: noise of seed + 1 (DDIM) */ };
 
 typedef struct {
     uint32_t size, flags;

@@ -1,0 +1,226 @@
+/* cpu.c - the CPU backend's table: what the processor offers, and which file prepares which op.
+ *
+ * Which type products are computed in, with bf16 storage. The instructions of avx512_bf16 are not fast everywhere:
+ * GFLOP/s of one core in oneDNN 2.6.3, measured:
+ *                                             matrix product          3x3 convolution
+ *     Xeon, 5th generation, AMX hidden        f32 182, bf16  98       f32 190, bf16 105
+ *     EPYC Zen 5                              f32 235, bf16 460       f32 245, bf16 490
+ * So bf16 products are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
+ * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined __x86_64__
+#include <cpuid.h>
+#endif
+
+static struct {
+    cpu_level level;
+    int fast_bf16;
+    unsigned slots;
+} machine;
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+
+static const struct {
+    const char *name, *text;
+} levels[] = {
+    [CPU_PLAIN] = {"none", "plain"}, [CPU_AVX2] = {"avx2", "avx2"}, [CPU_AVX512] = {"avx512", "avx512_core"},
+    [CPU_AVX512_BF16] = {"avx512bf16", "avx512_core_bf16"}, [CPU_AMX] = {"amx", "amx_bf16"},
+};
+
+#if defined __x86_64__
+static void detect(void)
+{
+    unsigned a = 0, b = 0, c = 0, d = 0, maker = 0;
+    __cpuid(0, a, maker, c, d);
+    machine.level = CPU_PLAIN;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) machine.level = CPU_AVX2;
+    if (machine.level == CPU_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        machine.level = CPU_AVX512;
+    if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1)) machine.level = CPU_AVX512_BF16;
+    if (machine.level == CPU_AVX512_BF16 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1))
+        machine.level = CPU_AMX;
+    int intel = maker == signature_INTEL_ebx;
+    machine.fast_bf16 = machine.level == CPU_AMX || (machine.level == CPU_AVX512_BF16 && !intel);
+}
+#else
+static void detect(void) { machine.level = CPU_PLAIN; }
+#endif
+
+static void machine_init(void)
+{
+    __builtin_cpu_init();
+    detect();
+    const char *want = getenv("KILN_CPU_FEATURES");
+    for (size_t i = 0; want && i < sizeof levels / sizeof levels[0]; i++)
+        if (strcmp(want, levels[i].name) == 0 && (cpu_level)i < machine.level) {
+            machine.level = (cpu_level)i;
+            machine.fast_bf16 = machine.fast_bf16 && machine.level >= CPU_AVX512_BF16;
+        }
+    /* To measure or test the other choice: KILN_CPU_PRODUCTS=bf16|f32. */
+    const char *products = getenv("KILN_CPU_PRODUCTS");
+    if (products && strcmp(products, "bf16") == 0) machine.fast_bf16 = machine.level >= CPU_AVX512_BF16;
+    if (products && strcmp(products, "f32") == 0) machine.fast_bf16 = 0;
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
+}
+
+cpu_level cpu_level_get(void)
+{
+    pthread_once(&machine_once, machine_init);
+    return machine.level;
+}
+unsigned cpu_slots(void)
+{
+    cpu_level_get();
+    return machine.slots;
+}
+const char *cpu_features(void) { return levels[cpu_level_get()].text; }
+
+const cpu_kernels *cpu_kernels_get(void)
+{
+#if defined __x86_64__
+    if (cpu_level_get() >= CPU_AVX512) return &kernels_avx512;
+    if (cpu_level_get() >= CPU_AVX2) return &kernels_avx2;
+#endif
+    return &kernels_plain;
+}
+
+uint32_t cpu_product_type(uint32_t precision)
+{
+    cpu_level_get();
+    return precision == KILN_BF16 && machine.fast_bf16 ? KILN_BF16 : KILN_F32;
+}
+
+/* bf16 storage pays (memory, traffic) where the processor has the type at all. */
+static uint32_t best_precision(void) { return cpu_level_get() >= CPU_AVX512_BF16 ? KILN_BF16 : KILN_F32; }
+
+/* ---- tiles --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    tile_fn *fn;
+    void *arg;
+    size_t n;
+    atomic_size_t next;
+    atomic_int failed;
+    pthread_mutex_t lock;
+    error *e;
+    kiln_status status;
+} tile_job;
+
+static void tile_worker(void *arg, size_t slot)
+{
+    tile_job *j = arg;
+    for (size_t i; !atomic_load(&j->failed) && (i = atomic_fetch_add(&j->next, 1)) < j->n;) {
+        error own = {0};
+        kiln_status status = j->fn(j->arg, i, (unsigned)slot, &own);
+        if (status == KILN_OK) continue;
+        pthread_mutex_lock(&j->lock);
+        if (j->status == KILN_OK) j->status = error_set(j->e, status, "%s", own.message);
+        pthread_mutex_unlock(&j->lock);
+        atomic_store(&j->failed, 1);
+    }
+}
+
+kiln_status tiles_run(pool *p, size_t n, tile_fn *fn, void *arg, error *e)
+{
+    tile_job j = {.fn = fn, .arg = arg, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER, .e = e};
+    size_t workers = p ? pool_threads(p) : 1;
+    if (workers > cpu_slots()) workers = cpu_slots();
+    if (workers > n) workers = n;
+    if (workers <= 1)
+        tile_worker(&j, 0);
+    else
+        pool_for(p, workers, tile_worker, &j);
+    pthread_mutex_destroy(&j.lock);
+    return j.status;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+static kiln_status pack_f32(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    (void)p;
+    kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, (size_t)shape_count(&c->op.in[operand].shape));
+    return status == KILN_OK ? status : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+}
+
+static kiln_status cpu_run(const kernel *k, const kernel_args *a, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    return c->body(c, a, e);
+}
+
+static void cpu_free(kernel *k)
+{
+    cpu_kernel *c = (cpu_kernel *)k;
+    if (!c) return;
+    if (c->plan_free) c->plan_free(c->plan);
+    mem_free(c);
+}
+
+static cpu_prepare *const prepares[OP_KIND_COUNT] = {
+    [OP_CONVERT] = cpu_prepare_elementwise, [OP_CONV2D] = cpu_prepare_conv2d, [OP_LINEAR] = cpu_prepare_linear,
+    [OP_ATTENTION] = cpu_prepare_attention, [OP_GROUP_NORM] = cpu_prepare_group_norm, [OP_LAYER_NORM] = cpu_prepare_layer_norm,
+    [OP_ADD] = cpu_prepare_elementwise, [OP_MUL] = cpu_prepare_elementwise, [OP_AFFINE] = cpu_prepare_elementwise,
+    [OP_ACT] = cpu_prepare_elementwise, [OP_GEGLU] = cpu_prepare_elementwise, [OP_UPSAMPLE] = cpu_prepare_movement,
+    [OP_CONCAT] = cpu_prepare_movement, [OP_SLICE] = cpu_prepare_movement, [OP_RESHAPE] = cpu_prepare_movement,
+    [OP_PERMUTE] = cpu_prepare_movement, [OP_EMBEDDING] = cpu_prepare_lookup, [OP_GATHER] = cpu_prepare_lookup,
+    [OP_TIMESTEP] = cpu_prepare_lookup,
+};
+
+static kiln_status check_types(const op_desc *op, error *e)
+{
+    for (uint32_t i = 0; i <= op->n_in; i++) {
+        uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
+        if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind), dtype_name(t));
+    }
+    return KILN_OK;
+}
+
+static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
+{
+    if (op->kind >= OP_KIND_COUNT || !prepares[op->kind])
+        return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
+    TRY(check_types(op, e));
+    cpu_kernel *c = mem_calloc(1, sizeof *c);
+    if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->op = *op;
+    c->k = cpu_kernels_get();
+    c->base = (kernel){.name = op_name(op->kind), .pack = pack_f32, .run = cpu_run, .free = cpu_free};
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        if (!is_packed(&op->in[i])) continue;
+        c->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
+        snprintf(c->base.pack_form[i], sizeof c->base.pack_form[i], "f32");
+    }
+    kiln_status status = prepares[op->kind](c, e);
+    if (status != KILN_OK) {
+        cpu_free(&c->base);
+        return status;
+    }
+    *out = &c->base;
+    return KILN_OK;
+}
+
+const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .features = cpu_features, .best_precision = best_precision,
+                             .prepare = cpu_prepare_op};
+
+const backend *backend_find(const char *name)
+{
+    static const backend *const all[] = {&backend_cpu, &backend_reference};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i]->name, name) == 0) return all[i];
+    return NULL;
+}

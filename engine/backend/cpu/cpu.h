@@ -1,0 +1,62 @@
+/* cpu.h - what the files of the CPU backend share: features, the kernel object, tiles, rows. Layer: backend.
+ *
+ * Work is cut into tiles by a rule that looks at shapes only, each tile is computed by one thread, and no sum
+ * crosses a tile: so results do not depend on the number of threads. A tile runs in a slot, which is its share of the
+ * scratch memory; there are cpu_slots() of them and never more tiles at once.
+ */
+#ifndef KILN_BACKEND_CPU_H
+#define KILN_BACKEND_CPU_H
+
+#include "backend/backend.h"
+#include "backend/cpu/kernels.h"
+
+typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
+
+/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level (read once, for tests). */
+cpu_level cpu_level_get(void);
+const char *cpu_features(void);
+const cpu_kernels *cpu_kernels_get(void);
+/* The type in which products are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
+ * products are the slower ones; see cpu.c. */
+uint32_t cpu_product_type(uint32_t precision);
+unsigned cpu_slots(void);
+
+typedef struct cpu_kernel cpu_kernel;
+struct cpu_kernel {
+    kernel base;
+    op_desc op;
+    const cpu_kernels *k;
+    kiln_status (*body)(const cpu_kernel *, const kernel_args *, error *);
+    void *plan; /* the op's own; freed by plan_free */
+    void (*plan_free)(void *);
+};
+
+/* Each fills in body, scratch_bytes, packed forms (for weights other than f32), flops and plan. */
+typedef kiln_status cpu_prepare(cpu_kernel *, error *);
+cpu_prepare cpu_prepare_elementwise, cpu_prepare_movement, cpu_prepare_group_norm, cpu_prepare_layer_norm, cpu_prepare_lookup,
+    cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
+
+/* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
+typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);
+kiln_status tiles_run(pool *, size_t n, tile_fn *fn, void *arg, error *);
+
+static inline int64_t rows_of(const operand_desc *d)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i + 1 < d->shape.rank; i++) n *= d->shape.dim[i];
+    return n;
+}
+static inline int64_t columns_of(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
+static inline size_t size_of(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_I32 ? 4 : 2; }
+static inline int is_packed(const operand_desc *d) { return d->dtype && d->weight; }
+/* Address of (row, column); packed operands are dense f32. */
+static inline const char *place_of(const operand_desc *d, const void *data, int64_t row, int64_t column)
+{
+    if (d->weight) return (const char *)data + (size_t)(row * columns_of(d) + column) * 4;
+    return (const char *)data + (size_t)(row * d->ld + column) * size_of(d->dtype);
+}
+static inline uint32_t type_of(const operand_desc *d) { return d->weight ? (uint32_t)KILN_F32 : d->dtype; }
+static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+#endif

@@ -1,0 +1,117 @@
+/* elementwise.c - sums, products, activations, conversions: a chunk of a row is loaded as floats, computed on in
+ * cache and stored. Rows are dealt out in tiles; when nothing is broadcast and all is dense, the whole tensor is one long row.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "base/memory_alloc.h"
+
+#include <string.h>
+
+enum { CHUNK = 1024, TILE_ELEMENTS = 1 << 16 };
+
+typedef struct {
+    int64_t rows, columns, rows_per_tile;
+    int flat; /* operands are taken as one dense row cut into `columns` */
+} layout;
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+} call;
+
+/* Row of operand b for row `row` of out: dimensions aligned at the end, 1 repeats. */
+static int64_t broadcast_row(const shape *out, const shape *b, int64_t row)
+{
+    int64_t place = 0, stride = 1;
+    for (uint32_t i = 1; i < out->rank && i < b->rank; i++) {
+        int64_t size = out->dim[out->rank - 1 - i], own = b->dim[b->rank - 1 - i];
+        place += (own == 1 ? 0 : row % size) * stride;
+        stride *= own;
+        row /= size;
+    }
+    return place;
+}
+
+/* Chunk (row, column .. column+n) of operand i as floats, element or row repeated as its shape says. */
+static void fetch(const cpu_kernel *c, const kernel_args *a, uint32_t i, int64_t row, int64_t column, size_t n, float *to)
+{
+    const operand_desc *d = &c->op.in[i];
+    const layout *l = c->plan;
+    if (l->flat) {
+        c->k->load(to, place_of(d, a->in[i], 0, row * l->columns + column), type_of(d), n);
+        return;
+    }
+    int64_t at = broadcast_row(&c->op.out.shape, &d->shape, row);
+    if (columns_of(d) == 1 && columns_of(&c->op.out) != 1) {
+        c->k->load(to, place_of(d, a->in[i], at, 0), type_of(d), 1);
+        for (size_t k = 1; k < n; k++) to[k] = to[0];
+    } else {
+        c->k->load(to, place_of(d, a->in[i], at, column), type_of(d), n);
+    }
+}
+
+static void compute(const cpu_kernel *c, const kernel_args *a, int64_t row, int64_t column, size_t n, float *x, float *y)
+{
+    const cpu_kernels *k = c->k;
+    const op_epilogue *ep = &c->op.epilogue;
+    switch (c->op.kind) {
+    case OP_ADD: fetch(c, a, 1, row, column, n, y), k->add(x, y, n); break;
+    case OP_MUL: fetch(c, a, 1, row, column, n, y), k->mul(x, y, n); break;
+    case OP_AFFINE: k->affine(x, c->op.attr.affine.scale, c->op.attr.affine.shift, n); break;
+    case OP_ACT: k->act(x, c->op.attr.act.kind, n); break;
+    case OP_GEGLU: fetch(c, a, 0, row, columns_of(&c->op.out) + column, n, y), k->geglu(x, y, n); break;
+    default: break;
+    }
+    if (ep->act) k->act(x, ep->act, n);
+    if (ep->residual) fetch(c, a, c->op.n_in - 1, row, column, n, y), k->add(x, y, n);
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const cpu_kernel *c = ((call *)arg)->c;
+    const kernel_args *a = ((call *)arg)->a;
+    const layout *l = c->plan;
+    const operand_desc *out = &c->op.out;
+    float x[CHUNK], y[CHUNK];
+    (void)slot, (void)e;
+    int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
+    int64_t count = shape_count(&out->shape);
+    for (int64_t r = first; r < last; r++) {
+        int64_t width = l->flat ? min64(l->columns, count - r * l->columns) : l->columns;
+        for (int64_t col = 0; col < width; col += CHUNK) {
+            size_t n = (size_t)min64(CHUNK, width - col);
+            fetch(c, a, 0, r, col, n, x);
+            compute(c, a, r, col, n, x, y);
+            int64_t row = l->flat ? 0 : r, column = l->flat ? r * l->columns + col : col;
+            c->k->store((char *)a->out + (size_t)(row * out->ld + column) * size_of(out->dtype), out->dtype, x, n);
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const layout *l = c->plan;
+    call job = {c, a};
+    return tiles_run(a->pool, (size_t)((l->rows + l->rows_per_tile - 1) / l->rows_per_tile), tile, &job, e);
+}
+
+static int is_dense(const operand_desc *d) { return d->weight || d->ld == columns_of(d) || rows_of(d) <= 1; }
+
+kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
+{
+    const op_desc *op = &c->op;
+    layout *l = mem_calloc(1, sizeof *l);
+    if (!l) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = l, c->plan_free = mem_free, c->body = run;
+    if (op->in[0].dtype == KILN_I32 || op->out.dtype == KILN_I32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for integers", op_name(op->kind));
+    l->flat = op->kind != OP_GEGLU && is_dense(&op->out);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i].dtype) l->flat = l->flat && is_dense(&op->in[i]) && shape_count(&op->in[i].shape) == shape_count(&op->out.shape);
+    int64_t count = shape_count(&op->out.shape);
+    l->columns = l->flat ? CHUNK : columns_of(&op->out);
+    l->rows = l->columns ? (l->flat ? (count + CHUNK - 1) / CHUNK : rows_of(&op->out)) : 0;
+    l->rows_per_tile = l->columns >= TILE_ELEMENTS || !l->columns ? 1 : TILE_ELEMENTS / l->columns;
+    return KILN_OK;
+}

@@ -1,0 +1,10 @@
+/* kernels_avx512.c - the inner loops for AVX-512 (F, BW, VL, DQ). Only called when the processor has them. */
+#include <immintrin.h>
+#define KERNELS kernels_avx512
+#define KERNELS_TEXT "avx512"
+#define LANES 16
+#define GEMM_ROWS 6
+#define GEMM_VECTORS 4
+#define UNROLL _Pragma("GCC unroll 8")
+#define VFMA(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#include "backend/cpu/kernels_template.h"

@@ -1,0 +1,397 @@
+/* kernels_template.h - the bodies of kernels.h over vectors of LANES floats. Included by kernels_plain.c,
+ * kernels_avx2.c and kernels_avx512.c, which define KERNELS (the table's name), KERNELS_TEXT, LANES, GEMM_ROWS,
+ * GEMM_VECTORS (the register block of gemm) and VFMA(a, b, c) = a*b + c. No include guard: once per file.
+ */
+#include "backend/cpu/kernels.h"
+
+#include "kiln/ops.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef float vf __attribute__((vector_size(LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
+typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf splat(float x)
+{
+    vf v = {0};
+    return v + x;
+}
+INLINE vf get(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void put(float *p, vf v) { memcpy(p, &v, sizeof v); }
+/* The first n < LANES values; the rest is 0. */
+INLINE vf get_part(const float *p, size_t n)
+{
+    vf v = {0};
+    memcpy(&v, p, n * sizeof *p);
+    return v;
+}
+INLINE void put_part(float *p, vf v, size_t n) { memcpy(p, &v, n * sizeof *p); }
+INLINE vf pick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+INLINE vf vmax(vf a, vf b) { return pick(a > b, a, b); }
+INLINE float lanes_sum(vf v)
+{
+    float part[LANES];
+    memcpy(part, &v, sizeof v);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) part[i] += part[i + width];
+    return part[0];
+}
+INLINE float lanes_max(vf v)
+{
+    float part[LANES];
+    memcpy(part, &v, sizeof v);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
+    return part[0];
+}
+
+/* ---- exp and what is made of it ---------------------------------------------------------------------- */
+
+/* e^x = 2^n e^r, |r| <= ln2/2, Taylor to degree 7 (truncation 3e-9). Below -87.3 the result is 0, above 88 it is
+ * that of 88; NaN stays NaN. */
+INLINE vf vexp(vf x)
+{
+    vf low = splat(-87.3f), high = splat(88.0f), magic = splat(12582912.0f); /* 1.5 * 2^23 */
+    vi tiny = x < low;
+    vf y = pick(x > high, high, pick(tiny, low, x));
+    vf t = VFMA(y, splat(1.44269504f), magic);
+    vf n = t - magic;
+    vf r = VFMA(n, splat(-0.693359375f), y);
+    r = VFMA(n, splat(2.12194440e-4f), r);
+    vf p = splat(1.0f / 5040);
+    p = VFMA(p, r, splat(1.0f / 720));
+    p = VFMA(p, r, splat(1.0f / 120));
+    p = VFMA(p, r, splat(1.0f / 24));
+    p = VFMA(p, r, splat(1.0f / 6));
+    p = VFMA(p, r, splat(0.5f));
+    p = VFMA(p, r, splat(1.0f));
+    p = VFMA(p, r, splat(1.0f));
+    vf power = (vf)(((vu)t + 127u) << 23);
+    return pick(tiny, splat(0), p * power);
+}
+INLINE vf vsigmoid(vf x) { return splat(1.0f) / (splat(1.0f) + vexp(-x)); }
+
+/* x * Phi(x), Phi by erfc (Abramowitz and Stegun 7.1.26) so that the far left keeps its digits */
+INLINE vf vgelu(vf x)
+{
+    vf z = x * splat(0.70710678f);
+    z = pick(z < splat(0), -z, z);
+    vf t = splat(1.0f) / VFMA(z, splat(0.3275911f), splat(1.0f));
+    vf p = splat(1.061405429f);
+    p = VFMA(p, t, splat(-1.453152027f));
+    p = VFMA(p, t, splat(1.421413741f));
+    p = VFMA(p, t, splat(-0.284496736f));
+    p = VFMA(p, t, splat(0.254829592f));
+    vf tail = splat(0.5f) * p * t * vexp(-z * z);
+    return x * pick(x < splat(0), tail, splat(1.0f) - tail);
+}
+INLINE vf vgelu_tanh(vf x) /* (1 + tanh u)/2 = sigmoid(2u) */
+{
+    vf u = splat(1.59576912f) * VFMA(x * x * x, splat(0.044715f), x);
+    return x * vsigmoid(u);
+}
+INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
+INLINE vf vquick_gelu(vf x) { return x * vsigmoid(splat(1.702f) * x); }
+INLINE vf vrelu(vf x) { return pick(x > splat(0), x, pick(x == x, splat(0), x)); }
+
+/* One loop with its remainder; `v` is the loaded vector and `i` its place. */
+#define MAP(x, n, expr)                                                                            \
+    do {                                                                                           \
+        size_t i = 0;                                                                              \
+        for (; i + LANES <= (n); i += LANES) {                                                     \
+            vf v = get((x) + i);                                                                   \
+            put((x) + i, expr);                                                                    \
+        }                                                                                          \
+        if (i < (n)) {                                                                             \
+            vf v = get_part((x) + i, (n) - i);                                                     \
+            put_part((x) + i, expr, (n) - i);                                                      \
+        }                                                                                          \
+    } while (0)
+#define OTHER(y, n) ((n) - i >= LANES ? get((y) + i) : get_part((y) + i, (n) - i))
+
+static void act(float *x, uint32_t kind, size_t n)
+{
+    switch (kind) {
+    case KILN_ACT_SILU: MAP(x, n, vsilu(v)); break;
+    case KILN_ACT_GELU: MAP(x, n, vgelu(v)); break;
+    case KILN_ACT_GELU_TANH: MAP(x, n, vgelu_tanh(v)); break;
+    case KILN_ACT_QUICK_GELU: MAP(x, n, vquick_gelu(v)); break;
+    case KILN_ACT_RELU: MAP(x, n, vrelu(v)); break;
+    case KILN_ACT_SIGMOID: MAP(x, n, vsigmoid(v)); break;
+    case KILN_ACT_TANH:
+        for (size_t i = 0; i < n; i++) x[i] = tanhf(x[i]);
+        break;
+    default: break;
+    }
+}
+static void geglu(float *value, const float *gate, size_t n) { MAP(value, n, v * vgelu(OTHER(gate, n))); }
+static void add(float *x, const float *y, size_t n) { MAP(x, n, v + OTHER(y, n)); }
+static void mul(float *x, const float *y, size_t n) { MAP(x, n, v * OTHER(y, n)); }
+static void affine(float *x, float scale, float shift, size_t n) { MAP(x, n, v * splat(scale) + splat(shift)); }
+static void normalise(float *x, const float *mean, const float *scale, const float *shift, size_t n)
+{
+    MAP(x, n, (v - OTHER(mean, n)) * OTHER(scale, n) + OTHER(shift, n));
+}
+
+/* ---- conversions ------------------------------------------------------------------------------------- */
+
+INLINE vf widen(const uint16_t *p)
+{
+    vh h;
+    memcpy(&h, p, sizeof h);
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+INLINE vh narrow(vf x)
+{
+    vu u = (vu)x;
+    vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
+    vu nan = (vu)(x != x);
+    return __builtin_convertvector((nan & quiet) | (~nan & rounded), vh);
+}
+
+static void load(float *dst, const void *src, uint32_t dtype, size_t n)
+{
+    const uint16_t *p = src;
+    size_t i = 0;
+    if (dtype == KILN_F32) {
+        memcpy(dst, src, n * sizeof(float));
+    } else if (dtype == KILN_BF16) {
+        for (; i + LANES <= n; i += LANES) put(dst + i, widen(p + i));
+        for (; i < n; i++) dst[i] = bf16_to_f32(p[i]);
+    } else {
+        dtype_convert(dst, KILN_F32, src, dtype, n);
+    }
+}
+static void store(void *dst, uint32_t dtype, const float *src, size_t n)
+{
+    uint16_t *p = dst;
+    size_t i = 0;
+    if (dtype == KILN_F32) {
+        memcpy(dst, src, n * sizeof(float));
+    } else if (dtype == KILN_BF16) {
+        for (; i + LANES <= n; i += LANES) {
+            vh h = narrow(get(src + i));
+            memcpy(p + i, &h, sizeof h);
+        }
+        for (; i < n; i++) p[i] = bf16_from_f32(src[i]);
+    } else {
+        dtype_convert(dst, dtype, src, KILN_F32, n);
+    }
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------- */
+
+static float sum(const float *x, size_t n)
+{
+    vf s = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) s += get(x + i);
+    if (i < n) s += get_part(x + i, n - i);
+    return lanes_sum(s);
+}
+static float squares(const float *x, float mean, size_t n)
+{
+    vf s = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vf d = get(x + i) - splat(mean);
+        s += d * d;
+    }
+    float rest = 0;
+    for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
+    return lanes_sum(s) + rest;
+}
+static void moments(float *total, float *square, const float *x, const float *origin, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vf d = get(x + i) - get(origin + i);
+        put(total + i, get(total + i) + d);
+        put(square + i, get(square + i) + d * d);
+    }
+    for (; i < n; i++) {
+        float d = x[i] - origin[i];
+        total[i] += d;
+        square[i] += d * d;
+    }
+}
+
+/* ---- products ---------------------------------------------------------------------------------------- */
+
+INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
+                  size_t ldc, int accumulate)
+{
+    vf sums[GEMM_ROWS][GEMM_VECTORS];
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = accumulate ? get(c + (size_t)r * ldc + v * LANES) : splat(0);
+    for (size_t i = 0; i < k; i++) {
+        vf columns[GEMM_VECTORS];
+        UNROLL for (int v = 0; v < vectors; v++) columns[v] = get(b + i * ldb + v * LANES);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            vf x = splat(a[(size_t)r * lda + i]);
+            UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = VFMA(x, columns[v], sums[r][v]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int v = 0; v < vectors; v++) put(c + (size_t)r * ldc + v * LANES, sums[r][v]);
+}
+
+INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c,
+                  size_t ldc, int accumulate)
+{
+    size_t r = 0;
+    for (; r + GEMM_ROWS <= m; r += GEMM_ROWS)
+        block(GEMM_ROWS, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
+    for (; r + 2 <= m; r += 2) block(2, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
+    for (; r < m; r++) block(1, vectors, k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, accumulate);
+}
+
+static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
+                 int accumulate)
+{
+    size_t j = 0;
+    for (; j + GEMM_VECTORS * LANES <= n; j += GEMM_VECTORS * LANES)
+        strip(GEMM_VECTORS, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+#if GEMM_VECTORS > 3
+    for (; j + 3 * LANES <= n; j += 3 * LANES) strip(3, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+#endif
+#if GEMM_VECTORS > 2
+    for (; j + 2 * LANES <= n; j += 2 * LANES) strip(2, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+#endif
+    for (; j + LANES <= n; j += LANES) strip(1, m, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+}
+
+static void softmax(float *s, size_t ld, size_t rows, size_t keys, float *most, float *total, float *scale)
+{
+    for (size_t r = 0; r < rows; r++, s += ld) {
+        vf high = get(s);
+        for (size_t i = LANES; i < keys; i += LANES) high = vmax(high, get(s + i));
+        float top = lanes_max(high);
+        if (!(top > most[r])) top = most[r];
+        scale[r] = 1;
+        if (top == -INFINITY) { /* nothing to see so far */
+            memset(s, 0, keys * sizeof *s);
+            continue;
+        }
+        if (top > most[r]) scale[r] = most[r] == -INFINITY ? 0 : expf(most[r] - top);
+        most[r] = top;
+        vf sums = {0};
+        for (size_t i = 0; i < keys; i += LANES) {
+            vf p = vexp(get(s + i) - splat(top));
+            sums += p;
+            put(s + i, p);
+        }
+        total[r] = total[r] * scale[r] + lanes_sum(sums);
+    }
+}
+
+static void transpose(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns)
+{
+    enum { SIDE = 16 };
+    for (size_t c = 0; c < columns; c += SIDE)
+        for (size_t r = 0; r < rows; r += SIDE)
+            for (size_t i = c; i < columns && i < c + SIDE; i++)
+                for (size_t j = r; j < rows && j < r + SIDE; j++) dst[i * ldd + j] = src[j * lds + i];
+}
+
+/* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 --------- */
+
+/* B^T d for one column of six */
+INLINE void input_line(vf out[6], const vf d[6])
+{
+    vf a = VFMA(splat(-4), d[2], d[4]), b = VFMA(splat(-4), d[1], d[3]), c = d[4] - d[2], e = splat(2) * (d[3] - d[1]);
+    out[0] = VFMA(splat(4), d[0], VFMA(splat(-5), d[2], d[4]));
+    out[1] = a + b;
+    out[2] = a - b;
+    out[3] = c + e;
+    out[4] = c - e;
+    out[5] = VFMA(splat(4), d[1], VFMA(splat(-5), d[3], d[5]));
+}
+INLINE void weight_line(vf out[6], const vf g[3])
+{
+    vf s = (g[0] + g[2]) * splat(-1.0f / 6), t = g[1] * splat(-1.0f / 6);
+    vf u = VFMA(g[0], splat(1.0f / 24), g[2] * splat(1.0f / 6)), v = g[1] * splat(1.0f / 12);
+    out[0] = g[0] * splat(0.25f);
+    out[1] = s + t;
+    out[2] = s - t;
+    out[3] = u + v;
+    out[4] = u - v;
+    out[5] = g[2];
+}
+INLINE void output_line(vf out[4], const vf m[6])
+{
+    vf a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+    out[0] = m[0] + a + c;
+    out[1] = VFMA(splat(2), d, b);
+    out[2] = VFMA(splat(4), c, a);
+    out[3] = VFMA(splat(8), d, b) + m[5];
+}
+
+static void winograd_input(float *v, size_t ldv, const float *const pixel[36], size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vf t[6][6], in[6], out[6];
+        for (int x = 0; x < 6; x++) {
+            for (int y = 0; y < 6; y++) in[y] = get(pixel[6 * y + x] + i);
+            input_line(out, in);
+            for (int y = 0; y < 6; y++) t[y][x] = out[y];
+        }
+        for (int y = 0; y < 6; y++) {
+            input_line(out, t[y]);
+            for (int x = 0; x < 6; x++) put(v + (size_t)(6 * y + x) * ldv + i, out[x]);
+        }
+    }
+}
+
+static void winograd_weight(float *u, size_t ldu, const void *w, uint32_t dtype, size_t lds, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vf t[6][3], g[3], out[6];
+        for (int x = 0; x < 3; x++) {
+            for (int y = 0; y < 3; y++) {
+                size_t at = (size_t)(3 * y + x) * lds + i;
+                g[y] = dtype == KILN_BF16 ? widen((const uint16_t *)w + at) : get((const float *)w + at);
+            }
+            weight_line(out, g);
+            for (int y = 0; y < 6; y++) t[y][x] = out[y];
+        }
+        for (int y = 0; y < 6; y++) {
+            weight_line(out, t[y]);
+            for (int x = 0; x < 6; x++) put(u + (size_t)(6 * y + x) * ldu + i, out[x]);
+        }
+    }
+}
+
+static void winograd_output(float *dst, const float *m, size_t ldm, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        vf t[4][6], in[6], out[4];
+        for (int x = 0; x < 6; x++) {
+            for (int y = 0; y < 6; y++) in[y] = get(m + (size_t)(6 * y + x) * ldm + i);
+            output_line(out, in);
+            for (int y = 0; y < 4; y++) t[y][x] = out[y];
+        }
+        for (int y = 0; y < 4; y++) {
+            output_line(out, t[y]);
+            for (int x = 0; x < 4; x++) put(dst + (size_t)(4 * y + x) * n + i, out[x]);
+        }
+    }
+}
+
+const cpu_kernels KERNELS = {
+    .name = KERNELS_TEXT, .load = load, .store = store, .act = act, .geglu = geglu, .add = add, .mul = mul, .affine = affine,
+    .normalise = normalise, .sum = sum, .squares = squares, .moments = moments, .gemm = gemm, .softmax = softmax,
+    .transpose = transpose, .winograd_input = winograd_input, .winograd_weight = winograd_weight,
+    .winograd_output = winograd_output,
+};

@@ -1,0 +1,38 @@
+/* linear.c - out = x w^T + bias as a grid of products; see products.c. A 1x1 convolution is one of these.
+ *
+ * Tiles are sized so that, as f32, a block of weights takes about a megabyte and a band of rows half of one.
+ */
+#include "backend/cpu/linear.h"
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+
+static int64_t block_width(int64_t rows, int64_t columns, int64_t k, int geglu)
+{
+    int64_t width = clamp((1 << 18) / (k ? k : 1) / 64 * 64, 64, 512);
+    if (geglu) width = width / 2 < 32 ? 32 : width / 2;
+    (void)rows;
+    return min64(width, columns);
+}
+
+static int64_t band_rows(int64_t rows, int64_t k) { return min64(rows, clamp((1 << 17) / (k ? k : 1) / 16 * 16, 64, 256)); }
+
+kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e)
+{
+    if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
+    int64_t height = band_rows(rows, k);
+    size_t n = (size_t)((rows + height - 1) / height);
+    TRY(grid_new(c, columns, block_width(rows, columns, k, c->op.epilogue.geglu != 0), n, e));
+    product_grid *g = c->plan;
+    for (size_t i = 0; i < n; i++) {
+        int64_t first = (int64_t)i * height, m = min64(height, rows - first);
+        g->bands[i] = (band){.in = first, .n_in = m, .out = first, .n_out = m, .variant = m != height};
+        TRY(grid_variant(c, g->bands[i].variant, &(product_shape){.m = m, .k = k}, e));
+    }
+    c->base.flops = 2u * (uint64_t)rows * (uint64_t)k * (uint64_t)columns * (c->op.epilogue.geglu ? 2 : 1);
+    return grid_finish(c, e);
+}
+
+kiln_status cpu_prepare_linear(cpu_kernel *c, error *e)
+{
+    return linear_prepare_as(c, rows_of(&c->op.in[0]), columns_of(&c->op.in[0]), columns_of(&c->op.out), e);
+}

@@ -1,0 +1,276 @@
+/* onednn.c - see onednn.h. Builds against oneDNN 2.6 (Debian 12) and 3.x, whose C interfaces differ in how
+ * descriptors are made; the macros below are the whole difference.
+ *
+ * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is told
+ * one thread, when a product is made and when it is run; threads are the caller's business.
+ */
+#include "backend/cpu/onednn.h"
+
+#include "backend/cpu/cpu.h"
+#include "base/memory_alloc.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <pthread.h>
+#include <string.h>
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef const_dnnl_memory_desc_t md_ref;
+#define MD(d) (d)
+#define md_release(d) dnnl_memory_desc_destroy(d)
+#define md_by_strides dnnl_memory_desc_create_with_strides
+#define md_by_tag dnnl_memory_desc_create_with_tag
+#else
+typedef const dnnl_memory_desc_t *md_ref;
+#define MD(d) (&(d))
+#define md_release(d) ((void)(d))
+#define md_by_strides dnnl_memory_desc_init_by_strides
+#define md_by_tag dnnl_memory_desc_init_by_tag
+#endif
+
+struct product {
+    product_shape shape;
+    dnnl_primitive_desc_t desc;
+    dnnl_primitive_t run;
+};
+
+static dnnl_engine_t engine;
+static dnnl_status_t engine_status;
+static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+static void engine_init(void)
+{
+#if defined __x86_64__
+    static const dnnl_cpu_isa_t isa[] = {
+        [CPU_PLAIN] = dnnl_cpu_isa_sse41, [CPU_AVX2] = dnnl_cpu_isa_avx2, [CPU_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
+        [CPU_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16, [CPU_AMX] = dnnl_cpu_isa_avx512_core_amx,
+    };
+    dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
+#endif
+    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+}
+
+static kiln_status library(dnnl_status_t status, const char *what, error *e)
+{
+    if (status == dnnl_success) return KILN_OK;
+    if (status == dnnl_out_of_memory) return error_set(e, KILN_ERR_NOMEM, "oneDNN: out of memory (%s)", what);
+    if (status == dnnl_unimplemented) return error_set(e, KILN_ERR_UNSUPPORTED, "oneDNN has no kernel for it here (%s)", what);
+    return error_set(e, KILN_ERR_BUG, "oneDNN: status %d (%s)", (int)status, what);
+}
+
+static dnnl_data_type_t type_of_product(const product *p) { return p->shape.type == KILN_BF16 ? dnnl_bf16 : dnnl_f32; }
+
+/* ---- making ---------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    dnnl_memory_desc_t a, b, bias, c;
+} operands;
+
+static dnnl_status_t describe_matmul(const product *p, operands *o)
+{
+    const product_shape *s = &p->shape;
+    dnnl_dims_t a = {s->m, s->k}, b = {s->k, s->n}, c = {s->m, s->n}, bias = {1, s->n};
+    dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_product(p), dnnl_ab);
+    if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_product(p), dnnl_format_tag_any);
+    if (st == dnnl_success) st = md_by_tag(&o->bias, 2, bias, dnnl_f32, dnnl_ab);
+    if (st == dnnl_success) st = md_by_tag(&o->c, 2, c, dnnl_f32, dnnl_ab);
+    return st;
+}
+static dnnl_status_t describe_conv(const product *p, operands *o)
+{
+    const product_shape *s = &p->shape;
+    dnnl_dims_t a = {1, s->i, s->h, s->w}, b = {s->n, s->i, s->kh, s->kw}, c = {1, s->n, s->oh, s->ow}, bias = {s->n};
+    dnnl_status_t st = md_by_tag(&o->a, 4, a, type_of_product(p), dnnl_nhwc);
+    if (st == dnnl_success) st = md_by_tag(&o->b, 4, b, type_of_product(p), dnnl_format_tag_any);
+    if (st == dnnl_success) st = md_by_tag(&o->bias, 1, bias, dnnl_f32, dnnl_a);
+    if (st == dnnl_success) st = md_by_tag(&o->c, 4, c, dnnl_f32, dnnl_nhwc);
+    return st;
+}
+
+static dnnl_status_t make_matmul(product *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
+{
+    md_ref bias = p->shape.bias ? MD(o->bias) : NULL;
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_matmul_primitive_desc_create(&p->desc, engine, MD(o->a), b, bias, MD(o->c), attr);
+#else
+    dnnl_matmul_desc_t d;
+    dnnl_status_t st = dnnl_matmul_desc_init(&d, MD(o->a), b, bias, MD(o->c));
+    return st == dnnl_success ? dnnl_primitive_desc_create(&p->desc, &d, attr, engine, NULL) : st;
+#endif
+}
+static dnnl_status_t make_conv(product *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
+{
+    const product_shape *s = &p->shape;
+    md_ref bias = s->bias ? MD(o->bias) : NULL;
+    dnnl_dims_t stride = {s->stride[0], s->stride[1]}, dilate = {s->dilation[0] - 1, s->dilation[1] - 1};
+    dnnl_dims_t before = {s->pad[0], s->pad[1]}, after = {s->pad[2], s->pad[3]};
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_convolution_forward_primitive_desc_create(&p->desc, engine, dnnl_forward_inference, dnnl_convolution_direct, MD(o->a),
+                                                          b, bias, MD(o->c), stride, dilate, before, after, attr);
+#else
+    dnnl_convolution_desc_t d;
+    dnnl_status_t st = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, MD(o->a), b,
+                                                                  bias, MD(o->c), stride, dilate, before, after);
+    return st == dnnl_success ? dnnl_primitive_desc_create(&p->desc, &d, attr, engine, NULL) : st;
+#endif
+}
+
+static dnnl_status_t make(product *p, const product *like)
+{
+    operands o;
+    memset(&o, 0, sizeof o);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t st = p->shape.conv ? describe_conv(p, &o) : describe_matmul(p, &o);
+    if (st == dnnl_success) st = dnnl_primitive_attr_create(&attr);
+    if (st == dnnl_success) st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (st == dnnl_success) st = dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict);
+    md_ref b = like ? dnnl_primitive_desc_query_md(like->desc, dnnl_query_weights_md, 0) : MD(o.b);
+    if (st == dnnl_success) st = p->shape.conv ? make_conv(p, &o, b, attr) : make_matmul(p, &o, b, attr);
+    if (st == dnnl_success) st = dnnl_primitive_create(&p->run, p->desc);
+    dnnl_primitive_attr_destroy(attr);
+    md_release(o.a), md_release(o.b), md_release(o.bias), md_release(o.c);
+    return st;
+}
+
+kiln_status product_new(const product_shape *s, const product *like, product **out, error *e)
+{
+    pthread_once(&engine_once, engine_init);
+    TRY(library(engine_status, "engine", e));
+    product *p = mem_calloc(1, sizeof *p);
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
+    p->shape = *s;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t st = make(p, like);
+    omp_set_num_threads(threads);
+    if (st != dnnl_success) {
+        product_free(p);
+        return library(st, s->conv ? "convolution" : "matrix product", e);
+    }
+    *out = p;
+    return KILN_OK;
+}
+
+void product_free(product *p)
+{
+    if (!p) return;
+    if (p->run) dnnl_primitive_destroy(p->run);
+    if (p->desc) dnnl_primitive_desc_destroy(p->desc);
+    mem_free(p);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------ */
+
+const product_shape *product_shape_of(const product *p) { return &p->shape; }
+
+const char *product_name(const product *p)
+{
+    const char *name = "onednn";
+    dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, (void *)&name);
+    return name;
+}
+
+static md_ref weights_of(const product *p) { return dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 0); }
+
+static uint64_t mix(uint64_t h, const void *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)data)[i]) * 0x100000001b3u; /* FNV-1a */
+    return h;
+}
+
+uint64_t product_layout(const product *p)
+{
+    md_ref d = weights_of(p);
+    uint64_t h = mix(0xcbf29ce484222325u, &p->shape.type, sizeof p->shape.type);
+#if DNNL_VERSION_MAJOR >= 3
+    int n = 0, blocks = 0;
+    dnnl_dims_t *padded, *strides, *sizes, *places;
+    dnnl_memory_desc_query(d, dnnl_query_ndims_s32, &n);
+    dnnl_memory_desc_query(d, dnnl_query_inner_nblks_s32, &blocks);
+    dnnl_memory_desc_query(d, dnnl_query_padded_dims, &padded);
+    dnnl_memory_desc_query(d, dnnl_query_strides, &strides);
+    dnnl_memory_desc_query(d, dnnl_query_inner_blks, &sizes);
+    dnnl_memory_desc_query(d, dnnl_query_inner_idxs, &places);
+    h = mix(mix(h, *padded, (size_t)n * sizeof (*padded)[0]), *strides, (size_t)n * sizeof (*strides)[0]);
+    return mix(mix(h, *sizes, (size_t)blocks * sizeof (*sizes)[0]), *places, (size_t)blocks * sizeof (*places)[0]);
+#else
+    const dnnl_blocking_desc_t *f = &d->format_desc.blocking;
+    h = mix(mix(h, d->padded_dims, (size_t)d->ndims * sizeof d->padded_dims[0]), f->strides, (size_t)d->ndims * sizeof f->strides[0]);
+    h = mix(h, f->inner_blks, (size_t)f->inner_nblks * sizeof f->inner_blks[0]);
+    return mix(h, f->inner_idxs, (size_t)f->inner_nblks * sizeof f->inner_idxs[0]);
+#endif
+}
+
+size_t product_weight_bytes(const product *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
+size_t product_scratch_bytes(const product *p)
+{
+    md_ref d = dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0);
+    return d ? dnnl_memory_desc_get_size(d) : 0;
+}
+
+/* ---- doing ------------------------------------------------------------------------------------------------- */
+
+/* Runs a primitive over the given (argument, description, address) rows on this thread alone. */
+typedef struct {
+    int arg;
+    md_ref desc;
+    void *at;
+} bound;
+
+static dnnl_status_t execute(const_dnnl_primitive_t run, const bound *rows, int n)
+{
+    enum { MOST = 6 };
+    dnnl_exec_arg_t args[MOST] = {{0}};
+    dnnl_stream_t stream = NULL;
+    int made = 0, threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t st = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+    for (; made < n && st == dnnl_success; made++) {
+        args[made].arg = rows[made].arg;
+        st = dnnl_memory_create(&args[made].memory, rows[made].desc, engine, rows[made].at);
+    }
+    if (st == dnnl_success) st = dnnl_primitive_execute(run, stream, n, args);
+    if (st == dnnl_success) st = dnnl_stream_wait(stream);
+    for (int i = 0; i < made; i++) dnnl_memory_destroy(args[i].memory);
+    if (stream) dnnl_stream_destroy(stream);
+    omp_set_num_threads(threads);
+    return st;
+}
+
+/* [n][k] or [n][i][kh][kw] in f32 -> the layout the product chose */
+kiln_status product_pack(const product *p, const float *b, void *packed, error *e)
+{
+    const product_shape *s = &p->shape;
+    dnnl_memory_desc_t from;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
+    dnnl_status_t st = s->conv ? md_by_tag(&from, 4, filter, dnnl_f32, dnnl_oihw)
+                               : md_by_strides(&from, 2, matrix, dnnl_f32, matrix_strides);
+    if (st != dnnl_success) return library(st, "weights", e);
+    memset(packed, 0, product_weight_bytes(p));
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    st = dnnl_reorder_primitive_desc_create(&desc, MD(from), engine, weights_of(p), engine, NULL);
+    if (st == dnnl_success) st = dnnl_primitive_create(&reorder, desc);
+    omp_set_num_threads(threads);
+    const bound rows[] = {{DNNL_ARG_FROM, MD(from), (void *)(uintptr_t)b}, {DNNL_ARG_TO, weights_of(p), packed}};
+    if (st == dnnl_success) st = execute(reorder, rows, 2);
+    if (reorder) dnnl_primitive_destroy(reorder);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+    md_release(from);
+    return library(st, "packing weights", e);
+}
+
+kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch, error *e)
+{
+    const bound rows[] = {
+        {DNNL_ARG_SRC, dnnl_primitive_desc_query_md(p->desc, dnnl_query_src_md, 0), (void *)(uintptr_t)a},
+        {DNNL_ARG_WEIGHTS, weights_of(p), (void *)(uintptr_t)packed},
+        {DNNL_ARG_DST, dnnl_primitive_desc_query_md(p->desc, dnnl_query_dst_md, 0), c},
+        {DNNL_ARG_SCRATCHPAD, dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0), scratch},
+        {DNNL_ARG_BIAS, p->shape.bias ? dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1) : NULL,
+         (void *)(uintptr_t)bias},
+    };
+    return library(execute(p->run, rows, p->shape.bias ? 5 : 4), p->shape.conv ? "convolution" : "matrix product", e);
+}

@@ -1,0 +1,34 @@
+/* onednn.h - all that the backend knows of oneDNN: one matrix product or convolution on one thread.
+ *
+ * A product is compiled when made, may then run from any number of threads at once (each with its own scratch), and
+ * uses one thread itself, so its result depends on nothing but its operands. Weights lie in the library's own layout;
+ * a product made `like` another reads weights packed for that one.
+ */
+#ifndef KILN_BACKEND_CPU_ONEDNN_H
+#define KILN_BACKEND_CPU_ONEDNN_H
+
+#include "base/status.h"
+
+/* conv 0: c[m][n] = a[m][k] b + bias, b given as [n][k]; all rows dense.
+ * conv 1: one image, a [h][w][i] -> c [oh][ow][n], b given as [n][i][kh][kw]; pad is top, left, bottom, right.
+ * c and bias are f32. */
+typedef struct {
+    uint32_t type; /* of a and packed b: KILN_F32 or KILN_BF16 */
+    uint32_t bias, conv;
+    int64_t m, n, k;
+    int64_t h, w, i, oh, ow, kh, kw, stride[2], dilation[2], pad[4];
+} product_shape;
+
+typedef struct product product;
+
+kiln_status product_new(const product_shape *s, const product *like, product **out, error *e);
+void product_free(product *p);
+const product_shape *product_shape_of(const product *p);
+const char *product_name(const product *p);    /* "brg:avx512_core" */
+uint64_t product_layout(const product *p);     /* equal for equal weight layouts */
+size_t product_weight_bytes(const product *p); /* packed, in `type` */
+size_t product_scratch_bytes(const product *p);
+kiln_status product_pack(const product *p, const float *b, void *packed, error *e);
+kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch, error *e);
+
+#endif

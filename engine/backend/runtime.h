@@ -1,0 +1,60 @@
+/* runtime.h - tensor programs on a backend: the engine's side of "kiln.ops/1". Layer: backend.
+ *
+ * One runtime a process run: a backend, the threads, the packed weights, a few kept programs, and who wants to hear
+ * about ops. Recording is one thread a program; programs of one runtime run one at a time (a lock sees to it).
+ */
+#ifndef KILN_BACKEND_RUNTIME_H
+#define KILN_BACKEND_RUNTIME_H
+
+#include "backend/backend.h"
+#include "graph/program.h"
+#include "memory/residency.h"
+
+typedef struct {
+    const char *program, *scope, *op, *kernel;
+    double start, seconds; /* start: seconds of CLOCK_MONOTONIC */
+    uint64_t flops;
+} op_trace;
+
+typedef struct {
+    const backend *backend;
+    unsigned threads;   /* 0: all processors */
+    uint32_t precision; /* 0: the backend's best */
+    int explain;        /* plan and count, compute nothing: run() leaves outputs as they are */
+    int check_finite;   /* look for NaN and infinity after each op and say where */
+    int unfused;        /* tests: record without fusing */
+    void (*trace)(void *arg, const op_trace *);
+    void *trace_arg;
+} runtime_setting;
+
+typedef struct runtime runtime;
+
+runtime *runtime_new(const runtime_setting *setting, error *e);
+void runtime_free(runtime *rt);
+uint32_t runtime_precision(const runtime *rt);
+const backend *runtime_backend(const runtime *rt);
+pool *runtime_pool(const runtime *rt);
+
+typedef struct {
+    uint64_t flops;                             /* of all runs since the last reset            */
+    uint64_t runs;
+    size_t arena_peak, scratch_peak, weight_bytes; /* most at once, over programs run since then */
+} runtime_usage;
+void runtime_usage_reset(runtime *rt);
+runtime_usage runtime_usage_get(const runtime *rt);
+size_t runtime_weight_peak(const runtime *rt);
+
+/* ---- programs ------------------------------------------------------------------------------------------------- */
+
+/* NULL with a message. precision 0: the runtime's. */
+kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, error *e);
+kiln_program *program_keep(runtime *rt, const char *key, const char *name, uint32_t precision, int *fresh, error *e);
+void program_free(kiln_program *p);
+recording *program_recording(kiln_program *p); /* while it is recorded */
+kiln_status program_plan(kiln_program *p, error *e);
+kiln_status program_info(const kiln_program *p, kiln_program_info *info);
+/* cancelled(arg) is asked between ops. */
+kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                        int (*cancelled)(void *arg), void *arg, error *e);
+
+#endif

@@ -1,0 +1,103 @@
+/* arguments.c - reading options by their declarations; see command.h. */
+#include "base/str.h"
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const option *find(const manual *m, const char *name, size_t n)
+{
+    for (size_t i = 0; i < m->n_options; i++)
+        if (strlen(m->options[i].name) == n && strncmp(m->options[i].name, name, n) == 0) return &m->options[i];
+    return NULL;
+}
+
+static const option *find_letter(const manual *m, char letter)
+{
+    for (size_t i = 0; i < m->n_options; i++)
+        if (m->options[i].letter == letter) return &m->options[i];
+    return NULL;
+}
+
+static const char *option_name(void *arg, size_t i) { return ((const manual *)arg)->options[i].name; }
+
+static int unknown(const manual *m, const char *text)
+{
+    const char *near = nearest_name(text, option_name, m->n_options, (void *)(size_t)m);
+    fprintf(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help", near ? near : "", near ? "'?" : "");
+    return 0;
+}
+
+static int add(arguments *a, const option *o, const char *value)
+{
+    if (!o->many && argument(a, o->name)) {
+        fprintf(stderr, "kiln: option '%s' is given twice\n", o->name);
+        return 0;
+    }
+    if (a->n_given == sizeof a->given / sizeof a->given[0]) {
+        fprintf(stderr, "kiln: too many options\n");
+        return 0;
+    }
+    a->given[a->n_given++] = (given){.option = o, .value = value};
+    return 1;
+}
+
+/* One option at argv[*i], and its value behind '=' or in the next word. */
+static int read_option(arguments *a, const manual *m, int argc, char **argv, int *i)
+{
+    const char *text = argv[*i], *equals = strchr(text, '=');
+    int is_long = text[1] == '-';
+    const option *o = is_long ? find(m, text, equals ? (size_t)(equals - text) : strlen(text)) : text[2] == '\0' ? find_letter(m, text[1]) : NULL;
+    if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) return a->help = 1;
+    if (!o) return unknown(m, text);
+    if (!o->value) {
+        if (equals) fprintf(stderr, "kiln: option '%s' takes no value\n", o->name);
+        return !equals && add(a, o, "");
+    }
+    if (equals && is_long) return add(a, o, equals + 1);
+    if (*i + 1 >= argc) {
+        fprintf(stderr, "kiln: option '%s' needs a value: %s %s\n", o->name, o->name, o->value);
+        return 0;
+    }
+    return add(a, o, argv[++*i]);
+}
+
+int arguments_read(arguments *a, const manual *m, int argc, char **argv)
+{
+    *a = (arguments){0};
+    int only_operands = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!only_operands && strcmp(argv[i], "--") == 0) {
+            only_operands = 1;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
+            if (!read_option(a, m, argc, argv, &i)) return 0;
+        } else if (a->n_operand == sizeof a->operand / sizeof a->operand[0]) {
+            fprintf(stderr, "kiln: too many arguments\n");
+            return 0;
+        } else {
+            a->operand[a->n_operand++] = argv[i];
+        }
+    }
+    return 1;
+}
+
+const char *argument(const arguments *a, const char *name)
+{
+    for (size_t i = a->n_given; i-- > 0;)
+        if (strcmp(a->given[i].option->name, name) == 0) return a->given[i].value;
+    return NULL;
+}
+
+void manual_print(const manual *m)
+{
+    printf("usage: %s\n\n%s\n", m->usage, m->about);
+    if (m->n_options) printf("\noptions:\n");
+    for (size_t i = 0; i < m->n_options; i++) {
+        const option *o = &m->options[i];
+        char left[64], letter[8] = "";
+        if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        snprintf(left, sizeof left, "%s%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
+        printf("  %-24s %s\n", left, o->help);
+    }
+    if (m->examples) printf("\nexamples:\n%s", m->examples);
+}

@@ -1,0 +1,12 @@
+/* commands.c - the table of commands. */
+#include "cli/command.h"
+
+const command commands[] = {
+    {"run", "run a workflow file, or the workflow a picture carries", cmd_run},
+    {"check", "report every fault of a workflow file without running it", cmd_check},
+    {"graph", "draw a workflow's wiring", cmd_graph},
+    {"nodes", "list the node types, or one with its inputs and parameters", cmd_nodes},
+    {"plugins", "list which plugins loaded, from where, and which did not and why", cmd_plugins},
+    {"inspect", "list the tensors of a model file or folder", cmd_inspect},
+};
+const size_t n_commands = sizeof commands / sizeof commands[0];

@@ -1,0 +1,35 @@
+/* main.c - the kiln command: finds the subcommand in the table and runs it. */
+#include "base/str.h"
+#include "cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *command_name(void *arg, size_t i) { return (void)arg, commands[i].name; }
+
+static int help(FILE *to)
+{
+    fprintf(to, "kiln %s - runs diffusion workflows from files, without a server\n\nusage: kiln COMMAND [options]\n\ncommands:\n", KILN_VERSION);
+    for (size_t i = 0; i < n_commands; i++) fprintf(to, "  %-14s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\n`kiln COMMAND --help` tells more. Exit status: 0 done, 1 the run failed, 2 the workflow or the\n"
+                "arguments are wrong, 3 some branches failed and others were finished, 130 interrupted.\n");
+    return to == stdout ? EXIT_DONE : EXIT_BAD_INPUT;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return help(stderr);
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return printf("kiln %s\n", KILN_VERSION) < 0;
+    if (strcmp(name, "help") == 0 && argc > 2) {
+        char *again[] = {argv[2], "--help"};
+        for (size_t i = 0; i < n_commands; i++)
+            if (strcmp(commands[i].name, argv[2]) == 0) return commands[i].run(2, again);
+    }
+    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help(stdout);
+    for (size_t i = 0; i < n_commands; i++)
+        if (strcmp(commands[i].name, name) == 0) return commands[i].run(argc - 1, argv + 1);
+    const char *near = nearest_name(name, command_name, n_commands, NULL);
+    fprintf(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`", near ? near : "", near ? "'?" : "");
+    return EXIT_BAD_INPUT;
+}

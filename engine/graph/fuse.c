@@ -1,0 +1,252 @@
+/* fuse.c - see fuse.h. Epilogues are found in place; then one rewrite puts the list in its new order and stacks the
+ * linears that were grouped.
+ */
+#include "graph/fuse.h"
+
+#include "base/memory_alloc.h"
+
+#include <string.h>
+
+typedef struct {
+    uint32_t n, linear[PARTS_MAX]; /* old ids, in order of recording */
+    uint32_t result;               /* new id of the stacked linear   */
+    int64_t next_column;
+} group;
+
+typedef struct {
+    recording *r;
+    uint32_t *uses;  /* [n + 1] by id: reads by live ops and outputs */
+    uint32_t *in_group; /* [n + 1] by id: index of its group + 1     */
+    group *groups;
+    size_t n_group;
+} fuser;
+
+static op *at(fuser *f, uint32_t id) { return &f->r->op[id - 1]; }
+
+static void count_uses(fuser *f)
+{
+    memset(f->uses, 0, (f->r->n + 1) * sizeof *f->uses);
+    for (size_t i = 0; i < f->r->n; i++) {
+        const op *o = &f->r->op[i];
+        for (uint32_t k = 0; !o->dead && k < o->n_in; k++) f->uses[o->in[k]]++;
+    }
+    for (size_t i = 0; i < f->r->n_output; i++) f->uses[f->r->output[i].id]++;
+}
+
+/* Ops that nothing reads die, from the end, so that chains die whole. */
+static void drop_unused(fuser *f)
+{
+    count_uses(f);
+    for (size_t i = f->r->n; i-- > 0;) {
+        op *o = &f->r->op[i];
+        if (o->dead || f->uses[i + 1] || o->kind == OP_INPUT) continue;
+        o->dead = 1;
+        for (uint32_t k = 0; k < o->n_in; k++) f->uses[o->in[k]]--;
+    }
+}
+
+static int plain(const op_epilogue *e) { return !e->act && !e->geglu && !e->residual; }
+static int is_product(const op *o) { return o->kind == OP_CONV2D || o->kind == OP_LINEAR; }
+static int is_norm(const op *o) { return o->kind == OP_GROUP_NORM || o->kind == OP_LAYER_NORM; }
+static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
+
+/* The op that makes operand k of o, when o is its only reader. */
+static op *sole_source(fuser *f, const op *o, uint32_t k)
+{
+    uint32_t id = o->in[k];
+    return id && f->uses[id] == 1 && !at(f, id)->dead ? at(f, id) : NULL;
+}
+
+/* `from` moves to the place of `to`, which it replaces. */
+static void replace(op *to, op *from)
+{
+    shape result = to->shape;
+    *to = *from;
+    to->shape = result;
+    from->dead = 1;
+}
+
+static void fuse_act(fuser *f, op *o)
+{
+    op *from = sole_source(f, o, 0);
+    if (!from || !(is_product(from) || is_norm(from)) || !plain(&from->epilogue)) return;
+    uint32_t act = o->attr.act.kind;
+    replace(o, from);
+    o->epilogue.act = act;
+}
+
+static void fuse_geglu(fuser *f, op *o)
+{
+    op *from = sole_source(f, o, 0);
+    if (!from || from->kind != OP_LINEAR || !plain(&from->epilogue)) return;
+    replace(o, from);
+    o->epilogue.geglu = 1;
+}
+
+static void fuse_residual(fuser *f, op *o)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        op *from = sole_source(f, o, k);
+        uint32_t other = o->in[1 - k];
+        if (!from || !is_product(from) || !plain(&from->epilogue)) continue;
+        if (!other || other == o->in[k] || !shape_equal(&at(f, other)->shape, &o->shape) || !shape_equal(&from->shape, &o->shape)) continue;
+        if (at(f, other)->kind == OP_WEIGHT || at(f, other)->kind == OP_CONSTANT) continue;
+        replace(o, from);
+        o->epilogue.residual = 1;
+        o->in[o->n_in++] = other;
+        return;
+    }
+}
+
+/* ---- q, k, v: linears of one x into one attention ------------------------------------------------------------------ */
+
+static int sole_weight(fuser *f, uint32_t id) { return id && at(f, id)->kind == OP_WEIGHT && f->uses[id] == 1; }
+
+/* Can this linear be stacked with `like`? Same x, both with or both without bias, nothing else on it. */
+static int stackable(fuser *f, uint32_t id, const op *like)
+{
+    const op *o = id ? at(f, id) : NULL;
+    if (!o || o->dead || o->kind != OP_LINEAR || !plain(&o->epilogue) || f->uses[id] != 1 || f->in_group[id]) return 0;
+    if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2]))) return 0;
+    return !like || (o->in[0] == like->in[0] && !o->in[2] == !like->in[2]);
+}
+
+static void group_from(fuser *f, const op *attention, uint32_t first)
+{
+    group *g = &f->groups[f->n_group];
+    if (!stackable(f, attention->in[first], NULL)) return;
+    *g = (group){0};
+    for (uint32_t k = first; k < 3; k++) {
+        uint32_t id = attention->in[k], place = g->n;
+        if (!stackable(f, id, at(f, attention->in[first]))) continue;
+        for (; place > 0 && g->linear[place - 1] > id; place--) g->linear[place] = g->linear[place - 1];
+        g->linear[place] = id;
+        g->n++;
+    }
+    if (g->n < 2) return;
+    f->n_group++;
+    for (uint32_t i = 0; i < g->n; i++) f->in_group[g->linear[i]] = (uint32_t)f->n_group;
+}
+
+static void fuse_qkv(fuser *f, const op *o)
+{
+    if (o->in[0] == o->in[1] || o->in[1] == o->in[2] || o->in[0] == o->in[2]) return;
+    group_from(f, o, 0);
+    if (!f->in_group[o->in[1]]) group_from(f, o, 1); /* cross-attention: k and v alone */
+}
+
+/* ---- the rewrite --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    fuser *f;
+    op *out;
+    uint32_t n;
+    uint32_t *renamed; /* [old n + 1]: new id */
+} rewriter;
+
+static uint32_t put(rewriter *w, op o)
+{
+    for (uint32_t k = 0; k < o.n_in; k++) o.in[k] = w->renamed[o.in[k]];
+    o.dead = 0;
+    w->out[w->n++] = o;
+    return w->n;
+}
+
+/* A leaf that stands for the g->n leaves at operand k of the group's linears, one below the other. */
+static uint32_t put_stack(rewriter *w, const group *g, uint32_t k)
+{
+    op o = *at(w->f, at(w->f, g->linear[0])->in[k]);
+    o.n_part = g->n;
+    o.shape.dim[0] = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t leaf = at(w->f, g->linear[i])->in[k];
+        o.part[i] = w->renamed[leaf];
+        o.shape.dim[0] += at(w->f, leaf)->shape.dim[0];
+    }
+    w->out[w->n++] = o;
+    return w->n;
+}
+
+static void put_group(rewriter *w, group *g)
+{
+    op o = *at(w->f, g->linear[0]);
+    uint32_t weight = put_stack(w, g, 1), bias = o.in[2] ? put_stack(w, g, 2) : 0, axis = o.shape.rank - 1;
+    o.shape.dim[axis] = w->out[weight - 1].shape.dim[0];
+    g->result = put(w, o);
+    w->out[g->result - 1].in[1] = weight;
+    w->out[g->result - 1].in[2] = bias;
+}
+
+static uint32_t put_slice(rewriter *w, group *g, uint32_t id)
+{
+    const op *o = at(w->f, id);
+    op slice = {.kind = OP_SLICE, .n_in = 1, .shape = o->shape, .scope = o->scope};
+    slice.attr.slice.axis = o->shape.rank - 1;
+    slice.attr.slice.start = g->next_column;
+    slice.attr.slice.length = o->shape.dim[o->shape.rank - 1];
+    g->next_column += slice.attr.slice.length;
+    uint32_t new_id = put(w, slice);
+    w->out[new_id - 1].in[0] = g->result;
+    return new_id;
+}
+
+static void rewrite_ops(rewriter *w)
+{
+    recording *r = w->f->r;
+    for (uint32_t id = 1; id <= r->n; id++)
+        if (!at(w->f, id)->dead && is_leaf(at(w->f, id))) w->renamed[id] = put(w, *at(w->f, id));
+    for (uint32_t id = 1; id <= r->n; id++) {
+        const op *o = at(w->f, id);
+        uint32_t in_group = w->f->in_group[id];
+        if (o->dead || is_leaf(o)) continue;
+        group *g = in_group ? &w->f->groups[in_group - 1] : NULL;
+        if (g && !g->result) put_group(w, g);
+        w->renamed[id] = g ? put_slice(w, g, id) : put(w, *o);
+    }
+}
+
+static kiln_status rewrite(fuser *f, error *e)
+{
+    recording *r = f->r;
+    size_t room = r->n + 3 * f->n_group + 1;
+    rewriter w = {.f = f, .out = mem_calloc(room, sizeof *w.out), .renamed = mem_calloc(r->n + 1, sizeof *w.renamed)};
+    kiln_status status = w.out && w.renamed ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    if (status == KILN_OK) {
+        rewrite_ops(&w);
+        for (size_t i = 0; i < r->n_output; i++) r->output[i].id = w.renamed[r->output[i].id];
+        mem_free(r->op);
+        r->op = w.out;
+        r->n = w.n;
+        r->room = room;
+        w.out = NULL;
+    }
+    mem_free(w.out);
+    mem_free(w.renamed);
+    return status;
+}
+
+static kiln_status run(recording *r, int fusing, error *e)
+{
+    fuser f = {.r = r, .uses = mem_calloc(r->n + 1, sizeof *f.uses), .in_group = mem_calloc(r->n + 1, sizeof *f.in_group),
+               .groups = mem_calloc(r->n + 1, sizeof *f.groups)};
+    kiln_status status = f.uses && f.in_group && f.groups ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    if (status == KILN_OK) {
+        drop_unused(&f);
+        for (size_t i = 0; fusing && i < r->n; i++) {
+            op *o = &r->op[i];
+            if (o->dead) continue;
+            if (o->kind == OP_ACT) fuse_act(&f, o);
+            if (o->kind == OP_GEGLU) fuse_geglu(&f, o);
+            if (o->kind == OP_ADD) fuse_residual(&f, o);
+            if (o->kind == OP_ATTENTION) fuse_qkv(&f, o);
+        }
+        status = rewrite(&f, e);
+    }
+    mem_free(f.uses);
+    mem_free(f.in_group);
+    mem_free(f.groups);
+    return status;
+}
+
+kiln_status fuse(recording *r, error *e) { return run(r, 1, e); }
+kiln_status fuse_nothing(recording *r, error *e) { return run(r, 0, e); }

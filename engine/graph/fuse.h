@@ -1,0 +1,20 @@
+/* fuse.h - makes fewer, larger ops of a finished recording. Each rule is one function.
+ *
+ *   norm + act                 -> the norm's epilogue
+ *   conv/linear + act          -> its epilogue
+ *   linear + geglu             -> its epilogue, half the columns
+ *   conv/linear + add          -> its residual (shapes equal; computed where the add stood)
+ *   linears of one x that feed one attention (q,k,v; k,v) -> one linear over stacked weights, and slices of it
+ *   what nothing reads         -> gone
+ */
+#ifndef KILN_GRAPH_FUSE_H
+#define KILN_GRAPH_FUSE_H
+
+#include "graph/program.h"
+
+/* Rewrites r->op: leaves first, then ops in order, nothing dead left. Ids change; r->output follows. */
+kiln_status fuse(recording *r, error *e);
+/* Only drops what nothing reads and puts leaves first: the unfused program, for tests. */
+kiln_status fuse_nothing(recording *r, error *e);
+
+#endif

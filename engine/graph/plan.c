@@ -1,0 +1,304 @@
+/* plan.c - see plan.h: dtypes, views, lifetimes, offsets, in that order. */
+#include "graph/plan.h"
+
+#include "base/memory_alloc.h"
+#include "graph/shape_rules.h"
+#include "tensor/dtype.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static int64_t last_dim(const shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
+static op *at(const plan *p, uint32_t id) { return &p->r->op[id - 1]; }
+static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
+
+/* ---- dtypes --------------------------------------------------------------------------------------------------- */
+
+/* Operands that are read in the type they come in. */
+static int reads_as_is(const op *o, uint32_t k)
+{
+    return o->kind == OP_TIMESTEP || o->kind == OP_CONVERT || (o->kind == OP_ATTENTION && k == 3) ||
+           ((o->kind == OP_EMBEDDING || o->kind == OP_GATHER) && k == 1);
+}
+
+/* Puts a CONVERT behind each input whose type is not the program's and that somebody reads as numbers. */
+static kiln_status lower_inputs(recording *r, error *e)
+{
+    size_t n_input = 0;
+    while (n_input < r->n && is_leaf(&r->op[n_input])) n_input++; /* leaves come first (fuse.h) */
+    op *out = mem_calloc(r->n + n_input + 1, sizeof *out);
+    uint32_t *renamed = mem_calloc(r->n + 1, sizeof *renamed), *converted = mem_calloc(r->n + 1, sizeof *converted);
+    if (!out || !renamed || !converted) {
+        mem_free(out), mem_free(renamed), mem_free(converted);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    }
+    size_t n = 0;
+    for (uint32_t id = 1; id <= n_input; id++) {
+        out[n++] = r->op[id - 1];
+        renamed[id] = (uint32_t)n;
+    }
+    for (uint32_t id = 1; id <= n_input; id++) {
+        const op *o = &r->op[id - 1];
+        int differs = o->kind == OP_INPUT && o->dtype != KILN_I32 && o->dtype != r->precision, wanted = 0;
+        for (size_t i = n_input; differs && i < r->n; i++)
+            for (uint32_t k = 0; k < r->op[i].n_in; k++) wanted |= r->op[i].in[k] == id && !reads_as_is(&r->op[i], k);
+        if (!wanted) continue;
+        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->scope};
+        converted[id] = (uint32_t)n;
+    }
+    for (uint32_t id = (uint32_t)n_input + 1; id <= r->n; id++) {
+        op o = r->op[id - 1];
+        for (uint32_t k = 0; k < o.n_in; k++)
+            o.in[k] = converted[o.in[k]] && !reads_as_is(&o, k) ? converted[o.in[k]] : renamed[o.in[k]];
+        out[n++] = o;
+        renamed[id] = (uint32_t)n;
+    }
+    for (size_t i = 0; i < r->n_output; i++) r->output[i].id = renamed[r->output[i].id];
+    r->room = r->n + n_input + 1;
+    mem_free(r->op);
+    r->op = out;
+    r->n = n;
+    mem_free(renamed);
+    mem_free(converted);
+    return KILN_OK;
+}
+
+/* What moves elements keeps their type; what computes makes the program's. */
+static uint32_t result_type(const plan *p, const op *o)
+{
+    int moves = o->kind == OP_SLICE || o->kind == OP_RESHAPE || o->kind == OP_PERMUTE || o->kind == OP_UPSAMPLE;
+    return moves ? p->place[o->in[0]].dtype : p->r->precision;
+}
+
+static void set_types(plan *p)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++) {
+        const op *o = at(p, id);
+        placement *x = &p->place[id];
+        x->base = id;
+        x->ld = last_dim(&o->shape);
+        x->kind = o->kind == OP_INPUT ? PLACE_INPUT : is_leaf(o) ? PLACE_WEIGHT : PLACE_ARENA;
+        x->dtype = is_leaf(o) ? o->dtype : result_type(p, o);
+        p->skip[id - 1] = (uint8_t)is_leaf(o);
+    }
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------ */
+
+static void make_view(plan *p, uint32_t id, uint32_t of, int64_t shift)
+{
+    const placement *base = &p->place[of];
+    placement *x = &p->place[id];
+    x->kind = base->kind;
+    x->base = base->base;
+    x->shift = base->shift + shift;
+    x->ld = base->ld;
+    p->skip[id - 1] = 1;
+}
+
+static int is_dense(const plan *p, uint32_t id) { return p->place[id].ld == last_dim(&at(p, id)->shape); }
+
+/* A slice of columns, or of the outermost dimension; a reshape of something dense, or one that keeps the columns. */
+static void find_views(plan *p)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++) {
+        const op *o = at(p, id);
+        uint32_t from = o->n_in ? o->in[0] : 0;
+        if (o->kind == OP_SLICE && o->attr.slice.axis == o->shape.rank - 1) {
+            make_view(p, id, from, o->attr.slice.start);
+        } else if (o->kind == OP_SLICE && o->attr.slice.axis == 0) {
+            int64_t rows = 1;
+            for (uint32_t i = 1; i + 1 < o->shape.rank; i++) rows *= o->shape.dim[i];
+            make_view(p, id, from, o->attr.slice.start * rows * p->place[from].ld);
+        } else if (o->kind == OP_RESHAPE && (is_dense(p, from) || last_dim(&o->shape) == last_dim(&at(p, from)->shape))) {
+            make_view(p, id, from, 0);
+            if (is_dense(p, from)) p->place[id].ld = last_dim(&o->shape);
+        }
+    }
+}
+
+/* Operands of a concatenation of columns that only it reads are written where they will stand. */
+static void find_concats(plan *p, const uint32_t *uses)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++) {
+        const op *o = at(p, id);
+        if (o->kind != OP_CONCAT || o->attr.concat.axis != o->shape.rank - 1) continue;
+        int64_t column = 0;
+        for (uint32_t k = 0; k < o->n_in; k++) {
+            uint32_t from = o->in[k];
+            const op *source = at(p, from);
+            int writes = !is_leaf(source) && !p->skip[from - 1] && p->place[from].base == from && uses[from] == 1 && source->kind != OP_CONCAT;
+            if (writes) {
+                p->place[from].base = id;
+                p->place[from].shift = column;
+                p->place[from].ld = p->place[id].ld;
+            }
+            column += last_dim(&source->shape);
+        }
+    }
+}
+
+/* ---- lifetimes ----------------------------------------------------------------------------------------------------- */
+
+static void touch(plan *p, uint32_t id, uint32_t when)
+{
+    placement *base = &p->place[p->place[id].base];
+    if (when < base->first) base->first = when;
+    if (when > base->last) base->last = when;
+}
+
+static void find_lifetimes(plan *p)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++) p->place[id].first = UINT32_MAX;
+    for (uint32_t i = 0; i < p->r->n; i++) {
+        const op *o = &p->r->op[i];
+        if (p->skip[i]) continue;
+        touch(p, i + 1, i);
+        for (uint32_t k = 0; k < o->n_in; k++)
+            if (o->in[k]) touch(p, o->in[k], i);
+    }
+    for (size_t i = 0; i < p->r->n_output; i++) touch(p, p->r->output[i].id, (uint32_t)p->r->n);
+}
+
+/* An op's result may take the place of its residual (or of what it changes element by element), when that dies there,
+ * lies the same way, and is not read otherwise. Returns the id whose memory it is, or 0. */
+static uint32_t in_place_root(const plan *p, uint32_t id)
+{
+    const op *o = at(p, id);
+    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
+    uint32_t k = o->epilogue.residual ? o->n_in - 1 : 0, from = o->epilogue.residual || elementwise ? o->in[k] : 0;
+    if (!from || p->skip[id - 1] || p->place[id].base != id) return 0;
+    uint32_t root = p->place[from].base;
+    const placement *x = &p->place[root], *y = &p->place[from];
+    if (x->kind != PLACE_ARENA || x->last != id - 1 || x->dtype != p->place[id].dtype || y->shift != 0 || y->ld != p->place[id].ld) return 0;
+    if (x->ld != y->ld || shape_count(&at(p, root)->shape) != shape_count(&o->shape) || !shape_equal(&at(p, from)->shape, &o->shape)) return 0;
+    for (uint32_t i = 0; i < o->n_in; i++)
+        if (i != k && o->in[i] && p->place[o->in[i]].base == root) return 0;
+    return root;
+}
+
+static void rebase(plan *p, uint32_t old, uint32_t new_base)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++)
+        if (p->place[id].base == old) p->place[id].base = new_base;
+}
+
+static void share_places(plan *p)
+{
+    for (uint32_t id = 1; id <= p->r->n; id++) {
+        uint32_t root = in_place_root(p, id);
+        if (!root) continue;
+        placement *kept = &p->place[root], *gone = &p->place[id];
+        if (gone->last > kept->last) kept->last = gone->last;
+        rebase(p, id, root);
+    }
+}
+
+/* ---- offsets ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t id;
+    size_t bytes;
+} block;
+
+static int larger_first(const void *a, const void *b)
+{
+    const block *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const placement *x = *(placement *const *)a, *y = *(placement *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static size_t block_bytes(const plan *p, uint32_t id)
+{
+    size_t n = (size_t)shape_count(&at(p, id)->shape) * dtype_size(p->place[id].dtype);
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Largest first, each at the lowest gap between those already placed that live at the same time. */
+static kiln_status lay_out(plan *p, error *e)
+{
+    size_t n = 0;
+    block *blocks = mem_alloc((p->r->n + 1) * sizeof *blocks);
+    placement **near = mem_alloc((p->r->n + 1) * sizeof *near);
+    size_t *bytes_of = mem_alloc((p->r->n + 1) * sizeof *bytes_of);
+    if (!blocks || !near || !bytes_of) {
+        mem_free(blocks), mem_free(near), mem_free(bytes_of);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    }
+    for (uint32_t id = 1; id <= p->r->n; id++)
+        if (p->place[id].kind == PLACE_ARENA && p->place[id].base == id && p->place[id].first != UINT32_MAX)
+            blocks[n++] = (block){.id = id, .bytes = bytes_of[id] = block_bytes(p, id)};
+    qsort(blocks, n, sizeof *blocks, larger_first);
+    for (size_t i = 0; i < n; i++) {
+        placement *x = &p->place[blocks[i].id];
+        size_t n_near = 0, offset = 0;
+        for (size_t k = 0; k < i; k++) {
+            placement *y = &p->place[blocks[k].id];
+            if (y->first <= x->last && x->first <= y->last) near[n_near++] = y;
+        }
+        qsort(near, n_near, sizeof *near, by_offset);
+        for (size_t k = 0; k < n_near; k++) {
+            if (near[k]->offset >= offset + blocks[i].bytes) break;
+            size_t end = near[k]->offset + bytes_of[(uint32_t)(near[k] - p->place)];
+            if (end > offset) offset = end;
+        }
+        x->offset = offset;
+        if (offset + blocks[i].bytes > p->arena_bytes) p->arena_bytes = offset + blocks[i].bytes;
+    }
+    mem_free(blocks), mem_free(near), mem_free(bytes_of);
+    return KILN_OK;
+}
+
+static void count_work(plan *p)
+{
+    for (uint32_t i = 0; i < p->r->n; i++) {
+        const op *o = &p->r->op[i];
+        const shape *in[OP_MAX_IN] = {0};
+        if (p->skip[i]) continue;
+        for (uint32_t k = 0; k < o->n_in && k < OP_MAX_IN; k++) in[k] = o->in[k] ? &at(p, o->in[k])->shape : NULL;
+        p->flops += flops_of_op(o->kind, &o->attr, in, &o->shape);
+        p->n_run++;
+    }
+}
+
+kiln_status plan_make(plan *p, recording *r, error *e)
+{
+    *p = (plan){.r = r};
+    TRY(lower_inputs(r, e));
+    uint32_t *uses = mem_calloc(r->n + 1, sizeof *uses);
+    p->place = mem_calloc(r->n + 1, sizeof *p->place);
+    p->skip = mem_calloc(r->n + 1, 1);
+    if (!uses || !p->place || !p->skip) {
+        mem_free(uses);
+        plan_free(p);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    }
+    for (size_t i = 0; i < r->n; i++)
+        for (uint32_t k = 0; k < r->op[i].n_in; k++) uses[r->op[i].in[k]]++;
+    for (size_t i = 0; i < r->n_output; i++) uses[r->output[i].id]++;
+    set_types(p);
+    find_views(p);
+    find_concats(p, uses);
+    find_lifetimes(p);
+    share_places(p);
+    kiln_status status = lay_out(p, e);
+    count_work(p);
+    mem_free(uses);
+    if (status != KILN_OK) plan_free(p);
+    return status;
+}
+
+void plan_free(plan *p)
+{
+    mem_free(p->place);
+    mem_free(p->skip);
+    *p = (plan){0};
+}

@@ -1,0 +1,38 @@
+/* plan.h - a fused recording with dtypes, views and places in memory: all that is known before it runs.
+ *
+ * Activations are stored in the program's precision; inputs keep their type and are converted where they are read
+ * (timesteps, ids and masks are read as they are). Slices and reshapes are views where the layout allows, a
+ * concatenation's operands are written straight into it when nobody else reads them. Each remaining tensor gets an
+ * offset in one arena by its lifetime; `arena_bytes` is the exact peak.
+ */
+#ifndef KILN_GRAPH_PLAN_H
+#define KILN_GRAPH_PLAN_H
+
+#include "graph/program.h"
+
+typedef enum { PLACE_NONE, PLACE_INPUT, PLACE_WEIGHT, PLACE_ARENA } place_kind;
+
+/* Where tensor id lives. A view's offset includes its place in the base. */
+typedef struct {
+    place_kind kind;
+    uint32_t dtype;
+    uint32_t base;    /* id of the tensor whose memory it is (itself when no view) */
+    int64_t shift;    /* elements into the base                                    */
+    int64_t ld;       /* elements between rows                                     */
+    size_t offset;    /* ARENA: bytes, of the base                                 */
+    uint32_t first, last; /* ops between which the base's memory is in use         */
+} placement;
+
+typedef struct {
+    recording *r;        /* owned by the caller; ops with CONVERTs put in */
+    placement *place;    /* [r->n + 1] by id          */
+    uint8_t *skip;       /* [r->n]: a view or a leaf: nothing to run */
+    size_t arena_bytes;
+    uint64_t flops;
+    uint32_t n_run;
+} plan;
+
+kiln_status plan_make(plan *p, recording *r, error *e);
+void plan_free(plan *p);
+
+#endif

@@ -1,0 +1,32 @@
+/* abilities.h - the tables behind the abilities, and what the host keeps for them. */
+#ifndef KILN_PLUGIN_ABILITIES_H
+#define KILN_PLUGIN_ABILITIES_H
+
+#include "base/status.h"
+#include "kiln/files.h"
+#include "kiln/model.h"
+#include "kiln/ops.h"
+#include "kiln/sampler.h"
+#include "kiln/value.h"
+#include "kiln/weights.h"
+
+extern const kiln_ops ops_api;             /* ability_ops.c     */
+extern const kiln_weights_api weights_api; /* ability_weights.c */
+extern const kiln_model_api model_api;     /* ability_model.c   */
+extern const kiln_sampler_api sampler_api; /* ability_sampler.c */
+extern const kiln_files_api files_api;     /* ability_files.c   */
+
+/* Removes the files a call opened and did not commit. */
+void files_discard(kiln_ctx *c);
+
+/* While a plugin's open() runs: whose rows are being registered (for messages). NULL outside. */
+void registry_owner_set(const char *plugin);
+const char *registry_owner(void);
+/* What went wrong in a register_*() call of this open(), "" if nothing. */
+const char *registry_fault(void);
+kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Names of registry `from` ("sampler", "schedule", "family"); NULL past the end. */
+const char *registry_name(const char *from, size_t i);
+
+#endif

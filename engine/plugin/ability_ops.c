@@ -1,0 +1,175 @@
+/* ability_ops.c - "kiln.ops/1": the recorder, planner and runner behind the public table. */
+#include "backend/runtime.h"
+#include "plugin/abilities.h"
+#include "plugin/ctx.h"
+
+#include <string.h>
+
+static const kiln_t none = {0};
+
+static int known_device(const kiln_program_options *o) { return !o || !o->device || o->device == KILN_CPU; }
+
+static kiln_program *new_program(kiln_ctx *c, const kiln_program_options *o)
+{
+    runtime *rt = ctx_runtime(c);
+    if (!rt || !known_device(o)) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "programs run on the CPU in this build"), NULL;
+    return program_new(rt, o ? o->name : NULL, o ? o->precision : 0, ctx_error(c));
+}
+
+static kiln_program *keep_program(kiln_ctx *c, const char *key, const kiln_program_options *o, int *fresh)
+{
+    runtime *rt = ctx_runtime(c);
+    if (!rt || !known_device(o)) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "programs run on the CPU in this build"), NULL;
+    return program_keep(rt, key, o ? o->name : NULL, o ? o->precision : 0, fresh, ctx_error(c));
+}
+
+static kiln_t op1(kiln_program *p, op_kind kind, const op_attr *a, kiln_t x)
+{
+    return record_op(program_recording(p), kind, a, (const kiln_t[]){x}, 1);
+}
+
+static kiln_t input(kiln_program *p, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim)
+{
+    return record_input(program_recording(p), name, dtype, rank, dim);
+}
+static void output(kiln_program *p, const char *name, kiln_t t) { record_output(program_recording(p), name, t); }
+static kiln_t weight(kiln_program *p, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim)
+{
+    return record_weight(program_recording(p), set, name, rank, dim, 0);
+}
+static kiln_t weight_optional(kiln_program *p, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim)
+{
+    return record_weight(program_recording(p), set, name, rank, dim, 1);
+}
+static kiln_t constant(kiln_program *p, const float *data, uint32_t rank, const int64_t *dim)
+{
+    return record_constant(program_recording(p), data, rank, dim);
+}
+
+static uint32_t shape_of(const kiln_program *p, kiln_t t, int64_t dim[KILN_MAX_RANK])
+{
+    const op *o = recorded(program_recording((kiln_program *)(uintptr_t)p), t);
+    memset(dim, 0, KILN_MAX_RANK * sizeof *dim);
+    if (o) memcpy(dim, o->shape.dim, o->shape.rank * sizeof *dim);
+    return o ? o->shape.rank : 0;
+}
+
+static void scope_push(kiln_program *p, const char *name) { record_scope_push(program_recording(p), name); }
+static void scope_pop(kiln_program *p) { record_scope_pop(program_recording(p)); }
+
+__attribute__((format(printf, 2, 3))) static kiln_t fail(kiln_program *p, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    record_failv(program_recording(p), KILN_ERR_INVALID, fmt, args);
+    va_end(args);
+    return none;
+}
+
+static kiln_status sticky(const kiln_program *p, const char **message)
+{
+    const recording *r = program_recording((kiln_program *)(uintptr_t)p);
+    if (message) *message = r->failure.message;
+    return r->failure.status;
+}
+
+static int32_t one_if_zero(int32_t v) { return v == 0 ? 1 : v; }
+
+static kiln_t conv2d(kiln_program *p, kiln_t x, kiln_t w, kiln_t b, const kiln_conv2d *o)
+{
+    static const kiln_conv2d plain = {.size = sizeof plain};
+    op_attr a = {0};
+    if (!o) o = &plain;
+    for (int i = 0; i < 2; i++) {
+        a.conv2d.stride[i] = one_if_zero(o->stride[i]);
+        a.conv2d.dilation[i] = one_if_zero(o->dilation[i]);
+    }
+    memcpy(a.conv2d.pad, o->pad, sizeof a.conv2d.pad);
+    a.conv2d.groups = one_if_zero(o->groups);
+    return record_op(program_recording(p), OP_CONV2D, &a, (const kiln_t[]){x, w, b}, 3);
+}
+
+static kiln_t linear(kiln_program *p, kiln_t x, kiln_t w, kiln_t b)
+{
+    return record_op(program_recording(p), OP_LINEAR, NULL, (const kiln_t[]){x, w, b}, 3);
+}
+
+static kiln_t attention(kiln_program *p, kiln_t q, kiln_t k, kiln_t v, const kiln_attention *o)
+{
+    const op *from = recorded(program_recording(p), q);
+    op_attr a = {.attention = {.heads = o->heads, .scale = o->scale, .causal = o->causal != 0}};
+    if (a.attention.scale == 0 && from && from->shape.rank == 3 && o->heads > 0)
+        a.attention.scale = (float)(1.0 / __builtin_sqrt((double)(from->shape.dim[2] / o->heads)));
+    return record_op(program_recording(p), OP_ATTENTION, &a, (const kiln_t[]){q, k, v, o->mask}, 4);
+}
+
+static kiln_t group_norm(kiln_program *p, kiln_t x, int32_t groups, float eps, kiln_t gamma, kiln_t beta)
+{
+    op_attr a = {.norm = {.groups = groups, .eps = eps}};
+    return record_op(program_recording(p), OP_GROUP_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
+}
+static kiln_t layer_norm(kiln_program *p, kiln_t x, float eps, kiln_t gamma, kiln_t beta)
+{
+    op_attr a = {.norm = {.eps = eps}};
+    return record_op(program_recording(p), OP_LAYER_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
+}
+static kiln_t add(kiln_program *p, kiln_t a, kiln_t b) { return record_op(program_recording(p), OP_ADD, NULL, (const kiln_t[]){a, b}, 2); }
+static kiln_t mul(kiln_program *p, kiln_t a, kiln_t b) { return record_op(program_recording(p), OP_MUL, NULL, (const kiln_t[]){a, b}, 2); }
+static kiln_t affine(kiln_program *p, kiln_t x, float scale, float shift)
+{
+    return op1(p, OP_AFFINE, &(op_attr){.affine = {.scale = scale, .shift = shift}}, x);
+}
+static kiln_t act(kiln_program *p, kiln_t x, uint32_t kind) { return op1(p, OP_ACT, &(op_attr){.act = {.kind = kind}}, x); }
+static kiln_t geglu(kiln_program *p, kiln_t x) { return op1(p, OP_GEGLU, NULL, x); }
+static kiln_t upsample_nearest(kiln_program *p, kiln_t x, int64_t h, int64_t w)
+{
+    return op1(p, OP_UPSAMPLE, &(op_attr){.upsample = {.h = h, .w = w}}, x);
+}
+static kiln_t concat(kiln_program *p, const kiln_t *x, uint32_t n, uint32_t axis)
+{
+    return record_op(program_recording(p), OP_CONCAT, &(op_attr){.concat = {.axis = axis}}, x, n);
+}
+static kiln_t slice(kiln_program *p, kiln_t x, uint32_t axis, int64_t start, int64_t length)
+{
+    return op1(p, OP_SLICE, &(op_attr){.slice = {.axis = axis, .start = start, .length = length}}, x);
+}
+static kiln_t reshape(kiln_program *p, kiln_t x, uint32_t rank, const int64_t *dim) { return record_reshape(program_recording(p), x, rank, dim); }
+static kiln_t permute(kiln_program *p, kiln_t x, const uint32_t *axis)
+{
+    const op *from = recorded(program_recording(p), x);
+    op_attr a = {0};
+    memcpy(a.permute.axis, axis, (from ? from->shape.rank : 0) * sizeof *axis);
+    return op1(p, OP_PERMUTE, &a, x);
+}
+static kiln_t embedding(kiln_program *p, kiln_t table, kiln_t ids)
+{
+    return record_op(program_recording(p), OP_EMBEDDING, NULL, (const kiln_t[]){table, ids}, 2);
+}
+static kiln_t gather(kiln_program *p, kiln_t x, kiln_t index) { return record_op(program_recording(p), OP_GATHER, NULL, (const kiln_t[]){x, index}, 2); }
+static kiln_t timestep_embedding(kiln_program *p, kiln_t t, int64_t dim, const kiln_timestep_embedding *o)
+{
+    op_attr a = {.timestep = {.dim = dim, .cos_first = o->cos_first != 0, .shift = o->shift, .max_period = o->max_period == 0 ? 10000 : o->max_period}};
+    return op1(p, OP_TIMESTEP, &a, t);
+}
+
+static kiln_status plan_program(kiln_ctx *c, kiln_program *p, kiln_program_info *info)
+{
+    TRY(program_plan(p, ctx_error(c)));
+    return info ? program_info(p, info) : KILN_OK;
+}
+
+static int call_cancelled(void *arg) { return ctx_cancelled(arg); }
+
+static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out)
+{
+    return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
+}
+
+const kiln_ops ops_api = {
+    .size = sizeof(kiln_ops), .program_new = new_program, .program_keep = keep_program, .program_free = program_free, .input = input,
+    .output = output, .weight = weight, .weight_optional = weight_optional, .constant = constant, .shape = shape_of,
+    .scope_push = scope_push, .scope_pop = scope_pop, .fail = fail, .error = sticky, .conv2d = conv2d, .linear = linear,
+    .attention = attention, .group_norm = group_norm, .layer_norm = layer_norm, .add = add, .mul = mul, .affine = affine, .act = act,
+    .geglu = geglu, .upsample_nearest = upsample_nearest, .concat = concat, .slice = slice, .reshape = reshape, .permute = permute,
+    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info,
+};

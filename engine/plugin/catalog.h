@@ -1,0 +1,36 @@
+/* catalog.h - the plugins that loaded and the node types they bring. One a process; read-only once it is open. */
+#ifndef KILN_PLUGIN_CATALOG_H
+#define KILN_PLUGIN_CATALOG_H
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "kiln/plugin.h"
+
+typedef struct {
+    char *path;
+    const char *id, *version, *license; /* NULL when it did not load */
+    char *why;                          /* NULL when it did          */
+    const kiln_plugin *table;
+    size_t n_node;
+    digest identity; /* of the file's content */
+} plugin_info;
+
+typedef struct {
+    const kiln_node *node; /* a normalised copy: full size, full strides */
+    const plugin_info *plugin;
+} node_info;
+
+typedef struct catalog catalog;
+
+/* Looks through the folders of `plugins` (':'-separated, may be NULL), KILN_PLUGIN_PATH and the installed folder, in that
+ * order; loads what passes the probe. A folder or plugin that is refused is in the list with its reason. NULL: no memory. */
+catalog *catalog_open(const char *plugins, error *e);
+void catalog_close(catalog *c); /* plugins stay loaded until the process ends */
+
+size_t catalog_plugins(const catalog *c);
+const plugin_info *catalog_plugin(const catalog *c, size_t i);
+size_t catalog_nodes(const catalog *c); /* sorted by type */
+const node_info *catalog_node(const catalog *c, size_t i);
+const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
+
+#endif

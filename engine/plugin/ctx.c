@@ -1,0 +1,196 @@
+/* ctx.c - running one node under the contract; see ctx.h. */
+#include "plugin/ctx.h"
+
+#include "base/log.h"
+#include "base/memory_alloc.h"
+#include "plugin/abilities.h"
+#include "tensor/value.h"
+
+#include <stdio.h>
+#include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
+struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
+int ctx_cancelled(kiln_ctx *c) { return c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg); }
+
+/* ---- floating-point state ---------------------------------------------------------------------------------- */
+
+#ifdef __SSE__
+enum { STICKY = 0x3f };
+uint64_t float_state(void) { return _mm_getcsr() & ~(unsigned)STICKY; }
+void float_state_set(uint64_t state) { _mm_setcsr((unsigned)state); }
+#elif defined(__aarch64__)
+uint64_t float_state(void)
+{
+    uint64_t v;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(v));
+    return v;
+}
+void float_state_set(uint64_t state) { __asm__ volatile("msr fpcr, %0" : : "r"(state)); }
+#else
+uint64_t float_state(void) { return 0; }
+void float_state_set(uint64_t state) { (void)state; }
+#endif
+
+/* ---- the host's functions ------------------------------------------------------------------------------------ */
+
+static void host_log(int level, const char *msg) { log_at(level, "%s", msg ? msg : ""); }
+
+static const struct {
+    const char *id;
+    const void *table;
+} abilities[] = {
+    {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api}, {KILN_WEIGHTS_ABILITY, &weights_api},
+    {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
+};
+
+static const void *host_ability(const char *id)
+{
+    for (size_t i = 0; id && i < sizeof abilities / sizeof abilities[0]; i++)
+        if (strcmp(abilities[i].id, id) == 0) return abilities[i].table;
+    return NULL;
+}
+
+__attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, kiln_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    error_setv(ctx_error(c), status, fmt, args);
+    va_end(args);
+    return status;
+}
+
+static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
+{
+    if (ctx_cancelled(c)) return KILN_CANCELLED;
+    if (c->env && c->env->progress) c->env->progress(c->env->arg, c->node, done, total, what ? what : "");
+    return KILN_OK;
+}
+
+static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
+{
+    void *p = device == KILN_CPU ? arena_alloc(&c->scratch, bytes) : NULL;
+    if (!p) error_set(&c->failure, KILN_ERR_NOMEM, "out of memory: %zu bytes of working memory", bytes);
+    return p;
+}
+
+static kiln_value *host_tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim)
+{
+    return value_tensor_new(dtype, device, rank, dim, ctx_error(c));
+}
+
+static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out) { return value_view(v, out, ctx_error(c)); }
+
+static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
+{
+    pool_for(c && c->env ? c->env->pool : NULL, n, fn, arg);
+}
+
+const kiln_host engine_host = {
+    .size = sizeof(kiln_host), .abi_major = KILN_ABI_MAJOR, .abi_minor = KILN_ABI_MINOR, .name = "kiln", .version = KILN_VERSION,
+    .log = host_log, .ability = host_ability, .fail = host_fail, .progress = host_progress, .scratch = host_scratch,
+    .tensor_new = host_tensor_new, .view = host_view, .ref = value_ref, .unref = value_unref, .parallel_for = host_parallel_for,
+};
+
+/* ---- the call --------------------------------------------------------------------------------------------------- */
+
+static const kiln_port *port_at(const kiln_port *first, uint32_t stride, uint32_t i) { return (const void *)((const char *)first + (size_t)i * stride); }
+
+static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, kiln_value **out)
+{
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        const kiln_port *p = port_at(t->out, t->out_stride, i);
+        error why = {0};
+        if (!out[i]) return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
+        if (value_check_type(out[i], p, &why) != KILN_OK) return error_set(&c->failure, KILN_ERR_BUG, "output '%s': %s", p->name, why.message);
+        if (c->env && c->env->validate && value_has_nonfinite(out[i]))
+            return error_set(&c->failure, KILN_ERR_INVALID, "output '%s' holds a number that is not finite", p->name);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *const *in)
+{
+    for (uint32_t i = 0; i < t->n_in; i++) {
+        const kiln_port *p = port_at(t->in, t->in_stride, i);
+        error why = {0};
+        if (in[i] && value_check_type(in[i], p, &why) != KILN_OK) return error_set(&c->failure, KILN_ERR_INVALID, "input '%s': %s", p->name, why.message);
+    }
+    return KILN_OK;
+}
+
+/* Digests of the inputs, so that a node that writes to one is found out. */
+static kiln_status input_digests(const kiln_ctx *c, const kiln_node *t, kiln_value *const *in, digest *d, error *e)
+{
+    for (uint32_t i = 0; c->env && c->env->validate && i < t->n_in; i++)
+        if (in[i]) TRY(value_digest(in[i], &d[i], e));
+    return KILN_OK;
+}
+
+static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *const *in, const digest *before)
+{
+    digest after;
+    for (uint32_t i = 0; c->env && c->env->validate && i < t->n_in; i++) {
+        if (!in[i]) continue;
+        TRY(value_digest(in[i], &after, &c->failure));
+        if (!digest_equal(before[i], after))
+            return error_set(&c->failure, KILN_ERR_BUG, "wrote to its input '%s', which is not its own", port_at(t->in, t->in_stride, i)->name);
+    }
+    return KILN_OK;
+}
+
+static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
+{
+    uint64_t before = float_state();
+    kiln_status status = fn(call);
+    if (float_state() != before) {
+        float_state_set(before);
+        log_warn("node '%s' (%s) of %s changed the floating-point mode; it was put back", c->node_name, t->type, c->plugin);
+    }
+    return status;
+}
+
+static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, error *e)
+{
+    files_discard(c);
+    arena_free(&c->scratch);
+    if (status == KILN_OK) return KILN_OK;
+    if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
+    error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));
+    if (c->failure.status == KILN_ERR_BUG)
+        return error_set(e, status, "node '%s' (%s): plugin %s: %s", c->node_name, t->type, c->plugin, c->failure.message);
+    return error_set(e, status, "node '%s' (%s): %s", c->node_name, t->type, c->failure.message);
+}
+
+kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name, const kiln_node *t,
+                     void *instance, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
+    if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
+    for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;
+    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params, .in = in, .out = out, .instance = instance};
+    kiln_status status = check_inputs(&c, t, in);
+    if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
+    if (status == KILN_OK) status = guarded(&c, t, t->run, &call);
+    if (status == KILN_OK) status = check_outputs(&c, t, out);
+    if (status == KILN_OK) status = compare_inputs(&c, t, in, before);
+    mem_free(before);
+    for (uint32_t i = 0; status != KILN_OK && i < t->n_out; i++) {
+        value_unref(out[i]);
+        out[i] = NULL;
+    }
+    return finish(&c, t, status, e);
+}
+
+kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
+                      const void *params, error *e)
+{
+    if (!t->check) return KILN_OK;
+    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
+    return finish(&c, t, guarded(&c, t, t->check, &call), e);
+}

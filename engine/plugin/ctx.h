@@ -1,0 +1,60 @@
+/* ctx.h - kiln_ctx: one running call of a node, and everything that is enforced around it.
+ *
+ * A ctx is made for the call, used by the host functions and abilities through the accessors, and gone after it: what
+ * the call made and did not hand over is freed, files it did not commit are removed.
+ */
+#ifndef KILN_PLUGIN_CTX_H
+#define KILN_PLUGIN_CTX_H
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "base/status.h"
+#include "kiln/plugin.h"
+
+struct runtime; /* backend/runtime.h */
+struct output_folder; /* plugin/output.h */
+
+/* What a run gives to every call of its nodes. All members may be 0. */
+typedef struct {
+    struct runtime *runtime;
+    pool *pool;
+    struct output_folder *output;
+    /* 1: stop. Any thread. */
+    int (*cancelled)(void *arg);
+    void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
+    void (*file)(void *arg, size_t node, const char *path);
+    const char *(*text)(void *arg, size_t node, const char *name); /* "prompt", "parameters" */
+    void *arg;
+    int validate; /* check inputs for writes and outputs for NaN: slower */
+} call_environment;
+
+struct kiln_ctx {
+    const call_environment *env;
+    size_t node;
+    const char *node_name, *node_type, *plugin; /* for messages */
+    error failure;
+    arena scratch;
+    struct kiln_file *files; /* open, see ability_files.c */
+    uint64_t device_flops;
+};
+
+/* The accessors abilities use; c NULL gives NULL or 0. */
+error *ctx_error(kiln_ctx *c);
+struct runtime *ctx_runtime(kiln_ctx *c);
+int ctx_cancelled(kiln_ctx *c);
+
+/* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
+ * n_out slots, set on KILN_OK. `file` tells where the node came from. */
+kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name, const kiln_node *type,
+                     void *instance, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+/* The same for check(): parameters only. KILN_OK when the node has none. */
+kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *type,
+                      const void *params, error *e);
+
+extern const kiln_host engine_host; /* what plugins get */
+
+/* MXCSR / FPCR without the sticky flags: rounding, flush to zero, denormals. */
+uint64_t float_state(void);
+void float_state_set(uint64_t state);
+
+#endif

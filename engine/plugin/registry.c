@@ -1,0 +1,134 @@
+/* registry.c - the open tables: samplers, schedules, model families. Rows are added while plugins open, one thread, and
+ * only read afterwards.
+ */
+#include "base/memory_alloc.h"
+#include "plugin/abilities.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS_MAX = 1024 };
+
+typedef struct {
+    const void *row;
+    const char *name, *owner;
+    uint32_t kind;
+} entry;
+
+static struct {
+    entry row[ROWS_MAX];
+    size_t n;
+} table;
+
+enum { KIND_SAMPLER = 100, KIND_SCHEDULE = 101 }; /* families use their own kinds, 1.. */
+
+static const char *owner;
+static char fault[512];
+
+void registry_owner_set(const char *plugin)
+{
+    owner = plugin;
+    fault[0] = '\0';
+}
+const char *registry_owner(void) { return owner; }
+const char *registry_fault(void) { return fault; }
+
+kiln_status registry_fail(kiln_status status, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (!fault[0]) vsnprintf(fault, sizeof fault, fmt, args);
+    va_end(args);
+    return status;
+}
+
+static kiln_status add(uint32_t kind, const char *what, const void *row, const char *name)
+{
+    if (!owner) return registry_fail(KILN_ERR_BUG, "%s '%s' registered outside open()", what, name ? name : "?");
+    if (!row || !name || !name[0] || strlen(name) > 128) return registry_fail(KILN_ERR_INVALID, "a %s without a usable name", what);
+    if (table.n == ROWS_MAX) return registry_fail(KILN_ERR_NOMEM, "more than %d registered rows", ROWS_MAX);
+    for (size_t i = 0; i < table.n; i++)
+        if (table.row[i].kind == kind && strcmp(table.row[i].name, name) == 0)
+            return registry_fail(KILN_ERR_INVALID, "%s '%s' is already registered by %s", what, name, table.row[i].owner);
+    table.row[table.n++] = (entry){.row = row, .name = name, .owner = owner, .kind = kind};
+    return KILN_OK;
+}
+
+static const entry *nth(uint32_t kind, size_t i)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (table.row[k].kind == kind && i-- == 0) return &table.row[k];
+    return NULL;
+}
+
+static const void *named(uint32_t kind, const char *name)
+{
+    for (size_t k = 0; name && k < table.n; k++)
+        if (table.row[k].kind == kind && strcmp(table.row[k].name, name) == 0) return table.row[k].row;
+    return NULL;
+}
+
+static size_t count(uint32_t kind)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < table.n; k++) n += table.row[k].kind == kind;
+    return n;
+}
+
+static const void *row_at(uint32_t kind, size_t i)
+{
+    const entry *e = nth(kind, i);
+    return e ? e->row : NULL;
+}
+
+const char *registry_name(const char *from, size_t i)
+{
+    uint32_t kind = strcmp(from, "sampler") == 0 ? KIND_SAMPLER : strcmp(from, "schedule") == 0 ? KIND_SCHEDULE : 0;
+    const entry *e = kind ? nth(kind, i) : NULL;
+    return e ? e->name : NULL;
+}
+
+/* ---- "kiln.sampler/1" ------------------------------------------------------------------------------------------ */
+
+static kiln_status register_sampler(const kiln_sampler *s) { return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL); }
+static kiln_status register_schedule(const kiln_schedule *s) { return add(KIND_SCHEDULE, "schedule", s, s && s->make ? s->name : NULL); }
+static size_t sampler_count(void) { return count(KIND_SAMPLER); }
+static const kiln_sampler *sampler_at(size_t i) { return row_at(KIND_SAMPLER, i); }
+static const kiln_sampler *sampler(const char *name) { return named(KIND_SAMPLER, name); }
+static size_t schedule_count(void) { return count(KIND_SCHEDULE); }
+static const kiln_schedule *schedule_at(size_t i) { return row_at(KIND_SCHEDULE, i); }
+static const kiln_schedule *schedule(const char *name) { return named(KIND_SCHEDULE, name); }
+
+const kiln_sampler_api sampler_api = {
+    .size = sizeof(kiln_sampler_api), .register_sampler = register_sampler, .register_schedule = register_schedule,
+    .sampler_count = sampler_count, .sampler_at = sampler_at, .sampler = sampler, .schedule_count = schedule_count,
+    .schedule_at = schedule_at, .schedule = schedule,
+};
+
+/* ---- families of "kiln.model/1" (the values are in ability_model.c) -------------------------------------------------- */
+
+kiln_status family_register(const kiln_model_family *f);
+size_t family_count(uint32_t kind);
+const kiln_model_family *family_at(uint32_t kind, size_t i);
+const kiln_model_family *family_detect(uint32_t kind, const kiln_weights *set);
+
+kiln_status family_register(const kiln_model_family *f)
+{
+    if (!f || f->kind < KILN_FAMILY_DENOISER || f->kind > KILN_FAMILY_AUTOENCODER || !f->detect || !f->open)
+        return registry_fail(KILN_ERR_INVALID, "a model family without kind, detect or open");
+    return add(f->kind, "model family", f, f->name);
+}
+size_t family_count(uint32_t kind) { return count(kind); }
+const kiln_model_family *family_at(uint32_t kind, size_t i) { return row_at(kind, i); }
+
+const kiln_model_family *family_detect(uint32_t kind, const kiln_weights *set)
+{
+    const kiln_model_family *best = NULL;
+    int most = 0;
+    for (size_t i = 0; i < table.n; i++) {
+        const kiln_model_family *f = table.row[i].row;
+        int score = table.row[i].kind == kind ? f->detect(&weights_api, set) : 0;
+        if (score > most) most = score, best = f;
+    }
+    return best;
+}

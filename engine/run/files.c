@@ -1,0 +1,124 @@
+/* files.c - see files.h. */
+#include "run/files.h"
+
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAMES_MAX = 200 };
+
+static void add_root(const char **list, size_t *n, const char *path)
+{
+    if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = path;
+}
+
+static void add_list(arena *a, const char **list, size_t *n, const char *paths)
+{
+    while (paths && *paths) {
+        size_t length = strcspn(paths, ":");
+        if (length) add_root(list, n, arena_strndup(a, paths, length));
+        paths += length + (paths[length] == ':');
+    }
+}
+
+static const char *join(arena *a, const char *folder, const char *name) { return arena_printf(a, "%s/%s", folder, name); }
+
+static const char *folder_of(arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static const char *executable_folder(arena *a)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return NULL;
+    path[n] = '\0';
+    return folder_of(a, path);
+}
+
+kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e)
+{
+    const char *here = folder_of(a, workflow), *exe = executable_folder(a);
+    *r = (file_roots){0};
+    if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    add_list(a, r->model, &r->n_model, models);
+    add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"));
+    add_root(r->model, &r->n_model, join(a, here, "models"));
+    if (exe) {
+        add_root(r->model, &r->n_model, join(a, exe, "../share/kiln/workflows/models"));
+        add_root(r->model, &r->n_model, join(a, exe, "../../workflows/models")); /* build/release/kiln */
+    }
+    add_list(a, r->input, &r->n_input, input);
+    add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"));
+    add_root(r->input, &r->n_input, here);
+    add_root(r->input, &r->n_input, join(a, here, "input"));
+    return KILN_OK;
+}
+
+static int leaves_root(const char *name)
+{
+    for (const char *p = name; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') return 1;
+        p += n + (p[n] == '/');
+    }
+    return 0;
+}
+
+static int exists(const char *path) { return path && (file_exists(path) || folder_exists(path)); }
+
+/* The names in a folder, for the message; at most NAMES_MAX. */
+static void list_names(arena *a, const char *folder, const char **name, size_t *n)
+{
+    DIR *d = folder ? opendir(folder) : NULL;
+    for (struct dirent *x; d && (x = readdir(d));) {
+        if (x->d_name[0] == '.' || *n == NAMES_MAX) continue;
+        const char *copy = arena_strdup(a, x->d_name);
+        if (copy) name[(*n)++] = copy;
+    }
+    if (d) closedir(d);
+}
+
+static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name, error *e)
+{
+    const char *there[NAMES_MAX] = {0};
+    size_t n = 0;
+    str where = {0};
+    for (size_t i = 0; i < n_root; i++) {
+        list_names(a, join(a, root[i], kind), there, &n);
+        list_names(a, root[i], there, &n);
+        str_printf(&where, "%s%s", i ? ", " : "", root[i]);
+    }
+    const char *near = nearest_of(name, there, n);
+    if (near)
+        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; did you mean '%s'?", name, kind, near);
+    else
+        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; looked in %.400s", name, kind, n_root ? str_text(&where) : "no folder (give --models or --input)");
+    str_free(&where);
+    return NULL;
+}
+
+const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e)
+{
+    int is_input = strcmp(kind, "input") == 0;
+    const char *const *root = is_input ? r->input : r->model;
+    size_t n = is_input ? r->n_input : r->n_model;
+    if (!name[0]) return error_set(e, KILN_ERR_INVALID, "no file is named"), NULL;
+    if (name[0] == '/') return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
+    if (leaves_root(name)) return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead", name), NULL;
+    for (size_t i = 0; i < n; i++) {
+        const char *path = join(a, join(a, root[i], kind), name);
+        if (exists(path)) return path;
+        path = join(a, root[i], name);
+        if (exists(path)) return path;
+    }
+    return nothing(a, root, n, kind, name, e);
+}

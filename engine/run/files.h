@@ -1,0 +1,26 @@
+/* files.h - where the files a workflow names are looked for.
+ *
+ * Models (checkpoints, vae, loras, ...): below --models, KILN_MODELS, the workflow file's folder's models/, the installed
+ * share/kiln/workflows/models and the source tree's workflows/models; in each first in the folder of the kind, then in
+ * the root itself. Input files: --input, KILN_INPUT, the workflow file's folder and its input/. A relative name never leaves
+ * its root (no ".."); an absolute path is taken as it is.
+ */
+#ifndef KILN_RUN_FILES_H
+#define KILN_RUN_FILES_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+enum { FILE_ROOTS_MAX = 32 };
+
+typedef struct {
+    const char *model[FILE_ROOTS_MAX], *input[FILE_ROOTS_MAX];
+    size_t n_model, n_input;
+} file_roots;
+
+/* Strings live in a. */
+kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e);
+/* The path of `name`, in a; NULL with a message that says where it looked and what is there. */
+const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e);
+
+#endif

@@ -1,0 +1,309 @@
+/* job.c - see job.h. */
+#include "run/job.h"
+
+#include "backend/runtime.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "plugin/abilities.h"
+#include "plugin/ctx.h"
+#include "plugin/output.h"
+#include "run/files.h"
+#include "run/report.h"
+#include "tensor/dtype.h"
+#include "workflow/describe.h"
+#include "workflow/key.h"
+#include "workflow/png_text.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { WORKFLOW_BYTES_MAX = 16 << 20 };
+
+struct job {
+    catalog *catalog;
+    document doc;
+    workflow workflow;
+    file_roots roots;
+    arena memory;
+    const node_info **info; /* by node */
+    /* while it runs */
+    report *report;
+    runtime *runtime;
+    call_environment env;
+    void **instance;
+    char **prompt, **parameters; /* by node, made when asked for */
+    pthread_mutex_t lock;
+};
+
+/* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
+
+static atomic_int interrupted;
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    if (atomic_fetch_add(&interrupted, 1) > 0) _exit(130); /* the second time nobody waits */
+}
+
+static void watch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the catalog as the checker sees it ---------------------------------------------------------------------------- */
+
+static const kiln_node *view_find(void *self, const char *type, digest *identity)
+{
+    const node_info *n = catalog_find(((job *)self)->catalog, type);
+    if (n) *identity = n->plugin->identity;
+    return n ? n->node : NULL;
+}
+
+static const char *view_type(void *self, size_t i)
+{
+    const node_info *n = catalog_node(((job *)self)->catalog, i);
+    return n ? n->node->type : NULL;
+}
+
+static const char *view_name(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
+
+static const char *view_file(void *self, arena *a, const char *from, const char *name, error *e)
+{
+    return file_roots_resolve(&((job *)self)->roots, a, from, name, e);
+}
+
+static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
+
+/* What the nodes themselves find wrong with their parameters. */
+static void check_nodes(job *j)
+{
+    for (size_t i = 0; i < j->workflow.n; i++) {
+        graph_node *g = &j->workflow.node[i];
+        error why = {0};
+        if (!g->type || !g->type->check) continue;
+        if (ctx_check(NULL, g->doc->name, j->info[i]->plugin->id, g->type, g->params, &why) != KILN_OK)
+            document_fault(&j->doc, g->doc->at, NULL, "%s", why.message);
+    }
+}
+
+static kiln_status read_source(job *j, const job_source *s, error *e)
+{
+    size_t n = strlen(s->path);
+    char *text = NULL;
+    if (n < 4 || strcasecmp(s->path + n - 4, ".png") != 0) return document_read(&j->doc, s->path, s->set, s->n_set, e);
+    TRY(png_text_read(s->path, "prompt", &text, e));
+    kiln_status status = document_parse(&j->doc, s->path, text, strlen(text), s->set, s->n_set, e);
+    mem_free(text);
+    return status;
+}
+
+static kiln_status open_all(job *j, const job_source *s, error *e)
+{
+    if (!(j->catalog = catalog_open(s->plugins, e))) return e->status;
+    TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
+    TRY(read_source(j, s, e));
+    catalog_view view = {.self = j, .find = view_find, .n_type = catalog_nodes(j->catalog), .type_at = view_type, .name_at = view_name, .file = view_file};
+    TRY(workflow_check(&j->doc, &view, &j->workflow, e));
+    j->info = arena_alloc(&j->memory, (j->workflow.n + 1) * sizeof *j->info);
+    if (!j->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < j->workflow.n; i++)
+        if (j->workflow.node[i].type) j->info[i] = catalog_find(j->catalog, j->workflow.node[i].doc->type);
+    if (j->doc.n_fault == 0) check_nodes(j);
+    document_sort_faults(&j->doc);
+    return KILN_OK;
+}
+
+job *job_open(const job_source *from, size_t *faults, error *e)
+{
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
+    pthread_mutex_init(&j->lock, NULL);
+    if (open_all(j, from, e) != KILN_OK) {
+        job_close(j);
+        return NULL;
+    }
+    document_print_faults(&j->doc, print_line, stderr);
+    *faults = j->doc.n_fault;
+    return j;
+}
+
+void job_close(job *j)
+{
+    if (!j) return;
+    document_free(&j->doc);
+    catalog_close(j->catalog);
+    arena_free(&j->memory);
+    pthread_mutex_destroy(&j->lock);
+    mem_free(j);
+}
+
+const workflow *job_workflow(const job *j) { return &j->workflow; }
+
+/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+
+static int env_cancelled(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }
+static void env_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { report_progress(((job *)arg)->report, node, done, total, what); }
+static void env_file(void *arg, size_t node, const char *path) { report_file(((job *)arg)->report, node, path); }
+
+static const char *env_text(void *arg, size_t node, const char *name)
+{
+    job *j = arg;
+    char **list = strcmp(name, "prompt") == 0 ? j->prompt : strcmp(name, "parameters") == 0 ? j->parameters : NULL;
+    if (!list) return NULL;
+    pthread_mutex_lock(&j->lock);
+    if (!list[node]) list[node] = list == j->prompt ? describe_prompt(&j->workflow, (int32_t)node) : describe_parameters(&j->workflow, (int32_t)node);
+    pthread_mutex_unlock(&j->lock);
+    return list[node];
+}
+
+static kiln_status make_instance(job *j, size_t i, error *e)
+{
+    const graph_node *g = &j->workflow.node[i];
+    if (!g->type->create || j->instance[i]) return KILN_OK;
+    kiln_status status = g->type->create(&engine_host, &j->instance[i]);
+    return status == KILN_OK ? KILN_OK : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type, status_text(status));
+}
+
+static kiln_status call_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    job *j = self;
+    const graph_node *g = &j->workflow.node[i];
+    TRY(make_instance(j, i, e));
+    return ctx_call(&j->env, i, g->doc->name, j->info[i]->plugin->id, g->type, j->instance[i], params, in, out, e);
+}
+
+static void on_event(void *self, const run_event *event) { report_event(((job *)self)->report, event); }
+
+/* ---- running ------------------------------------------------------------------------------------------------------------ */
+
+static kiln_status writable(const char *path, error *e)
+{
+    TRY(folder_make(path, e));
+    if (access(path, W_OK | X_OK) == 0) return KILN_OK;
+    return error_set(e, KILN_ERR_IO, "%s: cannot be written to; give another folder with --out", path);
+}
+
+static kiln_status choose_precision(const char *text, uint32_t *out, error *e)
+{
+    *out = !text || strcmp(text, "auto") == 0 ? 0 : dtype_from_name(text);
+    if (!text || strcmp(text, "auto") == 0 || *out == KILN_F32 || *out == KILN_BF16) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16 or auto", text);
+}
+
+static kiln_status make_runtime(job *j, const job_setting *s, error *e)
+{
+    const char *device = s->device ? s->device : "cpu";
+    runtime_setting rs = {.backend = backend_find(device), .threads = s->threads, .explain = s->explain, .check_finite = s->validate,
+                          .trace = s->trace ? report_op : NULL, .trace_arg = j->report};
+    if (!rs.backend) return error_set(e, KILN_ERR_INVALID, "--device %s: this build has cpu (and reference, which is slow)", device);
+    TRY(choose_precision(s->precision, &rs.precision, e));
+    j->runtime = runtime_new(&rs, e);
+    return j->runtime ? KILN_OK : e->status;
+}
+
+static kiln_status prepare(job *j, const job_setting *s, error *e)
+{
+    size_t n = j->workflow.n + 1;
+    if (!s->explain) TRY(writable(s->out ? s->out : "out", e));
+    j->instance = mem_calloc(n, sizeof *j->instance);
+    j->prompt = mem_calloc(n, sizeof *j->prompt);
+    j->parameters = mem_calloc(n, sizeof *j->parameters);
+    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    j->report = report_open(&(report_setting){.workflow = &j->workflow, .events = s->explain ? NULL : s->events, .trace = s->explain ? NULL : s->trace,
+                                              .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
+    if (!j->report) return e->status;
+    TRY(make_runtime(j, s, e));
+    key_setting keys = {.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime))};
+    return workflow_keys(&j->workflow, &keys, e);
+}
+
+static void finish(job *j)
+{
+    for (size_t i = 0; i < j->workflow.n; i++) {
+        const graph_node *g = &j->workflow.node[i];
+        if (j->instance && j->instance[i] && g->type->destroy) g->type->destroy(j->instance[i]);
+        if (j->prompt) mem_free(j->prompt[i]);
+        if (j->parameters) mem_free(j->parameters[i]);
+    }
+    runtime_free(j->runtime);
+    j->runtime = NULL;
+    mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
+    j->instance = NULL, j->prompt = NULL, j->parameters = NULL;
+}
+
+static void say_memory(const job *j, const job_setting *s)
+{
+    struct rusage usage;
+    char peak[16], arena_text[16], weights[16];
+    runtime_usage u = runtime_usage_get(j->runtime);
+    if (s->quiet || getrusage(RUSAGE_SELF, &usage) != 0) return;
+    fprintf(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
+            str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
+}
+
+kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)
+{
+    output_folder output = {.path = s->out ? s->out : "out"};
+    *summary = (run_summary){0};
+    kiln_status status = prepare(j, s, e);
+    if (status == KILN_OK) {
+        watch_signals();
+        j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = &output, .cancelled = env_cancelled,
+                                    .progress = env_progress, .file = env_file, .text = env_text, .arg = j, .validate = s->validate};
+        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = call_node, .event = on_event},
+                              &(run_setting){.fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
+        say_memory(j, s);
+    }
+    kiln_status closed = report_close(j->report, summary, status == KILN_OK ? "ok" : status_name(status), e);
+    j->report = NULL;
+    finish(j);
+    return status != KILN_OK ? status : closed;
+}
+
+/* ---- explaining ---------------------------------------------------------------------------------------------------------- */
+
+/* Nodes that write are not called: explaining leaves nothing behind. */
+static kiln_status explain_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    job *j = self;
+    const graph_node *g = &j->workflow.node[i];
+    char key[33], weights[16] = "-", activations[16] = "-", flops[32] = "-";
+    runtime_usage_reset(j->runtime);
+    if (g->type->flags & KILN_NODE_OUTPUT)
+        for (uint32_t k = 0; k < g->type->n_out; k++) out[k] = value_map(); /* nobody reads it: outputs run last */
+    else
+        TRY(call_node(self, i, params, in, out, e));
+    runtime_usage u = runtime_usage_get(j->runtime);
+    if (u.runs) {
+        str_bytes(weights, u.weight_bytes);
+        str_bytes(activations, u.arena_peak + u.scratch_peak);
+        snprintf(flops, sizeof flops, "%.3g", (double)u.flops * 1e-9);
+    }
+    printf("%-16.16s %-24.24s %.16s  %10s %12s %12s\n", g->doc->name, g->type->type, digest_hex(g->key, key), weights, activations, flops);
+    return KILN_OK;
+}
+
+kiln_status job_explain(job *j, const job_setting *setting, error *e)
+{
+    job_setting s = *setting;
+    run_summary summary;
+    s.explain = 1;
+    kiln_status status = prepare(j, &s, e);
+    if (status == KILN_OK) {
+        printf("%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
+        j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = env_progress, .text = env_text, .arg = j};
+        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = explain_node, .event = on_event}, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, e);
+    }
+    report_close(j->report, NULL, NULL, NULL);
+    j->report = NULL;
+    finish(j);
+    return status;
+}

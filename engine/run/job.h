@@ -1,0 +1,43 @@
+/* job.h - one workflow run from file to pictures: plugins, check, keys, schedule, what the user sees.
+ *
+ * Used by `kiln run`, `kiln check` and `kiln graph`. One job a process at a time.
+ */
+#ifndef KILN_RUN_JOB_H
+#define KILN_RUN_JOB_H
+
+#include "plugin/catalog.h"
+#include "run/scheduler.h"
+#include "workflow/document.h"
+
+typedef struct {
+    const char *path;        /* workflow file, or a PNG that carries one */
+    const set_option *set;
+    size_t n_set;
+    const char *plugins;     /* --plugins, ':'-separated, or NULL */
+    const char *models;      /* --models, or NULL                 */
+    const char *input;       /* --input, or NULL                  */
+} job_source;
+
+typedef struct {
+    const char *out;       /* output folder           */
+    const char *device;    /* "cpu", "reference"      */
+    const char *precision; /* "f32", "bf16", "auto"   */
+    unsigned threads;
+    const char *events; /* file, "-" for stdout, or NULL */
+    const char *trace;  /* file or NULL                  */
+    int explain, quiet, verbose, validate, fail_fast;
+} job_setting;
+
+typedef struct job job;
+
+/* Loads plugins, reads and checks. *faults: printed to stderr already; the job is of use only when it is 0. NULL with a
+ * message when there is no workflow to speak of. */
+job *job_open(const job_source *from, size_t *faults, error *e);
+void job_close(job *j);
+const workflow *job_workflow(const job *j);
+/* Runs it. Prints progress and results; the status says how it went (run_summary tells failed from skipped). */
+kiln_status job_run(job *j, const job_setting *setting, run_summary *summary, error *e);
+/* What would run: keys, and (by recording the programs) memory and FLOPs a node. */
+kiln_status job_explain(job *j, const job_setting *setting, error *e);
+
+#endif

@@ -1,0 +1,272 @@
+/* report.c - see report.h. */
+#include "run/report.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR_CELLS = 20 };
+#define LINE_EVERY 3.0 /* seconds between plain progress lines of one node */
+#define DRAW_EVERY 0.08
+
+struct report {
+    const workflow *w;
+    pthread_mutex_t lock;
+    FILE *events, *trace;
+    int bar, quiet, verbose, bar_drawn, trace_items;
+    double start, last_draw;
+    double *node_start, *node_line; /* by node */
+    size_t done, total;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static const char *name_of(const report *r, size_t i) { return r->w->node[i].doc->name; }
+static const char *type_of(const report *r, size_t i) { return r->w->node[i].type->type; }
+
+/* ---- JSON lines ------------------------------------------------------------------------------------------------ */
+
+static void json_text(str *s, const char *key, const char *value)
+{
+    str_printf(s, ", \"%s\": ", key);
+    str_json(s, value, strlen(value), 1);
+}
+
+static void json_number(str *s, const char *key, double value)
+{
+    str_printf(s, ", \"%s\": ", key);
+    str_double(s, value);
+}
+
+static void emit(report *r, const char *kind, str *rest)
+{
+    if (r->events) {
+        str line = {0};
+        str_printf(&line, "{\"event\": \"%s\"", kind);
+        json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
+        str_append(&line, str_text(rest));
+        str_append(&line, "}\n");
+        fputs(str_text(&line), r->events);
+        fflush(r->events);
+        str_free(&line);
+    }
+    str_free(rest);
+}
+
+static void node_fields(const report *r, str *s, size_t i)
+{
+    json_text(s, "node", name_of(r, i));
+    json_text(s, "type", type_of(r, i));
+}
+
+static void trace_item(report *r, const char *name, const char *category, double start, double seconds, int lane, const char *detail)
+{
+    if (!r->trace) return;
+    str s = {0};
+    str_append(&s, r->trace_items++ ? ",\n{\"ph\": \"X\", \"pid\": 1" : "{\"ph\": \"X\", \"pid\": 1");
+    str_printf(&s, ", \"tid\": %d", lane);
+    json_text(&s, "name", name);
+    json_text(&s, "cat", category);
+    str_printf(&s, ", \"ts\": %.3f, \"dur\": %.3f", (start - r->start) * 1e6, seconds * 1e6);
+    if (detail) {
+        str_append(&s, ", \"args\": {\"detail\": ");
+        str_json(&s, detail, strlen(detail), 1);
+        str_char(&s, '}');
+    }
+    str_char(&s, '}');
+    fputs(str_text(&s), r->trace);
+    str_free(&s);
+}
+
+/* ---- the terminal -------------------------------------------------------------------------------------------------- */
+
+static void clear_bar(report *r)
+{
+    if (r->bar_drawn) fputs("\r\033[K", stderr);
+    r->bar_drawn = 0;
+}
+
+static size_t columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
+{
+    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512];
+    double spent = now() - r->node_start[node];
+    size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
+    for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
+    if (total && done && done < total) snprintf(rest, sizeof rest, ", %.0f s left", spent / (double)done * (double)(total - done));
+    int n = snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
+                     (unsigned long long)done, (unsigned long long)total, rest);
+    size_t width = columns() - 1;
+    if (n > 0 && (size_t)n > width && width < sizeof line) line[width] = '\0';
+    fprintf(stderr, "\r\033[K%s", line);
+    fflush(stderr);
+    r->bar_drawn = 1;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt, ...)
+{
+    va_list args;
+    clear_bar(r);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* ---- public ----------------------------------------------------------------------------------------------------------- */
+
+static FILE *open_file(const char *path, error *e)
+{
+    if (strcmp(path, "-") == 0) return stdout;
+    FILE *f = fopen(path, "w");
+    if (!f) error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    return f;
+}
+
+report *report_open(const report_setting *s, error *e)
+{
+    report *r = mem_calloc(1, sizeof *r);
+    if (!r) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
+    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
+    pthread_mutex_init(&r->lock, NULL);
+    r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
+    r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
+    int ok = r->node_start && r->node_line;
+    if (!ok) error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (ok && s->events) ok = (r->events = open_file(s->events, e)) != NULL;
+    if (ok && s->trace) ok = (r->trace = open_file(s->trace, e)) != NULL;
+    if (!ok) {
+        report_close(r, NULL, NULL, NULL);
+        return NULL;
+    }
+    if (r->trace) fputs("{\"traceEvents\": [\n", r->trace);
+    str fields = {0};
+    json_text(&fields, "workflow", s->workflow->doc->path);
+    emit(r, "run_start", &fields);
+    return r;
+}
+
+static int close_file(FILE *f)
+{
+    if (!f) return 1;
+    int ok = !ferror(f) && fflush(f) == 0;
+    return (f == stdout || fclose(f) == 0) && ok;
+}
+
+kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e)
+{
+    if (!r) return KILN_OK;
+    pthread_mutex_lock(&r->lock);
+    clear_bar(r);
+    if (summary) {
+        str fields = {0};
+        json_text(&fields, "status", status);
+        str_printf(&fields, ", \"ran\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->shared, summary->failed, summary->skipped);
+        emit(r, "run_done", &fields);
+    }
+    if (r->trace) fputs("\n]}\n", r->trace);
+    int ok = close_file(r->events);
+    ok = close_file(r->trace) && ok;
+    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_destroy(&r->lock);
+    mem_free(r->node_start);
+    mem_free(r->node_line);
+    mem_free(r);
+    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "the events or trace file could not be written");
+}
+
+static void event_fields(const report *r, const run_event *ev, str *fields)
+{
+    char key[33];
+    node_fields(r, fields, ev->node);
+    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FAILED) json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
+    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_SHARED) {
+        json_text(fields, "key", digest_hex(r->w->node[ev->node].key, key));
+        str_printf(fields, ", \"cached\": %s", ev->kind == RUN_NODE_SHARED ? "true" : "false");
+    }
+    if (ev->kind == RUN_NODE_FAILED) json_text(fields, "message", ev->failure->message);
+    if (ev->kind == RUN_NODE_SKIPPED) json_text(fields, "because", ev->because);
+}
+
+void report_event(report *r, const run_event *ev)
+{
+    static const char *const name[] = {"node_start", "node_done", "node_done", "node_failed", "node_skipped"};
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    r->done = ev->done;
+    r->total = ev->total;
+    event_fields(r, ev, &fields);
+    emit(r, name[ev->kind], &fields);
+    const char *n = name_of(r, ev->node), *t = type_of(r, ev->node);
+    if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = now();
+    if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
+    if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED) say(r, "kiln: error: %s", ev->failure->message);
+    if (ev->kind == RUN_NODE_SKIPPED) say(r, "kiln: node '%s' (%s) is skipped, because '%s' failed", n, t, ev->because);
+    if (!r->quiet && ev->kind == RUN_NODE_DONE && (r->verbose || !r->bar || ev->seconds > 0.5)) say(r, "[%zu/%zu] %s (%s) %.2f s", ev->done, ev->total, n, t, ev->seconds);
+    if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose) say(r, "[%zu/%zu] %s (%s) same as another node", ev->done, ev->total, n, t);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
+{
+    pthread_mutex_lock(&r->lock);
+    double t = now();
+    int changed = total == 0 || done == total || t - r->last_draw > DRAW_EVERY;
+    if (r->events && changed) {
+        str fields = {0};
+        node_fields(r, &fields, node);
+        json_text(&fields, "what", what);
+        str_printf(&fields, ", \"done\": %llu, \"total\": %llu", (unsigned long long)done, (unsigned long long)total);
+        emit(r, "progress", &fields);
+    }
+    if (r->bar && changed) draw_bar(r, node, done, total, what);
+    if (changed) r->last_draw = t;
+    if (!r->bar && !r->quiet && total && t - r->node_line[node] > LINE_EVERY) {
+        r->node_line[node] = t;
+        say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_file(report *r, size_t node, const char *path)
+{
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, node);
+    json_text(&fields, "path", path);
+    emit(r, "file", &fields);
+    if (!r->quiet) {
+        clear_bar(r);
+        if (r->events != stdout) printf("%s\n", path);
+        fflush(stdout);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_op(void *arg, const op_trace *did)
+{
+    report *r = arg;
+    if (!r->trace) return;
+    pthread_mutex_lock(&r->lock);
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s/%s %s %.3f GFLOP", did->program, did->scope, did->kernel, (double)did->flops * 1e-9);
+    trace_item(r, did->op, "op", did->start, did->seconds, 2, detail);
+    pthread_mutex_unlock(&r->lock);
+}

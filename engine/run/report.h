@@ -1,0 +1,29 @@
+/* report.h - what a run tells: a bar or lines on the terminal, JSON events, a Chrome trace. Every function may be called
+ * from any thread.
+ *
+ * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every few
+ * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, file, run_done.
+ */
+#ifndef KILN_RUN_REPORT_H
+#define KILN_RUN_REPORT_H
+
+#include "backend/runtime.h"
+#include "run/scheduler.h"
+
+typedef struct report report;
+
+typedef struct {
+    const workflow *workflow;
+    const char *events, *trace; /* paths; events "-": stdout */
+    int quiet, verbose;
+} report_setting;
+
+report *report_open(const report_setting *setting, error *e);
+/* Writes what is left and closes; KILN_ERR_IO when a file could not be written. */
+kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e);
+void report_event(report *r, const run_event *event);
+void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
+void report_file(report *r, size_t node, const char *path);
+void report_op(void *report, const op_trace *op); /* a runtime_setting.trace */
+
+#endif

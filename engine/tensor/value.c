@@ -1,0 +1,385 @@
+/* value.c - see value.h: kinds, references, containers, and the table behind "kiln.value/1". Digests and type
+ * checks are in value_digest.c and value_type.c.
+ */
+#include "tensor/value.h"
+
+#include "base/checked.h"
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+#include "tensor/value_struct.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 64 };
+
+static kiln_value *value_new(uint32_t kind)
+{
+    kiln_value *v = mem_calloc(1, sizeof *v);
+    if (!v) return NULL;
+    v->kind = kind;
+    atomic_init(&v->refs, 1);
+    return v;
+}
+
+kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e)
+{
+    size_t element = dtype_size(dtype), bytes;
+    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4) {
+        error_set(e, device != KILN_CPU ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID, "a tensor of this type, rank, size or device cannot be made");
+        return NULL;
+    }
+    kiln_value *v = value_new(KILN_V_TENSOR);
+    void *data = v ? mem_aligned(64, bytes ? bytes : 64) : NULL;
+    if (!data) {
+        mem_free(v);
+        error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes);
+        return NULL;
+    }
+    v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = device, .rank = rank, .data = data};
+    v->as.tensor.bytes = bytes;
+    int64_t stride = (int64_t)element;
+    for (uint32_t i = rank; i-- > 0;) {
+        v->as.tensor.window.dim[i] = dim[i];
+        v->as.tensor.window.stride[i] = stride;
+        stride *= dim[i];
+    }
+    return v;
+}
+
+kiln_value *value_int(int64_t number)
+{
+    kiln_value *v = value_new(KILN_V_INT);
+    if (v) v->as.whole = number;
+    return v;
+}
+
+kiln_value *value_float(double number)
+{
+    kiln_value *v = value_new(KILN_V_FLOAT);
+    if (v) v->as.number = number;
+    return v;
+}
+
+kiln_value *value_bool(int flag)
+{
+    kiln_value *v = value_new(KILN_V_BOOL);
+    if (v) v->as.whole = flag != 0;
+    return v;
+}
+
+kiln_value *value_string(const char *bytes, size_t n)
+{
+    kiln_value *v = value_new(KILN_V_STRING);
+    char *text = v ? mem_alloc(n + 1) : NULL;
+    if (!text) {
+        mem_free(v);
+        return NULL;
+    }
+    if (n) memcpy(text, bytes, n);
+    text[n] = '\0';
+    v->as.string.text = text;
+    v->as.string.n = n;
+    return v;
+}
+
+kiln_value *value_list(void) { return value_new(KILN_V_LIST); }
+kiln_value *value_map(void) { return value_new(KILN_V_MAP); }
+
+kiln_value *value_object(const char *type, void *ptr, void (*release)(void *), const char *fingerprint)
+{
+    kiln_value *v = value_new(KILN_V_OBJECT);
+    if (!v) return NULL;
+    v->as.object.type = mem_strdup(type);
+    v->as.object.fingerprint = fingerprint ? mem_strdup(fingerprint) : NULL;
+    if (!v->as.object.type || (fingerprint && !v->as.object.fingerprint)) {
+        mem_free(v->as.object.type);
+        mem_free(v->as.object.fingerprint);
+        mem_free(v);
+        return NULL;
+    }
+    v->as.object.ptr = ptr;
+    v->as.object.release = release;
+    return v;
+}
+
+/* ---- references ------------------------------------------------------------------------------------------------ */
+
+kiln_value *value_ref(kiln_value *v)
+{
+    if (v) atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+    return v;
+}
+
+uint32_t value_refs(const kiln_value *v) { return atomic_load(&((kiln_value *)(uintptr_t)v)->refs); }
+
+/* Frees v and puts what it held on `doomed`, so that deep values need no deep stack. */
+static void value_destroy(kiln_value *v, kiln_value **doomed)
+{
+    switch (v->kind) {
+    case KILN_V_TENSOR: mem_free(v->as.tensor.window.data); break;
+    case KILN_V_STRING: mem_free(v->as.string.text); break;
+    case KILN_V_OBJECT:
+        if (v->as.object.release) v->as.object.release(v->as.object.ptr);
+        mem_free(v->as.object.type);
+        mem_free(v->as.object.fingerprint);
+        break;
+    case KILN_V_LIST:
+    case KILN_V_MAP:
+        for (size_t i = 0; i < v->as.many.n; i++) {
+            kiln_value *item = v->as.many.item[i];
+            if (v->as.many.key) mem_free(v->as.many.key[i]);
+            if (atomic_fetch_sub_explicit(&item->refs, 1, memory_order_acq_rel) != 1) continue;
+            item->next_doomed = *doomed;
+            *doomed = item;
+        }
+        mem_free(v->as.many.item);
+        mem_free(v->as.many.key);
+        break;
+    default: break;
+    }
+    mem_free(v);
+}
+
+void value_unref(kiln_value *v)
+{
+    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+    kiln_value *doomed = v;
+    v->next_doomed = NULL;
+    while (doomed) {
+        kiln_value *one = doomed;
+        doomed = one->next_doomed;
+        value_destroy(one, &doomed);
+    }
+}
+
+void value_publish(kiln_value *v)
+{
+    if (!v || atomic_load(&v->published)) return; /* what is inside was published when it was put in */
+    atomic_store(&v->published, 1);
+}
+
+int value_published(const kiln_value *v) { return atomic_load(&((kiln_value *)(uintptr_t)v)->published); }
+
+uint32_t value_kind(const kiln_value *v) { return v ? v->kind : 0; }
+
+kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e)
+{
+    if (value_kind(v) != KILN_V_TENSOR) return error_set(e, KILN_ERR_INVALID, "expected a tensor, got %s", v ? value_kind_name(v->kind) : "nothing");
+    uint32_t room = out->size < sizeof(kiln_tensor) ? out->size : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
+    memcpy(out, &v->as.tensor.window, room);
+    out->size = room;
+    return KILN_OK;
+}
+
+const char *value_kind_name(uint32_t kind)
+{
+    static const char *const name[] = {"nothing", "a tensor", "a whole number", "a number", "a truth value", "a text", "a list", "a map", "an object"};
+    return kind < sizeof name / sizeof name[0] ? name[kind] : "something unknown";
+}
+
+static size_t bytes_at(const kiln_value *v, int depth)
+{
+    size_t n = sizeof *v;
+    if (depth > DEPTH_MAX) return n;
+    if (v->kind == KILN_V_TENSOR) n += v->as.tensor.bytes;
+    if (v->kind == KILN_V_STRING) n += v->as.string.n + 1;
+    if (v->kind == KILN_V_LIST || v->kind == KILN_V_MAP)
+        for (size_t i = 0; i < v->as.many.n; i++) n += bytes_at(v->as.many.item[i], depth + 1);
+    return n;
+}
+
+size_t value_bytes(const kiln_value *v) { return v ? bytes_at(v, 0) : 0; }
+
+/* ---- containers -------------------------------------------------------------------------------------------------- */
+
+static int writable(const kiln_value *v) { return !value_published(v); }
+
+static kiln_status grow(struct value_many *m, int with_keys)
+{
+    if (m->n < m->room) return KILN_OK;
+    size_t room = m->room ? m->room * 2 : 4;
+    kiln_value **item = mem_realloc(m->item, room * sizeof *item);
+    if (!item) return KILN_ERR_NOMEM;
+    m->item = item;
+    if (with_keys) {
+        char **key = mem_realloc(m->key, room * sizeof *key);
+        if (!key) return KILN_ERR_NOMEM;
+        m->key = key;
+    }
+    m->room = room;
+    return KILN_OK;
+}
+
+static kiln_status list_push(kiln_value *list, kiln_value *item)
+{
+    if (value_kind(list) != KILN_V_LIST || !item) return KILN_ERR_INVALID;
+    if (!writable(list) || item == list) return KILN_ERR_BUG;
+    TRY(grow(&list->as.many, 0));
+    value_publish(item);
+    list->as.many.item[list->as.many.n++] = value_ref(item);
+    return KILN_OK;
+}
+
+/* Where `key` stands, or should. */
+static size_t map_place(const struct value_many *m, const char *key, int *found)
+{
+    size_t low = 0, high = m->n;
+    *found = 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(key, m->key[middle]);
+        if (order == 0) {
+            *found = 1;
+            return middle;
+        }
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void map_remove(struct value_many *m, size_t at)
+{
+    value_unref(m->item[at]);
+    mem_free(m->key[at]);
+    memmove(m->item + at, m->item + at + 1, (m->n - at - 1) * sizeof *m->item);
+    memmove(m->key + at, m->key + at + 1, (m->n - at - 1) * sizeof *m->key);
+    m->n--;
+}
+
+static kiln_status map_insert(struct value_many *m, size_t at, const char *key, kiln_value *item)
+{
+    char *copy = mem_strdup(key);
+    if (!copy || grow(m, 1) != KILN_OK) {
+        mem_free(copy);
+        return KILN_ERR_NOMEM;
+    }
+    memmove(m->item + at + 1, m->item + at, (m->n - at) * sizeof *m->item);
+    memmove(m->key + at + 1, m->key + at, (m->n - at) * sizeof *m->key);
+    m->key[at] = copy;
+    m->item[at] = value_ref(item);
+    m->n++;
+    return KILN_OK;
+}
+
+static kiln_status map_set(kiln_value *map, const char *key, kiln_value *item)
+{
+    int found;
+    if (value_kind(map) != KILN_V_MAP || !key || !key[0]) return KILN_ERR_INVALID;
+    if (!writable(map) || item == map) return KILN_ERR_BUG;
+    size_t at = map_place(&map->as.many, key, &found);
+    if (!item) {
+        if (found) map_remove(&map->as.many, at);
+        return KILN_OK;
+    }
+    value_publish(item);
+    if (!found) return map_insert(&map->as.many, at, key, item);
+    kiln_value *old = map->as.many.item[at];
+    map->as.many.item[at] = value_ref(item);
+    value_unref(old);
+    return KILN_OK;
+}
+
+static kiln_value *map_get(const kiln_value *map, const char *key)
+{
+    int found;
+    if (value_kind(map) != KILN_V_MAP || map->as.many.n == 0) return NULL;
+    size_t at = map_place(&map->as.many, key, &found);
+    return found ? map->as.many.item[at] : NULL;
+}
+
+static kiln_value *map_at(const kiln_value *map, size_t i, const char **key)
+{
+    if (value_kind(map) != KILN_V_MAP || i >= map->as.many.n) return NULL;
+    if (key) *key = map->as.many.key[i];
+    return map->as.many.item[i];
+}
+
+static kiln_value *list_at(const kiln_value *list, size_t i)
+{
+    return value_kind(list) == KILN_V_LIST && i < list->as.many.n ? list->as.many.item[i] : NULL;
+}
+
+static size_t count(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP ? v->as.many.n : 0; }
+
+/* ---- the table ------------------------------------------------------------------------------------------------------ */
+
+static kiln_value *api_int(kiln_ctx *c, int64_t v) { return (void)c, value_int(v); }
+static kiln_value *api_float(kiln_ctx *c, double v) { return (void)c, value_float(v); }
+static kiln_value *api_bool(kiln_ctx *c, int v) { return (void)c, value_bool(v); }
+static kiln_value *api_string(kiln_ctx *c, const char *bytes, size_t n) { return (void)c, value_string(bytes, n); }
+static kiln_value *api_list(kiln_ctx *c) { return (void)c, value_list(); }
+static kiln_value *api_map(kiln_ctx *c) { return (void)c, value_map(); }
+static kiln_value *api_object(kiln_ctx *c, const char *type, void *ptr, void (*release)(void *), const char *fingerprint)
+{
+    return (void)c, value_object(type, ptr, release, fingerprint);
+}
+
+static kiln_value *api_list_copy(kiln_ctx *c, const kiln_value *from)
+{
+    (void)c;
+    kiln_value *list = value_kind(from) == KILN_V_LIST ? value_list() : NULL;
+    for (size_t i = 0; list && i < from->as.many.n; i++)
+        if (list_push(list, from->as.many.item[i]) != KILN_OK) value_unref(list), list = NULL;
+    return list;
+}
+
+static kiln_value *api_map_copy(kiln_ctx *c, const kiln_value *from)
+{
+    (void)c;
+    kiln_value *map = value_kind(from) == KILN_V_MAP ? value_map() : NULL;
+    for (size_t i = 0; map && i < from->as.many.n; i++)
+        if (map_insert(&map->as.many, i, from->as.many.key[i], from->as.many.item[i]) != KILN_OK) value_unref(map), map = NULL;
+    return map;
+}
+
+static kiln_status get_int(const kiln_value *v, int64_t *out)
+{
+    if (value_kind(v) != KILN_V_INT) return KILN_ERR_INVALID;
+    *out = v->as.whole;
+    return KILN_OK;
+}
+
+static kiln_status get_float(const kiln_value *v, double *out)
+{
+    if (value_kind(v) == KILN_V_INT)
+        *out = (double)v->as.whole;
+    else if (value_kind(v) == KILN_V_FLOAT)
+        *out = v->as.number;
+    else
+        return KILN_ERR_INVALID;
+    return KILN_OK;
+}
+
+static kiln_status get_bool(const kiln_value *v, int *out)
+{
+    if (value_kind(v) != KILN_V_BOOL) return KILN_ERR_INVALID;
+    *out = (int)v->as.whole;
+    return KILN_OK;
+}
+
+static const char *get_string(const kiln_value *v, size_t *n)
+{
+    if (value_kind(v) != KILN_V_STRING) return NULL;
+    if (n) *n = v->as.string.n;
+    return v->as.string.text;
+}
+
+static void *object(const kiln_value *v, const char *type)
+{
+    return value_kind(v) == KILN_V_OBJECT && strcmp(v->as.object.type, type) == 0 ? v->as.object.ptr : NULL;
+}
+static const char *object_type(const kiln_value *v) { return value_kind(v) == KILN_V_OBJECT ? v->as.object.type : NULL; }
+static const char *object_fingerprint(const kiln_value *v) { return value_kind(v) == KILN_V_OBJECT ? v->as.object.fingerprint : NULL; }
+
+const kiln_value_api value_api = {
+    .size = sizeof(kiln_value_api), .kind = value_kind, .new_int = api_int, .new_float = api_float, .new_bool = api_bool,
+    .new_string = api_string, .new_list = api_list, .new_map = api_map, .new_object = api_object, .list_copy = api_list_copy,
+    .map_copy = api_map_copy, .list_push = list_push, .map_set = map_set, .get_int = get_int, .get_float = get_float,
+    .get_bool = get_bool, .get_string = get_string, .count = count, .list_at = list_at, .map_get = map_get, .map_at = map_at,
+    .object = object, .object_type = object_type, .object_fingerprint = object_fingerprint,
+};

@@ -1,0 +1,32 @@
+/* value_struct.h - what a value is made of; for the files of value.h alone. */
+#ifndef KILN_TENSOR_VALUE_STRUCT_H
+#define KILN_TENSOR_VALUE_STRUCT_H
+
+#include "kiln/value.h"
+
+#include <stdatomic.h>
+
+struct value_many {
+    kiln_value **item;
+    char **key; /* maps only, sorted */
+    size_t n, room;
+};
+
+struct kiln_value {
+    uint32_t kind;
+    atomic_uint refs;
+    atomic_int published;
+    kiln_value *next_doomed; /* while being freed */
+    union {
+        struct { kiln_tensor window; size_t bytes; } tensor;
+        int64_t whole;
+        double number;
+        struct { char *text; size_t n; } string;
+        struct value_many many;
+        struct { char *type, *fingerprint; void *ptr; void (*release)(void *); } object;
+    } as;
+};
+
+const char *value_kind_name(uint32_t kind); /* "a tensor", "a list" */
+
+#endif

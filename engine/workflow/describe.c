@@ -1,0 +1,210 @@
+/* describe.c - see describe.h. */
+#include "workflow/describe.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <string.h>
+
+enum { WALK_MAX = 4096 };
+
+/* ---- values -------------------------------------------------------------------------------------------------- */
+
+static void append_value(str *s, const graph_node *g, const kiln_param *p, int json)
+{
+    const char *at = (const char *)g->params + p->offset, *text = NULL;
+    int32_t small = 0;
+    int64_t whole = 0;
+    uint64_t seed = 0;
+    double number = 0;
+    switch (p->type) {
+    case KILN_P_BOOL: memcpy(&small, at, sizeof small), str_append(s, small ? "true" : "false"); return;
+    case KILN_P_INT: memcpy(&whole, at, sizeof whole), str_printf(s, "%lld", (long long)whole); return;
+    case KILN_P_SEED: memcpy(&seed, at, sizeof seed), str_printf(s, "%llu", (unsigned long long)seed); return;
+    case KILN_P_FLOAT: memcpy(&number, at, sizeof number), str_double(s, number); return;
+    case KILN_P_ENUM:
+        memcpy(&small, at, sizeof small);
+        for (const kiln_choice *c = p->choice; c->name && !text; c++)
+            if (c->value == small) text = c->name;
+        break;
+    default: memcpy(&text, at, sizeof text); break;
+    }
+    if (!text) text = "";
+    if (json)
+        str_json(s, text, strlen(text), 1);
+    else
+        str_append(s, text);
+}
+
+/* A file is written as the workflow names it, not as the path it was found at: that would not run elsewhere. */
+static const char *literal_of(const graph_node *g, const char *name)
+{
+    for (size_t i = 0; i < g->doc->n_input; i++)
+        if (strcmp(g->doc->input[i].name, name) == 0 && !g->doc->input[i].is_wire) return g->doc->input[i].text;
+    return NULL;
+}
+
+static void append_input(str *s, const graph_node *g, const kiln_param *p)
+{
+    const char *file = p->type == KILN_P_FILE ? literal_of(g, p->name) : NULL;
+    if (file)
+        str_json(s, file, strlen(file), 1);
+    else
+        append_value(s, g, p, 1);
+}
+
+static void append_wire(str *s, const workflow *w, source from)
+{
+    const char *name = w->node[from.node].doc->name;
+    str_char(s, '[');
+    str_json(s, name, strlen(name), 1);
+    str_printf(s, ", %u]", from.output);
+}
+
+static void append_inputs(str *s, const workflow *w, const graph_node *g)
+{
+    int first = 1;
+    for (uint32_t i = 0; i < g->type->n_in; i++) {
+        if (g->in[i].n == 0) continue;
+        const char *name = node_in(g->type, i)->name;
+        str_append(s, first ? "" : ", ");
+        str_json(s, name, strlen(name), 1);
+        str_append(s, g->in[i].n > 1 ? ": [" : ": ");
+        for (uint32_t k = 0; k < g->in[i].n; k++) {
+            if (k) str_append(s, ", ");
+            append_wire(s, w, g->in[i].from[k]);
+        }
+        if (g->in[i].n > 1) str_char(s, ']');
+        first = 0;
+    }
+    for (uint32_t i = 0; i < g->type->n_param; i++) {
+        const kiln_param *p = node_param(g->type, i);
+        if (p->type == KILN_P_FILE && !g->file[i]) continue;
+        str_append(s, first ? "" : ", ");
+        str_json(s, p->name, strlen(p->name), 1);
+        str_append(s, ": ");
+        if (g->param_in[i].node != SOURCE_NONE)
+            append_wire(s, w, g->param_in[i]);
+        else
+            append_input(s, g, p);
+        first = 0;
+    }
+}
+
+/* ---- what a node hangs on -------------------------------------------------------------------------------------- */
+
+static void mark_sources(const workflow *w, int32_t node, unsigned char *wanted)
+{
+    if (node != SOURCE_NONE) wanted[node] = 1;
+    for (size_t i = w->n; i-- > 0;) {
+        const graph_node *g = &w->node[w->order[i]];
+        if (node == SOURCE_NONE) wanted[w->order[i]] = (unsigned char)(g->needed != 0);
+        if (!wanted[w->order[i]]) continue;
+        for (uint32_t p = 0; p < g->type->n_in; p++)
+            for (uint32_t k = 0; k < g->in[p].n; k++) wanted[g->in[p].from[k].node] = 1;
+        for (uint32_t p = 0; p < g->type->n_param; p++)
+            if (g->param_in[p].node != SOURCE_NONE) wanted[g->param_in[p].node] = 1;
+    }
+}
+
+char *describe_prompt(const workflow *w, int32_t node)
+{
+    str s = {0};
+    int first = 1;
+    unsigned char *wanted = mem_calloc(w->n + 1, 1);
+    if (!wanted) return NULL;
+    mark_sources(w, node, wanted);
+    str_char(&s, '{');
+    for (size_t i = 0; i < w->n; i++) {
+        const graph_node *g = &w->node[i];
+        if (!wanted[i]) continue;
+        str_append(&s, first ? "" : ", ");
+        str_json(&s, g->doc->name, strlen(g->doc->name), 1);
+        str_append(&s, ": {\"inputs\": {");
+        append_inputs(&s, w, g);
+        str_append(&s, "}, \"class_type\": ");
+        str_json(&s, g->type->type, strlen(g->type->type), 1);
+        if (g->doc->title) {
+            str_append(&s, ", \"_meta\": {\"title\": ");
+            str_json(&s, g->doc->title, strlen(g->doc->title), 1);
+            str_char(&s, '}');
+        }
+        str_char(&s, '}');
+        first = 0;
+    }
+    str_char(&s, '}');
+    mem_free(wanted);
+    return str_take(&s);
+}
+
+/* ---- A1111's lines ------------------------------------------------------------------------------------------------- */
+
+static const kiln_param *param_named(const graph_node *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->type->n_param; i++)
+        if (strcmp(node_param(g->type, i)->name, name) == 0) return node_param(g->type, i);
+    return NULL;
+}
+
+static int32_t source_named(const graph_node *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->type->n_in; i++)
+        if (strcmp(node_in(g->type, i)->name, name) == 0 && g->in[i].n) return g->in[i].from[0].node;
+    return SOURCE_NONE;
+}
+
+/* The nearest node upstream of `start` that has a parameter of that name, by the first wire that leads to one. */
+static int32_t upstream_with(const workflow *w, int32_t start, const char *param)
+{
+    int32_t queue[WALK_MAX];
+    size_t n = 0;
+    if (start == SOURCE_NONE) return SOURCE_NONE;
+    queue[n++] = start;
+    for (size_t i = 0; i < n; i++) {
+        const graph_node *g = &w->node[queue[i]];
+        if (param_named(g, param)) return queue[i];
+        for (uint32_t p = 0; p < g->type->n_in; p++)
+            for (uint32_t k = 0; k < g->in[p].n && n < WALK_MAX; k++) {
+                int seen = 0;
+                for (size_t j = 0; j < n; j++) seen |= queue[j] == g->in[p].from[k].node;
+                if (!seen) queue[n++] = g->in[p].from[k].node;
+            }
+    }
+    return SOURCE_NONE;
+}
+
+static void append_param(str *s, const workflow *w, int32_t node, const char *name, const char *label)
+{
+    const graph_node *g = node == SOURCE_NONE ? NULL : &w->node[node];
+    const kiln_param *p = g ? param_named(g, name) : NULL;
+    if (!p) return;
+    const char *file = p->type == KILN_P_FILE ? literal_of(g, name) : NULL;
+    str_append(s, label);
+    if (file)
+        str_append(s, file);
+    else
+        append_value(s, g, p, 0);
+}
+
+char *describe_parameters(const workflow *w, int32_t node)
+{
+    str s = {0};
+    int32_t sampler = upstream_with(w, node, "sampler_name");
+    if (sampler == SOURCE_NONE) return NULL;
+    const graph_node *g = &w->node[sampler];
+    int32_t latent = upstream_with(w, source_named(g, "latent_image"), "width");
+    append_param(&s, w, upstream_with(w, source_named(g, "positive"), "text"), "text", "");
+    append_param(&s, w, upstream_with(w, source_named(g, "negative"), "text"), "text", "\nNegative prompt: ");
+    append_param(&s, w, sampler, "steps", "\nSteps: ");
+    append_param(&s, w, sampler, "sampler_name", ", Sampler: ");
+    append_param(&s, w, sampler, "scheduler", ", Schedule type: ");
+    append_param(&s, w, sampler, "cfg", ", CFG scale: ");
+    append_param(&s, w, sampler, "seed", ", Seed: ");
+    append_param(&s, w, sampler, "noise_seed", ", Seed: ");
+    append_param(&s, w, latent, "width", ", Size: ");
+    append_param(&s, w, latent, "height", "x");
+    append_param(&s, w, upstream_with(w, source_named(g, "model"), "ckpt_name"), "ckpt_name", ", Model: ");
+    append_param(&s, w, sampler, "denoise", ", Denoising strength: ");
+    str_printf(&s, ", Version: kiln");
+    return str_take(&s);
+}

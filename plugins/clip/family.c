@@ -1,0 +1,289 @@
+/* family.c - see family.h. A folder's text_encoder/ and tokenizer/, a text encoder's own folder, or the
+ * cond_stage_model of a single file; all are seen through a view under transformers' names.
+ *
+ * A single file has no tokenizer: then CLIP's own list of merges is taken from the data that is installed
+ * with kiln (share/kiln/tokenizer/clip-l), and the ids follow from it.
+ */
+#include "family.h"
+
+#include "json_kit.h"
+#include "kit.h"
+#include "prompt.h"
+#include "text_model.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    kiln_text_encoder encoder;
+    text_config config;
+    bpe *vocabulary;
+    char family[160];
+} clip_self;
+
+/* ---- where it lies -------------------------------------------------------------------------------------- */
+
+#define PROBE "embeddings.token_embedding.weight"
+
+typedef struct {
+    const char *prefix; /* of the names, up to "text_model." or what stands for it */
+    const char *config, *vocab, *merges;
+} place;
+
+static const place places[] = {
+    {"text_encoder/text_model.", "text_encoder/config.json", "tokenizer/vocab.json", "tokenizer/merges.txt"},
+    {"text_encoder/", "text_encoder/config.json", "tokenizer/vocab.json", "tokenizer/merges.txt"},
+    {"cond_stage_model.transformer.text_model.", NULL, NULL, NULL},
+    {"cond_stage_model.transformer.", NULL, NULL, NULL},
+    {"text_model.", "config.json", "vocab.json", "merges.txt"},
+    {"", "config.json", "vocab.json", "merges.txt"},
+};
+
+/* Names of encoders this plugin knows to be another kind, for the sentence that says so. */
+static const struct {
+    const char *name, *what;
+} strangers[] = {
+    {"conditioner.embedders.0.transformer.text_model." PROBE, "the text encoders of SDXL"},
+    {"conditioner.embedders.0.model.token_embedding.weight", "the text encoder of SDXL's refiner"},
+    {"cond_stage_model.model.token_embedding.weight", "the OpenCLIP text encoder of SD2"},
+    {"text_encoder_2/text_model." PROBE, "the two text encoders of SDXL"},
+};
+
+static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name, kiln_weight_info *info)
+{
+    char full[200];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    info->size = sizeof *info;
+    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
+}
+
+static const char *stranger_in(const kiln_weights_api *w, const kiln_weights *set)
+{
+    kiln_weight_info info = {.size = sizeof info};
+    for (size_t i = 0; i < COUNT(strangers); i++)
+        if (w->find(set, strangers[i].name, &info) == KILN_OK) return strangers[i].what;
+    return NULL;
+}
+
+static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
+{
+    kiln_weight_info info;
+    for (size_t i = 0; i < COUNT(places); i++)
+        if (has(w, set, places[i].prefix, PROBE, &info)) return &places[i];
+    return NULL;
+}
+
+static int detect(const kiln_weights_api *w, const kiln_weights *set)
+{
+    if (stranger_in(w, set)) return 1; /* so that open() can say what it is */
+    return place_in(w, set) ? 90 : 0;
+}
+
+/* ---- config --------------------------------------------------------------------------------------------- */
+
+static const config_rule expected[] = {
+    {"attention_dropout", "0.0"}, {"add_cross_attention", "false"}, {"is_decoder", "false"}, {"tie_word_embeddings", "true"},
+};
+
+static const struct {
+    const char *name;
+    uint32_t act;
+} acts[] = {{"quick_gelu", KILN_ACT_QUICK_GELU}, {"gelu", KILN_ACT_GELU}};
+
+static uint32_t read_act(config *c)
+{
+    const char *name = config_text(c, "hidden_act", "quick_gelu");
+    for (size_t i = 0; i < COUNT(acts); i++)
+        if (strcmp(name, acts[i].name) == 0) return acts[i].act;
+    CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: 'hidden_act' is '%.40s'; quick_gelu and gelu are supported", c->path, name);
+    return 0;
+}
+
+/* Sizes the file's shapes tell; heads cannot be told from them. */
+static kiln_status read_shapes(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *view, text_config *t)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    const char *const names[] = {"embeddings.token_embedding.weight", "embeddings.position_embedding.weight",
+                                 "encoder.layers.0.mlp.fc1.weight"};
+    kiln_weight_info info[3];
+    for (int i = 0; i < 3; i++)
+        if (!has(w, view, "text_model.", names[i], &info[i]) || info[i].rank != 2)
+            return host->fail(ctx, KILN_ERR_INVALID, "the text encoder has no two-dimensional tensor 'text_model.%s'", names[i]);
+    t->vocabulary = info[0].dim[0];
+    t->width = info[0].dim[1];
+    t->length = info[1].dim[0];
+    t->inner = info[2].dim[0];
+    for (t->layers = 0; t->layers < 200; t->layers++) {
+        char name[64];
+        snprintf(name, sizeof name, "encoder.layers.%d.layer_norm1.weight", t->layers);
+        if (!has(w, view, "text_model.", name, &info[0])) break;
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
+                               const char *path, text_config *t)
+{
+    text_config seen = {0};
+    TRY(read_shapes(host, ctx, view, &seen));
+    config c = {.host = host, .ctx = ctx, .path = "the checkpoint"};
+    if (path) c = config_open(host, ctx, set, path);
+    config_expect(&c, expected, COUNT(expected));
+    *t = (text_config){
+        .vocabulary = config_int(&c, "vocab_size", seen.vocabulary, 2, 1 << 20),
+        .width = config_int(&c, "hidden_size", seen.width, 1, 1 << 16),
+        .inner = config_int(&c, "intermediate_size", seen.inner, 1, 1 << 18),
+        .length = config_int(&c, "max_position_embeddings", seen.length, 3, 1 << 14),
+        .layers = (int32_t)config_int(&c, "num_hidden_layers", seen.layers, 1, 200),
+        .heads = (int32_t)config_int(&c, "num_attention_heads", seen.width / 64, 1, 1024),
+        .act = read_act(&c),
+        .eps = (float)config_number(&c, "layer_norm_eps", 1e-5, 0, 1),
+    };
+    if (!c.failed && (t->heads < 1 || t->width % t->heads))
+        CONFIG_FAIL(&c, KILN_ERR_INVALID, "%s: the width %lld is no multiple of the number of heads, %d", c.path,
+                    (long long)t->width, t->heads);
+    config_close(&c);
+    return c.failed ? KILN_ERR_INVALID : KILN_OK;
+}
+
+/* ---- tokenizer -------------------------------------------------------------------------------------------- */
+
+/* The installed list of merges, NUL-terminated; NULL when there is none. Free it. */
+static char *installed_merges(size_t *n)
+{
+    static const char *const below[] = {"../../../share/kiln/tokenizer/clip-l/merges.txt", /* PREFIX/lib/kiln/plugins */
+                                        "../../../plugins/clip/tokenizer/clip-l/merges.txt"}; /* build/CONFIG/plugins */
+    Dl_info self;
+    if (!dladdr((const void *)&clip_family, &self) || !self.dli_fname) return NULL;
+    const char *slash = strrchr(self.dli_fname, '/');
+    for (size_t i = 0; i < COUNT(below); i++) {
+        char path[4096];
+        int length = snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - self.dli_fname + 1) : 0, self.dli_fname, below[i]);
+        FILE *f = length < (int)sizeof path ? fopen(path, "rbe") : NULL;
+        if (!f) continue;
+        enum { ROOM = 4 << 20 };
+        char *text = malloc(ROOM + 1);
+        *n = text ? fread(text, 1, ROOM, f) : 0;
+        fclose(f);
+        if (text) text[*n] = 0;
+        return text;
+    }
+    return NULL;
+}
+
+static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const place *at)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    size_t n_vocab = 0, n_merges = 0;
+    char why[300], *own = NULL;
+    const char *vocab = at->vocab ? w->text(set, at->vocab, &n_vocab) : NULL;
+    const char *merges = at->merges ? w->text(set, at->merges, &n_merges) : NULL;
+    if (!vocab != !merges) {
+        host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both", vocab ? at->vocab : at->merges,
+                   vocab ? at->merges : at->vocab);
+        return NULL;
+    }
+    if (!vocab && !(merges = own = installed_merges(&n_merges))) {
+        host->fail(ctx, KILN_ERR_UNSUPPORTED, "the checkpoint has no tokenizer (%s and merges.txt) and CLIP's is not installed in "
+                   "share/kiln/tokenizer/clip-l; put those files there or beside the model", at->vocab ? at->vocab : "tokenizer/vocab.json");
+        return NULL;
+    }
+    bpe *b = bpe_new(vocab, n_vocab, merges, n_merges, why);
+    if (!b) host->fail(ctx, KILN_ERR_INVALID, "%s: %s", vocab ? "tokenizer" : "the installed tokenizer", why);
+    free(own);
+    return b;
+}
+
+/* ---- the table's functions ---------------------------------------------------------------------------------- */
+
+static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, kiln_ctx *ctx, const char *text, kiln_tokens *out)
+{
+    const clip_self *self = e->self;
+    prompt parsed;
+    prompt_chunks chunks = {0};
+    char why[300];
+    kiln_status status = KILN_OK;
+    if (!prompt_parse(text, &parsed, why) || !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->length, &chunks, why)) {
+        status = host->fail(ctx, KILN_ERR_INVALID, "%s", why);
+    } else {
+        size_t n = chunks.n_chunk * chunks.length;
+        out->n_chunk = (uint32_t)chunks.n_chunk;
+        out->length = (uint32_t)chunks.length;
+        out->id = host->scratch(ctx, n * sizeof *out->id, KILN_CPU);
+        out->weight = host->scratch(ctx, n * sizeof *out->weight, KILN_CPU);
+        out->end = host->scratch(ctx, chunks.n_chunk * sizeof *out->end, KILN_CPU);
+        if (out->id && out->weight && out->end) {
+            memcpy(out->id, chunks.id, n * sizeof *out->id);
+            memcpy(out->weight, chunks.weight, n * sizeof *out->weight);
+            memcpy(out->end, chunks.end, chunks.n_chunk * sizeof *out->end);
+        } else {
+            status = KILN_ERR_NOMEM;
+        }
+    }
+    prompt_free(&parsed);
+    prompt_chunks_free(&chunks);
+    return status;
+}
+
+static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids,
+                                 kiln_t end, int32_t layer)
+{
+    const clip_self *self = e->self;
+    return text_model_record(&self->config, ops, p, w, ids, end, layer);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------- */
+
+static void release(void *owned)
+{
+    clip_self *self = owned;
+    bpe_free(self->vocabulary);
+    free(self);
+}
+
+static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
+                             const place *at, clip_self *self)
+{
+    text_config *t = &self->config;
+    TRY(read_config(host, ctx, set, view, at->config, t));
+    if (!(self->vocabulary = open_vocabulary(host, ctx, set, at))) return KILN_ERR_INVALID;
+    if (bpe_size(self->vocabulary) > (size_t)t->vocabulary)
+        return host->fail(ctx, KILN_ERR_INVALID, "the tokenizer has ids up to %zu, the text encoder's table %lld rows; they do not "
+                          "belong together", bpe_size(self->vocabulary) - 1, (long long)t->vocabulary);
+    /* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+    snprintf(self->family, sizeof self->family, "sd1-clip/%lldx%lldx%lldx%lld.%d.%d.%u.%g", (long long)t->vocabulary,
+             (long long)t->width, (long long)t->inner, (long long)t->length, t->layers, t->heads, t->act, (double)t->eps);
+    self->encoder = (kiln_text_encoder){.size = sizeof self->encoder, .family = self->family, .self = self, .width = t->width,
+                                        .pooled_width = t->width, .length = t->length, .layers = t->layers, .default_layer = -1,
+                                        .tokenise = tokenise, .record = record};
+    return KILN_OK;
+}
+
+static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
+    const char *stranger = stranger_in(w, set);
+    const place *at = place_in(w, set);
+    if (stranger || !at) {
+        host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has %s; SD1.x's CLIP-L is the one supported",
+                   stranger ? stranger : "no text encoder this plugin knows");
+        return NULL;
+    }
+    char from[80];
+    snprintf(from, sizeof from, "%s*", at->prefix);
+    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "text_model.*"}, 1);
+    clip_self *self = view ? calloc(1, sizeof *self) : NULL;
+    kiln_value *value = NULL;
+    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
+        value = models->clip_new(ctx, &(kiln_clip){.size = sizeof(kiln_clip), .encoder = &self->encoder, .weights = view,
+                                                   .owned = self, .release = release});
+    if (self && !value) release(self);
+    w->unref(view);
+    return value;
+}
+
+const kiln_model_family clip_family = {.size = sizeof clip_family, .kind = KILN_FAMILY_TEXT_ENCODER, .name = "sd1-clip",
+    .doc = "CLIP-L, the text encoder of Stable Diffusion 1.x", .detect = detect, .open = open_clip};

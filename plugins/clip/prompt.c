@@ -1,0 +1,290 @@
+/* prompt.c - see prompt.h.
+ *
+ * Parsing works on a copy in which an escaped parenthesis is one control byte (OPEN, CLOSE), so that the
+ * grouping below only ever sees parentheses that mean something. A stack of ranges replaces recursion.
+ */
+#include "prompt.h"
+
+#include "words.h"
+
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPEN = 1, CLOSE = 2, SHORT_SEGMENT = 8 };
+
+static int fail(char why[300], const char *text)
+{
+    snprintf(why, 300, "%s", text);
+    return 0;
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------- */
+
+/* A decimal number with blanks round it; inf, nan and hexadecimal are text. Independent of the locale. */
+static int read_number(const char *s, size_t n, double *out)
+{
+    char copy[64], *end;
+    while (n > 0 && isspace((unsigned char)s[0])) s++, n--;
+    while (n > 0 && isspace((unsigned char)s[n - 1])) n--;
+    if (n == 0 || n >= sizeof copy) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("+-.eE0123456789", s[i])) return 0;
+    memcpy(copy, s, n);
+    copy[n] = 0;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!plain) return 0;
+    double value = strtod_l(copy, &end, plain);
+    freelocale(plain);
+    if (*end != 0 || end == copy || !isfinite(value)) return 0;
+    *out = value;
+    return 1;
+}
+
+/* The last ':' of s[n] that has a number behind it and something before it -> its place, or n. */
+static size_t find_weight(const char *s, size_t n, double *weight)
+{
+    size_t at = n;
+    while (at > 0 && s[at - 1] != ':') at--;
+    return at > 1 && read_number(s + at, n - at, weight) ? at - 1 : n;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *s;
+    size_t n, at;
+    double weight;
+} group;
+
+/* Bytes of the next item: a plain run, or a group with its parentheses (*is_group). What opens and never
+ * closes, or closes without having been opened, is text up to where the depth is 0 again. */
+static size_t next_item(const char *s, size_t n, int *is_group)
+{
+    int depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '(') {
+            if (depth == 0 && i > 0) {
+                *is_group = 0;
+                return i;
+            }
+            depth++;
+        } else if (s[i] == ')' && --depth == 0) {
+            *is_group = s[0] == '(' && i > 0;
+            return i + 1;
+        }
+    }
+    *is_group = n >= 2 && s[0] == '(' && s[n - 1] == ')';
+    return n;
+}
+
+static int add_segment(prompt *out, const char *s, size_t n, double weight)
+{
+    prompt_segment *more = realloc(out->segment, (out->n + 1) * sizeof *more);
+    if (!more) return 0;
+    out->segment = more;
+    if (!(more[out->n].text = malloc(n + 1))) return 0;
+    for (size_t i = 0; i < n; i++) more[out->n].text[i] = s[i] == OPEN ? '(' : s[i] == CLOSE ? ')' : s[i];
+    more[out->n].text[n] = 0;
+    more[out->n].n = n;
+    more[out->n++].weight = (float)weight;
+    return 1;
+}
+
+static int split(const char *text, size_t n, prompt *out, char why[300])
+{
+    group stack[PROMPT_DEPTH_MAX] = {{.s = text, .n = n, .weight = 1}};
+    size_t depth = 1;
+    while (depth > 0) {
+        group *g = &stack[depth - 1];
+        if (g->at == g->n) {
+            depth--;
+            continue;
+        }
+        int is_group;
+        const char *s = g->s + g->at;
+        size_t m = next_item(s, g->n - g->at, &is_group);
+        g->at += m;
+        if (!is_group) {
+            if (!add_segment(out, s, m, g->weight)) return fail(why, "no memory for the prompt");
+            continue;
+        }
+        if (depth == PROMPT_DEPTH_MAX) return fail(why, "the prompt nests parentheses deeper than 63");
+        double weight = g->weight * 1.1;
+        size_t inner = find_weight(s + 1, m - 2, &weight);
+        stack[depth++] = (group){.s = s + 1, .n = inner, .weight = weight};
+    }
+    return 1;
+}
+
+/* Escapes out; control bytes that would be taken for ours are refused, they mean nothing in a prompt. */
+static int hide_escapes(const char *text, char *out, size_t *n, char why[300])
+{
+    size_t to = 0;
+    for (const char *s = text; *s; s++) {
+        int escaped = s[0] == '\\' && (s[1] == '(' || s[1] == ')');
+        if (*s == OPEN || *s == CLOSE) return fail(why, "the prompt holds a control character (U+0001 or U+0002); remove it");
+        out[to++] = (char)(escaped ? *++s == '(' ? OPEN : CLOSE : *s);
+    }
+    *n = to;
+    return 1;
+}
+
+static int has_embedding(const prompt_segment *s)
+{
+    static const char word[] = "embedding:";
+    for (const char *at = s->text; (at = strstr(at, word)); at++)
+        if (at == s->text || isspace((unsigned char)at[-1])) return 1;
+    return 0;
+}
+
+int prompt_parse(const char *text, prompt *out, char why[300])
+{
+    size_t n = strlen(text);
+    *out = (prompt){0};
+    if (n > PROMPT_BYTES_MAX) {
+        snprintf(why, 300, "the prompt has %zu bytes; %d are the most", n, PROMPT_BYTES_MAX);
+        return 0;
+    }
+    if (!(out->text = malloc(n + 1))) return fail(why, "no memory for the prompt");
+    if (!hide_escapes(text, out->text, &n, why) || !split(out->text, n, out, why)) return 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (has_embedding(&out->segment[i]))
+            return fail(why, "the prompt names an embedding (embedding:...); textual inversion is not supported yet, remove it");
+    return 1;
+}
+
+void prompt_free(prompt *p)
+{
+    for (size_t i = 0; i < p->n; i++) free(p->segment[i].text);
+    free(p->segment);
+    free(p->text);
+    *p = (prompt){0};
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const bpe *b;
+    int32_t *id;
+    int32_t *work;
+    size_t n, room;
+    int nomem;
+} id_list;
+
+static int reserve(id_list *l, size_t more)
+{
+    if (l->n + more <= l->room) return 1;
+    size_t room = 2 * (l->n + more) + 64;
+    int32_t *id = realloc(l->id, room * sizeof *id);
+    if (id) l->id = id;
+    int32_t *work = realloc(l->work, 2 * room * sizeof *work);
+    if (work) l->work = work;
+    l->nomem = !id || !work;
+    if (!l->nomem) l->room = room;
+    return !l->nomem;
+}
+
+static int add_word(void *arg, word_kind kind, const char *word, size_t n)
+{
+    id_list *l = arg;
+    if (!reserve(l, n)) return 0;
+    if (kind == WORD_PLAIN)
+        l->n += bpe_word(l->b, word, n, l->id + l->n, l->work);
+    else
+        l->id[l->n++] = kind == WORD_START_TOKEN ? bpe_start(l->b) : bpe_end(l->b);
+    return 1;
+}
+
+static int segment_ids(const prompt_segment *s, id_list *l, char why[300])
+{
+    size_t bad = 0;
+    l->n = 0;
+    int got = words_each(s->text, s->n, add_word, l, &bad);
+    if (got < 0 || l->nomem) return fail(why, "no memory for the prompt");
+    if (got > 0) return 1;
+    snprintf(why, 300, "the prompt is not valid UTF-8: byte %zu of '%.40s'", bad, s->text);
+    return 0;
+}
+
+typedef struct {
+    prompt_chunks *out;
+    const bpe *b;
+    size_t used; /* places of the open chunk that are taken, BOS included */
+} filler;
+
+static int open_chunk(filler *f)
+{
+    prompt_chunks *c = f->out;
+    size_t all = (c->n_chunk + 1) * c->length;
+    int32_t *id = realloc(c->id, all * sizeof *id);
+    if (id) c->id = id;
+    float *weight = realloc(c->weight, all * sizeof *weight);
+    if (weight) c->weight = weight;
+    int32_t *end = realloc(c->end, (c->n_chunk + 1) * sizeof *end);
+    if (end) c->end = end;
+    if (!id || !weight || !end) return 0;
+    for (size_t i = c->n_chunk * c->length; i < all; i++) {
+        c->id[i] = bpe_end(f->b); /* CLIP-L pads with the end token */
+        c->weight[i] = 1;
+    }
+    c->id[c->n_chunk++ * c->length] = bpe_start(f->b);
+    f->used = 1;
+    return 1;
+}
+
+static void put(filler *f, const int32_t *id, size_t n, float weight)
+{
+    size_t at = (f->out->n_chunk - 1) * f->out->length + f->used;
+    for (size_t i = 0; i < n; i++) {
+        f->out->id[at + i] = id[i];
+        f->out->weight[at + i] = weight;
+    }
+    f->used += n;
+}
+
+static int fill(filler *f, const int32_t *id, size_t n, float weight)
+{
+    size_t last = f->out->length - 1; /* the end token's place */
+    int is_short = n < SHORT_SEGMENT && n < last;
+    while (n > 0) {
+        size_t left = last - f->used, take = n <= left ? n : is_short ? 0 : left;
+        put(f, id, take, weight);
+        id += take;
+        n -= take;
+        if (n > 0 && !open_chunk(f)) return 0;
+    }
+    return 1;
+}
+
+int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks *out, char why[300])
+{
+    id_list ids = {.b = b};
+    filler f = {.out = out, .b = b};
+    *out = (prompt_chunks){.length = length};
+    int ok = open_chunk(&f);
+    if (!ok) fail(why, "no memory for the prompt");
+    for (size_t i = 0; ok && i < p->n; i++) {
+        ok = segment_ids(&p->segment[i], &ids, why);
+        if (ok && !fill(&f, ids.id, ids.n, p->segment[i].weight)) ok = fail(why, "no memory for the prompt");
+    }
+    for (size_t i = 0; ok && i < out->n_chunk; i++) {
+        int32_t *row = out->id + i * length, at = 0;
+        while (row[at] != bpe_end(b)) at++; /* the last place always holds one */
+        out->end[i] = at;
+    }
+    free(ids.id);
+    free(ids.work);
+    return ok;
+}
+
+void prompt_chunks_free(prompt_chunks *c)
+{
+    free(c->id);
+    free(c->weight);
+    free(c->end);
+    *c = (prompt_chunks){0};
+}

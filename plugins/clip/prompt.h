@@ -1,0 +1,40 @@
+/* prompt.h - prompt syntax: text with weights -> segments -> chunks of token ids.
+ *
+ * ComfyUI's rules: (x) multiplies the weight by 1.1, (x:1.2) sets it, \( and \) are literal; groups nest;
+ * what does not close is text. A segment is tokenised by itself; one that does not fit into the rest of
+ * the chunk moves to the next if it has fewer than 8 tokens, and is cut otherwise. BOS, EOS and padding weigh 1.
+ * `embedding:name` is refused: textual inversion is not there yet.
+ */
+#ifndef KILN_CLIP_PROMPT_H
+#define KILN_CLIP_PROMPT_H
+
+#include "bpe.h"
+
+enum { PROMPT_BYTES_MAX = 1 << 16, PROMPT_DEPTH_MAX = 64 };
+
+typedef struct {
+    char *text; /* literal, escapes resolved; n bytes and a NUL */
+    size_t n;
+    float weight;
+} prompt_segment;
+
+typedef struct {
+    prompt_segment *segment;
+    size_t n;
+    char *text; /* what the segments point into */
+} prompt;
+
+typedef struct {
+    size_t n_chunk, length;
+    int32_t *id;    /* [n_chunk][length] */
+    float *weight;  /* [n_chunk][length] */
+    int32_t *end;   /* [n_chunk]: place of the first end-of-text token */
+} prompt_chunks;
+
+/* 1: done; 0: a sentence is in `why`. Free what was made either way. */
+int prompt_parse(const char *text, prompt *out, char why[300]);
+void prompt_free(prompt *p);
+int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks *out, char why[300]);
+void prompt_chunks_free(prompt_chunks *c);
+
+#endif

@@ -1,0 +1,96 @@
+/* text_model.c - CLIP's text transformer (Radford et al. 2021), names as in transformers' CLIPTextModel.
+ *
+ *   x = token_embedding[ids] + position_embedding          [N,T,C]
+ *   layers times:  x += out(attention(q, k, v of norm1(x), causal)),  x += fc2(act(fc1(norm2(x))))
+ *   tokens = final_norm(x after the chosen layer),  pooled = final_norm(x after the last)[first end token]
+ */
+#include "text_model.h"
+
+#include <stdio.h>
+
+typedef struct {
+    const text_config *c;
+    const kiln_ops *ops;
+    kiln_program *p;
+    kiln_weights *w;
+} recorder;
+
+static kiln_t weight(const recorder *r, const char *prefix, const char *name, uint32_t rank, const int64_t *dim)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return r->ops->weight(r->p, r->w, full, rank, dim);
+}
+
+static kiln_t linear(const recorder *r, const char *prefix, const char *name, kiln_t x, int64_t in, int64_t out)
+{
+    char w[64], b[64];
+    snprintf(w, sizeof w, "%s.weight", name);
+    snprintf(b, sizeof b, "%s.bias", name);
+    return r->ops->linear(r->p, x, weight(r, prefix, w, 2, KILN_DIMS(out, in)), weight(r, prefix, b, 1, KILN_DIMS(out)));
+}
+
+static kiln_t norm(const recorder *r, const char *prefix, const char *name, kiln_t x)
+{
+    char g[64], b[64];
+    const int64_t *dim = &r->c->width;
+    snprintf(g, sizeof g, "%s.weight", name);
+    snprintf(b, sizeof b, "%s.bias", name);
+    return r->ops->layer_norm(r->p, x, r->c->eps, weight(r, prefix, g, 1, dim), weight(r, prefix, b, 1, dim));
+}
+
+static kiln_t embed(const recorder *r, kiln_t ids)
+{
+    const text_config *c = r->c;
+    const char *prefix = "text_model.embeddings.";
+    kiln_t table = weight(r, prefix, "token_embedding.weight", 2, KILN_DIMS(c->vocabulary, c->width));
+    kiln_t place = weight(r, prefix, "position_embedding.weight", 2, KILN_DIMS(c->length, c->width));
+    kiln_t x = r->ops->embedding(r->p, table, ids); /* [N,T,C] */
+    return r->ops->add(r->p, x, place); /* the same places in each of the N */
+}
+
+/* x [N,T,C] -> [N,T,C] */
+static kiln_t layer_of(const recorder *r, int32_t i, kiln_t x)
+{
+    const kiln_ops *o = r->ops;
+    int64_t width = r->c->width;
+    char prefix[64], scope[32];
+    snprintf(prefix, sizeof prefix, "text_model.encoder.layers.%d.", i);
+    snprintf(scope, sizeof scope, "layer.%d", i);
+    o->scope_push(r->p, scope);
+    kiln_t h = norm(r, prefix, "layer_norm1", x);
+    kiln_t q = linear(r, prefix, "self_attn.q_proj", h, width, width);
+    kiln_t k = linear(r, prefix, "self_attn.k_proj", h, width, width);
+    kiln_t v = linear(r, prefix, "self_attn.v_proj", h, width, width);
+    h = o->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = r->c->heads, .causal = 1});
+    x = o->add(r->p, linear(r, prefix, "self_attn.out_proj", h, width, width), x);
+    h = norm(r, prefix, "layer_norm2", x);
+    h = o->act(r->p, linear(r, prefix, "mlp.fc1", h, width, r->c->inner), r->c->act); /* [N,T,inner] */
+    x = o->add(r->p, linear(r, prefix, "mlp.fc2", h, r->c->inner, width), x);
+    o->scope_pop(r->p);
+    return x;
+}
+
+kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids, int32_t layers)
+{
+    recorder r = {c, ops, p, w};
+    kiln_t x = embed(&r, ids);
+    for (int32_t i = 0; i < layers; i++) x = layer_of(&r, i, x);
+    return x;
+}
+
+kiln_text_features text_model_record(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                                     kiln_t ids, kiln_t end, int32_t layer)
+{
+    recorder r = {c, ops, p, w};
+    kiln_t x = embed(&r, ids), chosen = {0};
+    if (layer >= 0 || layer < -c->layers)
+        x = ops->fail(p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first", layer, c->layers, c->layers);
+    for (int32_t i = 0; i < c->layers; i++) {
+        x = layer_of(&r, i, x);
+        if (i == c->layers + layer) chosen = x;
+    }
+    kiln_t last = norm(&r, "text_model.", "final_layer_norm", x);
+    kiln_t tokens = layer == -1 ? last : norm(&r, "text_model.", "final_layer_norm", chosen);
+    return (kiln_text_features){.tokens = tokens, .pooled = ops->gather(p, last, end)};
+}

@@ -1,0 +1,17 @@
+/* ldm_names.h - the UNet names of single-file checkpoints, as rules for a view under diffusers' names. */
+#ifndef KILN_UNET_LDM_NAMES_H
+#define KILN_UNET_LDM_NAMES_H
+
+#include "kiln/weights.h"
+
+typedef struct {
+    kiln_weight_rule *rule;
+    size_t n, room;
+    int nomem;
+} ldm_rules;
+
+/* Looks at which blocks there are below `prefix` ("model.diffusion_model."). Free in every case. */
+void ldm_rules_make(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, ldm_rules *out);
+void ldm_rules_free(ldm_rules *r);
+
+#endif

@@ -1,0 +1,2 @@
+nodes_unet := loaders
+libs_unet := -ljansson

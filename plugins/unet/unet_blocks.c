@@ -1,0 +1,172 @@
+/* unet_blocks.c - see unet_blocks.h. Shapes: N pictures, H x W cells, C channels, T = H*W tokens.
+ *
+ * Details that have caused bugs elsewhere: the resnet's norms have eps 1e-5 and the attention's 1e-6; the
+ * transformer's projections are 1x1 convolutions in SD1.x, which on channels-last data is a linear over the
+ * last dimension of a [C,C,1,1] weight; GEGLU's gate is the second half and its gelu is exact.
+ */
+#include "unet_blocks.h"
+
+#include <stdio.h>
+
+enum { NAME_ROOM = 160 };
+#define ATTENTION_EPS 1e-6f
+
+/* ---- weights ---------------------------------------------------------------------------------------------- */
+
+static kiln_t weight(const unet_recorder *r, const char *name, const char *kind, uint32_t rank, const int64_t *dim)
+{
+    char full[NAME_ROOM];
+    snprintf(full, sizeof full, "%s.%s", name, kind);
+    return r->ops->weight(r->p, r->w, full, rank, dim);
+}
+
+static int64_t dim_of(const unet_recorder *r, kiln_t x, uint32_t i)
+{
+    int64_t dim[KILN_MAX_RANK] = {0};
+    uint32_t rank = r->ops->shape(r->p, x, dim);
+    return i < rank ? dim[i] : 0;
+}
+
+static int64_t channels_of(const unet_recorder *r, kiln_t x)
+{
+    int64_t dim[KILN_MAX_RANK] = {0};
+    uint32_t rank = r->ops->shape(r->p, x, dim);
+    return rank ? dim[rank - 1] : 0;
+}
+
+static kiln_t linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias)
+{
+    kiln_t w = weight(r, name, "weight", 2, KILN_DIMS(out, channels_of(r, x)));
+    return r->ops->linear(r->p, x, w, bias ? weight(r, name, "bias", 1, &out) : (kiln_t){0});
+}
+
+kiln_t unet_conv(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int32_t kernel, int32_t stride)
+{
+    int32_t pad = kernel / 2;
+    kiln_t w = weight(r, name, "weight", 4, KILN_DIMS(out, channels_of(r, x), kernel, kernel));
+    kiln_conv2d options = {.size = sizeof options, .stride = {stride, stride}, .pad = {pad, pad, pad, pad}};
+    return r->ops->conv2d(r->p, x, w, weight(r, name, "bias", 1, &out), &options);
+}
+
+kiln_t unet_group_norm(const unet_recorder *r, const char *name, kiln_t x, float eps)
+{
+    int64_t c = channels_of(r, x);
+    return r->ops->group_norm(r->p, x, (int32_t)r->config->groups, eps, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
+}
+
+static kiln_t layer_norm(const unet_recorder *r, const char *name, kiln_t x)
+{
+    int64_t c = channels_of(r, x);
+    return r->ops->layer_norm(r->p, x, 1e-5f, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------------- */
+
+kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info)
+{
+    char place[80];
+    snprintf(place, sizeof place, "%s%s%s", r->place, *what ? "." : "", what);
+    info.size = sizeof info;
+    info.place = place;
+    info.timestep_embedding = r->temb;
+    for (size_t i = 0; i < r->in->n_hook; i++) x = r->in->hook[i]->at(r->in->hook[i]->self, r->ops, r->p, x, &info);
+    return x;
+}
+
+/* ---- time --------------------------------------------------------------------------------------------------- */
+
+kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid)
+{
+    int64_t width = 4 * r->config->channels[0];
+    kiln_t h = linear(r, "time_embedding.linear_1", sinusoid, width, 1);
+    return linear(r, "time_embedding.linear_2", r->ops->act(r->p, h, KILN_ACT_SILU), width, 1);
+}
+
+kiln_t unet_time(const unet_recorder *r, kiln_t timestep)
+{
+    kiln_timestep_embedding how = {.size = sizeof how, .cos_first = r->config->cos_first, .shift = r->config->freq_shift};
+    return unet_time_mlp(r, r->ops->timestep_embedding(r->p, timestep, r->config->channels[0], &how));
+}
+
+/* ---- resnet -------------------------------------------------------------------------------------------------- */
+
+kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out)
+{
+    const kiln_ops *o = r->ops;
+    char part[NAME_ROOM];
+#define PART(what) (snprintf(part, sizeof part, "%s.%s", name, what), part)
+    o->scope_push(r->p, name);
+    kiln_t h = unet_group_norm(r, PART("norm1"), x, r->config->eps);
+    h = unet_conv(r, PART("conv1"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1); /* [N,H,W,out] */
+    kiln_t t = linear(r, PART("time_emb_proj"), r->temb, out, 1);                /* [N,out]     */
+    h = o->add(r->p, h, o->reshape(r->p, t, 4, KILN_DIMS(dim_of(r, t, 0), 1, 1, out)));
+    h = unet_group_norm(r, PART("norm2"), h, r->config->eps);
+    h = unet_conv(r, PART("conv2"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1);
+    if (channels_of(r, x) != out) x = unet_conv(r, PART("conv_shortcut"), x, out, 1, 1);
+    h = o->add(r->p, h, x);
+    o->scope_pop(r->p);
+    return h;
+}
+
+/* ---- attention ------------------------------------------------------------------------------------------------ */
+
+/* x [N,T,C] attends to `to` [N,S,D]; which is "attn1" or "attn2". */
+static kiln_t attend(const unet_recorder *r, const char *block, const char *which, kiln_t x, kiln_t to, int64_t heads)
+{
+    int64_t c = channels_of(r, x);
+    char name[NAME_ROOM - 16], part[NAME_ROOM], place[16];
+    snprintf(name, sizeof name, "%s.%s", block, which);
+    snprintf(place, sizeof place, "%s.out", which);
+    kiln_t q = linear(r, PART("to_q"), x, c, 0);
+    kiln_t k = linear(r, PART("to_k"), to, c, 0);
+    kiln_t v = linear(r, PART("to_v"), to, c, 0);
+    kiln_t h = r->ops->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = (int32_t)heads});
+    h = unet_hook(r, place, h, (kiln_hook_info){.heads = (int32_t)heads, .query = q, .context = to});
+    return linear(r, PART("to_out.0"), h, c, 1);
+}
+
+kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, int64_t heads)
+{
+    const kiln_ops *o = r->ops;
+    int64_t c = channels_of(r, x);
+    char part[NAME_ROOM];
+    kiln_hook_info at = {.heads = (int32_t)heads, .context = r->context};
+    o->scope_push(r->p, name);
+    kiln_t h = unet_hook(r, "attn1.in", layer_norm(r, PART("norm1"), x), (kiln_hook_info){.heads = (int32_t)heads});
+    x = o->add(r->p, attend(r, name, "attn1", h, h, heads), x);
+    h = unet_hook(r, "attn2.in", layer_norm(r, PART("norm2"), x), at);
+    x = o->add(r->p, attend(r, name, "attn2", h, r->context, heads), x);
+    h = linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
+    h = linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                          /* [N,T,4C] -> C */
+    x = o->add(r->p, h, x);
+    o->scope_pop(r->p);
+    return x;
+}
+
+kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_t heads)
+{
+    const kiln_ops *o = r->ops;
+    int64_t n = dim_of(r, x, 0), h = dim_of(r, x, 1), w = dim_of(r, x, 2), c = channels_of(r, x);
+    char part[NAME_ROOM];
+    o->scope_push(r->p, name);
+    kiln_t y = unet_group_norm(r, PART("norm"), x, ATTENTION_EPS);
+    y = unet_conv(r, PART("proj_in"), y, c, 1, 1);
+    y = o->reshape(r->p, y, 3, KILN_DIMS(n, h * w, c));
+    for (uint32_t i = 0; i < r->config->depth; i++) {
+        char block[NAME_ROOM];
+        snprintf(block, sizeof block, "%s.transformer_blocks.%u", name, i);
+        y = unet_transformer_block(r, block, y, heads);
+    }
+    y = unet_conv(r, PART("proj_out"), o->reshape(r->p, y, 4, KILN_DIMS(n, h, w, c)), c, 1, 1);
+    y = o->add(r->p, y, x);
+    o->scope_pop(r->p);
+    return y;
+#undef PART
+}
+
+kiln_t unet_upsample(const unet_recorder *r, const char *name, kiln_t x, int64_t h, int64_t w)
+{
+    char part[NAME_ROOM];
+    snprintf(part, sizeof part, "%s.conv", name);
+    return unet_conv(r, part, r->ops->upsample_nearest(r->p, x, h, w), channels_of(r, x), 3, 1);
+}

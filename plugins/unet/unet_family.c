@@ -1,0 +1,154 @@
+/* unet_family.c - see unet_family.h. A folder's unet/, a UNet's own folder or file, or the
+ * model.diffusion_model of a single file; all are seen through a view under diffusers' names. */
+#include "unet_family.h"
+
+#include "kit.h"
+#include "ldm_names.h"
+#include "unet_settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    kiln_denoiser denoiser;
+    unet_config config;
+    double sigma[NOISE_LEVELS_MAX];
+    char family[400];
+} unet_self;
+
+/* ---- where it lies ----------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *prefix, *config;
+    int ldm;
+} place;
+
+static const place places[] = {
+    {"unet/", "unet/config.json", 0},
+    {"", "config.json", 0},
+    {"model.diffusion_model.", NULL, 1},
+    {"diffusion_model.", NULL, 1},
+    {"", NULL, 1},
+};
+
+static int has(const kiln_weights_api *w, const kiln_weights *set, const place *at, const char *name, kiln_weight_info *info)
+{
+    char full[200];
+    snprintf(full, sizeof full, "%s%s", at->prefix, name);
+    *info = (kiln_weight_info){.size = sizeof *info};
+    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
+}
+
+static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
+{
+    static const char *const wanted[2][3] = {{"conv_in.weight", "time_embedding.linear_1.weight", "conv_out.weight"},
+                                             {"input_blocks.0.0.weight", "time_embed.0.weight", "out.2.weight"}};
+    kiln_weight_info info;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        int all = 1;
+        for (size_t k = 0; k < 3; k++) all &= has(w, set, &places[i], wanted[places[i].ldm][k], &info);
+        if (all) return &places[i];
+    }
+    return NULL;
+}
+
+/* Why a UNet at `at` is none of ours, or NULL. */
+static const char *stranger(const kiln_weights_api *w, const kiln_weights *set, const place *at)
+{
+    kiln_weight_info info;
+    if (has(w, set, at, at->ldm ? "label_emb.0.0.weight" : "add_embedding.linear_1.weight", &info))
+        return "it takes sizes or classes beside the time, as SDXL does; SD1.x is supported";
+    if (!has(w, set, at, at->ldm ? "middle_block.1.proj_in.weight" : "mid_block.attentions.0.proj_in.weight", &info))
+        return "it has no attention in the middle; SD1.x is supported";
+    if (info.rank != 4) return "its transformers have linear projections, as SD2.x has; SD1.x is supported";
+    if (!has(w, set, at, at->ldm ? "input_blocks.0.0.weight" : "conv_in.weight", &info) || info.rank != 4)
+        return "its first convolution is none";
+    if (info.dim[1] == 9) return "it has 9 input channels, an inpainting model; those are not supported yet";
+    if (info.dim[1] == 8) return "it has 8 input channels, a picture-editing model; those are not supported yet";
+    return NULL;
+}
+
+static int detect(const kiln_weights_api *w, const kiln_weights *set)
+{
+    const place *at = place_in(w, set);
+    if (!at) return 0;
+    return stranger(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
+}
+
+/* ---- the table's functions ------------------------------------------------------------------------------------------ */
+
+static kiln_t record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
+{
+    return unet_record(&((const unet_self *)d->self)->config, ops, p, w, in);
+}
+
+static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place), void *arg)
+{
+    unet_places(&((const unet_self *)d->self)->config, fn, arg);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------------- */
+
+static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const place *at)
+{
+    if (!at->ldm) {
+        char from[40];
+        snprintf(from, sizeof from, "%s*", at->prefix);
+        return w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "*"}, 1);
+    }
+    ldm_rules rules;
+    ldm_rules_make(w, set, at->prefix, &rules);
+    kiln_weights *view = rules.nomem ? NULL : w->view(ctx, set, rules.rule, rules.n);
+    ldm_rules_free(&rules);
+    return view;
+}
+
+/* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+static void name_family(unet_self *self)
+{
+    const unet_config *c = &self->config;
+    int at = snprintf(self->family, sizeof self->family, "sd1-unet/%lld.%lld.%lld.%lld.%u.%u.%u.%g.%g", (long long)c->in_channels,
+                      (long long)c->out_channels, (long long)c->context, (long long)c->groups, c->layers, c->depth, c->cos_first,
+                      c->freq_shift, (double)c->eps);
+    for (uint32_t i = 0; i < c->levels && at < (int)sizeof self->family; i++)
+        at += snprintf(self->family + at, sizeof self->family - (size_t)at, "/%lld.%lld.%u", (long long)c->channels[i],
+                       (long long)c->heads[i], c->attends[i]);
+}
+
+static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
+                             const place *at, unet_self *self)
+{
+    kiln_denoiser *d = &self->denoiser;
+    TRY(unet_settings_read(host, ctx, set, view, at->config, &self->config));
+    *d = (kiln_denoiser){.size = sizeof *d, .family = self->family, .self = self, .context_dim = self->config.context,
+                         .in_channels = self->config.in_channels, .record = record, .places = list_places};
+    TRY(unet_noise_read(host, ctx, set, self->sigma, &d->sampling));
+    TRY(unet_latent_read(host, ctx, set, self->config.out_channels, &d->latent));
+    name_family(self);
+    return KILN_OK;
+}
+
+static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
+    const place *at = place_in(w, set);
+    const char *why = at ? stranger(w, set, at) : "no UNet this plugin knows is in it";
+    if (why) {
+        host->fail(ctx, KILN_ERR_UNSUPPORTED, "the denoiser of this checkpoint cannot be used: %s", why);
+        return NULL;
+    }
+    kiln_weights *view = view_of(w, ctx, set, at);
+    unet_self *self = view ? calloc(1, sizeof *self) : NULL;
+    kiln_value *value = NULL;
+    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
+        value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model), .denoiser = &self->denoiser, .weights = view,
+                                                     .sampling = self->denoiser.sampling, .owned = self, .release = free});
+    if (!value) free(self);
+    w->unref(view);
+    return value;
+}
+
+const kiln_model_family unet_family = {.size = sizeof unet_family, .kind = KILN_FAMILY_DENOISER, .name = "sd1-unet",
+    .doc = "The UNet of Stable Diffusion 1.x", .detect = detect, .open = open_model};

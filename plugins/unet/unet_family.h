@@ -1,0 +1,9 @@
+/* unet_family.h - the denoiser of SD1.x: found in a checkpoint, opened as a MODEL value. */
+#ifndef KILN_UNET_FAMILY_H
+#define KILN_UNET_FAMILY_H
+
+#include "kiln/model.h"
+
+extern const kiln_model_family unet_family;
+
+#endif

@@ -1,0 +1,143 @@
+/* unet_model.c - SD1.x's denoiser (Rombach et al. 2022), names as in diffusers' UNet2DConditionModel.
+ *
+ *   temb = mlp(sinusoid(timestep))                                        [N,4C]
+ *   input 0: conv_in; then for each level: layers x (resnet, attention), downsample; every result is a skip
+ *   middle:  resnet, attention, resnet
+ *   output:  for each level upwards: (layers+1) x (concat with the last skip, resnet, attention), upsample
+ *   out:     norm, silu, conv_out
+ *
+ * An upsample takes the size of the skip that follows, so any size works. Blocks are counted as in the ldm
+ * source (input.0 is conv_in, a downsample counts), and those numbers name the places for hooks.
+ */
+#include "unet_model.h"
+
+#include "unet_blocks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const kiln_hook_info no_attention = {0};
+
+static void enter(unet_walk *s, const char *part, uint32_t number)
+{
+    snprintf(s->r.place, sizeof s->r.place, "%s.%u", part, number);
+    s->r.ops->scope_push(s->r.p, s->r.place);
+}
+
+static kiln_t leave(unet_walk *s, kiln_t x)
+{
+    x = unet_hook(&s->r, "", x, no_attention);
+    s->r.ops->scope_pop(s->r.p);
+    return x;
+}
+
+static kiln_t keep(unet_walk *s, kiln_t x)
+{
+    if (s->n_skip < UNET_SKIPS_MAX) s->skip[s->n_skip++] = x;
+    return x;
+}
+
+kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
+{
+    const unet_config *c = s->r.config;
+    char name[80];
+    for (uint32_t i = 0; i < c->layers; i++) {
+        enter(s, "input", s->input++);
+        snprintf(name, sizeof name, "down_blocks.%u.resnets.%u", level, i);
+        x = unet_resnet(&s->r, name, x, c->channels[level]);
+        snprintf(name, sizeof name, "down_blocks.%u.attentions.%u", level, i);
+        if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        x = keep(s, leave(s, x));
+    }
+    if (level + 1 == c->levels) return x;
+    enter(s, "input", s->input++);
+    snprintf(name, sizeof name, "down_blocks.%u.downsamplers.0.conv", level);
+    return keep(s, leave(s, unet_conv(&s->r, name, x, c->channels[level], 3, 2)));
+}
+
+kiln_t unet_middle(unet_walk *s, kiln_t x)
+{
+    const unet_config *c = s->r.config;
+    uint32_t last = c->levels - 1;
+    enter(s, "middle", 0);
+    x = leave(s, unet_resnet(&s->r, "mid_block.resnets.0", x, c->channels[last]));
+    enter(s, "middle", 1);
+    x = leave(s, unet_attention(&s->r, "mid_block.attentions.0", x, c->heads[last]));
+    enter(s, "middle", 2);
+    return leave(s, unet_resnet(&s->r, "mid_block.resnets.1", x, c->channels[last]));
+}
+
+kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
+{
+    const unet_config *c = s->r.config;
+    uint32_t level = c->levels - 1 - up_block;
+    char name[80];
+    for (uint32_t i = 0; i <= c->layers; i++) {
+        enter(s, "output", s->output++);
+        kiln_t h = unet_hook(&s->r, "in", x, no_attention);
+        kiln_t skip = unet_hook(&s->r, "skip", s->skip[--s->n_skip], no_attention);
+        x = s->r.ops->concat(s->r.p, (kiln_t[]){h, skip}, 2, 3); /* [N,H,W,C+Cskip] */
+        snprintf(name, sizeof name, "up_blocks.%u.resnets.%u", up_block, i);
+        x = unet_resnet(&s->r, name, x, c->channels[level]);
+        snprintf(name, sizeof name, "up_blocks.%u.attentions.%u", up_block, i);
+        if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        if (i == c->layers && level > 0) {
+            int64_t size[KILN_MAX_RANK] = {0};
+            s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size);
+            snprintf(name, sizeof name, "up_blocks.%u.upsamplers.0", up_block);
+            x = unet_upsample(&s->r, name, x, size[1], size[2]);
+        }
+        x = leave(s, x);
+    }
+    return x;
+}
+
+kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
+{
+    unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in, .context = in->context}};
+    s.r.temb = ops->act(p, unet_time(&s.r, in->timestep), KILN_ACT_SILU);
+    enter(&s, "input", s.input++);
+    kiln_t x = keep(&s, leave(&s, unet_conv(&s.r, "conv_in", in->x, c->channels[0], 3, 1))); /* [N,H,W,C0] */
+    for (uint32_t level = 0; level < c->levels; level++) x = unet_down(&s, x, level);
+    x = unet_middle(&s, x);
+    for (uint32_t i = 0; i < c->levels; i++) x = unet_up(&s, x, i);
+    x = ops->act(p, unet_group_norm(&s.r, "conv_norm_out", x, c->eps), KILN_ACT_SILU);
+    return unet_conv(&s.r, "conv_out", x, c->out_channels, 3, 1);
+}
+
+/* ---- places --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    void (*fn)(void *arg, const char *place);
+    void *arg;
+} visitor;
+
+static void visit(const visitor *v, const char *part, uint32_t number, const char *what)
+{
+    char place[80];
+    snprintf(place, sizeof place, "%s.%u%s%s", part, number, *what ? "." : "", what);
+    v->fn(v->arg, place);
+}
+
+static void visit_block(const visitor *v, const char *part, uint32_t number, int output, int attends)
+{
+    static const char *const attention[] = {"attn1.in", "attn1.out", "attn2.in", "attn2.out"};
+    if (output) visit(v, part, number, "in"), visit(v, part, number, "skip");
+    for (size_t i = 0; attends && i < 4; i++) visit(v, part, number, attention[i]);
+    visit(v, part, number, "");
+}
+
+void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place), void *arg)
+{
+    visitor v = {fn, arg};
+    uint32_t n = 0;
+    visit(&v, "input", n++, "");
+    for (uint32_t level = 0; level < c->levels; level++) {
+        for (uint32_t i = 0; i < c->layers; i++) visit_block(&v, "input", n++, 0, (int)c->attends[level]);
+        if (level + 1 < c->levels) visit(&v, "input", n++, "");
+    }
+    for (uint32_t i = 0; i < 3; i++) visit_block(&v, "middle", i, 0, i == 1);
+    n = 0;
+    for (uint32_t level = c->levels; level-- > 0;)
+        for (uint32_t i = 0; i <= c->layers; i++) visit_block(&v, "output", n++, 1, (int)c->attends[level]);
+}

@@ -1,0 +1,2 @@
+nodes_vae := vae
+libs_vae := -ljansson

@@ -1,0 +1,206 @@
+/* vae_family.c - see vae_family.h. A folder's vae/, an autoencoder's own folder or file under diffusers' or ldm's
+ * names, or the first_stage_model of a single file. */
+#include "vae_family.h"
+
+#include "json_kit.h"
+#include "kit.h"
+#include "vae_model.h"
+#include "vae_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    kiln_autoencoder autoencoder;
+    vae_config config;
+    char family[300];
+} vae_self;
+
+/* ---- where it lies -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *prefix, *config;
+    int ldm;
+} place;
+
+static const place places[] = {
+    {"vae/", "vae/config.json", 0}, {"", "config.json", 0}, {"first_stage_model.", NULL, 1}, {"", NULL, 1},
+};
+
+static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name, kiln_weight_info *info)
+{
+    char full[200];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    *info = (kiln_weight_info){.size = sizeof *info};
+    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
+}
+
+static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
+{
+    static const char *const wanted[2][3] = {{"encoder.conv_in.weight", "decoder.mid_block.resnets.0.conv1.weight", "encoder.conv_norm_out.weight"},
+                                             {"encoder.conv_in.weight", "decoder.mid.block_1.conv1.weight", "encoder.norm_out.weight"}};
+    kiln_weight_info info;
+    for (size_t i = 0; i < COUNT(places); i++) {
+        int all = 1;
+        for (size_t k = 0; k < 3; k++) all &= has(w, set, places[i].prefix, wanted[places[i].ldm][k], &info);
+        if (all && info.rank == 1 && has(w, set, places[i].prefix, wanted[0][0], &info) && info.rank == 4) return &places[i];
+    }
+    return NULL;
+}
+
+static int detect(const kiln_weights_api *w, const kiln_weights *set) { return place_in(w, set) ? 90 : 0; }
+
+static uint32_t ldm_levels(const kiln_weights_api *w, const kiln_weights *set, const char *prefix)
+{
+    kiln_weight_info info;
+    char name[60];
+    uint32_t n = 0;
+    while (n < VAE_LEVELS_MAX && (snprintf(name, sizeof name, "encoder.down.%u.block.0.conv1.weight", n), has(w, set, prefix, name, &info))) n++;
+    return n;
+}
+
+static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const place *at)
+{
+    vae_rules *rules = malloc(sizeof *rules);
+    if (!rules) return NULL;
+    if (at->ldm)
+        vae_rules_ldm(rules, at->prefix, ldm_levels(w, set, at->prefix));
+    else
+        vae_rules_diffusers(rules, at->prefix);
+    kiln_weights *view = w->view(ctx, set, rules->rule, rules->n);
+    free(rules);
+    return view;
+}
+
+/* ---- config ------------------------------------------------------------------------------------------------------------ */
+
+static const config_rule expected[] = {{"act_fn", "\"silu\""}, {"latents_mean", "null"}, {"latents_std", "null"}};
+
+static void read_shapes(const kiln_weights_api *w, const kiln_weights *view, vae_config *c)
+{
+    kiln_weight_info info;
+    char name[80];
+    *c = (vae_config){.groups = 32};
+    if (has(w, view, "", "encoder.conv_in.weight", &info) && info.rank == 4) c->in_channels = info.dim[1];
+    if (has(w, view, "", "decoder.conv_out.weight", &info)) c->out_channels = info.dim[0];
+    if (has(w, view, "", "decoder.conv_in.weight", &info) && info.rank == 4) c->latent_channels = info.dim[1];
+    c->quant_conv = (uint32_t)has(w, view, "", "quant_conv.weight", &info);
+    c->post_quant_conv = (uint32_t)has(w, view, "", "post_quant_conv.weight", &info);
+    c->attention = (uint32_t)has(w, view, "", "decoder.mid_block.attentions.0.group_norm.weight", &info);
+    for (; c->levels < VAE_LEVELS_MAX; c->levels++) {
+        snprintf(name, sizeof name, "encoder.down_blocks.%u.resnets.0.conv1.weight", c->levels);
+        if (!has(w, view, "", name, &info)) break;
+        c->channels[c->levels] = info.dim[0];
+    }
+    for (; c->layers < 16; c->layers++) {
+        snprintf(name, sizeof name, "encoder.down_blocks.0.resnets.%u.conv1.weight", c->layers);
+        if (!has(w, view, "", name, &info)) break;
+    }
+}
+
+static void expect_blocks(config *c, const char *key, const char *wanted)
+{
+    const json_t *list = config_get(c, key);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (!name || strcmp(name, wanted) != 0)
+            CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: '%s' has '%.60s'; only %s is supported", c->path, key, name ? name : "something else", wanted);
+    }
+}
+
+static void check_sizes(config *c, const vae_config *v)
+{
+    if (v->in_channels != 3 || v->out_channels != 3)
+        CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: the autoencoder has %lld channels in and %lld out; pictures of 3 are supported", c->path,
+                    (long long)v->in_channels, (long long)v->out_channels);
+    if (!v->levels || !v->layers || v->latent_channels < 1 || v->latent_channels > KILN_MAX_LATENT_CHANNELS)
+        CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: incomplete: %u levels of %u layers, %lld latent channels", c->path, v->levels, v->layers,
+                    (long long)v->latent_channels);
+    for (uint32_t i = 0; i < v->levels; i++)
+        if (v->groups < 1 || v->channels[i] % v->groups)
+            CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: level %u has %lld channels, no multiple of its %lld groups", c->path, i,
+                        (long long)v->channels[i], (long long)v->groups);
+}
+
+static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
+                               const char *path, vae_self *self)
+{
+    vae_config *v = &self->config;
+    config c = {.host = host, .ctx = ctx, .path = "the checkpoint"};
+    read_shapes(host->ability(KILN_WEIGHTS_ABILITY), view, v);
+    if (path) c = config_open(host, ctx, set, path);
+    config_expect(&c, expected, COUNT(expected));
+    expect_blocks(&c, "down_block_types", "DownEncoderBlock2D");
+    expect_blocks(&c, "up_block_types", "UpDecoderBlock2D");
+    if (config_get(&c, "block_out_channels"))
+        v->levels = (uint32_t)config_ints(&c, "block_out_channels", 0, 1, 1 << 16, 0, v->channels, VAE_LEVELS_MAX);
+    v->in_channels = config_int(&c, "in_channels", v->in_channels, 1, 1024);
+    v->out_channels = config_int(&c, "out_channels", v->out_channels, 1, 1024);
+    v->latent_channels = config_int(&c, "latent_channels", v->latent_channels, 1, KILN_MAX_LATENT_CHANNELS);
+    v->layers = (uint32_t)config_int(&c, "layers_per_block", v->layers, 1, 16);
+    v->groups = config_int(&c, "norm_num_groups", v->groups, 1, 1024);
+    v->quant_conv = (uint32_t)config_bool(&c, "use_quant_conv", (int)v->quant_conv);
+    v->post_quant_conv = (uint32_t)config_bool(&c, "use_post_quant_conv", (int)v->post_quant_conv);
+    v->attention = (uint32_t)config_bool(&c, "mid_block_add_attention", (int)v->attention);
+    if (!c.failed) check_sizes(&c, v);
+    self->autoencoder.latent = (kiln_latent_format){
+        .size = sizeof(kiln_latent_format), .channels = (int32_t)v->latent_channels, .factor = v->levels ? 1 << (v->levels - 1) : 1,
+        .scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6), .shift = config_number(&c, "shift_factor", 0, -1e6, 1e6)};
+    config_close(&c);
+    return c.failed ? KILN_ERR_INVALID : KILN_OK;
+}
+
+/* ---- the table's functions ------------------------------------------------------------------------------------------------ */
+
+static kiln_t record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t image)
+{
+    vae_recorder r = {&((const vae_self *)a->self)->config, ops, p, w};
+    return vae_record_encode(&r, image);
+}
+
+static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t latent)
+{
+    vae_recorder r = {&((const vae_self *)a->self)->config, ops, p, w};
+    return vae_record_decode(&r, latent);
+}
+
+/* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+static void name_family(vae_self *self)
+{
+    const vae_config *v = &self->config;
+    int at = snprintf(self->family, sizeof self->family, "sd1-vae/%lld.%lld.%u.%u%u%u", (long long)v->latent_channels,
+                      (long long)v->groups, v->layers, v->quant_conv, v->post_quant_conv, v->attention);
+    for (uint32_t i = 0; i < v->levels && at < (int)sizeof self->family; i++)
+        at += snprintf(self->family + at, sizeof self->family - (size_t)at, "/%lld", (long long)v->channels[i]);
+}
+
+static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
+{
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
+    const place *at = place_in(w, set);
+    if (!at) {
+        host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has no autoencoder of SD1.x's kind (AutoencoderKL)");
+        return NULL;
+    }
+    kiln_weights *view = view_of(w, ctx, set, at);
+    vae_self *self = view ? calloc(1, sizeof *self) : NULL;
+    kiln_value *value = NULL;
+    if (self && read_config(host, ctx, set, view, at->config, self) == KILN_OK) {
+        kiln_autoencoder *a = &self->autoencoder;
+        a->size = sizeof *a;
+        a->family = self->family;
+        a->self = self;
+        a->record_encode = record_encode;
+        a->record_decode = record_decode;
+        name_family(self);
+        value = models->vae_new(ctx, &(kiln_vae){.size = sizeof(kiln_vae), .autoencoder = a, .weights = view, .owned = self, .release = free});
+    }
+    if (!value) free(self);
+    w->unref(view);
+    return value;
+}
+
+const kiln_model_family vae_family = {.size = sizeof vae_family, .kind = KILN_FAMILY_AUTOENCODER, .name = "sd1-vae",
+    .doc = "The autoencoder of Stable Diffusion 1.x (AutoencoderKL)", .detect = detect, .open = open_vae};

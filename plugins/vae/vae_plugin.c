@@ -1,0 +1,11 @@
+/* vae_plugin.c - the entry table of the vae plugin: SD1.x's autoencoder, VAEDecode, VAEEncode. */
+#include "vae.h"
+#include "vae_family.h"
+
+static kiln_status open_plugin(const kiln_host *host)
+{
+    const kiln_model_api *api = host->ability(KILN_MODEL_ABILITY);
+    return api ? api->register_family(&vae_family) : KILN_ERR_UNSUPPORTED;
+}
+
+KILN_PLUGIN_OPEN("org.kiln.vae", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_vae_decode, &node_vae_encode);

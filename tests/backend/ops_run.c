@@ -1,0 +1,173 @@
+/* ops_run.c - see ops_run.h. */
+#include "ops_run.h"
+
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { GUARD = 256 };
+static const unsigned char guard_byte = 0xA5;
+
+/* Numbers in -1..1 from a 32-bit mixer (SplitMix-like), exact in bf16 so that storage loses nothing. */
+static float number(uint32_t *state)
+{
+    uint32_t z = (*state += 0x9e3779b9u);
+    z = (z ^ (z >> 16)) * 0x85ebca6bu;
+    z = (z ^ (z >> 13)) * 0xc2b2ae35u;
+    z ^= z >> 16;
+    return bf16_to_f32(bf16_from_f32((float)(int32_t)z * 0x1p-31f));
+}
+
+static int64_t columns(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
+static int64_t rows(const operand_desc *d) { return columns(d) ? shape_count(&d->shape) / columns(d) : 0; }
+
+static int fill(op_setup *s, uint32_t i)
+{
+    const operand_desc *d = &s->op.in[i];
+    uint32_t state = 77u + i;
+    size_t size = dtype_size(d->weight ? (uint32_t)KILN_F32 : d->dtype);
+    char *at = s->in[i] = mem_calloc((size_t)(rows(d) * d->ld + 1), size);
+    if (!at) return 0;
+    for (int64_t r = 0; r < rows(d); r++)
+        for (int64_t c = 0; c < d->ld; c++) {
+            float v = number(&state);
+            size_t place = (size_t)(r * d->ld + c);
+            if (d->dtype == KILN_I32)
+                ((int32_t *)s->in[i])[place] = (int32_t)((v + 1) * 2.4f); /* 0..4 */
+            else if (size == 2)
+                ((uint16_t *)s->in[i])[place] = bf16_from_f32(v);
+            else
+                ((float *)s->in[i])[place] = v;
+        }
+    return 1;
+}
+
+int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
+{
+    *s = (op_setup){.op = c->op};
+    s->op.precision = type;
+    for (uint32_t i = 0; i < s->op.n_in; i++) {
+        operand_desc *d = &s->op.in[i];
+        if (!d->dtype) continue;
+        d->ld = columns(d) + (d->weight ? 0 : pad);
+        /* masks, ids and times keep their type */
+        int keeps = d->weight || d->dtype == KILN_I32 || s->op.kind == OP_TIMESTEP || (s->op.kind == OP_ATTENTION && i == 3);
+        if (!keeps && !(s->op.kind == OP_CONVERT)) d->dtype = type;
+        if (s->op.kind == OP_TIMESTEP) d->ld = columns(d);
+        if (!fill(s, i)) return 0;
+    }
+    if (s->op.out.dtype != KILN_I32) s->op.out.dtype = type;
+    s->op.out.ld = columns(&s->op.out) + pad;
+    return 1;
+}
+
+void setup_free(op_setup *s)
+{
+    for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(s->in[i]);
+}
+
+size_t setup_out_bytes(const op_setup *s)
+{
+    return (size_t)(rows(&s->op.out) * s->op.out.ld) * dtype_size(s->op.out.dtype);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int guards_whole(const op_setup *s, const unsigned char *all)
+{
+    size_t n = setup_out_bytes(s), size = dtype_size(s->op.out.dtype);
+    for (size_t i = 0; i < GUARD; i++)
+        if (all[i] != guard_byte || all[GUARD + n + i] != guard_byte) return 0;
+    for (int64_t r = 0; r < rows(&s->op.out); r++) /* and between rows */
+        for (size_t i = (size_t)(r * s->op.out.ld + columns(&s->op.out)) * size; i < (size_t)((r + 1) * s->op.out.ld) * size; i++)
+            if (all[GUARD + i] != guard_byte) return 0;
+    return 1;
+}
+
+/* Packs what the kernel wants packed; in[] of the call. */
+static kiln_status pack_all(const op_setup *s, const kernel *k, kernel_args *a, void *packed[OP_MAX_IN], pool *p, error *e)
+{
+    for (uint32_t i = 0; i < s->op.n_in; i++) {
+        a->in[i] = s->in[i];
+        if (!s->op.in[i].dtype || !k->packed_bytes[i]) continue;
+        packed[i] = mem_aligned(64, k->packed_bytes[i]);
+        if (!packed[i]) return KILN_ERR_NOMEM;
+        TRY(k->pack(k, i, s->in[i], KILN_F32, packed[i], p, e));
+        a->in[i] = packed[i];
+    }
+    return KILN_OK;
+}
+
+void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, kiln_status *status)
+{
+    error e = {0};
+    kernel *k = NULL;
+    kernel_args a = {.pool = p};
+    void *packed[OP_MAX_IN] = {0};
+    size_t n = setup_out_bytes(s);
+    unsigned char *all = mem_aligned(64, GUARD + n + GUARD);
+    memset(all, guard_byte, n + 2 * GUARD);
+    a.out = all + GUARD;
+    kiln_status st = b->prepare(&s->op, &k, &e);
+    if (st == KILN_OK) st = pack_all(s, k, &a, packed, p, &e);
+    unsigned char *scratch = k ? mem_aligned(64, k->scratch_bytes + GUARD) : NULL;
+    if (scratch) memset(scratch, 0xff, k->scratch_bytes), memset(scratch + k->scratch_bytes, guard_byte, GUARD);
+    a.scratch = scratch;
+    for (int i = 0; i < repeat && st == KILN_OK; i++) {
+        double t = now();
+        st = k->run(k, &a, &e);
+        t = now() - t;
+        if (seconds && (i == 0 || t < *seconds)) *seconds = t;
+    }
+    int whole = st != KILN_OK || guards_whole(s, all);
+    for (size_t i = 0; scratch && whole && i < GUARD; i++) whole = scratch[k->scratch_bytes + i] == guard_byte;
+    if (!whole) printf("  %s %s wrote beyond its memory\n", b->name, op_name(s->op.kind));
+    if (st != KILN_OK && !status) printf("  %s %s: %s\n", b->name, op_name(s->op.kind), e.message);
+    if (status) *status = st;
+    if (k) k->free(k);
+    for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(packed[i]);
+    mem_free(scratch);
+    if (st == KILN_OK && whole) return all;
+    mem_free(all);
+    return NULL;
+}
+
+static double element(const op_setup *s, const void *all, int64_t r, int64_t c)
+{
+    size_t at = (size_t)(r * s->op.out.ld + c);
+    const unsigned char *data = (const unsigned char *)all + GUARD;
+    if (s->op.out.dtype == KILN_BF16) return (double)bf16_to_f32(((const uint16_t *)(const void *)data)[at]);
+    if (s->op.out.dtype == KILN_I32) return (double)((const int32_t *)(const void *)data)[at];
+    return (double)((const float *)(const void *)data)[at];
+}
+
+int setup_near(const op_setup *s, const void *a, const void *b, double tolerance, const char *what)
+{
+    double difference = 0, norm = 0, worst = 0;
+    int64_t R = rows(&s->op.out), C = columns(&s->op.out), bad = 0;
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < C; c++) norm += element(s, b, r, c) * element(s, b, r, c);
+    double rms = sqrt(norm / (double)(R * C > 0 ? R * C : 1));
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t c = 0; c < C; c++) {
+            double x = element(s, a, r, c), y = element(s, b, r, c), d = fabs(x - y);
+            difference += d * d;
+            double own = d / fmax(fmax(fabs(y), rms), 1e-30);
+            if (!(own <= worst)) worst = own;
+            if (!(own <= 16 * tolerance)) bad++;
+        }
+    double relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
+    if (relative <= tolerance && !bad) return 1;
+    printf("  %s: relative error %.3g (at most %.3g), worst element %.3g, %lld beyond 16 times that\n", what, relative, tolerance,
+           worst, (long long)bad);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* ops_run.h - runs one op on a backend over made-up operands with guards, and compares results. */
+#ifndef KILN_TESTS_OPS_RUN_H
+#define KILN_TESTS_OPS_RUN_H
+
+#include "backend/backend.h"
+
+/* A row of a table of ops: operands as f32, dense; prepare_case() turns them into other types and row distances. */
+typedef struct {
+    const char *name;
+    op_desc op;
+    double tolerance; /* in f32; 0 = 2e-6 */
+} op_case;
+
+typedef struct {
+    op_desc op;
+    void *in[OP_MAX_IN];   /* activations in their type; weights as dense f32 */
+    uint32_t fill;         /* seed of the operands */
+} op_setup;
+
+/* type: storage of activations and the precision; pad: elements added between rows. */
+int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad);
+void setup_free(op_setup *s);
+/* Result of one run, its bytes with guards; NULL after printing why. seconds (or NULL): of the fastest of `repeat` runs. */
+void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, kiln_status *status);
+size_t setup_out_bytes(const op_setup *s);
+/* 1 when within tolerance: relative error of the whole, and of every element against max(|b|, rms). */
+int setup_near(const op_setup *s, const void *a, const void *b, double tolerance, const char *what);
+
+#endif

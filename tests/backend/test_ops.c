@@ -1,0 +1,175 @@
+/* test_ops.c - every op of the CPU backend against its plain C reference: one table of cases, run in f32 and bf16
+ * storage, dense and with distance between rows, at every level of the processor (each in a process of its own, since the
+ * level is chosen once), with 1 to 4 threads, which must give the same bytes.
+ *
+ *     test_ops                    the test
+ *     test_ops bench [f32|bf16]   GFLOP/s or GB/s of SD1.5's layers; see docs/numerics.md
+ *
+ * Tolerances. f32, 2e-6: exp, erf and the division in an activation are within a few units of 2^-24 = 6e-8 (erf 1.5e-7
+ * absolute), sums of n terms within about sqrt(n) of them. Products: 5e-6, sums of up to 3,000 terms in another
+ * order, and Winograd's transforms. bf16: operands are exact in bf16 and sums are f32 on both sides, so only the final
+ * rounding may fall to the other neighbour: 2^-8 of an element, for the few on the edge; 1e-3 of the whole.
+ */
+#include "harness.h"
+#include "ops_run.h"
+#include "test_ops_table.h"
+
+#include "base/memory_alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pool *pools[5];
+
+static int run_variant(const op_case *c, uint32_t type, int64_t pad)
+{
+    char what[160];
+    op_setup s;
+    snprintf(what, sizeof what, "%s %s%s", c->name, type == KILN_F32 ? "f32" : "bf16", pad ? " with row distance" : "");
+    if (!setup_make(&s, c, type, pad)) return 0;
+    double tolerance = type == KILN_BF16 ? 1e-3 : c->tolerance > 0 ? c->tolerance : 2e-6;
+    void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL), *first = NULL;
+    int ok = expected != NULL;
+    for (unsigned threads = 1; threads <= 4 && ok; threads++) {
+        void *got = setup_run(&s, &backend_cpu, pools[threads], 1, NULL, NULL);
+        if (!got) printf("  %s: no result\n", what);
+        ok = got != NULL;
+        if (ok && threads == 1) ok = setup_near(&s, got, expected, tolerance, what);
+        if (ok && first && memcmp(first, got, setup_out_bytes(&s) + 256)) {
+            printf("  %s: other bytes with %u threads\n", what, threads);
+            ok = 0;
+        }
+        if (!first)
+            first = got;
+        else
+            mem_free(got);
+    }
+    mem_free(first);
+    mem_free(expected);
+    setup_free(&s);
+    return ok;
+}
+
+/* Runs the table (or the rows whose name begins with `prefix`) in a child at `level`; its failures. */
+static int run_level(const char *level, const char *products, const char *prefix)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) return 1;
+    if (child == 0) {
+        int failed = 0, ran = 0;
+        setenv("KILN_CPU_FEATURES", level, 1);
+        setenv("KILN_CPU_PRODUCTS", products, 1);
+        for (unsigned t = 1; t <= 4; t++) pools[t] = pool_new(t);
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
+            for (int v = 0; v < 4; v++, ran++) failed += !run_variant(&cases[i], v & 1 ? KILN_BF16 : KILN_F32, v & 2 ? 8 : 0);
+        }
+        printf("  %s (%s products): %d runs, %d failed\n", backend_cpu.features(), products, ran, failed);
+        fflush(stdout);
+        _exit(failed > 100 ? 100 : failed + (ran == 0));
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+/* The level of this machine, asked in a child so that this process has chosen none. */
+static int machine_has(const char *feature)
+{
+#if defined __x86_64__
+    if (strcmp(feature, "avx2") == 0) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(feature, "avx512") == 0) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    if (strcmp(feature, "avx512bf16") == 0) return __builtin_cpu_supports("avx512bf16");
+#endif
+    return strcmp(feature, "none") == 0;
+}
+
+static void level(const char *name, const char *products, const char *prefix)
+{
+    if (!machine_has(name)) {
+        test_skip("this processor has no such level");
+        return;
+    }
+    CHECK_EQ(run_level(name, products, prefix), 0);
+}
+
+static void test_plain(void) { level("none", "f32", ""); }
+static void test_avx2(void) { level("avx2", "f32", ""); }
+static void test_avx512(void) { level("avx512", "f32", ""); }
+static void test_avx512bf16_f32_products(void) { level("avx512bf16", "f32", ""); }
+static void test_avx512bf16_bf16_products(void) { level("avx512bf16", "bf16", ""); }
+
+/* The traps, by name; rows of the table that begin so. */
+static void test_N1_group_norm_statistics_are_f32(void) { level("avx2", "f32", "group_norm N1"); }
+static void test_N2_attention_scores_are_f32(void) { level("avx2", "f32", "attention N2"); }
+static void test_N8_attention_4096_positions(void) { level("avx2", "f32", "attention N8"); }
+static void test_M3_pads_right_and_bottom_only(void) { level("avx2", "f32", "conv2d M3"); }
+static void test_M4_group_norm_population_variance(void) { level("avx2", "f32", "group_norm M4"); }
+static void test_M15_head_of_40(void) { level("avx2", "f32", "attention M15"); }
+static void test_T6_causal_mask(void) { level("avx2", "f32", "attention T6"); }
+static void test_T7_gelu_kinds(void) { level("avx2", "f32", "act T7"); }
+
+/* Ids outside the table, and what no kernel is for, are errors with a message. */
+static kiln_status status_of(const op_case *c, const int32_t *ids)
+{
+    op_setup s;
+    kiln_status st = KILN_OK;
+    if (!setup_make(&s, c, KILN_F32, 0)) return KILN_ERR_NOMEM;
+    if (ids) memcpy(s.in[1], ids, sizeof *ids);
+    mem_free(setup_run(&s, &backend_cpu, NULL, 1, NULL, &st));
+    setup_free(&s);
+    return st;
+}
+static void test_refusals(void)
+{
+    CHECK_EQ(status_of(&embedding_case, &(int32_t){5}), KILN_ERR_INVALID);
+    CHECK_EQ(status_of(&embedding_case, &(int32_t){-1}), KILN_ERR_INVALID);
+    CHECK_EQ(status_of(&embedding_case, &(int32_t){4}), KILN_OK);
+    CHECK_EQ(status_of(&groups_case, NULL), KILN_ERR_UNSUPPORTED);
+}
+
+static void bench(uint32_t type)
+{
+    pool *p = pool_new(0);
+    double total = 0;
+    printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s\n", backend_cpu.features(), type == KILN_F32 ? "f32" : "bf16",
+           pool_threads(p), "op", "count", "ms", "GFLOP/s", "ms a pass");
+    for (size_t i = 0; i < sizeof bench_cases / sizeof bench_cases[0]; i++) {
+        const bench_case *b = &bench_cases[i];
+        op_setup s;
+        double seconds = 0;
+        kernel *k = NULL;
+        if (!setup_make(&s, &b->c, type, 0)) break;
+        mem_free(setup_run(&s, &backend_cpu, p, b->repeat, &seconds, NULL));
+        if (backend_cpu.prepare(&s.op, &k, NULL) == KILN_OK) {
+            printf("%-46s %6d %10.2f %10.1f %10.1f  %s\n", b->c.name, b->count, seconds * 1e3, (double)k->flops / seconds * 1e-9,
+                   seconds * 1e3 * b->count, k->name);
+            k->free(k);
+        }
+        fflush(stdout);
+        total += seconds * b->count;
+        setup_free(&s);
+    }
+    printf("sum of the pass: %.2f s\n", total);
+    pool_free(p);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {
+        CASE(test_plain), CASE(test_avx2), CASE(test_avx512), CASE(test_avx512bf16_f32_products),
+        CASE(test_avx512bf16_bf16_products), CASE(test_N1_group_norm_statistics_are_f32), CASE(test_N2_attention_scores_are_f32),
+        CASE(test_N8_attention_4096_positions), CASE(test_M3_pads_right_and_bottom_only),
+        CASE(test_M4_group_norm_population_variance), CASE(test_M15_head_of_40), CASE(test_T6_causal_mask),
+        CASE(test_T7_gelu_kinds), CASE(test_refusals),
+    };
+    if (argc > 1 && strcmp(argv[1], "bench") == 0) {
+        bench(argc > 2 && strcmp(argv[2], "f32") == 0 ? KILN_F32 : KILN_BF16);
+        return 0;
+    }
+    return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
+}

@@ -1,0 +1,47 @@
+/* rig.h - the engine around a plugin's C files, for tests that call them directly: the real host table, tensor
+ * programs on the CPU backend (KILN_TEST_BACKEND=reference for the plain C one), one call at a time. */
+#ifndef KILN_TESTS_RIG_H
+#define KILN_TESTS_RIG_H
+
+#include "backend/runtime.h"
+#include "kiln/model.h"
+#include "plugin/ctx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static runtime *rig_runtime;
+static call_environment rig_environment;
+static kiln_ctx rig_call;
+
+static inline void rig_close(void)
+{
+    arena_free(&rig_call.scratch);
+    runtime_free(rig_runtime);
+}
+
+static inline const kiln_host *rig_host(void) { return &engine_host; }
+
+/* A fresh call: what failed before is forgotten, what scratch() gave before is gone. */
+static inline kiln_ctx *rig_ctx(void)
+{
+    if (!rig_runtime) {
+        const char *name = getenv("KILN_TEST_BACKEND");
+        error e = {0};
+        rig_runtime = runtime_new(&(runtime_setting){.backend = backend_find(name ? name : "cpu"), .threads = 2, .precision = KILN_F32}, &e);
+        if (!rig_runtime) {
+            fprintf(stderr, "no runtime: %s\n", e.message);
+            exit(1);
+        }
+        rig_environment = (call_environment){.runtime = rig_runtime, .pool = runtime_pool(rig_runtime)};
+        atexit(rig_close);
+    }
+    arena_free(&rig_call.scratch);
+    rig_call = (kiln_ctx){.env = &rig_environment, .node_name = "test", .node_type = "test", .plugin = "test"};
+    return &rig_call;
+}
+
+/* Why the last call failed. */
+static inline const char *rig_message(void) { return rig_call.failure.message; }
+
+#endif
