@@ -16,9 +16,9 @@ from diffusers import AutoencoderKL
 from .common import LATENT_SCALE, SEED, VAE, Average, Log, load_state, save_state
 from .scenes import SIZE, paint, scene_at
 
-BATCH = 16
+BATCH = 8
 KL = 3e-4
-RATE = 2e-3
+RATE = 1.5e-3
 
 
 def pictures(first, count):
