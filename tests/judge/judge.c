@@ -7,109 +7,16 @@
  * Everything the prompt names is checked: the number of things, each shape and colour, the relation by centroids, and
  * size and background when they are named. Exit status: 0 right (in a list: at least N right, by default all),
  * 1 wrong, 2 not usable (arguments, files). The grammar is that of docs/models/shapes.md. */
-#include "sight.h"
+#include "wish.h"
 
 #include <errno.h>
-#include <math.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORDS = 64, LINE = 4096 };
-enum relation { NONE, LEFT, RIGHT, ABOVE, BELOW };
+enum { LINE = 4096 };
 enum verdict { RIGHT_PICTURE = 0, WRONG_PICTURE = 1, UNUSABLE = 2 };
-
-/* Centroids of a pair must differ by this much along the axis that the relation names, and by less across it. */
-static const double min_apart = 12.0;
-
-struct wish {
-    int count, shape[2], colour[2], size[2], background;
-    enum relation relation;
-};
-
-static const struct {
-    const char *word;
-    enum relation relation;
-} relation_words[] = {{"left", LEFT}, {"right", RIGHT}, {"above", ABOVE}, {"over", ABOVE}, {"below", BELOW}, {"under", BELOW}};
-
-static int find(const char *const *names, int count, const char *word)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], word) == 0) return i;
-    return -1;
-}
-
-/* Cuts text into lower-case words in place. */
-static int split(char *text, char *words[MAX_WORDS])
-{
-    int count = 0;
-    for (char *at = text; *at; at++)
-        if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-    for (char *word = strtok(text, " \t,.;:!\"'"); word && count < MAX_WORDS; word = strtok(NULL, " \t,.;:!\"'")) words[count++] = word;
-    return count;
-}
-
-/* Reads a prompt. Adjectives belong to the shape that follows them. Returns 0, or -1 with *why set. */
-static int read_wish(const char *prompt, struct wish *wish, const char **why)
-{
-    static char copy[LINE];
-    char *words[MAX_WORDS];
-    int colour = -1, size = -1;
-    *wish = (struct wish){.background = -1};
-    snprintf(copy, sizeof copy, "%s", prompt);
-    int count = split(copy, words);
-    for (int i = 0; i < count; i++) {
-        int found;
-        if (i + 1 < count && strcmp(words[i + 1], "background") == 0 && (found = find(sight_background_names, SIGHT_BACKGROUNDS, words[i])) >= 0)
-            wish->background = found;
-        else if ((found = find(sight_colour_names, SIGHT_COLOURS, words[i])) >= 0)
-            colour = found;
-        else if ((found = find(sight_size_names, SIGHT_SIZES, words[i])) >= 0)
-            size = found;
-        else if ((found = find(sight_shape_names, SIGHT_SHAPES, words[i])) >= 0) {
-            if (wish->count == 2 || colour < 0) {
-                *why = colour < 0 ? "a shape without a colour" : "more than two shapes";
-                return -1;
-            }
-            wish->shape[wish->count] = found;
-            wish->colour[wish->count] = colour;
-            wish->size[wish->count++] = size;
-            colour = size = -1;
-        } else
-            for (size_t k = 0; k < sizeof relation_words / sizeof *relation_words; k++)
-                if (strcmp(relation_words[k].word, words[i]) == 0) wish->relation = relation_words[k].relation;
-    }
-    *why = wish->count == 0 ? "no shape is named" : wish->count == 2 && wish->relation == NONE ? "two shapes without a relation" : NULL;
-    return *why ? -1 : 0;
-}
-
-static int thing_fits(const struct wish *wish, int k, const struct thing *t)
-{
-    return t->shape == wish->shape[k] && t->colour == wish->colour[k] && (wish->size[k] < 0 || t->size == wish->size[k]);
-}
-
-static int relation_holds(enum relation relation, const struct thing *a, const struct thing *b)
-{
-    double dx = b->x - a->x, dy = b->y - a->y;
-    if (relation == RIGHT || relation == BELOW) {
-        dx = -dx;
-        dy = -dy;
-    }
-    int sideways = relation == LEFT || relation == RIGHT;
-    double along = sideways ? dx : dy, across = sideways ? dy : dx;
-    return along >= min_apart && fabs(across) < along;
-}
-
-static int is_right(const struct wish *wish, const struct sight *seen)
-{
-    const struct thing *t = seen->things;
-    if (seen->count != wish->count || (wish->background >= 0 && seen->background != wish->background)) return 0;
-    if (wish->count == 1) return thing_fits(wish, 0, &t[0]);
-    for (int swap = 0; swap < 2; swap++)
-        if (thing_fits(wish, 0, &t[swap]) && thing_fits(wish, 1, &t[!swap]) && relation_holds(wish->relation, &t[swap], &t[!swap])) return 1;
-    return 0;
-}
 
 static const char *name(const char *const *names, int at)
 {
@@ -155,7 +62,7 @@ static enum verdict judge(const char *path, const char *prompt, int features)
     struct picture picture;
     uint8_t *pixels;
     const char *why = NULL;
-    if (prompt && read_wish(prompt, &wish, &why)) {
+    if (prompt && wish_read(prompt, &wish, &why)) {
         fprintf(stderr, "judge: cannot judge \"%s\": %s\n", prompt, why);
         return UNUSABLE;
     }
@@ -166,7 +73,7 @@ static enum verdict judge(const char *path, const char *prompt, int features)
         fprintf(stderr, "judge: %s: smaller than 16x16 or out of memory\n", path);
         return UNUSABLE;
     }
-    enum verdict verdict = prompt && !is_right(&wish, &seen) ? WRONG_PICTURE : RIGHT_PICTURE;
+    enum verdict verdict = prompt && !wish_granted(&wish, &seen) ? WRONG_PICTURE : RIGHT_PICTURE;
     if (prompt) printf("%s  %s  \"%s\": ", verdict == RIGHT_PICTURE ? "right" : "WRONG", path, prompt);
     print_seen(&seen, features);
     return verdict;
@@ -195,7 +102,7 @@ static int judge_list(const char *path, long at_least)
         const char *why;
         enum verdict verdict = judge(line, tab + 1, 0);
         unusable += verdict == UNUSABLE;
-        int two = read_wish(tab + 1, &wish, &why) == 0 && wish.count == 2;
+        int two = wish_read(tab + 1, &wish, &why) == 0 && wish.count == 2;
         total[two]++;
         right[two] += verdict == RIGHT_PICTURE;
     }

@@ -15,7 +15,7 @@ static const double pi = 3.14159265358979323846;
 static const double away_from_background = 46.0; /* RGB distance; the closest pair, pink on beige, is 98 apart */
 static const double colour_reach = 75.0;         /* RGB distance within which a colour may carry a name */
 static const double min_purity = 0.85;           /* share of a thing's inner pixels that must be near its colour */
-static const double shape_reach = 0.30;          /* feature distance within which a shape may carry a name */
+static const double shape_reach = 0.22;          /* feature distance within which a shape may carry a name */
 
 const char *const sight_shape_names[] = {"circle", "square", "triangle", "star", "cross", "ring"};
 const char *const sight_colour_names[] = {"red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink"};
@@ -26,17 +26,17 @@ static const double colours[SIGHT_COLOURS][3] = {{222, 32, 38}, {248, 138, 22}, 
                                                  {48, 204, 220}, {38, 76, 214}, {126, 46, 168}, {248, 134, 186}};
 static const double backgrounds[SIGHT_BACKGROUNDS][3] = {{255, 255, 255}, {150, 150, 150}, {16, 16, 16}, {236, 218, 184}};
 
-/* Features of the perfect shapes: area / hull area, area / bounding box, hole / filled area, and the 3rd, 4th and 5th
- * harmonic of the outline's distance from the centroid relative to its mean. `half` is half the larger side of
- * the bounding box per unit of drawn radius. */
+/* Features of the shapes as scripts/shapes/scenes.py draws them, 20 pixels in radius: area / hull area, area / bounding
+ * box, hole / filled area, and the 3rd, 4th and 5th harmonic of the outline's distance from the centroid relative to
+ * its mean. `half` is half the larger side of the bounding box per unit of drawn radius. */
 struct prototype {
     double feature[6];
     double half;
 };
 static const struct prototype prototypes[SIGHT_SHAPES] = {
-    {{1.00, 0.785, 0.00, 0.00, 0.00, 0.00}, 1.00},  {{1.00, 1.000, 0.00, 0.00, 0.14, 0.00}, 0.86},
-    {{1.00, 0.500, 0.00, 0.33, 0.07, 0.07}, 1.00},  {{0.51, 0.340, 0.00, 0.00, 0.00, 0.45}, 1.03},
-    {{0.72, 0.565, 0.00, 0.00, 0.38, 0.00}, 1.00},  {{0.73, 0.573, 0.27, 0.00, 0.00, 0.00}, 1.00},
+    {{0.97, 0.785, 0.00, 0.00, 0.00, 0.00}, 1.00},  {{1.00, 1.000, 0.00, 0.00, 0.14, 0.00}, 0.86},
+    {{0.95, 0.515, 0.00, 0.28, 0.00, 0.00}, 1.00},  {{0.53, 0.375, 0.00, 0.00, 0.01, 0.36}, 1.03},
+    {{0.73, 0.575, 0.00, 0.01, 0.33, 0.00}, 1.00},  {{0.71, 0.570, 0.27, 0.00, 0.00, 0.00}, 1.00},
 };
 static const double feature_weight[6] = {1.0, 1.0, 1.5, 1.0, 1.0, 1.0};
 static const double size_edges[2] = {21.5, 33.5}; /* drawn radii: small 15..19, medium 24..30, large 37..46 */
