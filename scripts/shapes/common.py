@@ -18,10 +18,10 @@ TEXT = dict(
     hidden_act="quick_gelu", projection_dim=96, layer_norm_eps=1e-5,
 )
 UNET = dict(
-    sample_size=16, in_channels=4, out_channels=4, act_fn="silu", norm_num_groups=32, norm_eps=1e-5,
+    sample_size=16, in_channels=4, out_channels=4, act_fn="silu", norm_num_groups=8, norm_eps=1e-5,
     down_block_types=("CrossAttnDownBlock2D",) * 3 + ("DownBlock2D",),
     up_block_types=("UpBlock2D",) + ("CrossAttnUpBlock2D",) * 3,
-    block_out_channels=(64, 96, 128, 128), layers_per_block=1, attention_head_dim=4, cross_attention_dim=96,
+    block_out_channels=(48, 96, 144, 144), layers_per_block=1, attention_head_dim=3, cross_attention_dim=96,
     use_linear_projection=False,
 )
 SCHEDULE = dict(

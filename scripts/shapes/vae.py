@@ -1,8 +1,8 @@
 """Stage one: the autoencoder, 128x128x3 pictures to 16x16x4 latents and back.
 
-Loss: L1 + squared error + L1 of neighbouring differences (sharp edges) + a whisper of KL. Three quarters of the time are
-spent on 64x64 crops, which cost a quarter; the rest on whole pictures, so that norms and the middle attention see the
-real size. Afterwards latents are standardised per channel by folding the scale into quant_conv and post_quant_conv.
+Loss: L1 + squared error + L1 of neighbouring differences (sharp edges) + a whisper of KL. Most of the time is
+spent on 64x64 crops, which cost a quarter; the last part on whole pictures, so that norms and the middle attention see
+the real size. Afterwards latents are standardised per channel by folding the scale into quant_conv and post_quant_conv.
 """
 import math
 import os
@@ -57,7 +57,7 @@ def losses(vae, x):
     return l1 + SQUARE * F.mse_loss(y, x) + edge + KL * kl, l1, kl
 
 
-def train(folder, minutes, whole_share=0.25):
+def train(folder, minutes, whole_share=0.15):
     torch.manual_seed(SEED)
     vae = AutoencoderKL(**VAE).to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(vae.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=1e-4)
@@ -91,7 +91,7 @@ def train(folder, minutes, whole_share=0.25):
         spent, last = spent + min(now - last, 20.0), now  # a paused process does not eat the budget
         if step % 20 == 0:
             log.row(step, spent, side, loss.item(), l1.item(), kl.item())
-        if spent - saved > 120 or spent >= minutes * 60:
+        if spent - saved > 60 or spent >= minutes * 60:
             saved = spent
             save_state(path, vae=vae.state_dict(), optimizer=optimizer.state_dict(), average=average.weights, step=step, spent=spent)
 
