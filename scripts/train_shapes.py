@@ -21,7 +21,7 @@ def main():
     parser.add_argument("--latest", help="also write the folder here every few minutes of the last stage")
     parser.add_argument("--scenes", type=int, default=32000, help="length of the training list (32000)")
     parser.add_argument("--vae-minutes", type=float, default=27.0)
-    parser.add_argument("--text-minutes", type=float, default=2.0)
+    parser.add_argument("--text-minutes", type=float, default=1.2)
     parser.add_argument("--unet-minutes", type=float, default=75.0)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()

@@ -11,7 +11,7 @@ LATENT_SCALE = 0.18215  # SD1.x: latents handed to the UNet are encoder means ti
 VAE = dict(
     in_channels=3, out_channels=3, latent_channels=4, sample_size=128, act_fn="silu",
     down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
-    block_out_channels=(16, 32, 64, 64), layers_per_block=1, norm_num_groups=8, scaling_factor=LATENT_SCALE,
+    block_out_channels=(16, 32, 64, 64), layers_per_block=1, norm_num_groups=2, scaling_factor=LATENT_SCALE,
 )
 TEXT = dict(
     hidden_size=96, intermediate_size=384, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=77,

@@ -44,10 +44,9 @@ def make_latents(folder, count):
         return
     model = vae.standardise(vae.load(folder))
     save_state(os.path.join(folder, "vae-final.pt"), vae=model.state_dict())
-    encode = torch.compile(lambda x: model.encode(x).latent_dist.mean, dynamic=False)
     parts, batch, began = [], 32, time.monotonic()
     for i in range(0, count, batch):
-        parts.append((encode(vae.pictures(i, batch)) * LATENT_SCALE).contiguous())
+        parts.append((model.encode(vae.pictures(i, batch)).latent_dist.mean * LATENT_SCALE).contiguous())
         if i % (batch * 100) == 0:
             print(f"latents {i}/{count} {time.monotonic() - began:.0f} s", flush=True)
     latents = torch.cat(parts)

@@ -20,7 +20,7 @@ from .scenes import SIZE, paint, scene_at
 BATCH = 8
 KL = 3e-4
 SQUARE = 4.0  # the squared error is what tells colours apart early on
-RATE = 1.5e-3
+RATE = 1.2e-3
 
 
 def tensor_of(stack):
@@ -57,7 +57,7 @@ def losses(vae, x):
     return l1 + SQUARE * F.mse_loss(y, x) + edge + KL * kl, l1, kl
 
 
-def train(folder, minutes, whole_share=0.15):
+def train(folder, minutes, whole_share=0.2):
     torch.manual_seed(SEED)
     vae = AutoencoderKL(**VAE).to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(vae.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=1e-4)
@@ -80,7 +80,7 @@ def train(folder, minutes, whole_share=0.15):
         for group in optimizer.param_groups:
             group["lr"] = rate
         x = crops(step * BATCH, BATCH, side)
-        loss, l1, kl = compiled(vae, x)
+        loss, l1, kl = (losses if side == SIZE else compiled)(vae, x)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
