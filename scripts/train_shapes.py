@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--work", default="build/shapes", help="checkpoints and logs (build/shapes)")
     parser.add_argument("--out", default="workflows/models/shapes-sd1", help="the diffusers folder to write")
     parser.add_argument("--latest", help="also write the folder here every few minutes of the last stage")
-    parser.add_argument("--scenes", type=int, default=32000, help="length of the training list (32000)")
+    parser.add_argument("--scenes", type=int, default=20000, help="length of the training list (20000)")
     parser.add_argument("--vae-minutes", type=float, default=27.0)
     parser.add_argument("--text-minutes", type=float, default=1.2)
     parser.add_argument("--unet-minutes", type=float, default=75.0)

@@ -121,3 +121,39 @@ def standardise(vae, count=512):
     post.bias += post.weight[:, :, 0, 0] @ mean
     post.weight /= gain[None, :, None, None]
     return vae
+
+
+def sharpen(folder, minutes, noise=0.06):
+    """Trains the decoder on, with the latents as they are and a little noise on them: what a UNet hands over is never exact."""
+    torch.manual_seed(SEED + 3)
+    model = AutoencoderKL(**VAE)
+    path = os.path.join(folder, "vae-final.pt")
+    model.load_state_dict(load_state(path)["vae"])
+    model = model.to(memory_format=torch.channels_last)
+    latents = load_state(os.path.join(folder, "latents.pt"))["latents"]
+    parts = torch.nn.ModuleList([model.decoder, model.post_quant_conv])
+    optimizer = torch.optim.AdamW(parts.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=1e-4)
+    average = Average(model, 0.99)
+    log = Log(os.path.join(folder, "decoder.csv"), ("step", "seconds", "loss", "l1"))
+    step, spent, last = 0, 0.0, time.monotonic()
+    while spent < minutes * 60:
+        done = spent / (minutes * 60)
+        for group in optimizer.param_groups:
+            group["lr"] = 8e-4 * min(1.0, (step + 1) / 20) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+        first = step * BATCH % (len(latents) - BATCH)
+        x, z = pictures(first, BATCH), latents[first:first + BATCH]
+        z = z + noise * torch.rand(BATCH, 1, 1, 1) * torch.randn_like(z)
+        y = model.decode((z / LATENT_SCALE).contiguous(memory_format=torch.channels_last)).sample
+        l1 = F.l1_loss(y, x)
+        loss = l1 + SQUARE * F.mse_loss(y, x) + sum(F.l1_loss(a, b) for a, b in zip(edges(y), edges(x)))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parts.parameters(), 1.0)
+        optimizer.step()
+        average.update(model, step)
+        step += 1
+        now = time.monotonic()
+        spent, last = spent + min(now - last, 20.0), now
+        if step % 20 == 0:
+            log.row(step, spent, loss.item(), l1.item())
+    save_state(path, vae=average.weights)
