@@ -14,8 +14,9 @@ enum { FRAME = 4, MIN_AREA = 40, RAYS = 120 };
 static const double pi = 3.14159265358979323846;
 static const double away_from_background = 46.0; /* RGB distance; the closest pair, pink on beige, is 98 apart */
 static const double colour_reach = 75.0;         /* RGB distance within which a colour may carry a name */
-static const double min_purity = 0.85;           /* share of a thing's inner pixels that must be near its colour */
-static const double shape_reach = 0.22;          /* feature distance within which a shape may carry a name */
+static const double min_purity = 0.85;           /* share of inner pixels that must be the colour or a mixture with the ground */
+static const double mixture_reach = 50.0;        /* RGB distance from that mixture */
+static const double shape_reach = 0.18;          /* feature distance within which a shape may carry a name */
 
 const char *const sight_shape_names[] = {"circle", "square", "triangle", "star", "cross", "ring"};
 const char *const sight_colour_names[] = {"red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink"};
@@ -26,17 +27,23 @@ static const double colours[SIGHT_COLOURS][3] = {{222, 32, 38}, {248, 138, 22}, 
                                                  {48, 204, 220}, {38, 76, 214}, {126, 46, 168}, {248, 134, 186}};
 static const double backgrounds[SIGHT_BACKGROUNDS][3] = {{255, 255, 255}, {150, 150, 150}, {16, 16, 16}, {236, 218, 184}};
 
-/* Features of the shapes as scripts/shapes/scenes.py draws them, 20 pixels in radius: area / hull area, area / bounding
- * box, hole / filled area, and the 3rd, 4th and 5th harmonic of the outline's distance from the centroid relative to
- * its mean. `half` is half the larger side of the bounding box per unit of drawn radius. */
+/* Features of the shapes as scripts/shapes/scenes.py draws them, 20 pixels in radius, and of the same with corners
+ * rounded off, as a person would still name them: area / hull area, area / bounding box, hole / filled area, and the
+ * 3rd, 4th and 5th harmonic of the outline's distance from the centroid relative to its mean. `half` is half the
+ * larger side of the bounding box per unit of drawn radius. */
+enum { CIRCLE, SQUARE, TRIANGLE, STAR, CROSS, RING, PROTOTYPES = 11 };
 struct prototype {
+    int shape;
     double feature[6];
     double half;
 };
-static const struct prototype prototypes[SIGHT_SHAPES] = {
-    {{0.97, 0.785, 0.00, 0.00, 0.00, 0.00}, 1.00},  {{1.00, 1.000, 0.00, 0.00, 0.14, 0.00}, 0.86},
-    {{0.95, 0.515, 0.00, 0.28, 0.00, 0.00}, 1.00},  {{0.53, 0.375, 0.00, 0.00, 0.01, 0.36}, 1.03},
-    {{0.73, 0.575, 0.00, 0.01, 0.33, 0.00}, 1.00},  {{0.71, 0.570, 0.27, 0.00, 0.00, 0.00}, 1.00},
+static const struct prototype prototypes[PROTOTYPES] = {
+    {CIRCLE, {0.97, 0.785, 0.00, 0.00, 0.00, 0.00}, 1.00},   {SQUARE, {1.00, 1.000, 0.00, 0.00, 0.14, 0.00}, 0.86},
+    {TRIANGLE, {0.95, 0.515, 0.00, 0.28, 0.00, 0.00}, 1.00}, {STAR, {0.53, 0.375, 0.00, 0.00, 0.01, 0.36}, 1.03},
+    {CROSS, {0.73, 0.575, 0.00, 0.01, 0.33, 0.00}, 1.00},    {RING, {0.71, 0.570, 0.27, 0.00, 0.00, 0.00}, 1.00},
+    {SQUARE, {0.96, 0.900, 0.00, 0.00, 0.11, 0.00}, 0.84},   {TRIANGLE, {0.92, 0.560, 0.00, 0.22, 0.00, 0.00}, 0.95},
+    {STAR, {0.73, 0.540, 0.00, 0.00, 0.01, 0.26}, 0.95},     {CROSS, {0.82, 0.640, 0.00, 0.00, 0.24, 0.00}, 0.97},
+    {RING, {0.80, 0.650, 0.17, 0.00, 0.00, 0.00}, 1.00},
 };
 static const double feature_weight[6] = {1.0, 1.0, 1.5, 1.0, 1.0, 1.0};
 static const double size_edges[2] = {21.5, 33.5}; /* drawn radii: small 15..19, medium 24..30, large 37..46 */
@@ -46,6 +53,20 @@ static double distance(const double a[3], const double b[3])
     double sum = 0;
     for (int c = 0; c < 3; c++) sum += (a[c] - b[c]) * (a[c] - b[c]);
     return sqrt(sum);
+}
+
+/* Distance of a colour from the straight line of mixtures between a and b: anti-aliased edges lie on it. */
+static double off_mixture(const double rgb[3], const double a[3], const double b[3])
+{
+    double along = 0, whole = 0, mixed[3];
+    for (int c = 0; c < 3; c++) {
+        along += (rgb[c] - a[c]) * (b[c] - a[c]);
+        whole += (b[c] - a[c]) * (b[c] - a[c]);
+    }
+    double share = whole > 0 ? along / whole : 0;
+    share = share < 0 ? 0 : share > 1 ? 1 : share;
+    for (int c = 0; c < 3; c++) mixed[c] = a[c] + share * (b[c] - a[c]);
+    return distance(rgb, mixed);
 }
 
 static int nearest(const double rows[][3], int count, const double rgb[3], double reach)
@@ -219,7 +240,8 @@ static void describe(const struct picture *p, struct workspace *w, struct thing 
     t->features[2] = hole / (area + hole);
     harmonics(w->marks, width, height, t->x, t->y, t->features + 3);
     t->shape_error = shape_reach;
-    for (int s = 0; s < SIGHT_SHAPES; s++) {
+    double half = 1;
+    for (int s = 0; s < PROTOTYPES; s++) {
         double sum = 0;
         for (int f = 0; f < 6; f++) {
             double d = (t->features[f] - prototypes[s].feature[f]) * feature_weight[f];
@@ -227,10 +249,11 @@ static void describe(const struct picture *p, struct workspace *w, struct thing 
         }
         if (sqrt(sum) < t->shape_error) {
             t->shape_error = sqrt(sum);
-            t->shape = s;
+            t->shape = prototypes[s].shape;
+            half = prototypes[s].half;
         }
     }
-    t->radius = (wide > high ? wide : high) / 2.0 / (t->shape < 0 ? 1.0 : prototypes[t->shape].half);
+    t->radius = (wide > high ? wide : high) / 2.0 / half;
     t->size = (t->radius > size_edges[0]) + (t->radius > size_edges[1]);
 }
 
@@ -252,7 +275,7 @@ static void outline_thing(const struct picture *p, struct workspace *w, int coun
     t->colour = nearest(colours, SIGHT_COLOURS, rgb, colour_reach);
     for (int i = 0; i < count; i++) {
         pixel(p, w->list[i], here);
-        pure += w->marks[w->list[i]] == 2 && distance(here, rgb) < colour_reach;
+        pure += w->marks[w->list[i]] == 2 && off_mixture(here, rgb, ground) < mixture_reach;
         w->marks[w->list[i]] = distance(here, rgb) < distance(here, ground);
     }
     if (pure < min_purity * inner) t->colour = -1;
