@@ -3,7 +3,7 @@
 
     python3 scripts/train_shapes.py all --work build/shapes --out workflows/models/shapes-sd1
 
-Stages: tokenizer, vae, latents, text, unet, export; `all` runs them in order. Each resumes from its checkpoint in
+Stages: tokenizer, vae, latents, decoder, text, unet, export; `all` runs them in order. Each resumes from its checkpoint in
 --work, so the command may be stopped and given again. Needs torch, diffusers, transformers, numpy and Pillow.
 """
 import argparse
@@ -15,12 +15,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("tokenizer", "vae", "latents", "text", "unet", "export", "all"))
+    parser.add_argument("stage", choices=("tokenizer", "vae", "latents", "decoder", "text", "unet", "export", "all"))
     parser.add_argument("--work", default="build/shapes", help="checkpoints and logs (build/shapes)")
     parser.add_argument("--out", default="workflows/models/shapes-sd1", help="the diffusers folder to write")
     parser.add_argument("--latest", help="also write the folder here every few minutes of the last stage")
     parser.add_argument("--scenes", type=int, default=20000, help="length of the training list (20000)")
     parser.add_argument("--vae-minutes", type=float, default=27.0)
+    parser.add_argument("--decoder-minutes", type=float, default=6.0)
     parser.add_argument("--text-minutes", type=float, default=1.2)
     parser.add_argument("--unet-minutes", type=float, default=75.0)
     parser.add_argument("--threads", type=int, default=2)
@@ -40,6 +41,8 @@ def main():
         vae.train(args.work, args.vae_minutes)
     if chosen("latents"):
         text.make_latents(args.work, args.scenes)
+    if chosen("decoder"):
+        vae.sharpen(args.work, args.decoder_minutes)
     if chosen("text"):
         text.pretrain(args.work, args.text_minutes)
     if chosen("unet"):

@@ -49,7 +49,7 @@ def train(folder, minutes, latest=None, export_every=8.0):
     unet = unet.to(memory_format=torch.channels_last)
     encoder.load_state_dict(load_state(os.path.join(folder, "text.pt"))["encoder"])
     both = torch.nn.ModuleDict({"unet": unet, "text": encoder})
-    optimizer = torch.optim.AdamW(both.parameters(), lr=RATE, betas=(0.9, 0.99), weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(both.parameters(), lr=RATE, betas=(0.9, 0.99), weight_decay=1e-2, fused=True)
     average = Average(both, 0.998)
     path = os.path.join(folder, "unet.pt")
     step, spent = 0, 0.0

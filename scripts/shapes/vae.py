@@ -128,7 +128,10 @@ def sharpen(folder, minutes, noise=0.06):
     torch.manual_seed(SEED + 3)
     model = AutoencoderKL(**VAE)
     path = os.path.join(folder, "vae-final.pt")
-    model.load_state_dict(load_state(path)["vae"])
+    state = load_state(path)
+    if state.get("sharpened"):
+        return
+    model.load_state_dict(state["vae"])
     model = model.to(memory_format=torch.channels_last)
     latents = load_state(os.path.join(folder, "latents.pt"))["latents"]
     parts = torch.nn.ModuleList([model.decoder, model.post_quant_conv])
@@ -156,4 +159,4 @@ def sharpen(folder, minutes, noise=0.06):
         spent, last = spent + min(now - last, 20.0), now
         if step % 20 == 0:
             log.row(step, spent, loss.item(), l1.item())
-    save_state(path, vae=average.weights)
+    save_state(path, vae=average.weights, sharpened=True)
