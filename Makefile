@@ -1,0 +1,183 @@
+# kiln: make (build), make run, make test, make bench, make install PREFIX=...
+#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
+#   CC=clang           another compiler             V=1  show commands
+# Every .c file under engine/ is part of libkiln, engine/cli/ is the command, each folder of
+# plugins/ with a plugin.mk is one .so, each tests/*/test_*.c is one program.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC ?= gcc
+NVCC := $(shell command -v nvcc 2>/dev/null)
+ARCH := $(shell uname -m)
+ifeq ($(V),)
+Q := @
+endif
+
+config := release
+ifeq ($(DEBUG),1)
+config := debug
+endif
+ifneq ($(SAN),)
+config := $(config)-$(SAN)
+endif
+ifneq ($(origin CC),default)
+ifneq ($(notdir $(CC)),gcc)
+config := $(config)-$(notdir $(CC))
+endif
+endif
+B := build/$(config)
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla -Werror
+OPT := -O2
+ifeq ($(DEBUG),1)
+OPT := -O0
+else
+OPT += -DNDEBUG
+endif
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(SANFLAGS) $(CFLAGS)
+ENGINE_INC := -Iinclude -Iengine
+DEFS := -DKILN_VERSION='"$(VERSION)"'
+LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
+ENGINE_LIBS := -lyaml -ljansson -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+
+# ---- engine --------------------------------------------------------------------------------------
+engine_src := $(filter-out engine/cli/main.c,$(wildcard engine/*/*.c engine/*/*/*.c))
+ifneq ($(ARCH),x86_64)
+engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
+endif
+engine_obj := $(engine_src:%.c=$(B)/%.o)
+
+# Files named for an instruction set are compiled for it and only called when the processor has it.
+$(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
+$(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3)
+
+$(B)/engine/%.o: engine/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) $(DEFS) -MMD -MP -c $< -o $@
+
+$(B)/libkiln.a: $(engine_obj)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
+	$(if $(Q),@echo "  LD  $@")
+	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
+
+# ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+plugin_mk := $(wildcard plugins/*/plugin.mk)
+plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
+-include $(plugin_mk)
+plugin_so := $(plugin_names:%=$(B)/plugins/kiln-%.so)
+
+$(B)/sdk/%.o: %.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude $(plugin_names:%=-Iplugins/%) -Inodes -I. -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
+
+define plugin_rule
+plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c) $$(nodes_$(1):%=nodes/%.c))
+$(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
+	@mkdir -p $$(@D)
+	$$(if $$(Q),@echo "  SO  $$@")
+	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+endef
+ifneq ($(filter address thread,$(SAN)),)
+plugin_undefined_ok := 1
+endif
+$(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
+
+# ---- tests -----------------------------------------------------------------------------------------
+test_src := $(wildcard tests/*/test_*.c)
+test_bin := $(test_src:%.c=$(B)/%)
+$(B)/tests/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CC  $<")
+	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
+# A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
+.SECONDEXPANSION:
+test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
+$(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*))
+	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
+.SECONDARY:
+
+test_shared := $(wildcard tests/shared/*.c)
+
+# ---- what people type --------------------------------------------------------------------------------
+.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
+all: $(B)/kiln $(plugin_so) cuda-note
+help:
+	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+
+# The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
+setup:
+	$(Q)scripts/setup
+
+.PHONY: cuda-note
+cuda-note:
+	@$(if $(NVCC),echo "  CUDA: nvcc found; this version has no CUDA backend yet (docs/roadmap.md)",echo "  CUDA: no nvcc, so everything but CUDA is built")
+
+run: setup
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(B)/kiln run workflows/txt2img.yaml --out out
+
+tests: all $(test_bin) $(test_tools)
+test: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/run-tests $(FILTER)
+
+# The whole suite once under each sanitizer (slow; continuous integration runs `make test`).
+test-sanitizers: setup
+	$(Q)for s in address undefined thread; do \
+	    $(MAKE) --no-print-directory DEBUG=1 SAN=$$s tests && \
+	    KILN_BUILD=build/debug-$$s KILN_TEST_LIMIT=1200 scripts/run-tests $(FILTER) || exit 1; done
+
+bench: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/bench
+bench-peers: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+parity-full: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/parity-full
+fuzz: setup
+	$(Q)scripts/fuzz
+
+# ---- install -------------------------------------------------------------------------------------------
+libdir := $(PREFIX)/lib
+install: all $(B)/libkiln.so
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(libdir)/kiln/plugins $(DESTDIR)$(libdir)/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln/workflows
+	install -m 755 $(B)/kiln $(DESTDIR)$(PREFIX)/bin/kiln
+	install -m 755 $(B)/libkiln.so $(DESTDIR)$(libdir)/libkiln.so.1
+	ln -sf libkiln.so.1 $(DESTDIR)$(libdir)/libkiln.so
+	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
+	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
+	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in > $(DESTDIR)$(libdir)/pkgconfig/kiln.pc
+uninstall:
+	rm -rf $(DESTDIR)$(PREFIX)/bin/kiln $(DESTDIR)$(libdir)/libkiln.so* $(DESTDIR)$(libdir)/kiln \
+	    $(DESTDIR)$(libdir)/pkgconfig/kiln.pc $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln
+$(B)/libkiln.so: $(engine_obj)
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,libkiln.so.1 $^ $(ENGINE_LIBS) -o $@
+
+# ---- for who works on kiln ----------------------------------------------------------------------------
+sources = $(shell git ls-files '*.c' '*.h')
+compdb:
+	$(Q)scripts/compdb "$(CC)" > compile_commands.json
+format:
+	clang-format -i $(sources)
+lint: compdb
+	clang-tidy --quiet -p . $(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources)))
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+	    --suppress=missingIncludeSystem -Iinclude -Iengine engine nodes plugins
+clean:
+	rm -rf build
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

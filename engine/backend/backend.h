@@ -1,0 +1,81 @@
+/* backend.h - what runs a planned program on a device. Layer: backend.
+ *
+ * The planner describes each op by shapes, dtypes and attributes (op_desc); the backend
+ * makes a kernel for it, which says how much scratch it wants and how its weights must be
+ * packed. Running is then a list of calls with pointers. A backend is a table; adding one adds
+ * no #ifdef elsewhere.
+ *
+ * Layout. Operands are channels-last and dense in their last dimension; consecutive rows of the last
+ * dimension lie `ld` elements apart (ld >= last dim), all outer dimensions dense on top of that. So a
+ * slice of channels, one of fused q/k/v, and a part of a concatenation are operands without a copy.
+ *
+ * Determinism. What a kernel computes must not depend on the number of threads.
+ */
+#ifndef KILN_BACKEND_H
+#define KILN_BACKEND_H
+
+#include "base/pool.h"
+#include "base/status.h"
+#include "graph/op.h"
+
+typedef struct {
+    uint32_t dtype; /* 0: operand absent */
+    shape shape;
+    int64_t ld;      /* elements between rows of the last dimension */
+    uint32_t weight; /* 1: a weight or constant: bytes known before the first run, may be packed */
+} operand_desc;
+
+typedef struct {
+    op_kind kind;
+    op_attr attr;
+    op_epilogue epilogue;
+    uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
+    operand_desc in[OP_MAX_IN];
+    operand_desc out;
+    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16: bf16 products allowed */
+} op_desc;
+
+typedef struct kernel kernel;
+
+/* Pointers for one call; in[i] of a packed operand is the packed memory. */
+typedef struct {
+    const void *in[OP_MAX_IN];
+    void *out;
+    void *scratch; /* 64-byte aligned, kernel->scratch_bytes */
+    pool *pool;
+} kernel_args;
+
+struct kernel {
+    const char *name; /* "brgconv:avx512_core_bf16", for traces and --explain */
+    size_t scratch_bytes;
+    uint64_t flops; /* 1 MAC = 2 */
+    /* Per operand: bytes of its packed form and a text that identifies the form, so that two kernels
+     * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
+    size_t packed_bytes[OP_MAX_IN];
+    char pack_form[OP_MAX_IN][96];
+    /* src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
+    kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
+                        error *);
+    kiln_status (*run)(const kernel *, const kernel_args *, error *);
+    void (*free)(kernel *);
+};
+
+typedef struct backend {
+    const char *name;
+    uint32_t device;
+    /* What this machine offers: "avx512_core_bf16", ... for people. */
+    const char *(*features)(void);
+    /* 1 when `precision` is worth using here without being asked (bf16 needs the instructions). */
+    uint32_t (*best_precision)(void);
+    /* KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
+    kiln_status (*prepare)(const op_desc *, kernel **out, error *);
+} backend;
+
+extern const backend backend_cpu;           /* backend/cpu/                                  */
+extern const backend backend_reference;     /* backend/reference/: plain C, each op's specification */
+/* By name ("cpu", "reference") or NULL. */
+const backend *backend_find(const char *name);
+
+/* Shape rules and FLOP counts are the op's, not the backend's: graph/shape_rules.h. */
+
+#endif

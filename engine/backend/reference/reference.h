@@ -1,0 +1,35 @@
+/* reference.h - what the plain C kernels share: rows of operands as floats, and the epilogue.
+ *
+ * Every op has its specification here: one loop nest over floats, sums in double, no threads, no packing but
+ * to f32. Fast backends are held against it.
+ */
+#ifndef KILN_BACKEND_REFERENCE_H
+#define KILN_BACKEND_REFERENCE_H
+
+#include "backend/backend.h"
+
+typedef struct {
+    kernel base;
+    op_desc op;
+    kiln_status (*body)(const op_desc *, const kernel_args *, error *);
+} reference_kernel;
+
+/* Columns (last dimension) and rows (all others) of an operand. */
+int64_t operand_columns(const operand_desc *d);
+int64_t operand_rows(const operand_desc *d);
+/* Element (row, column) as float, and back; weights arrive as dense f32. */
+float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column);
+void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column, float v);
+int32_t operand_get_i32(const operand_desc *d, const void *data, int64_t index);
+
+float act_apply(uint32_t act, float x);
+/* Activation, geglu's gate (of value and gate), residual; writes element (row, column) of the result. */
+void epilogue_store(const op_desc *op, const kernel_args *a, int64_t row, int64_t column, double value, double gate);
+
+typedef kiln_status reference_body(const op_desc *, const kernel_args *, error *);
+reference_body reference_convert, reference_conv2d, reference_linear, reference_attention, reference_group_norm,
+    reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act, reference_geglu,
+    reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute, reference_embedding,
+    reference_gather, reference_timestep;
+
+#endif

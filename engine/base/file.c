@@ -1,0 +1,209 @@
+/* file.c - maps, small reads, whole-or-nothing writes, folders, paths; see file.h. */
+#include "base/file.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int64_t stat_mtime_ns(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static kiln_status open_regular(const char *path, int *fd, struct stat *st, error *e)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) return error_set(e, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(*fd, st) != 0 || !S_ISREG(st->st_mode)) {
+        close(*fd);
+        return error_set(e, KILN_ERR_IO, "%s: not a regular file", path);
+    }
+    return KILN_OK;
+}
+
+kiln_status file_map_open(file_map *m, const char *path, error *e)
+{
+    int fd;
+    struct stat st;
+    *m = (file_map){0};
+    TRY(open_regular(path, &fd, &st, e));
+    m->size = (size_t)st.st_size;
+    m->device = st.st_dev;
+    m->inode = st.st_ino;
+    m->mtime_ns = stat_mtime_ns(&st);
+    m->path = mem_strdup(path);
+    void *data = m->size && m->path ? mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int failed = errno;
+    close(fd);
+    if (m->path && data != MAP_FAILED) {
+        m->data = data;
+        return KILN_OK;
+    }
+    kiln_status status = m->path ? error_set(e, KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
+                                 : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    mem_free(m->path);
+    *m = (file_map){0};
+    return status;
+}
+
+void file_map_close(file_map *m)
+{
+    if (m->data) munmap((void *)(uintptr_t)m->data, m->size);
+    mem_free(m->path);
+    *m = (file_map){0};
+}
+
+kiln_status file_map_unchanged(const file_map *m, error *e)
+{
+    struct stat st;
+    if (stat(m->path, &st) != 0)
+        return error_set(e, KILN_ERR_IO, "%s: gone since it was opened: %s", m->path, strerror(errno));
+    if ((uint64_t)st.st_dev != m->device || (uint64_t)st.st_ino != m->inode || (size_t)st.st_size != m->size ||
+        stat_mtime_ns(&st) != m->mtime_ns)
+        return error_set(e, KILN_ERR_IO, "%s: changed since it was opened; run again", m->path);
+    return KILN_OK;
+}
+
+static kiln_status read_all(int fd, const char *path, char *data, size_t *size, size_t limit, error *e)
+{
+    size_t got = 0;
+    while (got < limit) {
+        ssize_t n = read(fd, data + got, limit - got);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        if (n == 0) break;
+        got += (size_t)n;
+    }
+    *size = got;
+    return KILN_OK;
+}
+
+kiln_status file_read(const char *path, size_t limit, char **data, size_t *size, error *e)
+{
+    int fd;
+    struct stat st;
+    *data = NULL;
+    TRY(open_regular(path, &fd, &st, e));
+    kiln_status status = KILN_OK;
+    if ((uint64_t)st.st_size > limit)
+        status = error_set(e, KILN_ERR_INVALID, "%s: %lld bytes, more than the limit of %zu", path,
+                           (long long)st.st_size, limit);
+    char *buffer = status == KILN_OK ? mem_alloc((size_t)st.st_size + 1) : NULL;
+    if (status == KILN_OK && !buffer) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    if (status == KILN_OK) status = read_all(fd, path, buffer, size, (size_t)st.st_size, e);
+    close(fd);
+    if (status != KILN_OK) return mem_free(buffer), status;
+    buffer[*size] = '\0';
+    *data = buffer;
+    return KILN_OK;
+}
+
+static int write_all(int fd, const void *data, size_t size)
+{
+    const char *p = data;
+    while (size > 0) {
+        ssize_t n = write(fd, p, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 0;
+        p += n;
+        size -= (size_t)n;
+    }
+    return 1;
+}
+
+static void sync_folder_of(const char *path)
+{
+    char *copy = mem_strdup(path);
+    if (!copy) return;
+    char *slash = strrchr(copy, '/');
+    if (slash) slash[slash == copy] = '\0';
+    int fd = open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    mem_free(copy);
+}
+
+kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e)
+{
+    str temp = {0};
+    str_printf(&temp, "%s.tmpXXXXXX", path);
+    if (temp.failed) return str_free(&temp), error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    int fd = mkostemp(temp.data, O_CLOEXEC);
+    if (fd < 0) {
+        error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+        str_free(&temp);
+        return KILN_ERR_IO;
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    int ok = write_all(fd, data, size) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0;
+    int failed = errno;
+    if (close(fd) != 0 && ok) ok = 0, failed = errno;
+    if (ok && rename(temp.data, path) != 0) ok = 0, failed = errno;
+    if (!ok) unlink(temp.data);
+    if (ok) sync_folder_of(path);
+    str_free(&temp);
+    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(failed));
+}
+
+kiln_status folder_make(const char *path, error *e)
+{
+    char *copy = mem_strdup(path);
+    if (!copy) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    int ok = 1;
+    for (char *p = copy + 1; ok && *p; p++)
+        if (*p == '/') {
+            *p = '\0';
+            ok = mkdir(copy, 0777) == 0 || errno == EEXIST;
+            *p = '/';
+        }
+    ok = ok && (mkdir(copy, 0777) == 0 || (errno == EEXIST && folder_exists(path)));
+    int failed = errno;
+    mem_free(copy);
+    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot make the folder: %s", path, strerror(failed));
+}
+
+int file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int folder_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *path_join(const char *a, const char *b)
+{
+    str s = {0};
+    size_t n = strlen(a);
+    while (n > 1 && a[n - 1] == '/') n--;
+    if (b[0] == '/' || n == 0) {
+        str_append(&s, b);
+    } else {
+        str_append_n(&s, a, n);
+        if (a[n - 1] != '/' && b[0]) str_char(&s, '/');
+        str_append(&s, b);
+    }
+    return str_take(&s);
+}
+
+char *path_real(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *copy = real ? mem_strdup(real) : NULL;
+    free(real);
+    return copy;
+}

@@ -1,0 +1,37 @@
+/* file.h - files: maps, small reads, whole-or-nothing writes, identity. */
+#ifndef KILN_BASE_FILE_H
+#define KILN_BASE_FILE_H
+
+#include "base/hash.h"
+#include "base/status.h"
+
+/* A read-only private map of a regular file. */
+typedef struct {
+    const uint8_t *data; /* NULL for an empty file */
+    size_t size;
+    char *path;
+    uint64_t device, inode;
+    int64_t mtime_ns;
+} file_map;
+
+kiln_status file_map_open(file_map *m, const char *path, error *e);
+void file_map_close(file_map *m);
+/* KILN_ERR_IO with a message when the file on disk is no longer the one that was mapped. */
+kiln_status file_map_unchanged(const file_map *m, error *e);
+
+/* Reads at most `limit` bytes into a NUL-terminated buffer (free with mem_free). */
+kiln_status file_read(const char *path, size_t limit, char **data, size_t *size, error *e);
+/* Writes path.tmpXXXX, fsync, rename over path, fsync of the folder. Nothing is left on failure. */
+kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e);
+/* mkdir -p with mode 0777 & ~umask. */
+kiln_status folder_make(const char *path, error *e);
+int file_exists(const char *path);
+int folder_exists(const char *path);
+/* Digest of a file's content, read in parallel chunks of a fixed size; remembered in the process by
+ * (path, size, mtime, inode). Folder: digest of the sorted relative paths and contents. */
+kiln_status file_digest(const char *path, digest *out, error *e);
+/* Joins and normalises; the caller frees with mem_free. NULL: no memory. */
+char *path_join(const char *a, const char *b);
+char *path_real(const char *path); /* realpath; NULL when it does not exist */
+
+#endif

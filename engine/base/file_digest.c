@@ -1,0 +1,179 @@
+/* file_digest.c - the content of a file or folder as 128 bits, remembered in the process.
+ *
+ * A file is cut into chunks of 8 MiB whose digests are made in parallel with pread; the file's digest
+ * is that of its length and the chunks' digests in order. So it does not depend on the threads.
+ */
+#include "base/file.h"
+
+#include "base/arena.h"
+#include "base/memory_alloc.h"
+#include "base/pool.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK = 8 << 20, DEPTH_MAX = 8, ENTRIES_MAX = 10000 };
+
+typedef struct known {
+    struct known *next;
+    uint64_t device, inode, size;
+    int64_t mtime_ns, ctime_ns;
+    digest content;
+} known;
+
+static known *known_head;
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
+
+static int known_find(const struct stat *st, digest *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&known_lock);
+    for (known *k = known_head; k && !found; k = k->next)
+        if (k->device == st->st_dev && k->inode == st->st_ino && k->size == (uint64_t)st->st_size &&
+            k->mtime_ns == nanoseconds(st->st_mtim) && k->ctime_ns == nanoseconds(st->st_ctim))
+            found = 1, *out = k->content;
+    pthread_mutex_unlock(&known_lock);
+    return found;
+}
+
+static void known_add(const struct stat *st, digest content)
+{
+    known *k = mem_alloc(sizeof *k);
+    if (!k) return; /* not remembering only costs time */
+    *k = (known){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
+                 .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim), .content = content};
+    pthread_mutex_lock(&known_lock);
+    k->next = known_head;
+    known_head = k;
+    pthread_mutex_unlock(&known_lock);
+}
+
+__attribute__((destructor)) static void known_free(void)
+{
+    while (known_head) {
+        known *next = known_head->next;
+        mem_free(known_head);
+        known_head = next;
+    }
+}
+
+typedef struct {
+    int fd;
+    uint64_t size;
+    digest *chunk;
+    atomic_int failed; /* errno, or ENOMEM, of a chunk that could not be read */
+} reading;
+
+static void chunk_digest(void *arg, size_t i)
+{
+    reading *r = arg;
+    uint64_t at = (uint64_t)i * CHUNK;
+    size_t want = r->size - at < CHUNK ? (size_t)(r->size - at) : CHUNK, got = 0;
+    char *buffer = mem_alloc(want);
+    if (!buffer) atomic_store(&r->failed, ENOMEM);
+    while (buffer && got < want) {
+        ssize_t n = pread(r->fd, buffer + got, want - got, (off_t)(at + got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            atomic_store(&r->failed, n < 0 ? errno : EIO);
+            break;
+        }
+        got += (size_t)n;
+    }
+    if (buffer && got == want) r->chunk[i] = digest_of(buffer, want);
+    mem_free(buffer);
+}
+
+static kiln_status regular_digest(const char *path, int fd, const struct stat *st, digest *out, error *e)
+{
+    if (known_find(st, out)) return KILN_OK;
+    size_t n = (size_t)(((uint64_t)st->st_size + CHUNK - 1) / CHUNK);
+    reading r = {.fd = fd, .size = (uint64_t)st->st_size, .chunk = mem_calloc(n + 1, sizeof(digest))};
+    if (!r.chunk) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    pool *p = n > 1 ? pool_new(0) : NULL;
+    pool_for(p, n, chunk_digest, &r);
+    pool_free(p);
+    r.chunk[n] = (digest){.lo = r.size, .hi = 0x6b696c6e}; /* the length closes the list */
+    *out = digest_of(r.chunk, (n + 1) * sizeof(digest));
+    mem_free(r.chunk);
+    if (r.failed) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(r.failed));
+    known_add(st, *out);
+    return KILN_OK;
+}
+
+typedef struct {
+    char **name;
+    size_t n;
+} listing;
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static kiln_status list_folder(const char *path, arena *a, listing *out, error *e)
+{
+    DIR *d = opendir(path);
+    if (!d) return error_set(e, KILN_ERR_IO, "%s: cannot open the folder: %s", path, strerror(errno));
+    out->name = mem_calloc(ENTRIES_MAX, sizeof *out->name);
+    kiln_status status = out->name ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    for (struct dirent *entry; status == KILN_OK && (entry = readdir(d));) {
+        if (entry->d_name[0] == '.') continue;
+        if (out->n == ENTRIES_MAX)
+            status = error_set(e, KILN_ERR_INVALID, "%s: more than %d entries", path, ENTRIES_MAX);
+        else if (!(out->name[out->n++] = arena_strdup(a, entry->d_name)))
+            status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    }
+    closedir(d);
+    if (status == KILN_OK) qsort(out->name, out->n, sizeof *out->name, by_name);
+    return status;
+}
+
+static kiln_status content_digest(const char *path, int depth, digest *out, error *e);
+
+static kiln_status folder_digest(const char *path, int depth, digest *out, error *e)
+{
+    if (depth > DEPTH_MAX) return error_set(e, KILN_ERR_INVALID, "%s: folders deeper than %d", path, DEPTH_MAX);
+    arena a = {0};
+    listing list = {0};
+    hasher *h = hasher_new();
+    kiln_status status = h ? list_folder(path, &a, &list, e) : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    for (size_t i = 0; status == KILN_OK && i < list.n; i++) {
+        digest part;
+        char *child = path_join(path, list.name[i]);
+        status = child ? content_digest(child, depth + 1, &part, e) : KILN_ERR_NOMEM;
+        mem_free(child);
+        hash_text(h, list.name[i]);
+        if (status == KILN_OK) hash_digest(h, part);
+    }
+    if (status == KILN_OK) *out = hasher_digest(h);
+    hasher_free(h);
+    mem_free(list.name);
+    arena_free(&a);
+    return status;
+}
+
+static kiln_status content_digest(const char *path, int depth, digest *out, error *e)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        error_set(e, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+        if (fd >= 0) close(fd);
+        return KILN_ERR_IO;
+    }
+    kiln_status status = S_ISREG(st.st_mode)   ? regular_digest(path, fd, &st, out, e)
+                         : S_ISDIR(st.st_mode) ? folder_digest(path, depth, out, e)
+                                               : error_set(e, KILN_ERR_IO, "%s: neither file nor folder", path);
+    close(fd);
+    return status;
+}
+
+kiln_status file_digest(const char *path, digest *out, error *e) { return content_digest(path, 0, out, e); }

@@ -1,0 +1,65 @@
+/* memory_alloc.c - see memory_alloc.h. */
+#include "base/memory_alloc.h"
+
+#include "base/checked.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_llong countdown = -1; /* allocations until the failing one; < 0: none is due */
+static atomic_llong counted;
+static atomic_int keeps_failing;
+
+static int must_fail(void)
+{
+    atomic_fetch_add(&counted, 1);
+    if (atomic_load(&countdown) < 0) return 0;
+    long long left = atomic_fetch_sub(&countdown, 1);
+    if (left > 0) return 0;
+    if (atomic_load(&keeps_failing)) atomic_store(&countdown, 0);
+    return left == 0;
+}
+
+void mem_fail_at(int64_t k, int persistent)
+{
+    atomic_store(&countdown, k < 0 ? -1 : k);
+    atomic_store(&keeps_failing, persistent);
+    atomic_store(&counted, 0);
+}
+
+int64_t mem_count(void) { return atomic_load(&counted); }
+
+void *mem_alloc(size_t bytes) { return must_fail() ? NULL : malloc(bytes ? bytes : 1); }
+
+void *mem_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (!checked_mul_size(count, size, &bytes) || must_fail()) return NULL;
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *mem_realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
+
+void *mem_aligned(size_t alignment, size_t bytes)
+{
+    size_t padded;
+    if (!checked_add_size(bytes, alignment - 1, &padded) || must_fail()) return NULL;
+    padded = padded / alignment * alignment;
+    return aligned_alloc(alignment, padded ? padded : alignment);
+}
+
+char *mem_strndup(const char *s, size_t n)
+{
+    size_t len = strnlen(s, n), bytes;
+    if (!checked_add_size(len, 1, &bytes)) return NULL;
+    char *copy = mem_alloc(bytes);
+    if (!copy) return NULL;
+    memcpy(copy, s, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+char *mem_strdup(const char *s) { return mem_strndup(s, SIZE_MAX - 1); }
+
+void mem_free(void *p) { free(p); }

@@ -1,0 +1,39 @@
+/* str.h - a growing string. Failure to grow is sticky: check `failed` (or str_ok) at the end. */
+#ifndef KILN_BASE_STR_H
+#define KILN_BASE_STR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    char *data; /* NUL-terminated once anything was appended, else NULL */
+    size_t len, room;
+    int failed;
+} str; /* {0} is the empty string */
+
+void str_append(str *s, const char *text);
+void str_append_n(str *s, const char *bytes, size_t n);
+void str_char(str *s, char c);
+void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A JSON string with quotes; `ascii` escapes everything above 127 as \uXXXX. Invalid UTF-8 becomes U+FFFD. */
+void str_json(str *s, const char *text, size_t n, int ascii);
+/* A short decimal that reads back as the same double; always with '.', 'e' or neither, never a locale's comma. */
+void str_double(str *s, double v);
+const char *str_text(const str *s); /* "" when empty */
+char *str_take(str *s);             /* the caller frees with mem_free; NULL if anything failed */
+void str_free(str *s);
+
+/* Locale-independent strtod over the whole of [text, text+n); 0 when it is not a number. */
+int str_to_double(const char *text, size_t n, double *out);
+int str_to_i64(const char *text, size_t n, int64_t *out);  /* decimal, optional sign, no overflow */
+int str_to_u64(const char *text, size_t n, uint64_t *out);
+/* "1,234.5 MB"-style sizes for people: 1.2 kB, 3.4 MB, 5.6 GB into buf[16]. */
+const char *str_bytes(char buf[16], uint64_t bytes);
+int utf8_valid(const char *s, size_t n);
+
+/* The candidate nearest to `word` (edit distance, case-insensitive), or NULL when none is near enough
+ * to suggest. For "unknown node 'KSamplr'; did you mean 'KSampler'?". */
+const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg);
+const char *nearest_of(const char *word, const char *const *name, size_t n);
+
+#endif

@@ -1,0 +1,85 @@
+/* str_number.c - numbers to text and back, whatever the locale says. */
+#include "base/str.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+static void c_locale_make(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+int str_to_double(const char *text, size_t n, double *out)
+{
+    char buf[128];
+    if (n == 0 || n >= sizeof buf) return 0;
+    for (size_t i = 0; i < n; i++) /* strtod knows more than decimal numbers; we do not */
+        if (!strchr("0123456789+-.eE", text[i]) || !text[i]) return 0;
+    memcpy(buf, text, n);
+    buf[n] = '\0';
+    pthread_once(&c_locale_once, c_locale_make);
+    char *end;
+    double v = c_locale ? strtod_l(buf, &end, c_locale) : strtod(buf, &end);
+    if (end != buf + n || !isfinite(v)) return 0;
+    *out = v;
+    return 1;
+}
+
+int str_to_u64(const char *text, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+    size_t i = n > 0 && text[0] == '+';
+    if (i >= n) return 0;
+    for (; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9') return 0;
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(text[i] - '0'), &v)) return 0;
+    }
+    *out = v;
+    return 1;
+}
+
+int str_to_i64(const char *text, size_t n, int64_t *out)
+{
+    int minus = n > 0 && text[0] == '-';
+    uint64_t v;
+    if (minus && n > 1 && text[1] == '+') return 0;
+    if (!str_to_u64(text + minus, n - (size_t)minus, &v)) return 0;
+    if (v > (uint64_t)INT64_MAX + (uint64_t)minus) return 0;
+    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
+    return 1;
+}
+
+void str_double(str *s, double v)
+{
+    char buf[40];
+    double back;
+    pthread_once(&c_locale_once, c_locale_make);
+    locale_t old = c_locale ? uselocale(c_locale) : (locale_t)0;
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, v);
+        if (!isfinite(v) || (str_to_double(buf, strlen(buf), &back) && back == v)) break;
+    }
+    if (old) uselocale(old);
+    str_append(s, buf);
+}
+
+const char *str_bytes(char buf[16], uint64_t bytes)
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    uint64_t whole = bytes, part = 0;
+    size_t u = 0;
+    while (whole >= 1000 && u + 1 < sizeof unit / sizeof unit[0]) {
+        part = whole % 1000 / 100;
+        whole /= 1000;
+        u++;
+    }
+    if (u == 0)
+        snprintf(buf, 16, "%u B", (unsigned)whole);
+    else
+        snprintf(buf, 16, "%u.%u %s", (unsigned)whole % 1000000u, (unsigned)part, unit[u]);
+    return buf;
+}

@@ -1,0 +1,426 @@
+/* scheduler.c - see scheduler.h. One lock guards all state; nodes run outside it. */
+#include "run/scheduler.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 16, MINUS_NONE = -1 };
+typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED } node_state;
+
+typedef struct {
+    node_state state;
+    uint32_t waits_for; /* sources not done yet            */
+    uint32_t uses_left; /* wires that still read our values */
+    int32_t shares;     /* index of the node with the same key that runs for both, or -1 */
+    kiln_value **out;
+    uint32_t *users; /* nodes that wait for us, one entry a wire */
+    uint32_t n_users;
+} slot;
+
+typedef struct {
+    const workflow *w;
+    const run_hooks *hooks;
+    const run_setting *setting;
+    run_summary *summary;
+    error *e;
+    slot *slot;
+    uint32_t *ready; /* in order of discovery */
+    size_t ready_first, ready_n;
+    size_t unfinished, running;
+    int device_busy, stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    arena memory;
+} scheduler;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void tell(scheduler *s, run_event ev)
+{
+    ev.total = s->summary->total;
+    ev.done = s->summary->ran + s->summary->shared + s->summary->failed + s->summary->skipped;
+    if (s->hooks->event) s->hooks->event(s->hooks->self, &ev);
+}
+
+/* ---- the graph's wires, one after the other ---------------------------------------------------------------- */
+
+/* Calls fn for each source of node i that will run, parameters' wires included. */
+static void each_source(const scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t user, source), scheduler *self)
+{
+    const graph_node *g = &s->w->node[i];
+    for (uint32_t p = 0; p < g->type->n_in; p++)
+        for (uint32_t k = 0; k < g->in[p].n; k++) fn(self, i, g->in[p].from[k]);
+    for (uint32_t p = 0; p < g->type->n_param; p++)
+        if (g->param_in[p].node != SOURCE_NONE) fn(self, i, g->param_in[p]);
+}
+
+static void count_user(scheduler *s, uint32_t user, source from)
+{
+    s->slot[from.node].n_users++;
+    s->slot[from.node].uses_left++;
+    s->slot[user].waits_for++;
+}
+
+static void note_user(scheduler *s, uint32_t user, source from) { s->slot[from.node].users[s->slot[from.node].n_users++] = user; }
+
+static void drop_values(scheduler *s, uint32_t i)
+{
+    if (!s->slot[i].out) return;
+    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++) {
+        value_unref(s->slot[i].out[k]);
+        s->slot[i].out[k] = NULL;
+    }
+}
+
+static void release_source(scheduler *s, uint32_t user, source from)
+{
+    (void)user;
+    if (--s->slot[from.node].uses_left == 0) drop_values(s, (uint32_t)from.node);
+}
+
+/* ---- finishing a node --------------------------------------------------------------------------------------------- */
+
+static void make_ready(scheduler *s, uint32_t i)
+{
+    s->slot[i].state = READY;
+    s->ready[s->ready_first + s->ready_n++] = i;
+}
+
+/* Skips everything that hangs on node `cause`, without recursion. */
+static void skip_users(scheduler *s, uint32_t cause)
+{
+    uint32_t *stack = mem_alloc((s->w->n + 1) * sizeof *stack);
+    size_t n = 0;
+    if (!stack) {
+        s->stop = 1;
+        return;
+    }
+    stack[n++] = cause;
+    while (n > 0) {
+        uint32_t from = stack[--n];
+        for (uint32_t k = 0; k < s->slot[from].n_users; k++) {
+            uint32_t user = s->slot[from].users[k];
+            if (s->slot[user].state != WAITING) continue;
+            s->slot[user].state = SKIPPED;
+            s->unfinished--;
+            s->summary->skipped++;
+            each_source(s, user, release_source, s);
+            tell(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
+            stack[n++] = user;
+        }
+    }
+    mem_free(stack);
+}
+
+static void wake_users(scheduler *s, uint32_t i)
+{
+    for (uint32_t k = 0; k < s->slot[i].n_users; k++) {
+        uint32_t user = s->slot[i].users[k];
+        if (--s->slot[user].waits_for == 0 && s->slot[user].state == WAITING) make_ready(s, user);
+    }
+}
+
+static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seconds)
+{
+    s->slot[i].state = DONE;
+    s->unfinished--;
+    each_source(s, i, release_source, s);
+    *(kind == RUN_NODE_SHARED ? &s->summary->shared : &s->summary->ran) += 1;
+    tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
+    wake_users(s, i);
+    if (s->slot[i].uses_left == 0) drop_values(s, i);
+}
+
+static void node_failed(scheduler *s, uint32_t i, const error *failure, double seconds)
+{
+    s->slot[i].state = FAILED;
+    s->unfinished--;
+    s->summary->failed++;
+    each_source(s, i, release_source, s);
+    if (s->e->status == KILN_OK) *s->e = *failure;
+    if (failure->status == KILN_CANCELLED) s->summary->cancelled = 1;
+    tell(s, (run_event){.kind = RUN_NODE_FAILED, .node = i, .seconds = seconds, .failure = failure});
+    skip_users(s, i);
+    if (s->setting->fail_fast || failure->status == KILN_CANCELLED) s->stop = 1;
+}
+
+/* ---- running a node -------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    void *params;
+    kiln_value **in;
+    kiln_value **lists; /* list values made here, to be let go */
+    size_t n_list;
+} arguments;
+
+static void arguments_free(arguments *a)
+{
+    for (size_t i = 0; i < a->n_list; i++) value_unref(a->lists[i]);
+    mem_free(a->params);
+    mem_free(a->in);
+    mem_free(a->lists);
+}
+
+static kiln_value *value_of(const scheduler *s, source from) { return s->slot[from.node].out[from.output]; }
+
+static kiln_status list_port(const scheduler *s, const port_sources *p, arguments *a, kiln_value **out)
+{
+    kiln_value *list = value_list();
+    if (!list) return KILN_ERR_NOMEM;
+    a->lists[a->n_list++] = list;
+    for (uint32_t k = 0; k < p->n; k++) TRY(value_api.list_push(list, value_of(s, p->from[k])));
+    *out = list;
+    return KILN_OK;
+}
+
+/* A wired scalar, put where its parameter lies. Ranges hold for it as for a written one. */
+static kiln_status fill_param(const graph_node *g, const kiln_param *p, const kiln_value *v, arena *memory, void *params, error *e)
+{
+    char why[512] = "", text[40];
+    str number = {0};
+    int64_t whole = 0;
+    double d = 0;
+    int flag = 0;
+    const char *string = NULL;
+    catalog_view none = {0};
+    if (value_api.get_string(v, NULL)) {
+        string = value_api.get_string(v, NULL);
+        if (p->type == KILN_P_STRING || p->type == KILN_P_NAME) {
+            memcpy((char *)params + p->offset, &string, sizeof string);
+            return KILN_OK; /* names are looked up by the node itself */
+        }
+    } else if (value_kind(v) == KILN_V_BOOL && value_api.get_bool(v, &flag) == KILN_OK) {
+        string = flag ? "true" : "false";
+    } else if (value_kind(v) == KILN_V_INT && value_api.get_int(v, &whole) == KILN_OK && p->type == KILN_P_SEED) {
+        memcpy((char *)params + p->offset, &whole, sizeof whole); /* 64 bits are 64 bits */
+        return KILN_OK;
+    } else if (value_kind(v) == KILN_V_INT) {
+        str_printf(&number, "%lld", (long long)whole);
+        string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
+    } else if (value_api.get_float(v, &d) == KILN_OK) {
+        str_double(&number, d);
+        string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
+    }
+    str_free(&number);
+    kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
+    if (status == KILN_OK) return KILN_OK;
+    return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name, why[0] ? why : "not a plain value");
+}
+
+static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory, error *e)
+{
+    const graph_node *g = &s->w->node[i];
+    const kiln_node *t = g->type;
+    *a = (arguments){.params = mem_calloc(1, t->params_size + 1), .in = mem_calloc(t->n_in + 1u, sizeof *a->in),
+                     .lists = mem_calloc(t->n_in + 1u, sizeof *a->lists)};
+    if (!a->params || !a->in || !a->lists) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    memcpy(a->params, g->params, t->params_size);
+    for (uint32_t p = 0; p < t->n_in; p++) {
+        if (g->in[p].n == 0) continue;
+        if (node_in(t, p)->flags & KILN_PORT_LIST)
+            TRY(list_port(s, &g->in[p], a, &a->in[p]));
+        else
+            a->in[p] = value_of(s, g->in[p].from[0]);
+    }
+    for (uint32_t p = 0; p < t->n_param; p++)
+        if (g->param_in[p].node != SOURCE_NONE)
+            TRY(fill_param(g, node_param(t, p), value_of(s, g->param_in[p]), memory, a->params, e));
+    return KILN_OK;
+}
+
+/* Called and left with the lock held. */
+static void run_node(scheduler *s, uint32_t i)
+{
+    const graph_node *g = &s->w->node[i];
+    arguments a = {0};
+    arena memory = {0};
+    error failure = {0};
+    int device = (g->type->flags & KILN_NODE_DEVICE) != 0;
+    s->slot[i].state = RUNNING;
+    s->running++;
+    if (device) s->device_busy = 1;
+    tell(s, (run_event){.kind = RUN_NODE_START, .node = i});
+    kiln_status status = gather(s, i, &a, &memory, &failure);
+    pthread_mutex_unlock(&s->lock);
+    double start = now();
+    if (status == KILN_OK) status = s->hooks->call(s->hooks->self, i, a.params, a.in, s->slot[i].out, &failure);
+    double seconds = now() - start;
+    pthread_mutex_lock(&s->lock);
+    arguments_free(&a);
+    arena_free(&memory);
+    if (device) s->device_busy = 0;
+    s->running--;
+    if (status == KILN_OK) {
+        for (uint32_t k = 0; k < g->type->n_out; k++)
+            if (s->slot[i].out[k]) value_publish(s->slot[i].out[k]);
+        node_done(s, i, RUN_NODE_DONE, seconds);
+    } else {
+        if (failure.status == KILN_OK) error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
+        drop_values(s, i);
+        node_failed(s, i, &failure, seconds);
+    }
+    pthread_cond_broadcast(&s->changed);
+}
+
+/* A node whose twin has run takes its values. */
+static void take_shared(scheduler *s, uint32_t i)
+{
+    slot *twin = &s->slot[s->slot[i].shares];
+    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++) s->slot[i].out[k] = twin->out[k] ? value_ref(twin->out[k]) : NULL;
+    node_done(s, i, RUN_NODE_SHARED, 0);
+    if (--twin->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].shares);
+    pthread_cond_broadcast(&s->changed);
+}
+
+/* Takes the first ready node that may start now out of the list; -1 when there is none. */
+static int64_t pick(scheduler *s)
+{
+    for (size_t k = 0; k < s->ready_n; k++) {
+        uint32_t i = s->ready[s->ready_first + k];
+        int device = (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].shares == MINUS_NONE;
+        if (device && s->device_busy) continue;
+        memmove(&s->ready[s->ready_first + k], &s->ready[s->ready_first + k + 1], (s->ready_n - k - 1) * sizeof *s->ready);
+        s->ready_n--;
+        return i;
+    }
+    return MINUS_NONE;
+}
+
+static int finished(const scheduler *s) { return s->unfinished == 0 || ((s->stop || (s->setting->cancel && atomic_load(s->setting->cancel))) && s->running == 0); }
+
+static void *worker(void *arg)
+{
+    scheduler *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!finished(s)) {
+        int stopping = s->stop || (s->setting->cancel && atomic_load(s->setting->cancel));
+        int64_t i = stopping ? MINUS_NONE : pick(s);
+        if (i == MINUS_NONE) {
+            pthread_cond_wait(&s->changed, &s->lock);
+        } else if (s->slot[i].shares != MINUS_NONE) {
+            take_shared(s, (uint32_t)i);
+        } else {
+            run_node(s, (uint32_t)i);
+        }
+    }
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* ---- setting up --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    digest key;
+    uint32_t place, node; /* place in order: the first of equal keys runs */
+} keyed;
+
+static int by_key(const void *a, const void *b)
+{
+    const keyed *x = a, *y = b;
+    if (x->key.hi != y->key.hi) return x->key.hi < y->key.hi ? -1 : 1;
+    if (x->key.lo != y->key.lo) return x->key.lo < y->key.lo ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Nodes of one key: all but the first wait for it and take its values. */
+static kiln_status find_twins(scheduler *s)
+{
+    size_t n = 0;
+    keyed *all = mem_alloc((s->w->n + 1) * sizeof *all);
+    if (!all) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < s->w->n; i++) {
+        const graph_node *g = &s->w->node[s->w->order[i]];
+        uint32_t flags = g->needed ? g->type->flags : 0;
+        if ((flags & KILN_NODE_PURE) && !(flags & KILN_NODE_OUTPUT))
+            all[n++] = (keyed){.key = g->key, .place = (uint32_t)i, .node = s->w->order[i]};
+    }
+    qsort(all, n, sizeof *all, by_key);
+    for (size_t i = 1, first = 0; i < n; i++) {
+        if (!digest_equal(all[i].key, all[first].key)) {
+            first = i;
+            continue;
+        }
+        s->slot[all[i].node].shares = (int32_t)all[first].node;
+        s->slot[all[i].node].waits_for++;
+        s->slot[all[first].node].uses_left++;
+        s->slot[all[first].node].n_users++;
+    }
+    mem_free(all);
+    return KILN_OK;
+}
+
+static kiln_status setup(scheduler *s)
+{
+    size_t n = s->w->n;
+    s->slot = arena_alloc(&s->memory, (n + 1) * sizeof *s->slot);
+    s->ready = arena_alloc(&s->memory, (2 * n + 1) * sizeof *s->ready);
+    if (!s->slot || !s->ready) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) s->slot[i].shares = MINUS_NONE;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->w->node[i].needed) each_source(s, i, count_user, s);
+    TRY(find_twins(s));
+    for (size_t i = 0; i < n; i++) {
+        if (!s->w->node[i].needed) continue;
+        s->slot[i].out = arena_alloc(&s->memory, (s->w->node[i].type->n_out + 1) * sizeof(kiln_value *));
+        s->slot[i].users = arena_alloc(&s->memory, (s->slot[i].n_users + 1) * sizeof(uint32_t));
+        if (!s->slot[i].out || !s->slot[i].users) return KILN_ERR_NOMEM;
+        s->slot[i].n_users = 0;
+        s->summary->total++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!s->w->node[i].needed) continue;
+        each_source(s, i, note_user, s);
+        int32_t twin = s->slot[i].shares;
+        if (twin != MINUS_NONE) s->slot[twin].users[s->slot[twin].n_users++] = i;
+    }
+    s->unfinished = s->summary->total;
+    for (size_t i = 0; i < n; i++)
+        if (s->w->node[s->w->order[i]].needed && s->slot[s->w->order[i]].waits_for == 0) make_ready(s, s->w->order[i]);
+    return KILN_OK;
+}
+
+/* The list is consumed from its front only by memmove, so it never runs past its room. */
+static void run_workers(scheduler *s)
+{
+    pthread_t thread[WORKERS_MAX];
+    unsigned wanted = s->setting->workers ? s->setting->workers : WORKERS_DEFAULT, started = 0;
+    if (wanted > WORKERS_MAX) wanted = WORKERS_MAX;
+    while (started + 1 < wanted && pthread_create(&thread[started], NULL, worker, s) == 0) started++;
+    worker(s);
+    for (unsigned i = 0; i < started; i++) pthread_join(thread[i], NULL);
+}
+
+kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary, error *e)
+{
+    error none = {0};
+    scheduler s = {.w = w, .hooks = hooks, .setting = setting, .summary = summary, .e = e ? e : &none};
+    *summary = (run_summary){0};
+    pthread_mutex_init(&s.lock, NULL);
+    pthread_cond_init(&s.changed, NULL);
+    kiln_status status = setup(&s);
+    if (status == KILN_OK)
+        run_workers(&s);
+    else
+        error_set(s.e, status, "out of memory for the run");
+    for (uint32_t i = 0; s.slot && i < w->n; i++)
+        if (w->node[i].needed) drop_values(&s, i);
+    pthread_cond_destroy(&s.changed);
+    pthread_mutex_destroy(&s.lock);
+    arena_free(&s.memory);
+    if (setting->cancel && atomic_load(setting->cancel)) {
+        summary->cancelled = 1;
+        return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
+    }
+    return s.e->status;
+}

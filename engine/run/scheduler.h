@@ -1,0 +1,49 @@
+/* scheduler.h - runs a checked workflow: demand-driven, independent nodes overlapping, one device node at a time.
+ *
+ * What a node does is behind `call`, so that this file knows neither plugins nor files. Nodes with equal keys whose
+ * type is PURE run once and share their values. A value is let go when its last user is done. When a node fails,
+ * what hangs on it is skipped and everything else goes on, unless fail_fast.
+ */
+#ifndef KILN_RUN_SCHEDULER_H
+#define KILN_RUN_SCHEDULER_H
+
+#include "tensor/value.h"
+#include "workflow/check.h"
+
+#include <stdatomic.h>
+
+typedef enum { RUN_NODE_START, RUN_NODE_DONE, RUN_NODE_SHARED, RUN_NODE_FAILED, RUN_NODE_SKIPPED } run_event_kind;
+
+typedef struct {
+    run_event_kind kind;
+    size_t node;         /* index in workflow.node                        */
+    double seconds;      /* DONE, FAILED: how long it took                */
+    size_t done, total;  /* nodes finished in any way, nodes to be run    */
+    const error *failure;/* FAILED                                        */
+    const char *because; /* SKIPPED: name of the node that failed         */
+} run_event;
+
+typedef struct {
+    void *self;
+    /* Runs node `index`. in[port]: a value, a list value for list ports, or NULL; params: the node's struct with
+     * wired parameters filled in. Sets out[0 .. n_out-1] (references for the caller). Any worker thread. */
+    kiln_status (*call)(void *self, size_t index, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+    /* Called under a lock, one event at a time. */
+    void (*event)(void *self, const run_event *);
+} run_hooks;
+
+typedef struct {
+    unsigned workers; /* threads that run nodes; 0 = 3 */
+    int fail_fast;
+    atomic_int *cancel; /* nonzero: start nothing more */
+} run_setting;
+
+typedef struct {
+    size_t ran, shared, failed, skipped, total;
+    int cancelled;
+} run_summary;
+
+/* KILN_OK when all needed nodes ran, KILN_CANCELLED, or the first failure's status (its message in e). */
+kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary, error *e);
+
+#endif

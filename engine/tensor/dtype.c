@@ -1,0 +1,111 @@
+/* dtype.c - see dtype.h. */
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    uint32_t dtype;
+    size_t size;
+    const char *name;
+} rows[] = {
+    {KILN_F32, 4, "f32"}, {KILN_F16, 2, "f16"}, {KILN_BF16, 2, "bf16"}, {KILN_U8, 1, "u8"},
+    {KILN_I32, 4, "i32"}, {KILN_I64, 8, "i64"}, {KILN_F64, 8, "f64"},   {KILN_BOOL8, 1, "bool"},
+};
+
+size_t dtype_size(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].dtype == dtype) return rows[i].size;
+    return 0;
+}
+
+const char *dtype_name(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].dtype == dtype) return rows[i].name;
+    return "?";
+}
+
+uint32_t dtype_from_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].name, name) == 0) return rows[i].dtype;
+    return 0;
+}
+
+float f16_to_f32(uint16_t v)
+{
+    uint32_t sign = (uint32_t)(v & 0x8000u) << 16, exponent = (v >> 10) & 31u, fraction = v & 0x3ffu;
+    union { uint32_t u; float f; } x;
+    if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 */
+        x.f = (float)fraction * 0x1p-24f;
+        x.u |= sign;
+    } else if (exponent == 31) {
+        x.u = sign | 0x7f800000u | fraction << 13 | (fraction ? 0x400000u : 0u);
+    } else {
+        x.u = sign | (exponent + 112) << 23 | fraction << 13;
+    }
+    return x.f;
+}
+
+uint16_t f16_from_f32(float f)
+{
+    union { float f; uint32_t u; } x = {.f = f};
+    uint32_t sign = (x.u >> 16) & 0x8000u, magnitude = x.u & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to 65520 or more */
+    if (magnitude < 0x38800000u) { /* below 2^-14: the unit is 2^-24, rounded by the float adder */
+        x.u = magnitude;
+        x.f += 0.5f;
+        return (uint16_t)(sign | (x.u - 0x3f000000u));
+    }
+    uint32_t odd = (magnitude >> 13) & 1u;
+    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+}
+
+static float load(const unsigned char *p, uint32_t dtype)
+{
+    float f = 0;
+    uint16_t h;
+    double d;
+    switch (dtype) {
+    case KILN_F32: memcpy(&f, p, 4); break;
+    case KILN_F16: memcpy(&h, p, 2), f = f16_to_f32(h); break;
+    case KILN_BF16: memcpy(&h, p, 2), f = bf16_to_f32(h); break;
+    case KILN_F64: memcpy(&d, p, 8), f = (float)d; break;
+    default: break;
+    }
+    return f;
+}
+
+static void store(unsigned char *p, uint32_t dtype, float f)
+{
+    uint16_t h;
+    double d = (double)f;
+    switch (dtype) {
+    case KILN_F32: memcpy(p, &f, 4); break;
+    case KILN_F16: h = f16_from_f32(f), memcpy(p, &h, 2); break;
+    case KILN_BF16: h = bf16_from_f32(f), memcpy(p, &h, 2); break;
+    case KILN_F64: memcpy(p, &d, 8); break;
+    default: break;
+    }
+}
+
+static int is_float(uint32_t dtype)
+{
+    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64;
+}
+
+kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)
+{
+    size_t from = dtype_size(src_dtype), to = dtype_size(dst_dtype);
+    if (src_dtype == dst_dtype && from) {
+        memcpy(dst, src, n * from);
+        return KILN_OK;
+    }
+    if (!is_float(src_dtype) || !is_float(dst_dtype)) return KILN_ERR_UNSUPPORTED;
+    for (size_t i = 0; i < n; i++)
+        store((unsigned char *)dst + i * to, dst_dtype, load((const unsigned char *)src + i * from, src_dtype));
+    return KILN_OK;
+}

@@ -1,0 +1,44 @@
+/* value.h - the values that flow along wires: tensor | int | float | bool | string | list |
+ * map | object. Layer: tensor. The functions behind "kiln.value/1" (include/kiln/value.h).
+ *
+ * Reference counts are atomic. A value is writable while it has one reference and is not
+ * published; value_publish() is called by the run when a node hands it over, and by list_push and
+ * map_set on what is put in. Changing a published value is KILN_ERR_BUG.
+ */
+#ifndef KILN_TENSOR_VALUE_H
+#define KILN_TENSOR_VALUE_H
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "kiln/value.h"
+
+kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e);
+kiln_value *value_int(int64_t v);
+kiln_value *value_float(double v);
+kiln_value *value_bool(int v);
+kiln_value *value_string(const char *bytes, size_t n);
+kiln_value *value_list(void);
+kiln_value *value_map(void);
+kiln_value *value_object(const char *type, void *ptr, void (*release)(void *), const char *fingerprint);
+
+kiln_value *value_ref(kiln_value *v);
+void value_unref(kiln_value *v);
+uint32_t value_refs(const kiln_value *v); /* for tests and the probe */
+void value_publish(kiln_value *v);        /* and everything inside   */
+int value_published(const kiln_value *v);
+
+uint32_t value_kind(const kiln_value *v);
+kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
+/* Bytes held by v and all inside, each shared part once per call. */
+size_t value_bytes(const kiln_value *v);
+/* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
+kiln_status value_digest(const kiln_value *v, digest *out, error *e);
+/* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type
+ * names ("LATENT", "IMAGE", ...); KILN_OK for types the engine does not know. */
+kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *e);
+/* NaN or infinity in any f32/f16/bf16 tensor inside. */
+int value_has_nonfinite(const kiln_value *v);
+
+extern const kiln_value_api value_api; /* the ability's table */
+
+#endif

@@ -1,0 +1,36 @@
+/* weights.h - sets of named tensors: safetensors files, folders, views. Layer: weights (needs base,
+ * tensor). The functions behind "kiln.weights/1" (include/kiln/weights.h), with an error* where
+ * the ability has a running call.
+ */
+#ifndef KILN_WEIGHTS_WEIGHTS_H
+#define KILN_WEIGHTS_WEIGHTS_H
+
+#include "base/file.h"
+#include "base/status.h"
+#include "kiln/weights.h"
+
+kiln_weights *weights_open(const char *path, error *e);
+kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, size_t n, error *e);
+kiln_weights *weights_ref(kiln_weights *w);
+void weights_unref(kiln_weights *w);
+size_t weights_count(const kiln_weights *w);
+kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out);
+kiln_status weights_find(const kiln_weights *w, const char *name, kiln_weight_info *out);
+const void *weights_map(const kiln_weights *w, const char *name, error *e);
+kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e);
+const char *weights_text(const kiln_weights *w, const char *path, size_t *n);
+const char *weights_identity(const kiln_weights *w, error *e);
+size_t weights_unused(const kiln_weights *w, void (*fn)(void *, const kiln_weight_info *), void *arg);
+/* Marks a tensor as asked for (programs do, when they record it). */
+void weights_mark_used(const kiln_weights *w, const char *name);
+/* "x.safetensors: no tensor 'conv_in.weigth'; the nearest is 'conv_in.weight'" into e. */
+kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
+
+/* Packing reads straight from the file: the tensor's bytes as stored, in order, whatever its dtype
+ * (f32, f16, bf16); a transposed view is materialised by the caller through weights_read_f32. Returns
+ * NULL when the tensor is a transposed view. Scans for NaN/Inf are the caller's (weights_scan). */
+const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
+/* KILN_ERR_INVALID naming file and tensor at the first NaN or infinity. */
+kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
+
+#endif

@@ -1,0 +1,77 @@
+/* check.h - a document held against the node types there are: every fault at once, and a graph that can be run.
+ *
+ * What the types are comes through `catalog`, so that this layer knows neither plugins nor folders. Rows are read
+ * through their own strides. Nothing is coerced: a scalar is read by its parameter's declared type, an absent
+ * input takes its declared default, everything else is a fault with the nearest right name.
+ */
+#ifndef KILN_WORKFLOW_CHECK_H
+#define KILN_WORKFLOW_CHECK_H
+
+#include "base/hash.h"
+#include "kiln/plugin.h"
+#include "workflow/document.h"
+
+typedef struct {
+    void *self;
+    /* The row of a type, or NULL. *identity: digest of the plugin it comes from. */
+    const kiln_node *(*find)(void *self, const char *type, digest *identity);
+    size_t n_type;
+    const char *(*type_at)(void *self, size_t i);
+    /* Names a KILN_P_NAME parameter may take: the i-th of registry `from`, NULL past the end. */
+    const char *(*name_at)(void *self, const char *from, size_t i);
+    /* The path of `name` among the files of kind `from`, in `a`; NULL with a message that says where it
+     * looked and what is there. */
+    const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
+} catalog_view;
+
+enum { SOURCE_NONE = -1 };
+
+typedef struct {
+    int32_t node;    /* index in workflow.node, or SOURCE_NONE */
+    uint32_t output;
+} source;
+
+typedef struct {
+    uint32_t n;
+    source *from; /* several for a list port */
+} port_sources;
+
+typedef struct {
+    const node *doc;
+    const kiln_node *type;
+    digest plugin;
+    void *params;          /* the node's struct, filled with literals and defaults */
+    port_sources *in;      /* [type->n_in]                                          */
+    source *param_in;      /* [type->n_param]: wired parameters                      */
+    const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
+    digest key;            /* see key.h                                              */
+    int needed;            /* an output node hangs on it                             */
+} graph_node;
+
+typedef struct {
+    document *doc;
+    graph_node *node;
+    size_t n;
+    uint32_t *order; /* all nodes, sources before users */
+} workflow;
+
+/* KILN_OK: *w is ready unless doc->n_fault > 0. The workflow lives in the document's arena. */
+kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow *w, error *e);
+
+/* Rows of a node type, whatever its plugin's struct sizes. */
+const kiln_port *node_in(const kiln_node *n, uint32_t i);
+const kiln_port *node_out(const kiln_node *n, uint32_t i);
+const kiln_param *node_param(const kiln_node *n, uint32_t i);
+
+/* The port type name whose scalar a parameter type takes from a wire: "INT", "FLOAT", "STRING", "BOOLEAN"; enums and
+ * names take "STRING". */
+const char *param_wire_type(uint32_t param_type);
+/* Reads `text` as parameter `p` into its place in `params`. On failure `why` says what is wrong and what would be
+ * right. */
+kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a, void *params,
+                        char why[512]);
+kiln_status param_default(const kiln_param *p, arena *a, void *params);
+/* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
+void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t room);
+
+#endif

@@ -1,0 +1,443 @@
+/* document.c - see document.h. */
+#include "workflow/document.h"
+
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000 };
+
+/* ---- faults ----------------------------------------------------------------------------------------------- */
+
+static void add_fault(document *d, place at, const node *n, int warning, const char *fmt, va_list args)
+{
+    if (d->n_fault + d->n_warning >= FAULTS_MAX) return;
+    char text[1024];
+    int used = 0;
+    if (n && n->type)
+        used = snprintf(text, sizeof text, "node '%.200s' (%.130s): ", n->name, n->type);
+    else if (n)
+        used = snprintf(text, sizeof text, "node '%.200s': ", n->name);
+    vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
+    fault *f = arena_alloc(&d->memory, sizeof *f);
+    const char *copy = f ? arena_strdup(&d->memory, text) : NULL;
+    if (!copy) {
+        d->failed = 1;
+        return;
+    }
+    *f = (fault){.next = d->faults, .at = at, .warning = warning, .text = copy};
+    d->faults = f;
+    *(warning ? &d->n_warning : &d->n_fault) += 1;
+}
+
+void document_fault(document *d, place at, const node *n, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_fault(d, at, n, 0, fmt, args);
+    va_end(args);
+}
+
+void document_warn(document *d, place at, const node *n, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_fault(d, at, n, 1, fmt, args);
+    va_end(args);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const fault *x = *(fault *const *)a, *y = *(fault *const *)b;
+    if (x->at.line != y->at.line) return x->at.line < y->at.line ? -1 : 1;
+    if (x->at.column != y->at.column) return x->at.column < y->at.column ? -1 : 1;
+    return strcmp(x->text, y->text);
+}
+
+void document_sort_faults(document *d)
+{
+    size_t n = d->n_fault + d->n_warning, i = 0;
+    fault **all = n ? mem_alloc(n * sizeof *all) : NULL;
+    if (!all) return; /* unsorted is still true */
+    for (fault *f = d->faults; f; f = f->next) all[i++] = f;
+    qsort(all, n, sizeof *all, by_place);
+    for (i = 0; i < n; i++) all[i]->next = i + 1 < n ? all[i + 1] : NULL;
+    d->faults = all[0];
+    mem_free(all);
+}
+
+void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg)
+{
+    for (const fault *f = d->faults; f; f = f->next) {
+        char text[2048];
+        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", d->path, f->at.line, f->at.column, f->warning ? "warning" : "error", f->text);
+        line(arg, text);
+    }
+}
+
+node *document_node(const document *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_node; i++)
+        if (strcmp(d->node[i].name, name) == 0) return &d->node[i];
+    return NULL;
+}
+
+/* ---- ${param} ---------------------------------------------------------------------------------------------- */
+
+static const char *param_at(void *arg, size_t i) { return ((document *)arg)->param[i].name; }
+
+static workflow_param *find_param(document *d, const char *name, size_t n)
+{
+    for (size_t i = 0; i < d->n_param; i++)
+        if (strlen(d->param[i].name) == n && strncmp(d->param[i].name, name, n) == 0) return &d->param[i];
+    return NULL;
+}
+
+/* Appends what "${name}" at text stands for and returns how long that is; 0 when it is no reference. */
+static size_t expand_one(document *d, place at, const node *owner, const char *text, str *out, int *quoted)
+{
+    const char *end = strchr(text, '}');
+    if (text[0] != '$' || text[1] != '{' || !end) return 0;
+    size_t n = (size_t)(end - text) - 2;
+    workflow_param *p = find_param(d, text + 2, n);
+    if (p) {
+        p->used = 1;
+        *quoted = p->quoted;
+        str_append(out, p->text);
+        return n + 3;
+    }
+    char name[128];
+    snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
+    const char *near = nearest_name(name, param_at, d->n_param, d);
+    if (near)
+        document_fault(d, at, owner, "no parameter is called '%s'; did you mean '${%s}'?", name, near);
+    else
+        document_fault(d, at, owner, "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
+    return n + 3;
+}
+
+/* A scalar's text with its ${references} replaced and $$ made $. */
+static const char *expand(document *d, const node *owner, const yaml_node *scalar, int *quoted)
+{
+    *quoted = scalar->quoted;
+    if (d->api_format || !strchr(scalar->text, '$')) return scalar->text;
+    str out = {0};
+    int whole_is_quoted = scalar->quoted, param_quoted = 0;
+    size_t used = 0, references = 0;
+    for (const char *p = scalar->text; *p;) {
+        used = expand_one(d, scalar->at, owner, p, &out, &param_quoted);
+        if (used) {
+            references++;
+            p += used;
+        } else if (p[0] == '$' && p[1] == '$') {
+            str_char(&out, '$');
+            p += 2;
+        } else {
+            str_char(&out, *p++);
+        }
+    }
+    /* "${steps}" alone stands for the parameter itself, whatever quotes it wears. */
+    *quoted = references == 1 && used == scalar->length ? param_quoted : whole_is_quoted;
+    const char *copy = arena_strdup(&d->memory, str_text(&out));
+    if (!copy || out.failed) d->failed = 1;
+    str_free(&out);
+    return copy ? copy : "";
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------- */
+
+static int is_wire_list(const yaml_node *v)
+{
+    return v->kind == YAML_SEQUENCE && v->n == 2 && v->item[0]->kind == YAML_SCALAR && v->item[1]->kind == YAML_SCALAR;
+}
+
+static wire read_wire(document *d, const node *owner, const yaml_node *v)
+{
+    int quoted;
+    return (wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted), .output = expand(d, owner, v->item[1], &quoted)};
+}
+
+static int is_list_of_wires(const yaml_node *v)
+{
+    if (v->kind != YAML_SEQUENCE || v->n == 0) return 0;
+    for (size_t i = 0; i < v->n; i++)
+        if (!is_wire_list(v->item[i])) return 0;
+    return 1;
+}
+
+static void read_wires(document *d, const node *owner, const yaml_node *v, input *in)
+{
+    size_t n = is_wire_list(v) ? 1 : v->n;
+    in->is_wire = 1;
+    in->wires = arena_alloc(&d->memory, n * sizeof *in->wires);
+    if (!in->wires) {
+        d->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) in->wires[i] = read_wire(d, owner, is_wire_list(v) ? v : v->item[i]);
+    in->n_wire = n;
+}
+
+static void read_input(document *d, const node *owner, const yaml_node *key, const yaml_node *v, input *in)
+{
+    *in = (input){.name = key->text, .at = key->at, .value_at = v->at};
+    const yaml_node *wrapped = yaml_get(v, "__value__"); /* ComfyUI's way to write a literal list */
+    if (wrapped && v->n == 1) v = wrapped;
+    if (!wrapped && (is_wire_list(v) || is_list_of_wires(v))) {
+        read_wires(d, owner, v, in);
+    } else if (v->kind == YAML_SCALAR) {
+        in->text = expand(d, owner, v, &in->quoted);
+    } else {
+        in->not_scalar = 1;
+        in->text = "";
+    }
+}
+
+static void read_inputs(document *d, node *n, const yaml_node *map)
+{
+    if (map->kind != YAML_MAP) {
+        document_fault(d, map->at, n, "`inputs` must be a map of input name to value or [node, output]");
+        return;
+    }
+    n->input = arena_alloc(&d->memory, map->n * sizeof *n->input);
+    if (!n->input) {
+        d->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < map->n; i++) read_input(d, n, map->key[i], map->item[i], &n->input[i]);
+    n->n_input = map->n;
+}
+
+static void read_node(document *d, const yaml_node *key, const yaml_node *v, node *n)
+{
+    static const char *const known[] = {"class_type", "inputs", "_meta", "title", "is_changed", "override_display_id"};
+    *n = (node){.name = key->text, .at = key->at};
+    if (v->kind != YAML_MAP) {
+        document_fault(d, v->at, n, "must be a map with `class_type` and `inputs`");
+        return;
+    }
+    const yaml_node *type = yaml_get(v, "class_type"), *inputs = yaml_get(v, "inputs"), *meta = yaml_get(v, "_meta");
+    const yaml_node *title = meta ? yaml_get(meta, "title") : yaml_get(v, "title");
+    if (yaml_get(v, "include")) {
+        document_fault(d, yaml_get(v, "include")->at, n, "`include` is not supported yet; put the nodes of that file here");
+    } else if (!type || type->kind != YAML_SCALAR) {
+        document_fault(d, type ? type->at : key->at, n, "has no `class_type`");
+    } else {
+        n->type = type->text;
+        n->type_at = type->at;
+    }
+    if (title && title->kind == YAML_SCALAR) n->title = title->text;
+    for (size_t i = 0; i < v->n; i++) {
+        int found = strcmp(v->key[i]->text, "include") == 0;
+        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(v->key[i]->text, known[k]) == 0;
+        const char *near = found ? NULL : nearest_of(v->key[i]->text, known, 2);
+        if (!found)
+            document_fault(d, v->key[i]->at, n, "unknown key '%.100s'%s%s%s", v->key[i]->text, near ? "; did you mean '" : "; a node has `class_type` and `inputs`",
+                           near ? near : "", near ? "'?" : "");
+    }
+    if (inputs) read_inputs(d, n, inputs);
+}
+
+static void read_nodes(document *d, const yaml_node *map)
+{
+    if (map->kind != YAML_MAP) {
+        document_fault(d, map->at, NULL, "`nodes` must be a map of node name to node");
+        return;
+    }
+    if (map->n > DOCUMENT_NODES_MAX) {
+        document_fault(d, map->at, NULL, "%zu nodes; at most %d are allowed", map->n, DOCUMENT_NODES_MAX);
+        return;
+    }
+    if (map->n == 0) document_fault(d, map->at, NULL, "there are no nodes");
+    d->node = arena_alloc(&d->memory, map->n * sizeof *d->node);
+    if (!d->node) {
+        d->failed = 1;
+        return;
+    }
+    size_t edges = 0;
+    for (size_t i = 0; i < map->n; i++) {
+        read_node(d, map->key[i], map->item[i], &d->node[i]);
+        edges += d->node[i].n_input;
+    }
+    d->n_node = map->n;
+    if (edges > DOCUMENT_EDGES_MAX) document_fault(d, map->at, NULL, "%zu inputs; at most %d are allowed", edges, DOCUMENT_EDGES_MAX);
+}
+
+/* ---- head --------------------------------------------------------------------------------------------------- */
+
+static void read_param(document *d, const yaml_node *key, const yaml_node *v, workflow_param *p)
+{
+    *p = (workflow_param){.name = key->text, .at = key->at, .text = ""};
+    if (v->kind == YAML_MAP) {
+        const yaml_node *help = yaml_get(v, "help");
+        if (help && help->kind == YAML_SCALAR) p->help = help->text;
+        for (size_t i = 0; i < v->n; i++)
+            if (strcmp(v->key[i]->text, "default") != 0 && strcmp(v->key[i]->text, "help") != 0)
+                document_fault(d, v->key[i]->at, NULL, "parameter '%.100s': unknown key '%.100s'; it has `default` and `help`", p->name, v->key[i]->text);
+        v = yaml_get(v, "default");
+    }
+    if (!v || v->kind != YAML_SCALAR) {
+        document_fault(d, key->at, NULL, "parameter '%.100s' needs a default: a single value", p->name);
+        return;
+    }
+    p->text = v->text;
+    p->quoted = v->quoted;
+}
+
+static void read_params(document *d, const yaml_node *map)
+{
+    if (map->kind != YAML_MAP || map->n > PARAMS_MAX) {
+        document_fault(d, map->at, NULL, "`params` must be a map of at most %d names to defaults", PARAMS_MAX);
+        return;
+    }
+    d->param = arena_alloc(&d->memory, map->n * sizeof *d->param);
+    if (!d->param) {
+        d->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < map->n; i++) read_param(d, map->key[i], map->item[i], &d->param[i]);
+    d->n_param = map->n;
+}
+
+static void read_version(document *d, const yaml_node *v)
+{
+    if (v->kind != YAML_SCALAR || strcmp(v->text, "1") != 0)
+        document_fault(d, v->at, NULL, "this kiln reads workflows of version 1 (`kiln: 1`)");
+}
+
+static void apply_params(document *d, const set_option *set, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        workflow_param *p = find_param(d, set[i].name, strlen(set[i].name));
+        if (!p) continue;
+        p->text = set[i].value;
+        p->quoted = 0;
+        p->set = 1;
+    }
+}
+
+static void read_native(document *d, const yaml_node *root, const set_option *set, size_t n_set)
+{
+    static const char *const known[] = {"kiln", "name", "description", "params", "nodes"};
+    const yaml_node *part;
+    if ((part = yaml_get(root, "kiln"))) read_version(d, part);
+    if ((part = yaml_get(root, "name")) && part->kind == YAML_SCALAR) d->name = part->text;
+    if ((part = yaml_get(root, "params"))) read_params(d, part);
+    apply_params(d, set, n_set);
+    for (size_t i = 0; i < root->n; i++) {
+        int found = 0;
+        const char *key = root->key[i]->text;
+        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(key, known[k]) == 0;
+        const char *near = found ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
+        if (strcmp(key, "include") == 0 || strcmp(key, "matrix") == 0)
+            document_fault(d, root->key[i]->at, NULL, "`%s` is not supported yet", key);
+        else if (!found && key[0] != '.' && strncmp(key, "x-", 2) != 0)
+            document_fault(d, root->key[i]->at, NULL, "unknown key '%.100s'%s%s%s", key,
+                           near ? "; did you mean '" : "; the head has kiln, name, description, params, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
+    }
+    read_nodes(d, yaml_get(root, "nodes"));
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static int looks_like_api(const yaml_node *root)
+{
+    for (size_t i = 0; i < root->n; i++)
+        if (yaml_get(root->item[i], "class_type")) return 1;
+    return 0;
+}
+
+static void read_root(document *d, const yaml_node *root, const set_option *set, size_t n_set)
+{
+    if (root->kind == YAML_MAP && yaml_get(root, "prompt") && looks_like_api(yaml_get(root, "prompt"))) root = yaml_get(root, "prompt");
+    const yaml_node *nodes = root->kind == YAML_MAP ? yaml_get(root, "nodes") : NULL;
+    if (nodes && nodes->kind == YAML_SEQUENCE && yaml_get(root, "links")) {
+        document_fault(d, root->at, NULL, "this is ComfyUI's editor format, which only its editor can resolve; export it with \"Export (API)\" and run that file");
+    } else if (root->kind != YAML_MAP) {
+        document_fault(d, root->at, NULL, "a workflow is a map with `nodes:`, or ComfyUI's API format");
+    } else if (nodes && !yaml_get(nodes, "class_type")) {
+        read_native(d, root, set, n_set);
+    } else if (looks_like_api(root)) {
+        d->api_format = 1;
+        read_nodes(d, root);
+    } else {
+        document_fault(d, root->at, NULL, "there is no `nodes:` here, nor any node with a `class_type`");
+    }
+}
+
+static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node[i].name; }
+
+/* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
+static void set_input(document *d, const set_option *s)
+{
+    place nowhere = {0};
+    const char *dot = strrchr(s->name, '.');
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
+    node *n = dot ? document_node(d, name) : NULL;
+    if (!n) {
+        const char *near = dot ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
+        document_fault(d, nowhere, NULL, "--set %.200s: no %s is called '%.200s'%s%s%s", s->name, dot ? "node" : "parameter", name,
+                       near ? "; did you mean '" : dot ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
+        return;
+    }
+    input *in = NULL;
+    for (size_t i = 0; i < n->n_input; i++)
+        if (strcmp(n->input[i].name, dot + 1) == 0) in = &n->input[i];
+    if (!in) {
+        input *grown = arena_alloc(&d->memory, (n->n_input + 1) * sizeof *grown);
+        if (!grown) {
+            d->failed = 1;
+            return;
+        }
+        if (n->n_input) memcpy(grown, n->input, n->n_input * sizeof *grown);
+        n->input = grown;
+        in = &grown[n->n_input++];
+    }
+    *in = (input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value};
+}
+
+static void finish(document *d, const set_option *set, size_t n_set)
+{
+    for (size_t i = 0; i < n_set; i++)
+        if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i]);
+    for (size_t i = 0; i < d->n_param; i++)
+        if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
+}
+
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e)
+{
+    yaml_node *root;
+    *d = (document){0};
+    d->path = arena_strdup(&d->memory, name);
+    kiln_status status = d->path ? yaml_tree_read(&d->memory, name, 0, data, size, &root, e)
+                                 : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+    if (status == KILN_OK) {
+        read_root(d, root, set, n_set);
+        finish(d, set, n_set);
+        if (d->failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+    }
+    if (status != KILN_OK) document_free(d);
+    return status;
+}
+
+kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e)
+{
+    char *data;
+    size_t size;
+    TRY(file_read(path, FILE_LIMIT, &data, &size, e));
+    kiln_status status = document_parse(d, path, data, size, set, n_set, e);
+    mem_free(data);
+    return status;
+}
+
+void document_free(document *d)
+{
+    arena_free(&d->memory);
+    *d = (document){0};
+}

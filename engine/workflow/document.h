@@ -1,0 +1,91 @@
+/* document.h - a workflow file as nodes and inputs, before anyone knows what the node types are.
+ *
+ * Two forms, told apart by what is at the top: the native one (nodes: ..., with an optional head kiln:, name:,
+ * description:, params:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
+ * not thrown: reading goes on after each. Everything lives in the document's arena.
+ */
+#ifndef KILN_WORKFLOW_DOCUMENT_H
+#define KILN_WORKFLOW_DOCUMENT_H
+
+#include "workflow/yaml_tree.h"
+
+enum { DOCUMENT_NODES_MAX = 100000, DOCUMENT_EDGES_MAX = 1000000 };
+
+/* One thing wrong with a workflow, or (warning) odd about it. */
+typedef struct fault {
+    struct fault *next;
+    place at;
+    int warning;
+    const char *text; /* "node 'x' (Type): what is wrong; what would be right" */
+} fault;
+
+typedef struct {
+    place at;
+    const char *node;   /* where the wire comes from      */
+    const char *output; /* output's name or number, as text */
+} wire;
+
+typedef struct {
+    const char *name;
+    place at;       /* of the name  */
+    place value_at; /* of the value */
+    int is_wire;
+    wire *wires; /* one, or several for an input that takes a list */
+    size_t n_wire;
+    const char *text; /* literal: after ${} substitution */
+    int quoted;
+    int not_scalar; /* literal list or map: no parameter takes one */
+} input;
+
+typedef struct {
+    const char *name;
+    place at;
+    const char *type; /* class_type; NULL when it is missing */
+    place type_at;
+    const char *title;
+    input *input;
+    size_t n_input;
+} node;
+
+typedef struct {
+    const char *name;
+    place at;
+    const char *text; /* default or what --set gave */
+    int quoted, used, set;
+    const char *help;
+} workflow_param;
+
+typedef struct {
+    arena memory;
+    const char *path; /* as the user gave it */
+    const char *name; /* head's name, or NULL */
+    int api_format;
+    node *node;
+    size_t n_node;
+    workflow_param *param;
+    size_t n_param;
+    fault *faults; /* sorted by place once reading and checking are done */
+    size_t n_fault, n_warning;
+    int failed; /* memory ran out: nothing else is to be believed */
+} document;
+
+/* One --set NAME=VALUE: a parameter of the head, or NODE.INPUT. */
+typedef struct {
+    const char *name, *value;
+} set_option;
+
+/* Reads path. KILN_OK also when there are faults (look at n_fault); an error only when nothing could be read. */
+kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e);
+/* The same from memory; `name` is what messages call it. */
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e);
+void document_free(document *d);
+
+/* Adds a fault. `n` may be NULL: the message then names no node. */
+void document_fault(document *d, place at, const node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void document_warn(document *d, place at, const node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void document_sort_faults(document *d);
+/* Every fault as "path:line:column: error: text", one a line. */
+void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
+node *document_node(const document *d, const char *name); /* NULL: none; linear */
+
+#endif

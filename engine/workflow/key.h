@@ -1,0 +1,20 @@
+/* key.h - what identifies a node's result.
+ *
+ * A key digests the node type, its declared revision and its plugin's content; every parameter in canonical form;
+ * the keys (and output numbers) of what is wired in; the content of every file it reads; device class and precision
+ * for nodes that compute on the device. Node names, order, threads and output folder are not part of it.
+ */
+#ifndef KILN_WORKFLOW_KEY_H
+#define KILN_WORKFLOW_KEY_H
+
+#include "workflow/check.h"
+
+typedef struct {
+    const char *device;    /* "cpu" */
+    const char *precision; /* "bf16" */
+} key_setting;
+
+/* Fills node[i].key for every needed node, in order. Reads each file's content once. */
+kiln_status workflow_keys(workflow *w, const key_setting *on, error *e);
+
+#endif

@@ -1,0 +1,300 @@
+/* yaml_tree.c - see yaml_tree.h. */
+#include "workflow/yaml_tree.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { DEPTH_MAX = 64, SIZE_MAX_BYTES = 16 << 20, SCALAR_MAX = 1 << 20, REPLAY_MAX = 10000, ITEMS_MAX = 2000000 };
+
+typedef struct {
+    yaml_node *node;
+    yaml_node *pending_key; /* a map's key that waits for its value */
+    size_t room;
+    const char *anchor;
+} level;
+
+typedef struct anchor_entry {
+    struct anchor_entry *next;
+    const char *name;
+    yaml_node *node;
+    size_t events;
+} anchor_entry;
+
+typedef struct {
+    arena *a;
+    const char *name;
+    uint32_t file;
+    level stack[DEPTH_MAX];
+    size_t depth, items, replayed;
+    yaml_node *root;
+    anchor_entry *anchors;
+    error *e;
+} reader;
+
+static kiln_status fault(reader *r, place at, const char *text)
+{
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: %s", r->name, at.line, at.column, text);
+}
+
+static kiln_status no_memory(reader *r) { return error_set(r->e, KILN_ERR_NOMEM, "%s: out of memory", r->name); }
+
+static place place_of(const reader *r, yaml_mark_t m)
+{
+    return (place){.file = r->file, .line = (uint32_t)m.line + 1, .column = (uint32_t)m.column + 1};
+}
+
+/* ---- growing maps and sequences ------------------------------------------------------------------------- */
+
+static kiln_status append(reader *r, level *l, yaml_node *key, yaml_node *value)
+{
+    yaml_node *n = l->node;
+    if (n->n == l->room) {
+        size_t room = l->room ? l->room * 2 : 4;
+        yaml_node **item = arena_alloc(r->a, room * sizeof *item), **keys = arena_alloc(r->a, room * sizeof *keys);
+        if (!item || !keys) return no_memory(r);
+        if (n->n) {
+            memcpy(item, n->item, n->n * sizeof *item);
+            memcpy(keys, n->key, n->n * sizeof *keys);
+        }
+        n->item = item, n->key = keys, l->room = room;
+    }
+    n->item[n->n] = value;
+    n->key[n->n++] = key;
+    return KILN_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const yaml_node *x = *(yaml_node *const *)a, *y = *(yaml_node *const *)b;
+    int order = strcmp(x->text, y->text);
+    if (order) return order;
+    return x->at.line != y->at.line ? (x->at.line < y->at.line ? -1 : 1) : (x->at.column > y->at.column) - (x->at.column < y->at.column);
+}
+
+static kiln_status keys_are_unique(reader *r, const yaml_node *map)
+{
+    if (map->n < 2) return KILN_OK;
+    yaml_node **sorted = mem_alloc(map->n * sizeof *sorted);
+    if (!sorted) return no_memory(r);
+    memcpy(sorted, map->key, map->n * sizeof *sorted);
+    qsort(sorted, map->n, sizeof *sorted, by_text);
+    kiln_status status = KILN_OK;
+    for (size_t i = 1; i < map->n && status == KILN_OK; i++)
+        if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0 && strcmp(sorted[i]->text, "<<") != 0)
+            status = error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the key '%.100s' stands here twice; first in line %u", r->name,
+                               sorted[i]->at.line, sorted[i]->at.column, sorted[i]->text, sorted[i - 1]->at.line);
+    mem_free(sorted);
+    return status;
+}
+
+static kiln_status merge_one(reader *r, level *l, const yaml_node *from, place at)
+{
+    if (from->kind != YAML_MAP) return fault(r, at, "a merge key (<<) takes a map, or a list of maps");
+    for (size_t i = 0; i < from->n; i++) {
+        if (yaml_get(l->node, from->key[i]->text)) continue;
+        if (++r->items > ITEMS_MAX) return fault(r, at, "too many items");
+        TRY(append(r, l, from->key[i], from->item[i]));
+    }
+    return KILN_OK;
+}
+
+/* Takes the << entries out of a finished map and puts in what they bring. */
+static kiln_status merge(reader *r, level *l)
+{
+    yaml_node *map = l->node, *source[16];
+    size_t n_source = 0, kept = 0;
+    for (size_t i = 0; i < map->n; i++) {
+        if (strcmp(map->key[i]->text, "<<") == 0 && !map->key[i]->quoted) {
+            if (n_source == 16) return fault(r, map->key[i]->at, "more than 16 merge keys in one map");
+            source[n_source++] = map->item[i];
+            continue;
+        }
+        map->key[kept] = map->key[i];
+        map->item[kept++] = map->item[i];
+    }
+    map->n = kept;
+    for (size_t i = 0; i < n_source; i++) {
+        if (source[i]->kind != YAML_SEQUENCE) {
+            TRY(merge_one(r, l, source[i], source[i]->at));
+            continue;
+        }
+        for (size_t k = 0; k < source[i]->n; k++) TRY(merge_one(r, l, source[i]->item[k], source[i]->at));
+    }
+    return KILN_OK;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------ */
+
+/* Hangs a finished or just begun node where it belongs. */
+static kiln_status attach(reader *r, yaml_node *node)
+{
+    if (++r->items > ITEMS_MAX) return fault(r, node->at, "too many items");
+    if (r->depth == 0) {
+        r->root = node;
+        return KILN_OK;
+    }
+    level *l = &r->stack[r->depth - 1];
+    if (l->node->kind == YAML_SEQUENCE) return append(r, l, NULL, node);
+    if (!l->pending_key) {
+        if (node->kind != YAML_SCALAR) return fault(r, node->at, "a key must be a plain name, not a list or a map");
+        l->pending_key = node;
+        return KILN_OK;
+    }
+    yaml_node *key = l->pending_key;
+    l->pending_key = NULL;
+    return append(r, l, key, node);
+}
+
+static kiln_status remember(reader *r, const char *anchor, yaml_node *node, size_t events)
+{
+    anchor_entry *x = arena_alloc(r->a, sizeof *x);
+    if (!x) return no_memory(r);
+    *x = (anchor_entry){.next = r->anchors, .name = anchor, .node = node, .events = events};
+    r->anchors = x;
+    return KILN_OK;
+}
+
+static size_t count_events(const yaml_node *node, size_t limit)
+{
+    const yaml_node *stack[512];
+    size_t depth = 0, n = 0;
+    stack[depth++] = node;
+    while (depth > 0 && n <= limit) {
+        const yaml_node *x = stack[--depth];
+        n += x->kind == YAML_SCALAR ? 1 : 2;
+        if (x->kind == YAML_MAP) n += x->n;
+        for (size_t i = 0; i < x->n; i++) {
+            if (x->item[i]->kind == YAML_SCALAR)
+                n++;
+            else if (depth < 512)
+                stack[depth++] = x->item[i];
+            else
+                return limit + 1;
+            if (n > limit) break;
+        }
+    }
+    return n;
+}
+
+static kiln_status on_scalar(reader *r, const yaml_event_t *event)
+{
+    place at = place_of(r, event->start_mark);
+    if (event->data.scalar.length > SCALAR_MAX) return fault(r, at, "a scalar of more than 1 MiB");
+    const char *text = (const char *)event->data.scalar.value;
+    if (memchr(text, '\0', event->data.scalar.length)) return fault(r, at, "a NUL character in a scalar");
+    yaml_node *n = arena_alloc(r->a, sizeof *n);
+    char *copy = n ? arena_strndup(r->a, text, event->data.scalar.length) : NULL;
+    if (!copy) return no_memory(r);
+    *n = (yaml_node){.kind = YAML_SCALAR, .at = at, .text = copy, .length = event->data.scalar.length,
+                     .quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
+    if (event->data.scalar.anchor) {
+        const char *anchor = arena_strdup(r->a, (const char *)event->data.scalar.anchor);
+        if (!anchor) return no_memory(r);
+        TRY(remember(r, anchor, n, 1));
+    }
+    return attach(r, n);
+}
+
+static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind, const yaml_char_t *anchor)
+{
+    place at = place_of(r, event->start_mark);
+    if (r->depth == DEPTH_MAX) return fault(r, at, "nested deeper than 64 levels");
+    yaml_node *n = arena_alloc(r->a, sizeof *n);
+    if (!n) return no_memory(r);
+    *n = (yaml_node){.kind = kind, .at = at};
+    TRY(attach(r, n));
+    const char *name = anchor ? arena_strdup(r->a, (const char *)anchor) : NULL;
+    if (anchor && !name) return no_memory(r);
+    r->stack[r->depth++] = (level){.node = n, .anchor = name};
+    return KILN_OK;
+}
+
+static kiln_status on_end(reader *r)
+{
+    level l = r->stack[r->depth - 1];
+    if (l.node->kind == YAML_MAP) {
+        TRY(keys_are_unique(r, l.node));
+        TRY(merge(r, &l));
+    }
+    r->depth--;
+    return l.anchor ? remember(r, l.anchor, l.node, count_events(l.node, REPLAY_MAX)) : KILN_OK;
+}
+
+static kiln_status on_alias(reader *r, const yaml_event_t *event)
+{
+    place at = place_of(r, event->start_mark);
+    const char *name = (const char *)event->data.alias.anchor;
+    for (anchor_entry *x = r->anchors; x; x = x->next) {
+        if (strcmp(x->name, name) != 0) continue;
+        r->replayed += x->events;
+        if (r->replayed > REPLAY_MAX) return fault(r, at, "aliases expand to more than 10,000 items");
+        return attach(r, x->node);
+    }
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: no anchor '&%.100s' stands before this alias", r->name, at.line, at.column, name);
+}
+
+static kiln_status on_event(reader *r, const yaml_event_t *event, int *done)
+{
+    switch (event->type) {
+    case YAML_SCALAR_EVENT: return on_scalar(r, event);
+    case YAML_SEQUENCE_START_EVENT: return on_start(r, event, YAML_SEQUENCE, event->data.sequence_start.anchor);
+    case YAML_MAPPING_START_EVENT: return on_start(r, event, YAML_MAP, event->data.mapping_start.anchor);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: return on_end(r);
+    case YAML_ALIAS_EVENT: return on_alias(r, event);
+    case YAML_DOCUMENT_START_EVENT:
+        return r->root ? fault(r, place_of(r, event->start_mark), "a second document; a workflow file holds one") : KILN_OK;
+    case YAML_STREAM_END_EVENT: *done = 1; return KILN_OK;
+    default: return KILN_OK;
+    }
+}
+
+static kiln_status parser_fault(reader *r, const yaml_parser_t *p)
+{
+    place at = place_of(r, p->problem_mark);
+    if (p->error == YAML_MEMORY_ERROR) return no_memory(r);
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: not well-formed YAML: %s%s%s", r->name, at.line, at.column,
+                     p->problem ? p->problem : "cannot be read", p->context ? ", " : "", p->context ? p->context : "");
+}
+
+kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char *data, size_t size, yaml_node **out, error *e)
+{
+    if (size > SIZE_MAX_BYTES)
+        return error_set(e, KILN_ERR_INVALID, "%s:1:1: %zu bytes; a workflow file may have 16 MiB", name, size);
+    if (!utf8_valid(data, size)) return error_set(e, KILN_ERR_INVALID, "%s:1:1: not valid UTF-8 text", name);
+    reader *r = mem_calloc(1, sizeof *r);
+    yaml_parser_t parser;
+    if (!r || !yaml_parser_initialize(&parser)) {
+        mem_free(r);
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+    }
+    *r = (reader){.a = a, .name = name, .file = file, .e = e};
+    yaml_parser_set_input_string(&parser, (const unsigned char *)data, size);
+    kiln_status status = KILN_OK;
+    for (int done = 0; status == KILN_OK && !done;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            status = parser_fault(r, &parser);
+            break;
+        }
+        status = on_event(r, &event, &done);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    if (status == KILN_OK && !r->root) status = error_set(e, KILN_ERR_INVALID, "%s:1:1: the file is empty", name);
+    *out = r->root;
+    mem_free(r);
+    return status;
+}
+
+yaml_node *yaml_get(const yaml_node *map, const char *key)
+{
+    if (!map || map->kind != YAML_MAP) return NULL;
+    for (size_t i = 0; i < map->n; i++)
+        if (strcmp(map->key[i]->text, key) == 0) return map->item[i];
+    return NULL;
+}

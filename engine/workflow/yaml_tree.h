@@ -1,0 +1,36 @@
+/* yaml_tree.h - a YAML (or JSON) file as a tree of scalars, sequences and maps, each with its place.
+ *
+ * Read from libyaml's events without recursion, under limits: 16 MiB a file, 64 levels, scalars of 1 MiB,
+ * 10,000 events replayed by aliases in all, no key twice in a map. Merge keys (<<) are resolved: a key of the
+ * map itself wins, then the first map merged. One document a file. The tree lives in the arena it is given.
+ */
+#ifndef KILN_WORKFLOW_YAML_TREE_H
+#define KILN_WORKFLOW_YAML_TREE_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef struct {
+    uint32_t file, line, column; /* line and column from 1; file: index in the document's list */
+} place;
+
+typedef enum { YAML_SCALAR = 1, YAML_SEQUENCE, YAML_MAP } yaml_kind;
+
+typedef struct yaml_node {
+    yaml_kind kind;
+    place at;
+    const char *text; /* scalar: NUL-terminated UTF-8 without NUL inside */
+    size_t length;
+    int quoted; /* the scalar stood in quotes or was a block */
+    size_t n;   /* items of a sequence, pairs of a map */
+    struct yaml_node **item;  /* sequence items, or values of the map */
+    struct yaml_node **key;   /* map: scalars                         */
+} yaml_node;
+
+/* On failure the error's message begins with "name:line:column: ". */
+kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char *data, size_t size, yaml_node **out,
+                           error *e);
+/* The value of a key, or NULL. */
+yaml_node *yaml_get(const yaml_node *map, const char *key);
+
+#endif

@@ -1,0 +1,246 @@
+/* plugin.h - the whole binary contract between the engine and a node plugin.
+ *
+ * A plugin is a shared object exporting ONE symbol, `kiln_plugin_v1`, a constant
+ * table. It links against nothing of ours: the engine hands it a table of
+ * functions. Any struct here may grow at its end and never changes otherwise;
+ * each carries its own size, so old plugins meet new engines and the reverse.
+ *
+ *     static kiln_status invert(const kiln_call *c) { ... c->out[0] = ...; return KILN_OK; }
+ *     static const kiln_node node = { .size = sizeof node, .type = "ImageInvert", ... .run = invert };
+ *     KILN_PLUGIN("org.example.invert", "1.0.0", "MIT", &node);
+ *
+ * The other headers beside this one hold abilities that a plugin asks for by
+ * name (host->ability("kiln.ops/1")): value.h, ops.h, weights.h, model.h,
+ * sampler.h, files.h. plugins/template shows the smallest plugin.
+ *
+ * Call tags:  [scan] no code of the plugin runs, the table is only read
+ *             [open] once per process, one thread
+ *             [run]  an engine worker thread; never two at once on one instance
+ *             [any]  any thread, concurrently
+ *
+ * Left out on purpose: C++ exceptions and longjmp must not cross this boundary,
+ * and a plugin is never unloaded before the process ends.
+ */
+#ifndef KILN_PLUGIN_H
+#define KILN_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_MAGIC 0x314e4c4bu /* "KLN1", little endian */
+#define KILN_ABI_MAJOR 1
+#ifndef KILN_ABI_MINOR /* raise it only when you use newer fields */
+#define KILN_ABI_MINOR 0
+#endif
+#define KILN_MAX_RANK 6
+#define KILN_EXPORT __attribute__((visibility("default")))
+
+/* True when the struct at `p` (of struct type `type`) was built by someone who knew about `field`. */
+#define KILN_HAS(type, p, field) ((p)->size >= offsetof(type, field) + sizeof((p)->field))
+
+/* ---- status: an action for the caller, not a description ------------------------------------ */
+
+typedef enum {
+    KILN_OK = 0,
+    KILN_CANCELLED = 1,        /* progress() said stop: return this, promptly                */
+    KILN_ERR_INVALID = -1,     /* the user's input or parameter is wrong                     */
+    KILN_ERR_UNSUPPORTED = -2, /* not on this device, dtype or in this build                 */
+    KILN_ERR_NOMEM = -3,       /* engine may evict and call again                            */
+    KILN_ERR_IO = -4,          /* a file or device could not be read or written              */
+    KILN_ERR_DEVICE = -5,      /* the device failed                                          */
+    KILN_ERR_BUG = -6          /* plugin or engine broke its own invariant                   */
+} kiln_status;
+
+enum { KILN_CPU = 1 << 0, KILN_CUDA = 1 << 1 }; /* devices, as bits */
+
+typedef enum {
+    KILN_F32 = 1, KILN_F16, KILN_BF16, KILN_U8, KILN_I32, KILN_I64, KILN_F64, KILN_BOOL8
+} kiln_dtype;
+
+enum { KILN_LOG_ERROR = 0, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG };
+
+typedef struct kiln_value kiln_value; /* engine-owned, reference counted, immutable once published */
+typedef struct kiln_ctx kiln_ctx;     /* one running call; valid only until it returns            */
+
+/* A borrowed window on a tensor value's memory. Rows lie densely in memory order, so
+ * stride[rank-1] == element size. Dimensions are in memory order: IMAGE is N,H,W,C. */
+typedef struct {
+    uint32_t size, dtype, device, rank;
+    int64_t dim[KILN_MAX_RANK];
+    int64_t stride[KILN_MAX_RANK]; /* bytes */
+    void *data;                    /* const for inputs: writing to one is detected  */
+} kiln_tensor;
+
+/* ---- what a node declares ------------------------------------------------------------------- */
+
+enum {
+    KILN_PORT_OPTIONAL = 1, /* may be left unwired: in[i] is NULL          */
+    KILN_PORT_LIST = 2      /* takes any number of wires; in[i] is a list  */
+};
+
+/* One wire end. `type` is the name of a value type: the field's standard ones are
+ *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
+ *   MASK         tensor f32 [N,H,W]
+ *   LATENT       map { samples: f32 [N,H,W,C], noise_mask?: MASK, batch_index?: list of int }
+ *   CONDITIONING list of maps { tokens: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }
+ *   SIGMAS       tensor f32 [n+1]
+ *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars
+ *   *            anything
+ * and any other name is yours: two ports fit when their type names are equal, or one is "*". */
+typedef struct {
+    const char *name, *doc;
+    const char *type;
+    uint32_t flags;
+    uint32_t dtypes;             /* tensors: bit (1 << KILN_F32) ...; 0 = any */
+    uint32_t rank_min, rank_max; /* tensors: 0,0 = any                       */
+} kiln_port;
+
+typedef enum {
+    KILN_P_BOOL = 1, /* int32_t, 0 or 1                                              */
+    KILN_P_INT,      /* int64_t                                                      */
+    KILN_P_SEED,     /* uint64_t, the whole range 0 .. 2^64-1                        */
+    KILN_P_FLOAT,    /* double                                                       */
+    KILN_P_ENUM,     /* int32_t, the `value` of one of `choice`                      */
+    KILN_P_NAME,     /* const char *, a name in the registry `from` ("sampler", ...) */
+    KILN_P_STRING,   /* const char *, UTF-8                                          */
+    KILN_P_FILE      /* const char *, the resolved path of an existing file or folder
+                        below the folders of kind `from` ("checkpoints", "input", ...);
+                        its content is part of the result's key                      */
+} kiln_param_type;
+
+enum {
+    KILN_PARAM_REQUIRED = 1, /* no default: the workflow has to say it         */
+    KILN_PARAM_MULTILINE = 2,/* a hint for editors                             */
+    KILN_PARAM_NEUTRAL = 4   /* does not change the result: not part of its key */
+};
+
+typedef struct {
+    const char *name, *doc;
+    int64_t value;
+} kiln_choice;
+
+/* One parameter. The engine parses, range-checks, documents and hashes it and writes it at
+ * `offset` of the node's own struct; a pointer it writes lives as long as the call. */
+typedef struct {
+    const char *name, *doc;
+    uint32_t type, flags;
+    size_t offset;
+    double def, min, max, step;  /* BOOL, INT, FLOAT, ENUM (def is a choice's value); SEED uses def */
+    const char *def_str;         /* NAME, STRING, FILE                                              */
+    const kiln_choice *choice;   /* ENUM: ends with name == NULL                                    */
+    const char *from;            /* NAME, FILE                                                      */
+} kiln_param;
+
+/* ---- what the engine offers ----------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t size;
+    uint16_t abi_major, abi_minor;
+    const char *name, *version;
+
+    /* [any] `msg` is one line without a newline. */
+    void (*log)(int level, const char *msg);
+    /* [any] The table of an ability ("kiln.ops/1"), or NULL when this engine has none of that
+     * name. Every table starts with a uint32_t size. Valid until the process ends. */
+    const void *(*ability)(const char *id);
+
+    /* Everything below takes the running call and is [run], on that call's thread unless said. */
+
+    /* Records why the call fails, in one sentence that names place and remedy, and returns
+     * `status` so that `return host->fail(...)` reads well. The first message is kept. */
+    kiln_status (*fail)(kiln_ctx *, kiln_status status, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* Says how far the call is; returns KILN_CANCELLED when it should stop. Call it at least
+     * every 100 ms. total 0 = unknown. */
+    kiln_status (*progress)(kiln_ctx *, uint64_t done, uint64_t total, const char *what);
+    /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. */
+    void *(*scratch)(kiln_ctx *, size_t bytes, uint32_t device);
+    /* A new dense tensor value, 64-byte aligned, not cleared, writable through view() until it is
+     * published as an output or put into another value. NULL: no memory (return KILN_ERR_NOMEM). */
+    kiln_value *(*tensor_new)(kiln_ctx *, uint32_t dtype, uint32_t device, uint32_t rank,
+                              const int64_t *dim);
+    /* Fills `out` (set out->size first). KILN_ERR_INVALID with a message when it is no tensor. */
+    kiln_status (*view)(kiln_ctx *, const kiln_value *, kiln_tensor *out);
+    kiln_value *(*ref)(kiln_value *); /* [any] */
+    void (*unref)(kiln_value *);      /* [any] NULL is allowed */
+    /* Runs fn(arg, i) for every i < n on the engine's threads and returns when all are done.
+     * fn is called concurrently; it must not call back into the host, and what it computes must not
+     * depend on which thread runs it. */
+    void (*parallel_for)(kiln_ctx *, size_t n, void (*fn)(void *arg, size_t i), void *arg);
+} kiln_host;
+
+/* The arguments of one run(). */
+typedef struct {
+    uint32_t size, device; /* device: one bit */
+    const kiln_host *host;
+    kiln_ctx *ctx;
+    const void *params;    /* your struct, filled and range-checked            */
+    kiln_value *const *in; /* borrowed; NULL if optional and absent            */
+    kiln_value **out;      /* you set each, the engine takes the reference     */
+    void *stream;          /* CUstream on CUDA: enqueue here, never synchronise */
+    void *instance;        /* from create(), or NULL                           */
+} kiln_call;
+
+enum {
+    KILN_NODE_PURE = 1,      /* same key -> same bytes: the result may be kept       */
+    KILN_NODE_REENTRANT = 2, /* run() may be entered twice at once on one instance   */
+    KILN_NODE_OUTPUT = 4,    /* has an effect outside: it is what a run is for       */
+    KILN_NODE_DEVICE = 8     /* does heavy work on the device: one such node at a time */
+};
+
+typedef struct {
+    uint32_t size, flags, devices;
+    uint32_t revision; /* starts at 1; raise it when output bytes may change */
+    const char *type;  /* the class_type workflows use: [A-Za-z0-9_.+-]{1,128} */
+    const char *title, *category, *doc;
+    const kiln_port *in;
+    uint32_t n_in, in_stride;
+    const kiln_port *out;
+    uint32_t n_out, out_stride;
+    const kiln_param *param;
+    uint32_t n_param, param_stride;
+    size_t params_size;
+    kiln_status (*run)(const kiln_call *); /* [run] */
+    /* Optional [run]: says before anything runs what is wrong with the parameters (c->in and
+     * c->out are NULL); cheap, opens no file's body. */
+    kiln_status (*check)(const kiln_call *);
+    kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
+    void (*destroy)(void *instance);                           /* [any] */
+    const void *(*ability)(const char *id);                    /* [any] optional                    */
+} kiln_node;
+
+typedef struct { /* the first 16 bytes are frozen for ever */
+    uint32_t magic, size;
+    uint16_t abi_major, abi_minor;
+    uint32_t n_node;
+    const char *id, *version, *license; /* id: reverse domain, unique */
+    const kiln_node *const *node;
+    kiln_status (*open)(const kiln_host *); /* [open] optional: keep the host, register rows */
+    void (*close)(void);                    /* [open] optional                               */
+} kiln_plugin;
+
+/* ---- sugar: fills the counts, sizes and strides nobody should type -------------------------- */
+
+#define KILN_ARRAY(field, a)                                                                       \
+    .field = (a), .n_##field = (uint32_t)(sizeof(a) / sizeof((a)[0])),                             \
+    .field##_stride = (uint32_t)sizeof((a)[0])
+
+#define KILN_PLUGIN_OPEN(pid, ver, lic, open_fn, ...)                                              \
+    static const kiln_node *const kiln_nodes_[] = {__VA_ARGS__};                                   \
+    extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                           \
+    const kiln_plugin kiln_plugin_v1 = {                                                           \
+        .magic = KILN_MAGIC, .size = (uint32_t)sizeof(kiln_plugin), .abi_major = KILN_ABI_MAJOR,   \
+        .abi_minor = KILN_ABI_MINOR,                                                               \
+        .n_node = (uint32_t)(sizeof kiln_nodes_ / sizeof kiln_nodes_[0]), .id = (pid),             \
+        .version = (ver), .license = (lic), .node = kiln_nodes_, .open = (open_fn)}
+
+#define KILN_PLUGIN(pid, ver, lic, ...) KILN_PLUGIN_OPEN(pid, ver, lic, NULL, __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

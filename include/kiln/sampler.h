@@ -1,0 +1,111 @@
+/* sampler.h - "kiln.sampler/1": samplers and schedules as rows of open tables.
+ *
+ * A sampler sees numbers and linear algebra, nothing else: it is scalar arithmetic on
+ * the host plus linear combinations of latents, wherever those live. Guidance sits inside
+ * denoise(). History lives in named slots and scalars, so that the state can be saved at
+ * any step and taken up again.
+ *
+ *     for (size_t i = s->first; i < s->n; i++) {              // Euler
+ *         TRY(s->denoise(s, s->x, s->sigma[i], d));            // d = x0
+ *         double dt = s->sigma[i + 1] - s->sigma[i], a = dt / s->sigma[i];
+ *         s->lincomb(s, s->x, 2, (double[]){1 + a, -a}, (kiln_latent *[]){s->x, d});
+ *         TRY(s->step(s, i, d));
+ *     }
+ *
+ * All functions of kiln_sampling are [run], on the sampler's thread.
+ */
+#ifndef KILN_SAMPLER_H
+#define KILN_SAMPLER_H
+
+#include "plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_SAMPLER_ABILITY "kiln.sampler/1"
+
+typedef struct kiln_latent kiln_latent; /* an opaque latent of the running sampling */
+
+typedef struct kiln_sampling {
+    uint32_t size;
+    size_t n;             /* steps: sigma[0..n], sigma[n] may be 0 */
+    size_t first;         /* where to begin: 0, or the step a saved state goes on with */
+    const double *sigma;
+    uint32_t prediction;  /* kiln_prediction of model.h: FLOW models noise differently */
+    const void *options;  /* the row's own struct, filled from its params              */
+    kiln_latent *x;       /* the latent: sampled in place                               */
+    uint64_t seed;
+    void *self;
+
+    /* out = the model's guess of the clean latent for x at noise level sigma. out may be x. */
+    kiln_status (*denoise)(const struct kiln_sampling *, const kiln_latent *x, double sigma,
+                           kiln_latent *out);
+    /* The unconditional guess of the last denoise(); makes every later one compute it (CFG++). */
+    kiln_status (*unconditional)(const struct kiln_sampling *, kiln_latent *out);
+    /* out = sum coefficient[i] * x[i]; out may be one of x. n >= 1. */
+    void (*lincomb)(const struct kiln_sampling *, kiln_latent *out, size_t n,
+                    const double *coefficient, kiln_latent *const *x);
+    /* sqrt(mean(x^2)) */
+    double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
+    /* Unit Gaussian noise for the step from one level to another, from the run's noise source. */
+    kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to,
+                         kiln_latent *out);
+    /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
+    kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
+    /* n numbers kept across steps, zero at first. NULL: no memory. */
+    double *(*scalars)(const struct kiln_sampling *, const char *name, size_t n);
+    /* After each step: progress, preview, saved state, cancel. Return at once if it is not KILN_OK. */
+    kiln_status (*step)(const struct kiln_sampling *, size_t i, const kiln_latent *denoised);
+} kiln_sampling;
+
+enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
+       KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
+       KILN_SAMPLER_FRESH_MASK_NOISE = 4 /* outside a noise mask: noise of seed + 1 (DDIM) */ };
+
+typedef struct {
+    uint32_t size, flags;
+    const char *name, *doc, *source; /* source: paper or formula's origin */
+    uint32_t order;
+    double evaluations;              /* of the network, a step            */
+    const kiln_param *param;         /* options, into a struct of its own */
+    uint32_t n_param, param_stride;
+    size_t params_size;
+    kiln_status (*run)(const kiln_sampling *);
+} kiln_sampler;
+
+/* What a schedule is made from: the training table, or a range where there is none. */
+typedef struct {
+    uint32_t size;
+    size_t steps;
+    const double *sigma; /* ascending table, or NULL */
+    size_t n_sigma;
+    double sigma_min, sigma_max;
+} kiln_schedule_input;
+
+typedef struct {
+    uint32_t size, flags;
+    const char *name, *doc, *source;
+    /* Writes up to `room` descending sigmas, the last usually 0; returns how many there are (then
+     * room may have been too small: nothing is relied on). Some make more or fewer than steps+1. */
+    size_t (*make)(const kiln_schedule_input *, double *out, size_t room);
+} kiln_schedule;
+
+/* Registries. Rows must be static. A name already taken is an error that names both plugins.
+ * Parameters of type KILN_P_NAME with from "sampler" or "schedule" choose among the rows. */
+typedef struct {
+    uint32_t size;
+    kiln_status (*register_sampler)(const kiln_sampler *);   /* [open] */
+    kiln_status (*register_schedule)(const kiln_schedule *); /* [open] */
+    size_t (*sampler_count)(void);                           /* [any]  */
+    const kiln_sampler *(*sampler_at)(size_t i);             /* in order of registration */
+    const kiln_sampler *(*sampler)(const char *name);        /* NULL: none */
+    size_t (*schedule_count)(void);
+    const kiln_schedule *(*schedule_at)(size_t i);
+    const kiln_schedule *(*schedule)(const char *name);
+} kiln_sampler_api;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* weights.h - "kiln.weights/1": an immutable set of named tensors, and views of it.
+ *
+ * open() maps a .safetensors file, a sharded model, or a whole diffusers folder; the
+ * header is checked in full before anything is trusted and nothing is read until it is
+ * asked for. view() gives other names to the same bytes, so that a key map is data.
+ *
+ *     kiln_weights *all = w->open(ctx, path);
+ *     kiln_weights *unet = w->view(ctx, all, rules, n);   // "unet/" stripped, say
+ *     kiln_t k = ops->weight(p, unet, "conv_in.weight", 4, dims);
+ *
+ * Names. A single file: its tensor names. A folder: each tensor is called
+ * "<path of its file's folder relative to the root>/<name>" ("unet/conv_in.weight",
+ * "text_encoder/text_model....weight"); tensors of files in the root carry no prefix.
+ *
+ * Ownership: open(), view() and ref() return a reference, unref() drops one; a view
+ * keeps its base alive. Sets are immutable; every function is [any].
+ */
+#ifndef KILN_WEIGHTS_H
+#define KILN_WEIGHTS_H
+
+#include "plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_WEIGHTS_ABILITY "kiln.weights/1"
+
+typedef struct kiln_weights kiln_weights;
+
+typedef struct {
+    uint32_t size;
+    uint32_t dtype; /* as stored */
+    uint32_t rank;
+    int64_t dim[KILN_MAX_RANK];
+    size_t bytes;
+    const char *name; /* in this set; lives as long as the set */
+    const char *file; /* path of the file it lies in           */
+} kiln_weight_info;
+
+/* How a view renames. Rules are tried in order for every tensor of the base, the first whose
+ * `from` matches decides; a tensor that no rule matches is not in the view. A pattern is literal but
+ * for "{}", which matches one or more characters without a dot, and a final "*", which matches the
+ * rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0
+ * (a fused QKV split). Of one base tensor several rules may make several names: see `more`. */
+typedef struct {
+    const char *from, *to;
+    int64_t row, rows;    /* 0,0 = the whole tensor; else a slice of dimension 0              */
+    uint32_t transpose;   /* 1: a rank-2 tensor [a,b] is seen as [b,a]                        */
+    uint32_t squeeze;     /* 1: trailing dimensions of size 1 are dropped ([C,C,1,1] -> [C,C]) */
+    uint32_t more;        /* 1: after this match go on to the following rules as well          */
+} kiln_weight_rule;
+
+typedef struct {
+    uint32_t size;
+    /* NULL: reported on ctx with file, offset and reason. */
+    kiln_weights *(*open)(kiln_ctx *, const char *path);
+    kiln_weights *(*view)(kiln_ctx *, kiln_weights *base, const kiln_weight_rule *rule, size_t n);
+    kiln_weights *(*ref)(kiln_weights *);
+    void (*unref)(kiln_weights *);
+
+    size_t (*count)(const kiln_weights *);
+    kiln_status (*at)(const kiln_weights *, size_t i, kiln_weight_info *out); /* sorted by name */
+    /* KILN_ERR_INVALID, silently, when there is none of that name. */
+    kiln_status (*find)(const kiln_weights *, const char *name, kiln_weight_info *out);
+    /* The stored bytes in their stored order: read-only, any alignment, valid while the set lives.
+     * NULL with a message when the tensor is missing or is a transposed view. */
+    const void *(*map)(kiln_ctx *, const kiln_weights *, const char *name);
+    /* Copies the tensor as f32 into dst[product of dim], transposed if the view says so. */
+    kiln_status (*read_f32)(kiln_ctx *, const kiln_weights *, const char *name, float *dst);
+    /* A small text file of the folder ("unet/config.json"), NUL-terminated, at most 16 MiB, or of a
+     * safetensors file's __metadata__ ("__metadata__/key"); NULL when there is none (silent). Valid
+     * while the set lives. A view of a folder sees the folder's files by their full path. */
+    const char *(*text)(const kiln_weights *, const char *path, size_t *n);
+    /* 32 hex digits: digest of the names, shapes, dtypes, rules and contents' identity. Two sets
+     * with equal identity hold equal tensors. Costs one read of the files the first time. */
+    const char *(*identity)(kiln_ctx *, const kiln_weights *);
+
+    /* The bind report. Programs mark what they use; `unused` calls fn for every tensor of the set
+     * that no program and no map()/read_f32() has asked for, and returns how many there were. */
+    size_t (*unused)(const kiln_weights *, void (*fn)(void *arg, const kiln_weight_info *), void *arg);
+} kiln_weights_api;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

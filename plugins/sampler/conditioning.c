@@ -1,0 +1,172 @@
+/* conditioning.c - see conditioning.h. */
+#include "conditioning.h"
+
+#include "kit.h"
+#include "schedules.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEATHER = 8 }; /* latent cells over which an area's inner edges fade in */
+
+void resize_bilinear(const float *src, int64_t sh, int64_t sw, float *dst, int64_t dh, int64_t dw)
+{
+    for (int64_t y = 0; y < dh; y++) {
+        double fy = fmax(0, ((double)y + 0.5) * (double)sh / (double)dh - 0.5);
+        int64_t y0 = (int64_t)fy, y1 = y0 + 1 < sh ? y0 + 1 : sh - 1;
+        for (int64_t x = 0; x < dw; x++) {
+            double fx = fmax(0, ((double)x + 0.5) * (double)sw / (double)dw - 0.5);
+            int64_t x0 = (int64_t)fx, x1 = x0 + 1 < sw ? x0 + 1 : sw - 1;
+            double py = fy - (double)y0, px = fx - (double)x0;
+            double top = (double)src[y0 * sw + x0] * (1 - px) + (double)src[y0 * sw + x1] * px;
+            double low = (double)src[y1 * sw + x0] * (1 - px) + (double)src[y1 * sw + x1] * px;
+            dst[y * dw + x] = (float)(top * (1 - py) + low * py);
+        }
+    }
+}
+
+static double number(const kiln_value_api *v, const kiln_value *map, const char *key, double otherwise)
+{
+    double d;
+    return v->get_float(v->map_get(map, key), &d) == KILN_OK ? d : otherwise;
+}
+
+/* Share of the denoising done -> noise level: 0 is before everything, 1 after. */
+static double percent_to_sigma(const kiln_model_sampling *s, double percent)
+{
+    if (percent <= 0) return INFINITY;
+    if (percent >= 1) return 0;
+    return t_to_sigma(s->sigma, s->n_sigma, (1 - percent) * (double)(s->n_sigma - 1));
+}
+
+static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+
+static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_t height, int64_t width, condition *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *area = v->map_get(entry, "area"), *percent = v->map_get(entry, "area_percent");
+    const kiln_value *list = area ? area : percent;
+    double n[4];
+    *out = (condition){.h = height, .w = width};
+    if (!list) return KILN_OK;
+    for (size_t i = 0; i < 4; i++)
+        if (v->count(list) != 4 || v->get_float(v->list_at(list, i), &n[i]) != KILN_OK)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "a conditioning's area must be four numbers: h, w, y, x");
+    double sy = area ? 1 : (double)height, sx = area ? 1 : (double)width;
+    int64_t least = area ? 0 : 1; /* a share of the picture is at least one cell */
+    out->h = clamp(llround(n[0] * sy), least, height);
+    out->w = clamp(llround(n[1] * sx), least, width);
+    out->y = llround(n[2] * sy);
+    out->x = llround(n[3] * sx);
+    if (out->y < 0 || out->x < 0 || out->y >= height || out->x >= width || out->h == 0 || out->w == 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "a conditioning's area (%lldx%lld at %lld,%lld latent cells) lies outside the latent (%lldx%lld)",
+                             (long long)out->w, (long long)out->h, (long long)out->x, (long long)out->y,
+                             (long long)width, (long long)height);
+    out->h = clamp(out->h, 1, height - out->y);
+    out->w = clamp(out->w, 1, width - out->x);
+    return KILN_OK;
+}
+
+/* The mask at latent size (first of its batch), or NULL when the entry has none. */
+static kiln_status read_mask(const kiln_call *c, const kiln_value *entry, int64_t height, int64_t width, float **out)
+{
+    kiln_tensor m;
+    const kiln_value *mask = kit_values(c)->map_get(entry, "mask");
+    *out = NULL;
+    if (!mask) return KILN_OK;
+    TRY(kit_f32(c, mask, 3, "a conditioning's mask", &m));
+    *out = c->host->scratch(c->ctx, (size_t)(height * width) * sizeof(float), KILN_CPU);
+    if (!*out) return KILN_ERR_NOMEM;
+    resize_bilinear(m.data, m.dim[1], m.dim[2], *out, height, width);
+    return KILN_OK;
+}
+
+/* The smallest box that holds every cell where the mask is not 0; 8x8 at the corner when it is empty. */
+static void area_from_mask(const float *mask, int64_t height, int64_t width, condition *out)
+{
+    int64_t y0 = height, y1 = -1, x0 = width, x1 = -1;
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++) {
+            if (mask[y * width + x] == 0) continue;
+            y0 = y < y0 ? y : y0, y1 = y > y1 ? y : y1;
+            x0 = x < x0 ? x : x0, x1 = x > x1 ? x : x1;
+        }
+    if (y1 < 0) y0 = x0 = 0, y1 = x1 = 7;
+    out->y = y0, out->x = x0;
+    out->h = clamp(y1 - y0 + 1 > 8 ? y1 - y0 + 1 : 8, 1, height - y0);
+    out->w = clamp(x1 - x0 + 1 > 8 ? x1 - x0 + 1 : 8, 1, width - x0);
+}
+
+static void fade(float *weight, const condition *e, int64_t height, int64_t width)
+{
+    for (int64_t t = 0; t < FEATHER; t++) {
+        float gain = (float)(t + 1) / FEATHER;
+        for (int64_t x = 0; x < e->w; x++) {
+            if (e->y != 0 && t < e->h) weight[t * e->w + x] *= gain;
+            if (e->y + e->h < height && t < e->h) weight[(e->h - 1 - t) * e->w + x] *= gain;
+        }
+        for (int64_t y = 0; y < e->h; y++) {
+            if (e->x != 0 && t < e->w) weight[y * e->w + t] *= gain;
+            if (e->x + e->w < width && t < e->w) weight[y * e->w + e->w - 1 - t] *= gain;
+        }
+    }
+}
+
+static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const float *mask, int64_t height,
+                               int64_t width, condition *e)
+{
+    const kiln_value_api *v = kit_values(c);
+    double strength = number(v, entry, "strength", 1), mask_strength = number(v, entry, "mask_strength", 1);
+    int whole = e->h == height && e->w == width;
+    if (!mask && whole && strength == 1) return KILN_OK;
+    float *weight = c->host->scratch(c->ctx, (size_t)(e->h * e->w) * sizeof(float), KILN_CPU);
+    if (!weight) return KILN_ERR_NOMEM;
+    for (int64_t y = 0; y < e->h; y++)
+        for (int64_t x = 0; x < e->w; x++) {
+            double m = mask ? (double)mask[(e->y + y) * width + e->x + x] * mask_strength : 1;
+            weight[y * e->w + x] = (float)(m * strength);
+        }
+    if (!mask && !whole) fade(weight, e, height, width);
+    e->weight = weight;
+    return KILN_OK;
+}
+
+static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, int64_t height,
+                              int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, condition *e)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_tensor tokens;
+    float *mask;
+    TRY(read_area(c, entry, height, width, e));
+    TRY(kit_f32(c, v->map_get(entry, "tokens"), 3, "a conditioning's tokens", &tokens));
+    if (tokens.dim[2] != context_dim)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%s: its tokens are %lld wide but this model wants %lld; encode the text with the CLIP of "
+                             "the model's own checkpoint",
+                             what, (long long)tokens.dim[2], (long long)context_dim);
+    e->tokens = tokens.data;
+    e->batch = tokens.dim[0], e->length = tokens.dim[1], e->width = tokens.dim[2];
+    TRY(read_mask(c, entry, height, width, &mask));
+    int to_bounds = 0;
+    if (mask && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
+        area_from_mask(mask, height, width, e);
+    TRY(read_weight(c, entry, mask, height, width, e));
+    e->sigma_start = percent_to_sigma(sampling, number(v, entry, "start_percent", 0));
+    e->sigma_end = percent_to_sigma(sampling, number(v, entry, "end_percent", 1));
+    return KILN_OK;
+}
+
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
+                            int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, conditions *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    *out = (conditions){.n = v->count(conditioning)};
+    if (v->kind(conditioning) != KILN_V_LIST || out->n == 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: the conditioning is empty", what);
+    out->entry = c->host->scratch(c->ctx, out->n * sizeof *out->entry, KILN_CPU);
+    if (!out->entry) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < out->n; i++)
+        TRY(read_entry(c, v->list_at(conditioning, i), what, height, width, sampling, context_dim, &out->entry[i]));
+    return KILN_OK;
+}

@@ -1,0 +1,33 @@
+/* conditioning.h - a CONDITIONING value as the guide needs it: per entry its tokens, where and when
+ * it holds, and how much each latent cell counts.
+ *
+ * Entry keys read: tokens f32 [n,T,D]; area [h,w,y,x] in latent cells or area_percent (fractions of the
+ * whole); strength; mask (MASK), mask_strength, set_area_to_bounds; start_percent, end_percent. The
+ * meaning is ComfyUI's (calc_cond_batch). Memory: the call's scratch.
+ */
+#ifndef KILN_SAMPLER_CONDITIONING_H
+#define KILN_SAMPLER_CONDITIONING_H
+
+#include "kiln/model.h"
+
+typedef struct {
+    const float *tokens; /* [batch][length][width] */
+    int64_t batch, length, width;
+    int64_t y, x, h, w;  /* the part of the latent it speaks for */
+    const float *weight; /* [h][w]; NULL: 1 everywhere           */
+    double sigma_start, sigma_end; /* holds while start >= sigma >= end */
+} condition;
+
+typedef struct {
+    condition *entry;
+    size_t n;
+} conditions;
+
+/* height, width in latent cells; sigma table of the model for percents. */
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
+                            int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, conditions *out);
+
+/* Bilinear without antialiasing, pixel centres at half (torch interpolate, align_corners False). */
+void resize_bilinear(const float *src, int64_t sh, int64_t sw, float *dst, int64_t dh, int64_t dw);
+
+#endif

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Full-size SD1.5 against diffusers: the numbers behind `make parity-full`.
+
+    parity_full.py reference --cache DIR [--dtype f16] [--latent 64]
+        makes DIR/model (random weights, once) and DIR/reference.safetensors: inputs and diffusers' outputs
+    parity_full.py compare REFERENCE GOT --precision f32|bf16
+        reads what kiln computed for the same inputs and prints errors beside their bounds
+    parity_full.py all --cache DIR --tool COMMAND [--precision f32,bf16]
+        reference (unless it is there), COMMAND MODEL REFERENCE GOT PRECISION, compare
+
+Names, in REFERENCE and GOT alike; pictures and latents are NHWC, GOT may hold any float type:
+    text.ids [n,77] -> text.last, text.pooled
+    unet.x [2,h,w,4], unet.t [2], unet.context [2,77,768] -> unet.out
+    vae.latent -> vae.decode.out; vae.image -> vae.encode.mean, vae.encode.logvar
+    PART.BLOCK.in.x, .in.temb, .in.context, .in.skip.N -> PART.BLOCK.out: submodules, PART is unet or vae; a block
+    that hands over skips gives .out.0 (the result) and .out.1.N
+
+Bounds in f32: 1e-5 for a block, 1e-4 for a whole model (largest difference over largest value); torch's own f32
+noise is about 1e-6. In bf16: 2e-2 (norm of the difference over norm of the values). A tensor that kiln did not
+write fails, unless --allow-missing. Exit status 1: out of bounds or missing.
+"""
+
+import argparse
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
+
+import torch
+
+import common
+import make_random_sd15 as sd15
+
+WHOLE = ["text.last", "text.pooled", "unet.out", "vae.decode.out", "vae.encode.mean", "vae.encode.logvar"]
+BOUNDS = {"f32": {"block": 1e-5, "whole": 1e-4}, "bf16": {"block": 2e-2, "whole": 2e-2}}
+UNET_BLOCKS = [
+    "down_blocks.0.resnets.0",
+    "down_blocks.0.attentions.0",
+    *(f"down_blocks.{level}" for level in range(4)),
+    "mid_block",
+    *(f"up_blocks.{level}" for level in range(4)),
+]
+VAE_BLOCKS = [
+    "encoder.down_blocks.1",
+    "encoder.mid_block",
+    "decoder.mid_block",
+    "decoder.up_blocks.0",
+    "decoder.up_blocks.2",
+]
+TIMES = [999.0, 37.25]
+
+
+def text_reference(folder):
+    import text
+
+    tokenizer, encoder = text.load(folder)
+    rows = [[token for token, _ in page] for page in text.prompt.chunks(tokenizer, text.PROMPTS[5])]
+    ids = torch.tensor(rows)
+    _, last, pooled = text.layers(encoder.float(), ids)
+    return {"text.ids": ids, "text.last": last, "text.pooled": pooled}
+
+
+def unet_reference(folder, latent):
+    import unet
+
+    network = unet.load(folder, torch.float32)
+    x = common.randn("parity.x", len(TIMES), 4, latent, latent)
+    context = common.randn("parity.context", len(TIMES), 77, sd15.UNET["cross_attention_dim"])
+    tensors = {"unet.x": common.nhwc(x), "unet.t": torch.tensor(TIMES), "unet.context": context}
+
+    def call():
+        tensors["unet.out"] = common.nhwc(unet.run(network, x, TIMES, context))
+
+    blocks = unet.record(network, UNET_BLOCKS, call)
+    return {**tensors, **{f"unet.{name}": value for name, value in blocks.items()}}
+
+
+def vae_reference(folder, latent):
+    import unet
+    import vae
+
+    coder = vae.load(folder, torch.float32)
+    image = vae.picture("parity.image", 8 * latent, 8 * latent)
+    code = 5 * common.randn("parity.latent", 1, 4, latent, latent)
+    tensors = {"vae.image": image, "vae.latent": code}
+
+    def call():
+        tensors["vae.encode.mean"], tensors["vae.encode.logvar"] = vae.moments(coder, image)
+        tensors["vae.decode.out"] = vae.decode(coder, code)
+
+    blocks = unet.record(coder, VAE_BLOCKS, call)
+    tensors = {name: common.nhwc(value) for name, value in tensors.items()}
+    return {**tensors, **{f"vae.{name}": value for name, value in blocks.items()}}
+
+
+def description(options):
+    """What a reference was made for; another one is made anew."""
+    return {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed)}
+
+
+def described(path):
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        meta = file.metadata() or {}
+    return {key: meta.get(key) for key in ("latent", "dtype", "seed")}
+
+
+def reference(options):
+    torch.set_num_threads(options.threads)
+    model = options.cache / "model"
+    sd15.make(model, options.dtype, options.seed)
+    target = options.cache / "reference.safetensors"
+    with torch.inference_mode():
+        tensors = text_reference(model)
+        tensors.update(unet_reference(model, options.latent))
+        tensors.update(vae_reference(model, options.latent))
+    meta = {**common.versions(), "layout": "NHWC", **description(options)}
+    part = target.with_suffix(".part")
+    common.save(part, tensors, meta)
+    part.rename(target)
+    return model, target
+
+
+def is_output(name):
+    return name in WHOLE or ".out" in name
+
+
+def is_block(name):
+    return name not in WHOLE
+
+
+def judge(name, got, want, precision):
+    """(line to print, whether it holds)"""
+    bound = BOUNDS[precision]["block" if is_block(name) else "whole"]
+    if tuple(got.shape) != tuple(want.shape):
+        return f"FAIL {name}: shape {tuple(got.shape)}, reference {tuple(want.shape)}", False
+    if not bool(torch.isfinite(got.float()).all()):
+        return f"FAIL {name}: holds a value that is not finite", False
+    found = common.errors(got, want)
+    error = found["max" if precision == "f32" else "rms"]
+    word = "ok  " if error <= bound else "FAIL"
+    return f"{word} {name}: max {found['max']:.2e} rms {found['rms']:.2e} bound {bound:.0e}", error <= bound
+
+
+def compare(wanted, got, precision, allow_missing):
+    from safetensors import safe_open
+
+    bad = missing = count = 0
+    with safe_open(wanted, "pt") as want_file, safe_open(got, "pt") as got_file:
+        have = set(got_file.keys())
+        for name in sorted(filter(is_output, want_file.keys())):
+            if name not in have:
+                missing += 1
+                print(f"MISSING {name}")
+                continue
+            line, holds = judge(name, got_file.get_tensor(name), want_file.get_tensor(name), precision)
+            count += 1
+            bad += not holds
+            print(line)
+        for name in sorted(have - set(want_file.keys())):
+            print(f"UNKNOWN {name}")
+    print(f"{precision}: {count - bad} of {count} within bounds, {missing} missing")
+    return bad == 0 and count > 0 and (missing == 0 or allow_missing)
+
+
+def everything(options):
+    model, target = options.cache / "model", options.cache / "reference.safetensors"
+    if not (target.exists() and described(target) == description(options)):
+        reference(options)
+    good = True
+    for precision in options.precision.split(","):
+        got = options.cache / f"got-{precision}.safetensors"
+        got.unlink(missing_ok=True)
+        subprocess.run([*shlex.split(options.tool), str(model), str(target), str(got), precision], check=True)
+        good &= compare(target, got, precision, options.allow_missing)
+    return good
+
+
+def add_reference_options(parser):
+    parser.add_argument("--cache", type=pathlib.Path, required=True)
+    parser.add_argument("--dtype", choices=sorted(sd15.DTYPES), default="f16", help="of the stored weights")
+    parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
+    parser.add_argument("--seed", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_reference_options(commands.add_parser("reference"))
+    one = commands.add_parser("compare")
+    one.add_argument("reference", type=pathlib.Path)
+    one.add_argument("got", type=pathlib.Path)
+    one.add_argument("--precision", choices=sorted(BOUNDS), required=True)
+    whole = commands.add_parser("all")
+    add_reference_options(whole)
+    whole.add_argument("--tool", required=True)
+    whole.add_argument("--precision", default="f32,bf16")
+    for command in (one, whole):
+        command.add_argument("--allow-missing", action="store_true")
+    options = parser.parse_args()
+    unknown = set(getattr(options, "precision", "f32").split(",")) - set(BOUNDS)
+    if unknown:
+        parser.error(f"--precision: {', '.join(sorted(unknown))} is not one of {', '.join(BOUNDS)}")
+    return options
+
+
+def main():
+    options = parse()
+    if options.command == "reference":
+        reference(options)
+        return 0
+    if options.command == "compare":
+        return 0 if compare(options.reference, options.got, options.precision, options.allow_missing) else 1
+    return 0 if everything(options) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
