@@ -2,6 +2,8 @@
  * Shapes have the proportions of scripts/shapes/scenes.py. Colours, places and sizes vary as they do there. */
 #include "wish.h"
 
+#include "harness.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +128,7 @@ static void spoil(struct wish *wish)
     }
 }
 
-static int check_prompts(void)
+static void test_prompts(void)
 {
     static const struct {
         const char *prompt;
@@ -145,17 +147,15 @@ static int check_prompts(void)
         {"red", 0, NONE},
         {"a red star above a red star above a red star", 0, NONE},
     };
-    int failures = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct wish wish;
         const char *why;
-        int status = wish_read(rows[i].prompt, &wish, &why), wanted = rows[i].count ? 0 : -1;
-        if (status != wanted || (wanted == 0 && (wish.count != rows[i].count || wish.relation != rows[i].relation))) {
-            printf("FAIL prompt \"%s\": status %d, %d things, relation %d\n", rows[i].prompt, status, wish.count, (int)wish.relation);
-            failures++;
-        }
+        int status = wish_read(rows[i].prompt, &wish, &why);
+        CHECK_EQ(status, rows[i].count ? 0 : -1);
+        if (status) continue;
+        CHECK_EQ(wish.count, rows[i].count);
+        CHECK_EQ(wish.relation, rows[i].relation);
     }
-    return failures;
 }
 
 /* A box blur of 3x3 pixels, as soft as a decoder may leave an edge. */
@@ -173,7 +173,7 @@ static void soften(uint8_t *rgb)
 }
 
 /* At least 99 in 100 true captions are accepted and 99 in 100 false ones refused: what the judge promises. */
-static int check_scenes(int blurs, int scenes)
+static void check_scenes(int blurs, int scenes)
 {
     static uint8_t rgb[SIDE * SIDE * 3];
     int accepted = 0, refused = 0;
@@ -182,46 +182,65 @@ static int check_scenes(int blurs, int scenes)
         struct sight seen;
         make_scene(&wish, rgb);
         for (int k = 0; k < blurs; k++) soften(rgb);
-        if (sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen)) return 1;
-        int good = wish_granted(&wish, &seen);
-        if (!good && accepted == i) printf("first scene refused: number %d, %d things seen\n", i, seen.count);
-        accepted += good;
+        CHECK_EQ(sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen), 0);
+        accepted += wish_granted(&wish, &seen);
         spoil(&wish);
         refused += !wish_granted(&wish, &seen);
     }
-    int bad = accepted * 100 < scenes * 99 || refused * 100 < scenes * 99;
-    printf("%s scenes, %d blurs: %d of %d true captions accepted, %d of %d false captions refused\n", bad ? "FAIL" : "ok", blurs, accepted,
-           scenes, refused, scenes);
-    return bad;
+    printf("%d blurs: of %d scenes %d true captions accepted, %d false ones refused\n", blurs, scenes, accepted, refused);
+    CHECK(accepted * 100 >= scenes * 99);
+    CHECK(refused * 100 >= scenes * 99);
 }
 
-/* Things that are no shape at all must not carry a name. */
-static int check_noise(void)
+static void test_sharp_scenes(void)
 {
+    check_scenes(0, SCENES);
+}
+
+static void test_soft_scenes(void)
+{
+    check_scenes(2, SOFT_SCENES);
+}
+
+static void fill(uint8_t *rgb, int left, int right, const uint8_t colour[3])
+{
+    for (int y = 40; y < 100; y++)
+        for (int x = left; x < right; x++) memcpy(&rgb[(y * SIDE + x) * 3], colour, 3);
+}
+
+/* What is no shape or no colour at all must not carry a name. */
+static void test_nameless(void)
+{
+    static const uint8_t red[3] = {222, 32, 38}, blue[3] = {38, 76, 214};
     static uint8_t rgb[SIDE * SIDE * 3];
+    const struct picture picture = {SIDE, SIDE, rgb};
     struct sight seen;
-    const char *why;
     struct wish wish;
-    int failures = 0;
+    const char *why;
+    CHECK_EQ(wish_read("a red circle", &wish, &why), 0);
     for (int i = 0; i < SIDE * SIDE * 3; i++) rgb[i] = (uint8_t)below(256);
-    wish_read("a red circle", &wish, &why);
-    failures += sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen) || wish_granted(&wish, &seen);
-    for (int i = 0; i < SIDE * SIDE * 3; i++) rgb[i] = 255;
-    failures += sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen) || seen.count != 0 || wish_granted(&wish, &seen);
-    for (int y = 40; y < 50; y++) /* a bar, 60x10: none of the six */
-        for (int x = 30; x < 90; x++) memcpy(&rgb[(y * SIDE + x) * 3], (uint8_t[]){222, 32, 38}, 3);
-    failures += sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen) || seen.count != 1 || seen.things[0].shape != -1 || seen.things[0].colour != 0;
-    for (int y = 40; y < 100; y++) /* a square, half red and half blue: no colour */
-        for (int x = 30; x < 90; x++) memcpy(&rgb[(y * SIDE + x) * 3], x < 60 ? (uint8_t[]){222, 32, 38} : (uint8_t[]){38, 76, 214}, 3);
-    failures += sight_look(&(struct picture){SIDE, SIDE, rgb}, &seen) || seen.count != 1 || seen.things[0].shape != 1 || seen.things[0].colour != -1;
-    failures += sight_look(&(struct picture){8, 8, rgb}, &seen) != -1;
-    if (failures) printf("FAIL noise, emptiness, a bar and two colours: %d\n", failures);
-    return failures;
+    CHECK_EQ(sight_look(&picture, &seen), 0);
+    CHECK(!wish_granted(&wish, &seen));
+    memset(rgb, 255, sizeof rgb);
+    CHECK_EQ(sight_look(&picture, &seen), 0);
+    CHECK_EQ(seen.count, 0);
+    CHECK(!wish_granted(&wish, &seen));
+    fill(rgb, 60, 70, red); /* a bar, 10x60 */
+    CHECK_EQ(sight_look(&picture, &seen), 0);
+    CHECK_EQ(seen.count, 1);
+    CHECK_EQ(seen.things[0].shape, -1);
+    CHECK_EQ(seen.things[0].colour, 0);
+    fill(rgb, 30, 60, red); /* a square, half red and half blue */
+    fill(rgb, 60, 90, blue);
+    CHECK_EQ(sight_look(&picture, &seen), 0);
+    CHECK_EQ(seen.count, 1);
+    CHECK_EQ(seen.things[0].shape, 1);
+    CHECK_EQ(seen.things[0].colour, -1);
+    CHECK_EQ(sight_look(&(struct picture){8, 8, rgb}, &seen), -1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    int failures = check_prompts() + check_scenes(0, SCENES) + check_scenes(2, SOFT_SCENES) + check_noise();
-    printf("test_judge: %d failures\n", failures);
-    return failures != 0;
+    static const test_case cases[] = {CASE(test_prompts), CASE(test_sharp_scenes), CASE(test_soft_scenes), CASE(test_nameless)};
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
