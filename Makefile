@@ -111,6 +111,13 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$
 
 test_shared := $(wildcard tests/shared/*.c)
 
+# The judge of pictures is a program of its own; its test is linked with its parts.
+judge_obj := $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
+test_tools += $(B)/tests/judge/judge
+$(B)/tests/judge/test_judge: $(judge_obj)
+$(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(judge_obj)
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
+
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) cuda-note
