@@ -103,7 +103,7 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
@@ -114,6 +114,7 @@ test_shared := $(wildcard tests/shared/*.c)
 # The judge of pictures is a program of its own; its test is linked with its parts.
 test_tools += $(B)/tests/judge/judge
 test_libs_judge := -lpng
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
