@@ -42,7 +42,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-co
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
-ENGINE_LIBS := -lyaml -ljansson -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+ENGINE_LIBS := -lyaml -ljansson -lz -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c,$(wildcard engine/*/*.c engine/*/*/*.c))
@@ -103,13 +103,19 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
 .SECONDARY:
 
 test_shared := $(wildcard tests/shared/*.c)
+
+# The judge of pictures is a program of its own; its test is linked with its parts.
+test_tools += $(B)/tests/judge/judge
+test_libs_judge := -lpng
+$(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help

@@ -367,6 +367,16 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     return status;
 }
 
+void weights_release(const kiln_weights *w, const char *name)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!x || x->bytes < 2 * page) return;
+    uintptr_t first = ((uintptr_t)x->file->map.data + x->begin + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)x->file->map.data + x->begin + x->bytes) / page * page;
+    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED); /* a private map of a file: nothing is lost */
+}
+
 /* Index of the first element whose exponent is all ones; n when there is none. */
 static size_t first_nonfinite16(const uint8_t *p, size_t n, uint16_t all)
 {
