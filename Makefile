@@ -70,6 +70,7 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
 # ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+# The loader refuses what others may write to, so that is taken away where the umask allows it.
 plugin_mk := $(wildcard plugins/*/plugin.mk)
 plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
 -include $(plugin_mk)
@@ -86,6 +87,7 @@ $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo "  SO  $$@")
 	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+	$$(Q)chmod go-w $$(@D) $$@
 endef
 ifneq ($(filter address thread,$(SAN)),)
 plugin_undefined_ok := 1
