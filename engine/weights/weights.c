@@ -331,6 +331,17 @@ const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_i
     return x->file->map.data + x->begin;
 }
 
+void weights_release_pages(const kiln_weights *w, const char *name)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (!x || !x->bytes) return;
+    uintptr_t begin = (uintptr_t)x->file->map.data + x->begin, end = begin + x->bytes;
+    begin = (begin + page - 1) / page * page;
+    end = end / page * page;
+    if (begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED); /* advice: failing costs memory only */
+}
+
 static kiln_status usable(const weights_entry *x, error *e)
 {
     if (x->dtype) return file_map_unchanged(&x->file->map, e);

@@ -30,6 +30,9 @@ kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
  * (f32, f16, bf16); a transposed view is materialised by the caller through weights_read_f32. Returns
  * NULL when the tensor is a transposed view. Scans for NaN/Inf are the caller's (weights_scan). */
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
+/* Gives the tensor's pages of the map back to the system (they are read again when touched), so that packed weights
+ * and the file they came from are not in memory at once. [any] */
+void weights_release_pages(const kiln_weights *w, const char *name);
 /* KILN_ERR_INVALID naming file and tensor at the first NaN or infinity. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
 
