@@ -63,6 +63,33 @@ static uint32_t moved(const interpreter *m, const op *o, int64_t i)
     return m->expected[o->in[operand]][place];
 }
 
+/* May op `id` write out's element j where operand k's element i still lies? Element by element, and for a residual, the
+ * same element; in a concatenation what stands there already. Else a kernel would read what it has just written. */
+static int may_overlap(const interpreter *m, uint32_t id, uint32_t k, int64_t i, int64_t j)
+{
+    const op *o = at(m, id);
+    int elementwise = o->kind == OP_ADD || o->kind == OP_MUL || o->kind == OP_AFFINE || o->kind == OP_ACT;
+    int same = shape_equal(&at(m, o->in[k])->shape, &o->shape) && (elementwise || (o->epilogue.residual && k == o->n_in - 1));
+    return same ? i == j : o->kind == OP_CONCAT && m->expected[o->in[k]][i] == m->expected[id][j];
+}
+
+static void check_overlap(interpreter *m, uint32_t id)
+{
+    const op *o = at(m, id);
+    size_t slots = m->p->arena_bytes / sizeof(uint32_t);
+    int64_t *writes = calloc(slots + 1, sizeof *writes); /* element of the result that goes there, + 1 */
+    for (int64_t j = 0; j < elements(m, id); j++) writes[place_of(m, id, j) - m->arena] = j + 1;
+    for (uint32_t k = 0; k < o->n_in && !m->wrong; k++) {
+        if (!o->in[k] || m->p->place[m->p->place[o->in[k]].base].kind != PLACE_ARENA) continue;
+        for (int64_t i = 0; i < elements(m, o->in[k]) && !m->wrong; i++) {
+            int64_t j = writes[place_of(m, o->in[k], i) - m->arena];
+            m->wrong = j && !may_overlap(m, id, k, i, j - 1);
+            CHECK_MSG(!m->wrong, "op %u (%s) writes element %lld over element %lld of its operand %u", id, op_name(o->kind), (long long)j - 1, (long long)i, k);
+        }
+    }
+    free(writes);
+}
+
 static void interpret(interpreter *m)
 {
     const recording *r = m->p->r;
@@ -83,6 +110,7 @@ static void interpret(interpreter *m)
             }
             m->arena[slot] = m->expected[id][i];
         }
+        if (!m->wrong) check_overlap(m, id);
     }
     for (size_t i = 0; i < r->n_output && !m->wrong; i++) check_operand(m, r->output[i].id, (uint32_t)r->n + 1);
 }
