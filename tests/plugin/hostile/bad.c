@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
@@ -57,7 +57,7 @@ static kiln_status run(const kiln_call *c)
     if (BAD == 8) h->ref(c->in[0]);                      /* keeps its input */
     if (BAD == 15) kept = h->ref(c->out[0]);             /* keeps its output */
     if (BAD == 16 && p->mode == 1) ((volatile float *)y)[n] = 1; /* only with one choice */
-    if (BAD == 17) usleep(150000);                       /* out of reach of a cancel */
+    for (clock_t end = clock() + CLOCKS_PER_SEC * 3 / 2; BAD == 17 && p->mode == 1 && clock() < end;) continue; /* no cancel for 1.5 s */
 #ifdef __SSE__
     if (BAD == 18) _mm_setcsr(_mm_getcsr() | 0x8040);    /* flushes denormals from now on */
 #endif
