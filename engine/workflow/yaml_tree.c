@@ -156,7 +156,7 @@ static kiln_status merge(reader *r, level *l)
             TRY(add_pairs(r, l, source[i], source[i]->at));
             continue;
         }
-        for (size_t k = 0; k < source[i]->n; k++) TRY(add_pairs(r, l, source[i]->item[k], source[i]->at));
+        for (size_t k = 0; k < source[i]->n; k++) TRY(add_pairs(r, l, source[i]->item[k], source[i]->item[k]->at));
     }
     return n_source ? keep_first(r, map) : KILN_OK;
 }
