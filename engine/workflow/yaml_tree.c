@@ -106,10 +106,12 @@ static kiln_status merge_one(reader *r, level *l, const yaml_node *from, place a
 static kiln_status merge(reader *r, level *l)
 {
     yaml_node *map = l->node, *source[16];
+    place at[16]; /* of the << itself: an alias brings the place of what it stands for */
     size_t n_source = 0, kept = 0;
     for (size_t i = 0; i < map->n; i++) {
         if (strcmp(map->key[i]->text, "<<") == 0 && !map->key[i]->quoted) {
             if (n_source == 16) return fault(r, map->key[i]->at, "more than 16 merge keys in one map");
+            at[n_source] = map->key[i]->at;
             source[n_source++] = map->item[i];
             continue;
         }
@@ -119,10 +121,10 @@ static kiln_status merge(reader *r, level *l)
     map->n = kept;
     for (size_t i = 0; i < n_source; i++) {
         if (source[i]->kind != YAML_SEQUENCE) {
-            TRY(merge_one(r, l, source[i], source[i]->at));
+            TRY(merge_one(r, l, source[i], at[i]));
             continue;
         }
-        for (size_t k = 0; k < source[i]->n; k++) TRY(merge_one(r, l, source[i]->item[k], source[i]->at));
+        for (size_t k = 0; k < source[i]->n; k++) TRY(merge_one(r, l, source[i]->item[k], at[i]));
     }
     return KILN_OK;
 }
