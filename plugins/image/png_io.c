@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TEXT_LIMIT = 16 << 20, ROWS_A_REPORT = 32 };
 
@@ -61,6 +62,13 @@ static int too_large(const reader *r)
     return r->out.width > PICTURE_SIDE_MAX || r->out.height > PICTURE_SIDE_MAX; /* so 268 megapixels at most */
 }
 
+/* Deflate makes at most 1032 bytes of one: a file that is smaller than that is not worth a gigabyte of memory. */
+static int too_small(const reader *r, FILE *f)
+{
+    struct stat s;
+    return fstat(fileno(f), &s) == 0 && (uint64_t)png_get_rowbytes(r->png, r->info) * (uint64_t)r->out.height / 1032 > (uint64_t)s.st_size;
+}
+
 /* Everything becomes 8-bit RGB, or RGBA when there is transparency. */
 static void set_transforms(reader *r)
 {
@@ -86,6 +94,7 @@ static int decode(reader *r, const kiln_call *c, FILE *f)
     r->out.width = png_get_image_width(r->png, r->info);
     r->out.height = png_get_image_height(r->png, r->info);
     if (too_large(r)) stop(r->png, KILN_ERR_INVALID, "larger than 16384 pixels a side");
+    if (too_small(r, f)) png_error(r->png, "too small for a picture of the size it says");
     set_transforms(r);
     size_t stride = (size_t)r->out.width * (size_t)r->out.channels;
     if (png_get_rowbytes(r->png, r->info) != stride) png_error(r->png, "an unusual pixel format");
