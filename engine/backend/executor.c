@@ -43,7 +43,9 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     describe_op(x, i, &s->desc);
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference) {
-        log_warn("%s: no %s kernel (%s); the plain one is used, which is slow", x->r->op[i].scope, b->name, why.message);
+        if (!(x->warned >> s->desc.kind & 1))
+            log_warn("program '%s', at %s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, x->r->op[i].scope, b->name, why.message);
+        x->warned |= 1u << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
@@ -88,7 +90,23 @@ typedef struct {
     pool *pool;
 } packing;
 
-/* The leaf's elements as they are stored, or gathered and turned into f32 when they are not in one piece. */
+static const op *part_of(const packing *p, uint32_t i) { return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf; }
+static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_part : 1; }
+
+/* Parts of one type that lie in files as they are: one below the other. 0: they do not. */
+static int stack_stored(const packing *p, char *to, uint32_t dtype)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        const void *bytes = weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info);
+        if (!bytes || info.dtype != dtype) return 0;
+        memcpy(to, bytes, info.bytes);
+        to += info.bytes;
+    }
+    return 1;
+}
+
+/* The leaf's elements as they are stored, or gathered, and turned into f32 when they do not lie in the file that way. */
 static kiln_status leaf_source(const packing *p, const void **src, uint32_t *dtype, float **owned, error *e)
 {
     const op *leaf = p->leaf;
@@ -110,31 +128,26 @@ static kiln_status leaf_source(const packing *p, const void **src, uint32_t *dty
     *owned = all;
     *src = all;
     *dtype = KILN_F32;
-    if (!leaf->n_part) return weights_read_f32(leaf->set, leaf->name, all, e);
-    for (uint32_t i = 0; i < leaf->n_part; i++) {
-        const op *part = &p->x->r->op[leaf->part[i] - 1];
-        TRY(weights_read_f32(part->set, part->name, all, e));
-        all += shape_count(&part->shape);
+    if (leaf->n_part && stack_stored(p, (char *)all, part_of(p, 0)->dtype)) {
+        *dtype = part_of(p, 0)->dtype;
+        return KILN_OK;
+    }
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, all, e));
+        all += shape_count(&part_of(p, i)->shape);
     }
     return KILN_OK;
 }
 
 static kiln_status scan(const packing *p, error *e)
 {
-    const op *leaf = p->leaf;
-    if (leaf->kind != OP_WEIGHT) return KILN_OK;
-    if (!leaf->n_part) return weights_scan_finite(leaf->set, leaf->name, e);
-    for (uint32_t i = 0; i < leaf->n_part; i++)
-        TRY(weights_scan_finite(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name, e));
+    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
     return KILN_OK;
 }
 
-static void release(const packing *p)
+static void release_pages(const packing *p)
 {
-    const op *leaf = p->leaf;
-    if (leaf->kind != OP_WEIGHT) return;
-    if (!leaf->n_part) weights_release_pages(leaf->set, leaf->name);
-    for (uint32_t i = 0; i < leaf->n_part; i++) weights_release_pages(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name);
+    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) weights_release_pages(part_of(p, i)->set, part_of(p, i)->name);
 }
 
 static kiln_status pack_one(void *arg, void *dst, error *e)
@@ -152,8 +165,8 @@ static kiln_status pack_one(void *arg, void *dst, error *e)
             status = k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e)
                                                  : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
         mem_free(owned);
-        release(p);
     }
+    release_pages(p);
     if (status != KILN_OK) error_prefix(e, "weight '%s'", p->leaf->name ? p->leaf->name : "constant");
     return status;
 }

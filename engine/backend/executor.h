@@ -16,6 +16,7 @@ typedef struct {
     plan plan;
     step *step; /* [r->n] */
     size_t scratch_bytes, weight_bytes;
+    uint32_t warned; /* bit by op kind: it was said that the backend has no kernel */
     int packed;
 } executor;
 

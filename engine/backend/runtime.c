@@ -20,7 +20,8 @@ struct kiln_program {
     recording r;
     executor x;
     atomic_uint refs;
-    int planned;
+    atomic_int planned;
+    uint32_t n_recorded;
     char *key; /* kept programs */
     uint64_t used;
 };
@@ -154,16 +155,20 @@ kiln_status program_plan(kiln_program *p, error *e)
     if (p->r.failure.status != KILN_OK) return error_set(e, p->r.failure.status, "%s", p->r.failure.message);
     if (p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is planned twice", p->r.name);
     if (p->r.n_output == 0) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output", p->r.name);
-    TRY(p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e));
-    TRY(executor_make(&p->x, &p->r, p->rt->setting.backend, e));
-    p->planned = 1;
-    return KILN_OK;
+    p->n_recorded = (uint32_t)p->r.n;
+    kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
+    if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
+    if (status == KILN_OK)
+        atomic_store(&p->planned, 1);
+    else /* a second try would find a half-made program */
+        error_set(&p->r.failure, status, "program '%s' could not be planned", p->r.name);
+    return status;
 }
 
 kiln_status program_info(const kiln_program *p, kiln_program_info *info)
 {
     if (!p->planned || info->size < sizeof *info) return KILN_ERR_INVALID;
-    *info = (kiln_program_info){.size = sizeof *info, .n_recorded = (uint32_t)p->r.n, .n_planned = p->x.plan.n_run,
+    *info = (kiln_program_info){.size = sizeof *info, .n_recorded = p->n_recorded, .n_planned = p->x.plan.n_run,
         .arena_bytes = p->x.plan.arena_bytes, .scratch_bytes = p->x.scratch_bytes, .weight_bytes = p->x.weight_bytes, .flops = p->x.plan.flops};
     return KILN_OK;
 }
@@ -175,6 +180,7 @@ typedef struct {
     const kiln_bind *in, *out;
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id */
+    void **converted;   /* [r.n + 1]: what was made for an input bound in another type */
 } binding;
 
 static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
@@ -197,18 +203,46 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     return KILN_OK;
 }
 
+static int is_real(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16; }
+
+static kiln_status bind_input(binding *b, uint32_t id, const kiln_bind *bound, error *e)
+{
+    const op *o = &b->p->r.op[id - 1];
+    uint32_t from = bound->tensor.dtype;
+    TRY(fits(b->p, bound, &o->shape, e));
+    b->input[id] = bound->tensor.data;
+    if (from == o->dtype) return KILN_OK;
+    if (!is_real(from) || !is_real(o->dtype))
+        return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name, dtype_name(o->dtype), dtype_name(from));
+    size_t n = (size_t)shape_count(&o->shape);
+    if (!(b->converted[id] = mem_aligned(64, n * dtype_size(o->dtype)))) return error_set(e, KILN_ERR_NOMEM, "out of memory for input '%s'", o->name);
+    b->input[id] = b->converted[id];
+    return dtype_convert(b->converted[id], o->dtype, bound->tensor.data, from, n);
+}
+
+/* Every name once, and each the name of an input. */
+static kiln_status known_binds(const binding *b, error *e)
+{
+    const recording *r = &b->p->r;
+    for (size_t i = 0; i < b->n_in; i++) {
+        int known = 0;
+        for (size_t k = 0; k < r->n; k++) known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
+        if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
+        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+    }
+    return KILN_OK;
+}
+
 static kiln_status bind_inputs(binding *b, error *e)
 {
     recording *r = &b->p->r;
+    TRY(known_binds(b, e));
     for (uint32_t id = 1; id <= r->n; id++) {
         const op *o = &r->op[id - 1];
         if (o->kind != OP_INPUT) continue;
         const kiln_bind *bound = find_bind(b->in, b->n_in, o->name);
         if (!bound) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is not bound", r->name, o->name);
-        TRY(fits(b->p, bound, &o->shape, e));
-        if (bound->tensor.dtype != o->dtype)
-            return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", r->name, o->name, dtype_name(o->dtype), dtype_name(bound->tensor.dtype));
-        b->input[id] = bound->tensor.data;
+        TRY(bind_input(b, id, bound, e));
     }
     for (size_t i = 0; i < b->n_out; i++) {
         const program_output *o = NULL;
@@ -331,11 +365,16 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
                         int (*cancelled)(void *arg), void *arg, error *e)
 {
     if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
-    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
-    if (!b.input) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    pthread_mutex_lock(&p->rt->lock);
-    kiln_status status = run_locked(&b, cancelled, arg, e);
-    pthread_mutex_unlock(&p->rt->lock);
+    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input),
+                 .converted = mem_calloc(p->r.n + 1, sizeof *b.converted)};
+    kiln_status status = b.input && b.converted ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK) {
+        pthread_mutex_lock(&p->rt->lock);
+        status = run_locked(&b, cancelled, arg, e);
+        pthread_mutex_unlock(&p->rt->lock);
+    }
+    for (size_t i = 0; b.converted && i <= p->r.n; i++) mem_free(b.converted[i]);
+    mem_free(b.converted);
     mem_free(b.input);
     return status;
 }

@@ -180,6 +180,7 @@ static kiln_status list_port(const scheduler *s, const port_sources *p, argument
     if (!list) return KILN_ERR_NOMEM;
     a->lists[a->n_list++] = list;
     for (uint32_t k = 0; k < p->n; k++) TRY(value_api.list_push(list, value_of(s, p->from[k])));
+    value_publish(list); /* inputs are read-only, this one too */
     *out = list;
     return KILN_OK;
 }

@@ -194,14 +194,15 @@ static int plain_path(const char *path)
 
 static char *read_inside(const kiln_weights *w, const char *path, size_t *size)
 {
-    char *full = path_join(w->root, path), *real = full ? path_real(full) : NULL, *text = NULL;
+    char *full = path_join(w->root, path), *text = NULL;
     error why = {0};
-    if (real && !set_holds_path(w, real))
-        log_warn("%s: a link to outside the model's folder is not read", full);
-    else if (real && file_read(real, WEIGHTS_TEXT_MAX, &text, size, &why) != KILN_OK)
-        log_warn("%s", why.message);
+    if (full && file_exists(full)) {
+        if (!set_holds_path(w, full))
+            log_warn("%s: a link to outside the model's folder is not read", full);
+        else if (file_read(full, WEIGHTS_TEXT_MAX, &text, size, &why) != KILN_OK)
+            log_warn("%s", why.message);
+    }
     mem_free(full);
-    mem_free(real);
     return text;
 }
 

@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,17 +63,15 @@ static int ends_with(const char *s, const char *end)
 
 int set_holds_path(const kiln_weights *w, const char *path)
 {
-    char *real = path_real(path);
-    if (!real || !w->root) return mem_free(real), 0;
-    size_t n = strlen(w->root);
-    int inside = strncmp(real, w->root, n) == 0 && (real[n] == '/' || (n == 1 && real[0] == '/'));
-    const char *revision = strrchr(w->root, '/');
     static const char snapshots[] = "/snapshots", blobs[] = "/blobs/";
-    size_t before = revision ? (size_t)(revision - w->root) : 0, m = sizeof snapshots - 1;
-    if (!inside && before > m && memcmp(revision - m, snapshots, m) == 0)
-        inside = strncmp(real, w->root, before - m) == 0 && strncmp(real + before - m, blobs, sizeof blobs - 1) == 0;
-    mem_free(real);
-    return inside;
+    char real[PATH_MAX];
+    if (!w->root || !realpath(path, real)) return 0;
+    size_t n = strlen(w->root), m = sizeof snapshots - 1;
+    if (strncmp(real, w->root, n) == 0 && (real[n] == '/' || n == 1)) return 1;
+    const char *revision = strrchr(w->root, '/');
+    size_t before = revision ? (size_t)(revision - w->root) : 0;
+    if (before <= m || memcmp(revision - m, snapshots, m) != 0) return 0;
+    return strncmp(real, w->root, before - m) == 0 && strncmp(real + before - m, blobs, sizeof blobs - 1) == 0;
 }
 
 static kiln_status add_confined(kiln_weights *w, const char *folder, const char *name, const char *prefix, error *e)

@@ -86,7 +86,7 @@ static size_t put_tensor(str *s, const safetensors_source *t, size_t begin)
     return begin + bytes;
 }
 
-static void put_file(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark)
+static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e)
 {
     str head = {0};
     size_t at = 0;
@@ -106,7 +106,11 @@ static void put_file(str *out, const safetensors_source *tensor, size_t n, const
         str_append_n(out, tensor[i].data, bytes);
     }
     out->failed |= head.failed;
+    size_t length = head.len;
     str_free(&head);
+    if (out->failed) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (length > SAFETENSORS_HEADER_MAX) return error_set(e, KILN_ERR_INVALID, "a header of %zu bytes; a safetensors file has room for %u", length, SAFETENSORS_HEADER_MAX);
+    return KILN_OK;
 }
 
 kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e)
@@ -116,9 +120,9 @@ kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_
     if (!sorted) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (n) memcpy(sorted, tensor, n * sizeof *sorted);
     if (n) qsort(sorted, n, sizeof *sorted, by_width_and_name);
-    put_file(out, sorted, n, remark, n_remark);
+    kiln_status status = put_file(out, sorted, n, remark, n_remark, e);
     mem_free(sorted);
-    return out->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
+    return status;
 }
 
 kiln_status safetensors_write(const char *path, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark,

@@ -140,10 +140,12 @@ static kiln_status keep_first(reader *r, yaml_node *map)
 static kiln_status merge(reader *r, level *l)
 {
     yaml_node *map = l->node, *source[MERGES_MAX];
+    place at[MERGES_MAX]; /* of the << itself: an alias brings the place of what it stands for */
     size_t n_source = 0, kept = 0;
     for (size_t i = 0; i < map->n; i++) {
         if (is_merge_key(map->key[i])) {
             if (n_source == MERGES_MAX) return fault(r, map->key[i]->at, "more than 16 merge keys in one map");
+            at[n_source] = map->key[i]->at;
             source[n_source++] = map->item[i];
             continue;
         }
@@ -153,10 +155,10 @@ static kiln_status merge(reader *r, level *l)
     map->n = kept;
     for (size_t i = 0; i < n_source; i++) {
         if (source[i]->kind != YAML_SEQUENCE) {
-            TRY(add_pairs(r, l, source[i], source[i]->at));
+            TRY(add_pairs(r, l, source[i], at[i]));
             continue;
         }
-        for (size_t k = 0; k < source[i]->n; k++) TRY(add_pairs(r, l, source[i]->item[k], source[i]->at));
+        for (size_t k = 0; k < source[i]->n; k++) TRY(add_pairs(r, l, source[i]->item[k], at[i]));
     }
     return n_source ? keep_first(r, map) : KILN_OK;
 }

@@ -198,6 +198,18 @@ def paint(scene):
     return np.rint(canvas).astype(np.uint8)
 
 
+def retell(scene, rng):
+    """Another true caption of a scene: a pair is told from the other thing's side, one thing gets another opening."""
+    told = scene.caption
+    ground = told[told.index(" on a"):] if " on a" in told else ""
+    if scene.relation:
+        a, b = scene.things
+        text = f"{name_thing(b)} {rng.choice(RELATIONS[MIRROR[scene.relation]])} {name_thing(a)}"
+    else:
+        text = name_thing(scene.things[0], scene.size)
+    return rng.choice(OPENINGS) + text + ground
+
+
 def scene_at(seed, index, **kind):
     """Scene number index of the endless list that seed names."""
     return draw_scene(random.Random(f"{seed}/{index}"), **kind)

@@ -21,6 +21,13 @@ FIELDS = (
 )
 
 
+# The same, told by place: which thing is left or above, which right or below. A caption names them in either order, so
+# this is the exclusive or of order and relation, which the UNet finds hard to learn from pictures alone.
+PLACES = (
+    ("axis", ("", "across", "down")), ("shape", SHAPES), ("colour", tuple(COLOURS)), ("shape2", ("", *SHAPES)), ("colour2", ("", *COLOURS)),
+)
+
+
 def tokens_of(tokenizer, captions):
     out = tokenizer(captions, padding="max_length", max_length=77, truncation=True, return_tensors="pt")
     return out["input_ids"].short()
@@ -34,6 +41,17 @@ def labels_of(scene):
         "colour2": second.colour if second else "", "relation": scene.relation, "size": scene.size, "background": scene.background,
     }
     return [names.index(values[field]) for field, names in FIELDS]
+
+
+def places_of(scene):
+    things = scene.things[::-1] if scene.relation in ("right", "below") else scene.things
+    first, second = things[0], things[1] if len(things) > 1 else None
+    values = {
+        "axis": {"": "", "left": "across", "right": "across", "above": "down", "below": "down"}[scene.relation],
+        "shape": first.shape, "colour": first.colour,
+        "shape2": second.shape if second else "", "colour2": second.colour if second else "",
+    }
+    return [names.index(values[field]) for field, names in PLACES]
 
 
 @torch.no_grad()

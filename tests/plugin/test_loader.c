@@ -285,7 +285,7 @@ static void test_search_path(void)
     const char *second = fresh_folder();
     error e = {0};
     if (!build(first, "a", "-DID='\"org.example.a\"'") || !build(second, "b", "-DID='\"org.example.b\"'")) return;
-    snprintf(both, sizeof both, "%s:%s:%s", first, second, first);
+    snprintf(both, sizeof both, "%.300s:%.300s:%.300s", first, second, first);
     catalog *c = catalog_open(both, &e);
     CHECK_EQ(c ? catalog_plugins(c) : 0, 2); /* the folder given twice counts once */
     if (c) CHECK_STR(catalog_find(c, "Hostile")->plugin->id, "org.example.a");

@@ -3,8 +3,8 @@
  * Which type products are computed in, with bf16 storage. The instructions of avx512_bf16 are not fast everywhere:
  * GFLOP/s of one core in oneDNN 2.6.3, measured:
  *                                             matrix product          3x3 convolution
- *     Xeon, 5th generation, AMX hidden        f32 182, bf16  98       f32 190, bf16 105
- *     EPYC Zen 5                              f32 235, bf16 460       f32 245, bf16 490
+ *     Xeon, 5th generation, AMX hidden        f32 182, bf16 98        f32 162-222, bf16 99-115
+ *     EPYC Zen 5 (half of two threads)        f32 220-250, bf16 425-500   f32 240-250, bf16 460-515
  * So bf16 products are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
