@@ -83,31 +83,32 @@ static kiln_status file_prefix(const kiln_call *c, const char *prefix, const kil
 }
 
 /* clip(255 x, 0, 255), truncated; NaN is 0. */
-static void to_bytes(const kiln_tensor *t, int64_t index, uint8_t *rgb)
+static void to_bytes(const kiln_tensor *t, int64_t index, uint8_t *pixels)
 {
-    int64_t C = t->dim[3], pixels = t->dim[1] * t->dim[2];
-    const float *x = (const float *)t->data + index * pixels * C;
-    for (int64_t i = 0; i < pixels; i++)
-        for (int k = 0; k < 3; k++) {
-            float v = 255.0f * x[i * C + k];
-            rgb[i * 3 + k] = v >= 255.0f ? 255 : v > 0.0f ? (uint8_t)v : 0;
-        }
+    size_t n = (size_t)(t->dim[1] * t->dim[2] * t->dim[3]);
+    const float *x = (const float *)t->data + (size_t)index * n;
+    for (size_t i = 0; i < n; i++) {
+        float v = 255.0f * x[i];
+        pixels[i] = v >= 255.0f ? 255 : v > 0.0f ? (uint8_t)v : 0;
+    }
 }
 
-static kiln_status write_one(const kiln_call *c, uint32_t where, const char *prefix, const kiln_tensor *t, int64_t index, int level, uint8_t *rgb)
+static kiln_status write_one(const kiln_call *c, uint32_t where, const char *prefix, const kiln_tensor *t, int64_t index, int level, uint8_t *pixels)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
-    const char *prompt = files->text(c->ctx, "prompt"), *parameters = files->text(c->ctx, "parameters");
-    png_note note[2];
-    int n = 0;
+    static const char *const keys[] = {"parameters", "prompt"};
+    png_note note[COUNT(keys)];
     char name[256];
-    if (parameters) note[n++] = (png_note){"parameters", parameters};
-    if (prompt) note[n++] = (png_note){"prompt", prompt};
+    png_write w = {.pixels = pixels, .width = t->dim[2], .height = t->dim[1], .channels = (int)t->dim[3], .level = level, .note = note};
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        const char *text = files->text(c->ctx, keys[i]);
+        if (text) note[w.n_note++] = (png_note){keys[i], text};
+    }
     TRY(file_prefix(c, prefix, t, index, name));
     kiln_file *f = files->create(c->ctx, where, name, "png");
     if (!f) return KILN_ERR_IO;
-    to_bytes(t, index, rgb);
-    TRY(png_write_file(c, files, f, rgb, t->dim[2], t->dim[1], level, note, n));
+    to_bytes(t, index, pixels);
+    TRY(png_write_file(c, files, f, &w));
     return files->commit(f, NULL);
 }
 
@@ -115,14 +116,24 @@ static kiln_status write_all(const kiln_call *c, uint32_t where, const char *pre
 {
     kiln_tensor t;
     TRY(kit_f32(c, c->in[0], 4, "images", &t));
-    uint8_t *rgb = c->host->scratch(c->ctx, (size_t)(t.dim[1] * t.dim[2]) * 3, KILN_CPU);
-    if (!rgb) return KILN_ERR_NOMEM;
-    for (int64_t i = 0; i < t.dim[0]; i++) {
-        TRY(c->host->progress(c->ctx, (uint64_t)i, (uint64_t)t.dim[0], "picture"));
-        TRY(write_one(c, where, prefix, &t, i, level, rgb));
-    }
+    uint8_t *pixels = c->host->scratch(c->ctx, (size_t)(t.dim[1] * t.dim[2] * t.dim[3]), KILN_CPU);
+    if (!pixels) return KILN_ERR_NOMEM;
+    for (int64_t i = 0; i < t.dim[0]; i++) TRY(write_one(c, where, prefix, &t, i, level, pixels));
     c->out[0] = c->host->ref(c->in[0]);
     return KILN_OK;
+}
+
+/* Said before anything runs: a picture that took minutes is not lost to its name. */
+static kiln_status save_image_check(const kiln_call *c)
+{
+    const char *prefix = ((const save_params *)c->params)->prefix, *why = NULL;
+    size_t n = strlen(prefix);
+    if (n == 0 || prefix[n - 1] == '/') why = "needs the beginning of a file name";
+    if (prefix[0] == '/') why = "is an absolute path; results stay below the output folder (--out)";
+    for (const char *part = prefix; *part; part += strcspn(part, "/"), part += *part == '/')
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) why = "holds '..'; results stay below the output folder (--out)";
+    if (!why) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "filename_prefix '%.80s' %s", prefix, why);
 }
 
 static kiln_status save_image_run(const kiln_call *c) { return write_all(c, KILN_FILES_OUTPUT, ((const save_params *)c->params)->prefix, 4); }
@@ -130,7 +141,8 @@ static kiln_status preview_image_run(const kiln_call *c) { return write_all(c, K
 
 const kiln_node node_save_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
     .type = "SaveImage", .title = "Save Image", .category = "image", .doc = "Writes pictures as PNG files that carry their workflow.",
-    KILN_ARRAY(in, save_in), KILN_ARRAY(out, save_out), KILN_ARRAY(param, save_param), .params_size = sizeof(save_params), .run = save_image_run};
+    KILN_ARRAY(in, save_in), KILN_ARRAY(out, save_out), KILN_ARRAY(param, save_param), .params_size = sizeof(save_params),
+    .run = save_image_run, .check = save_image_check};
 
 const kiln_node node_preview_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
     .type = "PreviewImage", .title = "Preview Image", .category = "image", .doc = "Writes pictures to the temp folder of the output folder.",

@@ -12,6 +12,11 @@ static const kiln_port mask_out[] = {{.name = "MASK", .type = "MASK", .doc = "Th
 static const kiln_port image_in[] = {{.name = "image", .type = "IMAGE", .doc = "What to change."}};
 static const kiln_port mask_in[] = {{.name = "mask", .type = "MASK", .doc = "What to change."}};
 
+enum { TICK = 1 << 22 }; /* elements between two looks at whether to stop */
+
+/* Every so often: may the loop go on? */
+static kiln_status tick(const kiln_call *c, size_t i, size_t n) { return i % TICK ? KILN_OK : c->host->progress(c->ctx, i, n, "pixels"); }
+
 #define NODE(var, type_, title_, category_, text, ...)                                             \
     const kiln_node node_##var = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, \
         .revision = 1, .type = type_, .title = title_, .category = category_, .doc = text, .run = var##_run, __VA_ARGS__}
@@ -22,7 +27,10 @@ static kiln_status each(const kiln_call *c, uint32_t rank, const char *what, flo
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], rank, what, &a));
     TRY(kit_new_f32(c, rank, a.dim, &c->out[0], &r));
-    for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = f(((const float *)a.data)[i]);
+    for (size_t i = 0, n = kit_count(&a); i < n; i++) {
+        TRY(tick(c, i, n));
+        ((float *)r.data)[i] = f(((const float *)a.data)[i]);
+    }
     return KILN_OK;
 }
 
@@ -95,9 +103,11 @@ static kiln_status image_scale_run(const kiln_call *c)
     if (w < 1) w = 1;
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &c->out[0], &r));
     resize_box box = p->crop ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
-    for (int64_t n = 0; n < a.dim[0]; n++)
+    for (int64_t n = 0; n < a.dim[0]; n++) {
+        TRY(c->host->progress(c->ctx, (uint64_t)n, (uint64_t)a.dim[0], "picture"));
         resize_plane((resize_source){.data = (const float *)a.data + ((n * a.dim[1] + box.y) * a.dim[2] + box.x) * a.dim[3], .h = box.h, .w = box.w, .c = a.dim[3],
                                      .row = a.dim[2] * a.dim[3]}, (float *)r.data + n * h * w * a.dim[3], h, w, p->method);
+    }
     for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i])); /* bicubic overshoots */
     return KILN_OK;
 }

@@ -20,8 +20,10 @@ static inline resize_box resize_centre(int64_t h, int64_t w, int64_t th, int64_t
 {
     resize_box b = {.h = h, .w = w};
     double old = (double)w / (double)h, wanted = (double)tw / (double)th;
-    if (old > wanted) b.x = (int64_t)llround(((double)w - (double)w * (wanted / old)) / 2);
-    else if (old < wanted) b.y = (int64_t)llround(((double)h - (double)h * (old / wanted)) / 2);
+    if (old > wanted) b.x = (int64_t)rint(((double)w - (double)w * (wanted / old)) / 2);
+    else if (old < wanted) b.y = (int64_t)rint(((double)h - (double)h * (old / wanted)) / 2);
+    if (b.x > (w - 1) / 2) b.x = (w - 1) / 2; /* something is left of a narrow picture */
+    if (b.y > (h - 1) / 2) b.y = (h - 1) / 2;
     b.h = h - 2 * b.y;
     b.w = w - 2 * b.x;
     return b;

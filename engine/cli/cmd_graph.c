@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ static int render(const char *text, const char *path, const char *type)
         close(in[1]);
         return fail("dot", "Graphviz is not installed; install the package graphviz, or write x.dot");
     }
+    signal(SIGPIPE, SIG_IGN); /* a dot that stops reading is told by its status */
     for (size_t n = strlen(text); n > 0;) {
         ssize_t done = write(in[1], text, n);
         if (done <= 0) break;

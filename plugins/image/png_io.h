@@ -4,7 +4,7 @@
 
 #include "kiln/files.h"
 
-enum { PICTURE_SIDE_MAX = 16384, PICTURE_PIXELS_MAX = 268435456 };
+enum { PICTURE_SIDE_MAX = 16384 };
 
 typedef struct {
     int64_t width, height;
@@ -16,9 +16,15 @@ typedef struct {
 kiln_status png_read_file(const kiln_call *c, const char *path, png_picture *out);
 void png_picture_free(png_picture *p);
 
-typedef struct { const char *key, *value; } png_note;
-/* Writes 8-bit RGB rows into `f` with tEXt chunks; level: zlib's 0..9. */
-kiln_status png_write_file(const kiln_call *c, const kiln_files_api *files, kiln_file *f, const uint8_t *rgb, int64_t width,
-                           int64_t height, int level, const png_note *note, int n_note);
+typedef struct { const char *key, *value; } png_note; /* value: UTF-8 */
+typedef struct {
+    const uint8_t *pixels; /* [height][width][channels], channels 3 or 4 */
+    int64_t width, height;
+    int channels, level; /* level: zlib's 0..9 */
+    const png_note *note;
+    int n_note;
+} png_write;
+/* Writes an 8-bit PNG into `f`; notes become tEXt chunks, iTXt when they are not ASCII. Reports progress, stops when told. */
+kiln_status png_write_file(const kiln_call *c, const kiln_files_api *files, kiln_file *f, const png_write *w);
 
 #endif

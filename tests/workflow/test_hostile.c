@@ -65,8 +65,8 @@ static const hostile table[] = {
     /* ---- anchors and merge keys ---- */
     {"nodes: *nowhere\n", "1:8", "no anchor '&nowhere' stands before this alias", 1},
     {"nodes: &n {a: *n}\n", "1:15", "no anchor '&n' stands before this alias", 1},
-    {"nodes:\n  a: {<<: 7, class_type: Blank}\n", "2:11", "a merge key (<<) takes a map", 1},
-    {"nodes:\n  a: {<<: [{inputs: {}}, 7]}\n", "2:26", "a merge key (<<) takes a map", 1},
+    {"nodes:\n  a: {<<: 7, class_type: Blank}\n", "2:7", "a merge key (<<) takes a map", 1},
+    {"nodes:\n  a: {<<: [{inputs: {}}, 7]}\n", "2:7", "a merge key (<<) takes a map", 1},
     {"nodes:\n  a: {\"<<\": 1, \"<<\": 2}\n", "2:16", "'<<' stands here twice", 1},
     {"x-s: &s {width: 64, widht: 64}\nnodes:\n  a: {class_type: Blank, inputs: {<<: *s}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n", "1:21",
      "has no input 'widht'; did you mean 'width'?", 1},
