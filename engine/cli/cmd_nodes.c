@@ -72,7 +72,8 @@ static void print_param(const kiln_param *p)
     char takes[2048];
     str def = {0};
     param_describe(p, &registries, takes, sizeof takes);
-    default_text(p, &def);
+    if (p->type == KILN_P_NAME) str_append(&def, p->def_str ? p->def_str : "");
+    else default_text(p, &def);
     printf("  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes, p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
            p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def), p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
     for (const kiln_choice *c = p->choice; p->type == KILN_P_ENUM && c && c->name; c++)

@@ -30,7 +30,7 @@ kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute_
 size_t registry_mark(void);
 void registry_rewind(size_t mark);
 
-/* Names of registry `from` ("sampler", "schedule", "family"); NULL past the end. */
+/* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);
 
 #endif

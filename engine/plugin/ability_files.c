@@ -78,44 +78,35 @@ static kiln_status check_extension(kiln_ctx *c, const char *extension)
 
 /* ---- folders ------------------------------------------------------------------------------------------------------------ */
 
-/* Opens `path` below the folder `root` without ever leaving it. */
-static int open_beneath(int root, const char *path)
+/* Opens folder `name` of `parent`, which is `path` below `root`, without ever leaving root. Kernels before 5.6 follow no links at all. */
+static int open_beneath(int root, const char *path, int parent, const char *name)
 {
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)fd;
-    return -1;
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Makes and opens one folder after the other of the relative path `inside` ("a/b/"). */
+/* Makes, where it is absent, and opens the last folder of the relative path `inside` ("a/b/"). -1 and errno. */
 static int open_inside(int root, const char *inside)
 {
-    char so_far[PREFIX_MAX + 1];
-    int fd = fcntl(root, F_DUPFD_CLOEXEC, 3);
+    char so_far[PREFIX_MAX + 1], name[NAME_MAX + 1];
+    int fd = fcntl(root, F_DUPFD_CLOEXEC, 3), why = 0;
     for (const char *part = inside; fd >= 0 && *part;) {
-        size_t len = strcspn(part, "/");
-        if (len && !(len == 1 && part[0] == '.')) {
-            char one[NAME_MAX + 1];
-            if (len > NAME_MAX) {
-                close(fd);
-                errno = ENAMETOOLONG;
-                return -1;
-            }
-            memcpy(one, part, len);
-            one[len] = '\0';
-            int made = mkdirat(fd, one, 0777), why = errno;
-            close(fd);
-            if (made != 0 && why != EEXIST) {
-                errno = why;
-                return -1;
-            }
-            size_t used = (size_t)(part - inside) + len;
-            memcpy(so_far, inside, used);
-            so_far[used] = '\0';
-            fd = open_beneath(root, so_far);
-        }
+        size_t len = strcspn(part, "/"), used = (size_t)(part - inside) + len;
+        int here = len == 0 || (len == 1 && part[0] == '.');
         part += len + (part[len] == '/');
+        if (here) continue;
+        snprintf(so_far, sizeof so_far, "%.*s", (int)used, inside);
+        snprintf(name, sizeof name, "%.*s", (int)len, inside + used - len);
+        int made = len <= NAME_MAX && (mkdirat(fd, name, 0777) == 0 || errno == EEXIST);
+        if (len > NAME_MAX) errno = ENAMETOOLONG;
+        int next = made ? open_beneath(root, so_far, fd, name) : -1;
+        why = errno;
+        close(fd);
+        fd = next;
     }
+    if (fd < 0 && why) errno = why;
     return fd;
 }
 

@@ -179,19 +179,6 @@ const char *value_kind_name(uint32_t kind)
     return kind < sizeof name / sizeof name[0] ? name[kind] : "something unknown";
 }
 
-static size_t bytes_at(const kiln_value *v, int depth)
-{
-    size_t n = sizeof *v;
-    if (depth > DEPTH_MAX) return n;
-    if (v->kind == KILN_V_TENSOR) n += v->as.tensor.bytes;
-    if (v->kind == KILN_V_STRING) n += v->as.string.n + 1;
-    if (v->kind == KILN_V_LIST || v->kind == KILN_V_MAP)
-        for (size_t i = 0; i < v->as.many.n; i++) n += bytes_at(v->as.many.item[i], depth + 1);
-    return n;
-}
-
-size_t value_bytes(const kiln_value *v) { return v ? bytes_at(v, 0) : 0; }
-
 /* ---- containers -------------------------------------------------------------------------------------------------- */
 
 static int writable(const kiln_value *v) { return !value_published(v); }
