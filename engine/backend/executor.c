@@ -129,6 +129,14 @@ static kiln_status scan(const packing *p, error *e)
     return KILN_OK;
 }
 
+static void release(const packing *p)
+{
+    const op *leaf = p->leaf;
+    if (leaf->kind != OP_WEIGHT) return;
+    if (!leaf->n_part) weights_release_pages(leaf->set, leaf->name);
+    for (uint32_t i = 0; i < leaf->n_part; i++) weights_release_pages(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name);
+}
+
 static kiln_status pack_one(void *arg, void *dst, error *e)
 {
     packing *p = arg;
@@ -144,6 +152,7 @@ static kiln_status pack_one(void *arg, void *dst, error *e)
             status = k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e)
                                                  : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
         mem_free(owned);
+        release(p);
     }
     if (status != KILN_OK) error_prefix(e, "weight '%s'", p->leaf->name ? p->leaf->name : "constant");
     return status;

@@ -27,7 +27,7 @@ static const option run_options[] = {
     {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
     {"--fail-fast", 0, NULL, "stop at the first failing node instead of finishing the other branches", 0},
     {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
-    {"--quiet", 'q', NULL, "print errors only", 0},
+    {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
 };
 
