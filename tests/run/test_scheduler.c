@@ -129,6 +129,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     const graph_node *g = &s->w->node[i];
     kiln_status status = KILN_OK;
     enter(s, i, params, in);
+    if (g->type->flags & KILN_NODE_DEVICE) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* time for another to come in, were it let */
     if (begins(g->doc->name, "fail")) status = error_set(e, KILN_ERR_IO, "%s cannot", g->doc->name);
     if (begins(g->doc->name, "mute_fail")) status = KILN_ERR_DEVICE;
     if (begins(g->doc->name, "stopped")) status = KILN_CANCELLED;
