@@ -213,7 +213,9 @@ static kiln_status fill_param(const graph_node *g, const kiln_param *p, const ki
         str_double(&number, d);
         string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
     }
+    int failed = number.failed;
     str_free(&number);
+    if (failed) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", g->doc->name, g->type->type);
     kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
     if (status == KILN_OK) return KILN_OK;
     return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name, why[0] ? why : "not a plain value");

@@ -130,7 +130,7 @@ static void expand_one(document *d, place at, const doc_node *owner, const char 
         p->used = 1;
         *quoted = p->quoted;
         d->expanded += strlen(p->text);
-        if (d->expanded <= DOCUMENT_EXPANDED_MAX) str_append(out, p->text);
+        str_append(out, p->text);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
