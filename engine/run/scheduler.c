@@ -136,6 +136,7 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
     s->unfinished--;
     each_source(s, i, release_source, s);
     *(kind == RUN_NODE_SHARED ? &s->summary->shared : &s->summary->ran) += 1;
+    if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
     tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
     if (s->slot[i].uses_left == 0) drop_values(s, i);
@@ -418,7 +419,7 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     pthread_cond_destroy(&s.changed);
     pthread_mutex_destroy(&s.lock);
     arena_free(&s.memory);
-    if (setting->cancel && atomic_load(setting->cancel)) {
+    if (s.unfinished > 0 && setting->cancel && atomic_load(setting->cancel)) {
         summary->cancelled = 1;
         return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
     }

@@ -1,0 +1,2 @@
+nodes_image := image image_ops
+libs_image := -lpng
