@@ -44,12 +44,12 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference) {
         if (!(x->warned >> s->desc.kind & 1))
-            log_warn("program '%s', at %s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, x->r->op[i].scope, b->name, why.message);
+            log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
         x->warned |= 1u << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", x->r->name, x->r->op[i].scope, op_name(s->desc.kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, op_name(s->desc.kind), why.message);
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)
@@ -213,7 +213,7 @@ kiln_status executor_pack(executor *x, residency *res, pool *p, error *e)
         for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
             if (!s->desc.in[k].dtype || !s->desc.in[k].weight || s->held[k]) continue;
             kiln_status status = pack_operand(x, s, i, k, res, p, &local);
-            if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s", x->r->name, x->r->op[i].scope, local.message);
+            if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, local.message);
         }
     }
     x->packed = 1;

@@ -295,9 +295,9 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     if (rt->setting.trace)
         rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = o->scope, .op = op_name(o->kind),
             .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", b->p->r.name, o->scope, op_name(o->kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind), why.message);
     if (rt->setting.check_finite && !all_finite(&s->desc.out, a.out))
-        return error_set(e, KILN_ERR_INVALID, "program '%s', at %s: %s made a number that is not finite", b->p->r.name, o->scope, op_name(o->kind));
+        return error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind));
     return KILN_OK;
 }
 
