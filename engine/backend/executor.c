@@ -204,12 +204,24 @@ static kiln_status pack_operand(executor *x, step *s, uint32_t i, uint32_t k, re
     return status;
 }
 
+/* Has the system read the weights of the op after op i while those of op i are packed. */
+static void read_ahead(const executor *x, uint32_t i)
+{
+    for (i++; i < x->r->n && !x->step[i].kernel; i++) {}
+    for (uint32_t k = 0; i < x->r->n && k < x->step[i].desc.n_in; k++) {
+        uint32_t id = x->r->op[i].in[k];
+        packing p = {.x = x, .leaf = id ? &x->r->op[id - 1] : NULL};
+        for (uint32_t n = 0; id && p.leaf->kind == OP_WEIGHT && n < n_parts(&p); n++) weights_will_need(part_of(&p, n)->set, part_of(&p, n)->name);
+    }
+}
+
 kiln_status executor_pack(executor *x, residency *res, pool *p, error *e)
 {
     if (x->packed) return KILN_OK;
     error local = {0};
     for (uint32_t i = 0; i < x->r->n; i++) {
         step *s = &x->step[i];
+        if (s->kernel) read_ahead(x, i);
         for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
             if (!s->desc.in[k].dtype || !s->desc.in[k].weight || s->held[k]) continue;
             kiln_status status = pack_operand(x, s, i, k, res, p, &local);

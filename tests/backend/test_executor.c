@@ -52,7 +52,7 @@ static size_t output_size(kiln_program *p, size_t i, int64_t dim[4])
 /* Binds x and y of a random program to numbers and runs it. */
 static kiln_status run_random(kiln_program *p, result *out, int (*cancelled)(void *), void *arg, error *e)
 {
-    static float x[2 * 4 * 4 * 8], y[2 * 4 * 4 * 16];
+    float x[2 * 4 * 4 * 8], y[2 * 4 * 4 * 16];
     int64_t a[4], b[4];
     dice d = {9};
     for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) x[i] = dice_real(&d);
@@ -438,6 +438,29 @@ static void test_explaining_counts_and_computes_nothing(void)
     runtime_free(rt);
 }
 
+static int op_lines;
+static void count_op_line(void *arg, int level, const char *line)
+{
+    (void)arg;
+    op_lines += level == KILN_LOG_INFO && strstr(line, " -> f32 [2,4,4,") != NULL;
+}
+
+static void test_explaining_in_full_lists_the_ops(void)
+{
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .explain = 1});
+    error e = {0};
+    int level = log_level();
+    log_level_set(KILN_LOG_INFO);
+    log_sink_set(count_op_line, NULL);
+    op_lines = 0;
+    kiln_program *p = plan_random(rt, 8, 20, &e);
+    log_sink_set(NULL, NULL);
+    log_level_set(level);
+    CHECK_MSG(op_lines > 5, "%d lines", op_lines);
+    program_free(p);
+    runtime_free(rt);
+}
+
 /* ---- a backend without some kernels -------------------------------------------------------------------------------------- */
 
 static int warnings;
@@ -598,7 +621,7 @@ int main(int argc, char **argv)
         CASE(test_tensors_are_converted_on_the_way), CASE(test_M12_a_weight_that_is_not_a_number_is_named),
         CASE(test_a_packed_file_is_not_in_memory_twice), CASE(test_programs_share_packed_weights),
         CASE(test_a_run_is_cancelled_between_ops_and_can_be_repeated), CASE(test_N4_the_op_that_made_a_nan_is_named),
-        CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs), CASE(test_explaining_counts_and_computes_nothing),
+        CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs), CASE(test_explaining_counts_and_computes_nothing), CASE(test_explaining_in_full_lists_the_ops),
         CASE(test_a_missing_kernel_is_replaced_with_one_warning_a_kind), CASE(test_a_failing_device_is_an_error_with_its_place),
         CASE(test_programs_are_kept_by_key_the_least_used_goes), CASE(test_programs_are_kept_and_run_by_several_threads),
         CASE(test_every_allocation_may_fail),
