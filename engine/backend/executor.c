@@ -44,12 +44,12 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference) {
         if (!(x->warned >> s->desc.kind & 1))
-            log_warn("program '%s', at %s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, x->r->op[i].scope, b->name, why.message);
+            log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
         x->warned |= 1u << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", x->r->name, x->r->op[i].scope, op_name(s->desc.kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, op_name(s->desc.kind), why.message);
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)
@@ -204,16 +204,28 @@ static kiln_status pack_operand(executor *x, step *s, uint32_t i, uint32_t k, re
     return status;
 }
 
+/* Has the system read the weights of the op after op i while those of op i are packed. */
+static void read_ahead(const executor *x, uint32_t i)
+{
+    for (i++; i < x->r->n && !x->step[i].kernel; i++) {}
+    for (uint32_t k = 0; i < x->r->n && k < x->step[i].desc.n_in; k++) {
+        uint32_t id = x->r->op[i].in[k];
+        packing p = {.x = x, .leaf = id ? &x->r->op[id - 1] : NULL};
+        for (uint32_t n = 0; id && p.leaf->kind == OP_WEIGHT && n < n_parts(&p); n++) weights_will_need(part_of(&p, n)->set, part_of(&p, n)->name);
+    }
+}
+
 kiln_status executor_pack(executor *x, residency *res, pool *p, error *e)
 {
     if (x->packed) return KILN_OK;
     error local = {0};
     for (uint32_t i = 0; i < x->r->n; i++) {
         step *s = &x->step[i];
+        if (s->kernel) read_ahead(x, i);
         for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
             if (!s->desc.in[k].dtype || !s->desc.in[k].weight || s->held[k]) continue;
             kiln_status status = pack_operand(x, s, i, k, res, p, &local);
-            if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s", x->r->name, x->r->op[i].scope, local.message);
+            if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, local.message);
         }
     }
     x->packed = 1;

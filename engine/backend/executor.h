@@ -23,6 +23,8 @@ typedef struct {
 /* Chooses kernels (the backend's, or the plain C one where it has none). */
 kiln_status executor_make(executor *x, recording *r, const backend *b, error *e);
 void executor_free(executor *x);
+/* To the log, at level INFO, a line an op: scope, kind, shape, place in the arena, kernel, work. */
+void executor_log(const executor *x);
 /* Reads and packs every weight; once. */
 kiln_status executor_pack(executor *x, residency *res, pool *p, error *e);
 

@@ -2,6 +2,7 @@
 #include "backend/runtime.h"
 
 #include "backend/executor.h"
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"
 #include "tensor/dtype.h"
@@ -82,7 +83,14 @@ void runtime_usage_reset(runtime *rt)
     pthread_mutex_unlock(&rt->lock);
 }
 
-runtime_usage runtime_usage_get(const runtime *rt) { return rt->usage; }
+runtime_usage runtime_usage_get(const runtime *rt)
+{
+    runtime *own = (runtime *)(uintptr_t)rt; /* the lock is no part of what a reader sees */
+    pthread_mutex_lock(&own->lock);
+    runtime_usage u = own->usage;
+    pthread_mutex_unlock(&own->lock);
+    return u;
+}
 
 /* ---- life of a program ------------------------------------------------------------------------------------------- */
 
@@ -158,9 +166,10 @@ kiln_status program_plan(kiln_program *p, error *e)
     p->n_recorded = (uint32_t)p->r.n;
     kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
     if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
-    if (status == KILN_OK)
+    if (status == KILN_OK) {
+        if (p->rt->setting.explain && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
         atomic_store(&p->planned, 1);
-    else /* a second try would find a half-made program */
+    } else /* a second try would find a half-made program */
         error_set(&p->r.failure, status, "program '%s' could not be planned", p->r.name);
     return status;
 }
@@ -295,9 +304,9 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     if (rt->setting.trace)
         rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = o->scope, .op = op_name(o->kind),
             .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", b->p->r.name, o->scope, op_name(o->kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind), why.message);
     if (rt->setting.check_finite && !all_finite(&s->desc.out, a.out))
-        return error_set(e, KILN_ERR_INVALID, "program '%s', at %s: %s made a number that is not finite", b->p->r.name, o->scope, op_name(o->kind));
+        return error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind));
     return KILN_OK;
 }
 

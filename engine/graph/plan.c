@@ -45,7 +45,7 @@ static kiln_status lower_inputs(recording *r, error *e)
         for (size_t i = n_input; differs && i < r->n; i++)
             for (uint32_t k = 0; k < r->op[i].n_in; k++) wanted |= r->op[i].in[k] == id && !reads_as_is(&r->op[i], k);
         if (!wanted) continue;
-        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->scope};
+        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->name};
         converted[id] = (uint32_t)n;
     }
     for (uint32_t id = (uint32_t)n_input + 1; id <= r->n; id++) {
