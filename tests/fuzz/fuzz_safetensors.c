@@ -25,9 +25,11 @@ static void check_cover(const safetensors_header *h, size_t size)
         MUST(x->begin == at && x->end >= at && x->rank <= SAFETENSORS_RANK_MAX && x->type_name);
         MUST(strlen(x->name) <= SAFETENSORS_NAME_MAX && utf8_valid(x->name, strlen(x->name)));
         MUST((x->end > x->begin) == (count_of(x) > 0) && (x->end - x->begin) / 8 <= count_of(x));
+        for (size_t k = 0; k < i && i < 256; k++) MUST(strcmp(h->entry[k].name, x->name) != 0);
         at = x->end;
     }
     MUST(at == size);
+    for (size_t i = 1; i < h->n_note; i++) MUST(strcmp(h->note[i - 1].key, h->note[i].key) < 0);
 }
 
 /* The header again, of nothing but what was understood. */
