@@ -158,7 +158,8 @@ bench-peers: setup
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/parity-full
-fuzz: setup
+fuzz:
+	$(Q)scripts/setup --dev
 	$(Q)scripts/fuzz
 
 # ---- install -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include "tensor/dtype.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <time.h>
 
 static void test_every_type_as_f32(void)
@@ -200,6 +201,43 @@ static void test_pages_are_released(void)
     free(got);
 }
 
+/* One set used by many threads at once: meant for the thread sanitizer, and every number must still be right. */
+enum { THREADS = 6, ROUNDS = 200 };
+
+static void *use_everything(void *arg)
+{
+    kiln_weights *w = arg;
+    size_t wrong = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        float got[6] = {0};
+        const kiln_weight_rule rule = {.from = "unet/*", .to = "*", .transpose = 1};
+        kiln_weights *v = weights_view(w, &rule, 1, NULL);
+        wrong += !v || weights_read_f32(v, "a", got, NULL) != KILN_OK || got[1] != 3 || got[2] != 1;
+        wrong += weights_scan_finite(w, "unet/a", NULL) != KILN_OK || weights_unused(w, NULL, NULL) != 0;
+        wrong += !weights_text(w, i % 2 ? "unet/config.json" : "model_index.json", NULL) || !weights_identity(w, NULL);
+        weights_unref(v);
+    }
+    weights_unref(w);
+    return (void *)(uintptr_t)wrong;
+}
+
+static void test_many_threads(void)
+{
+    put_text("many/model_index.json", "{}");
+    put_text("many/unet/config.json", "{}");
+    put_one("many/unet/model.safetensors", "a");
+    kiln_weights *w = opened(at_path("many"));
+    pthread_t thread[THREADS];
+    REQUIRE(w && weights_map(w, "unet/a", NULL));
+    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&thread[i], NULL, use_everything, weights_ref(w)) == 0);
+    weights_unref(w);
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong = NULL;
+        pthread_join(thread[i], &wrong);
+        CHECK_EQ((uintptr_t)wrong, 0);
+    }
+}
+
 /* ---- bench ----------------------------------------------------------------------------------------------------- */
 
 static double now(void)
@@ -272,6 +310,7 @@ int main(int argc, char **argv)
         CASE(test_finite_weights_pass),
         CASE(test_a_file_that_changes_is_noticed),
         CASE(test_pages_are_released),
+        CASE(test_many_threads),
     };
     if (argc == 2 && strcmp(argv[1], "bench") == 0) return bench_dtype(KILN_F16) | bench_dtype(KILN_BF16) | bench_dtype(KILN_F32);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
