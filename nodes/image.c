@@ -1,4 +1,4 @@
-/* image.c - LoadImage, SaveImage, PreviewImage.
+/* image.c - LoadImage, LoadImageMask, SaveImage, PreviewImage.
  *
  * SaveImage writes 8-bit PNGs, clip(255 x) truncated as ComfyUI does, with the workflow in the text chunk `prompt` and the
  * lines A1111-style readers know in `parameters`; so a picture opens in both, and `kiln run picture.png` runs it again.
@@ -45,6 +45,33 @@ static kiln_status load_image_run(const kiln_call *c)
 const kiln_node node_load_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
     .type = "LoadImage", .title = "Load Image", .category = "image", .doc = "Reads a PNG picture.", KILN_ARRAY(out, load_out),
     KILN_ARRAY(param, load_param), .params_size = sizeof(load_params), .run = load_image_run};
+
+typedef struct { const char *image; int32_t channel; } load_mask_params;
+static const kiln_choice channel_choice[] = {{.name = "alpha", .value = 3, .doc = "1 where it is transparent."}, {.name = "red", .value = 0}, {.name = "green", .value = 1}, {.name = "blue", .value = 2}, {0}};
+static const kiln_param load_mask_param[] = {{.name = "image", .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(load_mask_params, image), .from = "input",
+    .doc = "A PNG file, below the workflow's folder or --input."}, {.name = "channel", .type = KILN_P_ENUM, .offset = offsetof(load_mask_params, channel), .def = 3, .choice = channel_choice, .doc = "Which."}};
+static const kiln_port load_mask_out[] = {{.name = "MASK", .type = "MASK", .doc = "The channel; zeros 64x64 where the picture has none such."}};
+
+static kiln_status load_image_mask_run(const kiln_call *c)
+{
+    const load_mask_params *p = c->params;
+    png_picture picture;
+    kiln_tensor t;
+    TRY(png_read_file(c, p->image, &picture));
+    int there = p->channel < picture.channels;
+    int64_t h = there ? picture.height : 64, w = there ? picture.width : 64;
+    kiln_status status = kit_new_f32(c, 3, (const int64_t[]){1, h, w}, &c->out[0], &t);
+    for (int64_t i = 0; status == KILN_OK && i < h * w; i++) {
+        float v = there ? (float)picture.rgba[i * picture.channels + p->channel] / 255.0f : 0.0f;
+        ((float *)t.data)[i] = there && p->channel == 3 ? 1.0f - v : v;
+    }
+    png_picture_free(&picture);
+    return status;
+}
+
+const kiln_node node_load_image_mask = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
+    .type = "LoadImageMask", .title = "Load Image as Mask", .category = "mask", .doc = "Reads one channel of a PNG picture.", KILN_ARRAY(out, load_mask_out),
+    KILN_ARRAY(param, load_mask_param), .params_size = sizeof(load_mask_params), .run = load_image_mask_run};
 
 /* ---- SaveImage, PreviewImage ---------------------------------------------------------------------------------------- */
 

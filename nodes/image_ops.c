@@ -1,10 +1,9 @@
-/* image_ops.c - pictures and masks that need no file: making, inverting, scaling, batching, converting. */
+/* image_ops.c - pictures and masks that need no file: making, inverting, batching, converting. */
 #include "image.h"
 
 #include "kit.h"
 #include "resize.h"
 
-#include <math.h>
 #include <string.h>
 
 static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The new picture."}};
@@ -79,39 +78,6 @@ static kiln_status solid_mask_run(const kiln_call *c)
     return KILN_OK;
 }
 NODE(solid_mask, "SolidMask", "Solid Mask", "mask", "A mask of one value.", KILN_ARRAY(out, mask_out), KILN_ARRAY(param, solid_param), .params_size = sizeof(solid_params));
-
-typedef struct { int32_t method, crop; int64_t width, height; } scale_params;
-static const kiln_choice method_choice[] = {{.name = "nearest-exact", .value = RESIZE_NEAREST}, {.name = "bilinear", .value = RESIZE_BILINEAR},
-                                            {.name = "area", .value = RESIZE_AREA}, {.name = "bicubic", .value = RESIZE_BICUBIC}, {0}};
-static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
-static const kiln_param scale_param[] = {
-    {.name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(scale_params, method), .choice = method_choice, .doc = "How pixels between pixels are made."},
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(scale_params, width), .def = 512, .min = 0, .max = 16384, .step = 1, .doc = "Pixels; 0 keeps the proportions."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(scale_params, height), .def = 512, .min = 0, .max = 16384, .step = 1, .doc = "Pixels; 0 keeps the proportions."},
-    {.name = "crop", .type = KILN_P_ENUM, .offset = offsetof(scale_params, crop), .choice = crop_choice, .doc = "Cut the middle out first, so that proportions stay."}};
-
-static kiln_status image_scale_run(const kiln_call *c)
-{
-    const scale_params *p = c->params;
-    kiln_tensor a, r;
-    TRY(kit_f32(c, c->in[0], 4, "image", &a));
-    int64_t h = p->height, w = p->width;
-    if (h == 0 && w == 0) h = a.dim[1], w = a.dim[2];
-    if (w == 0) w = llround((double)a.dim[2] * (double)h / (double)a.dim[1]);
-    if (h == 0) h = llround((double)a.dim[1] * (double)w / (double)a.dim[2]);
-    if (h < 1) h = 1;
-    if (w < 1) w = 1;
-    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &c->out[0], &r));
-    resize_box box = p->crop ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
-    for (int64_t n = 0; n < a.dim[0]; n++) {
-        TRY(c->host->progress(c->ctx, (uint64_t)n, (uint64_t)a.dim[0], "picture"));
-        resize_plane((resize_source){.data = (const float *)a.data + ((n * a.dim[1] + box.y) * a.dim[2] + box.x) * a.dim[3], .h = box.h, .w = box.w, .c = a.dim[3],
-                                     .row = a.dim[2] * a.dim[3]}, (float *)r.data + n * h * w * a.dim[3], h, w, p->method);
-    }
-    for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i])); /* bicubic overshoots */
-    return KILN_OK;
-}
-NODE(image_scale, "ImageScale", "Upscale Image", "image", "Scales a picture.", KILN_ARRAY(in, image_in), KILN_ARRAY(out, image_out), KILN_ARRAY(param, scale_param), .params_size = sizeof(scale_params));
 
 static const kiln_port batch_in[] = {{.name = "image1", .type = "IMAGE", .doc = "First."}, {.name = "image2", .type = "IMAGE", .doc = "Second; scaled to the first one's size."}};
 static kiln_status image_batch_run(const kiln_call *c)

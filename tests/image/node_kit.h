@@ -11,6 +11,7 @@
 #include "plugin/ctx.h"
 #include "plugin/output.h"
 #include "tensor/value.h"
+#include "workflow/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,14 +50,39 @@ static inline int node_cancelled(void *arg)
     return node_stop_after >= 0 && node_stop_after-- == 0;
 }
 
-static inline made node_run(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b)
+static inline made node_run3(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b, kiln_value *c)
 {
     output_folder out = {.path = test_folder()};
     call_environment env = {.output = &out, .file = node_wrote, .text = node_texts, .cancelled = node_cancelled, .validate = 1};
-    kiln_value *in[NODE_SLOTS] = {a, b};
+    kiln_value *in[NODE_SLOTS] = {a, b, c};
     made m = {0};
     m.status = ctx_call(&env, 0, "test", "image", type, NULL, params, in, m.out, &m.why);
     return m;
+}
+
+static inline made node_run(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b) { return node_run3(type, params, a, b, NULL); }
+
+/* The same with parameters by name, "name=value; name=value", and the defaults for those that are not named. */
+static inline made node_with(const kiln_node *type, const char *settings, kiln_value *a, kiln_value *b, kiln_value *c)
+{
+    static _Alignas(16) unsigned char params[512];
+    static arena strings;
+    char why[512] = "", text[2048];
+    if (!CHECK(type->params_size <= sizeof params)) exit(1);
+    arena_free(&strings);
+    memset(params, 0, sizeof params);
+    for (uint32_t i = 0; i < type->n_param; i++) (void)param_default(&type->param[i], &strings, params);
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *rest = text, *one; (one = strsep(&rest, ";")) != NULL;) {
+        char *name = one + strspn(one, " "), *value = strchr(name, '=');
+        if (!value) continue;
+        *value++ = '\0';
+        uint32_t i = 0;
+        while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
+        if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
+        if (!CHECK_MSG(param_parse(&type->param[i], value, 0, NULL, &strings, params, why) == KILN_OK, "%s: %s: %s", type->type, name, why)) exit(1);
+    }
+    return node_run3(type, params, a, b, c);
 }
 
 static inline void made_free(made *m)
