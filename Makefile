@@ -70,6 +70,7 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
 # ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+# The loader refuses what others may write to, so that is taken away where the umask allows it.
 plugin_mk := $(wildcard plugins/*/plugin.mk)
 plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
 -include $(plugin_mk)
@@ -86,6 +87,7 @@ $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo "  SO  $$@")
 	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+	$$(Q)chmod go-w $$(@D) $$@
 endef
 ifneq ($(filter address thread,$(SAN)),)
 plugin_undefined_ok := 1
@@ -103,7 +105,7 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
@@ -114,6 +116,7 @@ test_shared := $(wildcard tests/shared/*.c)
 # The judge of pictures is a program of its own; its test is linked with its parts.
 test_tools += $(B)/tests/judge/judge
 test_libs_judge := -lpng
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 

@@ -43,7 +43,11 @@ static kiln_status empty_image_run(const kiln_call *c)
     const empty_params *p = c->params;
     kiln_tensor r;
     TRY(kit_new_f32(c, 4, (const int64_t[]){p->batch_size, p->height, p->width, 3}, &c->out[0], &r));
-    for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = (float)((p->color >> (16 - 8 * (i % 3))) & 255) / 255.0f;
+    size_t pixels = kit_count(&r) / 3, each = 1 << 20;
+    for (size_t i = 0; i < pixels; i++) {
+        if (i % each == 0) TRY(c->host->progress(c->ctx, i, pixels, "filling"));
+        for (unsigned k = 0; k < 3; k++) ((float *)r.data)[i * 3 + k] = (float)((p->color >> (16 - 8 * k)) & 255) / 255.0f;
+    }
     return KILN_OK;
 }
 NODE(empty_image, "EmptyImage", "Empty Image", "image", "A picture of one colour.", KILN_ARRAY(out, image_out), KILN_ARRAY(param, empty_param), .params_size = sizeof(empty_params));
@@ -58,7 +62,11 @@ static kiln_status solid_mask_run(const kiln_call *c)
     const solid_params *p = c->params;
     kiln_tensor r;
     TRY(kit_new_f32(c, 3, (const int64_t[]){1, p->height, p->width}, &c->out[0], &r));
-    for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = (float)p->value;
+    size_t pixels = kit_count(&r), each = 1 << 22;
+    for (size_t i = 0; i < pixels; i++) {
+        if (i % each == 0) TRY(c->host->progress(c->ctx, i, pixels, "filling"));
+        ((float *)r.data)[i] = (float)p->value;
+    }
     return KILN_OK;
 }
 NODE(solid_mask, "SolidMask", "Solid Mask", "mask", "A mask of one value.", KILN_ARRAY(out, mask_out), KILN_ARRAY(param, solid_param), .params_size = sizeof(solid_params));

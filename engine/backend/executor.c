@@ -133,8 +133,8 @@ static void release(const packing *p)
 {
     const op *leaf = p->leaf;
     if (leaf->kind != OP_WEIGHT) return;
-    if (!leaf->n_part) weights_release(leaf->set, leaf->name);
-    for (uint32_t i = 0; i < leaf->n_part; i++) weights_release(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name);
+    if (!leaf->n_part) weights_release_pages(leaf->set, leaf->name);
+    for (uint32_t i = 0; i < leaf->n_part; i++) weights_release_pages(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name);
 }
 
 static kiln_status pack_one(void *arg, void *dst, error *e)

@@ -138,7 +138,9 @@ static kiln_status add_named(search *s, const char *name, int must, const char *
     struct stat st;
     char *real = path_real(name);
     kiln_status status = KILN_OK;
-    if (!real || stat(real, &st) != 0) {
+    if (!real && stat(name, &st) == 0) {
+        status = error_set(s->e, KILN_ERR_NOMEM, "out of memory");
+    } else if (!real || stat(real, &st) != 0) {
         if (must) status = error_set(s->e, KILN_ERR_INVALID, "%s: there is no folder or file '%s'", where, name);
         else log_info("%s: there is no folder or file '%s'", where, name);
     } else {

@@ -42,8 +42,16 @@ static void tell(int fd, const report *r)
     }
 }
 
+/* Runs before every handler this process registered before the fork: a plugin that calls exit() must not run those here. */
+static void leave(int status, void *arg)
+{
+    (void)arg;
+    _exit(status);
+}
+
 static void quiet(void)
 {
+    on_exit(leave, NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
@@ -104,6 +112,17 @@ static int listen_to(int fd, unsigned seconds, report *last)
     }
 }
 
+/* Waits for the child's end, a second at most, without taking its status. */
+static int has_ended(pid_t pid)
+{
+    for (int i = 0; i < 500; i++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid) return 1;
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    return 0;
+}
+
 static kiln_status judge(const report *last, int ended, int wait_status, unsigned seconds, error *e)
 {
     uint32_t stage = last->stage <= STAGE_DONE ? last->stage : STAGE_LOAD;
@@ -139,8 +158,9 @@ kiln_status probe_plugin(const char *name, unsigned seconds, error *e)
     report last = {.stage = STAGE_LOAD};
     int ended = listen_to(fd[0], seconds, &last);
     close(fd[0]);
-    kill(-pid, SIGKILL); /* what it may have started */
-    if (!ended) kill(pid, SIGKILL);
+    if (ended) ended = has_ended(pid);
+    kill(pid, SIGKILL);
+    kill(-pid, SIGKILL); /* and what it may have started */
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) continue;
     last.why.message[sizeof last.why.message - 1] = '\0';
     return judge(&last, ended, wait_status, seconds, e);

@@ -419,7 +419,7 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     pthread_cond_destroy(&s.changed);
     pthread_mutex_destroy(&s.lock);
     arena_free(&s.memory);
-    if (setting->cancel && atomic_load(setting->cancel)) {
+    if (s.unfinished > 0 && setting->cancel && atomic_load(setting->cancel)) {
         summary->cancelled = 1;
         return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
     }
