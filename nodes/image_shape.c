@@ -52,7 +52,10 @@ static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t me
         if (method == METHOD_LANCZOS) TRY(lanczos_resize(c, s, dst, h, w));
         else TRY(scale_plane(c, s, dst, h, w, method));
     }
-    for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
+    for (size_t i = 0, count = kit_count(&r); i < count; i++) { /* bicubic and lanczos overshoot */
+        if (i % ((size_t)1 << 21) == 0) TRY(c->host->progress(c->ctx, i, count, "scaling"));
+        ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
+    }
     return KILN_OK;
 }
 
