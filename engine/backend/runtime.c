@@ -21,6 +21,7 @@ struct kiln_program {
     executor x;
     atomic_uint refs;
     int planned;
+    uint32_t n_recorded; /* ops before fusing, leaves not counted */
     char *key; /* kept programs */
     uint64_t used;
 };
@@ -154,6 +155,8 @@ kiln_status program_plan(kiln_program *p, error *e)
     if (p->r.failure.status != KILN_OK) return error_set(e, p->r.failure.status, "%s", p->r.failure.message);
     if (p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is planned twice", p->r.name);
     if (p->r.n_output == 0) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output", p->r.name);
+    p->n_recorded = 0;
+    for (size_t i = 0; i < p->r.n; i++) p->n_recorded += p->r.op[i].kind > OP_CONSTANT;
     TRY(p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e));
     TRY(executor_make(&p->x, &p->r, p->rt->setting.backend, e));
     p->planned = 1;
@@ -163,7 +166,7 @@ kiln_status program_plan(kiln_program *p, error *e)
 kiln_status program_info(const kiln_program *p, kiln_program_info *info)
 {
     if (!p->planned || info->size < sizeof *info) return KILN_ERR_INVALID;
-    *info = (kiln_program_info){.size = sizeof *info, .n_recorded = (uint32_t)p->r.n, .n_planned = p->x.plan.n_run,
+    *info = (kiln_program_info){.size = sizeof *info, .n_recorded = p->n_recorded, .n_planned = p->x.plan.n_run,
         .arena_bytes = p->x.plan.arena_bytes, .scratch_bytes = p->x.scratch_bytes, .weight_bytes = p->x.weight_bytes, .flops = p->x.plan.flops};
     return KILN_OK;
 }

@@ -113,6 +113,11 @@ void record_output(recording *r, const char *name, kiln_t t)
         record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
         return;
     }
+    for (size_t i = 0; i < r->n_output; i++)
+        if (strcmp(r->output[i].name, name) == 0) {
+            record_fail(r, KILN_ERR_INVALID, "two outputs are called '%s'", name);
+            return;
+        }
     if (!grow((void **)&r->output, r->n_output, &r->output_room, sizeof *r->output)) {
         no_memory(r);
         return;
@@ -217,7 +222,8 @@ kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *
         o.in[i] = in[i].id;
     }
     kiln_status status = shape_of_op(kind, &o.attr, shapes, n_in, &o.shape, &e);
-    if (status != KILN_OK) return record_fail(r, status, "%s", e.message);
+    int named = strncmp(e.message, op_name(kind), strlen(op_name(kind))) == 0;
+    if (status != KILN_OK) return record_fail(r, status, "%s%s%s", named ? "" : op_name(kind), named ? "" : ": ", e.message);
     return append(r, o);
 }
 
