@@ -80,7 +80,7 @@ static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uin
     if (in[0]->rank < 2) return wrong(e, "group_norm takes x [N,...,C]", in[0], NULL);
     if (a->norm.groups < 1 || last(in[0]) % a->norm.groups)
         return error_set(e, KILN_ERR_INVALID, "group_norm: %lld channels do not divide into %d groups", (long long)last(in[0]), a->norm.groups);
-    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "group_norm: gamma and beta must have one number a channel", in[0], in[1]);
+    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "group_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
     *out = *in[0];
     return KILN_OK;
 }
@@ -89,7 +89,7 @@ static kiln_status layer_norm_rule(const op_attr *a, const shape *const *in, uin
 {
     (void)a, (void)n;
     if (in[0]->rank < 1) return wrong(e, "layer_norm takes x [...,C]", in[0], NULL);
-    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "layer_norm: gamma and beta must have one number a channel", in[0], in[1]);
+    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "layer_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
     *out = *in[0];
     return KILN_OK;
 }
