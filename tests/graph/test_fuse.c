@@ -5,6 +5,7 @@
  */
 #include "graph/fuse.h"
 #include "random_program.h"
+#include "weights/tiny_weights.h"
 
 #include <stdio.h>
 
@@ -197,6 +198,68 @@ static void test_each_computes_the_same(void)
     }
 }
 
+/* ---- q, k, v of a file ------------------------------------------------------------------------------------------- */
+
+static int write_qkv(char path[300])
+{
+    char header[1024];
+    float data[3 * 64 + 3 * 8];
+    size_t used = 0, at = 0;
+    dice d = {11};
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) data[i] = roll_number(&d);
+    for (int i = 0; i < 3; i++, at += 256) used += (size_t)snprintf(header + used, sizeof header - used, "%s\"%c\":{\"dtype\":\"F32\",\"shape\":[8,8],\"data_offsets\":[%zu,%zu]}", i ? "," : "{", "qkv"[i], at, at + 256);
+    for (int i = 0; i < 3; i++, at += 32) used += (size_t)snprintf(header + used, sizeof header - used, ",\"%cb\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[%zu,%zu]}", "qkv"[i], at, at + 32);
+    snprintf(header + used, sizeof header - used, "}");
+    snprintf(path, 300, "%s/qkv.safetensors", test_folder());
+    return tiny_write(path, header, data, sizeof data);
+}
+
+/* cross: k and v read another tensor than q; bias: 0 none, 1 all, 2 only q. */
+static void record_qkv(recording *r, kiln_weights *w, int cross, int bias)
+{
+    static const char *const name[] = {"q", "k", "v"}, *const bias_name[] = {"qb", "kb", "vb"};
+    kiln_t t = record_input(r, "t", KILN_F32, 3, tokens_dim), other = cross ? act(r, t) : t, in[4] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        kiln_t b = bias == 1 || (bias == 2 && i == 0) ? record_weight(r, w, bias_name[i], 1, DIM(8), 0) : (kiln_t){0};
+        in[i] = record_op(r, OP_LINEAR, NULL, IN(i ? other : t, record_weight(r, w, name[i], 2, DIM(8, 8), 0), b), 3);
+    }
+    record_output(r, "o", record_op(r, OP_ATTENTION, &two_heads, in, 4));
+}
+
+static void test_qkv_of_a_file(void)
+{
+    static const struct {
+        int cross, bias;
+        uint32_t linears; /* after fusing */
+    } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 2, 2}, {1, 0, 2}, {1, 1, 2}};
+    char path[300];
+    error e = {0};
+    REQUIRE(write_qkv(path));
+    kiln_weights *w = weights_open(path, &e);
+    REQUIRE(CHECK_MSG(w != NULL, "%s", e.message));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float x[PICTURE], t[TOKENS], got[2][TOKENS] = {{0}};
+        random_inputs(x, t);
+        for (int unfused = 0; unfused < 2; unfused++) {
+            runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
+            kiln_program *p = program_new(rt, "p", 0, &e);
+            REQUIRE(p);
+            recording *r = program_recording(p);
+            record_qkv(r, w, cases[i].cross, cases[i].bias);
+            CHECK_MSG(r->failure.status == KILN_OK, "%s", r->failure.message);
+            kiln_bind in = bind_f32("t", t, 3, tokens_dim), out = bind_f32("o", got[unfused], 3, tokens_dim);
+            CHECK_MSG(program_plan(p, &e) == KILN_OK && program_run(p, &in, 1, &out, 1, NULL, NULL, &e) == KILN_OK, "%s", e.message);
+            uint32_t linears = 0;
+            for (size_t k = 0; k < r->n; k++) linears += r->op[k].kind == OP_LINEAR;
+            CHECK_MSG(linears == (unfused ? 3 : cases[i].linears), "case %zu: %u linears", i, linears);
+            program_free(p);
+            runtime_free(rt);
+        }
+        CHECK_ARRAY(got[0], got[1], TOKENS, 1e-6);
+    }
+    weights_unref(w);
+}
+
 static void test_no_memory(void)
 {
     int done = 0;
@@ -217,6 +280,6 @@ static void test_no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_each_rule), CASE(test_each_computes_the_same), CASE(test_no_memory)};
+    static const test_case cases[] = {CASE(test_each_rule), CASE(test_each_computes_the_same), CASE(test_qkv_of_a_file), CASE(test_no_memory)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
