@@ -200,9 +200,20 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     return KILN_OK;
 }
 
+static int has_input(const recording *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->op[i].kind == OP_INPUT && strcmp(r->op[i].name, name) == 0) return 1;
+    return 0;
+}
+
 static kiln_status bind_inputs(binding *b, error *e)
 {
     recording *r = &b->p->r;
+    for (size_t i = 0; i < b->n_in; i++) {
+        if (!has_input(r, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
+        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+    }
     for (uint32_t id = 1; id <= r->n; id++) {
         const op *o = &r->op[id - 1];
         if (o->kind != OP_INPUT) continue;
