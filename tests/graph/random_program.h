@@ -59,7 +59,7 @@ static inline kiln_t random_op(recording *r, dice *d, const kiln_t *have, uint32
     shape s = recorded(r, x)->shape, t = recorded(r, y)->shape;
     int64_t c = s.dim[s.rank - 1];
     op_attr a = {0};
-    switch (roll(d, 17)) {
+    switch (roll(d, 18)) {
     case 0:
         if (s.rank != 4 || c > 16) return (kiln_t){0};
         a.conv2d = (conv2d_attr){.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1};
@@ -99,6 +99,11 @@ static inline kiln_t random_op(recording *r, dice *d, const kiln_t *have, uint32
     case 15:
         for (uint32_t i = 0; i < s.rank; i++) a.permute.axis[i] = (i + 1) % s.rank;
         return record_op(r, OP_PERMUTE, &a, &x, 1);
+    case 16: /* with a row of itself, which may be a view of what is written over */
+        a.slice.axis = roll(d, s.rank - 1);
+        a.slice.length = 1;
+        a.slice.start = s.dim[a.slice.axis] - 1 - roll(d, 2) % s.dim[a.slice.axis];
+        return record_op(r, roll(d, 2) ? OP_ADD : OP_MUL, NULL, (const kiln_t[]){x, record_op(r, OP_SLICE, &a, &x, 1)}, 2);
     default: return s.rank == 3 && c % 2 == 0 && c <= 32 ? random_attention(r, d, x) : (kiln_t){0};
     }
 }
