@@ -42,7 +42,7 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-co
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
-ENGINE_LIBS := -lyaml -ljansson -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+ENGINE_LIBS := -lyaml -ljansson -lz -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c,$(wildcard engine/*/*.c engine/*/*/*.c))
@@ -55,7 +55,7 @@ engine_obj := $(engine_src:%.c=$(B)/%.o)
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 $(B)/%_avx512bf16.o: isa := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mavx2 -mfma -mf16c -mprefer-vector-width=512
-$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3)
+$(B)/engine/backend/cpu/%.o: kernel_opt := $(if $(filter 1,$(DEBUG)),,-O3 -fno-math-errno -fno-trapping-math)
 
 $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
@@ -70,6 +70,7 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
 # ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+# The loader refuses what others may write to, so that is taken away where the umask allows it.
 plugin_mk := $(wildcard plugins/*/plugin.mk)
 plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
 -include $(plugin_mk)
@@ -86,6 +87,7 @@ $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo "  SO  $$@")
 	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+	$$(Q)chmod go-w $$(@D) $$@
 endef
 ifneq ($(filter address thread,$(SAN)),)
 plugin_undefined_ok := 1
@@ -103,13 +105,20 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
 .SECONDARY:
 
 test_shared := $(wildcard tests/shared/*.c)
+
+# The judge of pictures is a program of its own; its test is linked with its parts.
+test_tools += $(B)/tests/judge/judge
+test_libs_judge := -lpng
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/parity
+$(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
+	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
@@ -149,7 +158,8 @@ bench-peers: setup
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/parity-full
-fuzz: setup
+fuzz:
+	$(Q)scripts/setup --dev
 	$(Q)scripts/fuzz
 
 # ---- install -------------------------------------------------------------------------------------------

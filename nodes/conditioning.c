@@ -1,7 +1,7 @@
 /* conditioning.c - the Conditioning* nodes: lists of maps in, lists of maps out.
  *
  * An entry keeps whatever it holds; each node sets the keys it is about. What the keys mean to a sampler is
- * said in the sampler plugin's conditioning.h. Names, defaults and ranges are ComfyUI's.
+ * said in the sampler plugin's conditions.h. Names, defaults and ranges are ComfyUI's.
  */
 #include "conditioning.h"
 

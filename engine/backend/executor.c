@@ -43,11 +43,13 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     describe_op(x, i, &s->desc);
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference) {
-        log_warn("%s: no %s kernel (%s); the plain one is used, which is slow", x->r->op[i].scope, b->name, why.message);
+        if (!(x->warned >> s->desc.kind & 1))
+            log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
+        x->warned |= 1u << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", x->r->name, x->r->op[i].scope, op_name(s->desc.kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, op_name(s->desc.kind), why.message);
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)
@@ -88,7 +90,23 @@ typedef struct {
     pool *pool;
 } packing;
 
-/* The leaf's elements as they are stored, or gathered and turned into f32 when they are not in one piece. */
+static const op *part_of(const packing *p, uint32_t i) { return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf; }
+static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_part : 1; }
+
+/* Parts of one type that lie in files as they are: one below the other. 0: they do not. */
+static int stack_stored(const packing *p, char *to, uint32_t dtype)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        const void *bytes = weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info);
+        if (!bytes || info.dtype != dtype) return 0;
+        memcpy(to, bytes, info.bytes);
+        to += info.bytes;
+    }
+    return 1;
+}
+
+/* The leaf's elements as they are stored, or gathered, and turned into f32 when they do not lie in the file that way. */
 static kiln_status leaf_source(const packing *p, const void **src, uint32_t *dtype, float **owned, error *e)
 {
     const op *leaf = p->leaf;
@@ -110,23 +128,26 @@ static kiln_status leaf_source(const packing *p, const void **src, uint32_t *dty
     *owned = all;
     *src = all;
     *dtype = KILN_F32;
-    if (!leaf->n_part) return weights_read_f32(leaf->set, leaf->name, all, e);
-    for (uint32_t i = 0; i < leaf->n_part; i++) {
-        const op *part = &p->x->r->op[leaf->part[i] - 1];
-        TRY(weights_read_f32(part->set, part->name, all, e));
-        all += shape_count(&part->shape);
+    if (leaf->n_part && stack_stored(p, (char *)all, part_of(p, 0)->dtype)) {
+        *dtype = part_of(p, 0)->dtype;
+        return KILN_OK;
+    }
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, all, e));
+        all += shape_count(&part_of(p, i)->shape);
     }
     return KILN_OK;
 }
 
 static kiln_status scan(const packing *p, error *e)
 {
-    const op *leaf = p->leaf;
-    if (leaf->kind != OP_WEIGHT) return KILN_OK;
-    if (!leaf->n_part) return weights_scan_finite(leaf->set, leaf->name, e);
-    for (uint32_t i = 0; i < leaf->n_part; i++)
-        TRY(weights_scan_finite(p->x->r->op[leaf->part[i] - 1].set, p->x->r->op[leaf->part[i] - 1].name, e));
+    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
     return KILN_OK;
+}
+
+static void release_pages(const packing *p)
+{
+    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) weights_release_pages(part_of(p, i)->set, part_of(p, i)->name);
 }
 
 static kiln_status pack_one(void *arg, void *dst, error *e)
@@ -145,6 +166,7 @@ static kiln_status pack_one(void *arg, void *dst, error *e)
                                                  : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
         mem_free(owned);
     }
+    release_pages(p);
     if (status != KILN_OK) error_prefix(e, "weight '%s'", p->leaf->name ? p->leaf->name : "constant");
     return status;
 }
@@ -182,16 +204,28 @@ static kiln_status pack_operand(executor *x, step *s, uint32_t i, uint32_t k, re
     return status;
 }
 
+/* Has the system read the weights of the op after op i while those of op i are packed. */
+static void read_ahead(const executor *x, uint32_t i)
+{
+    for (i++; i < x->r->n && !x->step[i].kernel; i++) {}
+    for (uint32_t k = 0; i < x->r->n && k < x->step[i].desc.n_in; k++) {
+        uint32_t id = x->r->op[i].in[k];
+        packing p = {.x = x, .leaf = id ? &x->r->op[id - 1] : NULL};
+        for (uint32_t n = 0; id && p.leaf->kind == OP_WEIGHT && n < n_parts(&p); n++) weights_will_need(part_of(&p, n)->set, part_of(&p, n)->name);
+    }
+}
+
 kiln_status executor_pack(executor *x, residency *res, pool *p, error *e)
 {
     if (x->packed) return KILN_OK;
     error local = {0};
     for (uint32_t i = 0; i < x->r->n; i++) {
         step *s = &x->step[i];
+        if (s->kernel) read_ahead(x, i);
         for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
             if (!s->desc.in[k].dtype || !s->desc.in[k].weight || s->held[k]) continue;
             kiln_status status = pack_operand(x, s, i, k, res, p, &local);
-            if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s", x->r->name, x->r->op[i].scope, local.message);
+            if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, local.message);
         }
     }
     x->packed = 1;

@@ -2,6 +2,7 @@
 #include "backend/runtime.h"
 
 #include "backend/executor.h"
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"
 #include "tensor/dtype.h"
@@ -20,8 +21,8 @@ struct kiln_program {
     recording r;
     executor x;
     atomic_uint refs;
-    int planned;
-    uint32_t n_recorded; /* ops before fusing, leaves not counted */
+    atomic_int planned;
+    uint32_t n_recorded;
     char *key; /* kept programs */
     uint64_t used;
 };
@@ -82,7 +83,14 @@ void runtime_usage_reset(runtime *rt)
     pthread_mutex_unlock(&rt->lock);
 }
 
-runtime_usage runtime_usage_get(const runtime *rt) { return rt->usage; }
+runtime_usage runtime_usage_get(const runtime *rt)
+{
+    runtime *own = (runtime *)(uintptr_t)rt; /* the lock is no part of what a reader sees */
+    pthread_mutex_lock(&own->lock);
+    runtime_usage u = own->usage;
+    pthread_mutex_unlock(&own->lock);
+    return u;
+}
 
 /* ---- life of a program ------------------------------------------------------------------------------------------- */
 
@@ -155,12 +163,15 @@ kiln_status program_plan(kiln_program *p, error *e)
     if (p->r.failure.status != KILN_OK) return error_set(e, p->r.failure.status, "%s", p->r.failure.message);
     if (p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is planned twice", p->r.name);
     if (p->r.n_output == 0) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output", p->r.name);
-    p->n_recorded = 0;
-    for (size_t i = 0; i < p->r.n; i++) p->n_recorded += p->r.op[i].kind > OP_CONSTANT;
-    TRY(p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e));
-    TRY(executor_make(&p->x, &p->r, p->rt->setting.backend, e));
-    p->planned = 1;
-    return KILN_OK;
+    p->n_recorded = (uint32_t)p->r.n;
+    kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
+    if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
+    if (status == KILN_OK) {
+        if (p->rt->setting.explain && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
+        atomic_store(&p->planned, 1);
+    } else /* a second try would find a half-made program */
+        error_set(&p->r.failure, status, "program '%s' could not be planned", p->r.name);
+    return status;
 }
 
 kiln_status program_info(const kiln_program *p, kiln_program_info *info)
@@ -178,6 +189,7 @@ typedef struct {
     const kiln_bind *in, *out;
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id */
+    void **converted;   /* [r.n + 1]: what was made for an input bound in another type */
 } binding;
 
 static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
@@ -200,29 +212,46 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     return KILN_OK;
 }
 
-static int has_input(const recording *r, const char *name)
+static int is_real(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16; }
+
+static kiln_status bind_input(binding *b, uint32_t id, const kiln_bind *bound, error *e)
 {
-    for (size_t i = 0; i < r->n; i++)
-        if (r->op[i].kind == OP_INPUT && strcmp(r->op[i].name, name) == 0) return 1;
-    return 0;
+    const op *o = &b->p->r.op[id - 1];
+    uint32_t from = bound->tensor.dtype;
+    TRY(fits(b->p, bound, &o->shape, e));
+    b->input[id] = bound->tensor.data;
+    if (from == o->dtype) return KILN_OK;
+    if (!is_real(from) || !is_real(o->dtype))
+        return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name, dtype_name(o->dtype), dtype_name(from));
+    size_t n = (size_t)shape_count(&o->shape);
+    if (!(b->converted[id] = mem_aligned(64, n * dtype_size(o->dtype)))) return error_set(e, KILN_ERR_NOMEM, "out of memory for input '%s'", o->name);
+    b->input[id] = b->converted[id];
+    return dtype_convert(b->converted[id], o->dtype, bound->tensor.data, from, n);
+}
+
+/* Every name once, and each the name of an input. */
+static kiln_status known_binds(const binding *b, error *e)
+{
+    const recording *r = &b->p->r;
+    for (size_t i = 0; i < b->n_in; i++) {
+        int known = 0;
+        for (size_t k = 0; k < r->n; k++) known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
+        if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
+        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+    }
+    return KILN_OK;
 }
 
 static kiln_status bind_inputs(binding *b, error *e)
 {
     recording *r = &b->p->r;
-    for (size_t i = 0; i < b->n_in; i++) {
-        if (!has_input(r, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
-        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
-    }
+    TRY(known_binds(b, e));
     for (uint32_t id = 1; id <= r->n; id++) {
         const op *o = &r->op[id - 1];
         if (o->kind != OP_INPUT) continue;
         const kiln_bind *bound = find_bind(b->in, b->n_in, o->name);
         if (!bound) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is not bound", r->name, o->name);
-        TRY(fits(b->p, bound, &o->shape, e));
-        if (bound->tensor.dtype != o->dtype)
-            return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", r->name, o->name, dtype_name(o->dtype), dtype_name(bound->tensor.dtype));
-        b->input[id] = bound->tensor.data;
+        TRY(bind_input(b, id, bound, e));
     }
     for (size_t i = 0; i < b->n_out; i++) {
         const program_output *o = NULL;
@@ -275,9 +304,9 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     if (rt->setting.trace)
         rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = o->scope, .op = op_name(o->kind),
             .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
-    if (status != KILN_OK) return error_set(e, status, "program '%s', at %s: %s: %s", b->p->r.name, o->scope, op_name(o->kind), why.message);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind), why.message);
     if (rt->setting.check_finite && !all_finite(&s->desc.out, a.out))
-        return error_set(e, KILN_ERR_INVALID, "program '%s', at %s: %s made a number that is not finite", b->p->r.name, o->scope, op_name(o->kind));
+        return error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind));
     return KILN_OK;
 }
 
@@ -345,11 +374,16 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
                         int (*cancelled)(void *arg), void *arg, error *e)
 {
     if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
-    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
-    if (!b.input) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    pthread_mutex_lock(&p->rt->lock);
-    kiln_status status = run_locked(&b, cancelled, arg, e);
-    pthread_mutex_unlock(&p->rt->lock);
+    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input),
+                 .converted = mem_calloc(p->r.n + 1, sizeof *b.converted)};
+    kiln_status status = b.input && b.converted ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK) {
+        pthread_mutex_lock(&p->rt->lock);
+        status = run_locked(&b, cancelled, arg, e);
+        pthread_mutex_unlock(&p->rt->lock);
+    }
+    for (size_t i = 0; b.converted && i <= p->r.n; i++) mem_free(b.converted[i]);
+    mem_free(b.converted);
     mem_free(b.input);
     return status;
 }

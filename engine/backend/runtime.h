@@ -20,7 +20,7 @@ typedef struct {
     const backend *backend;
     unsigned threads;   /* 0: all processors */
     uint32_t precision; /* 0: the backend's best */
-    int explain;        /* plan and count, compute nothing: run() leaves outputs as they are */
+    int explain;        /* plan and count, compute nothing: run() leaves outputs as they are; log level INFO: list the ops */
     int check_finite;   /* look for NaN and infinity after each op and say where */
     int unfused;        /* tests: record without fusing */
     void (*trace)(void *arg, const op_trace *);

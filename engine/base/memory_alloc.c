@@ -2,6 +2,7 @@
 #include "base/memory_alloc.h"
 
 #include "base/checked.h"
+#include "base/memory_guard.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ void *mem_aligned(size_t alignment, size_t bytes)
 {
     size_t padded;
     if (!checked_add_size(bytes, alignment - 1, &padded) || must_fail()) return NULL;
+    if (guard_on()) return guard_alloc(alignment, bytes ? bytes : 1);
     padded = padded / alignment * alignment;
     return aligned_alloc(alignment, padded ? padded : alignment);
 }
@@ -62,4 +64,7 @@ char *mem_strndup(const char *s, size_t n)
 
 char *mem_strdup(const char *s) { return mem_strndup(s, SIZE_MAX - 1); }
 
-void mem_free(void *p) { free(p); }
+void mem_free(void *p)
+{
+    if (!guard_free(p)) free(p);
+}

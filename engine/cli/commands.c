@@ -8,5 +8,6 @@ const command commands[] = {
     {"nodes", "list the node types, or one with its inputs and parameters", cmd_nodes},
     {"plugins", "list which plugins loaded, from where, and which did not and why", cmd_plugins},
     {"inspect", "list the tensors of a model file or folder", cmd_inspect},
+    {"check-plugin", "try to catch a plugin breaking the contract", cmd_check_plugin},
 };
 const size_t n_commands = sizeof commands / sizeof commands[0];

@@ -108,7 +108,9 @@ static int stackable(fuser *f, uint32_t id, const op *like)
     const op *o = id ? at(f, id) : NULL;
     if (!o || o->dead || o->kind != OP_LINEAR || !plain(&o->epilogue) || f->uses[id] != 1 || f->in_group[id]) return 0;
     if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2]))) return 0;
-    return !like || (o->in[0] == like->in[0] && !o->in[2] == !like->in[2]);
+    if (like && (o->in[0] != like->in[0] || !o->in[2] != !like->in[2])) return 0;
+    /* one type of all parts, so that stacking copies and never rounds */
+    return !like || (at(f, o->in[1])->dtype == at(f, like->in[1])->dtype && (!o->in[2] || at(f, o->in[2])->dtype == at(f, like->in[2])->dtype));
 }
 
 static void group_from(fuser *f, const op *attention, uint32_t first)

@@ -45,7 +45,7 @@ static kiln_status lower_inputs(recording *r, error *e)
         for (size_t i = n_input; differs && i < r->n; i++)
             for (uint32_t k = 0; k < r->op[i].n_in; k++) wanted |= r->op[i].in[k] == id && !reads_as_is(&r->op[i], k);
         if (!wanted) continue;
-        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->scope};
+        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->name};
         converted[id] = (uint32_t)n;
     }
     for (uint32_t id = (uint32_t)n_input + 1; id <= r->n; id++) {
@@ -100,6 +100,14 @@ static void make_view(plan *p, uint32_t id, uint32_t of, int64_t shift)
 
 static int is_dense(const plan *p, uint32_t id) { return p->place[id].ld == last_dim(&at(p, id)->shape); }
 
+/* Nothing but 1 before the axis: what is kept is one run of rows. */
+static int is_outermost(const shape *s, uint32_t axis)
+{
+    for (uint32_t i = 0; i < axis; i++)
+        if (s->dim[i] != 1) return 0;
+    return 1;
+}
+
 /* A slice of columns, or of the outermost dimension; a reshape of something dense, or one that keeps the columns. */
 static void find_views(plan *p)
 {
@@ -108,9 +116,9 @@ static void find_views(plan *p)
         uint32_t from = o->n_in ? o->in[0] : 0;
         if (o->kind == OP_SLICE && o->attr.slice.axis == o->shape.rank - 1) {
             make_view(p, id, from, o->attr.slice.start);
-        } else if (o->kind == OP_SLICE && o->attr.slice.axis == 0) {
+        } else if (o->kind == OP_SLICE && is_outermost(&o->shape, o->attr.slice.axis)) {
             int64_t rows = 1;
-            for (uint32_t i = 1; i + 1 < o->shape.rank; i++) rows *= o->shape.dim[i];
+            for (uint32_t i = o->attr.slice.axis + 1; i + 1 < o->shape.rank; i++) rows *= o->shape.dim[i];
             make_view(p, id, from, o->attr.slice.start * rows * p->place[from].ld);
         } else if (o->kind == OP_RESHAPE && (is_dense(p, from) || last_dim(&o->shape) == last_dim(&at(p, from)->shape))) {
             make_view(p, id, from, 0);
@@ -162,14 +170,13 @@ static void find_lifetimes(plan *p)
     for (size_t i = 0; i < p->r->n_output; i++) touch(p, p->r->output[i].id, (uint32_t)p->r->n);
 }
 
-/* An op's result may take the place of its residual (or of what it changes element by element), when that dies there,
- * lies the same way, and is not read otherwise. Returns the id whose memory it is, or 0. */
-static uint32_t in_place_root(const plan *p, uint32_t id)
+/* Can the op's result take the place of operand k: it dies there, lies the same way, and is not read otherwise?
+ * Returns the id whose memory it is, or 0. */
+static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
 {
     const op *o = at(p, id);
-    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
-    uint32_t k = o->epilogue.residual ? o->n_in - 1 : 0, from = o->epilogue.residual || elementwise ? o->in[k] : 0;
-    if (!from || p->skip[id - 1] || p->place[id].base != id) return 0;
+    uint32_t from = o->in[k];
+    if (!from) return 0;
     uint32_t root = p->place[from].base;
     const placement *x = &p->place[root], *y = &p->place[from];
     if (x->kind != PLACE_ARENA || x->last != id - 1 || x->dtype != p->place[id].dtype || y->shift != 0 || y->ld != p->place[id].ld) return 0;
@@ -177,6 +184,20 @@ static uint32_t in_place_root(const plan *p, uint32_t id)
     for (uint32_t i = 0; i < o->n_in; i++)
         if (i != k && o->in[i] && p->place[o->in[i]].base == root) return 0;
     return root;
+}
+
+/* The residual, or either operand of what works element by element. */
+static uint32_t in_place_root(const plan *p, uint32_t id)
+{
+    const op *o = at(p, id);
+    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
+    if (p->skip[id - 1] || p->place[id].base != id) return 0;
+    if (o->epilogue.residual) return root_of_operand(p, id, o->n_in - 1);
+    for (uint32_t k = 0; elementwise && k < o->n_in; k++) {
+        uint32_t root = root_of_operand(p, id, k);
+        if (root) return root;
+    }
+    return 0;
 }
 
 static void rebase(plan *p, uint32_t old, uint32_t new_base)

@@ -66,5 +66,7 @@ kiln_t record_failv(recording *r, kiln_status status, const char *fmt, va_list a
 void record_scope_push(recording *r, const char *name);
 void record_scope_pop(recording *r);
 const op *recorded(const recording *r, kiln_t t); /* NULL: no such handle */
+/* Goes before an op's scope in a message; nothing when it was recorded outside all scopes. */
+static inline const char *at_or_not(const op *o) { return o->scope[0] ? ", at " : ""; }
 
 #endif

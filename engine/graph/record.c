@@ -45,6 +45,20 @@ kiln_t record_fail(recording *r, kiln_status status, const char *fmt, ...)
     return none;
 }
 
+/* The name of a leaf or an output; NULL and "" are the recorder's mistakes. */
+static int has_name(recording *r, const char *what, const char *name)
+{
+    if (name && name[0]) return 1;
+    record_fail(r, KILN_ERR_INVALID, "%s without a name", what);
+    return 0;
+}
+
+/* Every dimension 1 or more: nothing we run is empty. */
+static int has_elements(shape *s, uint32_t rank, const int64_t *dim)
+{
+    return (dim || rank == 0) && shape_make(s, rank, dim) && shape_count(s) > 0;
+}
+
 static kiln_t no_memory(recording *r) { return record_fail(r, KILN_ERR_NOMEM, "out of memory"); }
 
 void record_scope_push(recording *r, const char *name)
@@ -55,7 +69,7 @@ void record_scope_push(recording *r, const char *name)
     }
     size_t end = strlen(r->scope);
     r->scope_end[r->scope_depth++] = end;
-    snprintf(r->scope + end, sizeof r->scope - end, "%s%s", end ? "/" : "", name);
+    snprintf(r->scope + end, sizeof r->scope - end, "%s%s", end ? "/" : "", name ? name : "?");
 }
 
 void record_scope_pop(recording *r)
@@ -95,10 +109,11 @@ const op *recorded(const recording *r, kiln_t t) { return t.id >= 1 && t.id <= r
 kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {
     op o = {.kind = OP_INPUT, .dtype = dtype};
-    if (r->failure.status != KILN_OK) return none;
+    if (r->failure.status != KILN_OK || !has_name(r, "an input", name)) return none;
     if (dtype != KILN_F32 && dtype != KILN_BF16 && dtype != KILN_I32)
         return record_fail(r, KILN_ERR_UNSUPPORTED, "input '%s': type %s; inputs are f32, bf16 or i32", name, dtype_name(dtype));
-    if (!shape_make(&o.shape, rank, dim) || shape_count(&o.shape) == 0) return record_fail(r, KILN_ERR_INVALID, "input '%s': impossible shape", name);
+    if (!has_elements(&o.shape, rank, dim))
+        return record_fail(r, KILN_ERR_INVALID, "input '%s': a shape takes %d dimensions at most, each 1 or more", name, KILN_MAX_RANK);
     for (size_t i = 0; i < r->n; i++)
         if (r->op[i].kind == OP_INPUT && strcmp(r->op[i].name, name) == 0) return record_fail(r, KILN_ERR_INVALID, "two inputs are called '%s'", name);
     if (!(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
@@ -108,16 +123,16 @@ kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t ran
 void record_output(recording *r, const char *name, kiln_t t)
 {
     const op *o = recorded(r, t);
-    if (r->failure.status != KILN_OK) return;
-    if (!o || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT) {
-        record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
-        return;
-    }
+    if (r->failure.status != KILN_OK || !has_name(r, "an output", name)) return;
     for (size_t i = 0; i < r->n_output; i++)
         if (strcmp(r->output[i].name, name) == 0) {
             record_fail(r, KILN_ERR_INVALID, "two outputs are called '%s'", name);
             return;
         }
+    if (!o || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT) {
+        record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
+        return;
+    }
     if (!grow((void **)&r->output, r->n_output, &r->output_room, sizeof *r->output)) {
         no_memory(r);
         return;
@@ -146,14 +161,16 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
     kiln_weight_info info = {.size = sizeof info};
     char have[80], want[80];
     shape stored;
-    if (r->failure.status != KILN_OK) return none;
+    if (r->failure.status != KILN_OK || !has_name(r, "a weight", name)) return none;
+    if (!set) return record_fail(r, KILN_ERR_INVALID, "weight '%s' of no set", name);
     if (weights_find(set, name, &info) != KILN_OK) {
         if (optional) return none;
         error e = {0};
         weights_missing(set, name, &e);
         return record_fail(r, KILN_ERR_INVALID, "%s", e.message);
     }
-    if (!shape_make(&o.shape, rank, dim) || !shape_make(&stored, info.rank, info.dim) || !shape_equal(&o.shape, &stored))
+    if (!has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "weight '%s': asked for in an impossible shape", name);
+    if (!shape_make(&stored, info.rank, info.dim) || !shape_equal(&o.shape, &stored))
         return record_fail(r, KILN_ERR_INVALID, "%s: tensor '%s' is %s, this model wants %s", info.file ? info.file : "weights", name,
                            shape_text(&(shape){.rank = info.rank, .dim = {info.dim[0], info.dim[1], info.dim[2], info.dim[3], info.dim[4], info.dim[5]}}, have),
                            shape_text(&o.shape, want));
@@ -169,7 +186,7 @@ kiln_t record_constant(recording *r, const float *data, uint32_t rank, const int
 {
     op o = {.kind = OP_CONSTANT, .dtype = KILN_F32};
     if (r->failure.status != KILN_OK) return none;
-    if (!shape_make(&o.shape, rank, dim) || shape_count(&o.shape) == 0) return record_fail(r, KILN_ERR_INVALID, "a constant of impossible shape");
+    if (!data || !has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "a constant without data or of impossible shape");
     size_t bytes = (size_t)shape_count(&o.shape) * sizeof(float);
     float *copy = arena_alloc(&r->memory, bytes);
     if (!copy) return no_memory(r);
@@ -200,6 +217,8 @@ static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s: operand %u must be computed, not a weight", op_name(kind), i);
     else if (is_leaf_weight(o) && (kind == OP_CONCAT || kind == OP_SLICE || kind == OP_RESHAPE || kind == OP_PERMUTE || i == 0) && !must_be_weight)
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s of a weight; use a view of the weights (kiln.weights/1) instead", op_name(kind));
+    else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* bf16 cannot hold 999 */
+        record_fail(r, KILN_ERR_INVALID, "%s: the times must be an f32 input", op_name(kind));
     else if (wants_ids(kind, i) != (o->dtype == KILN_I32 && o->kind == OP_INPUT))
         record_fail(r, KILN_ERR_INVALID, "%s: operand %u %s", op_name(kind), i, wants_ids(kind, i) ? "must be an i32 input" : "must not be i32");
     return r->failure.status == KILN_OK;
@@ -222,8 +241,9 @@ kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *
         o.in[i] = in[i].id;
     }
     kiln_status status = shape_of_op(kind, &o.attr, shapes, n_in, &o.shape, &e);
-    int named = strncmp(e.message, op_name(kind), strlen(op_name(kind))) == 0;
-    if (status != KILN_OK) return record_fail(r, status, "%s%s%s", named ? "" : op_name(kind), named ? "" : ": ", e.message);
+    size_t name = strlen(op_name(kind));
+    if (status != KILN_OK && strncmp(e.message, op_name(kind), name) != 0) error_prefix(&e, "%s", op_name(kind));
+    if (status != KILN_OK) return record_fail(r, status, "%s", e.message);
     return append(r, o);
 }
 
@@ -235,7 +255,7 @@ kiln_t record_reshape(recording *r, kiln_t x, uint32_t rank, const int64_t *dim)
     if (r->failure.status != KILN_OK) return none;
     if (!from) return record_fail(r, KILN_ERR_INVALID, "reshape: the operand is missing");
     if (!operand_fits(r, OP_RESHAPE, 0, from)) return none;
-    if (!shape_make(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "reshape to an impossible shape");
+    if (!has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "reshape to an impossible shape");
     if (shape_count(&o.shape) != shape_count(&from->shape))
         return record_fail(r, KILN_ERR_INVALID, "reshape of %s to %s, which has another number of elements", shape_text(&from->shape, have), shape_text(&o.shape, want));
     return append(r, o);

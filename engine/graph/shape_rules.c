@@ -1,6 +1,8 @@
 /* shape_rules.c - one rule an op, in a table; everything a recorder can get wrong is a sentence here. */
 #include "graph/shape_rules.h"
 
+#include "base/checked.h"
+
 #include <string.h>
 
 typedef kiln_status rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e);
@@ -74,10 +76,17 @@ static kiln_status attention_rule(const op_attr *a, const shape *const *in, uint
     return KILN_OK;
 }
 
+static kiln_status good_eps(const op_attr *a, const char *name, error *e)
+{
+    if (a->norm.eps >= 0 && a->norm.eps < 1) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "%s: eps must be in 0..1, got %g", name, (double)a->norm.eps);
+}
+
 static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)n;
     if (in[0]->rank < 2) return wrong(e, "group_norm takes x [N,...,C]", in[0], NULL);
+    TRY(good_eps(a, "group_norm", e));
     if (a->norm.groups < 1 || last(in[0]) % a->norm.groups)
         return error_set(e, KILN_ERR_INVALID, "group_norm: %lld channels do not divide into %d groups", (long long)last(in[0]), a->norm.groups);
     if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "group_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
@@ -87,7 +96,8 @@ static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uin
 
 static kiln_status layer_norm_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
-    (void)a, (void)n;
+    (void)n;
+    TRY(good_eps(a, "layer_norm", e));
     if (in[0]->rank < 1) return wrong(e, "layer_norm takes x [...,C]", in[0], NULL);
     if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "layer_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
     *out = *in[0];
@@ -142,7 +152,8 @@ static kiln_status upsample_rule(const op_attr *a, const shape *const *in, uint3
 static kiln_status concat_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     uint32_t axis = a->concat.axis;
-    if (n < 1 || axis >= in[0]->rank) return wrong(e, "concat takes an axis of its operands", in[0], NULL);
+    if (n < 1) return error_set(e, KILN_ERR_INVALID, "concat of nothing");
+    if (axis >= in[0]->rank) return wrong(e, "concat takes an axis of its operands", in[0], NULL);
     *out = *in[0];
     for (uint32_t i = 1; i < n; i++) {
         if (in[i]->rank != out->rank) return wrong(e, "concat: operands differ in rank", out, in[i]);
@@ -217,13 +228,20 @@ kiln_status shape_of_op(op_kind kind, const op_attr *attr, const shape *const *i
     return finish(out, e);
 }
 
+/* Saturating: shapes that are merely checked may ask for more than there is time for. */
+static uint64_t times(uint64_t a, int64_t b)
+{
+    uint64_t product;
+    return checked_mul_u64(a, (uint64_t)b, &product) ? product : UINT64_MAX;
+}
+
 uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, const shape *out)
 {
     (void)attr;
     switch (kind) {
-    case OP_CONV2D: return 2 * (uint64_t)(shape_count(out) * in[1]->dim[1] * in[1]->dim[2] * in[1]->dim[3]);
-    case OP_LINEAR: return 2 * (uint64_t)(shape_count(in[0]) * in[1]->dim[0]);
-    case OP_ATTENTION: return 4 * (uint64_t)(shape_count(in[0]) * in[1]->dim[1]);
+    case OP_CONV2D: return times(times(2 * (uint64_t)shape_count(out), in[1]->dim[1]), in[1]->dim[2] * in[1]->dim[3]);
+    case OP_LINEAR: return times(2 * (uint64_t)shape_count(in[0]), in[1]->dim[0]);
+    case OP_ATTENTION: return times(4 * (uint64_t)shape_count(in[0]), in[1]->dim[1]);
     default: return 0;
     }
 }

@@ -26,7 +26,11 @@ const char *registry_owner(void);
 const char *registry_fault(void);
 kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Names of registry `from` ("sampler", "schedule", "family"); NULL past the end. */
+/* How many rows there are, and back to as many: what a refused plugin registered is forgotten. */
+size_t registry_mark(void);
+void registry_rewind(size_t mark);
+
+/* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);
 
 #endif

@@ -1,8 +1,9 @@
-/* ability_files.c - "kiln.files/1": results appear whole, under names nobody else has, inside the output folder.
+/* ability_files.c - "kiln.files/1": files that a run leaves behind.
  *
- * A name is reserved by creating <prefix>_<counter>_.<ext>'s hidden temporary and, on commit, linking it to the first
- * free counter: link() fails when another process was faster, and the next counter is tried. So two processes never write
- * one name and a half-written file is never seen. Folders below --out are opened one by one without following links.
+ * The content goes into a file without a name (O_TMPFILE) and gets its name by linkat() when it is whole and on disk: linkat()
+ * never replaces, so the first free number is taken without a race, and a killed process leaves nothing. Where the
+ * file system has no such files, a hidden temporary name is used and renamed. Folders below the output folder are opened
+ * with RESOLVE_BENEATH, so that no link leads out of it.
  */
 #include "base/file.h"
 #include "base/memory_alloc.h"
@@ -14,93 +15,172 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PREFIX_MAX = 200, COUNTER_MAX = 99999999, TRIES_MAX = 100000 };
+enum { STEM_MAX = 200, PREFIX_MAX = 1024, EXTENSION_MAX = 16, TRIES = 100000 };
 
 struct kiln_file {
-    kiln_file *next; /* in ctx->files */
     kiln_ctx *ctx;
-    int folder, fd; /* open folder, open temporary */
-    char temp[64], base[PREFIX_MAX + 8], extension[16], subfolder[PREFIX_MAX + 8];
-    int failed; /* errno of the first write that failed */
+    struct kiln_file *next;
+    int folder, fd;                  /* descriptors */
+    char temporary[40];              /* "" for a file without a name */
+    char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
+    char inside[PREFIX_MAX + 1];     /* "shapes/": the folder below the root, "" for the root */
+    uint32_t where;
+    kiln_status failed;              /* of an earlier write */
 };
 
-static kiln_status bad_prefix(kiln_ctx *c, const char *prefix, const char *why)
+/* ---- names ------------------------------------------------------------------------------------------------------------ */
+
+static kiln_status refuse(kiln_ctx *c, const char *prefix, const char *why)
 {
-    return error_set(ctx_error(c), KILN_ERR_INVALID, "file name prefix '%.100s' %s", prefix, why);
+    return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix '%.80s' %s", prefix, why);
 }
 
 static kiln_status check_prefix(kiln_ctx *c, const char *prefix)
 {
-    size_t n = strlen(prefix);
-    if (n == 0 || n > PREFIX_MAX) return bad_prefix(c, prefix, "must have 1 to 200 characters");
-    if (prefix[0] == '/') return bad_prefix(c, prefix, "is an absolute path; it is taken below the output folder");
-    if (prefix[n - 1] == '/') return bad_prefix(c, prefix, "ends in '/', so there is no file name");
+    size_t n = prefix ? strnlen(prefix, PREFIX_MAX + 1) : 0;
+    if (n == 0) return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix is empty; give it a name");
+    if (n > PREFIX_MAX) return refuse(c, prefix, "is too long");
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)prefix[i] < 32 || prefix[i] == 127 || prefix[i] == '\\') return bad_prefix(c, prefix, "holds a control character or a backslash");
-    for (const char *p = prefix; *p;) {
-        size_t part = strcspn(p, "/");
-        if (part == 0 || (p[0] == '.' && (part == 1 || (part == 2 && p[1] == '.')))) return bad_prefix(c, prefix, "must not hold '.', '..' or empty folders");
-        p += part + (p[part] == '/');
+        if ((unsigned char)prefix[i] < 0x20 || prefix[i] == 0x7f)
+            return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix holds the control character 0x%02x; take it out", (unsigned char)prefix[i]);
+    if (!utf8_valid(prefix, n)) return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix is not UTF-8");
+    if (prefix[0] == '/') return refuse(c, prefix, "is an absolute path; results stay below the output folder (--out), so give a relative one");
+    for (const char *part = prefix; *part;) {
+        size_t len = strcspn(part, "/");
+        if (len == 2 && part[0] == '.' && part[1] == '.') return refuse(c, prefix, "holds '..'; results stay below the output folder (--out)");
+        part += len + (part[len] == '/');
     }
-    return utf8_valid(prefix, n) ? KILN_OK : bad_prefix(c, prefix, "is not UTF-8");
+    const char *stem = strrchr(prefix, '/');
+    stem = stem ? stem + 1 : prefix;
+    if (!stem[0] || strcmp(stem, ".") == 0) return refuse(c, prefix, "names a folder; add the beginning of a file name");
+    if (strlen(stem) > STEM_MAX) return refuse(c, prefix, "has a name longer than 200 bytes");
+    return KILN_OK;
 }
 
-/* Opens, and makes when absent, folder `name` inside `parent`, which is closed. */
-static int enter(int parent, const char *name)
+static kiln_status check_extension(kiln_ctx *c, const char *extension)
 {
-    int made = mkdirat(parent, name, 0777), failed = errno;
-    int fd = made == 0 || failed == EEXIST ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    failed = fd < 0 && (made == 0 || failed == EEXIST) ? errno : failed;
-    close(parent);
-    errno = failed;
+    size_t n = extension ? strnlen(extension, EXTENSION_MAX + 1) : 0;
+    int good = n > 0 && n <= EXTENSION_MAX;
+    for (size_t i = 0; good && i < n; i++) good = (extension[i] >= 'a' && extension[i] <= 'z') || (extension[i] >= '0' && extension[i] <= '9');
+    return good ? KILN_OK : error_set(ctx_error(c), KILN_ERR_BUG, "a file extension is 1 to %d of a-z and 0-9", EXTENSION_MAX);
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------------------------ */
+
+/* Opens folder `name` of `parent`, which is `path` below `root`, without ever leaving root. Kernels before 5.6 follow no links at all. */
+static int open_beneath(int root, const char *path, int parent, const char *name)
+{
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)fd;
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Makes, where it is absent, and opens the last folder of the relative path `inside` ("a/b/"). -1 and errno. */
+static int open_inside(int root, const char *inside)
+{
+    char so_far[PREFIX_MAX + 1], name[NAME_MAX + 1];
+    int fd = fcntl(root, F_DUPFD_CLOEXEC, 3), why = 0;
+    for (const char *part = inside; fd >= 0 && *part;) {
+        size_t len = strcspn(part, "/"), used = (size_t)(part - inside) + len;
+        int here = len == 0 || (len == 1 && part[0] == '.');
+        part += len + (part[len] == '/');
+        if (here) continue;
+        snprintf(so_far, sizeof so_far, "%.*s", (int)used, inside);
+        snprintf(name, sizeof name, "%.*s", (int)len, inside + used - len);
+        int made = len <= NAME_MAX && (mkdirat(fd, name, 0777) == 0 || errno == EEXIST);
+        if (len > NAME_MAX) errno = ENAMETOOLONG;
+        int next = made ? open_beneath(root, so_far, fd, name) : -1;
+        why = errno;
+        close(fd);
+        fd = next;
+    }
+    if (fd < 0 && why) errno = why;
     return fd;
 }
 
-/* The folder part of prefix below root, opened; *rest is the file part. */
-static int open_folder(const char *root, const char *prefix, const char **rest)
+static int open_folder(kiln_ctx *c, const struct output_folder *out, const char *inside)
 {
-    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (const char *slash; fd >= 0 && (slash = strchr(prefix, '/')); prefix = slash + 1) {
-        char part[PREFIX_MAX + 1];
-        snprintf(part, sizeof part, "%.*s", (int)(slash - prefix), prefix);
-        fd = enter(fd, part);
+    int root = open(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root >= 0 ? open_inside(root, inside) : -1, why = errno;
+    if (root >= 0) close(root);
+    if (fd >= 0) return fd;
+    if (why == EXDEV || why == ELOOP)
+        error_set(ctx_error(c), KILN_ERR_INVALID, "%s/%s leads out of the output folder through a link; take the link away or write elsewhere", out->path, inside);
+    else
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot write to the folder %s/%s: %s; choose another with --out", out->path, inside, strerror(why));
+    return -1;
+}
+
+/* ---- the file -------------------------------------------------------------------------------------------------------------- */
+
+static int open_temporary(kiln_file *f)
+{
+    f->fd = openat(f->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (f->fd >= 0) return 1;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT) return 0;
+    for (int i = 0; i < 16; i++) {
+        uint64_t r = 0;
+        if (getrandom(&r, sizeof r, 0) != sizeof r) return 0;
+        snprintf(f->temporary, sizeof f->temporary, ".kiln-%016llx.tmp", (unsigned long long)r);
+        f->fd = openat(f->folder, f->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (f->fd >= 0 || errno != EEXIST) break;
     }
-    *rest = prefix;
-    return fd;
+    return f->fd >= 0;
+}
+
+static void file_free(kiln_file *f)
+{
+    if (f->fd >= 0) close(f->fd);
+    if (f->temporary[0] && f->folder >= 0) unlinkat(f->folder, f->temporary, 0);
+    if (f->folder >= 0) close(f->folder);
+    mem_free(f);
+}
+
+/* Takes the file off its call's list and frees it. */
+static void file_drop(kiln_file *f)
+{
+    kiln_file **at = &f->ctx->files;
+    while (*at && *at != f) at = &(*at)->next;
+    if (*at) *at = f->next;
+    file_free(f);
+}
+
+void files_discard(kiln_ctx *c)
+{
+    while (c->files) file_drop(c->files);
 }
 
 static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
 {
-    const output_folder *out = c && c->env ? c->env->output : NULL;
-    const char *base;
-    if (!out) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "this run has no output folder"), NULL;
-    if (check_prefix(c, prefix) != KILN_OK) return NULL;
-    if (!extension[0] || strlen(extension) > 8 || strpbrk(extension, "/.\\ ")) return bad_prefix(c, extension, "is not an extension"), NULL;
+    const struct output_folder *out = c->env ? c->env->output : NULL;
+    if (!out || !out->path) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "there is no output folder in this run, so nothing can be written"), NULL;
+    if (where != KILN_FILES_OUTPUT && where != KILN_FILES_TEMP)
+        return error_set(ctx_error(c), KILN_ERR_BUG, "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not %u", where), NULL;
+    if (check_prefix(c, prefix) != KILN_OK || check_extension(c, extension) != KILN_OK) return NULL;
     kiln_file *f = mem_calloc(1, sizeof *f);
     if (!f) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
-    char below[PREFIX_MAX + 8];
-    snprintf(below, sizeof below, "%s%s", where == KILN_FILES_TEMP ? "temp/" : "", prefix);
-    f->ctx = c;
-    f->fd = -1;
-    f->folder = open_folder(out->path, below, &base);
-    snprintf(f->subfolder, sizeof f->subfolder, "%.*s", (int)(base - below), below);
-    snprintf(f->base, sizeof f->base, "%s", base);
+    const char *slash = strrchr(prefix, '/'), *stem = slash ? slash + 1 : prefix;
+    f->ctx = c, f->where = where, f->fd = f->folder = -1;
+    snprintf(f->stem, sizeof f->stem, "%s", stem);
     snprintf(f->extension, sizeof f->extension, "%s", extension);
-    for (int i = 0; f->folder >= 0 && f->fd < 0 && i < 100; i++) {
-        snprintf(f->temp, sizeof f->temp, ".kiln-%ld-%p-%d.tmp", (long)getpid(), (void *)f, i);
-        f->fd = openat(f->folder, f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-        if (f->fd < 0 && errno != EEXIST) break;
-    }
-    if (f->fd < 0) {
-        error_set(ctx_error(c), KILN_ERR_IO, "%s/%s: cannot write: %s", out->path, below, errno == ELOOP || errno == ENOTDIR ? "a folder on the way is a link or a file" : strerror(errno));
-        if (f->folder >= 0) close(f->folder);
-        mem_free(f);
+    snprintf(f->inside, sizeof f->inside, "%s%.*s", where == KILN_FILES_TEMP ? "temp/" : "", (int)(stem - prefix), prefix);
+    f->folder = open_folder(c, out, f->inside);
+    if (f->folder >= 0 && !open_temporary(f))
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot make a file in %s/%s: %s; choose another folder with --out", out->path, f->inside, strerror(errno));
+    if (f->folder < 0 || f->fd < 0) {
+        file_free(f);
         return NULL;
     }
     f->next = c->files;
@@ -108,96 +188,88 @@ static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const 
     return f;
 }
 
-static kiln_status write_bytes(kiln_file *f, const void *bytes, size_t n)
+static kiln_status file_write(kiln_file *f, const void *bytes, size_t n)
 {
-    const char *p = bytes;
-    while (n > 0 && !f->failed) {
-        ssize_t done = write(f->fd, p, n);
+    const char *at = bytes;
+    while (f->failed == KILN_OK && n > 0) {
+        ssize_t done = write(f->fd, at, n < (1u << 30) ? n : 1u << 30);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) {
-            f->failed = done < 0 ? errno : EIO;
-            break;
-        }
-        p += done;
-        n -= (size_t)done;
+        if (done <= 0)
+            f->failed = error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem, done < 0 ? strerror(errno) : "nothing was taken",
+                                  errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
+        else
+            at += done, n -= (size_t)done;
     }
-    return f->failed ? error_set(ctx_error(f->ctx), KILN_ERR_IO, "%s%s: cannot write: %s", f->subfolder, f->base, strerror(f->failed)) : KILN_OK;
+    return f->failed;
 }
 
-static void forget(kiln_file *f)
-{
-    for (kiln_file **at = &f->ctx->files; *at; at = &(*at)->next)
-        if (*at == f) {
-            *at = f->next;
-            break;
-        }
-    if (f->fd >= 0) close(f->fd);
-    unlinkat(f->folder, f->temp, 0);
-    close(f->folder);
-    mem_free(f);
-}
+/* ---- commit ------------------------------------------------------------------------------------------------------------------ */
 
-void files_discard(kiln_ctx *c)
+/* One above the highest counter of "<stem>_<counter>_" among the folder's files, whatever their extension. */
+static uint64_t next_counter(const kiln_file *f)
 {
-    while (c->files) forget(c->files);
-}
-
-/* One above the highest counter among the folder's <base>_<digits>_.*, 1 when there is none. */
-static long next_counter(const kiln_file *f)
-{
-    long most = 0;
-    size_t n = strlen(f->base);
+    size_t stem = strlen(f->stem);
+    uint64_t highest = 0;
     int fd = openat(f->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     if (!d && fd >= 0) close(fd);
-    for (struct dirent *x; d && (x = readdir(d));) {
-        if (strncmp(x->d_name, f->base, n) != 0 || x->d_name[n] != '_') continue;
-        char *end;
-        long counter = strtol(x->d_name + n + 1, &end, 10);
-        if (end != x->d_name + n + 1 && *end == '_' && counter > most && counter < COUNTER_MAX) most = counter;
+    for (struct dirent *item; d && (item = readdir(d));) {
+        const char *name = item->d_name;
+        if (strncmp(name, f->stem, stem) != 0 || name[stem] != '_') continue;
+        size_t digits = strspn(name + stem + 1, "0123456789");
+        uint64_t counter;
+        if (digits && digits < 19 && name[stem + 1 + digits] == '_' && str_to_u64(name + stem + 1, digits, &counter) && counter > highest) highest = counter;
     }
     if (d) closedir(d);
-    return most + 1;
+    return highest + 1;
 }
 
-static kiln_status publish(kiln_file *f, char name[PREFIX_MAX + 48])
+/* Gives the file its name unless there is one of that name: 0, or errno. */
+static int publish(const kiln_file *f, const char *name)
 {
-    long counter = next_counter(f);
-    for (int i = 0; i < TRIES_MAX; i++, counter++) {
-        snprintf(name, PREFIX_MAX + 48, "%s_%05ld_.%s", f->base, counter, f->extension);
-        if (linkat(f->folder, f->temp, f->folder, name, 0) == 0) return KILN_OK;
-        if (errno == EEXIST) continue;
-        if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) break;
-        /* A file system without links: the name is reserved by an empty file, which the rename replaces. */
-        int fd = openat(f->folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno == EEXIST) continue;
-        if (fd < 0) break;
-        close(fd);
-        if (renameat(f->folder, f->temp, f->folder, name) == 0) return KILN_OK;
-        break;
+    char open_file[64];
+    if (!f->temporary[0]) {
+        snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f->fd);
+        return linkat(AT_FDCWD, open_file, f->folder, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
-    return error_set(ctx_error(f->ctx), KILN_ERR_IO, "%s%s: cannot be given a name: %s", f->subfolder, f->base, strerror(errno));
+    if (renameat2(f->folder, f->temporary, f->folder, name, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
+    return linkat(f->folder, f->temporary, f->folder, name, 0) == 0 ? 0 : errno; /* the temporary name goes with file_free() */
+}
+
+static kiln_status name_it(kiln_file *f, char *name, size_t room)
+{
+    uint64_t counter = next_counter(f);
+    for (int i = 0; i < TRIES; i++, counter++) {
+        snprintf(name, room, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
+        int why = publish(f, name);
+        if (why == 0) return fsync(f->folder) == 0 || errno == EINVAL ? KILN_OK : error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write the folder of %s: %s", name, strerror(errno));
+        if (why != EEXIST) return error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot name the file %s%s: %s", f->inside, name, strerror(why));
+    }
+    return error_set(ctx_error(f->ctx), KILN_ERR_IO, "no free number for %s%s", f->inside, f->stem);
 }
 
 static kiln_status commit(kiln_file *f, const char **path)
 {
     kiln_ctx *c = f->ctx;
-    char name[PREFIX_MAX + 48];
-    kiln_status status = f->failed ? KILN_ERR_IO : KILN_OK;
-    if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL)
-        status = error_set(ctx_error(c), KILN_ERR_IO, "%s%s: cannot write: %s", f->subfolder, f->base, strerror(errno));
-    if (status == KILN_OK) status = publish(f, name);
+    char name[NAME_MAX + 1];
+    kiln_status status = f->failed;
+    if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
+        status = error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
+    if (status == KILN_OK) status = name_it(f, name, sizeof name);
     if (status == KILN_OK) {
-        fsync(f->folder);
-        const char *relative = arena_printf(&c->scratch, "%s%s", f->subfolder, name);
-        const char *full = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->subfolder, name);
-        if (path) *path = relative;
-        if (c->env->file && full) c->env->file(c->env->arg, c->node, full);
+        const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;
+        char *kept = arena_printf(&c->scratch, "%s%s", relative, name), *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
+        if (path) *path = kept ? kept : "";
+        if (whole && c->env->file) c->env->file(c->env->arg, c->node, whole);
     }
-    forget(f);
+    file_drop(f);
     return status;
 }
 
-static const char *text(kiln_ctx *c, const char *name) { return c && c->env && c->env->text ? c->env->text(c->env->arg, c->node, name) : NULL; }
+static const char *text(kiln_ctx *c, const char *name)
+{
+    return c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
+}
 
-const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = write_bytes, .commit = commit, .text = text};
+const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text};

@@ -97,6 +97,7 @@ static kiln_t linear(kiln_program *p, kiln_t x, kiln_t w, kiln_t b)
 static kiln_t attention(kiln_program *p, kiln_t q, kiln_t k, kiln_t v, const kiln_attention *o)
 {
     const op *from = recorded(program_recording(p), q);
+    if (!o) return record_fail(program_recording(p), KILN_ERR_INVALID, "attention without its options (heads)");
     op_attr a = {.attention = {.heads = o->heads, .scale = o->scale, .causal = o->causal != 0}};
     if (a.attention.scale == 0 && from && from->shape.rank == 3 && o->heads > 0)
         a.attention.scale = (float)(1.0 / __builtin_sqrt((double)(from->shape.dim[2] / o->heads)));
@@ -127,6 +128,7 @@ static kiln_t upsample_nearest(kiln_program *p, kiln_t x, int64_t h, int64_t w)
 }
 static kiln_t concat(kiln_program *p, const kiln_t *x, uint32_t n, uint32_t axis)
 {
+    if (!x && n) return record_fail(program_recording(p), KILN_ERR_INVALID, "concat of nothing");
     return record_op(program_recording(p), OP_CONCAT, &(op_attr){.concat = {.axis = axis}}, x, n);
 }
 static kiln_t slice(kiln_program *p, kiln_t x, uint32_t axis, int64_t start, int64_t length)
@@ -138,6 +140,7 @@ static kiln_t permute(kiln_program *p, kiln_t x, const uint32_t *axis)
 {
     const op *from = recorded(program_recording(p), x);
     op_attr a = {0};
+    if (!axis) return record_fail(program_recording(p), KILN_ERR_INVALID, "permute without its axes");
     memcpy(a.permute.axis, axis, (from ? from->shape.rank : 0) * sizeof *axis);
     return op1(p, OP_PERMUTE, &a, x);
 }
@@ -148,6 +151,7 @@ static kiln_t embedding(kiln_program *p, kiln_t table, kiln_t ids)
 static kiln_t gather(kiln_program *p, kiln_t x, kiln_t index) { return record_op(program_recording(p), OP_GATHER, NULL, (const kiln_t[]){x, index}, 2); }
 static kiln_t timestep_embedding(kiln_program *p, kiln_t t, int64_t dim, const kiln_timestep_embedding *o)
 {
+    if (!o) return record_fail(program_recording(p), KILN_ERR_INVALID, "timestep_embedding without its options");
     op_attr a = {.timestep = {.dim = dim, .cos_first = o->cos_first != 0, .shift = o->shift, .max_period = o->max_period == 0 ? 10000 : o->max_period}};
     return op1(p, OP_TIMESTEP, &a, t);
 }

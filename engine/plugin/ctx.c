@@ -153,6 +153,18 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
     return status;
 }
 
+/* A status there is, and cancelled only if somebody asked for it. What was recorded on the way to a success (a try that
+ * failed before another did not) is forgotten. */
+static kiln_status believe(kiln_ctx *c, kiln_status status)
+{
+    int cancelled = status == KILN_CANCELLED && ctx_cancelled(c);
+    if (!cancelled && status >= KILN_ERR_BUG && status < KILN_OK) return status;
+    c->failure = (error){0};
+    if (cancelled || status == KILN_OK) return status;
+    if (status == KILN_CANCELLED) return error_set(&c->failure, KILN_ERR_BUG, "said it was cancelled, though nobody asked");
+    return error_set(&c->failure, KILN_ERR_BUG, "returned %d, which is no status", (int)status);
+}
+
 static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, error *e)
 {
     files_discard(c);
@@ -175,7 +187,7 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params, .in = in, .out = out, .instance = instance};
     kiln_status status = check_inputs(&c, t, in);
     if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
-    if (status == KILN_OK) status = guarded(&c, t, t->run, &call);
+    if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));
     if (status == KILN_OK) status = check_outputs(&c, t, out);
     if (status == KILN_OK) status = compare_inputs(&c, t, in, before);
     mem_free(before);
@@ -192,5 +204,5 @@ kiln_status ctx_check(const call_environment *env, const char *node_name, const 
     if (!t->check) return KILN_OK;
     kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
-    return finish(&c, t, guarded(&c, t, t->check, &call), e);
+    return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
 }

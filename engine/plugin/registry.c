@@ -33,6 +33,12 @@ void registry_owner_set(const char *plugin)
 const char *registry_owner(void) { return owner; }
 const char *registry_fault(void) { return fault; }
 
+size_t registry_mark(void) { return table.n; }
+void registry_rewind(size_t mark)
+{
+    if (mark < table.n) table.n = mark;
+}
+
 kiln_status registry_fail(kiln_status status, const char *fmt, ...)
 {
     va_list args;

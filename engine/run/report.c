@@ -252,11 +252,9 @@ void report_file(report *r, size_t node, const char *path)
     node_fields(r, &fields, node);
     json_text(&fields, "path", path);
     emit(r, "file", &fields);
-    if (!r->quiet) {
-        clear_bar(r);
-        if (r->events != stdout) printf("%s\n", path);
-        fflush(stdout);
-    }
+    clear_bar(r);
+    if (r->events != stdout) printf("%s\n", path); /* results, so also when quiet */
+    fflush(stdout);
     pthread_mutex_unlock(&r->lock);
 }
 

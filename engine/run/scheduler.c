@@ -136,6 +136,7 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
     s->unfinished--;
     each_source(s, i, release_source, s);
     *(kind == RUN_NODE_SHARED ? &s->summary->shared : &s->summary->ran) += 1;
+    if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
     tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
     if (s->slot[i].uses_left == 0) drop_values(s, i);
@@ -212,7 +213,9 @@ static kiln_status fill_param(const graph_node *g, const kiln_param *p, const ki
         str_double(&number, d);
         string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
     }
+    int failed = number.failed;
     str_free(&number);
+    if (failed) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", g->doc->name, g->type->type);
     kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
     if (status == KILN_OK) return KILN_OK;
     return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name, why[0] ? why : "not a plain value");
@@ -419,7 +422,7 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     pthread_cond_destroy(&s.changed);
     pthread_mutex_destroy(&s.lock);
     arena_free(&s.memory);
-    if (setting->cancel && atomic_load(setting->cancel)) {
+    if (s.unfinished > 0 && setting->cancel && atomic_load(setting->cancel)) {
         summary->cancelled = 1;
         return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
     }

@@ -40,6 +40,7 @@ typedef struct {
 
 typedef struct {
     size_t ran, shared, failed, skipped, total;
+    size_t outputs_done; /* nodes that write, and did */
     int cancelled;
 } run_summary;
 

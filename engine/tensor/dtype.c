@@ -1,6 +1,8 @@
 /* dtype.c - see dtype.h. */
 #include "tensor/dtype.h"
 
+#include "tensor/dtype_fast.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -97,6 +99,16 @@ static int is_float(uint32_t dtype)
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64;
 }
 
+static size_t convert_fast(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)
+{
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx2")) /* and so F16C: no processor has the one without the other */
+        return dtype_convert_avx2(dst, dst_dtype, src, src_dtype, n);
+#endif
+    (void)dst, (void)dst_dtype, (void)src, (void)src_dtype, (void)n;
+    return 0;
+}
+
 kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)
 {
     size_t from = dtype_size(src_dtype), to = dtype_size(dst_dtype);
@@ -105,7 +117,7 @@ kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32
         return KILN_OK;
     }
     if (!is_float(src_dtype) || !is_float(dst_dtype)) return KILN_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = convert_fast(dst, dst_dtype, src, src_dtype, n); i < n; i++)
         store((unsigned char *)dst + i * to, dst_dtype, load((const unsigned char *)src + i * from, src_dtype));
     return KILN_OK;
 }

@@ -179,47 +179,6 @@ const char *value_kind_name(uint32_t kind)
     return kind < sizeof name / sizeof name[0] ? name[kind] : "something unknown";
 }
 
-typedef struct {
-    const kiln_value **item;
-    size_t n, room;
-} seen_values;
-
-/* 1 when v was met before; without memory to remember it counts again. */
-static int seen(seen_values *s, const kiln_value *v)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->item[i] == v) return 1;
-    if (s->n == s->room) {
-        size_t room = s->room ? s->room * 2 : 16;
-        const kiln_value **item = mem_realloc(s->item, room * sizeof *item);
-        if (!item) return 0;
-        s->item = item;
-        s->room = room;
-    }
-    s->item[s->n++] = v;
-    return 0;
-}
-
-static size_t bytes_at(const kiln_value *v, seen_values *s, int depth)
-{
-    size_t n = sizeof *v;
-    /* only what has one reference cannot be met twice */
-    if (depth > DEPTH_MAX || (atomic_load(&((kiln_value *)(uintptr_t)v)->refs) > 1 && seen(s, v))) return depth > DEPTH_MAX ? n : 0;
-    if (v->kind == KILN_V_TENSOR) n += v->as.tensor.bytes;
-    if (v->kind == KILN_V_STRING) n += v->as.string.n + 1;
-    if (v->kind == KILN_V_LIST || v->kind == KILN_V_MAP)
-        for (size_t i = 0; i < v->as.many.n; i++) n += bytes_at(v->as.many.item[i], s, depth + 1);
-    return n;
-}
-
-size_t value_bytes(const kiln_value *v)
-{
-    seen_values s = {0};
-    size_t n = v ? bytes_at(v, &s, 0) : 0;
-    mem_free(s.item);
-    return n;
-}
-
 /* ---- containers -------------------------------------------------------------------------------------------------- */
 
 static int writable(const kiln_value *v) { return !value_published(v); }

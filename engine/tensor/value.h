@@ -29,8 +29,6 @@ int value_published(const kiln_value *v);
 
 uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
-/* Bytes held by v and all inside, each shared part once per call. */
-size_t value_bytes(const kiln_value *v);
 /* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
 kiln_status value_digest(const kiln_value *v, digest *out, error *e);
 /* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type

@@ -74,9 +74,19 @@ static kiln_status check_declared(const kiln_value *v, const kiln_port *port, er
     return KILN_OK;
 }
 
+/* A list port: every item has the port's type. */
+static kiln_status check_each(const kiln_value *v, const kiln_port *port, error *e)
+{
+    kiln_port one = *port;
+    one.flags &= ~(uint32_t)KILN_PORT_LIST;
+    TRY(check_kind(v, KILN_V_LIST, "what a list port is given", e));
+    for (size_t i = 0; i < v->as.many.n; i++) TRY(value_check_type(v->as.many.item[i], &one, e));
+    return KILN_OK;
+}
+
 kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *e)
 {
-    if (port->flags & KILN_PORT_LIST) return check_kind(v, KILN_V_LIST, "a list", e);
+    if (port->flags & KILN_PORT_LIST) return check_each(v, port, e);
     for (size_t i = 0; i < sizeof standard / sizeof standard[0]; i++) {
         if (strcmp(standard[i].type, port->type) != 0) continue;
         TRY(standard[i].check ? standard[i].check(v, e) : check_kind(v, standard[i].kind, standard[i].type, e));

@@ -251,9 +251,9 @@ static kiln_status check_cover(reader *r, uint64_t data_size)
     for (size_t i = 0; i < h->count; i++) {
         safetensors_entry *x = &h->entry[i];
         if (x->begin != at)
-            return json_fail(&r->scan, (size_t)x->at, "tensor '%.64s' begins at data byte %llu, but the one before it ends at %llu: a %s",
+            return json_fail(&r->scan, (size_t)x->at, "tensor '%.64s' begins at data byte %llu, but the one before it ends at %llu: %s",
                              x->name, (unsigned long long)x->begin, (unsigned long long)at,
-                             x->begin > at ? "hole" : "overlap");
+                             x->begin > at ? "a hole" : "an overlap");
         at = x->end;
     }
     if (at != data_size)

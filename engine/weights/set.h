@@ -1,4 +1,8 @@
-/* set.h - what a weight set is made of; for the files of weights.h alone. */
+/* set.h - what a weight set is made of; for the files behind weights.h alone.
+ *
+ * A set from files owns maps and headers. A view owns names and windows on its base's files, and keeps the base
+ * alive. Every set counts what was asked of it; asking a view asks its base too.
+ */
 #ifndef KILN_WEIGHTS_SET_H
 #define KILN_WEIGHTS_SET_H
 
@@ -9,6 +13,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { WEIGHTS_FILES_MAX = 1024, WEIGHTS_TEXT_MAX = 16 << 20 };
+
 typedef struct {
     file_map map;
     safetensors_header header;
@@ -18,12 +24,13 @@ typedef struct {
 typedef struct {
     const char *name;
     const weights_file *file;
-    uint32_t dtype, rank;
+    const char *type_name; /* as in the file */
+    uint32_t dtype, rank;  /* 0: of a type or rank kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
     uint64_t begin, bytes; /* in the file */
+    size_t parent;         /* view: the base's entry */
     int transposed;        /* dim is [a,b], stored [b,a] */
-    const char *type_name; /* as in the file */
-    atomic_int *used;      /* in the base set */
+    atomic_uchar used;
 } weights_entry;
 
 typedef struct text_entry {
@@ -37,18 +44,32 @@ struct kiln_weights {
     atomic_uint refs;
     kiln_weights *base; /* view: kept alive */
     arena memory;
-    char *path, *root;    /* root: folder, or NULL for a single file */
+    char *path, *root; /* as opened; the real path of its folder, NULL for a single file */
     weights_file *file;
-    size_t n_file;
+    size_t n_file, file_room;
     weights_entry *entry; /* sorted by name */
     size_t n;
-    atomic_int *used;
     pthread_mutex_t lock; /* texts, identity */
     text_entry *texts;
     char identity[33];
 };
 
+kiln_weights *set_new(const char *path, error *e);
+/* Maps one file into the set, its tensors to be called prefix + name. */
+kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, error *e);
+kiln_status set_add_folder(kiln_weights *w, const char *folder, error *e);
+/* The shards that an index file beside them names. */
+kiln_status set_add_shards(kiln_weights *w, const char *index, const char *prefix, error *e);
+/* 1 when `path` exists and lies in the set's folder once links are followed. A snapshot of the Hugging Face cache
+ * (.../snapshots/REVISION) may link to the blobs beside it (.../blobs). */
+int set_holds_path(const kiln_weights *w, const char *path);
+/* 1: the name is one that pickles have */
+int is_pickle_name(const char *path);
+
 int weights_sort(kiln_weights *w, const char **twice); /* 0 and the name when one stands twice */
 weights_entry *weights_entry_of(const kiln_weights *w, const char *name);
+void weights_describe(const weights_entry *x, kiln_weight_info *out);
+void weights_mark_entry(const kiln_weights *w, weights_entry *x);
+static inline const uint8_t *weights_data(const weights_entry *x) { return x->file->map.data + x->begin; }
 
 #endif

@@ -1,7 +1,5 @@
 /* view.c - other names for the same bytes, by rules; see include/kiln/weights.h. */
-#include "base/memory_alloc.h"
 #include "base/str.h"
-#include "tensor/dtype.h"
 #include "weights/set.h"
 
 #include <string.h>
@@ -13,7 +11,8 @@ typedef struct {
     size_t n[CAPTURES_MAX], count;
 } captures;
 
-/* Matches the rest of name against the rest of pattern. Recursion is as deep as there are "{}", at most 8. */
+/* Matches the rest of name against the rest of pattern. Recursion is as deep as there are "{}", at most 8; since none
+ * of them crosses a dot, patterns that put dots between them are matched without a second try. */
 static int match(const char *pattern, const char *name, captures *c)
 {
     while (*pattern && strncmp(pattern, "{}", 2) != 0 && !(pattern[0] == '*' && pattern[1] == '\0')) {
@@ -37,18 +36,24 @@ static int match(const char *pattern, const char *name, captures *c)
     return 0;
 }
 
+static size_t wildcard_at(const char *p) { return strncmp(p, "{}", 2) == 0 ? 2 : p[0] == '*' && p[1] == '\0' ? 1 : 0; }
+
+static size_t wildcards(const char *pattern)
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p; p++) n += wildcard_at(p) != 0;
+    return n;
+}
+
 static const char *build_name(kiln_weights *w, const char *to, const captures *c)
 {
     str s = {0};
-    size_t next = 0;
-    while (*to) {
-        int wildcard = strncmp(to, "{}", 2) == 0 ? 2 : to[0] == '*' && to[1] == '\0' ? 1 : 0;
-        if (wildcard && next < c->count) {
-            str_append_n(&s, c->at[next], c->n[next]);
-            next++;
-        } else if (!wildcard) {
+    for (size_t next = 0; *to;) {
+        size_t wildcard = wildcard_at(to);
+        if (wildcard)
+            str_append_n(&s, c->at[next], c->n[next]), next++;
+        else
             str_char(&s, *to);
-        }
         to += wildcard ? wildcard : 1;
     }
     const char *name = s.failed ? NULL : arena_strdup(&w->memory, str_text(&s));
@@ -56,62 +61,97 @@ static const char *build_name(kiln_weights *w, const char *to, const captures *c
     return name;
 }
 
-static kiln_status apply(const kiln_weights *w, const kiln_weight_rule *r, const weights_entry *from, weights_entry *x, error *e)
+static kiln_status check_rule(const kiln_weights *w, const kiln_weight_rule *r, size_t i, error *e)
 {
-    if (r->rows > 0) {
-        if (x->rank < 1 || x->transposed || r->row < 0 || r->rows > x->dim[0] - r->row)
-            return error_set(e, KILN_ERR_INVALID, "%s: rows %lld to %lld of tensor '%.200s' do not exist", w->path, (long long)r->row,
-                             (long long)(r->row + r->rows), from->name);
-        uint64_t row = x->dim[0] ? x->bytes / (uint64_t)x->dim[0] : 0;
-        x->begin += row * (uint64_t)r->row;
-        x->bytes = row * (uint64_t)r->rows;
-        x->dim[0] = r->rows;
+    if (!r->from || !r->to) return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view has no `from` or no `to`", w->path, i);
+    if (wildcards(r->from) > CAPTURES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has more than %d wildcards", w->path, i, r->from, CAPTURES_MAX);
+    if (wildcards(r->to) > wildcards(r->from))
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view: '%s' has more wildcards than '%s'", w->path, i, r->to, r->from);
+    if (r->rows < 0 || r->row < 0) return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has negative rows", w->path, i, r->from);
+    return KILN_OK;
+}
+
+static kiln_status slice(const kiln_weights *w, const kiln_weight_rule *r, weights_entry *x, const char *from, error *e)
+{
+    if (x->transposed) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is transposed; take its rows in the view before", w->path, from);
+    if (x->rank < 1 || r->row > x->dim[0] || r->rows > x->dim[0] - r->row)
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %lld rows; %lld from row %lld were asked for", w->path, from,
+                         (long long)(x->rank ? x->dim[0] : 0), (long long)r->rows, (long long)r->row);
+    uint64_t count = (uint64_t)x->dim[0], row = x->bytes / count;
+    if (row * count != x->bytes) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: rows of tensor '%.200s' (%s) are no whole bytes", w->path, from, x->type_name);
+    x->begin += row * (uint64_t)r->row;
+    x->bytes = row * (uint64_t)r->rows;
+    x->dim[0] = r->rows;
+    return KILN_OK;
+}
+
+/* In this order: rows, squeeze, transpose. */
+static kiln_status apply(const kiln_weights *w, const kiln_weight_rule *r, weights_entry *x, const char *from, error *e)
+{
+    if (r->rows > 0) TRY(slice(w, r, x, from, e));
+    while (r->squeeze && x->rank > 1 && x->dim[x->rank - 1] == 1) {
+        x->dim[--x->rank] = 0;
+        x->transposed = 0; /* [a,1] and [1,a] are the same bytes */
     }
-    while (r->squeeze && x->rank > 1 && x->dim[x->rank - 1] == 1) x->dim[--x->rank] = 0;
-    if (r->transpose) {
-        if (x->rank != 2) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %u dimensions and cannot be transposed", w->path, from->name, x->rank);
-        int64_t first = x->dim[0];
-        x->dim[0] = x->dim[1];
-        x->dim[1] = first;
-        x->transposed = !x->transposed;
-    }
+    if (!r->transpose) return KILN_OK;
+    if (x->rank != 2)
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %u dimensions; only one of 2 can be transposed", w->path, from, x->rank);
+    int64_t first = x->dim[0];
+    x->dim[0] = x->dim[1];
+    x->dim[1] = first;
+    x->transposed = !x->transposed;
+    return KILN_OK;
+}
+
+static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const captures *c, size_t parent, error *e)
+{
+    const weights_entry *from = &w->base->entry[parent];
+    weights_entry *x = &w->entry[w->n];
+    *x = (weights_entry){.file = from->file, .type_name = from->type_name, .dtype = from->dtype, .rank = from->rank, .begin = from->begin,
+                         .bytes = from->bytes, .parent = parent, .transposed = from->transposed};
+    memcpy(x->dim, from->dim, sizeof x->dim);
+    if (!(x->name = build_name(w, r->to, c))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    TRY(apply(w, r, x, from->name, e));
+    w->n++;
+    return KILN_OK;
+}
+
+/* Every name the rules give; only counted while the set has no entries. */
+static kiln_status each_name(kiln_weights *w, const kiln_weight_rule *rule, size_t n, size_t *count, error *e)
+{
+    *count = 0;
+    for (size_t i = 0; i < w->base->n; i++)
+        for (size_t k = 0; k < n; k++) {
+            captures c = {0};
+            if (!match(rule[k].from, w->base->entry[i].name, &c)) continue;
+            if (w->entry) TRY(add_name(w, &rule[k], &c, i, e));
+            ++*count;
+            if (!rule[k].more) break;
+        }
     return KILN_OK;
 }
 
 static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n, error *e)
 {
     const char *twice = NULL;
-    size_t room = w->base->n * (n ? n : 1) + 1;
-    if (room > w->base->n * 4 + 64) room = w->base->n * 4 + 64;
-    w->entry = arena_alloc(&w->memory, room * sizeof *w->entry);
+    size_t count;
+    for (size_t i = 0; i < n; i++) TRY(check_rule(w, &rule[i], i, e));
+    TRY(each_name(w, rule, n, &count, e));
+    w->entry = arena_alloc(&w->memory, (count + 1) * sizeof *w->entry);
     if (!w->entry) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
-    for (size_t i = 0; i < w->base->n; i++) {
-        const weights_entry *from = &w->base->entry[i];
-        for (size_t k = 0; k < n; k++) {
-            captures c = {0};
-            if (!match(rule[k].from, from->name, &c)) continue;
-            if (w->n == room) return error_set(e, KILN_ERR_INVALID, "%s: a view of more than four names a tensor", w->path);
-            weights_entry *x = &w->entry[w->n];
-            *x = *from;
-            if (!(x->name = build_name(w, rule[k].to, &c))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
-            TRY(apply(w, &rule[k], from, x, e));
-            w->n++;
-            if (!rule[k].more) break;
-        }
-    }
+    TRY(each_name(w, rule, n, &count, e));
     if (!weights_sort(w, &twice)) return error_set(e, KILN_ERR_INVALID, "%s: two tensors come to be called '%.200s' in a view", w->path, twice);
     return KILN_OK;
 }
 
 kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, size_t n, error *e)
 {
-    kiln_weights *w = mem_calloc(1, sizeof *w);
-    if (!w) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", base->path), NULL;
-    atomic_init(&w->refs, 1);
-    pthread_mutex_init(&w->lock, NULL);
+    if (!base) return error_set(e, KILN_ERR_INVALID, "a view of no weights was asked for"), NULL;
+    kiln_weights *w = set_new(base->path, e);
+    if (!w) return NULL;
     w->base = weights_ref(base);
-    w->path = mem_strdup(base->path);
-    if ((w->path || error_set(e, KILN_ERR_NOMEM, "%s: out of memory", base->path) == KILN_OK) && fill(w, rule, n, e) == KILN_OK) return w;
+    if (fill(w, rule, n, e) == KILN_OK) return w;
     weights_unref(w);
     return NULL;
 }

@@ -28,9 +28,14 @@ kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
 
 /* Packing reads straight from the file: the tensor's bytes as stored, in order, whatever its dtype
  * (f32, f16, bf16); a transposed view is materialised by the caller through weights_read_f32. Returns
- * NULL when the tensor is a transposed view. Scans for NaN/Inf are the caller's (weights_scan). */
+ * NULL when the tensor is a transposed view or of a type kiln does not compute with (dtype 0). Scans for NaN/Inf are
+ * the caller's (weights_scan_finite), and so is asking whether the file is still the same (they do). */
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
-/* KILN_ERR_INVALID naming file and tensor at the first NaN or infinity. */
+/* KILN_ERR_INVALID naming file, byte and tensor at the first NaN or infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
+/* Hints to the system, without a failure: the tensor's pages are wanted soon; or are not needed any more (it is packed)
+ * and leave this process' memory. They stay readable: a later access reads the file again. */
+void weights_will_need(const kiln_weights *w, const char *name);
+void weights_release_pages(const kiln_weights *w, const char *name);
 
 #endif

@@ -58,7 +58,8 @@ static int resolve_type(checker *k, graph_node *g)
     if (!g->doc->type) return 0;
     g->type = k->catalog->find(k->catalog->self, g->doc->type, &g->plugin);
     if (g->type) return 1;
-    const char *near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
+    const char *near = NULL;
+    if (document_may_suggest(k->doc, k->catalog->n_type)) near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
     if (near)
         document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; did you mean '%s'?", g->doc->type, near);
     else
@@ -115,7 +116,7 @@ static int resolve_wire(checker *k, const graph_node *user, const doc_input *in,
 {
     int32_t at = find_node(k, wr->node);
     if (at == SOURCE_NONE) {
-        const char *near = nearest_name(wr->node, node_name_at, k->w->n, k->w);
+        const char *near = document_may_suggest(k->doc, k->w->n) ? nearest_name(wr->node, node_name_at, k->w->n, k->w) : NULL;
         document_fault(k->doc, wr->at, user->doc, "input '%s' is wired to '%.100s', which is not a node here%s%s%s", in->name, wr->node,
                        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return 0;
@@ -187,7 +188,8 @@ static const char *input_name_at(void *arg, size_t i)
 
 static void unknown_input(checker *k, const graph_node *g, const doc_input *in)
 {
-    const char *near = nearest_name(in->name, input_name_at, g->type->n_in + g->type->n_param, (void *)(uintptr_t)g->type);
+    const char *near = NULL;
+    if (document_may_suggest(k->doc, 1)) near = nearest_name(in->name, input_name_at, g->type->n_in + g->type->n_param, (void *)(uintptr_t)g->type);
     if (strcmp(in->name, "control_after_generate") == 0)
         document_fault(k->doc, in->at, g->doc, "'control_after_generate' works only in ComfyUI's editor; take it out and give the seed with --set");
     else if (near)

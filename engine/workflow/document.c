@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000 };
+enum { FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
 
 /* ---- faults ----------------------------------------------------------------------------------------------- */
 
 static void add_fault(document *d, place at, const doc_node *n, int warning, const char *fmt, va_list args)
 {
-    if (d->n_fault + d->n_warning >= FAULTS_MAX) return;
+    if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX) return; /* counted, so that it is never taken for sound */
     char text[1024];
     int used = 0;
     if (n && n->type)
@@ -24,6 +24,8 @@ static void add_fault(document *d, place at, const doc_node *n, int warning, con
     else if (n)
         used = snprintf(text, sizeof text, "node '%.200s': ", n->name);
     vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?'; /* one line, and nothing a terminal obeys */
     fault *f = arena_alloc(&d->memory, sizeof *f);
     const char *copy = f ? arena_strdup(&d->memory, text) : NULL;
     if (!copy) {
@@ -32,7 +34,6 @@ static void add_fault(document *d, place at, const doc_node *n, int warning, con
     }
     *f = (fault){.next = d->faults, .at = at, .warning = warning, .text = copy};
     d->faults = f;
-    *(warning ? &d->n_warning : &d->n_fault) += 1;
 }
 
 void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...)
@@ -61,7 +62,8 @@ static int by_place(const void *a, const void *b)
 
 void document_sort_faults(document *d)
 {
-    size_t n = d->n_fault + d->n_warning, i = 0;
+    size_t n = 0, i = 0;
+    for (const fault *f = d->faults; f; f = f->next) n++;
     fault **all = n ? mem_alloc(n * sizeof *all) : NULL;
     if (!all) return; /* unsorted is still true */
     for (fault *f = d->faults; f; f = f->next) all[i++] = f;
@@ -75,10 +77,21 @@ void document_print_faults(const document *d, void (*line)(void *arg, const char
 {
     for (const fault *f = d->faults; f; f = f->next) {
         char text[2048];
-        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", d->path, f->at.line, f->at.column, f->warning ? "warning" : "error", f->text);
+        const char *what = f->warning ? "warning" : "error";
+        if (f->at.line)
+            snprintf(text, sizeof text, "%s:%u:%u: %s: %s", d->path, f->at.line, f->at.column, what, f->text);
+        else
+            snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
+        line(arg, text);
+    }
+    if (d->n_fault > FAULTS_MAX) {
+        char text[100];
+        snprintf(text, sizeof text, "and %zu more errors", d->n_fault - FAULTS_MAX);
         line(arg, text);
     }
 }
+
+int document_may_suggest(const document *d, size_t n_candidates) { return d->n_fault < SUGGEST_FAULTS && n_candidates <= SUGGEST_NAMES; }
 
 doc_node *document_node(const document *d, const char *name)
 {
@@ -98,51 +111,68 @@ static workflow_param *find_param(document *d, const char *name, size_t n)
     return NULL;
 }
 
-/* Appends what "${name}" at text stands for and returns how long that is; 0 when it is no reference. */
-static size_t expand_one(document *d, place at, const doc_node *owner, const char *text, str *out, int *quoted)
+static void unknown_param(document *d, place at, const doc_node *owner, const char *name)
 {
-    const char *end = strchr(text, '}');
-    if (text[0] != '$' || text[1] != '{' || !end) return 0;
-    size_t n = (size_t)(end - text) - 2;
-    workflow_param *p = find_param(d, text + 2, n);
-    if (p) {
-        p->used = 1;
-        *quoted = p->quoted;
-        str_append(out, p->text);
-        return n + 3;
-    }
-    char name[128];
-    snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
-    const char *near = nearest_name(name, param_at, d->n_param, d);
+    const char *near = document_may_suggest(d, d->n_param) ? nearest_name(name, param_at, d->n_param, d) : NULL;
     if (near)
         document_fault(d, at, owner, "no parameter is called '%s'; did you mean '${%s}'?", name, near);
     else
         document_fault(d, at, owner, "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
-    return n + 3;
 }
 
-/* A scalar's text with its ${references} replaced and $$ made $. */
+/* Appends what "${name}" at text stands for; end: its closing brace. */
+static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out, int *quoted)
+{
+    size_t n = (size_t)(end - text) - 2;
+    char name[128];
+    workflow_param *p = find_param(d, text + 2, n);
+    if (p) {
+        p->used = 1;
+        *quoted = p->quoted;
+        d->expanded += strlen(p->text);
+        str_append(out, p->text);
+        return;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
+    unknown_param(d, at, owner, name);
+}
+
+/* Writes a scalar with its ${references} replaced and $$ made $ into out; returns the number of references. */
+static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, int *quoted)
+{
+    size_t references = 0;
+    for (const char *p = scalar->text; *p && d->expanded <= DOCUMENT_EXPANDED_MAX;) {
+        size_t plain = strcspn(p, "$");
+        str_append_n(out, p, plain);
+        p += plain;
+        if (p[0] != '$') break;
+        const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
+        if (end) {
+            expand_one(d, scalar->at, owner, p, end, out, quoted);
+            references++;
+            p = end + 1;
+        } else if (p[1] == '{') {
+            document_fault(d, scalar->at, owner, "a ${ without its }; write $${ for a plain ${");
+            return references;
+        } else {
+            str_char(out, '$');
+            p += p[1] == '$' ? 2 : 1;
+        }
+    }
+    return references;
+}
+
+/* A scalar's text as the node gets it. API files have no references: there a $ is a $. */
 static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted)
 {
     *quoted = scalar->quoted;
-    if (d->api_format || !strchr(scalar->text, '$')) return scalar->text;
+    if (d->api_format || !strchr(scalar->text, '$') || d->expanded > DOCUMENT_EXPANDED_MAX) return scalar->text;
     str out = {0};
-    int whole_is_quoted = scalar->quoted, param_quoted = 0;
-    size_t used = 0, references = 0;
-    for (const char *p = scalar->text; *p;) {
-        used = expand_one(d, scalar->at, owner, p, &out, &param_quoted);
-        if (used) {
-            references++;
-            p += used;
-        } else if (p[0] == '$' && p[1] == '$') {
-            str_char(&out, '$');
-            p += 2;
-        } else {
-            str_char(&out, *p++);
-        }
-    }
+    int param_quoted = 0;
+    size_t references = expand_all(d, owner, scalar, &out, &param_quoted);
+    if (d->expanded > DOCUMENT_EXPANDED_MAX) document_fault(d, scalar->at, owner, "the ${references} of this file make more than 16 MiB of text");
     /* "${steps}" alone stands for the parameter itself, whatever quotes it wears. */
-    *quoted = references == 1 && used == scalar->length ? param_quoted : whole_is_quoted;
+    if (references == 1 && strncmp(scalar->text, "${", 2) == 0 && strchr(scalar->text, '}') == scalar->text + scalar->length - 1) *quoted = param_quoted;
     const char *copy = arena_strdup(&d->memory, str_text(&out));
     if (!copy || out.failed) d->failed = 1;
     str_free(&out);
@@ -231,11 +261,14 @@ static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc
         n->type = type->text;
         n->type_at = type->at;
     }
-    if (title && title->kind == YAML_SCALAR) n->title = title->text;
+    if (title && title->kind == YAML_SCALAR)
+        n->title = title->text;
+    else if (title)
+        document_fault(d, title->at, n, "`title` must be a text");
     for (size_t i = 0; i < v->n; i++) {
         int found = strcmp(v->key[i]->text, "include") == 0;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(v->key[i]->text, known[k]) == 0;
-        const char *near = found ? NULL : nearest_of(v->key[i]->text, known, 2);
+        const char *near = found || !document_may_suggest(d, 2) ? NULL : nearest_of(v->key[i]->text, known, 2);
         if (!found)
             document_fault(d, v->key[i]->at, n, "unknown key '%.100s'%s%s%s", v->key[i]->text, near ? "; did you mean '" : "; a node has `class_type` and `inputs`",
                            near ? near : "", near ? "'?" : "");
@@ -310,6 +343,13 @@ static void read_version(document *d, const yaml_node *v)
         document_fault(d, v->at, NULL, "this kiln reads workflows of version 1 (`kiln: 1`)");
 }
 
+static const char *read_text(document *d, const yaml_node *v, const char *key)
+{
+    if (v->kind == YAML_SCALAR) return v->text;
+    document_fault(d, v->at, NULL, "`%s` must be a text", key);
+    return NULL;
+}
+
 static void apply_params(document *d, const set_option *set, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -326,14 +366,15 @@ static void read_native(document *d, const yaml_node *root, const set_option *se
     static const char *const known[] = {"kiln", "name", "description", "params", "nodes"};
     const yaml_node *part;
     if ((part = yaml_get(root, "kiln"))) read_version(d, part);
-    if ((part = yaml_get(root, "name")) && part->kind == YAML_SCALAR) d->name = part->text;
+    if ((part = yaml_get(root, "name"))) d->name = read_text(d, part, "name");
+    if ((part = yaml_get(root, "description"))) read_text(d, part, "description"); /* for people; only its form matters */
     if ((part = yaml_get(root, "params"))) read_params(d, part);
     apply_params(d, set, n_set);
     for (size_t i = 0; i < root->n; i++) {
         int found = 0;
         const char *key = root->key[i]->text;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(key, known[k]) == 0;
-        const char *near = found ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
+        const char *near = found || !document_may_suggest(d, 5) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
         if (strcmp(key, "include") == 0 || strcmp(key, "matrix") == 0)
             document_fault(d, root->key[i]->at, NULL, "`%s` is not supported yet", key);
         else if (!found && key[0] != '.' && strncmp(key, "x-", 2) != 0)

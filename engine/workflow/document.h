@@ -9,7 +9,11 @@
 
 #include "workflow/yaml_tree.h"
 
-enum { DOCUMENT_NODES_MAX = 100000, DOCUMENT_EDGES_MAX = 1000000 };
+enum {
+    DOCUMENT_NODES_MAX = 100000,
+    DOCUMENT_EDGES_MAX = 1000000,
+    DOCUMENT_EXPANDED_MAX = 16 << 20 /* bytes that ${references} may make in all */
+};
 
 /* One thing wrong with a workflow, or (warning) odd about it. */
 typedef struct fault {
@@ -65,7 +69,8 @@ typedef struct {
     workflow_param *param;
     size_t n_param;
     fault *faults; /* sorted by place once reading and checking are done */
-    size_t n_fault, n_warning;
+    size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
+    size_t expanded;           /* bytes made by ${references} so far                        */
     int failed; /* memory ran out: nothing else is to be believed */
 } document;
 
@@ -84,6 +89,8 @@ void document_free(document *d);
 void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void document_sort_faults(document *d);
+/* Whether looking for the nearest right name is still worth it: it costs much, and after many faults nobody reads it. */
+int document_may_suggest(const document *d, size_t n_candidates);
 /* Every fault as "path:line:column: error: text", one a line. */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
 doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */

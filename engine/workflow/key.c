@@ -49,6 +49,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     hash_text(h, t->type);
     hash_u64(h, t->revision);
     hash_digest(h, g->plugin);
+    if (!(t->flags & KILN_NODE_PURE)) hash_text(h, g->doc->name);
     if (t->flags & KILN_NODE_DEVICE) {
         hash_text(h, on->device);
         hash_text(h, on->precision);

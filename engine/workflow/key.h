@@ -2,7 +2,9 @@
  *
  * A key digests the node type, its declared revision and its plugin's content; every parameter in canonical form;
  * the keys (and output numbers) of what is wired in; the content of every file it reads; device class and precision
- * for nodes that compute on the device. Node names, order, threads and output folder are not part of it.
+ * for nodes that compute on the device. Node names, order, threads and output folder are not part of it; but the name is
+ * for a node that is not PURE, since two of those give different results and whoever uses one must not pass for a user of
+ * the other.
  */
 #ifndef KILN_WORKFLOW_KEY_H
 #define KILN_WORKFLOW_KEY_H

@@ -4,16 +4,17 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 64, SIZE_MAX_BYTES = 16 << 20, SCALAR_MAX = 1 << 20, REPLAY_MAX = 10000, ITEMS_MAX = 2000000 };
+enum { DEPTH_MAX = 64, SIZE_MAX_BYTES = 16 << 20, SCALAR_MAX = 1 << 20, REPLAY_MAX = 10000, ANCHORS_MAX = 1000, MERGES_MAX = 16, ITEMS_MAX = 2000000 };
 
 typedef struct {
     yaml_node *node;
     yaml_node *pending_key; /* a map's key that waits for its value */
-    size_t room;
+    size_t room, events; /* events: what it takes to write this and all inside, aliases spelt out */
     const char *anchor;
 } level;
 
@@ -29,7 +30,7 @@ typedef struct {
     const char *name;
     uint32_t file;
     level stack[DEPTH_MAX];
-    size_t depth, items, replayed;
+    size_t depth, items, replayed, n_anchor;
     yaml_node *root;
     anchor_entry *anchors;
     error *e;
@@ -75,6 +76,8 @@ static int by_text(const void *a, const void *b)
     return x->at.line != y->at.line ? (x->at.line < y->at.line ? -1 : 1) : (x->at.column > y->at.column) - (x->at.column < y->at.column);
 }
 
+static int is_merge_key(const yaml_node *key) { return strcmp(key->text, "<<") == 0 && !key->quoted; }
+
 static kiln_status keys_are_unique(reader *r, const yaml_node *map)
 {
     if (map->n < 2) return KILN_OK;
@@ -84,33 +87,64 @@ static kiln_status keys_are_unique(reader *r, const yaml_node *map)
     qsort(sorted, map->n, sizeof *sorted, by_text);
     kiln_status status = KILN_OK;
     for (size_t i = 1; i < map->n && status == KILN_OK; i++)
-        if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0 && strcmp(sorted[i]->text, "<<") != 0)
+        if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0 && !(is_merge_key(sorted[i - 1]) && is_merge_key(sorted[i])))
             status = error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the key '%.100s' stands here twice; first in line %u", r->name,
                                sorted[i]->at.line, sorted[i]->at.column, sorted[i]->text, sorted[i - 1]->at.line);
     mem_free(sorted);
     return status;
 }
 
-static kiln_status merge_one(reader *r, level *l, const yaml_node *from, place at)
+static kiln_status add_pairs(reader *r, level *l, const yaml_node *from, place at)
 {
     if (from->kind != YAML_MAP) return fault(r, at, "a merge key (<<) takes a map, or a list of maps");
     for (size_t i = 0; i < from->n; i++) {
-        if (yaml_get(l->node, from->key[i]->text)) continue;
         if (++r->items > ITEMS_MAX) return fault(r, at, "too many items");
         TRY(append(r, l, from->key[i], from->item[i]));
     }
     return KILN_OK;
 }
 
-/* Takes the << entries out of a finished map and puts in what they bring. */
+typedef struct {
+    const char *text;
+    size_t at; /* index in the map: the lower one wins */
+} ranked;
+
+static int by_rank(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Keeps the first pair of each key, in their order. */
+static kiln_status keep_first(reader *r, yaml_node *map)
+{
+    size_t kept = 0;
+    ranked *all = mem_alloc((map->n + 1) * sizeof *all);
+    if (!all) return no_memory(r);
+    for (size_t i = 0; i < map->n; i++) all[i] = (ranked){map->key[i]->text, i};
+    qsort(all, map->n, sizeof *all, by_rank);
+    for (size_t i = 1; i < map->n; i++)
+        if (strcmp(all[i].text, all[i - 1].text) == 0) map->key[all[i].at] = NULL;
+    mem_free(all);
+    for (size_t i = 0; i < map->n; i++) {
+        if (!map->key[i]) continue;
+        map->key[kept] = map->key[i];
+        map->item[kept++] = map->item[i];
+    }
+    map->n = kept;
+    return KILN_OK;
+}
+
+/* Takes the << entries out of a finished map and puts in what they bring: own keys win, then the first map named. */
 static kiln_status merge(reader *r, level *l)
 {
-    yaml_node *map = l->node, *source[16];
-    place at[16]; /* of the << itself: an alias brings the place of what it stands for */
+    yaml_node *map = l->node, *source[MERGES_MAX];
+    place at[MERGES_MAX]; /* of the << itself: an alias brings the place of what it stands for */
     size_t n_source = 0, kept = 0;
     for (size_t i = 0; i < map->n; i++) {
-        if (strcmp(map->key[i]->text, "<<") == 0 && !map->key[i]->quoted) {
-            if (n_source == 16) return fault(r, map->key[i]->at, "more than 16 merge keys in one map");
+        if (is_merge_key(map->key[i])) {
+            if (n_source == MERGES_MAX) return fault(r, map->key[i]->at, "more than 16 merge keys in one map");
             at[n_source] = map->key[i]->at;
             source[n_source++] = map->item[i];
             continue;
@@ -121,12 +155,12 @@ static kiln_status merge(reader *r, level *l)
     map->n = kept;
     for (size_t i = 0; i < n_source; i++) {
         if (source[i]->kind != YAML_SEQUENCE) {
-            TRY(merge_one(r, l, source[i], at[i]));
+            TRY(add_pairs(r, l, source[i], at[i]));
             continue;
         }
-        for (size_t k = 0; k < source[i]->n; k++) TRY(merge_one(r, l, source[i]->item[k], at[i]));
+        for (size_t k = 0; k < source[i]->n; k++) TRY(add_pairs(r, l, source[i]->item[k], at[i]));
     }
-    return KILN_OK;
+    return n_source ? keep_first(r, map) : KILN_OK;
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------ */
@@ -153,6 +187,7 @@ static kiln_status attach(reader *r, yaml_node *node)
 
 static kiln_status remember(reader *r, const char *anchor, yaml_node *node, size_t events)
 {
+    if (++r->n_anchor > ANCHORS_MAX) return fault(r, node->at, "more than 1,000 anchors");
     anchor_entry *x = arena_alloc(r->a, sizeof *x);
     if (!x) return no_memory(r);
     *x = (anchor_entry){.next = r->anchors, .name = anchor, .node = node, .events = events};
@@ -160,31 +195,22 @@ static kiln_status remember(reader *r, const char *anchor, yaml_node *node, size
     return KILN_OK;
 }
 
-static size_t count_events(const yaml_node *node, size_t limit)
+static void count(reader *r, size_t events)
 {
-    const yaml_node *stack[512];
-    size_t depth = 0, n = 0;
-    stack[depth++] = node;
-    while (depth > 0 && n <= limit) {
-        const yaml_node *x = stack[--depth];
-        n += x->kind == YAML_SCALAR ? 1 : 2;
-        if (x->kind == YAML_MAP) n += x->n;
-        for (size_t i = 0; i < x->n; i++) {
-            if (x->item[i]->kind == YAML_SCALAR)
-                n++;
-            else if (depth < 512)
-                stack[depth++] = x->item[i];
-            else
-                return limit + 1;
-            if (n > limit) break;
-        }
-    }
-    return n;
+    if (r->depth > 0) r->stack[r->depth - 1].events += events;
+}
+
+/* A tag would ask for a type, and types are the parameters' to say. */
+static kiln_status no_tag(reader *r, const yaml_char_t *tag, place at)
+{
+    if (!tag) return KILN_OK;
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the tag '%.60s' means nothing here; leave it out", r->name, at.line, at.column, (const char *)tag);
 }
 
 static kiln_status on_scalar(reader *r, const yaml_event_t *event)
 {
     place at = place_of(r, event->start_mark);
+    TRY(no_tag(r, event->data.scalar.tag, at));
     if (event->data.scalar.length > SCALAR_MAX) return fault(r, at, "a scalar of more than 1 MiB");
     const char *text = (const char *)event->data.scalar.value;
     if (memchr(text, '\0', event->data.scalar.length)) return fault(r, at, "a NUL character in a scalar");
@@ -198,12 +224,14 @@ static kiln_status on_scalar(reader *r, const yaml_event_t *event)
         if (!anchor) return no_memory(r);
         TRY(remember(r, anchor, n, 1));
     }
+    count(r, 1);
     return attach(r, n);
 }
 
-static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind, const yaml_char_t *anchor)
+static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     place at = place_of(r, event->start_mark);
+    TRY(no_tag(r, tag, at));
     if (r->depth == DEPTH_MAX) return fault(r, at, "nested deeper than 64 levels");
     yaml_node *n = arena_alloc(r->a, sizeof *n);
     if (!n) return no_memory(r);
@@ -211,7 +239,7 @@ static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind
     TRY(attach(r, n));
     const char *name = anchor ? arena_strdup(r->a, (const char *)anchor) : NULL;
     if (anchor && !name) return no_memory(r);
-    r->stack[r->depth++] = (level){.node = n, .anchor = name};
+    r->stack[r->depth++] = (level){.node = n, .events = 2, .anchor = name};
     return KILN_OK;
 }
 
@@ -223,7 +251,8 @@ static kiln_status on_end(reader *r)
         TRY(merge(r, &l));
     }
     r->depth--;
-    return l.anchor ? remember(r, l.anchor, l.node, count_events(l.node, REPLAY_MAX)) : KILN_OK;
+    count(r, l.events);
+    return l.anchor ? remember(r, l.anchor, l.node, l.events) : KILN_OK;
 }
 
 static kiln_status on_alias(reader *r, const yaml_event_t *event)
@@ -234,6 +263,7 @@ static kiln_status on_alias(reader *r, const yaml_event_t *event)
         if (strcmp(x->name, name) != 0) continue;
         r->replayed += x->events;
         if (r->replayed > REPLAY_MAX) return fault(r, at, "aliases expand to more than 10,000 items");
+        count(r, x->events);
         return attach(r, x->node);
     }
     return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: no anchor '&%.100s' stands before this alias", r->name, at.line, at.column, name);
@@ -243,8 +273,8 @@ static kiln_status on_event(reader *r, const yaml_event_t *event, int *done)
 {
     switch (event->type) {
     case YAML_SCALAR_EVENT: return on_scalar(r, event);
-    case YAML_SEQUENCE_START_EVENT: return on_start(r, event, YAML_SEQUENCE, event->data.sequence_start.anchor);
-    case YAML_MAPPING_START_EVENT: return on_start(r, event, YAML_MAP, event->data.mapping_start.anchor);
+    case YAML_SEQUENCE_START_EVENT: return on_start(r, event, YAML_SEQUENCE, event->data.sequence_start.anchor, event->data.sequence_start.tag);
+    case YAML_MAPPING_START_EVENT: return on_start(r, event, YAML_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: return on_end(r);
     case YAML_ALIAS_EVENT: return on_alias(r, event);
@@ -255,12 +285,65 @@ static kiln_status on_event(reader *r, const yaml_event_t *event, int *done)
     }
 }
 
-static kiln_status parser_fault(reader *r, const yaml_parser_t *p)
+/* The place of a byte. libyaml gives only an offset for characters that no YAML may hold. */
+static place place_of_offset(const reader *r, const char *data, size_t size, size_t offset)
 {
-    place at = place_of(r, p->problem_mark);
+    place at = {.file = r->file, .line = 1, .column = 1};
+    for (size_t i = 0; i < size && i < offset; i++) {
+        at.column += ((unsigned char)data[i] & 0xc0) != 0x80;
+        if (data[i] == '\n') at.line++, at.column = 1;
+    }
+    return at;
+}
+
+static kiln_status parser_fault(reader *r, const yaml_parser_t *p, const char *data, size_t size)
+{
+    place at = p->error == YAML_READER_ERROR ? place_of_offset(r, data, size, p->problem_offset) : place_of(r, p->problem_mark);
     if (p->error == YAML_MEMORY_ERROR) return no_memory(r);
     return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: not well-formed YAML: %s%s%s", r->name, at.line, at.column,
                      p->problem ? p->problem : "cannot be read", p->context ? ", " : "", p->context ? p->context : "");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------- */
+
+/* The surrogate half that stands at p as \uXXXX, or 0. */
+static uint32_t half_at(const char *p, const char *end, uint32_t first)
+{
+    uint32_t v = 0;
+    if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return 0;
+    for (int i = 2; i < 6; i++) {
+        int digit = p[i] >= '0' && p[i] <= '9' ? p[i] - '0' : p[i] >= 'a' && p[i] <= 'f' ? p[i] - 'a' + 10 : p[i] >= 'A' && p[i] <= 'F' ? p[i] - 'A' + 10 : -1;
+        if (digit < 0) return 0;
+        v = v << 4 | (uint32_t)digit;
+    }
+    return (v & 0xfc00) == first ? v : 0;
+}
+
+/* JSON writes a character beyond U+FFFF as two escapes, YAML as one (\U0001f600): rewrites the pairs inside double quotes
+ * of a text that begins with '{'. NULL: nothing to rewrite, or no memory (*failed). */
+static char *join_surrogates(const char *data, size_t size, size_t *joined, int *failed)
+{
+    size_t n = 0, start = 0;
+    int inside = 0;
+    while (start < size && strchr(" \t\r\n", data[start]) && data[start]) start++;
+    if (start == size || data[start] != '{' || !memmem(data, size, "\\u", 2)) return NULL;
+    char *out = mem_alloc(size);
+    if (!out) return *failed = 1, NULL;
+    for (const char *p = data, *end = data + size; p < end;) {
+        uint32_t high = inside ? half_at(p, end, 0xd800) : 0, low = high ? half_at(p + 6, end, 0xdc00) : 0;
+        if (low) {
+            char escape[11];
+            snprintf(escape, sizeof escape, "\\U%08x", 0x10000u + ((high & 0x3ff) << 10) + (low & 0x3ff));
+            memcpy(out + n, escape, 10);
+            n += 10, p += 12;
+            continue;
+        }
+        if (*p == '"') inside = !inside;
+        if (inside && *p == '\\' && end - p > 1) out[n++] = *p++;
+        out[n++] = *p++;
+    }
+    *joined = n;
+    return out;
 }
 
 kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char *data, size_t size, yaml_node **out, error *e)
@@ -268,10 +351,14 @@ kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char
     if (size > SIZE_MAX_BYTES)
         return error_set(e, KILN_ERR_INVALID, "%s:1:1: %zu bytes; a workflow file may have 16 MiB", name, size);
     if (!utf8_valid(data, size)) return error_set(e, KILN_ERR_INVALID, "%s:1:1: not valid UTF-8 text", name);
-    reader *r = mem_calloc(1, sizeof *r);
+    int failed = 0;
+    char *rewritten = join_surrogates(data, size, &size, &failed);
+    if (rewritten) data = rewritten;
+    reader *r = failed ? NULL : mem_calloc(1, sizeof *r);
     yaml_parser_t parser;
     if (!r || !yaml_parser_initialize(&parser)) {
         mem_free(r);
+        mem_free(rewritten);
         return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
     }
     *r = (reader){.a = a, .name = name, .file = file, .e = e};
@@ -280,7 +367,7 @@ kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char
     for (int done = 0; status == KILN_OK && !done;) {
         yaml_event_t event;
         if (!yaml_parser_parse(&parser, &event)) {
-            status = parser_fault(r, &parser);
+            status = parser_fault(r, &parser, data, size);
             break;
         }
         status = on_event(r, &event, &done);
@@ -290,6 +377,7 @@ kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char
     if (status == KILN_OK && !r->root) status = error_set(e, KILN_ERR_INVALID, "%s:1:1: the file is empty", name);
     *out = r->root;
     mem_free(r);
+    mem_free(rewritten);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* yaml_tree.h - a YAML (or JSON) file as a tree of scalars, sequences and maps, each with its place.
  *
  * Read from libyaml's events without recursion, under limits: 16 MiB a file, 64 levels, scalars of 1 MiB,
- * 10,000 events replayed by aliases in all, no key twice in a map. Merge keys (<<) are resolved: a key of the
+ * 1,000 anchors, 10,000 events replayed by aliases in all, no tags, no key twice in a map. Merge keys (<<) are resolved: a key of the
  * map itself wins, then the first map merged. One document a file. The tree lives in the arena it is given.
  */
 #ifndef KILN_WORKFLOW_YAML_TREE_H

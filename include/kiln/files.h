@@ -28,8 +28,8 @@ typedef struct kiln_file kiln_file;
 
 typedef struct {
     uint32_t size;
-    /* Reserves <folder>/<prefix>_<counter, 5 digits>_.<extension>, the counter one above the highest
-     * present. `prefix` may hold a relative folder, which is made. ".." and absolute paths, control
+    /* Begins <folder>/<prefix>_<counter, 5 digits>_.<extension>; commit() takes the counter, one above the
+     * highest present. `prefix` may hold a relative folder, which is made. ".." and absolute paths, control
      * characters and links that lead outside are refused. NULL with a message on ctx. */
     kiln_file *(*create)(kiln_ctx *, uint32_t where, const char *prefix, const char *extension);
     kiln_status (*write)(kiln_file *, const void *bytes, size_t n);

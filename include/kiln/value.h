@@ -15,7 +15,7 @@
  * A container may be changed only by its maker, before it is put into another value or
  * handed over as an output; from then on it is immutable (a change is KILN_ERR_BUG).
  *
- * Every function is [any]; `ctx` may be NULL and only serves to report errors.
+ * Every function is [any]; `ctx` may be NULL.
  */
 #ifndef KILN_VALUE_H
 #define KILN_VALUE_H
@@ -37,7 +37,7 @@ typedef struct {
     uint32_t size;
     uint32_t (*kind)(const kiln_value *); /* a kiln_value_kind; 0 for NULL */
 
-    /* NULL: no memory (already reported on ctx). */
+    /* NULL: no memory, or (copies) a value of another kind. Return KILN_ERR_NOMEM or KILN_ERR_INVALID. */
     kiln_value *(*new_int)(kiln_ctx *, int64_t);
     kiln_value *(*new_float)(kiln_ctx *, double);
     kiln_value *(*new_bool)(kiln_ctx *, int);

@@ -10,7 +10,10 @@
  *
  * Names. A single file: its tensor names. A folder: each tensor is called
  * "<path of its file's folder relative to the root>/<name>" ("unet/conv_in.weight",
- * "text_encoder/text_model....weight"); tensors of files in the root carry no prefix.
+ * "text_encoder/text_model....weight"); tensors of files in the root carry no prefix. Of each folder one model is
+ * taken: the plain variant before .fp16 before .bf16, diffusion_pytorch_model before model, a single file before
+ * shards (*.safetensors.index.json, which may also be opened itself); else the only .safetensors there is. The root of
+ * a folder with a model_index.json is not searched. Pickles (.ckpt, .pt, .bin) are never read.
  *
  * Ownership: open(), view() and ref() return a reference, unref() drops one; a view
  * keeps its base alive. Sets are immutable; every function is [any].
@@ -30,7 +33,7 @@ typedef struct kiln_weights kiln_weights;
 
 typedef struct {
     uint32_t size;
-    uint32_t dtype; /* as stored */
+    uint32_t dtype; /* as stored; 0: of a type or rank kiln does not compute with, map() and read_f32() refuse it */
     uint32_t rank;
     int64_t dim[KILN_MAX_RANK];
     size_t bytes;
@@ -38,7 +41,7 @@ typedef struct {
     const char *file; /* path of the file it lies in           */
 } kiln_weight_info;
 
-/* How a view renames. Rules are tried in order for every tensor of the base, the first whose
+/* How a view renames. What a rule does to the tensor it does in this order: rows, squeeze, transpose. Rules are tried in order for every tensor of the base, the first whose
  * `from` matches decides; a tensor that no rule matches is not in the view. A pattern is literal but
  * for "{}", which matches one or more characters without a dot, and a final "*", which matches the
  * rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0
@@ -69,8 +72,8 @@ typedef struct {
     /* Copies the tensor as f32 into dst[product of dim], transposed if the view says so. */
     kiln_status (*read_f32)(kiln_ctx *, const kiln_weights *, const char *name, float *dst);
     /* A small text file of the folder ("unet/config.json"), NUL-terminated, at most 16 MiB, or of a
-     * safetensors file's __metadata__ ("__metadata__/key"); NULL when there is none (silent). Valid
-     * while the set lives. A view of a folder sees the folder's files by their full path. */
+     * safetensors file's __metadata__ ("__metadata__/key", "unet/__metadata__/key"); NULL when there is none
+     * (silent; one that is too large or a link to outside the folder is logged). Valid while the set lives. A view of a folder sees the folder's files by their full path. */
     const char *(*text)(const kiln_weights *, const char *path, size_t *n);
     /* 32 hex digits: digest of the names, shapes, dtypes, rules and contents' identity. Two sets
      * with equal identity hold equal tensors. Costs one read of the files the first time. */

@@ -7,7 +7,7 @@
 #ifndef KILN_SAMPLER_GUIDE_H
 #define KILN_SAMPLER_GUIDE_H
 
-#include "conditioning.h"
+#include "conditions.h"
 
 typedef struct {
     const kiln_call *call;

@@ -20,8 +20,10 @@ typedef struct {
 /* type: storage of activations and the precision; pad: elements added between rows. */
 int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad);
 void setup_free(op_setup *s);
-/* Result of one run, its bytes with guards; NULL after printing why. seconds (or NULL): of the fastest of `repeat` runs. */
-void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, kiln_status *status);
+/* Result of one run, its bytes with guards; NULL after printing why. seconds and busy (or NULL): wall and
+ * processor time of the fastest of `repeat` runs. */
+void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, double *busy,
+                kiln_status *status);
 size_t setup_out_bytes(const op_setup *s);
 /* 1 when within tolerance: relative error of the whole, and of every element against max(|b|, rms). */
 int setup_near(const op_setup *s, const void *a, const void *b, double tolerance, const char *what);

@@ -1,230 +1,382 @@
-/* test_plan.c - plans of random programs: what lives at the same time lies apart, the peak is exact, views and places taken
- * over give the same numbers as a plain evaluation.
+/* test_plan.c - the memory plan, held against an interpreter that writes a number of its own into every element.
  *
- * Tolerances: unfused f32 programs run the same kernels on the same numbers and must agree in every bit.
+ * The interpreter runs a planned program over an array of 32-bit numbers as large as the arena. A computing op first
+ * checks that each operand still holds, element by element, what its maker wrote (through shifts and row distances),
+ * then writes its own numbers. Whatever the planner shares wrongly (lifetimes, views, operands in a concatenation, results in
+ * place) shows as a foreign number. Nothing is known here about how the planner works.
  */
+#include "graph_kit.h"
+
+#include "base/memory_alloc.h"
 #include "graph/fuse.h"
 #include "graph/plan.h"
-#include "random_program.h"
 
-#include "tensor/dtype.h"
+static kiln_weights *set;
 
-#include <stdio.h>
+/* ---- the interpreter ------------------------------------------------------------------------------------------- */
 
-enum { PROGRAMS = 300 };
+typedef struct {
+    const plan *p;
+    uint32_t *arena;
+    uint32_t **expected; /* [n + 1]: the elements of each tensor, dense */
+    int wrong;
+} interpreter;
 
-static runtime *plain_runtime(int unfused)
+static int64_t columns(const shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
+static const op *at(const interpreter *m, uint32_t id) { return &m->p->r->op[id - 1]; }
+static int64_t elements(const interpreter *m, uint32_t id) { return shape_count(&at(m, id)->shape); }
+
+static uint32_t *place_of(const interpreter *m, uint32_t id, int64_t element)
 {
-    error e = {0};
-    runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
-    CHECK_MSG(rt != NULL, "%s", e.message);
-    return rt;
+    const placement *x = &m->p->place[id];
+    int64_t C = columns(&at(m, id)->shape);
+    return m->arena + m->p->place[x->base].offset / sizeof(uint32_t) + x->shift + element / C * x->ld + element % C;
 }
 
-/* Lifetimes found anew from the ops, and what each tensor touches; then every pair that meets in time must not in space. */
-static void check_layout(const plan *p, uint64_t seed)
+static void check_operand(interpreter *m, uint32_t id, uint32_t reader)
 {
-    const recording *r = p->r;
-    int64_t *first = mem_calloc(r->n + 1, sizeof *first), *last = mem_calloc(r->n + 1, sizeof *last);
-    size_t *bytes = mem_calloc(r->n + 1, sizeof *bytes), end = 0, live_most = 0;
-    for (uint32_t id = 0; id <= r->n; id++) first[id] = INT64_MAX, last[id] = -1;
-    for (uint32_t i = 0; i < r->n; i++) {
-        const op *o = &r->op[i];
-        if (p->skip[i]) continue;
-        for (uint32_t k = 0; k <= o->n_in; k++) {
-            uint32_t id = k < o->n_in ? o->in[k] : i + 1, b = id ? p->place[id].base : 0;
-            if (!b) continue;
-            if (i < first[b]) first[b] = i;
-            if (i > last[b]) last[b] = i;
+    if (m->p->place[m->p->place[id].base].kind != PLACE_ARENA) return;
+    for (int64_t i = 0; i < elements(m, id); i++)
+        if (*place_of(m, id, i) != m->expected[id][i]) {
+            m->wrong = 1;
+            CHECK_MSG(0, "op %u (%s) reads element %lld of %u (%s), which holds another's number", reader, reader > m->p->r->n ? "output" : op_name(at(m, reader)->kind),
+                      (long long)i, id, op_name(at(m, id)->kind));
+            return;
         }
-    }
-    for (size_t i = 0; i < r->n_output; i++) last[p->place[r->output[i].id].base] = (int64_t)r->n;
-    for (uint32_t id = 1; id <= r->n; id++) {
-        const placement *x = &p->place[id], *base = &p->place[x->base];
-        const shape *s = &r->op[id - 1].shape;
-        if (base->kind != PLACE_ARENA) continue;
-        CHECK_MSG(base->base == x->base, "seed %llu: tensor %u: its base is itself a view", (unsigned long long)seed, id);
-        CHECK_MSG(x->dtype == base->dtype, "seed %llu: tensor %u: a view of another type", (unsigned long long)seed, id);
-        int64_t columns = s->dim[s->rank - 1], rows = shape_count(s) / columns;
-        int64_t reach = x->shift + (rows - 1) * x->ld + columns;
-        CHECK_MSG(x->ld >= columns && x->shift >= 0 && reach <= shape_count(&r->op[x->base - 1].shape), "seed %llu: tensor %u reaches outside its base", (unsigned long long)seed, id);
-        bytes[x->base] = ((size_t)shape_count(&r->op[x->base - 1].shape) * dtype_size(base->dtype) + 63) / 64 * 64;
-    }
-    for (uint32_t a = 1; a <= r->n; a++) {
-        if (!bytes[a] || last[a] < 0) continue;
-        if (p->place[a].offset + bytes[a] > end) end = p->place[a].offset + bytes[a];
-        CHECK_EQ(p->place[a].offset % 64, 0);
-        for (uint32_t b = a + 1; b <= r->n; b++) {
-            if (!bytes[b] || last[b] < first[a] || last[a] < first[b]) continue;
-            int apart = p->place[a].offset + bytes[a] <= p->place[b].offset || p->place[b].offset + bytes[b] <= p->place[a].offset;
-            CHECK_MSG(apart, "seed %llu: tensors %u and %u live at once and overlap", (unsigned long long)seed, a, b);
-        }
-    }
-    for (int64_t i = 0; i < (int64_t)r->n; i++) {
-        size_t live = 0;
-        for (uint32_t a = 1; a <= r->n; a++) live += first[a] <= i && i <= last[a] ? bytes[a] : 0;
-        if (live > live_most) live_most = live;
-    }
-    CHECK_MSG(p->arena_bytes == end, "seed %llu: arena_bytes %zu, the last tensor ends at %zu", (unsigned long long)seed, p->arena_bytes, end);
-    CHECK_MSG(p->arena_bytes >= live_most && p->arena_bytes <= 2 * live_most, "seed %llu: %zu bytes for %zu live ones", (unsigned long long)seed, p->arena_bytes, live_most);
-    mem_free(first), mem_free(last), mem_free(bytes);
 }
 
-static void test_nothing_alive_overlaps(void)
+/* Element i of what a moving op makes, from its operand's elements; place in the operand. */
+static uint32_t moved(const interpreter *m, const op *o, int64_t i)
 {
-    for (uint64_t seed = 1; seed <= PROGRAMS; seed++)
-        for (int fused = 0; fused < 2; fused++)
-            for (int type = 0; type < 2; type++) {
-                recording r;
-                plan p = {0};
-                error e = {0};
-                REQUIRE(recording_init(&r, "p", type ? KILN_BF16 : KILN_F32, &e) == KILN_OK);
-                random_program(&r, seed, 8 + (uint32_t)(seed % 30));
-                CHECK_MSG(r.failure.status == KILN_OK, "seed %llu: %s", (unsigned long long)seed, r.failure.message);
-                CHECK_EQ(fused ? fuse(&r, &e) : fuse_nothing(&r, &e), KILN_OK);
-                CHECK_MSG(plan_make(&p, &r, &e) == KILN_OK, "%s", e.message);
-                check_layout(&p, seed);
-                plan_free(&p);
-                recording_free(&r);
+    const shape *s = &at(m, o->in[0])->shape;
+    int64_t place = 0, index[KILN_MAX_RANK] = {0};
+    if (o->kind == OP_RESHAPE) return m->expected[o->in[0]][i];
+    for (uint32_t k = o->shape.rank; k-- > 0;) index[k] = i % o->shape.dim[k], i /= o->shape.dim[k];
+    if (o->kind == OP_SLICE) index[o->attr.slice.axis] += o->attr.slice.start;
+    uint32_t operand = 0;
+    if (o->kind == OP_CONCAT) {
+        uint32_t axis = o->attr.concat.axis;
+        while (index[axis] >= at(m, o->in[operand])->shape.dim[axis]) index[axis] -= at(m, o->in[operand++])->shape.dim[axis];
+        s = &at(m, o->in[operand])->shape;
+    }
+    for (uint32_t k = 0; k < s->rank; k++) place = place * s->dim[k] + index[k];
+    return m->expected[o->in[operand]][place];
+}
+
+/* May op `id` write out's element j where operand k's element i still lies? Element by element, and for a residual, the
+ * same element; in a concatenation what stands there already. Else a kernel would read what it has just written. */
+static int may_overlap(const interpreter *m, uint32_t id, uint32_t k, int64_t i, int64_t j)
+{
+    const op *o = at(m, id);
+    int elementwise = o->kind == OP_ADD || o->kind == OP_MUL || o->kind == OP_AFFINE || o->kind == OP_ACT;
+    int same = shape_equal(&at(m, o->in[k])->shape, &o->shape) && (elementwise || (o->epilogue.residual && k == o->n_in - 1));
+    return same ? i == j : o->kind == OP_CONCAT && m->expected[o->in[k]][i] == m->expected[id][j];
+}
+
+static void check_overlap(interpreter *m, uint32_t id)
+{
+    const op *o = at(m, id);
+    size_t slots = m->p->arena_bytes / sizeof(uint32_t);
+    int64_t *writes = calloc(slots + 1, sizeof *writes); /* element of the result that goes there, + 1 */
+    for (int64_t j = 0; j < elements(m, id); j++) writes[place_of(m, id, j) - m->arena] = j + 1;
+    for (uint32_t k = 0; k < o->n_in && !m->wrong; k++) {
+        if (!o->in[k] || m->p->place[m->p->place[o->in[k]].base].kind != PLACE_ARENA) continue;
+        for (int64_t i = 0; i < elements(m, o->in[k]) && !m->wrong; i++) {
+            int64_t j = writes[place_of(m, o->in[k], i) - m->arena];
+            m->wrong = j && !may_overlap(m, id, k, i, j - 1);
+            CHECK_MSG(!m->wrong, "op %u (%s) writes element %lld over element %lld of its operand %u", id, op_name(o->kind), (long long)j - 1, (long long)i, k);
+        }
+    }
+    free(writes);
+}
+
+static void interpret(interpreter *m)
+{
+    const recording *r = m->p->r;
+    for (uint32_t id = 1; id <= r->n && !m->wrong; id++) {
+        const op *o = at(m, id);
+        int moves = o->kind == OP_SLICE || o->kind == OP_RESHAPE || o->kind == OP_CONCAT;
+        m->expected[id] = malloc((size_t)elements(m, id) * sizeof(uint32_t));
+        for (int64_t i = 0; i < elements(m, id); i++) m->expected[id][i] = moves ? moved(m, o, i) : id << 16 | (uint32_t)(i & 0xffff);
+        if (m->p->skip[id - 1]) continue;
+        for (uint32_t k = 0; k < o->n_in; k++)
+            if (o->in[k]) check_operand(m, o->in[k], id);
+        for (int64_t i = 0; i < elements(m, id); i++) {
+            size_t slot = (size_t)(place_of(m, id, i) - m->arena);
+            if (slot >= m->p->arena_bytes / sizeof(uint32_t)) {
+                m->wrong = 1;
+                CHECK_MSG(0, "op %u writes beyond the arena", id);
+                break;
             }
-}
-
-/* Runs a program and compares its outputs with the plain evaluation: all bits, or within `tolerance`. */
-static void compare(runtime *rt, uint64_t seed, double tolerance)
-{
-    float x[PICTURE], t[TOKENS];
-    static float got[RANDOM_OUTPUTS][65536];
-    static const char *const name[RANDOM_OUTPUTS] = {"o0", "o1", "o2"};
-    error e = {0};
-    random_inputs(x, t);
-    kiln_program *p = program_new(rt, "p", KILN_F32, &e);
-    REQUIRE(p);
-    recording *r = program_recording(p);
-    random_program(r, seed, 8 + (uint32_t)(seed % 30));
-    size_t n_plain = r->n;
-    float **want = plain_evaluation(r, x, t, runtime_pool(rt));
-    kiln_bind in[] = {bind_f32("t", t, 3, tokens_dim), bind_f32("x", x, 4, picture_dim)}, out[RANDOM_OUTPUTS];
-    uint32_t id[RANDOM_OUTPUTS];
-    size_t count[RANDOM_OUTPUTS];
-    for (uint32_t i = 0; i < RANDOM_OUTPUTS; i++) {
-        const shape *s = &r->op[r->output[i].id - 1].shape;
-        id[i] = r->output[i].id;
-        count[i] = (size_t)shape_count(s);
-        out[i] = bind_f32(name[i], got[i], s->rank, s->dim);
-    }
-    if (CHECK_MSG(program_plan(p, &e) == KILN_OK, "seed %llu: %s", (unsigned long long)seed, e.message)) {
-        /* twice: what the first run leaves in the arena must not matter */
-        for (int i = 0; i < 2; i++) CHECK_MSG(program_run(p, in, 2, out, RANDOM_OUTPUTS, NULL, NULL, &e) == KILN_OK, "seed %llu: %s", (unsigned long long)seed, e.message);
-        for (uint32_t i = 0; i < RANDOM_OUTPUTS; i++) {
-            char what[60];
-            snprintf(what, sizeof what, "seed %llu, %s", (unsigned long long)seed, name[i]);
-            if (tolerance == 0)
-                CHECK_MSG(memcmp(got[i], want[id[i]], count[i] * sizeof(float)) == 0, "%s: not the plain evaluation's bytes", what);
-            else
-                check_array(got[i], want[id[i]], count[i], tolerance, what, __FILE__, __LINE__);
+            m->arena[slot] = m->expected[id][i];
         }
+        if (!m->wrong) check_overlap(m, id);
     }
-    plain_free(want, n_plain);
-    program_free(p);
+    for (size_t i = 0; i < r->n_output && !m->wrong; i++) check_operand(m, r->output[i].id, (uint32_t)r->n + 1);
 }
 
-static void test_unfused_is_the_plain_evaluation(void)
+static int holds(const plan *p)
 {
-    runtime *rt = plain_runtime(1);
-    REQUIRE(rt);
-    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) compare(rt, seed, 0);
-    runtime_free(rt);
+    interpreter m = {.p = p, .arena = calloc(p->arena_bytes / sizeof(uint32_t) + 1, sizeof(uint32_t)), .expected = calloc(p->r->n + 1, sizeof *m.expected)};
+    interpret(&m);
+    for (size_t i = 0; i <= p->r->n; i++) free(m.expected[i]);
+    free(m.expected);
+    free(m.arena);
+    return !m.wrong;
 }
 
-/* Fusing keeps in double what is otherwise rounded to f32 between two ops: half an ulp (6e-8) each time, and some tens of
- * ops, norms and softmaxes carry it on; 1e-5 of the whole is ten times what was seen. */
-static void test_fused_is_near_the_plain_evaluation(void)
+/* ---- bounds of the arena -------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t bytes;
+    uint32_t first, last;
+} block;
+
+static size_t blocks_of(const plan *p, block *b, size_t room)
 {
-    runtime *rt = plain_runtime(0);
-    REQUIRE(rt);
-    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) compare(rt, seed, 1e-5);
-    runtime_free(rt);
+    size_t n = 0;
+    for (uint32_t id = 1; id <= p->r->n && n < room; id++) {
+        const placement *x = &p->place[id];
+        if (x->kind != PLACE_ARENA || x->base != id || x->first == UINT32_MAX) continue;
+        size_t bytes = (size_t)shape_count(&p->r->op[id - 1].shape) * dtype_size(x->dtype);
+        b[n++] = (block){.bytes = (bytes + 63) / 64 * 64, .first = x->first, .last = x->last};
+    }
+    return n;
 }
 
-/* The rules one by one, on programs that have nothing else in them. */
-static void plan_of(recording *r, plan *p)
+/* The most that is alive at once: no layout is smaller. */
+static size_t alive_at_most(const plan *p)
+{
+    static block b[4096];
+    size_t n = blocks_of(p, b, 4096), most = 0;
+    for (uint32_t t = 0; t <= p->r->n; t++) {
+        size_t sum = 0;
+        for (size_t i = 0; i < n; i++)
+            if (b[i].first <= t && t <= b[i].last) sum += b[i].bytes;
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+typedef struct {
+    const block *b;
+    size_t n, best, offset[8];
+    unsigned used;
+} search;
+
+/* Every order of placing; each block in the lowest place that is free while it lives. One of these orders gives the least. */
+static void place_all(search *s, size_t peak)
+{
+    if (peak >= s->best) return;
+    if (s->used == (1u << s->n) - 1) {
+        s->best = peak;
+        return;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->used >> i & 1) continue;
+        size_t offset = 0;
+        for (int moved_up = 1; moved_up;) {
+            moved_up = 0;
+            for (size_t k = 0; k < s->n; k++) {
+                const block *x = &s->b[k], *y = &s->b[i];
+                if (!(s->used >> k & 1) || x->first > y->last || y->first > x->last) continue;
+                if (s->offset[k] < offset + y->bytes && offset < s->offset[k] + x->bytes) offset = s->offset[k] + x->bytes, moved_up = 1;
+            }
+        }
+        s->offset[i] = offset;
+        s->used |= 1u << i;
+        place_all(s, offset + s->b[i].bytes > peak ? offset + s->b[i].bytes : peak);
+        s->used &= ~(1u << i);
+    }
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------------- */
+
+static int plan_random(recording *r, plan *p, uint32_t precision, uint64_t seed, uint32_t steps, int fusing)
 {
     error e = {0};
-    CHECK_MSG(r->failure.status == KILN_OK, "%s", r->failure.message);
-    CHECK_EQ(fuse_nothing(r, &e), KILN_OK);
-    CHECK_MSG(plan_make(p, r, &e) == KILN_OK, "%s", e.message);
+    CHECK_EQ(recording_init(r, "p", precision, &e), KILN_OK);
+    record_random(r, set, seed, steps);
+    int ok = CHECK_MSG(r->failure.status == KILN_OK, "seed %llu: %s", (unsigned long long)seed, r->failure.message) &&
+             CHECK_EQ(fusing ? fuse(r, &e) : fuse_nothing(r, &e), KILN_OK) && CHECK_MSG(plan_make(p, r, &e) == KILN_OK, "%s", e.message);
+    if (!ok) recording_free(r);
+    return ok;
 }
 
-static const placement *place_of_output(const plan *p, size_t i) { return &p->place[p->r->output[i].id]; }
-
-static void test_rules(void)
+static void test_no_live_tensor_is_written_over_in_random_programs(void)
 {
-    static const struct {
-        const char *what;
-        op_kind kind;
-        uint32_t axis;
-        size_t arena; /* in units of one picture */
-        uint32_t runs;
-    } rows[] = {
-        {"a chain of elementwise ops needs one place", OP_ACT, 0, 1, 3},
-        {"a slice of columns is a view", OP_SLICE, 3, 1, 1},
-        {"a slice of the outermost dimension is a view", OP_SLICE, 0, 1, 1},
-        {"a slice of an inner dimension is copied", OP_SLICE, 1, 0, 2},
-        {"a reshape is a view", OP_RESHAPE, 0, 1, 1},
-        {"operands of a concatenation of columns are written in place", OP_CONCAT, 3, 2, 3},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    size_t views = 0, in_place = 0, joined = 0, skips = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
         recording r;
-        plan p = {0};
-        error e = {0};
-        REQUIRE(recording_init(&r, "p", KILN_F32, &e) == KILN_OK);
-        kiln_t x = record_input(&r, "x", KILN_F32, 4, picture_dim);
-        op_attr act = {.act = {KILN_ACT_SILU}}, a = {0};
-        kiln_t y = record_op(&r, OP_ACT, &act, &x, 1), z = y;
-        if (rows[i].kind == OP_ACT) z = record_op(&r, OP_ACT, &act, &y, 1), z = record_op(&r, OP_ACT, &act, &z, 1);
-        if (rows[i].kind == OP_SLICE) a.slice.axis = rows[i].axis, a.slice.start = 1, a.slice.length = 1, z = record_op(&r, OP_SLICE, &a, &y, 1);
-        if (rows[i].kind == OP_RESHAPE) z = record_reshape(&r, y, 2, (const int64_t[]){32, 8});
-        if (rows[i].kind == OP_CONCAT) {
-            a.concat.axis = rows[i].axis;
-            kiln_t second = record_op(&r, OP_ACT, &act, &x, 1);
-            z = record_op(&r, OP_CONCAT, &a, (const kiln_t[]){y, second}, 2);
+        plan p;
+        REQUIRE(plan_random(&r, &p, KILN_F32, seed, 1 + (uint32_t)seed % 40, seed % 3 != 0));
+        CHECK_MSG(holds(&p), "seed %llu", (unsigned long long)seed);
+        for (uint32_t id = 1; id <= r.n; id++) {
+            const op *o = &r.op[id - 1];
+            if (p.skip[id - 1]) {
+                views += o->kind == OP_SLICE || o->kind == OP_RESHAPE;
+                continue;
+            }
+            skips += o->kind == OP_SLICE;
+            if (p.place[id].base != id) r.op[p.place[id].base - 1].kind == OP_CONCAT ? joined++ : in_place++;
         }
-        record_output(&r, "o", z);
-        plan_of(&r, &p);
-        CHECK_MSG(!rows[i].arena || p.arena_bytes == rows[i].arena * PICTURE * sizeof(float), "%s: %zu bytes", rows[i].what, p.arena_bytes);
-        CHECK_MSG(p.n_run == rows[i].runs, "%s: %u ops to run", rows[i].what, p.n_run);
-        CHECK(place_of_output(&p, 0)->kind == PLACE_ARENA || p.place[place_of_output(&p, 0)->base].kind == PLACE_ARENA);
+        CHECK(p.arena_bytes >= alive_at_most(&p));
         plan_free(&p);
         recording_free(&r);
     }
+    CHECK_MSG(views > 50 && in_place > 50 && joined > 10 && skips > 5, "views %zu, results in place %zu, operands in concatenations %zu, copied slices %zu", views,
+              in_place, joined, skips);
 }
 
-/* What is read again later, or is an output, must not be written over. */
-static void test_not_in_place_while_needed(void)
+/* The peak against the best of all orders. Placing the largest first is not always the best: measured over these 266
+ * programs, 17 % above it at worst and 0.2 % in all; a quarter and 1 % are allowed. */
+static void test_the_arena_is_near_the_best_layout_of_small_programs(void)
 {
-    for (int output = 0; output < 2; output++) {
+    size_t compared = 0, ours = 0, best = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
         recording r;
-        plan p = {0};
-        error e = {0};
-        REQUIRE(recording_init(&r, "p", KILN_F32, &e) == KILN_OK);
-        kiln_t x = record_input(&r, "x", KILN_F32, 4, picture_dim);
-        op_attr act = {.act = {KILN_ACT_SILU}};
-        kiln_t y = record_op(&r, OP_ACT, &act, &x, 1), z = record_op(&r, OP_ACT, &act, &y, 1);
-        if (output)
-            record_output(&r, "y", y);
-        else
-            z = record_op(&r, OP_MUL, NULL, (const kiln_t[]){z, y}, 2);
-        record_output(&r, "o", z);
-        plan_of(&r, &p);
-        CHECK_EQ(p.arena_bytes, 2 * PICTURE * sizeof(float));
+        plan p;
+        block b[9];
+        REQUIRE(plan_random(&r, &p, KILN_F32, seed, 2 + (uint32_t)seed % 5, 1));
+        size_t n = blocks_of(&p, b, 9);
+        if (n >= 3 && n <= 7) {
+            search s = {.b = b, .n = n, .best = SIZE_MAX};
+            place_all(&s, 0);
+            CHECK_MSG(p.arena_bytes >= s.best && p.arena_bytes * 4 <= s.best * 5, "seed %llu: %zu bytes, the best is %zu", (unsigned long long)seed, p.arena_bytes, s.best);
+            ours += p.arena_bytes, best += s.best, compared++;
+        }
         plan_free(&p);
         recording_free(&r);
     }
+    CHECK_MSG(compared > 30 && ours * 100 <= best * 101, "%zu programs: %zu bytes, the best is %zu", compared, ours, best);
+}
+
+static plan planned;
+static recording made;
+
+static int plan_of(recorder *c, kiln_t y)
+{
+    error e = {0};
+    record_output(c->r, "y", y);
+    return CHECK_MSG(c->r->failure.status == KILN_OK, "%s", c->r->failure.message) && CHECK_EQ(fuse(c->r, &e), KILN_OK) && CHECK_EQ(plan_make(&planned, c->r, &e), KILN_OK);
+}
+static recorder begin(uint32_t precision)
+{
+    error e = {0};
+    recording_init(&made, "p", precision, &e);
+    return (recorder){.r = &made, .w = set};
+}
+static void end(void)
+{
+    plan_free(&planned);
+    recording_free(&made);
+}
+static size_t count(op_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < made.n; i++) n += made.op[i].kind == kind;
+    return n;
+}
+
+static void test_an_input_of_another_type_is_converted_once(void)
+{
+    recorder c = begin(KILN_BF16);
+    kiln_t x = record_input(c.r, "x", KILN_F32, 4, DIMS(2, 4, 4, 8)), t = record_input(c.r, "t", KILN_F32, 1, DIMS(2));
+    kiln_t e = put1(&c, OP_TIMESTEP, (op_attr){.timestep = {.dim = 8, .max_period = 10000}}, t);
+    kiln_t h = put_add(&c, put_conv(&c, x, 8, 3, 1), put_act(&c, x, KILN_ACT_TANH));
+    REQUIRE(plan_of(&c, put_add(&c, h, record_reshape(c.r, e, 4, DIMS(2, 1, 1, 8)))));
+    CHECK_EQ(count(OP_CONVERT), 1); /* x; the times are read as they are */
+    for (uint32_t id = 1; id <= made.n; id++)
+        if (made.op[id - 1].kind == OP_TIMESTEP) CHECK_EQ(planned.place[made.op[id - 1].in[0]].dtype, KILN_F32);
+    for (uint32_t id = 1; id <= made.n; id++)
+        if (planned.place[id].kind == PLACE_ARENA) CHECK_EQ(planned.place[id].dtype, KILN_BF16);
+    end();
+}
+
+static void test_slices_and_reshapes_take_no_memory(void)
+{
+    recorder c = begin(KILN_F32);
+    kiln_t x = put_conv(&c, record_input(c.r, "x", KILN_F32, 4, DIMS(1, 4, 4, 8)), 16, 3, 1);
+    kiln_t rows = put_slice(&c, x, 1, 1, 2); /* one picture: rows are a run */
+    kiln_t flat = record_reshape(c.r, put_slice(&c, rows, 3, 8, 8), 3, DIMS(1, 8, 8));
+    REQUIRE(plan_of(&c, put_act(&c, flat, KILN_ACT_TANH)));
+    CHECK_EQ(planned.n_run, 2);
+    for (uint32_t id = 1; id <= made.n; id++)
+        if (made.op[id - 1].kind == OP_RESHAPE) {
+            CHECK_EQ(planned.place[id].shift, 1 * 4 * 16 + 8);
+            CHECK_EQ(planned.place[id].ld, 16);
+        }
+    CHECK(holds(&planned));
+    end();
+}
+
+static void test_a_residual_chain_stays_in_one_place(void)
+{
+    recorder c = begin(KILN_F32);
+    kiln_t x = put_conv(&c, record_input(c.r, "x", KILN_F32, 4, DIMS(1, 8, 8, 16)), 16, 3, 1);
+    for (int i = 0; i < 5; i++) x = put_add(&c, x, put_conv(&c, put_act(&c, put_norm(&c, x, 4), KILN_ACT_SILU), 16, 3, 1));
+    REQUIRE(plan_of(&c, x));
+    CHECK_EQ(planned.arena_bytes, 2 * 8 * 8 * 16 * sizeof(float)); /* the chain and one norm at a time */
+    CHECK(holds(&planned));
+    end();
+}
+
+static void test_a_sum_takes_the_place_of_its_second_operand(void)
+{
+    recorder c = begin(KILN_F32);
+    kiln_t x = record_input(c.r, "x", KILN_F32, 4, DIMS(1, 8, 8, 16));
+    kiln_t keep = put_norm(&c, x, 4), gone = put_norm(&c, keep, 2);
+    kiln_t sum = put_add(&c, keep, gone);
+    REQUIRE(plan_of(&c, put_norm(&c, put_add(&c, sum, keep), 4)));
+    CHECK_EQ(planned.arena_bytes, 2 * 8 * 8 * 16 * sizeof(float));
+    CHECK(holds(&planned));
+    end();
+}
+
+static void test_flops_are_those_of_the_products(void)
+{
+    recorder c = begin(KILN_F32);
+    kiln_t x = record_input(c.r, "x", KILN_F32, 4, DIMS(2, 4, 4, 8));
+    kiln_t t = record_reshape(c.r, put_conv(&c, x, 16, 3, 1), 3, DIMS(2, 16, 16));
+    kiln_t q = put_linear(&c, t, 16, 0, 0), k = put_linear(&c, t, 16, 1, 0), v = put_linear(&c, t, 16, 2, 0);
+    REQUIRE(plan_of(&c, put1(&c, OP_GEGLU, (op_attr){0}, put_linear(&c, put_attention(&c, q, k, v), 32, 0, 1))));
+    uint64_t conv = 2u * 2 * 16 * 16 * 8 * 9, qkv = 2u * 2 * 16 * 48 * 16, scores = 4u * 2 * 16 * 16 * 16, wide = 2u * 2 * 16 * 32 * 16;
+    CHECK_EQ(planned.flops, conv + qkv + scores + wide); /* geglu fused: both halves are computed */
+    end();
+}
+
+static void test_every_allocation_may_fail(void)
+{
+    int64_t k = 0;
+    for (int failed = 1; failed && k < 1000; k++) {
+        recording r;
+        plan p;
+        error e = {0};
+        CHECK_EQ(recording_init(&r, "p", KILN_BF16, &e), KILN_OK);
+        record_random(&r, set, 3, 25);
+        CHECK_EQ(fuse(&r, &e), KILN_OK);
+        mem_fail_at(k, 0);
+        kiln_status status = plan_make(&p, &r, &e);
+        mem_fail_at(-1, 0);
+        failed = status != KILN_OK;
+        if (failed) CHECK_EQ(status, KILN_ERR_NOMEM);
+        plan_free(&p);
+        recording_free(&r);
+    }
+    CHECK(k > 5);
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_nothing_alive_overlaps), CASE(test_unfused_is_the_plain_evaluation), CASE(test_fused_is_near_the_plain_evaluation),
-                                      CASE(test_rules), CASE(test_not_in_place_while_needed)};
-    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+    static const test_case cases[] = {
+        CASE(test_no_live_tensor_is_written_over_in_random_programs), CASE(test_the_arena_is_near_the_best_layout_of_small_programs),
+        CASE(test_an_input_of_another_type_is_converted_once), CASE(test_slices_and_reshapes_take_no_memory),
+        CASE(test_a_residual_chain_stays_in_one_place), CASE(test_a_sum_takes_the_place_of_its_second_operand),
+        CASE(test_flops_are_those_of_the_products), CASE(test_every_allocation_may_fail),
+    };
+    set = made_weights();
+    if (!set) return 1;
+    int failed = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+    weights_unref(set);
+    return failed;
 }

@@ -4,6 +4,7 @@
  * there are a handful of different products however large the picture is.
  */
 #include "backend/cpu/linear.h"
+#include "backend/cpu/winograd.h"
 
 #include <string.h>
 
@@ -75,6 +76,7 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
     if (!shape_count(&op->out.shape) || !shape_count(&op->in[0].shape))
         return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: an operand without elements");
     if (is_linear(op)) return linear_prepare_as(c, rows_of(&op->in[0]), w[1], w[0], e);
+    if (winograd_fits(op)) return winograd_prepare(c, e);
     int64_t height = BAND_PIXELS / o[2];
     height = height < 4 ? 4 : height > o[1] ? o[1] : height;
     height = min64(height, o[1]);

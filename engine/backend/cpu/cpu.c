@@ -3,13 +3,14 @@
  * Which type products are computed in, with bf16 storage. The instructions of avx512_bf16 are not fast everywhere:
  * GFLOP/s of one core in oneDNN 2.6.3, measured:
  *                                             matrix product          3x3 convolution
- *     Xeon, 5th generation, AMX hidden        f32 182, bf16  98       f32 190, bf16 105
- *     EPYC Zen 5                              f32 235, bf16 460       f32 245, bf16 490
+ *     Xeon, 5th generation, AMX hidden        f32 182, bf16 98        f32 162-222, bf16 99-115
+ *     EPYC Zen 5 (half of two threads)        f32 220-250, bf16 425-500   f32 240-250, bf16 460-515
  * So bf16 products are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
 #include "backend/cpu/cpu.h"
 
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
@@ -25,7 +26,7 @@
 
 static struct {
     cpu_level level;
-    int fast_bf16;
+    int fast_bf16, lowered;
     unsigned slots;
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
@@ -41,9 +42,10 @@ static const struct {
 static void detect(void)
 {
     unsigned a = 0, b = 0, c = 0, d = 0, maker = 0;
+    __builtin_cpu_init();
     __cpuid(0, a, maker, c, d);
     machine.level = CPU_PLAIN;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) machine.level = CPU_AVX2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) machine.level = CPU_AVX2; /* and so F16C */
     if (machine.level == CPU_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         machine.level = CPU_AVX512;
@@ -57,20 +59,32 @@ static void detect(void)
 static void detect(void) { machine.level = CPU_PLAIN; }
 #endif
 
+/* For tests and measurements: a lower level, and the type of products where both are to be had. */
+static void choose(const char *level, const char *products)
+{
+    size_t i = 0, n = sizeof levels / sizeof levels[0];
+    while (level && i < n && strcmp(level, levels[i].name) != 0) i++;
+    if (level && (i == n || (cpu_level)i > machine.level))
+        log_warn("KILN_CPU_FEATURES=%s is not a level of this processor (none, avx2, avx512, avx512bf16, amx, up to %s); ignored",
+                 level, levels[machine.level].name);
+    else if (level) {
+        machine.lowered = (cpu_level)i < machine.level;
+        machine.level = (cpu_level)i;
+        machine.fast_bf16 = machine.fast_bf16 && machine.level >= CPU_AVX512_BF16;
+    }
+    if (!products) return;
+    if (strcmp(products, "f32") == 0)
+        machine.fast_bf16 = 0;
+    else if (strcmp(products, "bf16") == 0 && machine.level >= CPU_AVX512_BF16)
+        machine.fast_bf16 = 1;
+    else
+        log_warn("KILN_CPU_PRODUCTS=%s: not f32, nor bf16 on a processor that has it; ignored", products);
+}
+
 static void machine_init(void)
 {
-    __builtin_cpu_init();
     detect();
-    const char *want = getenv("KILN_CPU_FEATURES");
-    for (size_t i = 0; want && i < sizeof levels / sizeof levels[0]; i++)
-        if (strcmp(want, levels[i].name) == 0 && (cpu_level)i < machine.level) {
-            machine.level = (cpu_level)i;
-            machine.fast_bf16 = machine.fast_bf16 && machine.level >= CPU_AVX512_BF16;
-        }
-    /* To measure or test the other choice: KILN_CPU_PRODUCTS=bf16|f32. */
-    const char *products = getenv("KILN_CPU_PRODUCTS");
-    if (products && strcmp(products, "bf16") == 0) machine.fast_bf16 = machine.level >= CPU_AVX512_BF16;
-    if (products && strcmp(products, "f32") == 0) machine.fast_bf16 = 0;
+    choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_PRODUCTS"));
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }
@@ -79,6 +93,11 @@ cpu_level cpu_level_get(void)
 {
     pthread_once(&machine_once, machine_init);
     return machine.level;
+}
+int cpu_level_lowered(void)
+{
+    cpu_level_get();
+    return machine.lowered;
 }
 unsigned cpu_slots(void)
 {

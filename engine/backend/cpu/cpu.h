@@ -12,8 +12,10 @@
 
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
-/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level (read once, for tests). */
+/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_PRODUCTS=f32|bf16 sets the
+ * type of products under bf16 precision. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
+int cpu_level_lowered(void);
 const char *cpu_features(void);
 const cpu_kernels *cpu_kernels_get(void);
 /* The type in which products are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot

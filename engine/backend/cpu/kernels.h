@@ -27,17 +27,18 @@ typedef struct cpu_kernels {
     float (*squares)(const float *x, float mean, size_t n); /* sum of (x-mean)^2 */
     /* sum[i] += x[i]-origin[i]; squares[i] += (x[i]-origin[i])^2 */
     void (*moments)(float *sum, float *squares, const float *x, const float *origin, size_t n);
-    /* c[m][n] = a[m][k] b[k][n] (+ c when `accumulate`); n a multiple of 16 */
-    void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b, size_t ldb, float *c, size_t ldc,
-                 int accumulate);
-    /* One step of an online softmax over `keys` (a multiple of 16) scores of each of `rows` rows: s becomes
-     * exp(s - most'), total and most are brought forward, scale[row] is what earlier sums are multiplied by. */
-    void (*softmax)(float *s, size_t ld, size_t rows, size_t keys, float *most, float *total, float *scale);
+    /* c[m][n] = a b (+ c when `accumulate`), element (i, j) of a at a[i lda + j step]; n a multiple of 16 */
+    void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb, float *c,
+                 size_t ldc, int accumulate);
+    /* One step of an online softmax, base 2: every column (their number a multiple of 16) of s is one query's scores of
+     * `keys` keys. s becomes 2^(s - most'), total and most are brought forward, and scale is what sums made before are to
+     * be multiplied by; returns whether any is not 1. */
+    int (*softmax)(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale);
     /* dst[column][row] = src[row][column] for one block, dst rows `ldd` apart */
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
-    /* Winograd F(4x4,3x3) over n channels: 36 x n values `ld` apart. weights: 9 x n, `lds` apart.
-     * output: 36 x n sums -> 4 x 4 x n, pixel (y,x) at out[(4 y + x) n]. */
-    void (*winograd_input)(float *v, size_t ldv, const float *const pixel[36], size_t n);
+    /* Winograd F(4x4,3x3) over n channels, a multiple of 16. input: 6x6 pixels of f32 or bf16 -> 36 x n, ldv apart.
+     * weight: 9 x n, lds apart -> 36 x n, ldu apart. output: 36 x n, ldm apart -> 16 pixels x n, dense. */
+    void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);
     void (*winograd_weight)(float *u, size_t ldu, const void *w, uint32_t dtype, size_t lds, size_t n);
     void (*winograd_output)(float *out, const float *m, size_t ldm, size_t n);
 } cpu_kernels;

@@ -6,22 +6,25 @@
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-static int64_t block_width(int64_t rows, int64_t columns, int64_t k, int geglu)
+static int64_t block_width(int64_t columns, int64_t k, int geglu)
 {
-    int64_t width = clamp((1 << 18) / (k ? k : 1) / 64 * 64, 64, 512);
-    if (geglu) width = width / 2 < 32 ? 32 : width / 2;
-    (void)rows;
-    return min64(width, columns);
+    int64_t width = clamp((1 << 18) / k / 64 * 64, 128, 512);
+    return min64(geglu ? width / 2 : width, columns);
 }
 
-static int64_t band_rows(int64_t rows, int64_t k) { return min64(rows, clamp((1 << 17) / (k ? k : 1) / 16 * 16, 64, 256)); }
+/* At least four bands, so that every thread has some: narrow layers are a single block. */
+static int64_t band_rows(int64_t rows, int64_t k)
+{
+    int64_t height = clamp((1 << 17) / k / 16 * 16, 128, 256), quarter = (rows + 63) / 64 * 16;
+    return min64(rows, min64(height, quarter));
+}
 
 kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e)
 {
     if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
     int64_t height = band_rows(rows, k);
     size_t n = (size_t)((rows + height - 1) / height);
-    TRY(grid_new(c, columns, block_width(rows, columns, k, c->op.epilogue.geglu != 0), n, e));
+    TRY(grid_new(c, columns, block_width(columns, k, c->op.epilogue.geglu != 0), n, e));
     product_grid *g = c->plan;
     for (size_t i = 0; i < n; i++) {
         int64_t first = (int64_t)i * height, m = min64(height, rows - first);

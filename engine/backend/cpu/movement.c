@@ -84,6 +84,7 @@ static void copy(const cpu_kernel *c, const operand_desc *to, char *dst, const o
 {
     float chunk[CHUNK];
     size_t to_size = size_of(to->dtype), from_size = from->weight ? 4 : size_of(from->dtype);
+    if (dst == src && to->dtype == type_of(from)) return; /* the planner may have put it in its place already */
     if (to->dtype == type_of(from)) {
         memcpy(dst, src, (size_t)n * to_size);
         return;

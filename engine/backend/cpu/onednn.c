@@ -45,7 +45,7 @@ static void engine_init(void)
         [CPU_PLAIN] = dnnl_cpu_isa_sse41, [CPU_AVX2] = dnnl_cpu_isa_avx2, [CPU_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
         [CPU_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16, [CPU_AMX] = dnnl_cpu_isa_avx512_core_amx,
     };
-    dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
+    if (cpu_level_lowered()) dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
 #endif
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }

@@ -1,12 +1,12 @@
-/* conditioning.h - a CONDITIONING value as the guide needs it: per entry its tokens, where and when
+/* conditions.h - a CONDITIONING value as the guide needs it: per entry its tokens, where and when
  * it holds, and how much each latent cell counts.
  *
  * Entry keys read: tokens f32 [n,T,D]; area [h,w,y,x] in latent cells or area_percent (fractions of the
  * whole); strength; mask (MASK), mask_strength, set_area_to_bounds; start_percent, end_percent. The
  * meaning is ComfyUI's (calc_cond_batch). Memory: the call's scratch.
  */
-#ifndef KILN_SAMPLER_CONDITIONING_H
-#define KILN_SAMPLER_CONDITIONING_H
+#ifndef KILN_SAMPLER_CONDITIONS_H
+#define KILN_SAMPLER_CONDITIONS_H
 
 #include "kiln/model.h"
 

@@ -1,5 +1,5 @@
-/* conditioning.c - see conditioning.h. */
-#include "conditioning.h"
+/* conditions.c - see conditions.h. */
+#include "conditions.h"
 
 #include "kit.h"
 #include "schedules.h"

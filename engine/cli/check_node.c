@@ -1,0 +1,373 @@
+/* check_node.c - one node under the contract, with everything that can be made to go wrong going wrong.
+ *
+ * Each way of filling the parameters is run twice with memory poisoned differently: what a PURE node makes must be the same. Tensors lie
+ * against unreadable pages and inputs are read-only, so a write outside is a fault, which the handler names. Then the node is
+ * cancelled at each of its ticks, and each allocation fails once. Not tried: nodes that need a model or a file.
+ */
+#include "cli/check_node.h"
+
+#include "backend/runtime.h"
+#include "base/memory_alloc.h"
+#include "base/memory_guard.h"
+#include "cli/sample_values.h"
+#include "plugin/abilities.h"
+#include "plugin/ctx.h"
+#include "plugin/output.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICKS_TRIED = 16, ALLOCATIONS_TRIED = 48, IN_MAX = 256, OUR_REFERENCES = 9 };
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SLOW_MS = 1000 };
+#else
+enum { SLOW_MS = 100 };
+#endif
+
+typedef struct {
+    const kiln_node *type;
+    const char *folder;
+    FILE *to;
+    runtime *rt;
+    check_counts counts;
+} bench;
+
+/* One call and what is to happen to it. */
+typedef struct {
+    kiln_ctx ctx;
+    call_environment env;
+    output_folder output;
+    int64_t cancel_at, ticks, ticks_after; /* cancel_at < 0: never */
+    int64_t last_tick_ms, longest_ms;
+    unsigned char poison;
+} trial;
+
+typedef struct {
+    kiln_status status;
+    error failure;
+    digest made; /* of all outputs, when status is KILN_OK */
+    int64_t ticks, ticks_after, longest_ms, allocations;
+    int missing, wrong_type, not_finite, wrote_input, moved_floats, leaked, dropped;
+    char detail[300];
+} outcome;
+
+__attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, const char *test, const char *fmt, ...)
+{
+    va_list args;
+    if (ok) {
+        b->counts.passed++;
+        return;
+    }
+    b->counts.failed++;
+    fprintf(b->to, "  FAIL %-14s ", test);
+    va_start(args, fmt);
+    vfprintf(b->to, fmt, args);
+    va_end(args);
+    fputc('\n', b->to);
+    fflush(b->to);
+}
+
+/* ---- the host a tried node sees ---------------------------------------------------------------------------------------- */
+
+/* Processor time, so that a busy machine blames nobody. */
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int is_cancelled(void *arg)
+{
+    const trial *t = arg;
+    return t->cancel_at >= 0 && t->ticks > t->cancel_at;
+}
+
+static kiln_status tick(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
+{
+    trial *t = c->env->arg;
+    int64_t now = now_ms();
+    (void)done, (void)total, (void)what;
+    if (now - t->last_tick_ms > t->longest_ms) t->longest_ms = now - t->last_tick_ms;
+    t->last_tick_ms = now;
+    if (is_cancelled(t)) t->ticks_after++;
+    t->ticks++;
+    return is_cancelled(t) ? KILN_CANCELLED : KILN_OK;
+}
+
+/* Each piece of scratch is a block of its own, so that its ends are guarded. */
+typedef struct piece {
+    struct piece *next;
+    void *data;
+} piece;
+static piece *pieces;
+
+static void *scratch(kiln_ctx *c, size_t bytes, uint32_t device)
+{
+    piece *p = device == KILN_CPU ? malloc(sizeof *p) : NULL;
+    void *data = p ? mem_aligned(64, bytes) : NULL;
+    if (!data) {
+        free(p);
+        error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory: %zu bytes of working memory", bytes);
+        return NULL;
+    }
+    *p = (piece){.next = pieces, .data = data};
+    pieces = p;
+    return data;
+}
+
+static void scratch_free(void)
+{
+    while (pieces) {
+        piece *next = pieces->next;
+        mem_free(pieces->data);
+        free(pieces);
+        pieces = next;
+    }
+}
+
+static kiln_host tried_host(void)
+{
+    kiln_host h = engine_host;
+    h.progress = tick;
+    h.scratch = scratch;
+    return h;
+}
+
+/* ---- a fault and its name ------------------------------------------------------------------------------------------------- */
+
+static const char *doing = "while it was prepared";
+
+static void on_fault(int signal_number, siginfo_t *info, void *context)
+{
+    static const char *const what[] = {
+        [GUARD_NOTHING] = "used memory that is not its own", [GUARD_BEFORE] = "used memory before the beginning of a tensor or scratch block",
+        [GUARD_AFTER] = "used memory past the end of a tensor or scratch block", [GUARD_READ_ONLY] = "wrote to one of its inputs, which are read-only",
+    };
+    char line[400];
+    (void)context;
+    int n = snprintf(line, sizeof line, "  FAIL %-14s %s (SIG%s) %s\n", "memory", what[mem_guard_place(info->si_addr)], sigabbrev_np(signal_number), doing);
+    if (n > 0 && write(STDOUT_FILENO, line, (size_t)n) < 0) _exit(2);
+    _exit(1);
+}
+
+static void watch_faults(void)
+{
+    static unsigned char stack[65536];
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
+    sigaction(SIGSEGV, &a, NULL);
+    sigaction(SIGBUS, &a, NULL);
+}
+
+/* ---- one call ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    kiln_value *in[IN_MAX];
+    digest before[IN_MAX];
+    size_t alive;
+} prepared;
+
+static void lock_tensor(void *arg, const void *data) { mem_guard_protect(data, *(int *)arg); }
+
+static int prepare(const bench *b, prepared *p)
+{
+    memset(p, 0, sizeof *p);
+    p->alive = mem_guard_alive();
+    for (uint32_t i = 0; i < b->type->n_in; i++) {
+        const kiln_port *port = &b->type->in[i];
+        if (!sample_known(port)) continue; /* optional, or check_node_needs() would have said so */
+        p->in[i] = sample_value(port);
+        if (!p->in[i] || value_digest(p->in[i], &p->before[i], NULL) != KILN_OK) return 0;
+        for (int k = 1; k < OUR_REFERENCES; k++) value_ref(p->in[i]); /* what a node wrongly lets go is not freed under us */
+        sample_tensors(p->in[i], lock_tensor, &(int){0});
+    }
+    return 1;
+}
+
+static void look_at_inputs(const bench *b, prepared *p, outcome *o)
+{
+    digest after;
+    for (uint32_t i = 0; i < b->type->n_in; i++) {
+        if (!p->in[i]) continue;
+        if (value_digest(p->in[i], &after, NULL) != KILN_OK || !digest_equal(after, p->before[i])) o->wrote_input = 1;
+        uint32_t refs = value_refs(p->in[i]);
+        if (refs != OUR_REFERENCES) {
+            o->leaked |= refs > OUR_REFERENCES, o->dropped |= refs < OUR_REFERENCES;
+            snprintf(o->detail, sizeof o->detail, "input '%s' ends with %d references too %s", b->type->in[i].name, abs((int)refs - OUR_REFERENCES),
+                     refs > OUR_REFERENCES ? "many" : "few");
+        }
+        for (uint32_t k = 0; k < refs && k < OUR_REFERENCES; k++) value_unref(p->in[i]);
+    }
+    if (!o->leaked && mem_guard_alive() > p->alive) {
+        o->leaked = 1;
+        snprintf(o->detail, sizeof o->detail, "%zu tensors it made were neither handed over nor let go", mem_guard_alive() - p->alive);
+    }
+}
+
+static void look_at_outputs(const bench *b, kiln_value **out, outcome *o)
+{
+    hasher *h = hasher_new();
+    for (uint32_t i = 0; h && i < b->type->n_out; i++) {
+        error why = {0};
+        digest d;
+        const char *name = b->type->out[i].name;
+        if (!out[i]) {
+            o->missing = 1;
+            snprintf(o->detail, sizeof o->detail, "output '%s'", name);
+        } else if (value_check_type(out[i], &b->type->out[i], &why) != KILN_OK) {
+            o->wrong_type = 1;
+            snprintf(o->detail, sizeof o->detail, "output '%s': %.200s", name, why.message);
+        } else if (value_digest(out[i], &d, &why) == KILN_OK) {
+            hash_digest(h, d);
+        }
+        if (out[i] && value_has_nonfinite(out[i])) o->not_finite = 1;
+    }
+    if (h) o->made = hasher_digest(h);
+    hasher_free(h);
+}
+
+/* fail_at: which allocation inside the node fails, < 0 for none. */
+static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t cancel_at, int64_t fail_at)
+{
+    outcome o = {0};
+    prepared p;
+    arena memory = {0};
+    kiln_host host = tried_host();
+    kiln_value *out[IN_MAX] = {0};
+    void *instance = NULL, *params = calloc(1, b->type->params_size + 1);
+    trial t = {.cancel_at = cancel_at, .poison = poison, .output = {.path = b->folder}};
+    t.env = (call_environment){.runtime = b->rt, .output = &t.output, .cancelled = is_cancelled, .arg = &t};
+    t.ctx = (kiln_ctx){.env = &t.env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
+    int ready = params && sample_params(b->type, way, &memory, params);
+    mem_guard(1, poison);
+    kiln_call c = {.size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .in = p.in, .out = out};
+    o.status = ready && prepare(b, &p) ? KILN_OK : KILN_ERR_NOMEM;
+    if (o.status == KILN_OK && b->type->create) o.status = b->type->create(&engine_host, &instance);
+    if (o.status == KILN_OK && b->type->check)
+        o.status = b->type->check(&(kiln_call){.size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .instance = instance});
+    if (o.status == KILN_OK) {
+        uint64_t floats = float_state();
+        c.instance = instance;
+        t.last_tick_ms = now_ms();
+        mem_fail_at(fail_at, 0);
+        o.status = b->type->run(&c);
+        o.allocations = mem_count();
+        mem_fail_at(-1, 0);
+        tick(&t.ctx, 0, 0, NULL);
+        t.ticks--, t.ticks_after -= is_cancelled(&t);
+        o.moved_floats = float_state() != floats;
+        float_state_set(floats);
+        if (o.status == KILN_OK) look_at_outputs(b, out, &o);
+        for (uint32_t i = 0; i < b->type->n_out; i++) value_unref(out[i]);
+        files_discard(&t.ctx);
+        scratch_free();
+        arena_free(&t.ctx.scratch);
+        look_at_inputs(b, &p, &o);
+    }
+    if (instance && b->type->destroy) b->type->destroy(instance);
+    o.failure = t.ctx.failure, o.ticks = t.ticks, o.ticks_after = t.ticks_after, o.longest_ms = t.longest_ms;
+    arena_free(&memory);
+    free(params);
+    mem_guard(0, 0);
+    return o;
+}
+
+/* ---- the tests -------------------------------------------------------------------------------------------------------------- */
+
+static void judge_call(bench *b, const outcome *o, const char *when)
+{
+    verdict(b, o->status == KILN_OK || o->failure.message[0], "message", "failed with %s but without a message %s", status_name(o->status), when);
+    verdict(b, o->status != KILN_ERR_BUG, "bug", "returned KILN_ERR_BUG %s: %s", when, o->failure.message);
+    verdict(b, o->status != KILN_CANCELLED, "cancel", "returned KILN_CANCELLED %s, though nobody asked", when);
+    verdict(b, !o->missing, "output", "said it succeeded but did not set %s %s", o->detail, when);
+    verdict(b, !o->wrong_type, "output", "%s %s", o->detail, when);
+    verdict(b, !o->not_finite, "finite", "made a NaN or infinity from finite inputs %s", when);
+    verdict(b, !o->wrote_input, "read-only", "changed one of its inputs %s", when);
+    verdict(b, !o->moved_floats, "float-mode", "changed the floating-point mode %s", when);
+    verdict(b, !o->leaked, "references", "kept a reference %s: %s", when, o->detail);
+    verdict(b, !o->dropped, "references", "dropped a reference that is not its own %s: %s", when, o->detail);
+    verdict(b, o->longest_ms <= SLOW_MS || o->status != KILN_OK, "progress", "computed %lld ms without calling progress() %s; at most %d", (long long)o->longest_ms, when, SLOW_MS);
+    verdict(b, mem_guard_damaged() == 0, "memory", "wrote just outside a tensor or scratch block %s", when);
+}
+
+static void try_way(bench *b, size_t way)
+{
+    static char when[200];
+    char name[160];
+    snprintf(when, sizeof when, "%s", sample_way_name(b->type, way, name));
+    doing = when;
+    outcome one = call_once(b, way, 0x11, -1, -1);
+    judge_call(b, &one, when);
+    outcome two = call_once(b, way, 0xEE, -1, -1);
+    mem_guard_damaged();
+    verdict(b, one.status == two.status, "same", "ended with %s once and with %s the next time %s", status_name(one.status), status_name(two.status), when);
+    if (b->type->flags & KILN_NODE_PURE && one.status == KILN_OK && two.status == KILN_OK)
+        verdict(b, digest_equal(one.made, two.made), "pure", "is declared PURE but made other bytes the second time %s (or left a part unwritten)", when);
+}
+
+static void try_cancel(bench *b, const outcome *whole)
+{
+    for (int64_t k = 0; k < whole->ticks && k < TICKS_TRIED; k++) {
+        static char when[80];
+        snprintf(when, sizeof when, "when it was cancelled at call %lld of progress()", (long long)k + 1);
+        doing = when;
+        outcome o = call_once(b, 0, 0x33, k, -1);
+        verdict(b, o.status == KILN_CANCELLED, "cancel", "returned %s instead of KILN_CANCELLED %s", status_name(o.status), when);
+        verdict(b, o.ticks_after == 0, "cancel", "went on %s", when);
+        verdict(b, !o.leaked && !o.dropped, "references", "lost count %s: %s", when, o.detail);
+    }
+}
+
+static void try_no_memory(bench *b, const outcome *whole)
+{
+    for (int64_t k = 0; k < whole->allocations && k < ALLOCATIONS_TRIED; k++) {
+        static char when[80];
+        snprintf(when, sizeof when, "when allocation %lld of %lld failed", (long long)k + 1, (long long)whole->allocations);
+        doing = when;
+        outcome o = call_once(b, 0, 0x44, -1, k);
+        /* files->create() returns NULL whatever the reason, so that its caller says IO for it. */
+        int of_a_file = o.status == KILN_ERR_IO && o.failure.status == KILN_ERR_NOMEM;
+        int unharmed = o.status == KILN_OK && digest_equal(o.made, whole->made);
+        verdict(b, o.status == KILN_ERR_NOMEM || of_a_file || unharmed, "no-memory", "returned %s instead of KILN_ERR_NOMEM %s", status_name(o.status), when);
+        verdict(b, !o.leaked && !o.dropped, "references", "lost count %s: %s", when, o.detail);
+    }
+}
+
+const char *check_node_needs(const kiln_node *n, char why[256])
+{
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (!sample_known(&n->in[i]) && !(n->in[i].flags & KILN_PORT_OPTIONAL)) {
+            snprintf(why, 256, "its input '%s' takes a %s, which only a workflow can bring", n->in[i].name, n->in[i].type);
+            return why;
+        }
+    for (uint32_t i = 0; i < n->n_param; i++)
+        if (n->param[i].type == KILN_P_FILE) {
+            snprintf(why, 256, "its parameter '%s' names a file", n->param[i].name);
+            return why;
+        }
+    return NULL;
+}
+
+check_counts check_node(const node_info *n, const char *folder, FILE *to)
+{
+    error e = {0};
+    bench b = {.type = n->node, .folder = folder, .to = to};
+    b.rt = runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32}, &e);
+    verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
+    if (!b.rt) return b.counts;
+    watch_faults();
+    outcome warm = call_once(&b, 0, 0x22, -1, -1); /* what it makes once and keeps is made now */
+    mem_guard_damaged();
+    for (size_t way = 0; way < sample_ways(b.type); way++) try_way(&b, way);
+    if (warm.status == KILN_OK) {
+        outcome whole = call_once(&b, 0, 0x22, -1, -1);
+        try_cancel(&b, &whole);
+        try_no_memory(&b, &whole);
+    }
+    runtime_free(b.rt);
+    return b.counts;
+}

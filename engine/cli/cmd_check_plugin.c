@@ -1,0 +1,134 @@
+/* cmd_check_plugin.c - `kiln check-plugin FILE.so ...`: the table, and each node in a process of its own. */
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "cli/check_node.h"
+#include "cli/command.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NODE_SECONDS = 120 };
+
+static const manual help = {
+    .usage = "kiln check-plugin FILE.so ...",
+    .about = "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then each node, with made-up inputs, its\n"
+             "parameters at their defaults, ends and choices, run twice with poisoned memory, cancelled at each call of\n"
+             "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
+             "Exit status 1 when something was found.",
+    .examples = "  kiln check-plugin ./image-gain.so\n",
+};
+
+static int remove_one(const char *path, const struct stat *s, int flag, struct FTW *walk)
+{
+    (void)s, (void)flag, (void)walk;
+    return remove(path);
+}
+
+/* In a child: counts through the pipe. */
+static void child(const node_info *n, const char *folder, int fd)
+{
+    struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    setrlimit(RLIMIT_AS, &memory);
+#else
+    (void)memory;
+#endif
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    alarm(NODE_SECONDS);
+    check_counts counts = check_node(n, folder, stdout);
+    fflush(stdout);
+    _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
+}
+
+/* Adds what was found to *total. */
+static void try_node(const node_info *n, const char *folder, check_counts *total)
+{
+    int fd[2], status = 0;
+    check_counts counts = {0, 1};
+    if (pipe(fd) != 0) {
+        fprintf(stderr, "kiln check-plugin: %s\n", strerror(errno));
+        total->failed++;
+        return;
+    }
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) child(n, folder, fd[1]);
+    close(fd[1]);
+    int whole = pid > 0 && read(fd[0], &counts, sizeof counts) == sizeof counts;
+    close(fd[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (!whole) counts = (check_counts){0, 1};
+    if (pid < 0) printf("  FAIL no process for it: %s\n", strerror(errno));
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) printf("  FAIL %-14s did not end within %d s\n", "time", NODE_SECONDS);
+    else if (WIFSIGNALED(status)) printf("  FAIL %-14s crashed with SIG%s\n", "crash", sigabbrev_np(WTERMSIG(status)));
+    else if (!whole && WEXITSTATUS(status) != 1) printf("  FAIL %-14s ended the process with status %d\n", "exit", WEXITSTATUS(status));
+    total->passed += counts.passed;
+    total->failed += counts.failed;
+}
+
+static const plugin_info *of_file(const catalog *c, const char *path)
+{
+    char *real = path_real(path);
+    const plugin_info *found = NULL;
+    for (size_t i = 0; real && !found && i < catalog_plugins(c); i++)
+        if (strcmp(catalog_plugin(c, i)->path, real) == 0) found = catalog_plugin(c, i);
+    mem_free(real);
+    return found;
+}
+
+static int check_file(const char *path, const char *folder)
+{
+    error e = {0};
+    check_counts total = {0, 0};
+    size_t left = 0;
+    catalog *c = catalog_open(path, &e);
+    const plugin_info *p = c ? of_file(c, path) : NULL;
+    printf("%s\n", path);
+    if (!p || !p->table) {
+        printf("  FAIL %-14s %s\n", "table", p ? p->why : e.message);
+        catalog_close(c);
+        return EXIT_RUN_FAILED;
+    }
+    if (p->changed_floats) {
+        total.failed++;
+        printf("  FAIL %-14s loading it changed the floating-point mode of the process; link it without -ffast-math\n", "float-mode");
+    }
+    for (size_t i = 0; i < p->n_node; i++) {
+        const node_info *n = catalog_find(c, p->table->node[i]->type);
+        char why[256];
+        const char *needs = check_node_needs(n->node, why);
+        if (needs) left++, printf("node %s: not run, because %s\n", n->node->type, needs);
+        else printf("node %s\n", n->node->type), try_node(n, folder, &total);
+    }
+    printf("  %s: %zu checks passed, %zu failed; %zu of %zu nodes run\n", p->id, total.passed, total.failed, p->n_node - left, p->n_node);
+    catalog_close(c);
+    return total.failed ? EXIT_RUN_FAILED : EXIT_DONE;
+}
+
+int cmd_check_plugin(int argc, char **argv)
+{
+    arguments a;
+    int status = EXIT_DONE;
+    const char *tmp = getenv("TMPDIR");
+    str folder = {0};
+    if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
+    if (a.help) return manual_print(&help), EXIT_DONE;
+    if (!a.n_operand) return fprintf(stderr, "kiln check-plugin: which file? usage: %s\n", help.usage), EXIT_BAD_INPUT;
+    for (size_t i = 0; i < a.n_operand; i++)
+        if (!file_exists(a.operand[i])) return fprintf(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
+    str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
+    if (folder.failed || !mkdtemp(folder.data)) return fprintf(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
+    for (size_t i = 0; i < a.n_operand; i++)
+        if (check_file(a.operand[i], folder.data) != EXIT_DONE) status = EXIT_RUN_FAILED;
+    nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    str_free(&folder);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* cmd_graph.c - `kiln graph`: a workflow's wiring as a drawing, through Graphviz's dot. */
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "run/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const option options[] = {
+    {"--output", 'o', "FILE", "x.svg, x.png, x.pdf or x.dot ('-': DOT to standard output)", 0},
+    {"--plugins", 0, "PATHS", "look for plugins here first", 0},
+    {"--models", 0, "DIRS", "look for models here first", 0},
+    {"--input", 0, "DIRS", "look for input pictures here first", 0},
+};
+static const manual about = {
+    .usage = "kiln graph FILE -o x.svg [options]",
+    .about = "Draws which node feeds which. Nodes that would not run are grey, nodes that write are round.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .examples = "  kiln graph workflows/txt2img.yaml -o txt2img.svg\n",
+};
+
+static void wire(str *s, const workflow *w, source from, size_t to, const char *input)
+{
+    if (from.node == SOURCE_NONE) return;
+    str_printf(s, "  n%d -> n%zu [label=", from.node, to);
+    str_json(s, node_out(w->node[from.node].type, from.output)->type, strlen(node_out(w->node[from.node].type, from.output)->type), 1);
+    str_append(s, ", tooltip=");
+    str_json(s, input, strlen(input), 1);
+    str_append(s, "];\n");
+}
+
+static void draw_node(str *s, const workflow *w, size_t i)
+{
+    const graph_node *g = &w->node[i];
+    str label = {0};
+    str_printf(&label, "%s\n%s", g->doc->name, g->type->type);
+    str_printf(s, "  n%zu [shape=%s, style=%s, label=", i, (g->type->flags & KILN_NODE_OUTPUT) ? "ellipse" : "box", g->needed ? "solid" : "dashed");
+    str_json(s, str_text(&label), label.len, 0);
+    str_append(s, g->needed ? "];\n" : ", color=grey, fontcolor=grey];\n");
+    str_free(&label);
+    for (uint32_t p = 0; p < g->type->n_in; p++)
+        for (uint32_t k = 0; k < g->in[p].n; k++) wire(s, w, g->in[p].from[k], i, node_in(g->type, p)->name);
+    for (uint32_t p = 0; p < g->type->n_param; p++) wire(s, w, g->param_in[p], i, node_param(g->type, p)->name);
+}
+
+static char *draw(const workflow *w)
+{
+    str s = {0};
+    str_append(&s, "digraph workflow {\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=11];\n  edge [fontname=\"sans-serif\", fontsize=9];\n");
+    for (size_t i = 0; i < w->n; i++) draw_node(&s, w, i);
+    str_append(&s, "}\n");
+    return str_take(&s);
+}
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "kiln: error: %s: %s\n", what, why);
+    return EXIT_RUN_FAILED;
+}
+
+/* dot -T<type> -o path.tmp < text, then the rename; no shell is involved. */
+static int render(const char *text, const char *path, const char *type)
+{
+    char temp[4096], format[16];
+    int in[2], status;
+    pid_t pid;
+    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp) return fail(path, "the name is too long");
+    snprintf(format, sizeof format, "-T%s", type);
+    char *arg[] = {"dot", format, "-o", temp, NULL};
+    if (pipe2(in, O_CLOEXEC) != 0) return fail(path, strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+    int failed = posix_spawnp(&pid, "dot", &actions, NULL, arg, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    if (failed) {
+        close(in[1]);
+        return fail("dot", "Graphviz is not installed; install the package graphviz, or write x.dot");
+    }
+    signal(SIGPIPE, SIG_IGN); /* a dot that stops reading is told by its status */
+    for (size_t n = strlen(text); n > 0;) {
+        ssize_t done = write(in[1], text, n);
+        if (done <= 0) break;
+        text += done, n -= (size_t)done;
+    }
+    close(in[1]);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && rename(temp, path) == 0) return EXIT_DONE;
+    unlink(temp);
+    return fail(path, "could not be drawn or written");
+}
+
+static int deliver(const char *text, const char *path)
+{
+    error e = {0};
+    const char *dot = strrchr(path, '.'), *type = dot ? dot + 1 : "";
+    if (strcmp(path, "-") == 0) return fputs(text, stdout) < 0;
+    if (strcmp(type, "dot") == 0 || strcmp(type, "gv") == 0) return file_write_whole(path, text, strlen(text), &e) == KILN_OK ? EXIT_DONE : fail("graph", e.message);
+    if (strcmp(type, "svg") == 0 || strcmp(type, "png") == 0 || strcmp(type, "pdf") == 0) return render(text, path, type);
+    fprintf(stderr, "kiln: -o %s: the ending must be .svg, .png, .pdf or .dot\n", path);
+    return EXIT_BAD_INPUT;
+}
+
+int cmd_graph(int argc, char **argv)
+{
+    arguments a;
+    error e = {0};
+    size_t faults = 0;
+    if (!arguments_read(&a, &about, argc, argv)) return EXIT_BAD_INPUT;
+    if (a.help) return manual_print(&about), EXIT_DONE;
+    const char *path = argument(&a, "--output");
+    if (a.n_operand != 1 || !path) {
+        fprintf(stderr, "kiln: which workflow file, and where to?\nusage: %s\n", about.usage);
+        return EXIT_BAD_INPUT;
+    }
+    job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .models = argument(&a, "--models"), .input = argument(&a, "--input")}, &faults, &e);
+    if (!j) {
+        fprintf(stderr, "kiln: error: %s\n", e.message);
+        return EXIT_BAD_INPUT;
+    }
+    char *text = faults ? NULL : draw(job_workflow(j));
+    int status = faults ? EXIT_BAD_INPUT : text ? deliver(text, path) : fail("graph", "out of memory");
+    mem_free(text);
+    job_close(j);
+    return status;
+}

@@ -1,0 +1,172 @@
+/* cmd_run.c - `kiln run` and `kiln check`. */
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "run/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTINGS_MAX = 200 };
+
+#define SOURCE_OPTIONS                                                                             \
+    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node", 1},       \
+    {"--plugins", 0, "PATHS", "look for plugins here first (folders or files, ':' between)", 0},   \
+    {"--models", 0, "DIRS", "look for models here first (also KILN_MODELS)", 0},                   \
+    {"--input", 0, "DIRS", "look for input pictures here first (also KILN_INPUT)", 0}
+
+static const option run_options[] = {
+    SOURCE_OPTIONS,
+    {"--out", 0, "DIR", "write results here, and nowhere else (default: out)", 0},
+    {"--device", 0, "NAME", "cpu, or reference (plain C: the specification, slow)", 0},
+    {"--precision", 0, "NAME", "auto (what the processor does best), f32, bf16", 0},
+    {"--threads", 'j', "N", "threads to compute with (default: all processors); the result does not depend on it", 0},
+    {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},
+    {"--trace", 0, "FILE", "write a Chrome trace of nodes and ops (chrome://tracing, Perfetto)", 0},
+    {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
+    {"--fail-fast", 0, NULL, "stop at the first failing node instead of finishing the other branches", 0},
+    {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
+    {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
+    {"--verbose", 'v', NULL, "print every node and informational messages", 0},
+};
+
+static const manual run_manual = {
+    .usage = "kiln run FILE [options]",
+    .about = "Runs a workflow: kiln's YAML, ComfyUI's API-format JSON, or a PNG that carries one. The paths of what\n"
+             "was written go to standard output, everything else to standard error.\n\n"
+             "Exit status: 0 done, 1 the run failed, 2 the workflow or the arguments are wrong, 3 some branches failed\n"
+             "and others were finished, 130 interrupted (Ctrl-C; a second one does not wait).",
+    .options = run_options,
+    .n_options = sizeof run_options / sizeof run_options[0],
+    .examples = "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
+                "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --explain\n"
+                "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
+                "  kiln run pictures/kiln_00001_.png --set seed=8\n",
+};
+
+static const option check_options[] = {SOURCE_OPTIONS};
+static const manual check_manual = {
+    .usage = "kiln check FILE [options]",
+    .about = "Reports every fault of a workflow as FILE:LINE:COLUMN with what would be right. Exit status: 0 none, 2 some.",
+    .options = check_options,
+    .n_options = sizeof check_options / sizeof check_options[0],
+    .examples = "  kiln check workflows/txt2img.yaml\n",
+};
+
+static int complain(const error *e)
+{
+    fprintf(stderr, "kiln: error: %s\n", e->message);
+    return e->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+}
+
+/* "NAME=VALUE" cut in place (argv is ours to change). */
+static int read_settings(const arguments *a, set_option *set, size_t *n)
+{
+    for (size_t i = 0; i < a->n_given; i++) {
+        if (strcmp(a->given[i].option->name, "--set") != 0) continue;
+        char *text = (char *)(size_t)a->given[i].value, *equals = strchr(text, '=');
+        if (!equals || equals == text || *n == SETTINGS_MAX) {
+            fprintf(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
+            return 0;
+        }
+        *equals = '\0';
+        set[(*n)++] = (set_option){.name = text, .value = equals + 1};
+    }
+    return 1;
+}
+
+static int one_file(const arguments *a, const manual *m)
+{
+    if (a->n_operand == 1) return 1;
+    fprintf(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
+    return 0;
+}
+
+static job *open_job(const arguments *a, set_option *set, size_t *faults, int *status)
+{
+    error e = {0};
+    job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
+    *status = EXIT_BAD_INPUT;
+    if (!read_settings(a, set, &s.n_set)) return NULL;
+    job *j = job_open(&s, faults, &e);
+    if (!j) *status = complain(&e);
+    return j;
+}
+
+static int read_threads(const arguments *a, unsigned *out)
+{
+    const char *text = argument(a, "--threads");
+    uint64_t n = 0;
+    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > 1024)) {
+        fprintf(stderr, "kiln: --threads %s: it is a number from 1 to 1024\n", text);
+        return 0;
+    }
+    *out = (unsigned)n;
+    return 1;
+}
+
+static int exit_status(kiln_status status, const run_summary *s)
+{
+    if (status == KILN_OK) return EXIT_DONE;
+    if (s->cancelled) return EXIT_INTERRUPTED;
+    if (s->total == 0 && status == KILN_ERR_INVALID) return EXIT_BAD_INPUT; /* nothing had begun */
+    return s->failed && s->outputs_done ? EXIT_PARTLY : EXIT_RUN_FAILED;
+}
+
+static int run_job(job *j, const job_setting *s, int explain)
+{
+    error e = {0};
+    run_summary summary = {0};
+    kiln_status status = explain ? job_explain(j, s, &e) : job_run(j, s, &summary, &e);
+    int code = exit_status(status, &summary);
+    if (code == EXIT_INTERRUPTED)
+        fprintf(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.shared, summary.total);
+    else if (status != KILN_OK && summary.failed == 0)
+        fprintf(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
+    else if (status != KILN_OK)
+        fprintf(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.shared);
+    return code;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    arguments a;
+    set_option set[SETTINGS_MAX];
+    size_t faults = 0;
+    int status;
+    job_setting s = {0};
+    if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
+    if (a.help) return manual_print(&run_manual), EXIT_DONE;
+    if (!one_file(&a, &run_manual) || !read_threads(&a, &s.threads)) return EXIT_BAD_INPUT;
+    s.quiet = argument(&a, "--quiet") != NULL;
+    s.verbose = argument(&a, "--verbose") != NULL;
+    s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");
+    s.events = argument(&a, "--events"), s.trace = argument(&a, "--trace");
+    s.fail_fast = argument(&a, "--fail-fast") != NULL;
+    s.validate = argument(&a, "--validate") != NULL;
+    if (s.quiet) log_level_set(KILN_LOG_ERROR);
+    if (s.verbose) log_level_set(KILN_LOG_INFO);
+    job *j = open_job(&a, set, &faults, &status);
+    if (!j) return status;
+    status = faults ? EXIT_BAD_INPUT : run_job(j, &s, argument(&a, "--explain") != NULL);
+    if (faults) fprintf(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
+    job_close(j);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    arguments a;
+    set_option set[SETTINGS_MAX];
+    size_t faults = 0;
+    int status;
+    if (!arguments_read(&a, &check_manual, argc, argv)) return EXIT_BAD_INPUT;
+    if (a.help) return manual_print(&check_manual), EXIT_DONE;
+    if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
+    job *j = open_job(&a, set, &faults, &status);
+    if (!j) return status;
+    if (faults == 0) printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
+    job_close(j);
+    return faults ? EXIT_BAD_INPUT : EXIT_DONE;
+}

@@ -1,0 +1,166 @@
+/* sample_values.c - see sample_values.h. */
+#include "cli/sample_values.h"
+
+#include "plugin/abilities.h"
+#include "workflow/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_CHOICE = 3, CHOICES_TRIED = 64 };
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------------ */
+
+/* Numbers between 0 and 1 that repeat late: multiples of a prime, modulo 1000. */
+static kiln_value *tensor(uint32_t rank, const int64_t *dim)
+{
+    kiln_tensor t = {.size = sizeof t};
+    kiln_value *v = value_tensor_new(KILN_F32, KILN_CPU, rank, dim, NULL);
+    if (!v || value_view(v, &t, NULL) != KILN_OK) return v;
+    size_t n = 1;
+    for (uint32_t i = 0; i < rank; i++) n *= (size_t)dim[i];
+    for (size_t i = 0; i < n; i++) ((float *)t.data)[i] = (float)(i * 7919 % 1000) / 999.0f;
+    return v;
+}
+
+static kiln_value *image(void) { return tensor(4, (int64_t[]){1, 64, 65, 3}); }
+static kiln_value *mask(void) { return tensor(3, (int64_t[]){1, 64, 65}); }
+
+static kiln_value *sigmas(void)
+{
+    kiln_tensor t = {.size = sizeof t};
+    kiln_value *v = tensor(1, (int64_t[]){5});
+    if (v && value_view(v, &t, NULL) == KILN_OK) memcpy(t.data, (float[]){14.6f, 5.0f, 1.0f, 0.2f, 0}, 5 * sizeof(float));
+    return v;
+}
+
+static kiln_value *map_with(const char *key, kiln_value *item)
+{
+    kiln_value *map = value_map();
+    if (!item || !map || value_api.map_set(map, key, item) != KILN_OK) {
+        value_unref(map);
+        map = NULL;
+    }
+    value_unref(item);
+    return map;
+}
+
+static kiln_value *latent(void) { return map_with("samples", tensor(4, (int64_t[]){1, 8, 9, 4})); }
+
+static kiln_value *list_with(kiln_value *item)
+{
+    kiln_value *list = value_list();
+    if (!item || !list || value_api.list_push(list, item) != KILN_OK) {
+        value_unref(list);
+        list = NULL;
+    }
+    value_unref(item);
+    return list;
+}
+
+static kiln_value *conditioning(void) { return list_with(map_with("tokens", tensor(3, (int64_t[]){1, 77, 64}))); }
+static kiln_value *whole(void) { return value_int(3); }
+static kiln_value *number(void) { return value_float(0.75); }
+static kiln_value *yes(void) { return value_bool(1); }
+static kiln_value *words(void) { return value_string("a red circle", 12); }
+
+static const struct {
+    const char *type;
+    kiln_value *(*make)(void);
+} known[] = {
+    {"IMAGE", image}, {"MASK", mask}, {"LATENT", latent}, {"CONDITIONING", conditioning}, {"SIGMAS", sigmas},
+    {"INT", whole}, {"FLOAT", number}, {"BOOLEAN", yes}, {"STRING", words}, {"*", image},
+};
+
+int sample_known(const kiln_port *p)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].type, p->type) == 0) return 1;
+    return 0;
+}
+
+kiln_value *sample_value(const kiln_port *p)
+{
+    kiln_value *v = NULL;
+    for (size_t i = 0; !v && i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].type, p->type) == 0) v = known[i].make();
+    if (v && p->flags & KILN_PORT_LIST) v = list_with(v);
+    if (v) value_publish(v);
+    return v;
+}
+
+void sample_tensors(const kiln_value *v, void (*fn)(void *arg, const void *data), void *arg)
+{
+    kiln_tensor t = {.size = sizeof t};
+    uint32_t kind = value_kind(v);
+    if (kind == KILN_V_TENSOR && value_view(v, &t, NULL) == KILN_OK) fn(arg, t.data);
+    for (size_t i = 0; kind == KILN_V_LIST && i < value_api.count(v); i++) sample_tensors(value_api.list_at(v, i), fn, arg);
+    for (size_t i = 0; kind == KILN_V_MAP && i < value_api.count(v); i++) sample_tensors(value_api.map_at(v, i, NULL), fn, arg);
+}
+
+/* ---- parameters ---------------------------------------------------------------------------------------------------------- */
+
+static size_t turns(const kiln_param *p)
+{
+    size_t n = 0;
+    if (p->type == KILN_P_BOOL) return 1;
+    while (p->type == KILN_P_ENUM && n < CHOICES_TRIED && p->choice[n].name) n++;
+    return n;
+}
+
+size_t sample_ways(const kiln_node *n)
+{
+    size_t ways = n->n_param ? FIRST_CHOICE : 1;
+    for (uint32_t i = 0; i < n->n_param; i++) ways += turns(&n->param[i]);
+    return ways;
+}
+
+/* The parameter that way number `way` turns, and how. */
+static const kiln_param *turned(const kiln_node *n, size_t way, size_t *choice)
+{
+    way -= FIRST_CHOICE;
+    for (uint32_t i = 0; i < n->n_param; i++) {
+        *choice = way;
+        if (way < turns(&n->param[i])) return &n->param[i];
+        way -= turns(&n->param[i]);
+    }
+    return NULL;
+}
+
+const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
+{
+    static const char *const ends[] = {"at the defaults", "at the low ends", "at the high ends"};
+    size_t choice = 0;
+    const kiln_param *p = way < FIRST_CHOICE ? NULL : turned(n, way, &choice);
+    if (!p) snprintf(text, 160, "%s", ends[way < FIRST_CHOICE ? way : 0]);
+    else if (p->type == KILN_P_BOOL) snprintf(text, 160, "with %s: %s", p->name, p->def != 0 ? "false" : "true");
+    else snprintf(text, 160, "with %s: %s", p->name, p->choice[choice].name);
+    return text;
+}
+
+static void set_end(const kiln_param *p, int high, void *params)
+{
+    double v = high ? p->max : p->min;
+    if (p->type == KILN_P_INT && high) v = fmax(p->min, fmin(p->max, fmax(8, 2 * fabs(p->def))));
+    int64_t whole_value = v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : (int64_t)v;
+    uint64_t seed = high ? UINT64_MAX : 0;
+    if (p->type == KILN_P_FLOAT) memcpy((char *)params + p->offset, &v, sizeof v);
+    if (p->type == KILN_P_INT) memcpy((char *)params + p->offset, &whole_value, sizeof whole_value);
+    if (p->type == KILN_P_SEED) memcpy((char *)params + p->offset, &seed, sizeof seed);
+}
+
+int sample_params(const kiln_node *n, size_t way, arena *a, void *params)
+{
+    size_t choice = 0;
+    const kiln_param *t = way >= FIRST_CHOICE ? turned(n, way, &choice) : NULL;
+    memset(params, 0, n->params_size);
+    for (uint32_t i = 0; i < n->n_param; i++) {
+        kiln_param p = n->param[i];
+        if (p.type == KILN_P_NAME && !p.def_str) p.def_str = registry_name(p.from, 0);
+        if (&n->param[i] == t) p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)p.choice[choice].value;
+        if (param_default(&p, a, params) != KILN_OK) return 0;
+        if (way == 1 || way == 2) set_end(&p, way == 2, params);
+    }
+    return 1;
+}

@@ -1,0 +1,126 @@
+/* catalog.c - all plugins and node types; see catalog.h. */
+#include "plugin/catalog.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "plugin/abilities.h"
+#include "plugin/loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct catalog {
+    arena memory;
+    plugin_list plugins;
+    plugin_info *info; /* [plugins.n] */
+    node_info *node;
+    size_t n_node, room_node;
+};
+
+/* ---- duplicates ---------------------------------------------------------------------------------------------------- */
+
+/* One id, one plugin: the first on the path. */
+static void check_id(catalog *c, plugin *p)
+{
+    for (const plugin *q = c->plugins.item; q < p; q++) {
+        if (q->state != PLUGIN_LOADED || strcmp(q->table.id, p->table.id) != 0) continue;
+        plugin_refuse(p, &c->memory, "%s %s was already loaded from %s", q->table.id, q->table.version, q->path);
+        p->state = PLUGIN_SHADOWED;
+        return;
+    }
+}
+
+static void check_types(catalog *c, plugin *p)
+{
+    for (size_t i = 0; p->state == PLUGIN_LOADED && i < p->table.n_node; i++) {
+        const node_info *other = catalog_find(c, p->table.node[i]->type);
+        if (other)
+            plugin_refuse(p, &c->memory, "node type %s of %s is already taken by %s (%s); use one of the two plugins, or rename the node",
+                          p->table.node[i]->type, p->table.id, other->plugin->id, other->plugin->path);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+
+static kiln_status add_nodes(catalog *c, size_t index, error *e)
+{
+    const plugin *p = &c->plugins.item[index];
+    size_t need = c->n_node + p->table.n_node;
+    if (p->state != PLUGIN_LOADED) return KILN_OK;
+    if (need > c->room_node) {
+        node_info *node = mem_realloc(c->node, need * 2 * sizeof *node);
+        if (!node) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+        c->node = node, c->room_node = need * 2;
+    }
+    for (size_t i = 0; i < p->table.n_node; i++) c->node[c->n_node++] = (node_info){.node = p->table.node[i], .plugin = &c->info[index]};
+    return KILN_OK;
+}
+
+static void fill_info(plugin_info *info, plugin *p)
+{
+    *info = (plugin_info){.path = p->path, .identity = p->identity, .shadowed = p->state == PLUGIN_SHADOWED, .changed_floats = p->changed_floats};
+    if (p->state != PLUGIN_LOADED) {
+        info->why = p->why;
+        return;
+    }
+    info->id = p->table.id, info->version = p->table.version, info->license = p->table.license;
+    info->table = &p->table, info->n_node = p->table.n_node;
+}
+
+static kiln_status load_all(catalog *c, const char *list, error *e)
+{
+    TRY(loader_search(list, &c->memory, &c->plugins, e));
+    c->info = arena_alloc(&c->memory, (c->plugins.n + 1) * sizeof *c->info);
+    if (!c->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < c->plugins.n; i++) {
+        plugin *p = &c->plugins.item[i];
+        loader_load(p, &c->memory);
+        if (p->state == PLUGIN_LOADED) check_id(c, p);
+        if (p->state == PLUGIN_LOADED) check_types(c, p);
+        loader_open(p, &c->memory);
+        fill_info(&c->info[i], p);
+        TRY(add_nodes(c, i, e));
+    }
+    return KILN_OK;
+}
+
+static int by_type(const void *a, const void *b) { return strcmp(((const node_info *)a)->node->type, ((const node_info *)b)->node->type); }
+
+catalog *catalog_open(const char *plugins, error *e)
+{
+    error own = {0};
+    if (!e) e = &own;
+    catalog *c = mem_calloc(1, sizeof *c);
+    if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
+    if (load_all(c, plugins, e) != KILN_OK) {
+        catalog_close(c);
+        return NULL;
+    }
+    if (c->n_node) qsort(c->node, c->n_node, sizeof *c->node, by_type);
+    return c;
+}
+
+void catalog_close(catalog *c)
+{
+    if (!c) return;
+    registry_rewind(0);
+    mem_free(c->node);
+    arena_free(&c->memory);
+    mem_free(c);
+}
+
+size_t catalog_plugins(const catalog *c) { return c->plugins.n; }
+const plugin_info *catalog_plugin(const catalog *c, size_t i) { return i < c->plugins.n ? &c->info[i] : NULL; }
+size_t catalog_nodes(const catalog *c) { return c->n_node; }
+const node_info *catalog_node(const catalog *c, size_t i) { return i < c->n_node ? &c->node[i] : NULL; }
+
+const node_info *catalog_find(const catalog *c, const char *type)
+{
+    for (size_t i = 0; i < c->n_node; i++)
+        if (strcmp(c->node[i].node->type, type) == 0) return &c->node[i];
+    return NULL;
+}
+
+static const char *type_at(void *self, size_t i) { return ((const catalog *)self)->node[i].node->type; }
+
+const char *catalog_nearest(const catalog *c, const char *type) { return nearest_name(type, type_at, c->n_node, (void *)(uintptr_t)c); }

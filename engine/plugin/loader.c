@@ -1,0 +1,303 @@
+/* loader.c - finding and loading plugins; see loader.h.
+ *
+ * A file is opened once and everything after that (size, content, dlopen through /proc/self/fd) is about that open file,
+ * so that it cannot be exchanged between check and load. The descriptor stays open: the dynamic linker knows
+ * libraries by name, and the number must not come to mean another file.
+ */
+#include "plugin/loader.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "plugin/abilities.h"
+#include "plugin/ctx.h"
+#include "plugin/probe.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PLUGINS_MAX = 1024, FILE_BYTES_MAX = 1 << 30 };
+
+void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    if (p->state == PLUGIN_REFUSED) return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    p->state = PLUGIN_REFUSED;
+    static char nothing[] = "no memory to say why";
+    p->why = arena_strdup(memory, text);
+    if (!p->why) p->why = nothing;
+}
+
+/* ---- trust ---------------------------------------------------------------------------------------------------------- */
+
+/* NULL, or what is wrong with the owner and mode of a file or folder. */
+static const char *distrust(const struct stat *s)
+{
+    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins have to be yours or root's";
+    if (s->st_mode & S_IWOTH) return "can be written by anyone; take that away with: chmod o-w";
+    if (s->st_mode & S_IWGRP) return "can be written by its group; take that away with: chmod g-w";
+    return NULL;
+}
+
+/* ---- search ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    arena *memory;
+    plugin_list *out;
+    error *e;
+} search;
+
+static plugin *add(search *s, const char *path)
+{
+    plugin_list *l = s->out;
+    if (l->n == PLUGINS_MAX) return error_set(s->e, KILN_ERR_INVALID, "more than %d plugins on the search path; take folders away", PLUGINS_MAX), NULL;
+    if (l->n == l->room) {
+        size_t room = l->room ? l->room * 2 : 32;
+        plugin *item = arena_alloc(s->memory, room * sizeof *item);
+        if (!item) return error_set(s->e, KILN_ERR_NOMEM, "out of memory"), NULL;
+        if (l->n) memcpy(item, l->item, l->n * sizeof *item);
+        l->item = item, l->room = room;
+    }
+    char *kept = arena_strdup(s->memory, path);
+    if (!kept) return error_set(s->e, KILN_ERR_NOMEM, "out of memory"), NULL;
+    l->item[l->n] = (plugin){.path = kept};
+    return &l->item[l->n++];
+}
+
+/* A file that is already on the list (the same folder twice, a link) is passed over. */
+static kiln_status add_file(search *s, const char *path)
+{
+    struct stat st;
+    char *real = path_real(path);
+    if (!real || stat(real, &st) != 0) {
+        plugin *p = add(s, path);
+        if (p) plugin_refuse(p, s->memory, "cannot be found: %s", strerror(errno));
+        mem_free(real);
+        return p ? KILN_OK : KILN_ERR_NOMEM;
+    }
+    for (size_t i = 0; i < s->out->n; i++)
+        if (s->out->item[i].device == st.st_dev && s->out->item[i].inode == st.st_ino) {
+            mem_free(real);
+            return KILN_OK;
+        }
+    plugin *p = add(s, real);
+    mem_free(real);
+    if (!p) return s->e ? s->e->status : KILN_ERR_NOMEM;
+    p->device = st.st_dev, p->inode = st.st_ino;
+    return KILN_OK;
+}
+
+static int is_so(const struct dirent *d)
+{
+    size_t n = strlen(d->d_name);
+    return n > 3 && d->d_name[0] != '.' && strcmp(d->d_name + n - 3, ".so") == 0;
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static kiln_status add_folder(search *s, const char *folder)
+{
+    struct dirent **found = NULL;
+    struct stat st;
+    kiln_status status = KILN_OK;
+    const char *fault = stat(folder, &st) == 0 ? distrust(&st) : strerror(errno);
+    int n = fault ? 0 : scandir(folder, &found, is_so, by_bytes);
+    if (fault || n < 0) {
+        plugin *p = add(s, folder);
+        if (!p) return s->e ? s->e->status : KILN_ERR_NOMEM;
+        plugin_refuse(p, s->memory, "the folder %s", fault ? fault : strerror(errno));
+        return KILN_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        char *path = status == KILN_OK ? path_join(folder, found[i]->d_name) : NULL;
+        if (path) status = add_file(s, path);
+        mem_free(path);
+        free(found[i]);
+    }
+    free(found);
+    return status;
+}
+
+/* A name from a list. `must`: it has to exist. */
+static kiln_status add_named(search *s, const char *name, int must, const char *where)
+{
+    struct stat st;
+    char *real = path_real(name);
+    kiln_status status = KILN_OK;
+    if (!real && stat(name, &st) == 0) {
+        status = error_set(s->e, KILN_ERR_NOMEM, "out of memory");
+    } else if (!real || stat(real, &st) != 0) {
+        if (must) status = error_set(s->e, KILN_ERR_INVALID, "%s: there is no folder or file '%s'", where, name);
+        else log_info("%s: there is no folder or file '%s'", where, name);
+    } else {
+        status = S_ISDIR(st.st_mode) ? add_folder(s, real) : add_file(s, real);
+    }
+    mem_free(real);
+    return status;
+}
+
+static kiln_status add_list(search *s, const char *list, int must, const char *where)
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ":");
+        if (n) {
+            char *name = mem_strndup(list, n);
+            if (!name) return error_set(s->e, KILN_ERR_NOMEM, "out of memory");
+            kiln_status status = add_named(s, name, must, where);
+            mem_free(name);
+            TRY(status);
+        }
+        list += n + (list[n] == ':');
+    }
+    return KILN_OK;
+}
+
+static kiln_status add_installed(search *s)
+{
+    static const char *const beside[] = {"../lib/kiln/plugins", "plugins"};
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) return KILN_OK;
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (slash) *slash = '\0';
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
+        char *folder = path_join(exe, beside[i]);
+        if (!folder) return error_set(s->e, KILN_ERR_NOMEM, "out of memory");
+        kiln_status status = folder_exists(folder) ? add_named(s, folder, 0, "installed plugins") : KILN_OK;
+        mem_free(folder);
+        TRY(status);
+    }
+    return KILN_OK;
+}
+
+kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e)
+{
+    error own = {0};
+    search s = {.memory = memory, .out = out, .e = e ? e : &own};
+    TRY(add_list(&s, list, 1, "--plugins"));
+    TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 0, "KILN_PLUGIN_PATH"));
+    return add_installed(&s);
+}
+
+/* ---- load --------------------------------------------------------------------------------------------------------- */
+
+/* The open file's content as a digest. */
+static int content_digest(int fd, size_t size, digest *out)
+{
+    void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (data == MAP_FAILED) return 0;
+    *out = digest_of(data, size);
+    munmap(data, size);
+    return 1;
+}
+
+static const char *folder_fault(const char *path)
+{
+    struct stat s;
+    char *copy = mem_strdup(path);
+    if (!copy) return "cannot be checked: out of memory";
+    char *slash = strrchr(copy, '/');
+    if (slash) slash[slash == copy] = '\0';
+    const char *fault = stat(copy, &s) == 0 ? distrust(&s) : "cannot be looked at";
+    mem_free(copy);
+    return fault;
+}
+
+/* Opens and distrusts the file; -1 after refusing it. */
+static int open_checked(plugin *p, arena *memory, struct stat *s)
+{
+    const char *fault = folder_fault(p->path);
+    if (fault) return plugin_refuse(p, memory, "its folder %s", fault), -1;
+    int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, s) != 0) {
+        plugin_refuse(p, memory, "cannot be opened: %s", strerror(errno));
+    } else if (!S_ISREG(s->st_mode)) {
+        plugin_refuse(p, memory, "is no regular file");
+    } else if ((fault = distrust(s)) != NULL) {
+        plugin_refuse(p, memory, "%s", fault);
+    } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX || !content_digest(fd, (size_t)s->st_size, &p->identity)) {
+        plugin_refuse(p, memory, "cannot be read, or is empty or larger than 1 GiB");
+    } else {
+        return fd;
+    }
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+/* The linker's messages begin with the name it was given: "/proc/self/fd/5: undefined symbol: x". */
+static const char *without_name(const char *message, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(message, name, n) == 0 && strncmp(message + n, ": ", 2) == 0 ? message + n + 2 : message;
+}
+
+/* 0 when nothing was loaded, so that the file may be closed. */
+static int load_open_file(plugin *p, arena *memory, const char *name)
+{
+    error e = {0};
+    uint64_t floats = float_state();
+    void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    p->changed_floats = float_state() != floats;
+    float_state_set(floats);
+    if (!so) {
+        plugin_refuse(p, memory, "%s", without_name(dlerror(), name));
+        return 0;
+    }
+    const void *raw = dlsym(so, "kiln_plugin_v1");
+    if (!raw) plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+    else if (table_read(raw, memory, &p->table, &e) != KILN_OK) plugin_refuse(p, memory, "%s", e.message);
+    if (p->state == PLUGIN_LOADED && p->changed_floats)
+        log_warn("%s: loading it changed the floating-point mode of the process (linked with -ffast-math?); it was put back", p->path);
+    return 1;
+}
+
+void loader_load(plugin *p, arena *memory)
+{
+    struct stat s;
+    error e = {0};
+    char name[64];
+    if (p->state != PLUGIN_LOADED) return;
+    int fd = open_checked(p, memory, &s);
+    if (fd < 0) return;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    const char *by = access(name, R_OK) == 0 ? name : p->path; /* a machine without /proc */
+    digest key = probe_key(&s, p->identity);
+    if (!probe_remembered(key)) {
+        if (probe_plugin(by, PROBE_SECONDS, &e) != KILN_OK) {
+            plugin_refuse(p, memory, "%s", without_name(e.message, by));
+            close(fd);
+            return;
+        }
+        probe_remember(key);
+    }
+    if (!load_open_file(p, memory, by)) close(fd);
+}
+
+void loader_open(plugin *p, arena *memory)
+{
+    if (p->state != PLUGIN_LOADED || !p->table.open) return;
+    size_t mark = registry_mark();
+    uint64_t floats = float_state();
+    registry_owner_set(p->table.id);
+    kiln_status status = p->table.open(&engine_host);
+    float_state_set(floats);
+    if (registry_fault()[0]) plugin_refuse(p, memory, "its open() failed: %s", registry_fault());
+    else if (status != KILN_OK) plugin_refuse(p, memory, "its open() failed: %s (%s)", status_text(status), status_name(status));
+    registry_owner_set(NULL);
+    if (p->state != PLUGIN_LOADED) registry_rewind(mark);
+}

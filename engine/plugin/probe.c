@@ -1,0 +1,249 @@
+/* probe.c - a plugin in a child process; see probe.h. */
+#include "plugin/probe.h"
+
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+#include "plugin/ctx.h"
+#include "plugin/abilities.h"
+#include "plugin/plugin_table.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How far the child is: what it says last is what it was doing when it died. */
+enum { STAGE_LOAD, STAGE_TABLE, STAGE_OPEN, STAGE_DONE };
+static const char *const stage_name[] = {"while it was being loaded (a constructor?)", "while its table was being read", "in its open()", "after its open()"};
+
+typedef struct {
+    uint32_t stage;
+    error why; /* status KILN_OK unless the child refused the plugin */
+} report;
+
+/* ---- the child ------------------------------------------------------------------------------------------------- */
+
+static void tell(int fd, const report *r)
+{
+    for (size_t done = 0; done < sizeof *r;) {
+        ssize_t n = write(fd, (const char *)r + done, sizeof *r - done);
+        if (n <= 0 && errno != EINTR) return;
+        if (n > 0) done += (size_t)n;
+    }
+}
+
+/* Runs before every handler this process registered before the fork: a plugin that calls exit() must not run those here. */
+static void leave(int status, void *arg)
+{
+    (void)arg;
+    _exit(status);
+}
+
+static void quiet(void)
+{
+    on_exit(leave, NULL);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    static const int usual[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGINT, SIGALRM};
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) signal(usual[i], SIG_DFL);
+}
+
+static void child(int fd, const char *name)
+{
+    report r = {.stage = STAGE_LOAD};
+    arena memory = {0};
+    kiln_plugin table;
+    quiet();
+    tell(fd, &r);
+    void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!so) error_set(&r.why, KILN_ERR_INVALID, "%s", dlerror());
+    const void *raw = so ? dlsym(so, "kiln_plugin_v1") : NULL;
+    if (so && !raw) error_set(&r.why, KILN_ERR_INVALID, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+    r.stage = STAGE_TABLE;
+    tell(fd, &r);
+    if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {
+        r.stage = STAGE_OPEN;
+        tell(fd, &r);
+        registry_owner_set("the probe");
+        if (table.open) table.open(&engine_host); /* what it returns is asked in the process that keeps it */
+        r.stage = STAGE_DONE;
+    }
+    tell(fd, &r);
+    _exit(0);
+}
+
+/* ---- the parent -------------------------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Reads reports until the pipe closes or time is up. Returns 0 when time was up. */
+static int listen_to(int fd, unsigned seconds, report *last)
+{
+    int64_t end = now_ms() + (int64_t)seconds * 1000;
+    report r;
+    size_t have = 0;
+    for (;;) {
+        int64_t left = end - now_ms();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return 0;
+        ssize_t n = read(fd, (char *)&r + have, sizeof r - have);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 1;
+        have += (size_t)n;
+        if (have == sizeof r) *last = r, have = 0;
+    }
+}
+
+/* Waits for the child's end, a second at most, without taking its status. */
+static int has_ended(pid_t pid)
+{
+    for (int i = 0; i < 500; i++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid) return 1;
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    return 0;
+}
+
+static kiln_status judge(const report *last, int ended, int wait_status, unsigned seconds, error *e)
+{
+    uint32_t stage = last->stage <= STAGE_DONE ? last->stage : STAGE_LOAD;
+    if (!ended)
+        return error_set(e, KILN_ERR_INVALID, "did not come back within %u s %s; tried in a process of its own, which was stopped", seconds, stage_name[stage]);
+    if (WIFSIGNALED(wait_status))
+        return error_set(e, KILN_ERR_INVALID, "crashed with SIG%s %s; tried in a process of its own, kiln itself is unharmed",
+                         sigabbrev_np(WTERMSIG(wait_status)), stage_name[stage]);
+    if (last->why.status != KILN_OK) return error_set(e, last->why.status, "%.*s", (int)sizeof last->why.message - 1, last->why.message);
+    if (stage != STAGE_DONE || WEXITSTATUS(wait_status) != 0)
+        return error_set(e, KILN_ERR_INVALID, "ended the process with status %d %s; a plugin must never exit", WEXITSTATUS(wait_status), stage_name[stage]);
+    return KILN_OK;
+}
+
+kiln_status probe_plugin(const char *name, unsigned seconds, error *e)
+{
+    int fd[2], wait_status = 0;
+    if (pipe2(fd, O_CLOEXEC) != 0) return error_set(e, KILN_ERR_IO, "no pipe for trying it: %s", strerror(errno));
+    fflush(NULL);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        close(fd[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        setpgid(0, 0);
+        child(fd[1], name);
+    }
+    close(fd[1]);
+    if (pid < 0) {
+        close(fd[0]);
+        return error_set(e, KILN_ERR_IO, "no process for trying it: %s", strerror(errno));
+    }
+    report last = {.stage = STAGE_LOAD};
+    int ended = listen_to(fd[0], seconds, &last);
+    close(fd[0]);
+    if (ended) ended = has_ended(pid);
+    kill(pid, SIGKILL);
+    kill(-pid, SIGKILL); /* and what it may have started */
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) continue;
+    last.why.message[sizeof last.why.message - 1] = '\0';
+    return judge(&last, ended, wait_status, seconds, e);
+}
+
+/* ---- what is remembered -------------------------------------------------------------------------------------------- */
+
+enum { REMEMBERED_LIMIT = 1 << 18, LINE = 33 };
+
+digest probe_key(const struct stat *s, digest content)
+{
+    hasher *h = hasher_new();
+    if (!h) return (digest){0, 0};
+    hash_text(h, "kiln probe 1 " KILN_VERSION);
+    hash_u64(h, sizeof(kiln_node) ^ sizeof(kiln_host) << 16);
+    hash_u64(h, s->st_dev);
+    hash_u64(h, s->st_ino);
+    hash_u64(h, (uint64_t)s->st_size);
+    hash_u64(h, (uint64_t)s->st_mtim.tv_sec);
+    hash_u64(h, (uint64_t)s->st_mtim.tv_nsec);
+    hash_u64(h, (uint64_t)s->st_ctim.tv_sec);
+    hash_u64(h, (uint64_t)s->st_ctim.tv_nsec);
+    hash_digest(h, content);
+    digest d = hasher_digest(h);
+    hasher_free(h);
+    return d;
+}
+
+/* The file's path with its folder made, or NULL. */
+static char *remembered_path(void)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    str folder = {0};
+    if (base && base[0] == '/') str_printf(&folder, "%s/kiln", base);
+    else if (home && home[0] == '/') str_printf(&folder, "%s/.cache/kiln", home);
+    if (!folder.len || folder.failed || folder_make(folder.data, NULL) != KILN_OK) {
+        str_free(&folder);
+        return NULL;
+    }
+    str_append(&folder, "/probe");
+    return str_take(&folder);
+}
+
+/* Only a file of the user's own that nobody else may write is believed. */
+static int open_own(int flags)
+{
+    char *path = remembered_path();
+    struct stat s;
+    int fd = path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    mem_free(path);
+    if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > REMEMBERED_LIMIT)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int probe_remembered(digest key)
+{
+    char hex[33], *text = mem_alloc(REMEMBERED_LIMIT + 1);
+    int fd = text ? open_own(O_RDONLY) : -1, found = 0;
+    size_t have = 0;
+    for (ssize_t n; fd >= 0 && have < REMEMBERED_LIMIT && (n = read(fd, text + have, REMEMBERED_LIMIT - have)) > 0;) have += (size_t)n;
+    if (fd >= 0) close(fd);
+    digest_hex(key, hex);
+    for (size_t i = 0; !found && (key.lo || key.hi) && i + LINE <= have; i += LINE) found = memcmp(text + i, hex, 32) == 0;
+    mem_free(text);
+    return found;
+}
+
+void probe_remember(digest key)
+{
+    char line[LINE + 1];
+    struct stat s;
+    int fd = open_own(O_WRONLY | O_CREAT | O_APPEND);
+    if (fd < 0) return;
+    digest_hex(key, line);
+    line[32] = '\n';
+    if (fstat(fd, &s) == 0 && (s.st_size > REMEMBERED_LIMIT - 64 || s.st_size % LINE) && ftruncate(fd, 0) != 0) {
+        close(fd);
+        return;
+    }
+    if (write(fd, line, LINE) != LINE && ftruncate(fd, 0) != 0) { /* half a line: the next start begins anew */
+    }
+    close(fd);
+}

@@ -1,0 +1,1 @@
+nodes_latent := latent latent_shape conditioning

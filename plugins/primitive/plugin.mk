@@ -1,0 +1,1 @@
+nodes_primitive := primitive

@@ -1,0 +1,171 @@
+/* parity.c - runs a model folder's text encoder, UNet and VAE through the real plugins on the inputs of a reference file
+ * (scripts/parity_full.py says which), and writes what they made.
+ *
+ *     parity PLUGINS MODEL REFERENCE GOT f32|bf16
+ */
+#include "base/memory_alloc.h"
+#include "plugin/abilities.h"
+#include "plugin/catalog.h"
+#include "plugin/ctx.h"
+#include "rig.h"
+#include "tensor/dtype.h"
+#include "weights/safetensors_write.h"
+#include "weights/weights.h"
+
+#include <string.h>
+
+enum { RESULTS_MAX = 16 };
+
+static struct {
+    safetensors_source item[RESULTS_MAX];
+    int64_t dim[RESULTS_MAX][KILN_MAX_RANK];
+    size_t n;
+} results;
+
+static kiln_weights *reference;
+
+static int stop(const char *what, const char *why)
+{
+    fprintf(stderr, "parity: %s: %s\n", what, why);
+    exit(1);
+}
+
+static kiln_tensor window(uint32_t dtype, uint32_t rank, const int64_t *dim, void *data)
+{
+    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data};
+    int64_t stride = (int64_t)dtype_size(dtype);
+    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) t.dim[i] = dim[i], t.stride[i] = stride;
+    return t;
+}
+
+/* A reference tensor as f32. */
+static float *input(const char *name, kiln_weight_info *info)
+{
+    error e = {0};
+    *info = (kiln_weight_info){.size = sizeof *info};
+    if (weights_find(reference, name, info) != KILN_OK) stop(name, "is not in the reference");
+    size_t n = info->bytes / dtype_size(info->dtype);
+    float *data = mem_alloc(n * sizeof *data);
+    if (info->dtype == KILN_F32 && weights_read_f32(reference, name, data, &e) == KILN_OK) return data;
+    mem_free(data);
+    return NULL;
+}
+
+static void output(const kiln_ops *ops, kiln_program *p, const char *name, kiln_t t)
+{
+    size_t i = results.n++;
+    uint32_t rank = ops->shape(p, t, results.dim[i]);
+    size_t count = 1;
+    for (uint32_t k = 0; k < rank; k++) count *= (size_t)results.dim[i][k];
+    results.item[i] = (safetensors_source){.name = name, .dtype = KILN_F32, .rank = rank, .dim = results.dim[i], .data = mem_alloc(count * sizeof(float))};
+    ops->output(p, name, t);
+}
+
+static void run(const kiln_ops *ops, kiln_program *p, const kiln_bind *in, size_t n, size_t first)
+{
+    kiln_bind out[RESULTS_MAX];
+    for (size_t i = first; i < results.n; i++)
+        out[i - first] = (kiln_bind){results.item[i].name, window(KILN_F32, results.item[i].rank, results.item[i].dim, (void *)(uintptr_t)results.item[i].data)};
+    if (ops->plan(&rig_call, p, NULL) != KILN_OK || ops->run(&rig_call, p, in, n, out, results.n - first) != KILN_OK) stop("program", rig_message());
+    ops->program_free(p);
+}
+
+static kiln_value *open_model(kiln_weights *set, uint32_t kind)
+{
+    const kiln_model_family *f = model_api.detect(kind, set);
+    kiln_value *v = f ? f->open(rig_host(), rig_ctx(), set) : NULL;
+    if (!v) stop("model", f ? rig_message() : "no family knows it");
+    return v;
+}
+
+static kiln_program *fresh(const kiln_ops *ops, const char *name)
+{
+    kiln_program *p = ops->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = name});
+    if (!p) stop(name, rig_message());
+    return p;
+}
+
+static void text(const kiln_ops *ops, kiln_weights *set)
+{
+    kiln_value *v = open_model(set, KILN_FAMILY_TEXT_ENCODER);
+    const kiln_clip *clip = model_api.clip(rig_ctx(), v);
+    kiln_weight_info info;
+    mem_free(input("text.ids", &info));
+    const int64_t *stored = weights_map(reference, "text.ids", NULL);
+    size_t count = (size_t)(info.dim[0] * info.dim[1]), first = results.n;
+    int32_t *ids = mem_calloc(count, sizeof *ids), *end = mem_calloc((size_t)info.dim[0], sizeof *end);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id;
+        memcpy(&id, (const char *)stored + 8 * i, 8);
+        ids[i] = (int32_t)id;
+    }
+    for (int64_t n = 0; n < info.dim[0]; n++)
+        for (int64_t t = info.dim[1] - 1; t >= 0; t--)
+            if (ids[n * info.dim[1] + t] == 49407) end[n] = (int32_t)t;
+    kiln_program *p = fresh(ops, "text");
+    kiln_t in = ops->input(p, "ids", KILN_I32, 2, info.dim), at = ops->input(p, "end", KILN_I32, 1, info.dim);
+    kiln_text_features f = clip->encoder->record(clip->encoder, ops, p, clip->weights, in, at, -1);
+    output(ops, p, "text.last", f.tokens);
+    output(ops, p, "text.pooled", f.pooled);
+    run(ops, p, (kiln_bind[]){{"ids", window(KILN_I32, 2, info.dim, ids)}, {"end", window(KILN_I32, 1, info.dim, end)}}, 2, first);
+    mem_free(ids), mem_free(end);
+    engine_host.unref(v);
+}
+
+static void unet(const kiln_ops *ops, kiln_weights *set)
+{
+    kiln_value *v = open_model(set, KILN_FAMILY_DENOISER);
+    const kiln_model *m = model_api.model(rig_ctx(), v);
+    kiln_weight_info xi, ti, ci;
+    float *x = input("unet.x", &xi), *t = input("unet.t", &ti), *context = input("unet.context", &ci);
+    size_t first = results.n;
+    kiln_program *p = fresh(ops, "unet");
+    kiln_denoise_inputs in = {.size = sizeof in, .x = ops->input(p, "x", KILN_F32, 4, xi.dim), .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim),
+                              .context = ops->input(p, "context", KILN_F32, 3, ci.dim)};
+    output(ops, p, "unet.out", m->denoiser->record(m->denoiser, ops, p, m->weights, &in));
+    run(ops, p, (kiln_bind[]){{"x", window(KILN_F32, 4, xi.dim, x)}, {"t", window(KILN_F32, 1, ti.dim, t)}, {"context", window(KILN_F32, 3, ci.dim, context)}}, 3, first);
+    mem_free(x), mem_free(t), mem_free(context);
+    engine_host.unref(v);
+}
+
+static void vae(const kiln_ops *ops, kiln_weights *set)
+{
+    kiln_value *v = open_model(set, KILN_FAMILY_AUTOENCODER);
+    const kiln_vae *m = model_api.vae(rig_ctx(), v);
+    kiln_weight_info li, ii;
+    float *latent = input("vae.latent", &li), *image = input("vae.image", &ii);
+    size_t first = results.n;
+    kiln_program *p = fresh(ops, "decode");
+    output(ops, p, "vae.decode.out", m->autoencoder->record_decode(m->autoencoder, ops, p, m->weights, ops->input(p, "latent", KILN_F32, 4, li.dim)));
+    run(ops, p, (kiln_bind[]){{"latent", window(KILN_F32, 4, li.dim, latent)}}, 1, first);
+    first = results.n;
+    p = fresh(ops, "encode");
+    output(ops, p, "vae.encode.mean", m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim)));
+    run(ops, p, (kiln_bind[]){{"image", window(KILN_F32, 4, ii.dim, image)}}, 1, first);
+    mem_free(latent), mem_free(image);
+    engine_host.unref(v);
+}
+
+int main(int argc, char **argv)
+{
+    error e = {0};
+    if (argc != 6) return fprintf(stderr, "usage: parity PLUGINS MODEL REFERENCE GOT f32|bf16\n"), 2;
+    rig_ctx();
+    runtime_free(rig_runtime);
+    rig_runtime = runtime_new(&(runtime_setting){.backend = &backend_cpu, .precision = dtype_from_name(argv[5])}, &e);
+    if (!rig_runtime) stop("runtime", e.message);
+    rig_environment = (call_environment){.runtime = rig_runtime, .pool = runtime_pool(rig_runtime)};
+    catalog *c = catalog_open(argv[1], &e);
+    kiln_weights *set = weights_open(argv[2], &e);
+    reference = weights_open(argv[3], &e);
+    if (!c || !set || !reference) stop("cannot open", e.message);
+    text(&ops_api, set);
+    unet(&ops_api, set);
+    vae(&ops_api, set);
+    if (safetensors_write(argv[4], results.item, results.n, NULL, 0, &e) != KILN_OK) stop("result", e.message);
+    for (size_t i = 0; i < results.n; i++) mem_free((void *)(uintptr_t)results.item[i].data);
+    weights_unref(reference);
+    weights_unref(set);
+    catalog_close(c);
+    return 0;
+}

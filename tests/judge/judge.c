@@ -1,0 +1,132 @@
+/* Says whether a picture shows what its prompt asked for, from the pixels alone.
+ *
+ *     judge PICTURE.png "a red circle to the left of a blue square"     one picture
+ *     judge --list FILE [--at-least N]                                  lines of PICTURE<tab>PROMPT
+ *     judge --features PICTURE.png                                      the numbers behind the shapes
+ *
+ * Everything the prompt names is checked: the number of things, each shape and colour, the relation by centroids, and
+ * size and background when they are named. Exit status: 0 right (in a list: at least N right, by default all),
+ * 1 wrong, 2 not usable (arguments, files). The grammar is that of docs/models/shapes.md. */
+#include "wish.h"
+
+#include <errno.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 4096 };
+enum verdict { RIGHT_PICTURE = 0, WRONG_PICTURE = 1, UNUSABLE = 2 };
+
+static const char *name(const char *const *names, int at)
+{
+    return at < 0 ? "unclear" : names[at];
+}
+
+static void print_seen(const struct sight *seen, int features)
+{
+    for (int i = 0; i < seen->count && i < SIGHT_MAX_THINGS; i++) {
+        const struct thing *t = &seen->things[i];
+        printf("%s%s %s %s at %.0f,%.0f", i ? "; " : "", name(sight_size_names, t->size), name(sight_colour_names, t->colour),
+               name(sight_shape_names, t->shape), t->x, t->y);
+        for (int f = 0; features && f < 6; f++) printf(" %.3f", t->features[f]);
+        if (features) printf(" error %.3f radius %.1f", t->shape_error, t->radius);
+    }
+    printf("%s on %s\n", seen->count ? "" : "nothing", name(sight_background_names, seen->background));
+}
+
+/* Loads an 8-bit RGB copy of a PNG; *pixels is the caller's to free. Returns 0 or -1 after a message. */
+static int load(const char *path, struct picture *picture, uint8_t **pixels)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION};
+    *pixels = NULL;
+    if (png_image_begin_read_from_file(&image, path)) {
+        image.format = PNG_FORMAT_RGB;
+        if (image.width <= 4096 && image.height <= 4096) *pixels = malloc(PNG_IMAGE_SIZE(image));
+        if (*pixels && png_image_finish_read(&image, NULL, *pixels, 0, NULL)) {
+            *picture = (struct picture){(int)image.width, (int)image.height, *pixels};
+            return 0;
+        }
+    }
+    fprintf(stderr, "judge: %s: %s\n", path, image.message[0] ? image.message : "larger than 4096x4096 or out of memory");
+    png_image_free(&image);
+    free(*pixels);
+    *pixels = NULL;
+    return -1;
+}
+
+static enum verdict judge(const char *path, const char *prompt, int features)
+{
+    struct wish wish = {0};
+    struct sight seen;
+    struct picture picture;
+    uint8_t *pixels;
+    const char *why = NULL;
+    if (prompt && wish_read(prompt, &wish, &why)) {
+        fprintf(stderr, "judge: cannot judge \"%s\": %s\n", prompt, why);
+        return UNUSABLE;
+    }
+    if (load(path, &picture, &pixels)) return UNUSABLE;
+    int bad = sight_look(&picture, &seen);
+    free(pixels);
+    if (bad) {
+        fprintf(stderr, "judge: %s: smaller than 16x16 or out of memory\n", path);
+        return UNUSABLE;
+    }
+    enum verdict verdict = prompt && !wish_granted(&wish, &seen) ? WRONG_PICTURE : RIGHT_PICTURE;
+    if (prompt) printf("%s  %s  \"%s\": ", verdict == RIGHT_PICTURE ? "right" : "WRONG", path, prompt);
+    print_seen(&seen, features);
+    return verdict;
+}
+
+static int judge_list(const char *path, long at_least)
+{
+    char line[LINE];
+    long total[2] = {0}, right[2] = {0}, unusable = 0;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        fprintf(stderr, "judge: %s: %s\n", path, strerror(errno));
+        return UNUSABLE;
+    }
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\r\n")] = 0;
+        char *tab = strchr(line, '\t');
+        if (!line[0] || line[0] == '#') continue;
+        if (!tab) {
+            fprintf(stderr, "judge: %s: a line without a tab between picture and prompt: %s\n", path, line);
+            unusable++;
+            continue;
+        }
+        *tab = 0;
+        struct wish wish;
+        const char *why;
+        enum verdict verdict = judge(line, tab + 1, 0);
+        unusable += verdict == UNUSABLE;
+        int two = wish_read(tab + 1, &wish, &why) == 0 && wish.count == 2;
+        total[two]++;
+        right[two] += verdict == RIGHT_PICTURE;
+    }
+    fclose(file);
+    printf("%ld of %ld right: one thing %ld of %ld, two things %ld of %ld\n", right[0] + right[1], total[0] + total[1], right[0], total[0],
+           right[1], total[1]);
+    if (unusable) return UNUSABLE;
+    if (at_least < 0) at_least = total[0] + total[1];
+    return total[0] + total[1] > 0 && right[0] + right[1] >= at_least ? RIGHT_PICTURE : WRONG_PICTURE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--features") == 0) return (int)judge(argv[2], NULL, 1);
+    if ((argc == 3 || (argc == 5 && strcmp(argv[3], "--at-least") == 0)) && strcmp(argv[1], "--list") == 0) {
+        char *end = NULL;
+        long at_least = argc == 5 ? strtol(argv[4], &end, 10) : -1;
+        if (argc == 5 && (*end || end == argv[4] || at_least < 0)) {
+            fprintf(stderr, "judge: --at-least %s: a whole number of pictures is wanted\n", argv[4]);
+            return UNUSABLE;
+        }
+        return judge_list(argv[2], at_least);
+    }
+    if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
+    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features PICTURE.png\n");
+    return UNUSABLE;
+}

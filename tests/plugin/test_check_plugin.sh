@@ -1,0 +1,39 @@
+# test_check_plugin.sh - `kiln check-plugin` finds each of twenty ways to break the contract, and nothing in a good node nor in those
+# that ship with kiln.
+status=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umask 022
+export XDG_CACHE_HOME="$work/cache" TMPDIR="$work"
+unset KILN_PLUGIN_PATH
+kiln="$KILN_ROOT/$KILN_BUILD/kiln"
+cd "$work" || exit 2
+
+ways=( # WAY|what the report has to say
+    '1|past the end of a tensor' '2|wrote to one of its inputs' '3|instead of KILN_CANCELLED' '4|declared PURE but made other bytes'
+    '5|made a NaN or infinity from finite inputs at the low ends' '6|declared PURE' '7|instead of KILN_ERR_NOMEM when allocation'
+    "8|input 'image' ends with 1 references too many" "9|did not set output 'image'" '10|without a message' '11|ended the process with status 0'
+    "12|crashed with SIGABRT" "13|output 'image': an IMAGE must have 3 or 4 channels" '14|just outside a tensor\|before the beginning'
+    '15|neither handed over nor let go' '16|with mode: other' '17|ms without calling progress' '18|changed the floating-point mode'
+    "19|dropped a reference that is not its own.*input 'image' ends with 1 references too few" '20|past the end of a tensor or scratch block'
+)
+for row in "${ways[@]}"; do
+    n=${row%%|*} says=${row#*|}
+    [ "$n" = 18 ] && [ "$(uname -m)" != x86_64 ] && { echo "skip way_18: an x86 matter"; continue; }
+    gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -DBAD="$n" -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/bad.c" -o "bad$n.so" || exit 2
+    "$kiln" check-plugin "bad$n.so" >report.txt 2>&1
+    result=$?
+    if [ $result -eq 1 ] && grep -q "FAIL.*\($says\)" report.txt; then echo "ok way_$n"; else cat report.txt; echo "FAIL way_$n ($result)"; status=1; fi
+done
+gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -DBAD=0 -I"$KILN_ROOT/include" "$KILN_ROOT/tests/plugin/hostile/bad.c" -o good.so || exit 2
+for file in good.so "$KILN_ROOT/$KILN_BUILD"/plugins/*.so; do
+    name=$(basename "$file" .so)
+    if "$kiln" check-plugin "$file" >report.txt 2>&1; then echo "ok $name"; else grep -v '^node' report.txt; echo "FAIL $name"; status=1; fi
+done
+"$kiln" check-plugin nowhere.so >report.txt 2>&1
+[ $? -eq 2 ] && grep -q "there is no file 'nowhere.so'" report.txt && echo "ok missing_file" || { echo "FAIL missing_file"; status=1; }
+echo hello >text.so
+"$kiln" check-plugin text.so >report.txt 2>&1
+[ $? -eq 1 ] && grep -q 'FAIL table' report.txt && echo "ok no_plugin" || { cat report.txt; echo "FAIL no_plugin"; status=1; }
+[ -z "$(find "$work" -name 'kiln-check-*')" ] && echo "ok nothing_is_left" || { echo "FAIL nothing_is_left"; status=1; }
+exit $status
