@@ -27,6 +27,17 @@ static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.na
 #define METHOD_PARAM(struct_) {.name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(struct_, method), .choice = method_choice, .doc = "How pixels between pixels are made; only area and lanczos look at all of them when a picture gets smaller."}
 
 /* c->out[0] = the picture at h by w, values kept in 0..1 (bicubic overshoots). */
+/* A band of rows at a time, so that it can be stopped. */
+static kiln_status scale_plane(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w, int32_t method)
+{
+    enum { BAND = 16 };
+    for (int64_t y = 0; y < h; y += BAND) {
+        TRY(c->host->progress(c->ctx, (uint64_t)y, (uint64_t)h, "row"));
+        resize_rows(s, dst, h, w, method, y, y + BAND < h ? y + BAND : h);
+    }
+    return KILN_OK;
+}
+
 static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t method, int64_t h, int64_t w, int32_t centre)
 {
     kiln_tensor r;
@@ -39,7 +50,7 @@ static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t me
         float *dst = (float *)r.data + n * h * w * a->dim[3];
         TRY(c->host->progress(c->ctx, (uint64_t)n, (uint64_t)a->dim[0], "scaling"));
         if (method == METHOD_LANCZOS) TRY(lanczos_resize(c, s, dst, h, w));
-        else resize_plane(s, dst, h, w, method);
+        else TRY(scale_plane(c, s, dst, h, w, method));
     }
     for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
     return KILN_OK;

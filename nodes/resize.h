@@ -64,9 +64,9 @@ static inline resize_taps resize_axis(int64_t i, int64_t from, int64_t to, int m
     return t;
 }
 
-static inline void resize_area(resize_source s, float *dst, int64_t h, int64_t w)
+static inline void resize_area(resize_source s, float *dst, int64_t h, int64_t w, int64_t first, int64_t end)
 {
-    for (int64_t y = 0; y < h; y++)
+    for (int64_t y = first; y < end; y++)
         for (int64_t x = 0; x < w; x++) {
             int64_t y0 = y * s.h / h, y1 = ((y + 1) * s.h + h - 1) / h, x0 = x * s.w / w, x1 = ((x + 1) * s.w + w - 1) / w;
             for (int64_t k = 0; k < s.c; k++) {
@@ -78,13 +78,14 @@ static inline void resize_area(resize_source s, float *dst, int64_t h, int64_t w
         }
 }
 
-static inline void resize_plane(resize_source s, float *dst, int64_t h, int64_t w, int method)
+/* Rows [first, end) of the h by w result, so that a caller can look up now and then. */
+static inline void resize_rows(resize_source s, float *dst, int64_t h, int64_t w, int method, int64_t first, int64_t end)
 {
     if (method == RESIZE_AREA) {
-        resize_area(s, dst, h, w);
+        resize_area(s, dst, h, w, first, end);
         return;
     }
-    for (int64_t y = 0; y < h; y++) {
+    for (int64_t y = first; y < end; y++) {
         resize_taps ty = resize_axis(y, s.h, h, method);
         for (int64_t x = 0; x < w; x++) {
             resize_taps tx = resize_axis(x, s.w, w, method);
@@ -97,5 +98,7 @@ static inline void resize_plane(resize_source s, float *dst, int64_t h, int64_t 
         }
     }
 }
+
+static inline void resize_plane(resize_source s, float *dst, int64_t h, int64_t w, int method) { resize_rows(s, dst, h, w, method, 0, h); }
 
 #endif

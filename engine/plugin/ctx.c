@@ -14,7 +14,12 @@
 
 error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
 struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
-int ctx_cancelled(kiln_ctx *c) { return c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg); }
+int ctx_cancelled(kiln_ctx *c)
+{
+    int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
+    if (stop) c->told_to_stop = 1;
+    return stop;
+}
 
 /* ---- floating-point state ---------------------------------------------------------------------------------- */
 
@@ -157,7 +162,7 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
  * failed before another did not) is forgotten. */
 static kiln_status believe(kiln_ctx *c, kiln_status status)
 {
-    int cancelled = status == KILN_CANCELLED && ctx_cancelled(c);
+    int cancelled = status == KILN_CANCELLED && (c->told_to_stop || ctx_cancelled(c));
     if (!cancelled && status >= KILN_ERR_BUG && status < KILN_OK) return status;
     c->failure = (error){0};
     if (cancelled || status == KILN_OK) return status;

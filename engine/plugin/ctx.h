@@ -35,7 +35,7 @@ struct kiln_ctx {
     error failure;
     arena scratch;
     struct kiln_file *files; /* open, see ability_files.c */
-    uint64_t device_flops;
+    int told_to_stop; /* the call has been told to stop, so KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */
