@@ -106,6 +106,7 @@ static kiln_status regular_digest(const char *path, int fd, const struct stat *s
     r.chunk[n] = (digest){.lo = r.size, .hi = 0x6b696c6e}; /* the length closes the list */
     *out = digest_of(r.chunk, (n + 1) * sizeof(digest));
     mem_free(r.chunk);
+    if (r.failed == ENOMEM) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (r.failed) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(r.failed));
     known_add(st, *out);
     return KILN_OK;
@@ -148,7 +149,7 @@ static kiln_status folder_digest(const char *path, int depth, digest *out, error
     for (size_t i = 0; status == KILN_OK && i < list.n; i++) {
         digest part;
         char *child = path_join(path, list.name[i]);
-        status = child ? content_digest(child, depth + 1, &part, e) : KILN_ERR_NOMEM;
+        status = child ? content_digest(child, depth + 1, &part, e) : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
         mem_free(child);
         hash_text(h, list.name[i]);
         if (status == KILN_OK) hash_digest(h, part);

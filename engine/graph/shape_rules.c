@@ -89,7 +89,7 @@ static kiln_status group_norm_rule(const op_attr *a, const shape *const *in, uin
     TRY(good_eps(a, "group_norm", e));
     if (a->norm.groups < 1 || last(in[0]) % a->norm.groups)
         return error_set(e, KILN_ERR_INVALID, "group_norm: %lld channels do not divide into %d groups", (long long)last(in[0]), a->norm.groups);
-    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "group_norm: gamma and beta must have one number a channel", in[0], in[1]);
+    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "group_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
     *out = *in[0];
     return KILN_OK;
 }
@@ -99,7 +99,7 @@ static kiln_status layer_norm_rule(const op_attr *a, const shape *const *in, uin
     (void)n;
     TRY(good_eps(a, "layer_norm", e));
     if (in[0]->rank < 1) return wrong(e, "layer_norm takes x [...,C]", in[0], NULL);
-    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "layer_norm: gamma and beta must have one number a channel", in[0], in[1]);
+    if (!is_vector(in[1], last(in[0])) || !is_vector(in[2], last(in[0]))) return wrong(e, "layer_norm: gamma and beta must have one number a channel", in[0], in[is_vector(in[1], last(in[0])) ? 2 : 1]);
     *out = *in[0];
     return KILN_OK;
 }

@@ -129,6 +129,7 @@ static kiln_status feed(hasher *h, const kiln_value *v, int depth, error *e)
 
 kiln_status value_digest(const kiln_value *v, digest *out, error *e)
 {
+    if (!v) return error_set(e, KILN_ERR_INVALID, "there is no value to digest");
     hasher *h = hasher_new();
     if (!h) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     kiln_status status = feed(h, v, 0, e);
