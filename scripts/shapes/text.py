@@ -1,8 +1,8 @@
 """Stages two and three: latents of the whole training list, and a head start for the text encoder.
 
-The text encoder first learns to say what a caption holds (shapes, colours, relation, size, background) from the state of
-the end token and of the padding after it: those are the states the UNet's cross-attention reads most. The linear heads
-are thrown away; the UNet stage then trains encoder and UNet together.
+The text encoder first learns to say what a caption holds (shapes, colours, relation, size, background, and which thing lies
+where) from the state of the end token and of the padding after it: those are the states the UNet's cross-attention
+reads most. The linear heads are thrown away; the UNet stage then trains encoder and UNet together.
 """
 import os
 import time
@@ -81,7 +81,7 @@ def pretrain(folder, minutes, batch=128):
     torch.manual_seed(SEED + 1)
     tokenizer = bpe.load(os.path.join(folder, "tokenizer"))
     encoder = new_text_encoder(tokenizer)
-    heads = torch.nn.ModuleList(torch.nn.Linear(TEXT["hidden_size"], len(names)) for _, names in FIELDS)
+    heads = torch.nn.ModuleList(torch.nn.Linear(TEXT["hidden_size"], len(names)) for _, names in FIELDS + PLACES)
     parameters = [*encoder.parameters(), *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=2e-3, betas=(0.9, 0.98), weight_decay=1e-2)
     log = Log(os.path.join(folder, "text.csv"), ("step", "seconds", "loss", "right"))
@@ -89,7 +89,7 @@ def pretrain(folder, minutes, batch=128):
     while done < 1.0:
         scenes = [scene_at(SEED, step * batch + i) for i in range(batch)]
         tokens = tokens_of(tokenizer, [s.caption for s in scenes]).long()
-        labels = torch.tensor([labels_of(s) for s in scenes])
+        labels = torch.tensor([labels_of(s) + places_of(s) for s in scenes])
         length = (tokens != tokenizer.eos_token_id).sum(1).max().item() + 1
         length = min(77, max(length + 8, 77 if step % 8 == 0 else 0))
         states = encoder(tokens[:, :length]).last_hidden_state
