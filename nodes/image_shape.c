@@ -30,7 +30,7 @@ static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.na
 /* A band of rows at a time, so that it can be stopped. */
 static kiln_status scale_plane(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w, int32_t method)
 {
-    enum { BAND = 16 };
+    enum { BAND = 2 };
     for (int64_t y = 0; y < h; y += BAND) {
         TRY(c->host->progress(c->ctx, (uint64_t)y, (uint64_t)h, "row"));
         resize_rows(s, dst, h, w, method, y, y + BAND < h ? y + BAND : h);
@@ -53,7 +53,7 @@ static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t me
         else TRY(scale_plane(c, s, dst, h, w, method));
     }
     for (size_t i = 0, count = kit_count(&r); i < count; i++) { /* bicubic and lanczos overshoot */
-        if (i % ((size_t)1 << 21) == 0) TRY(c->host->progress(c->ctx, i, count, "scaling"));
+        if (i % ((size_t)1 << 18) == 0) TRY(c->host->progress(c->ctx, i, count, "scaling"));
         ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
     }
     return KILN_OK;

@@ -140,10 +140,10 @@ static void check_picture(const kiln_value *image, array u8)
 
 /* ---- the pipeline ------------------------------------------------------------------------------------------------------ */
 
-static void draw(const char *goldens, const char *prompt, const char *negative, const setting *sampling, size_t n_sampling, const int64_t dim[4])
+static void draw(const char *model, const char *goldens, const char *prompt, const char *negative, const setting *sampling, size_t n_sampling, const int64_t dim[4])
 {
     char path[600];
-    snprintf(path, sizeof path, "%s/tests/golden/tiny-sd1", test_root());
+    snprintf(path, sizeof path, "%s/%s", test_root(), model);
     kiln_weights *g = open_weights(goldens);
     kiln_value *part[3] = {NULL}, *text[2] = {NULL}, *latent = NULL, *image = NULL, *start = empty_latent(dim);
     REQUIRE(g);
@@ -167,7 +167,7 @@ static void test_pipeline_euler(void)
 {
     static const setting sampling[] = {{.name = "seed", .number = 8566257}, {.name = "steps", .number = 4}, {.name = "cfg", .number = 7},
                                        {.name = "sampler_name", .text = "euler"}, {.name = "scheduler", .text = "normal"}, {.name = "denoise", .number = 1}};
-    draw("tests/golden/pipeline.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(1, 8, 10, 4));
+    draw("tests/golden/tiny-sd1", "tests/golden/pipeline.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(1, 8, 10, 4));
 }
 
 static void test_pipeline_euler_ancestral_karras_batch_of_two(void)
@@ -175,7 +175,15 @@ static void test_pipeline_euler_ancestral_karras_batch_of_two(void)
     static const setting sampling[] = {{.name = "seed", .number = 8566257}, {.name = "steps", .number = 4}, {.name = "cfg", .number = 7},
                                        {.name = "sampler_name", .text = "euler_ancestral"}, {.name = "scheduler", .text = "karras"},
                                        {.name = "denoise", .number = 1}};
-    draw("tests/golden/pipeline_karras.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(2, 6, 5, 4));
+    draw("tests/golden/tiny-sd1", "tests/golden/pipeline_karras.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(2, 6, 5, 4));
+}
+
+/* The model that ships, from prompt to bytes (the golden: scripts/golden/pipeline.py --model workflows/models/shapes-sd1). */
+static void test_pipeline_shapes_sd1(void)
+{
+    static const setting sampling[] = {{.name = "seed", .number = 7}, {.name = "steps", .number = 8}, {.name = "cfg", .number = 4},
+                                       {.name = "sampler_name", .text = "euler"}, {.name = "scheduler", .text = "normal"}, {.name = "denoise", .number = 1}};
+    draw("workflows/models/shapes-sd1", "tests/golden/shapes.safetensors", "a red circle above a blue square", "", sampling, 6, KILN_DIMS(1, 16, 16, 4));
 }
 
 int main(int argc, char **argv)
@@ -186,6 +194,6 @@ int main(int argc, char **argv)
         printf("FAIL plugins: %zu of 4 opened\n", n_plugin);
         return 1;
     }
-    static const test_case cases[] = {CASE(test_pipeline_euler), CASE(test_pipeline_euler_ancestral_karras_batch_of_two)};
+    static const test_case cases[] = {CASE(test_pipeline_euler), CASE(test_pipeline_euler_ancestral_karras_batch_of_two), CASE(test_pipeline_shapes_sd1)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
