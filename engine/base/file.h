@@ -30,6 +30,20 @@ int folder_exists(const char *path);
 /* Digest of a file's content, read in parallel chunks of a fixed size; remembered in the process by
  * (path, size, mtime, inode). Folder: digest of the sorted relative paths and contents. */
 kiln_status file_digest(const char *path, digest *out, error *e);
+
+/* A file's state on disk: while none of these changes, neither does the content. */
+typedef struct {
+    uint64_t device, inode, size;
+    int64_t mtime_ns, ctime_ns;
+} file_identity;
+/* A longer memory for file_digest than the process: asked when the process does not know, told when a digest was made. Both
+ * may be called from any thread. NULL takes it away. */
+typedef struct {
+    void *self;
+    int (*find)(void *self, const file_identity *file, digest *out); /* 1: known */
+    void (*add)(void *self, const char *path, const file_identity *file, digest content);
+} file_memory;
+void file_digest_memory(const file_memory *memory);
 /* Joins and normalises; the caller frees with mem_free. NULL: no memory. */
 char *path_join(const char *a, const char *b);
 char *path_real(const char *path); /* realpath; NULL when it does not exist */

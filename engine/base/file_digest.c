@@ -24,8 +24,7 @@ enum { CHUNK = 8 << 20, DEPTH_MAX = 8, ENTRIES_MAX = 10000 };
 
 typedef struct known {
     struct known *next;
-    uint64_t device, inode, size;
-    int64_t mtime_ns, ctime_ns;
+    file_identity file;
     digest content;
 } known;
 
@@ -34,27 +33,56 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
 
-static int known_find(const struct stat *st, digest *out)
+static file_memory longer; /* find == NULL: none */
+
+static file_identity identity_of(const struct stat *st)
 {
-    int found = 0;
-    pthread_mutex_lock(&known_lock);
-    for (known *k = known_head; k && !found; k = k->next)
-        if (k->device == st->st_dev && k->inode == st->st_ino && k->size == (uint64_t)st->st_size &&
-            k->mtime_ns == nanoseconds(st->st_mtim) && k->ctime_ns == nanoseconds(st->st_ctim))
-            found = 1, *out = k->content;
-    pthread_mutex_unlock(&known_lock);
-    return found;
+    return (file_identity){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
+                           .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim)};
 }
 
-static void known_add(const struct stat *st, digest content)
+static int same_file(const file_identity *a, const file_identity *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+}
+
+static void known_add(const file_identity *file, digest content)
 {
     known *k = mem_alloc(sizeof *k);
     if (!k) return; /* not remembering only costs time */
-    *k = (known){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
-                 .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim), .content = content};
+    *k = (known){.file = *file, .content = content};
     pthread_mutex_lock(&known_lock);
     k->next = known_head;
     known_head = k;
+    pthread_mutex_unlock(&known_lock);
+}
+
+static int known_find(const file_identity *file, digest *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&known_lock);
+    file_memory memory = longer;
+    for (known *k = known_head; k && !found; k = k->next)
+        if (same_file(&k->file, file)) found = 1, *out = k->content;
+    pthread_mutex_unlock(&known_lock);
+    if (found || !memory.find || !memory.find(memory.self, file, out)) return found;
+    known_add(file, *out);
+    return 1;
+}
+
+static void remember(const char *path, const file_identity *file, digest content)
+{
+    known_add(file, content);
+    pthread_mutex_lock(&known_lock);
+    file_memory memory = longer;
+    pthread_mutex_unlock(&known_lock);
+    if (memory.add) memory.add(memory.self, path, file, content);
+}
+
+void file_digest_memory(const file_memory *memory)
+{
+    pthread_mutex_lock(&known_lock);
+    longer = memory ? *memory : (file_memory){0};
     pthread_mutex_unlock(&known_lock);
 }
 
@@ -94,9 +122,10 @@ static void chunk_digest(void *arg, size_t i)
     mem_free(buffer);
 }
 
+/* The caller has asked known_find. */
 static kiln_status regular_digest(const char *path, int fd, const struct stat *st, digest *out, error *e)
 {
-    if (known_find(st, out)) return KILN_OK;
+    file_identity file = identity_of(st);
     size_t n = (size_t)(((uint64_t)st->st_size + CHUNK - 1) / CHUNK);
     reading r = {.fd = fd, .size = (uint64_t)st->st_size, .chunk = mem_calloc(n + 1, sizeof(digest))};
     if (!r.chunk) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -108,7 +137,10 @@ static kiln_status regular_digest(const char *path, int fd, const struct stat *s
     mem_free(r.chunk);
     if (r.failed == ENOMEM) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (r.failed) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(r.failed));
-    known_add(st, *out);
+    struct stat now;
+    if (fstat(fd, &now) == 0 && (now.st_mtim.tv_sec != st->st_mtim.tv_sec || now.st_mtim.tv_nsec != st->st_mtim.tv_nsec || now.st_size != st->st_size))
+        return error_set(e, KILN_ERR_IO, "%s: changed while it was read", path);
+    remember(path, &file, *out);
     return KILN_OK;
 }
 
@@ -161,9 +193,14 @@ static kiln_status folder_digest(const char *path, int depth, digest *out, error
     return status;
 }
 
+/* A file that is known is not opened. */
 static kiln_status content_digest(const char *path, int depth, digest *out, error *e)
 {
     struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        file_identity file = identity_of(&st);
+        if (known_find(&file, out)) return KILN_OK;
+    }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0) {
         error_set(e, KILN_ERR_IO, "%s: cannot open: %s", path, strerror(errno));

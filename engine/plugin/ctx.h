@@ -24,6 +24,10 @@ typedef struct {
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*file)(void *arg, size_t node, const char *path);
     const char *(*text)(void *arg, size_t node, const char *name); /* "prompt", "parameters" */
+    /* States of unfinished calls (include/kiln/store.h); NULL where nothing is kept. */
+    kiln_value *(*state_load)(void *arg, size_t node);
+    int (*state_due)(void *arg, size_t node);
+    kiln_status (*state_save)(void *arg, size_t node, const kiln_value *state, error *e);
     void *arg;
     int validate; /* check inputs for writes and outputs for NaN: slower */
 } call_environment;
