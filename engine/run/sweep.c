@@ -131,7 +131,7 @@ static const char *print_fixed(arena *a, int64_t number, int decimals)
     return arena_printf(a, "%s%llu.%0*llu", sign, (unsigned long long)(size / unit), decimals, (unsigned long long)(size % unit));
 }
 
-/* Where a ".." stands that parts two numbers; NULL: the text is no range. A lone dot of a number may come before it ("1...2" is none). */
+/* Where the ".." behind a number stands; NULL: the text is no range. */
 static const char *range_mark(const char *text)
 {
     const char *dots = strstr(text, "..");
@@ -225,15 +225,15 @@ static sweep_axis *axis_of(sweep *s, const char *name)
 }
 
 /* Takes the gathered values as an axis of n_name names, or in the place of one. */
-static kiln_status set_axis(sweep *s, values *v, const char *const *name, size_t n_name, sweep_axis *place, error *e)
+static kiln_status set_axis(sweep *s, values *v, const char *const *name, size_t n_name, sweep_axis *over, error *e)
 {
     if (v->n == 0) return error_set(e, KILN_ERR_INVALID, "%s: there are no values", v->what);
-    if (!place && s->n_axis == SWEEP_AXES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d axes", v->what, SWEEP_AXES_MAX);
+    if (!over && s->n_axis == SWEEP_AXES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d axes", v->what, SWEEP_AXES_MAX);
     const char **value = arena_alloc(&s->memory, v->n * sizeof *value);
     if (!value) return no_memory(e);
     memcpy(value, v->value, v->n * sizeof *value);
-    if (!place) place = &s->axis[s->n_axis++];
-    *place = (sweep_axis){.n_name = n_name, .n = v->n / n_name, .name = name, .value = value};
+    if (!over) over = &s->axis[s->n_axis++];
+    *over = (sweep_axis){.n_name = n_name, .n = v->n / n_name, .name = name, .value = value};
     return KILN_OK;
 }
 
