@@ -189,6 +189,7 @@ static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
 static int sweep_status(kiln_status status, const sweep_summary *s)
 {
     if (s->cancelled || status == KILN_CANCELLED) return EXIT_INTERRUPTED;
+    if (status != KILN_OK && s->rows == 0) return status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT; /* there are no rows to speak of */
     if (status != KILN_OK) return s->faulty || (status == KILN_ERR_INVALID && s->done + s->failed == 0) ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     if (s->failed == 0) return EXIT_DONE;
     return s->done + s->before ? EXIT_PARTLY : EXIT_RUN_FAILED;

@@ -444,7 +444,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     sweep_run *r = self;
     const graph_node *g = &r->merged.all.node[i];
     int may_keep = r->keep && g->lasting && !is_output(g);
-    if (may_keep && take_kept(r, g, out)) return KILN_OK;
+    if (may_keep && take_kept(r, g, out)) return report_note(r->j->report, i, "kept from earlier rows"), KILN_OK;
     TRY(job_call(r->j, i, params, in, out, e));
     if (may_keep && gives_objects(out, g->type->n_out)) keep_node(r, g, out);
     return KILN_OK;

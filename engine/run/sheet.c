@@ -70,6 +70,7 @@ static size_t break_lines(const char *text, size_t fit, char line[TEXT_LINES][LA
 {
     char all[LABEL_MAX];
     size_t n = plain(text, all, sizeof all), at = 0, lines = 0;
+    if (fit == 0) return 0;
     for (; at < n && lines < TEXT_LINES; lines++) {
         size_t take = n - at < fit ? n - at : fit;
         if (at + take < n && lines + 1 < TEXT_LINES)
@@ -209,12 +210,25 @@ static void side_label(const sheet *t, size_t line, char *text, size_t room)
     }
 }
 
+/* Lines of text that the longest label of a cell takes. */
+static size_t cell_lines(const sheet *t)
+{
+    char text[LABEL_MAX], line[TEXT_LINES][LABEL_MAX];
+    size_t most = 1;
+    for (size_t row = 0; row < t->s->n_row && most < TEXT_LINES; row++) {
+        sweep_label(t->s, row, text, sizeof text);
+        size_t n = break_lines(text, t->cell_w / (FONT_STEP * t->scale), line);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static void choose_room(sheet *t)
 {
     t->scale = t->cell_w >= 192 ? 2 : 1;
     t->left = t->top = PAD, t->under = 0;
     if (!t->grid) {
-        t->under = line_height(t) * TEXT_LINES + PAD;
+        t->under = line_height(t) * cell_lines(t) + PAD;
         return;
     }
     t->top += line_height(t) * TEXT_LINES + PAD;
