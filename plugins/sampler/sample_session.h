@@ -1,0 +1,47 @@
+/* sample_session.h - one running sampling and what its sampler sees of it: denoise, linear algebra, noise, slots, steps.
+ *
+ * Latents are f32 [N,H,W,C] in model space: (latent - shift) * scale of what a LATENT value holds. Memory: the call's
+ * scratch. sample.c sets a session up and finishes it.
+ */
+#ifndef KILN_SAMPLER_SAMPLE_SESSION_H
+#define KILN_SAMPLER_SAMPLE_SESSION_H
+
+#include "guide.h"
+#include "sample.h"
+#include "torch_random.h"
+
+enum { SLOTS_MAX = 64, SLOT_NAME_MAX = 32 };
+
+struct kiln_latent {
+    float *data;
+};
+
+typedef struct {
+    char name[SLOT_NAME_MAX];
+    kiln_latent latent;
+    double *scalar;
+} slot_entry;
+
+typedef struct {
+    kiln_sampling api; /* self points back here */
+    const sample_job *job;
+    const kiln_model *model;
+    guide guide;
+    size_t count;
+    kiln_latent x;
+    float *noise, *start, *mask, *masked; /* mask [N,H,W] or NULL; start: the latent in model space */
+    torch_generator random;
+    slot_entry slot[SLOTS_MAX], number[SLOTS_MAX];
+    size_t n_slot, n_number;
+} session;
+
+/* n floats of scratch; NULL: no memory. */
+float *session_floats(const session *s, size_t n);
+/* The noise a sampling begins with, [N,H,W,C]; with a batch_index each picture's own draw. */
+kiln_status session_first_noise(session *s, uint64_t seed, float *out);
+/* out = latent + gain * noise; flow: sigma noise + (1 - sigma) latent. ComfyUI's noise_scaling. */
+void session_add_noise(const session *s, double sigma, double gain, const float *latent, float *out);
+/* Fills s->api; the rest of the session is set. */
+void session_api(session *s, const void *options);
+
+#endif
