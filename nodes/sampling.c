@@ -18,10 +18,9 @@ static const kiln_port in[] = {INPUTS};
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The denoised latent."}};
 enum { IN_MODEL, IN_POSITIVE, IN_NEGATIVE, IN_LATENT };
 
-static sample_job job_of(const kiln_call *c)
+static sample_job job_of(const kiln_call *c, double cfg)
 {
-    return (sample_job){.call = c, .model = c->in[IN_MODEL], .positive = c->in[IN_POSITIVE],
-                        .negative = c->in[IN_NEGATIVE], .latent = c->in[IN_LATENT]};
+    return (sample_job){.call = c, .latent = c->in[IN_LATENT], .guider = guider_cfg(c->in[IN_MODEL], c->in[IN_POSITIVE], c->in[IN_NEGATIVE], cfg)};
 }
 
 static kiln_status model_of(const kiln_call *c, const kiln_model **model)
@@ -62,14 +61,13 @@ static kiln_status ksampler_run(const kiln_call *c)
     const ksampler_params *p = c->params;
     const kiln_model *model;
     double *sigma;
-    sample_job job = job_of(c);
+    sample_job job = job_of(c, p->cfg);
     TRY(model_of(c, &model));
     TRY(sample_find(c, p->sampler, &job.sampler));
-    TRY(sample_sigmas(c, model, job.sampler, p->scheduler, p->steps, p->denoise, &sigma, &job.n));
+    TRY(sample_sigmas(c, model, &(sigma_wish){p->scheduler, p->steps, p->denoise, job.sampler->flags & KILN_SAMPLER_EXTRA_STEP, 0}, &sigma, &job.n));
     job.sigma = sigma;
-    job.cfg = p->cfg;
     job.seed = p->seed;
-    return sample_run(&job, &c->out[0]);
+    return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
@@ -108,10 +106,10 @@ static kiln_status advanced_run(const kiln_call *c)
     const kiln_model *model;
     double *sigma;
     size_t n;
-    sample_job job = job_of(c);
+    sample_job job = job_of(c, p->cfg);
     TRY(model_of(c, &model));
     TRY(sample_find(c, p->sampler, &job.sampler));
-    TRY(sample_sigmas(c, model, job.sampler, p->scheduler, p->steps, 1, &sigma, &n));
+    TRY(sample_sigmas(c, model, &(sigma_wish){p->scheduler, p->steps, 1, job.sampler->flags & KILN_SAMPLER_EXTRA_STEP, 0}, &sigma, &n));
     if ((size_t)p->end < n) {
         n = (size_t)p->end;
         if (!p->leftover) sigma[n] = 0;
@@ -119,10 +117,9 @@ static kiln_status advanced_run(const kiln_call *c)
     size_t start = (size_t)p->start < n ? (size_t)p->start : n;
     job.sigma = sigma + start;
     job.n = n - start;
-    job.cfg = p->cfg;
     job.seed = p->seed;
     job.no_noise = !p->add_noise;
-    return sample_run(&job, &c->out[0]);
+    return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler_advanced = {.size = sizeof(kiln_node),

@@ -61,7 +61,8 @@ typedef struct kiln_sampling {
 
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
        KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
-       KILN_SAMPLER_FRESH_MASK_NOISE = 4 /* outside a noise mask: noise of seed + 1 (DDIM) */ };
+       KILN_SAMPLER_FRESH_MASK_NOISE = 4, /* outside a noise mask: noise of seed + 1 (DDIM) */
+       KILN_SAMPLER_UNCONDITIONAL = 8 /* calls unconditional(): it is evaluated from the first step on */ };
 
 typedef struct {
     uint32_t size, flags;
@@ -81,6 +82,11 @@ typedef struct {
     const double *sigma; /* ascending table, or NULL */
     size_t n_sigma;
     double sigma_min, sigma_max;
+    /* How this model counts: level -> timestep and back (not always inverse of each other: flow). NULL: a timestep
+     * is a place in the table. */
+    const void *self;
+    double (*timestep)(const void *self, double sigma);
+    double (*sigma_at)(const void *self, double timestep);
 } kiln_schedule_input;
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include "sample.h"
 
 #include "kit.h"
+#include "options.h"
 #include "sample_session.h"
 
 #include <math.h>
@@ -61,21 +62,30 @@ static kiln_status read_mask(session *s)
     return KILN_OK;
 }
 
-/* A start from the top level gets sqrt(1 + sigma^2): the variance the model was trained with there. */
-static double first_gain(const session *s)
+/* Noise somebody made: of the latent's size. */
+static kiln_status given_noise(session *s)
 {
-    const kiln_model_sampling *m = &s->model->sampling;
-    double top = m->sigma[m->n_sigma - 1], sigma = s->job->sigma[0];
-    return sigma > top || fabs(sigma - top) <= 1e-5 * top ? sqrt(1 + sigma * sigma) : sigma;
+    const kiln_call *c = s->job->call;
+    kiln_tensor t;
+    TRY(kit_f32(c, s->job->noise, 4, "the NOISE's samples", &t));
+    if (t.dim[0] != s->guide.batch || t.dim[1] != s->guide.height || t.dim[2] != s->guide.width || t.dim[3] != s->guide.channels)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the noise is %lldx%lldx%lldx%lld, the latent %lldx%lldx%lldx%lld (pictures, height, width, channels)",
+                             (long long)t.dim[0], (long long)t.dim[1], (long long)t.dim[2], (long long)t.dim[3], (long long)s->guide.batch,
+                             (long long)s->guide.height, (long long)s->guide.width, (long long)s->guide.channels);
+    memcpy(s->noise, t.data, s->count * sizeof(float));
+    return KILN_OK;
 }
 
 static kiln_status make_noise(session *s)
 {
     if (s->job->no_noise)
         memset(s->noise, 0, s->count * sizeof(float));
+    else if (s->job->noise)
+        TRY(given_noise(s));
     else
         TRY(session_first_noise(s, s->job->seed, s->noise));
-    session_add_noise(s, s->job->sigma[0], first_gain(s), s->start, s->x.data);
+    session_add_noise(s, levels_start(&s->guide.counted, s->job->sigma[0]), s->start, s->x.data);
     if (s->mask && (s->job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE))
         TRY(session_first_noise(s, s->job->seed + 1, s->noise));
     torch_seed(&s->random, s->job->seed + 1);
@@ -86,36 +96,36 @@ static kiln_status setup(session *s)
 {
     const sample_job *job = s->job;
     const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
-    if (!(s->model = models->model(job->call->ctx, job->model))) return KILN_ERR_INVALID;
-    s->guide = (guide){.call = job->call, .model = s->model, .cfg = job->cfg};
+    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
+    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
     TRY(read_latent(s));
-    guide *g = &s->guide;
-    int64_t wide = s->model->denoiser->context_dim;
-    TRY(conditions_read(job->call, job->positive, "positive", g->height, g->width, &s->model->sampling, wide, &g->positive));
-    TRY(conditions_read(job->call, job->negative, "negative", g->height, g->width, &s->model->sampling, wide, &g->negative));
-    TRY(guide_init(g));
+    TRY(guide_init(&s->guide));
+    if (job->sampler->flags & KILN_SAMPLER_UNCONDITIONAL && job->guider.kind->unconditional >= 0)
+        s->guide.always |= 1u << job->guider.kind->unconditional;
     TRY(read_mask(s));
     return make_noise(s);
 }
 
-static const void *options_or_defaults(const sample_job *job)
+/* 0 means that there is no noise, so nothing can follow; what adds noise cannot go up. */
+static kiln_status check_sigmas(const sample_job *job)
 {
-    if (job->options || job->sampler->params_size == 0) return job->options;
-    char *block = job->call->host->scratch(job->call->ctx, job->sampler->params_size, KILN_CPU);
-    if (!block) return NULL;
-    memset(block, 0, job->sampler->params_size);
-    for (uint32_t i = 0; i < job->sampler->n_param; i++) {
-        const kiln_param *p = (const void *)((const char *)job->sampler->param + i * job->sampler->param_stride);
-        int64_t whole = (int64_t)p->def;
-        int32_t small = (int32_t)p->def;
-        if (p->type == KILN_P_FLOAT) memcpy(block + p->offset, &p->def, sizeof p->def);
-        if (p->type == KILN_P_INT) memcpy(block + p->offset, &whole, sizeof whole);
-        if (p->type == KILN_P_BOOL || p->type == KILN_P_ENUM) memcpy(block + p->offset, &small, sizeof small);
+    const kiln_call *c = job->call;
+    if (job->n > STEPS_MAX) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps; at most %d are possible", job->n, STEPS_MAX);
+    for (size_t i = 0; i <= job->n; i++) {
+        double s = job->sigma[i];
+        if (!isfinite(s) || s < 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is %g; a noise level is a number from 0 up", i, s);
+        if (s == 0 && i < job->n)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is 0 and %zu more follow; 0 can only be the last (FlipSigmas turns levels round)", i, job->n - i);
+        if (i && s > job->sigma[i - 1] && job->sampler->flags & KILN_SAMPLER_STOCHASTIC)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "sigmas[%zu] is %g, above the %g before it; sampler '%s' adds noise and needs levels that fall", i, s,
+                                 job->sigma[i - 1], job->sampler->name);
     }
-    return block;
+    return KILN_OK;
 }
 
-static kiln_status finish(const session *s, kiln_value **out)
+/* A LATENT like the given one with these samples, in the autoencoder's numbers. */
+static kiln_status latent_of(const session *s, const float *x, double divided_by, kiln_value **out)
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
@@ -123,66 +133,92 @@ static kiln_status finish(const session *s, kiln_value **out)
     kiln_value *samples;
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
-    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)s->x.data[i] / f->scale + f->shift);
+    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)x[i] / divided_by / f->scale + f->shift);
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);
     return status;
 }
 
-kiln_status sample_run(const sample_job *job, kiln_value **out)
+static kiln_status finish(const session *s, kiln_value **out, kiln_value **denoised)
 {
-    if (job->n == 0) {
-        *out = job->call->host->ref((kiln_value *)(uintptr_t)job->latent);
-        return KILN_OK;
-    }
+    double last = s->job->sigma[s->job->n];
+    TRY(latent_of(s, s->x.data, levels_rest(&s->guide.counted, last), out));
+    return denoised ? latent_of(s, s->denoised, 1, denoised) : KILN_OK;
+}
+
+static kiln_status nothing_to_do(const sample_job *job, kiln_value **out, kiln_value **denoised)
+{
+    const kiln_host *host = job->call->host;
+    *out = host->ref((kiln_value *)(uintptr_t)job->latent);
+    if (denoised) *denoised = host->ref((kiln_value *)(uintptr_t)job->latent);
+    return KILN_OK;
+}
+
+kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **denoised)
+{
+    if (job->n == 0) return nothing_to_do(job, out, denoised);
+    const void *options = job->options;
+    TRY(check_sigmas(job));
     session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
     if (!s) return KILN_ERR_NOMEM;
     memset(s, 0, sizeof *s);
     s->job = job;
     TRY(setup(s));
-    const void *options = options_or_defaults(job);
-    if (!options && job->sampler->params_size) return KILN_ERR_NOMEM;
+    if (denoised) {
+        if (!(s->denoised = session_floats(s, s->count))) return KILN_ERR_NOMEM;
+        memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+    }
+    if (!options) TRY(options_fill(job->call, job->sampler, NULL, &options));
     session_api(s, options);
     TRY(job->sampler->run(&s->api));
-    return finish(s, out);
+    return finish(s, out, denoised);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */
 
-kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler **out)
+static const char *sampler_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->sampler_at(i)->name; }
+static const char *schedule_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->schedule_at(i)->name; }
+
+/* The near name in quotes, or a place to look. */
+static kiln_status unknown(const kiln_call *c, const char *what, const char *name, const char *near)
 {
-    const kiln_sampler_api *samplers = c->host->ability(KILN_SAMPLER_ABILITY);
-    *out = samplers->sampler(name);
-    return *out ? KILN_OK : c->host->fail(c->ctx, KILN_ERR_INVALID, "no sampler is called '%s'; see `kiln nodes KSampler`", name);
+    if (near) return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; did you mean '%s'?", what, name, near);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; see `kiln nodes KSampler`", what, name);
 }
 
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const kiln_sampler *sampler,
-                          const char *schedule, int64_t steps, double denoise, double **sigma, size_t *n)
+kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler **out)
 {
-    const kiln_sampler_api *samplers = c->host->ability(KILN_SAMPLER_ABILITY);
-    const kiln_schedule *row = samplers->schedule(schedule);
-    const kiln_model_sampling *m = &model->sampling;
-    if (!row) return c->host->fail(c->ctx, KILN_ERR_INVALID, "no scheduler is called '%s'; see `kiln nodes KSampler`", schedule);
+    const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
+    *out = api->sampler(name);
+    return *out ? KILN_OK : unknown(c, "sampler", name, options_nearest(name, api->sampler_count(), sampler_name, api));
+}
+
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma, size_t *n)
+{
+    const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
+    const kiln_schedule *row = api->schedule(wish->schedule);
+    levels counted = levels_of(model);
+    if (!row) return unknown(c, "scheduler", wish->schedule, options_nearest(wish->schedule, api->schedule_count(), schedule_name, api));
     *n = 0;
     *sigma = NULL;
-    if (denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
-    size_t extra = (sampler->flags & KILN_SAMPLER_EXTRA_STEP) ? 1 : 0;
-    double wanted = denoise > 0.9999 ? (double)steps : floor((double)steps / denoise);
+    if (wish->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
+    size_t extra = wish->drop_last_but_one ? 1 : 0, steps = (size_t)wish->steps, have;
+    int whole = wish->denoise > 0.9999;
+    double wanted = whole ? (double)steps : floor((double)steps / wish->denoise);
     if (wanted > STEPS_MAX)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%lld steps at denoise %g make %.0f steps; at most %d are possible",
-                             (long long)steps, denoise, wanted, STEPS_MAX);
-    kiln_schedule_input in = {.size = sizeof in, .steps = (size_t)wanted + extra, .sigma = m->sigma,
-        .n_sigma = m->n_sigma, .sigma_min = m->sigma[0], .sigma_max = m->sigma[m->n_sigma - 1]};
-    size_t room = 2 * in.steps + 8, have;
-    double *levels = c->host->scratch(c->ctx, room * sizeof *levels, KILN_CPU);
-    if (!levels) return KILN_ERR_NOMEM;
-    have = row->make(&in, levels, room);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps,
+                             wish->denoise, wanted, STEPS_MAX);
+    kiln_schedule_input in = levels_schedule(&counted, (size_t)wanted + extra);
+    size_t room = 2 * in.steps + 8;
+    double *made = c->host->scratch(c->ctx, room * sizeof *made, KILN_CPU);
+    if (!made) return KILN_ERR_NOMEM;
+    have = row->make(&in, made, room);
     if (have < 2 || have > room)
-        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", schedule, have, in.steps);
-    if (extra && have > 2) levels[have - 2] = levels[have - 1], have--;
-    size_t keep = denoise > 0.9999 || have <= (size_t)steps + 1 ? have : (size_t)steps + 1;
-    *sigma = levels + (have - keep);
+        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have, in.steps);
+    if (extra && have > 2) made[have - 2] = made[have - 1], have--;
+    size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
+    *sigma = made + (have - keep);
     *n = keep - 1;
     return KILN_OK;
 }

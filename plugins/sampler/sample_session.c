@@ -65,11 +65,10 @@ kiln_status session_first_noise(session *s, uint64_t seed, float *out)
     return draw(s, &g, s->guide.batch, out);
 }
 
-void session_add_noise(const session *s, double sigma, double gain, const float *latent, float *out)
+void session_add_noise(const session *s, level_blend blend, const float *latent, float *out)
 {
-    int flow = s->model->sampling.prediction == KILN_PREDICT_FLOW;
-    double of_latent = flow ? 1 - sigma : 1, of_noise = flow ? sigma : gain;
-    for (size_t i = 0; i < s->count; i++) out[i] = (float)(of_noise * (double)s->noise[i] + of_latent * (double)latent[i]);
+    for (size_t i = 0; i < s->count; i++)
+        out[i] = (float)(blend.of_noise * (double)s->noise[i] + blend.of_latent * (double)latent[i]);
 }
 
 /* ---- what the sampler sees ---------------------------------------------------------------------------- */
@@ -82,7 +81,7 @@ static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *
 {
     session *s = session_of(api);
     if (!s->mask) return guide_denoise(&s->guide, x->data, sigma, out->data);
-    session_add_noise(s, sigma, sigma, s->start, s->masked);
+    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->masked);
     for (size_t i = 0; i < s->count; i++) {
         float m = mask_at(s, i);
         s->masked[i] = x->data[i] * m + s->masked[i] * (1 - m);
@@ -97,10 +96,7 @@ static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *
 
 static kiln_status session_unconditional(const kiln_sampling *api, kiln_latent *out)
 {
-    session *s = session_of(api);
-    s->guide.always_unconditional = 1;
-    memcpy(out->data, s->guide.negative_out, s->count * sizeof(float));
-    return KILN_OK;
+    return guide_unconditional(&session_of(api)->guide, out->data);
 }
 
 static void session_lincomb(const kiln_sampling *api, kiln_latent *out, size_t n, const double *coefficient,
@@ -166,7 +162,7 @@ static double *session_scalars(const kiln_sampling *api, const char *name, size_
 static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_latent *denoised)
 {
     session *s = session_of(api);
-    (void)denoised; /* what a preview would show */
+    if (s->denoised && denoised) memcpy(s->denoised, denoised->data, s->count * sizeof(float));
     return s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
 }
 

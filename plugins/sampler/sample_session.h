@@ -30,6 +30,7 @@ typedef struct {
     size_t count;
     kiln_latent x;
     float *noise, *start, *mask, *masked; /* mask [N,H,W] or NULL; start: the latent in model space */
+    float *denoised;                      /* the last guess of x0, where it is wanted; else NULL    */
     torch_generator random;
     slot_entry slot[SLOTS_MAX], number[SLOTS_MAX];
     size_t n_slot, n_number;
@@ -39,8 +40,8 @@ typedef struct {
 float *session_floats(const session *s, size_t n);
 /* The noise a sampling begins with, [N,H,W,C]; with a batch_index each picture's own draw. */
 kiln_status session_first_noise(session *s, uint64_t seed, float *out);
-/* out = latent + gain * noise; flow: sigma noise + (1 - sigma) latent. ComfyUI's noise_scaling. */
-void session_add_noise(const session *s, double sigma, double gain, const float *latent, float *out);
+/* out = of_noise * noise + of_latent * latent */
+void session_add_noise(const session *s, level_blend blend, const float *latent, float *out);
 /* Fills s->api; the rest of the session is set. */
 void session_api(session *s, const void *options);
 

@@ -69,17 +69,29 @@ static double between(double a, double b, size_t i, size_t n)
     return n < 2 ? a : a + (b - a) * (double)i / (double)(n - 1);
 }
 
+static int counts_itself(const kiln_schedule_input *in) { return KILN_HAS(kiln_schedule_input, in, sigma_at) && in->sigma_at; }
+
+static double timestep_of(const kiln_schedule_input *in, table_view t, double sigma)
+{
+    return counts_itself(in) ? in->timestep(in->self, sigma) : sigma_to_t(t.s, t.n, sigma);
+}
+
+static double level_of(const kiln_schedule_input *in, table_view t, double timestep)
+{
+    return counts_itself(in) ? in->sigma_at(in->self, timestep) : t_to_sigma(t.s, t.n, timestep);
+}
+
 static size_t spaced(const kiln_schedule_input *in, double *out, size_t room, int sgm)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
     writer w = {out, room, 0};
-    double start = sigma_to_t(t.s, t.n, in->sigma_max), end = sigma_to_t(t.s, t.n, in->sigma_min);
+    double start = timestep_of(in, t, in->sigma_max), end = timestep_of(in, t, in->sigma_min);
     size_t points = in->steps + (sgm ? 1 : 0);
-    int ends_at_zero = !sgm && t_to_sigma(t.s, t.n, end) < 1e-5;
+    int ends_at_zero = !sgm && level_of(in, t, end) < 1e-5;
     if (ends_at_zero) points++;
     for (size_t i = 0; i < in->steps + (ends_at_zero ? 1 : 0); i++)
-        put(&w, t_to_sigma(t.s, t.n, between(start, end, i, points)));
+        put(&w, level_of(in, t, between(start, end, i, points)));
     if (ends_at_zero && w.n && w.n <= room) out[w.n - 1] = 0;
     if (!ends_at_zero) put(&w, 0);
     return w.n;
