@@ -71,7 +71,7 @@ static kiln_status ksampler_run(const kiln_call *c)
 }
 
 const kiln_node node_ksampler = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "KSampler", .title = "KSampler", .category = "sampling",
+    .devices = KILN_CPU, .revision = 2, .type = "KSampler", .title = "KSampler", .category = "sampling",
     .doc = "Denoises a latent with a model, two conditionings and a sampler.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, ksampler_param), .params_size = sizeof(ksampler_params), .run = ksampler_run};
 
@@ -123,7 +123,7 @@ static kiln_status advanced_run(const kiln_call *c)
 }
 
 const kiln_node node_ksampler_advanced = {.size = sizeof(kiln_node),
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 2,
     .type = "KSamplerAdvanced", .title = "KSampler (Advanced)", .category = "sampling",
     .doc = "KSampler over part of a schedule, for jobs of several stages.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, advanced_param), .params_size = sizeof(advanced_params), .run = advanced_run};

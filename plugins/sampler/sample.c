@@ -216,6 +216,7 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sig
     have = row->make(&in, made, room);
     if (have < 2 || have > room)
         return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have, in.steps);
+    for (size_t i = 0; i < have; i++) made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
     if (extra && have > 2) made[have - 2] = made[have - 1], have--;
     size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
     *sigma = made + (have - keep);
