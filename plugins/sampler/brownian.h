@@ -22,9 +22,10 @@ typedef struct {
     size_t n;         /* numbers a draw                                                    */
     /* out[n] = n Gaussians of a generator with this seed */
     void (*gaussians)(const void *arg, uint32_t seed, float *out, size_t n);
+    const void *arg; /* gaussians()' own */
     /* n floats that live as long as the tree; NULL: no memory */
-    float *(*room)(const void *arg, size_t n);
-    const void *arg;
+    float *(*room)(const void *owner, size_t n);
+    const void *owner; /* room()'s own */
     float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by room() when needed */
 } brownian_tree;
 

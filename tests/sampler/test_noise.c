@@ -174,7 +174,7 @@ static brownian_tree tree_of(int cuda, uint64_t seed, double low, double high, s
 {
     while (host.n_made) mem_free(host.made[--host.n_made]);
     host.cuda = cuda;
-    return (brownian_tree){.entropy = seed, .low = low, .high = high, .n = n, .gaussians = host_gaussians, .room = host_room, .arg = &host};
+    return (brownian_tree){.entropy = seed, .low = low, .high = high, .n = n, .gaussians = host_gaussians, .arg = &host, .room = host_room};
 }
 
 static kiln_weights *golden(const char *file)
