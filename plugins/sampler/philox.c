@@ -37,8 +37,8 @@ static void box_muller(uint32_t a, uint32_t b, float out[2])
     out[1] = radius * cosf(v);
 }
 
-/* The four Gaussians of a thread's draw at this word offset. */
-static void draw(const cuda_generator *g, uint64_t thread, uint64_t offset, float out[WORDS])
+/* The first of a thread's four Gaussians at this word offset: as many as are wanted, or more. */
+static void draw(const cuda_generator *g, uint64_t thread, uint64_t offset, size_t wanted, float out[WORDS])
 {
     uint64_t at = offset / WORDS;
     const uint32_t key[2] = {(uint32_t)g->seed, (uint32_t)(g->seed >> 32)};
@@ -46,7 +46,7 @@ static void draw(const cuda_generator *g, uint64_t thread, uint64_t offset, floa
     uint32_t word[WORDS];
     philox4x32(counter, key, word);
     box_muller(word[0], word[1], out);
-    box_muller(word[2], word[3], out + 2);
+    if (wanted > 2) box_muller(word[2], word[3], out + 2);
 }
 
 void cuda_randn(cuda_generator *g, float *out, size_t n)
@@ -60,8 +60,9 @@ void cuda_randn(cuda_generator *g, float *out, size_t n)
             float four[WORDS];
             size_t first = thread + turn * threads * WORDS;
             if (first >= n) break;
-            draw(g, thread, g->offset + turn * WORDS, four);
-            for (size_t k = 0; k < WORDS && first + k * threads < n; k++) out[first + k * threads] = four[k];
+            size_t wanted = (n - 1 - first) / threads + 1;
+            draw(g, thread, g->offset + turn * WORDS, wanted, four);
+            for (size_t k = 0; k < WORDS && k < wanted; k++) out[first + k * threads] = four[k];
         }
     g->offset += turns * WORDS;
 }
