@@ -65,6 +65,8 @@ typedef struct backend {
     uint32_t device;
     /* What this machine offers: "avx512_core_bf16", ... for people. */
     const char *(*features)(void);
+    /* What decides the bits of a result here beside the precision ("avx512_core_bf16, products f32"): part of result keys. */
+    const char *(*numerics)(void);
     /* 1 when `precision` is worth using here without being asked (bf16 needs the instructions). */
     uint32_t (*best_precision)(void);
     /* KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */

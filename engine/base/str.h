@@ -27,6 +27,8 @@ void str_free(str *s);
 int str_to_double(const char *text, size_t n, double *out);
 int str_to_i64(const char *text, size_t n, int64_t *out);  /* decimal, optional sign, no overflow */
 int str_to_u64(const char *text, size_t n, uint64_t *out);
+/* A size as people write it: "500M", "20 GB", "1.5GiB", "4096" (bytes). K, M, G, T are powers of 1000, KiB ... of 1024. */
+int str_to_bytes(const char *text, size_t n, uint64_t *out);
 /* "1,234.5 MB"-style sizes for people: 1.2 kB, 3.4 MB, 5.6 GB into buf[16]. */
 const char *str_bytes(char buf[16], uint64_t bytes);
 int utf8_valid(const char *s, size_t n);

@@ -31,6 +31,8 @@ typedef struct {
 
 /* KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; NULL when there is none of them. */
 const char *store_default_folder(char *path, size_t room);
+/* The name of a file system on which a store would not be safe ("NFS"), by statfs's f_type; NULL: none of those. */
+const char *store_network_file_system(long type);
 /* Opens or makes it. A foreign, damaged or newer index is moved aside (index.sqlite.aside-N) with one warning. A folder on a
  * network file system is KILN_ERR_UNSUPPORTED with the remedy; any other failure says what to do. NULL then. */
 store *store_open(const store_setting *setting, error *e);

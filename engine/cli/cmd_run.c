@@ -25,7 +25,14 @@ static const option run_options[] = {
     {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},
     {"--trace", 0, "FILE", "write a Chrome trace of nodes and ops (chrome://tracing, Perfetto)", 0},
     {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
-    {"--fail-fast", 0, NULL, "stop at the first failing node instead of finishing the other branches", 0},
+    {"--dry-run", 0, NULL, "run nothing: print what would run, what is in the cache, and what it would take", 0},
+    {"--cache", 0, "DIR", "keep results here (default: KILN_CACHE, else ~/.cache/kiln); see docs/cache.md", 0},
+    {"--no-cache", 0, NULL, "neither look for kept results nor keep any", 0},
+    {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
+    {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
+    {"--nodes", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
+    {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
+    {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
     {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
     {"--quiet", 'q', NULL, "print nothing but errors and the paths of what was written", 0},
     {"--verbose", 'v', NULL, "print every node and informational messages", 0},
@@ -40,7 +47,8 @@ static const manual run_manual = {
     .options = run_options,
     .n_options = sizeof run_options / sizeof run_options[0],
     .examples = "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
-                "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --explain\n"
+                "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --dry-run\n"
+                "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
                 "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
                 "  kiln run pictures/kiln_00001_.png --set seed=8\n",
 };
@@ -94,15 +102,42 @@ static job *open_job(const arguments *a, set_option *set, size_t *faults, int *s
     return j;
 }
 
-static int read_threads(const arguments *a, unsigned *out)
+static int read_count(const arguments *a, const char *name, unsigned most, unsigned *out)
 {
-    const char *text = argument(a, "--threads");
+    const char *text = argument(a, name);
     uint64_t n = 0;
-    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > 1024)) {
-        fprintf(stderr, "kiln: --threads %s: it is a number from 1 to 1024\n", text);
+    if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > most)) {
+        fprintf(stderr, "kiln: %s %s: it is a number from 1 to %u\n", name, text, most);
         return 0;
     }
     *out = (unsigned)n;
+    return 1;
+}
+
+/* The last of the two that was given holds. */
+static int fails_fast(const arguments *a)
+{
+    int fast = 0;
+    for (size_t i = 0; i < a->n_given; i++) {
+        const char *name = a->given[i].option->name;
+        if (strcmp(name, "--fail-fast") == 0) fast = 1;
+        if (strcmp(name, "--keep-going") == 0) fast = 0;
+    }
+    return fast;
+}
+
+static int read_cache_options(const arguments *a, job_setting *s)
+{
+    const char *size = argument(a, "--cache-size"), *state = argument(a, "--save-state");
+    double seconds = 0;
+    s->cache = argument(a, "--cache");
+    s->no_cache = argument(a, "--no-cache") != NULL;
+    if (s->cache && s->no_cache) return fprintf(stderr, "kiln: --cache and --no-cache: which?\n"), 0;
+    if (size && (!str_to_bytes(size, strlen(size), &s->cache_limit) || s->cache_limit == 0))
+        return fprintf(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
+    if (state && (!str_to_double(state, strlen(state), &seconds) || !(seconds >= 0 && seconds <= 1e6)))
+        return fprintf(stderr, "kiln: --save-state %s: it is a number of seconds, 0 for never\n", state), 0;
+    if (state) s->state_seconds = seconds > 0 ? seconds : -1;
     return 1;
 }
 
@@ -114,18 +149,20 @@ static int exit_status(kiln_status status, const run_summary *s)
     return s->failed && s->outputs_done ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
 
-static int run_job(job *j, const job_setting *s, int explain)
+typedef enum { RUN, EXPLAIN, DRY_RUN } run_mode;
+
+static int run_job(job *j, const job_setting *s, run_mode mode)
 {
     error e = {0};
     run_summary summary = {0};
-    kiln_status status = explain ? job_explain(j, s, &e) : job_run(j, s, &summary, &e);
+    kiln_status status = mode == EXPLAIN ? job_explain(j, s, &e) : mode == DRY_RUN ? job_dry_run(j, s, &e) : job_run(j, s, &summary, &e);
     int code = exit_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        fprintf(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.shared, summary.total);
+        fprintf(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
     else if (status != KILN_OK && summary.failed == 0)
         fprintf(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        fprintf(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.shared);
+        fprintf(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
     return code;
 }
 
@@ -138,18 +175,19 @@ int cmd_run(int argc, char **argv)
     job_setting s = {0};
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
-    if (!one_file(&a, &run_manual) || !read_threads(&a, &s.threads)) return EXIT_BAD_INPUT;
+    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--nodes", 64, &s.jobs)) return EXIT_BAD_INPUT;
+    if (!read_cache_options(&a, &s)) return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
     s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");
     s.events = argument(&a, "--events"), s.trace = argument(&a, "--trace");
-    s.fail_fast = argument(&a, "--fail-fast") != NULL;
+    s.fail_fast = fails_fast(&a);
     s.validate = argument(&a, "--validate") != NULL;
     if (s.quiet) log_level_set(KILN_LOG_ERROR);
     if (s.verbose) log_level_set(KILN_LOG_INFO);
     job *j = open_job(&a, set, &faults, &status);
     if (!j) return status;
-    status = faults ? EXIT_BAD_INPUT : run_job(j, &s, argument(&a, "--explain") != NULL);
+    status = faults ? EXIT_BAD_INPUT : run_job(j, &s, argument(&a, "--explain") ? EXPLAIN : argument(&a, "--dry-run") ? DRY_RUN : RUN);
     if (faults) fprintf(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
     job_close(j);
     return status;

@@ -7,6 +7,7 @@
 #include "kiln/model.h"
 #include "kiln/ops.h"
 #include "kiln/sampler.h"
+#include "kiln/store.h"
 #include "kiln/value.h"
 #include "kiln/weights.h"
 
@@ -15,6 +16,7 @@ extern const kiln_weights_api weights_api; /* ability_weights.c */
 extern const kiln_model_api model_api;     /* ability_model.c   */
 extern const kiln_sampler_api sampler_api; /* ability_sampler.c */
 extern const kiln_files_api files_api;     /* ability_files.c   */
+extern const kiln_store_api store_api;     /* ability_store.c   */
 
 /* Removes the files a call opened and did not commit. */
 void files_discard(kiln_ctx *c);
@@ -29,6 +31,14 @@ kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute_
 /* How many rows there are, and back to as many: what a refused plugin registered is forgotten. */
 size_t registry_mark(void);
 void registry_rewind(size_t mark);
+
+/* Object types with a stored form; NULL: none, past the end. */
+kiln_status stored_type_register(const kiln_stored_type *t);
+const kiln_stored_type *stored_type_find(const char *type);
+const kiln_stored_type *stored_type_at(size_t i);
+/* Calls the row's function with a call of its own around it (floating-point mode, messages). NULL with a message. */
+kiln_value *stored_type_to_plain(const kiln_stored_type *t, const kiln_value *object, error *e);
+kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *plain, error *e);
 
 /* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);

@@ -1,4 +1,4 @@
-/* registry.c - the open tables: samplers, schedules, model families. Rows are added while plugins open, one thread, and
+/* registry.c - the open tables: samplers, schedules, stored types, model families. Rows are added while plugins open, one thread, and
  * only read afterwards.
  */
 #include "base/memory_alloc.h"
@@ -20,7 +20,7 @@ static struct {
     size_t n;
 } table;
 
-enum { KIND_SAMPLER = 100, KIND_SCHEDULE = 101 }; /* families use their own kinds, 1.. */
+enum { KIND_SAMPLER = 100, KIND_SCHEDULE = 101, KIND_STORED = 102 }; /* families use their own kinds, 1.. */
 
 static const char *owner;
 static char fault[512];
@@ -110,6 +110,20 @@ const kiln_sampler_api sampler_api = {
     .sampler_count = sampler_count, .sampler_at = sampler_at, .sampler = sampler, .schedule_count = schedule_count,
     .schedule_at = schedule_at, .schedule = schedule,
 };
+
+/* ---- stored types of "kiln.store/1" (the states are in ability_store.c) ----------------------------------------------- */
+
+kiln_status stored_type_register(const kiln_stored_type *t)
+{
+    static const char *const handle[] = {"MODEL", "CLIP", "VAE"};
+    if (!t || !t->type || !t->to_plain || !t->from_plain || t->revision == 0)
+        return registry_fail(KILN_ERR_INVALID, "a stored type without name, revision, to_plain or from_plain");
+    for (size_t i = 0; i < sizeof handle / sizeof handle[0]; i++)
+        if (strcmp(t->type, handle[i]) == 0) return registry_fail(KILN_ERR_INVALID, "stored type '%s': the engine's own handles are never stored", t->type);
+    return add(KIND_STORED, "stored type", t, t->type);
+}
+const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
+const kiln_stored_type *stored_type_at(size_t i) { return row_at(KIND_STORED, i); }
 
 /* ---- families of "kiln.model/1" (the values are in ability_model.c) -------------------------------------------------- */
 

@@ -10,7 +10,9 @@
 #include "plugin/ctx.h"
 #include "plugin/output.h"
 #include "run/files.h"
+#include "run/keeper.h"
 #include "run/report.h"
+#include "run/stored_types.h"
 #include "tensor/dtype.h"
 #include "workflow/describe.h"
 #include "workflow/key.h"
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20 };
@@ -34,6 +37,7 @@ struct job {
     const node_info **info; /* by node */
     /* while it runs */
     report *report;
+    keeper *keeper;
     runtime *runtime;
     call_environment env;
     void **instance;
@@ -172,6 +176,14 @@ static kiln_status make_instance(job *j, size_t i, error *e)
     return status == KILN_OK ? KILN_OK : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type, status_text(status));
 }
 
+/* What the store holds of the nodes' states (include/kiln/store.h). */
+static kiln_value *env_state_load(void *arg, size_t node) { return keeper_state_load(((job *)arg)->keeper, node); }
+static int env_state_due(void *arg, size_t node) { return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0); }
+static kiln_status env_state_save(void *arg, size_t node, const kiln_value *state, error *e)
+{
+    return keeper_state_save(((job *)arg)->keeper, node, state, e);
+}
+
 static kiln_status call_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     job *j = self;
@@ -179,6 +191,47 @@ static kiln_status call_node(void *self, size_t i, const void *params, kiln_valu
     TRY(make_instance(j, i, e));
     return ctx_call(&j->env, i, g->doc->name, j->info[i]->plugin->id, g->type, j->instance[i], params, in, out, e);
 }
+
+typedef struct {
+    job *job;
+    size_t node;
+    const void *params;
+    kiln_value *const *in;
+} pending_call;
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Device nodes run one at a time, so that what the runtime did meanwhile was this node's. */
+static kiln_status compute_node(void *arg, kiln_value **out, error *e)
+{
+    const pending_call *c = arg;
+    const kiln_node *t = c->job->workflow.node[c->node].type;
+    uint64_t flops = runtime_usage_get(c->job->runtime).flops;
+    double start = seconds_now();
+    kiln_status status = call_node(c->job, c->node, c->params, c->in, out, e);
+    if (status == KILN_OK && (t->flags & KILN_NODE_DEVICE))
+        keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
+    return status;
+}
+
+static kiln_status call_or_take(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    job *j = self;
+    int fetched;
+    pending_call c = {.job = j, .node = i, .params = params, .in = in};
+    kiln_status status = keeper_compute(j->keeper, i, compute_node, &c, out, &fetched, e);
+    if (fetched) report_note(j->report, i, "made by another process");
+    return status;
+}
+
+static int known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
+static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e) { return keeper_fetch(((job *)self)->keeper, i, out, e); }
+static void waiting(void *arg, size_t i) { report_note(((job *)arg)->report, i, "waits for another process that is computing it"); }
 
 static void on_event(void *self, const run_event *event) { report_event(((job *)self)->report, event); }
 
@@ -209,6 +262,14 @@ static kiln_status make_runtime(job *j, const job_setting *s, error *e)
     return j->runtime ? KILN_OK : e->status;
 }
 
+/* Explaining looks at no result and keeps none. */
+static kiln_status open_keeper(job *j, const job_setting *s, error *e)
+{
+    keep_setting k = {.folder = s->cache, .limit = s->cache_limit, .state_seconds = s->state_seconds, .off = s->no_cache || (s->explain && !s->dry_run),
+                      .types = stored_types(), .cancelled = env_cancelled, .waiting = waiting, .arg = j};
+    return keeper_open(&k, &j->keeper, e);
+}
+
 static kiln_status prepare(job *j, const job_setting *s, error *e)
 {
     size_t n = j->workflow.n + 1;
@@ -221,8 +282,14 @@ static kiln_status prepare(job *j, const job_setting *s, error *e)
                                               .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
     if (!j->report) return e->status;
     TRY(make_runtime(j, s, e));
-    key_setting keys = {.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime))};
-    return workflow_keys(&j->workflow, &keys, e);
+    TRY(open_keeper(j, s, e));
+    key_setting keys = {.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+                        .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
+    TRY(workflow_keys(&j->workflow, &keys, e));
+    char machine[256];
+    snprintf(machine, sizeof machine, "%s %s %s", keys.device, keys.precision, keys.numerics);
+    keeper_rates_for(j->keeper, machine);
+    return keeper_watch(j->keeper, &j->workflow, e);
 }
 
 static void finish(job *j)
@@ -233,6 +300,8 @@ static void finish(job *j)
         if (j->prompt) mem_free(j->prompt[i]);
         if (j->parameters) mem_free(j->parameters[i]);
     }
+    keeper_close(j->keeper);
+    j->keeper = NULL;
     runtime_free(j->runtime);
     j->runtime = NULL;
     mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
@@ -257,9 +326,10 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
     if (status == KILN_OK) {
         watch_signals();
         j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = &output, .cancelled = env_cancelled,
-                                    .progress = env_progress, .file = env_file, .text = env_text, .arg = j, .validate = s->validate};
-        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = call_node, .event = on_event},
-                              &(run_setting){.fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
+                                    .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
+                                    .state_due = env_state_due, .state_save = env_state_save, .arg = j, .validate = s->validate};
+        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = call_or_take, .event = on_event, .known = known, .fetch = fetch},
+                              &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
         say_memory(j, s);
     }
     kiln_status closed = report_close(j->report, summary, status == KILN_OK ? "ok" : status_name(status), e);
@@ -291,19 +361,102 @@ static kiln_status explain_node(void *self, size_t i, const void *params, kiln_v
     return KILN_OK;
 }
 
-kiln_status job_explain(job *j, const job_setting *setting, error *e)
+static kiln_status explain_all(job *j, const job_setting *setting, int dry_run, const run_hooks *hooks, error *e)
 {
     job_setting s = *setting;
     run_summary summary;
-    s.explain = 1;
+    s.explain = 1, s.dry_run = dry_run;
     kiln_status status = prepare(j, &s, e);
     if (status == KILN_OK) {
-        printf("%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
         j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = env_progress, .text = env_text, .arg = j};
-        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = explain_node, .event = on_event}, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, e);
+        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, e);
     }
+    return status;
+}
+
+static void close_quietly(job *j)
+{
     report_close(j->report, NULL, NULL, NULL);
     j->report = NULL;
     finish(j);
+}
+
+kiln_status job_explain(job *j, const job_setting *setting, error *e)
+{
+    printf("%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
+    kiln_status status = explain_all(j, setting, 0, &(run_hooks){.self = j, .call = explain_node}, e);
+    close_quietly(j);
+    return status;
+}
+
+/* ---- the dry run ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    job *job;
+    size_t run, fetched;
+    double seconds, flops, unknown_flops;
+    size_t bytes, memory;
+} dry_run;
+
+static void dry_line(const graph_node *g, const char *what, const char *time_text, const char *memory, const char *flops)
+{
+    char key[33];
+    printf("%-16.16s %-24.24s %.16s  %-10s %10s %10s %10s\n", g->doc->name, g->type->type, digest_hex(g->key, key), what, time_text, memory, flops);
+}
+
+static kiln_status dry_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    dry_run *d = self;
+    const graph_node *g = &d->job->workflow.node[i];
+    char seconds[32] = "-", memory[16] = "-", flops[32] = "-";
+    runtime_usage_reset(d->job->runtime);
+    if (g->type->flags & KILN_NODE_OUTPUT)
+        for (uint32_t k = 0; k < g->type->n_out; k++) out[k] = value_map();
+    else
+        TRY(call_node(d->job, i, params, in, out, e));
+    runtime_usage u = runtime_usage_get(d->job->runtime);
+    d->run++;
+    if (u.runs) {
+        double rate = keeper_rate(d->job->keeper, g->type->type);
+        size_t need = u.weight_bytes + u.arena_peak + u.scratch_peak;
+        str_bytes(memory, need);
+        snprintf(flops, sizeof flops, "%.3g", (double)u.flops * 1e-9);
+        if (rate > 0) snprintf(seconds, sizeof seconds, "%.2f s", (double)u.flops / rate);
+        else snprintf(seconds, sizeof seconds, "?");
+        *(rate > 0 ? &d->seconds : &d->unknown_flops) += rate > 0 ? (double)u.flops / rate : (double)u.flops;
+        d->flops += (double)u.flops;
+        if (need > d->memory) d->memory = need;
+    }
+    dry_line(g, "run", seconds, memory, flops);
+    return KILN_OK;
+}
+
+static int dry_known(void *self, size_t i) { return keeper_known(((dry_run *)self)->job->keeper, i); }
+
+static kiln_status dry_fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    dry_run *d = self;
+    store_entry entry = {0};
+    char bytes[16];
+    keeper_look(d->job->keeper, i, &entry);
+    TRY(keeper_fetch(d->job->keeper, i, out, e));
+    dry_line(&d->job->workflow.node[i], "cached", "-", str_bytes(bytes, entry.bytes), "-");
+    d->fetched++;
+    d->bytes += entry.bytes;
+    return KILN_OK;
+}
+
+kiln_status job_dry_run(job *j, const job_setting *setting, error *e)
+{
+    dry_run d = {.job = j};
+    char memory[16], bytes[16];
+    printf("%-16s %-24s %-16s  %-10s %10s %10s %10s\n", "node", "type", "key", "", "time", "memory", "GFLOP");
+    kiln_status status = explain_all(j, setting, 1, &(run_hooks){.self = &d, .call = dry_call, .known = dry_known, .fetch = dry_fetch}, e);
+    if (status == KILN_OK) {
+        printf("%zu to run, %zu from the cache (%s); about %.1f s, %s of memory, %.3g GFLOP\n", d.run, d.fetched, str_bytes(bytes, d.bytes), d.seconds,
+               str_bytes(memory, d.memory), d.flops * 1e-9);
+        if (d.unknown_flops > 0) printf("and %.3g GFLOP of nodes of which none has run here yet: how long they take is not known\n", d.unknown_flops * 1e-9);
+    }
+    close_quietly(j);
     return status;
 }

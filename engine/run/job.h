@@ -25,6 +25,11 @@ typedef struct {
     unsigned threads;
     const char *events; /* file, "-" for stdout, or NULL */
     const char *trace;  /* file or NULL                  */
+    const char *cache;  /* folder of the store; NULL: the default one */
+    uint64_t cache_limit;  /* bytes; 0: the store's default          */
+    double state_seconds;  /* between resumable states; 0: 30; negative: none */
+    unsigned jobs;         /* nodes at once; 0: the scheduler's default */
+    int no_cache, dry_run;
     int explain, quiet, verbose, validate, fail_fast;
 } job_setting;
 
@@ -39,5 +44,7 @@ const workflow *job_workflow(const job *j);
 kiln_status job_run(job *j, const job_setting *setting, run_summary *summary, error *e);
 /* What would run: keys, and (by recording the programs) memory and FLOPs a node. */
 kiln_status job_explain(job *j, const job_setting *setting, error *e);
+/* What would run and what would come from the store, with an estimate of time, memory and FLOPs: printed, nothing is run. */
+kiln_status job_dry_run(job *j, const job_setting *setting, error *e);
 
 #endif

@@ -178,7 +178,7 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
     if (summary) {
         str fields = {0};
         json_text(&fields, "status", status);
-        str_printf(&fields, ", \"ran\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->shared, summary->failed, summary->skipped);
+        str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
         emit(r, "run_done", &fields);
     }
     if (r->trace) fputs("\n]}\n", r->trace);
@@ -196,10 +196,11 @@ static void event_fields(const report *r, const run_event *ev, str *fields)
 {
     char key[33];
     node_fields(r, fields, ev->node);
-    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FAILED) json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
-    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_SHARED) {
+    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_FAILED) json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
+    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_SHARED) {
         json_text(fields, "key", digest_hex(r->w->node[ev->node].key, key));
-        str_printf(fields, ", \"cached\": %s", ev->kind == RUN_NODE_SHARED ? "true" : "false");
+        str_printf(fields, ", \"cached\": %s", ev->kind == RUN_NODE_DONE ? "false" : "true");
+        json_text(fields, "from", ev->kind == RUN_NODE_DONE ? "computed" : ev->kind == RUN_NODE_FETCHED ? "cache" : "shared");
     }
     if (ev->kind == RUN_NODE_FAILED) json_text(fields, "message", ev->failure->message);
     if (ev->kind == RUN_NODE_SKIPPED) json_text(fields, "because", ev->because);
@@ -207,7 +208,7 @@ static void event_fields(const report *r, const run_event *ev, str *fields)
 
 void report_event(report *r, const run_event *ev)
 {
-    static const char *const name[] = {"node_start", "node_done", "node_done", "node_failed", "node_skipped"};
+    static const char *const name[] = {"node_start", "node_done", "node_done", "node_done", "node_failed", "node_skipped"};
     str fields = {0};
     pthread_mutex_lock(&r->lock);
     r->done = ev->done;
@@ -220,6 +221,7 @@ void report_event(report *r, const run_event *ev)
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED) say(r, "kiln: error: %s", ev->failure->message);
     if (ev->kind == RUN_NODE_SKIPPED) say(r, "kiln: node '%s' (%s) is skipped, because '%s' failed", n, t, ev->because);
     if (!r->quiet && ev->kind == RUN_NODE_DONE && (r->verbose || !r->bar || ev->seconds > 0.5)) say(r, "[%zu/%zu] %s (%s) %.2f s", ev->done, ev->total, n, t, ev->seconds);
+    if (!r->quiet && ev->kind == RUN_NODE_FETCHED && (r->verbose || !r->bar)) say(r, "[%zu/%zu] %s (%s) from the cache", ev->done, ev->total, n, t);
     if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose) say(r, "[%zu/%zu] %s (%s) same as another node", ev->done, ev->total, n, t);
     pthread_mutex_unlock(&r->lock);
 }
@@ -242,6 +244,17 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
         r->node_line[node] = t;
         say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
     }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_note(report *r, size_t node, const char *text)
+{
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, node);
+    json_text(&fields, "text", text);
+    emit(r, "note", &fields);
+    if (r->verbose) say(r, "%s (%s): %s", name_of(r, node), type_of(r, node), text);
     pthread_mutex_unlock(&r->lock);
 }
 

@@ -2,7 +2,8 @@
  * from any thread.
  *
  * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every few
- * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, file, run_done.
+ * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note, file, run_done. node_done says
+ * whence the values came: "computed", "cache" (the store) or "shared" (another node of this run).
  */
 #ifndef KILN_RUN_REPORT_H
 #define KILN_RUN_REPORT_H
@@ -23,6 +24,8 @@ report *report_open(const report_setting *setting, error *e);
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e);
 void report_event(report *r, const run_event *event);
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
+/* Something worth knowing about a node that is neither progress nor failure: a line when verbose, a "note" event. */
+void report_note(report *r, size_t node, const char *text);
 void report_file(report *r, size_t node, const char *path);
 void report_op(void *report, const op_trace *op); /* a runtime_setting.trace */
 

@@ -9,18 +9,28 @@
 #include <string.h>
 #include <time.h>
 
-enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 16, MINUS_NONE = -1 };
-typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED } node_state;
+enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 64, MINUS_NONE = -1 };
+typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED, LOST /* for this round: a value was gone */ } node_state;
 
 typedef struct {
     node_state state;
     uint32_t waits_for; /* sources not done yet            */
     uint32_t uses_left; /* wires that still read our values */
     int32_t shares;     /* index of the node with the same key that runs for both, or -1 */
+    uint32_t place;     /* in the workflow's order */
+    uint8_t wanted, known;
     kiln_value **out;
     uint32_t *users; /* nodes that wait for us, one entry a wire */
     uint32_t n_users;
 } slot;
+
+enum { SETTLED = 1 /* done, failed or skipped for good */, GONE = 2 /* was known, and was not there */ };
+
+/* Places in the workflow's order, the smallest on top. */
+typedef struct {
+    uint32_t *place;
+    size_t n;
+} heap;
 
 typedef struct {
     const workflow *w;
@@ -29,9 +39,9 @@ typedef struct {
     run_summary *summary;
     error *e;
     slot *slot;
-    uint32_t *ready; /* in order of discovery */
-    size_t ready_first, ready_n;
-    size_t unfinished, running;
+    heap ready, ready_device; /* nodes that may start; those that need the device and do run there */
+    uint8_t *settled;         /* by node, over all rounds: SETTLED, GONE                              */
+    size_t unfinished, running, lost;
     int device_busy, stop;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -45,23 +55,58 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static size_t run_finished(const run_summary *r) { return r->ran + r->fetched + r->shared + r->failed + r->skipped; }
+
 static void tell(scheduler *s, run_event ev)
 {
     ev.total = s->summary->total;
-    ev.done = s->summary->ran + s->summary->shared + s->summary->failed + s->summary->skipped;
+    ev.done = run_finished(s->summary);
     if (s->hooks->event) s->hooks->event(s->hooks->self, &ev);
+}
+
+/* ---- nodes that may start -------------------------------------------------------------------------------------- */
+
+static void heap_push(heap *h, uint32_t value)
+{
+    size_t at = h->n++;
+    for (; at > 0 && h->place[(at - 1) / 2] > value; at = (at - 1) / 2) h->place[at] = h->place[(at - 1) / 2];
+    h->place[at] = value;
+}
+
+static uint32_t heap_pop(heap *h)
+{
+    uint32_t top = h->place[0], last = h->place[--h->n];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < h->n; at = child) {
+        if (child + 1 < h->n && h->place[child + 1] < h->place[child]) child++;
+        if (h->place[child] >= last) break;
+        h->place[at] = h->place[child];
+    }
+    h->place[at] = last;
+    return top;
+}
+
+static int runs_on_device(const scheduler *s, uint32_t i)
+{
+    return (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].shares == MINUS_NONE && !s->slot[i].known;
 }
 
 /* ---- the graph's wires, one after the other ---------------------------------------------------------------- */
 
 /* Calls fn for each source of node i that will run, parameters' wires included. */
-static void each_source(const scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t user, source), scheduler *self)
+static void each_source(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t user, source))
 {
     const graph_node *g = &s->w->node[i];
     for (uint32_t p = 0; p < g->type->n_in; p++)
-        for (uint32_t k = 0; k < g->in[p].n; k++) fn(self, i, g->in[p].from[k]);
+        for (uint32_t k = 0; k < g->in[p].n; k++) fn(s, i, g->in[p].from[k]);
     for (uint32_t p = 0; p < g->type->n_param; p++)
-        if (g->param_in[p].node != SOURCE_NONE) fn(self, i, g->param_in[p]);
+        if (g->param_in[p].node != SOURCE_NONE) fn(s, i, g->param_in[p]);
+}
+
+/* The same for what node i waits for: nothing when it is fetched or takes its twin's values. */
+static void each_awaited(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t, source))
+{
+    if (s->slot[i].wanted && !s->slot[i].known && s->slot[i].shares == MINUS_NONE) each_source(s, i, fn);
 }
 
 static void count_user(scheduler *s, uint32_t user, source from)
@@ -93,11 +138,11 @@ static void release_source(scheduler *s, uint32_t user, source from)
 static void make_ready(scheduler *s, uint32_t i)
 {
     s->slot[i].state = READY;
-    s->ready[s->ready_first + s->ready_n++] = i;
+    heap_push(runs_on_device(s, i) ? &s->ready_device : &s->ready, s->slot[i].place);
 }
 
-/* Skips everything that hangs on node `cause`, without recursion. */
-static void skip_users(scheduler *s, uint32_t cause)
+/* Everything that hangs on node `cause` becomes `as` (SKIPPED, or LOST until the next round), without recursion. */
+static void skip_users(scheduler *s, uint32_t cause, node_state as)
 {
     uint32_t *stack = mem_alloc((s->w->n + 1) * sizeof *stack);
     size_t n = 0;
@@ -111,11 +156,14 @@ static void skip_users(scheduler *s, uint32_t cause)
         for (uint32_t k = 0; k < s->slot[from].n_users; k++) {
             uint32_t user = s->slot[from].users[k];
             if (s->slot[user].state != WAITING) continue;
-            s->slot[user].state = SKIPPED;
+            s->slot[user].state = as;
             s->unfinished--;
-            s->summary->skipped++;
-            each_source(s, user, release_source, s);
-            tell(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
+            each_awaited(s, user, release_source);
+            if (as == SKIPPED) {
+                s->summary->skipped++;
+                s->settled[user] |= SETTLED;
+                tell(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
+            }
             stack[n++] = user;
         }
     }
@@ -133,9 +181,10 @@ static void wake_users(scheduler *s, uint32_t i)
 static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seconds)
 {
     s->slot[i].state = DONE;
+    s->settled[i] |= SETTLED;
     s->unfinished--;
-    each_source(s, i, release_source, s);
-    *(kind == RUN_NODE_SHARED ? &s->summary->shared : &s->summary->ran) += 1;
+    each_awaited(s, i, release_source);
+    *(kind == RUN_NODE_SHARED ? &s->summary->shared : kind == RUN_NODE_FETCHED ? &s->summary->fetched : &s->summary->ran) += 1;
     if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
     tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
@@ -145,14 +194,25 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
 static void node_failed(scheduler *s, uint32_t i, const error *failure, double seconds)
 {
     s->slot[i].state = FAILED;
+    s->settled[i] |= SETTLED;
     s->unfinished--;
     s->summary->failed++;
-    each_source(s, i, release_source, s);
+    each_awaited(s, i, release_source);
     if (s->e->status == KILN_OK) *s->e = *failure;
     if (failure->status == KILN_CANCELLED) s->summary->cancelled = 1;
     tell(s, (run_event){.kind = RUN_NODE_FAILED, .node = i, .seconds = seconds, .failure = failure});
-    skip_users(s, i);
+    skip_users(s, i, SKIPPED);
     if (s->setting->fail_fast || failure->status == KILN_CANCELLED) s->stop = 1;
+}
+
+/* Known values that were gone: the node is not taken for known again. */
+static void node_lost(scheduler *s, uint32_t i)
+{
+    s->slot[i].state = LOST;
+    s->settled[i] |= GONE;
+    s->unfinished--;
+    s->lost++;
+    skip_users(s, i, LOST);
 }
 
 /* ---- running a node -------------------------------------------------------------------------------------------------- */
@@ -242,6 +302,34 @@ static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory,
     return KILN_OK;
 }
 
+static void publish_values(scheduler *s, uint32_t i)
+{
+    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
+        if (s->slot[i].out[k]) value_publish(s->slot[i].out[k]);
+}
+
+/* Called and left with the lock held. */
+static void fetch_node(scheduler *s, uint32_t i)
+{
+    error gone = {0};
+    s->slot[i].state = RUNNING;
+    s->running++;
+    pthread_mutex_unlock(&s->lock);
+    double start = now();
+    kiln_status status = s->hooks->fetch(s->hooks->self, i, s->slot[i].out, &gone);
+    double seconds = now() - start;
+    pthread_mutex_lock(&s->lock);
+    s->running--;
+    if (status == KILN_OK) {
+        publish_values(s, i);
+        node_done(s, i, RUN_NODE_FETCHED, seconds);
+    } else {
+        drop_values(s, i);
+        node_lost(s, i);
+    }
+    pthread_cond_broadcast(&s->changed);
+}
+
 /* Called and left with the lock held. */
 static void run_node(scheduler *s, uint32_t i)
 {
@@ -265,8 +353,7 @@ static void run_node(scheduler *s, uint32_t i)
     if (device) s->device_busy = 0;
     s->running--;
     if (status == KILN_OK) {
-        for (uint32_t k = 0; k < g->type->n_out; k++)
-            if (s->slot[i].out[k]) value_publish(s->slot[i].out[k]);
+        publish_values(s, i);
         node_done(s, i, RUN_NODE_DONE, seconds);
     } else {
         if (failure.status == KILN_OK) error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
@@ -286,18 +373,13 @@ static void take_shared(scheduler *s, uint32_t i)
     pthread_cond_broadcast(&s->changed);
 }
 
-/* Takes the first ready node that may start now out of the list; -1 when there is none. */
+/* Takes the first node in the workflow's order that may start now; -1 when there is none. */
 static int64_t pick(scheduler *s)
 {
-    for (size_t k = 0; k < s->ready_n; k++) {
-        uint32_t i = s->ready[s->ready_first + k];
-        int device = (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].shares == MINUS_NONE;
-        if (device && s->device_busy) continue;
-        memmove(&s->ready[s->ready_first + k], &s->ready[s->ready_first + k + 1], (s->ready_n - k - 1) * sizeof *s->ready);
-        s->ready_n--;
-        return i;
-    }
-    return MINUS_NONE;
+    int device = s->ready_device.n > 0 && !s->device_busy;
+    if (!device && s->ready.n == 0) return MINUS_NONE;
+    if (device && s->ready.n > 0) device = s->ready_device.place[0] < s->ready.place[0];
+    return s->w->order[heap_pop(device ? &s->ready_device : &s->ready)];
 }
 
 static int finished(const scheduler *s) { return s->unfinished == 0 || ((s->stop || (s->setting->cancel && atomic_load(s->setting->cancel))) && s->running == 0); }
@@ -313,6 +395,8 @@ static void *worker(void *arg)
             pthread_cond_wait(&s->changed, &s->lock);
         } else if (s->slot[i].shares != MINUS_NONE) {
             take_shared(s, (uint32_t)i);
+        } else if (s->slot[i].known) {
+            fetch_node(s, (uint32_t)i);
         } else {
             run_node(s, (uint32_t)i);
         }
@@ -345,7 +429,7 @@ static kiln_status find_twins(scheduler *s)
     if (!all) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < s->w->n; i++) {
         const graph_node *g = &s->w->node[s->w->order[i]];
-        uint32_t flags = g->needed ? g->type->flags : 0;
+        uint32_t flags = s->slot[s->w->order[i]].wanted ? g->type->flags : 0;
         if ((flags & KILN_NODE_PURE) && !(flags & KILN_NODE_OUTPUT))
             all[n++] = (keyed){.key = g->key, .place = (uint32_t)i, .node = s->w->order[i]};
     }
@@ -364,37 +448,66 @@ static kiln_status find_twins(scheduler *s)
     return KILN_OK;
 }
 
-static kiln_status setup(scheduler *s)
+static void want(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].wanted = 1; }
+static void note_used(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].n_users = 1; }
+
+/* From the ends backwards: what is wanted and not at hand wants its sources. Ends are nodes that write, and nodes nobody uses. */
+static void demand(scheduler *s)
+{
+    const workflow *w = s->w;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->node[i].needed) each_source(s, i, note_used);
+    for (size_t p = w->n; p-- > 0;) {
+        uint32_t i = w->order[p];
+        const graph_node *g = &w->node[i];
+        slot *x = &s->slot[i];
+        x->place = (uint32_t)p;
+        if (!g->needed) continue;
+        if ((g->type->flags & KILN_NODE_OUTPUT) || !x->n_users) x->wanted = !(s->settled[i] & SETTLED);
+        if (!x->wanted) continue;
+        x->known = !(s->settled[i] & GONE) && s->hooks->known && s->hooks->known(s->hooks->self, i) != 0;
+        if (!x->known) each_source(s, i, want);
+    }
+    for (uint32_t i = 0; i < w->n; i++) s->slot[i].n_users = 0;
+}
+
+static kiln_status make_slots(scheduler *s)
 {
     size_t n = s->w->n;
     s->slot = arena_alloc(&s->memory, (n + 1) * sizeof *s->slot);
-    s->ready = arena_alloc(&s->memory, (2 * n + 1) * sizeof *s->ready);
-    if (!s->slot || !s->ready) return KILN_ERR_NOMEM;
+    s->ready.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
+    s->ready_device.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
+    if (!s->slot || !s->ready.place || !s->ready_device.place) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) s->slot[i].shares = MINUS_NONE;
-    for (uint32_t i = 0; i < n; i++)
-        if (s->w->node[i].needed) each_source(s, i, count_user, s);
-    TRY(find_twins(s));
+    demand(s);
+    return find_twins(s);
+}
+
+static kiln_status setup(scheduler *s)
+{
+    size_t n = s->w->n;
+    TRY(make_slots(s));
+    for (uint32_t i = 0; i < n; i++) each_awaited(s, i, count_user);
     for (size_t i = 0; i < n; i++) {
-        if (!s->w->node[i].needed) continue;
+        if (!s->slot[i].wanted) continue;
         s->slot[i].out = arena_alloc(&s->memory, (s->w->node[i].type->n_out + 1) * sizeof(kiln_value *));
         s->slot[i].users = arena_alloc(&s->memory, (s->slot[i].n_users + 1) * sizeof(uint32_t));
         if (!s->slot[i].out || !s->slot[i].users) return KILN_ERR_NOMEM;
         s->slot[i].n_users = 0;
-        s->summary->total++;
+        s->unfinished++;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (!s->w->node[i].needed) continue;
-        each_source(s, i, note_user, s);
+        if (!s->slot[i].wanted) continue;
+        each_awaited(s, i, note_user);
         int32_t twin = s->slot[i].shares;
         if (twin != MINUS_NONE) s->slot[twin].users[s->slot[twin].n_users++] = i;
     }
-    s->unfinished = s->summary->total;
+    s->summary->total = run_finished(s->summary) + s->unfinished;
     for (size_t i = 0; i < n; i++)
-        if (s->w->node[s->w->order[i]].needed && s->slot[s->w->order[i]].waits_for == 0) make_ready(s, s->w->order[i]);
+        if (s->slot[i].wanted && s->slot[i].waits_for == 0) make_ready(s, (uint32_t)i);
     return KILN_OK;
 }
 
-/* The list is consumed from its front only by memmove, so it never runs past its room. */
 static void run_workers(scheduler *s)
 {
     pthread_t thread[WORKERS_MAX];
@@ -405,26 +518,56 @@ static void run_workers(scheduler *s)
     for (unsigned i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
+/* One round: KILN_OK when everything wanted was settled or lost. */
+static kiln_status run_round(scheduler *s)
+{
+    kiln_status status = setup(s);
+    if (status == KILN_OK)
+        run_workers(s);
+    else
+        error_set(s->e, status, "out of memory for the run");
+    for (uint32_t i = 0; s->slot && i < s->w->n; i++)
+        if (s->slot[i].wanted) drop_values(s, i);
+    s->slot = NULL;
+    s->ready = s->ready_device = (heap){0};
+    arena_free(&s->memory);
+    return status;
+}
+
 kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary, error *e)
 {
     error none = {0};
     scheduler s = {.w = w, .hooks = hooks, .setting = setting, .summary = summary, .e = e ? e : &none};
     *summary = (run_summary){0};
+    s.settled = mem_calloc(w->n + 1, 1);
+    if (!s.settled) return error_set(s.e, KILN_ERR_NOMEM, "out of memory for the run");
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.changed, NULL);
-    kiln_status status = setup(&s);
-    if (status == KILN_OK)
-        run_workers(&s);
-    else
-        error_set(s.e, status, "out of memory for the run");
-    for (uint32_t i = 0; s.slot && i < w->n; i++)
-        if (w->node[i].needed) drop_values(&s, i);
+    do {
+        s.unfinished = s.lost = 0;
+        if (run_round(&s) != KILN_OK) break;
+    } while (s.lost > 0 && !s.stop && !(setting->cancel && atomic_load(setting->cancel)));
     pthread_cond_destroy(&s.changed);
     pthread_mutex_destroy(&s.lock);
-    arena_free(&s.memory);
-    if (s.unfinished > 0 && setting->cancel && atomic_load(setting->cancel)) {
+    mem_free(s.settled);
+    if ((s.unfinished > 0 || s.lost > 0) && setting->cancel && atomic_load(setting->cancel)) {
         summary->cancelled = 1;
         return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
     }
     return s.e->status;
+}
+
+kiln_status run_schedule_plan(const workflow *w, const run_hooks *hooks, uint8_t *plan)
+{
+    error e = {0};
+    run_summary summary = {0};
+    scheduler s = {.w = w, .hooks = hooks, .summary = &summary, .e = &e, .settled = mem_calloc(w->n + 1, 1)};
+    kiln_status status = s.settled ? make_slots(&s) : KILN_ERR_NOMEM;
+    for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
+        const slot *x = &s.slot[i];
+        plan[i] = (uint8_t)(!x->wanted ? PLAN_NOT_NEEDED : x->shares != MINUS_NONE ? PLAN_SHARE : x->known ? PLAN_FETCH : PLAN_RUN);
+    }
+    arena_free(&s.memory);
+    mem_free(s.settled);
+    return status;
 }

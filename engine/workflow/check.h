@@ -45,6 +45,7 @@ typedef struct {
     source *param_in;      /* [type->n_param]: wired parameters                      */
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
     digest key;            /* see key.h                                              */
+    int lasting;           /* the key says everything: the result may outlive the process (key.h) */
     int needed;            /* an output node hangs on it                             */
 } graph_node;
 

@@ -35,15 +35,17 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
     return KILN_OK;
 }
 
-static void hash_source(hasher *h, const workflow *w, source s)
+static int hash_source(hasher *h, const workflow *w, source s)
 {
     hash_digest(h, w->node[s.node].key);
     hash_u64(h, s.output);
+    return w->node[s.node].lasting;
 }
 
 static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, error *e)
 {
     const kiln_node *t = g->type;
+    int lasting = (t->flags & KILN_NODE_PURE) != 0;
     hasher_reset(h);
     hash_text(h, key_version);
     hash_text(h, t->type);
@@ -53,6 +55,8 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     if (t->flags & KILN_NODE_DEVICE) {
         hash_text(h, on->device);
         hash_text(h, on->precision);
+        hash_text(h, on->numerics);
+        hash_text(h, on->engine);
     }
     for (uint32_t i = 0; i < t->n_param; i++) {
         const kiln_param *p = node_param(t, i);
@@ -61,15 +65,16 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
             TRY(hash_param(h, g, p, i, e));
         } else {
             hash_text(h, p->name);
-            hash_source(h, w, g->param_in[i]);
+            lasting &= hash_source(h, w, g->param_in[i]);
         }
     }
     for (uint32_t i = 0; i < t->n_in; i++) {
         hash_text(h, node_in(t, i)->name);
         hash_u64(h, g->in[i].n);
-        for (uint32_t k = 0; k < g->in[i].n; k++) hash_source(h, w, g->in[i].from[k]);
+        for (uint32_t k = 0; k < g->in[i].n; k++) lasting &= hash_source(h, w, g->in[i].from[k]);
     }
     g->key = hasher_digest(h);
+    g->lasting = lasting;
     return KILN_OK;
 }
 

@@ -4,7 +4,7 @@
  * the keys (and output numbers) of what is wired in; the content of every file it reads; device class and precision
  * for nodes that compute on the device. Node names, order, threads and output folder are not part of it; but the name is
  * for a node that is not PURE, since two of those give different results and whoever uses one must not pass for a user of
- * the other.
+ * the other. Such a node, and whatever hangs on it, is not `lasting`: its key holds for one run.
  */
 #ifndef KILN_WORKFLOW_KEY_H
 #define KILN_WORKFLOW_KEY_H
@@ -12,11 +12,13 @@
 #include "workflow/check.h"
 
 typedef struct {
-    const char *device;    /* "cpu" */
-    const char *precision; /* "bf16" */
+    const char *device;    /* "cpu"                                                                              */
+    const char *precision; /* "bf16"                                                                             */
+    const char *numerics;  /* what else decides the bits there (backend.numerics); may be NULL */
+    const char *engine;    /* the engine's version; may be NULL                                */
 } key_setting;
 
-/* Fills node[i].key for every needed node, in order. Reads each file's content once. */
+/* Fills key and lasting of every needed node, in order. Reads each file's content once. */
 kiln_status workflow_keys(workflow *w, const key_setting *on, error *e);
 
 #endif

@@ -106,6 +106,14 @@ unsigned cpu_slots(void)
 }
 const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 
+static const char *cpu_numerics(void)
+{
+    static char text[2][96]; /* written with the same bytes by whoever comes first */
+    int bf16 = cpu_product_type(KILN_BF16) == KILN_BF16;
+    snprintf(text[bf16], sizeof text[bf16], "%s, products %s", cpu_features(), bf16 ? "bf16" : "f32");
+    return text[bf16];
+}
+
 const cpu_kernels *cpu_kernels_get(void)
 {
 #if defined __x86_64__
@@ -233,7 +241,7 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     return KILN_OK;
 }
 
-const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .features = cpu_features, .best_precision = best_precision,
+const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .features = cpu_features, .numerics = cpu_numerics, .best_precision = best_precision,
                              .prepare = cpu_prepare_op};
 
 const backend *backend_find(const char *name)

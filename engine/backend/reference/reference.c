@@ -121,5 +121,5 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
 static const char *reference_features(void) { return "plain C"; }
 static uint32_t reference_precision(void) { return KILN_F32; }
 
-const backend backend_reference = {.name = "reference", .device = KILN_CPU, .features = reference_features,
+const backend backend_reference = {.name = "reference", .device = KILN_CPU, .features = reference_features, .numerics = reference_features,
                                    .best_precision = reference_precision, .prepare = reference_prepare};

@@ -1,0 +1,140 @@
+/* store_claims.c - who computes what just now; see store_parts.h.
+ *
+ * A claim is a lock on one byte of FOLDER/claims, at a place made from the key (fcntl's open-file-description locks): it goes
+ * when the process dies, however it dies. Two keys that meet at one place only make somebody wait for nothing. Locks of one open
+ * file do not exclude each other, so inside the process a list of held keys does.
+ */
+#include "cache/store_parts.h"
+
+#include "base/memory_alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOUSE_PLACE INT64_C(0x7ffffffffffffffe)
+enum { POLL_MS = 10 };
+
+static int64_t place_of(digest key) { return (int64_t)(key.lo & UINT64_C(0x3fffffffffffffff)); }
+
+/* 1: done, 0: somebody else has it, -1: locks cannot be had here. */
+static int set_lock(const store *s, int64_t place, short type)
+{
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = place, .l_len = 1};
+    while (fcntl(s->claims_fd, F_OFD_SETLK, &l) != 0) {
+        if (errno == EINTR) continue;
+        return errno == EAGAIN || errno == EACCES ? 0 : -1;
+    }
+    return 1;
+}
+
+static void nap(void)
+{
+    struct timespec t = {.tv_nsec = POLL_MS * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+kiln_status claims_open(store *s, error *e)
+{
+    char path[STORE_PATH_MAX];
+    snprintf(path, sizeof path, "%s/claims", s->folder);
+    s->claims_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (s->claims_fd >= 0 || s->read_only) return KILN_OK;
+    return error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+}
+
+int claims_house(store *s, int milliseconds)
+{
+    double until = store_clock() + milliseconds * 1e-3;
+    for (;;) {
+        int got = s->claims_fd < 0 ? -1 : set_lock(s, HOUSE_PLACE, F_WRLCK);
+        if (got != 0) return got > 0;
+        if (store_clock() >= until) return 0;
+        nap();
+    }
+}
+
+void claims_house_free(store *s) { set_lock(s, HOUSE_PLACE, F_UNLCK); }
+
+static store_claim *held_here(const store *s, digest key)
+{
+    store_claim *c = s->claim;
+    while (c && !digest_equal(c->key, key)) c = c->next;
+    return c;
+}
+
+static void let_go(store *s, store_claim *claim)
+{
+    store_claim **link = &s->claim;
+    while (*link && *link != claim) link = &(*link)->next;
+    if (*link) *link = claim->next;
+    if (claim->locked) set_lock(s, place_of(claim->key), F_UNLCK);
+    mem_free(claim);
+}
+
+void claims_settled(store *s)
+{
+    for (store_claim *c = s->claim, *next; c; c = next) {
+        next = c->next;
+        if (c->deferred) let_go(s, c);
+    }
+}
+
+void claims_close(store *s)
+{
+    while (s->claim) let_go(s, s->claim);
+    if (s->claims_fd >= 0) close(s->claims_fd);
+}
+
+/* Lock held. STORE_STOPPED here means: not yet, try again. */
+static store_turn try_claim(store *s, digest key, store_claim **out)
+{
+    if (queue_find(s, key)) return STORE_IS_THERE;
+    if (s->claims_fd < 0 || s->read_only || !s->db) return STORE_UNCLAIMED;
+    if (held_here(s, key)) return STORE_STOPPED;
+    int got = set_lock(s, place_of(key), F_WRLCK);
+    if (got == 0) return STORE_STOPPED;
+    store_claim *c = got > 0 ? mem_calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        if (got > 0) set_lock(s, place_of(key), F_UNLCK);
+        return STORE_UNCLAIMED;
+    }
+    *c = (store_claim){.next = s->claim, .store = s, .key = key, .locked = 1};
+    s->claim = c;
+    *out = c;
+    return STORE_MINE;
+}
+
+store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+{
+    int waited = 0;
+    *claim = NULL;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        store_turn turn = try_claim(s, key, claim);
+        pthread_mutex_unlock(&s->lock);
+        /* Who had it may have finished between our first look, when it was not there, and our turn. */
+        if (turn == STORE_MINE && store_find(s, key, NULL)) {
+            store_release(*claim);
+            *claim = NULL;
+            return STORE_IS_THERE;
+        }
+        if (turn != STORE_STOPPED) return turn;
+        if (cancelled && cancelled(arg)) return STORE_STOPPED;
+        if (!waited++ && waiting) waiting(arg);
+        nap();
+    }
+}
+
+void store_release(store_claim *claim)
+{
+    if (!claim) return;
+    store *s = claim->store;
+    pthread_mutex_lock(&s->lock);
+    if (queue_find(s, claim->key)) claim->deferred = 1;
+    else let_go(s, claim);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,295 @@
+/* store_index.c - the SQLite file; see store_parts.h.
+ *
+ * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
+ * and a new one begun: it is a cache. A process that has the old one open goes on with it undisturbed, since it keeps the
+ * file; what it adds from then on is simply not found by others, and values it names that a sweep removes are misses to it.
+ *
+ * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint meets a
+ * commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version is asked at run time.
+ */
+#include "cache/store_parts.h"
+
+#include "base/file.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { APPLICATION = 0x4b494c4e /* "KILN" */, VERSION = 1, ASIDE_MAX = 1000 };
+
+static const char schema[] =
+    "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,what TEXT,n INTEGER,bytes INTEGER,seconds REAL,made REAL,used REAL)WITHOUT ROWID;"
+    "CREATE TABLE part(key BLOB,i INTEGER,content BLOB,PRIMARY KEY(key,i))WITHOUT ROWID;"
+    "CREATE INDEX part_content ON part(content);"
+    "CREATE TABLE content(digest BLOB PRIMARY KEY,size INTEGER,body BLOB);"
+    "CREATE INDEX content_size ON content(size);"
+    "CREATE TABLE file(device INTEGER,inode INTEGER,size INTEGER,mtime INTEGER,ctime INTEGER,digest BLOB,path TEXT,PRIMARY KEY(device,inode))WITHOUT ROWID;";
+
+static const char *const text_of[SQL_COUNT] = {
+    [SQL_FIND] = "SELECT n,bytes,seconds,made,used,type,what FROM entry WHERE key=?1",
+    [SQL_PARTS] = "SELECT p.content,c.size,c.body FROM part p JOIN content c ON c.digest=p.content WHERE p.key=?1 ORDER BY p.i",
+    [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+    [SQL_PART] = "INSERT OR REPLACE INTO part VALUES(?1,?2,?3)",
+    [SQL_CONTENT] = "INSERT OR IGNORE INTO content VALUES(?1,?2,?3)",
+    [SQL_TOUCH] = "UPDATE entry SET used=?2 WHERE key=?1",
+    [SQL_FILE_FIND] = "SELECT size,mtime,ctime,digest FROM file WHERE device=?1 AND inode=?2",
+    [SQL_FILE_ADD] = "INSERT OR REPLACE INTO file VALUES(?1,?2,?3,?4,?5,?6,?7)",
+    [SQL_DROP_BY_CONTENT] = "DELETE FROM entry WHERE key IN(SELECT key FROM part WHERE content=?1)",
+    [SQL_DROP_PARTS_OF_CONTENT] = "DELETE FROM part WHERE key IN(SELECT key FROM part WHERE content=?1)",
+    [SQL_DROP_CONTENT] = "DELETE FROM content WHERE digest=?1",
+    [SQL_DROP_ENTRY] = "DELETE FROM entry WHERE key=?1",
+    [SQL_DROP_PARTS] = "DELETE FROM part WHERE key=?1",
+    [SQL_BYTES] = "SELECT coalesce(sum(size),0) FROM content",
+    [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+};
+
+int index_wal_is_safe(int version)
+{
+    return version >= 3051003 || (version >= 3050007 && version < 3051000) || (version >= 3044006 && version < 3045000);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------ */
+
+static void index_path(const store *s, const char *suffix, char path[STORE_PATH_MAX]) { snprintf(path, STORE_PATH_MAX, "%s/index.sqlite%s", s->folder, suffix); }
+
+static int execute(store *s, const char *sql) { return sqlite3_exec(s->db, sql, NULL, NULL, NULL); }
+
+static int64_t pragma(store *s, const char *sql)
+{
+    sqlite3_stmt *st = NULL;
+    int64_t value = -1;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) value = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return value;
+}
+
+/* What comes from a file may be anything: nothing in it is executed, nothing in it is mapped. */
+static void harden(store *s)
+{
+    static const struct {
+        int what, value;
+    } limit[] = {
+        {SQLITE_LIMIT_LENGTH, 1 << 20}, {SQLITE_LIMIT_SQL_LENGTH, 100000}, {SQLITE_LIMIT_COLUMN, 100}, {SQLITE_LIMIT_EXPR_DEPTH, 10},
+        {SQLITE_LIMIT_COMPOUND_SELECT, 3}, {SQLITE_LIMIT_FUNCTION_ARG, 8}, {SQLITE_LIMIT_ATTACHED, 0}, {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50},
+        {SQLITE_LIMIT_VARIABLE_NUMBER, 10}, {SQLITE_LIMIT_TRIGGER_DEPTH, 10},
+    };
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    for (size_t i = 0; i < sizeof limit / sizeof limit[0]; i++) sqlite3_limit(s->db, limit[i].what, limit[i].value);
+    sqlite3_busy_timeout(s->db, STORE_BUSY_MS);
+    execute(s, "PRAGMA cell_size_check=ON");
+    execute(s, "PRAGMA mmap_size=0");
+    execute(s, "PRAGMA temp_store=MEMORY");
+}
+
+static void set_journal(store *s)
+{
+    if (s->read_only) return;
+    if (index_wal_is_safe(sqlite3_libversion_number())) {
+        execute(s, "PRAGMA journal_mode=WAL");
+        execute(s, "PRAGMA synchronous=NORMAL");
+    } else {
+        execute(s, "PRAGMA journal_mode=TRUNCATE");
+        execute(s, "PRAGMA synchronous=FULL");
+    }
+}
+
+/* The tables as we make them, in the order of their making: 1 when that is what is there. */
+static int schema_is_ours(store *s)
+{
+    sqlite3_stmt *st = NULL;
+    const char *rest = schema;
+    int same = sqlite3_prepare_v2(s->db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid", -1, &st, NULL) == SQLITE_OK, got = 0;
+    while (same && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(st, 0);
+        size_t n = text ? strlen(text) : 0;
+        same = text && strncmp(rest, text, n) == 0 && rest[n] == ';';
+        if (same) rest += n + 1;
+    }
+    sqlite3_finalize(st);
+    return same && got == SQLITE_DONE && *rest == '\0';
+}
+
+/* Several may come at once: the first makes the tables, the others find them made. */
+static int create(store *s)
+{
+    char text[sizeof schema + 200];
+    execute(s, "PRAGMA page_size=8192");
+    if (execute(s, "BEGIN EXCLUSIVE") != SQLITE_OK) return 0;
+    if (pragma(s, "PRAGMA application_id") == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+        snprintf(text, sizeof text, "%sPRAGMA application_id=%d;PRAGMA user_version=%d;", schema, APPLICATION, VERSION);
+        if (execute(s, text) != SQLITE_OK) {
+            execute(s, "ROLLBACK");
+            return 0;
+        }
+    }
+    return execute(s, "COMMIT") == SQLITE_OK;
+}
+
+typedef enum { INDEX_GOOD, INDEX_NOT_OURS, INDEX_UNAVAILABLE } verdict;
+
+static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_CORRUPT || sqlite3_errcode(s->db) == SQLITE_NOTADB; }
+
+static verdict look_over(store *s, int hot, const char **why)
+{
+    int64_t application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
+    *why = "is damaged or no index";
+    if (application < 0 || version < 0) return damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    if (application == 0 && version == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+        if (s->read_only || !create(s)) return INDEX_UNAVAILABLE;
+        application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
+    }
+    *why = application != APPLICATION ? "belongs to another application"
+           : version > VERSION        ? "was written by a newer kiln"
+           : version < VERSION        ? "was written by an older kiln"
+                                      : "has other tables than ours";
+    if (application != APPLICATION || version != VERSION || !schema_is_ours(s)) return INDEX_NOT_OURS;
+    /* After a crash in the middle of a commit SQLite has just rolled back: worth a look. */
+    *why = "is damaged";
+    return hot && pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'") > 0 ? INDEX_NOT_OURS : INDEX_GOOD;
+}
+
+static void move_aside(store *s, const char *why)
+{
+    char from[STORE_PATH_MAX], to[STORE_PATH_MAX + 32];
+    int n = 1;
+    index_path(s, "", from);
+    for (; n < ASIDE_MAX; n++) {
+        snprintf(to, sizeof to, "%s.aside-%d", from, n);
+        if (access(to, F_OK) != 0) break;
+    }
+    if (rename(from, to) != 0) {
+        log_warn("%s %s and could not be moved aside: %s", from, why, strerror(errno));
+        return;
+    }
+    static const char *const suffix[] = {"-journal", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof suffix / sizeof suffix[0]; i++) {
+        char side[STORE_PATH_MAX], side_to[STORE_PATH_MAX + 64];
+        index_path(s, suffix[i], side);
+        snprintf(side_to, sizeof side_to, "%s%s", to, suffix[i]);
+        rename(side, side_to);
+    }
+    log_warn("%s %s: it was moved to %s and a new one is begun", from, why, strrchr(to, '/') + 1);
+}
+
+static int connect(store *s, int *hot)
+{
+    char path[STORE_PATH_MAX], journal[STORE_PATH_MAX];
+    struct stat st;
+    index_path(s, "", path);
+    index_path(s, "-journal", journal);
+    *hot = stat(journal, &st) == 0 && st.st_size > 0;
+    int flags = s->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int got = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+    if (got == SQLITE_OK) harden(s);
+    return got;
+}
+
+static void disconnect(store *s)
+{
+    for (int i = 0; i < SQL_COUNT; i++) {
+        sqlite3_finalize(s->statement[i]);
+        s->statement[i] = NULL;
+    }
+    sqlite3_close(s->db);
+    s->db = NULL;
+}
+
+static verdict try_open(store *s, const char **why, char *reason, size_t room)
+{
+    int hot, got = connect(s, &hot);
+    *why = "is damaged or no index";
+    verdict v = got == SQLITE_OK ? look_over(s, hot, why) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    if (v == INDEX_GOOD) return v;
+    snprintf(reason, room, "%s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    disconnect(s);
+    return v;
+}
+
+/* Only who holds the house moves an index aside, after a second look: another process may have done it in between. */
+kiln_status index_open(store *s, error *e)
+{
+    char path[STORE_PATH_MAX], reason[256];
+    const char *why = NULL;
+    index_path(s, "", path);
+    verdict v = try_open(s, &why, reason, sizeof reason);
+    if (v == INDEX_NOT_OURS && !s->read_only) {
+        int house = claims_house(s, STORE_BUSY_MS);
+        v = try_open(s, &why, reason, sizeof reason);
+        if (v == INDEX_NOT_OURS && house) {
+            move_aside(s, why);
+            v = try_open(s, &why, reason, sizeof reason);
+        }
+        if (house) claims_house_free(s);
+    }
+    if (v == INDEX_NOT_OURS) return error_set(e, KILN_ERR_IO, "the cache's index %s %s; remove it, or give another folder with --cache", path, why);
+    if (v == INDEX_UNAVAILABLE)
+        return error_set(e, KILN_ERR_IO, "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache", path, reason);
+    set_journal(s);
+    if (!s->read_only) chmod(path, 0600);
+    return KILN_OK;
+}
+
+void index_close(store *s) { disconnect(s); }
+
+/* ---- statements ------------------------------------------------------------------------------------------------------------ */
+
+sqlite3_stmt *index_statement(store *s, store_statement which)
+{
+    if (!s->db) return NULL;
+    if (!s->statement[which] && sqlite3_prepare_v3(s->db, text_of[which], -1, SQLITE_PREPARE_PERSISTENT, &s->statement[which], NULL) != SQLITE_OK) return NULL;
+    sqlite3_reset(s->statement[which]);
+    sqlite3_clear_bindings(s->statement[which]);
+    return s->statement[which];
+}
+
+void index_bind_digest(sqlite3_stmt *st, int column, digest d) { sqlite3_bind_blob(st, column, &d, sizeof d, SQLITE_TRANSIENT); }
+
+digest index_digest(sqlite3_stmt *st, int column)
+{
+    digest d = {0};
+    const void *bytes = sqlite3_column_blob(st, column);
+    if (bytes && sqlite3_column_bytes(st, column) == (int)sizeof d) memcpy(&d, bytes, sizeof d);
+    return d;
+}
+
+kiln_status index_failed(store *s, const char *doing, error *e)
+{
+    if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
+    int code = sqlite3_errcode(s->db);
+    error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, sqlite3_errmsg(s->db));
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+        disconnect(s);
+        move_aside(s, "is damaged");
+    }
+    return code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO;
+}
+
+static kiln_status run_statement(store *s, store_statement which, const char *doing, error *e)
+{
+    sqlite3_stmt *st = index_statement(s, which);
+    if (!st || sqlite3_step(st) != SQLITE_DONE) return index_failed(s, doing, e);
+    sqlite3_reset(st);
+    return KILN_OK;
+}
+
+kiln_status index_begin(store *s, error *e) { return run_statement(s, SQL_BEGIN, "waiting for other processes", e); }
+kiln_status index_commit(store *s, error *e)
+{
+    kiln_status status = run_statement(s, SQL_COMMIT, "committing", e);
+    if (status != KILN_OK) index_rollback(s);
+    return status;
+}
+
+void index_rollback(store *s)
+{
+    sqlite3_stmt *st = s->db && !sqlite3_get_autocommit(s->db) ? index_statement(s, SQL_ROLLBACK) : NULL;
+    if (st) sqlite3_step(st), sqlite3_reset(st);
+}

@@ -1,0 +1,158 @@
+/* store_parts.h - the store's inside, shared by store*.c and nobody else.
+ *
+ *     store.c         opening, finding, getting, putting: the functions of store.h
+ *     store_index.c   the SQLite file: schema, settings, statements, what to do with one that is not ours
+ *     store_queue.c   what has been put and is not committed yet; the thread that commits it
+ *     store_values.c  values as files, and inline bytes back to values
+ *     store_claims.c  who computes what
+ *     store_states.c  states of unfinished calls
+ *     store_files.c   remembered digests of files
+ *     store_gc.c      eviction, sweeping, verifying, clearing
+ *
+ * One lock guards the connection and the queue. Files are written and read outside of it.
+ */
+#ifndef KILN_CACHE_STORE_PARTS_H
+#define KILN_CACHE_STORE_PARTS_H
+
+#include "base/file.h"
+#include "cache/store.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+enum {
+    STORE_INLINE_MAX = 64 << 10, /* larger values become files: SQLite is the slower of the two from about 100 KB on */
+    STORE_BUSY_MS = 5000,        /* nobody waits longer for another process's lock */
+    STORE_FOLDER_MAX = 3800,
+    STORE_PATH_MAX = 4096
+};
+#define STORE_LIMIT_DEFAULT 10000000000ull
+
+typedef enum {
+    SQL_FIND, SQL_PARTS, SQL_ENTRY, SQL_PART, SQL_CONTENT, SQL_TOUCH, SQL_FILE_FIND, SQL_FILE_ADD, SQL_DROP_BY_CONTENT,
+    SQL_DROP_PARTS_OF_CONTENT, SQL_DROP_CONTENT, SQL_DROP_ENTRY, SQL_DROP_PARTS, SQL_BYTES, SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNT
+} store_statement;
+
+/* One encoded value: its bytes, or a file of them in values/. */
+typedef struct {
+    digest content;
+    uint64_t size;
+    unsigned char *inline_bytes; /* NULL: a file; owned by the queue entry */
+} stored_value;
+
+typedef struct {
+    store_entry about;
+    stored_value *value; /* [about.n_value] */
+    double since;        /* monotonic       */
+} queued;
+
+/* A set of keys: open addressing, never shrinks. */
+typedef struct {
+    digest *key;
+    uint32_t *tag; /* what goes with the key + 1; 0: free place */
+    size_t n, room;
+} key_set;
+
+typedef struct {
+    file_identity file;
+    digest content;
+    char *path;
+} queued_file;
+
+struct store_claim {
+    store_claim *next;
+    store *store;
+    digest key;
+    int deferred; /* given back, but held until what was put is committed */
+    int locked;   /* other processes see it                               */
+};
+
+struct store {
+    char folder[STORE_FOLDER_MAX];
+    uint64_t limit;
+    const codec_types *types;
+    pthread_mutex_t lock;
+    sqlite3 *db; /* NULL: given up (damaged, deleted) */
+    sqlite3_stmt *statement[SQL_COUNT];
+    int read_only, warned_damage, warned_write;
+    double opened;
+    /* queue */
+    queued *queue;
+    size_t n_queue, queue_room;
+    uint64_t queue_bytes;
+    double queue_seconds, queue_since;
+    key_set queued_keys, mine; /* mine: put or got by this process: evicted last */
+    digest *touched;
+    size_t n_touched, touched_room;
+    queued_file *file;
+    size_t n_file, file_room;
+    /* the committing thread */
+    pthread_t flusher;
+    pthread_cond_t wake;
+    int flusher_runs, closing;
+    /* claims */
+    int claims_fd;
+    store_claim *claim; /* held by this process */
+    int remembers_files;
+    uint32_t next_temp;
+};
+
+double store_clock(void); /* monotonic seconds */
+double store_time(void);  /* unix seconds      */
+
+/* ---- store_index.c ---- */
+kiln_status index_open(store *s, error *e);
+void index_close(store *s);
+/* WAL where SQLite has it mended, else a rollback journal (see the table there). */
+int index_wal_is_safe(int version);
+sqlite3_stmt *index_statement(store *s, store_statement which); /* reset and unbound; NULL: failed */
+void index_bind_digest(sqlite3_stmt *st, int column, digest d);
+digest index_digest(sqlite3_stmt *st, int column);
+/* Records a failed call: a damaged index is moved aside and given up. Returns the status and writes a message. */
+kiln_status index_failed(store *s, const char *doing, error *e);
+kiln_status index_begin(store *s, error *e);
+kiln_status index_commit(store *s, error *e);
+void index_rollback(store *s);
+
+/* ---- store_queue.c ---- (all with the lock held) */
+const queued *queue_find(const store *s, digest key);
+kiln_status queue_add(store *s, queued *q, error *e); /* takes what q owns, also on failure */
+kiln_status queue_flush(store *s, error *e);
+void queue_free(store *s);
+void queue_start_flusher(store *s);
+void queue_stop_flusher(store *s); /* without the lock */
+void queue_touch(store *s, const store_entry *entry);
+int key_set_add(key_set *set, digest key, uint32_t tag); /* 0: no memory; an older tag is replaced */
+int key_set_find(const key_set *set, digest key, uint32_t *tag);
+void key_set_clear(key_set *set);
+void key_set_free(key_set *set);
+
+/* ---- store_values.c ---- (without the lock) */
+kiln_status value_write(store *s, const kiln_value *v, stored_value *out, error *e);
+kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out, error *e);
+kiln_status value_read_file(store *s, digest content, uint64_t size, kiln_value **out, error *e);
+void value_path(const store *s, digest content, char path[STORE_PATH_MAX]);
+/* FOLDER/values/tmp/PID-N opened for writing; -1 with a message. */
+int temp_open(store *s, char path[STORE_PATH_MAX], error *e);
+kiln_status write_fully(int fd, const void *bytes, size_t n, const char *path, error *e);
+/* fsync, rename, fsync of the folder. */
+kiln_status file_settle(int fd, const char *from, const char *to, error *e);
+kiln_status folder_private(const char *path, error *e); /* mkdir 0700 unless it is there */
+
+/* ---- store_claims.c ---- */
+kiln_status claims_open(store *s, error *e);
+void claims_close(store *s);
+void claims_settled(store *s); /* lock held: what was deferred is free now */
+/* A lock for housekeeping, one process at a time: 1 when taken, within so many milliseconds. */
+int claims_house(store *s, int milliseconds);
+void claims_house_free(store *s);
+
+/* ---- store_files.c ---- (lock held) */
+kiln_status files_flush(store *s, error *e);
+void files_free(store *s);
+
+/* ---- store_gc.c ---- */
+kiln_status gc_drop_content(store *s, digest content, error *e); /* lock held: a damaged value and the entries that name it */
+void gc_after_commit(store *s);                                   /* lock held: keeps the limit */
+
+#endif

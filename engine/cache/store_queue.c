@@ -1,0 +1,292 @@
+/* store_queue.c - what has been put and is not committed; see store_parts.h.
+ *
+ * A commit costs a few fsyncs, a small value some microseconds: so rows are gathered and committed together, by a thread of
+ * the store's own a twentieth of a second after the first of them, or at once when losing them would cost half a second of work
+ * or they have become many. Claims of results that are still in the queue are held until it is committed, so that
+ * no other process computes in between.
+ */
+#include "cache/store_parts.h"
+
+#include "base/log.h"
+#include "base/memory_alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROWS_MAX = 2000, BYTES_MAX = 4 << 20 };
+#define FLUSH_AFTER 0.05
+#define WORK_MAX 0.5
+#define TOUCH_AFTER 3600.0
+
+double store_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double store_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- sets of keys -------------------------------------------------------------------------------------------------------- */
+
+static size_t place_of(const key_set *set, digest key)
+{
+    size_t at = (size_t)key.lo & (set->room - 1);
+    while (set->tag[at] && !digest_equal(set->key[at], key)) at = (at + 1) & (set->room - 1);
+    return at;
+}
+
+static int key_set_grow(key_set *set)
+{
+    key_set bigger = {.room = set->room ? set->room * 2 : 64, .n = set->n};
+    bigger.key = mem_alloc(bigger.room * sizeof *bigger.key);
+    bigger.tag = mem_calloc(bigger.room, sizeof *bigger.tag);
+    if (!bigger.key || !bigger.tag) {
+        mem_free(bigger.key), mem_free(bigger.tag);
+        return 0;
+    }
+    for (size_t i = 0; i < set->room; i++) {
+        if (!set->tag[i]) continue;
+        size_t at = place_of(&bigger, set->key[i]);
+        bigger.key[at] = set->key[i], bigger.tag[at] = set->tag[i];
+    }
+    mem_free(set->key), mem_free(set->tag);
+    *set = bigger;
+    return 1;
+}
+
+int key_set_add(key_set *set, digest key, uint32_t tag)
+{
+    if (2 * (set->n + 1) > set->room && !key_set_grow(set)) return 0;
+    size_t at = place_of(set, key);
+    set->n += set->tag[at] == 0;
+    set->key[at] = key, set->tag[at] = tag + 1;
+    return 1;
+}
+
+int key_set_find(const key_set *set, digest key, uint32_t *tag)
+{
+    if (!set->room) return 0;
+    size_t at = place_of(set, key);
+    if (!set->tag[at]) return 0;
+    if (tag) *tag = set->tag[at] - 1;
+    return 1;
+}
+
+void key_set_clear(key_set *set)
+{
+    if (set->room) memset(set->tag, 0, set->room * sizeof *set->tag);
+    set->n = 0;
+}
+
+void key_set_free(key_set *set)
+{
+    mem_free(set->key), mem_free(set->tag);
+    *set = (key_set){0};
+}
+
+/* ---- the queue -------------------------------------------------------------------------------------------------------------- */
+
+static void queued_free(queued *q)
+{
+    for (uint32_t i = 0; i < q->about.n_value; i++) mem_free(q->value[i].inline_bytes);
+    mem_free(q->value);
+}
+
+static void queue_empty(store *s)
+{
+    for (size_t i = 0; i < s->n_queue; i++) queued_free(&s->queue[i]);
+    s->n_queue = 0, s->queue_bytes = 0, s->queue_seconds = 0;
+    key_set_clear(&s->queued_keys);
+}
+
+void queue_free(store *s)
+{
+    queue_empty(s);
+    mem_free(s->queue);
+    mem_free(s->touched);
+    key_set_free(&s->queued_keys);
+    key_set_free(&s->mine);
+}
+
+const queued *queue_find(const store *s, digest key)
+{
+    uint32_t at;
+    return key_set_find(&s->queued_keys, key, &at) ? &s->queue[at] : NULL;
+}
+
+static int urgent(const store *s)
+{
+    return s->n_queue + s->n_file >= ROWS_MAX || s->queue_bytes >= BYTES_MAX || s->queue_seconds >= WORK_MAX;
+}
+
+kiln_status queue_add(store *s, queued *q, error *e)
+{
+    if (s->n_queue == s->queue_room) {
+        size_t room = s->queue_room ? s->queue_room * 2 : 64;
+        queued *grown = mem_realloc(s->queue, room * sizeof *grown);
+        if (grown) s->queue = grown, s->queue_room = room;
+    }
+    if (s->n_queue == s->queue_room || !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
+        queued_free(q);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
+    }
+    key_set_add(&s->mine, q->about.key, 0);
+    q->since = store_clock();
+    s->queue[s->n_queue++] = *q;
+    s->queue_seconds += q->about.seconds;
+    for (uint32_t i = 0; i < q->about.n_value; i++)
+        if (q->value[i].inline_bytes) s->queue_bytes += q->value[i].size;
+    if (urgent(s)) return queue_flush(s, e);
+    queue_start_flusher(s);
+    return KILN_OK;
+}
+
+void queue_touch(store *s, const store_entry *entry)
+{
+    key_set_add(&s->mine, entry->key, 0);
+    if (s->read_only || store_time() - entry->used < TOUCH_AFTER) return;
+    if (s->n_touched == s->touched_room) {
+        size_t room = s->touched_room ? s->touched_room * 2 : 64;
+        digest *grown = mem_realloc(s->touched, room * sizeof *grown);
+        if (!grown) return; /* it only looks older than it is */
+        s->touched = grown, s->touched_room = room;
+    }
+    s->touched[s->n_touched++] = entry->key;
+}
+
+/* ---- committing ------------------------------------------------------------------------------------------------------------- */
+
+static kiln_status step_done(store *s, sqlite3_stmt *st, error *e)
+{
+    if (st && sqlite3_step(st) == SQLITE_DONE) return sqlite3_reset(st), KILN_OK;
+    return index_failed(s, "writing", e);
+}
+
+static kiln_status write_value_row(store *s, const store_entry *about, uint32_t i, const stored_value *v, error *e)
+{
+    sqlite3_stmt *st = index_statement(s, SQL_CONTENT);
+    if (!st) return index_failed(s, "writing", e);
+    index_bind_digest(st, 1, v->content);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)v->size);
+    if (v->inline_bytes) sqlite3_bind_blob(st, 3, v->inline_bytes, (int)v->size, SQLITE_STATIC);
+    TRY(step_done(s, st, e));
+    if (!(st = index_statement(s, SQL_PART))) return index_failed(s, "writing", e);
+    index_bind_digest(st, 1, about->key);
+    sqlite3_bind_int64(st, 2, i);
+    index_bind_digest(st, 3, v->content);
+    return step_done(s, st, e);
+}
+
+static kiln_status write_row(store *s, const queued *q, error *e)
+{
+    const store_entry *a = &q->about;
+    sqlite3_stmt *st = index_statement(s, SQL_ENTRY);
+    if (!st) return index_failed(s, "writing", e);
+    index_bind_digest(st, 1, a->key);
+    sqlite3_bind_text(st, 2, a->type, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 3, a->what, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 4, a->n_value);
+    sqlite3_bind_int64(st, 5, (sqlite3_int64)a->bytes);
+    sqlite3_bind_double(st, 6, a->seconds);
+    sqlite3_bind_double(st, 7, a->made);
+    sqlite3_bind_double(st, 8, a->used);
+    TRY(step_done(s, st, e));
+    if (sqlite3_changes(s->db) == 0) return KILN_OK; /* another process was first */
+    for (uint32_t i = 0; i < a->n_value; i++) TRY(write_value_row(s, a, i, &q->value[i], e));
+    return KILN_OK;
+}
+
+static kiln_status write_touches(store *s, error *e)
+{
+    for (size_t i = 0; i < s->n_touched; i++) {
+        sqlite3_stmt *st = index_statement(s, SQL_TOUCH);
+        if (!st) return index_failed(s, "writing", e);
+        index_bind_digest(st, 1, s->touched[i]);
+        sqlite3_bind_double(st, 2, store_time());
+        TRY(step_done(s, st, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status write_all(store *s, error *e)
+{
+    TRY(index_begin(s, e));
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < s->n_queue && status == KILN_OK; i++) status = write_row(s, &s->queue[i], e);
+    if (status == KILN_OK) status = write_touches(s, e);
+    if (status == KILN_OK) status = files_flush(s, e);
+    if (status == KILN_OK) return index_commit(s, e);
+    index_rollback(s);
+    return status;
+}
+
+/* What cannot be committed is dropped: the values' files that are left behind are swept some day. */
+kiln_status queue_flush(store *s, error *e)
+{
+    size_t entries = s->n_queue;
+    if (s->n_queue + s->n_touched + s->n_file == 0) {
+        claims_settled(s);
+        return KILN_OK;
+    }
+    kiln_status status = s->read_only ? KILN_OK : write_all(s, e);
+    queue_empty(s);
+    s->n_touched = 0;
+    files_free(s);
+    claims_settled(s);
+    if (status == KILN_OK && entries) gc_after_commit(s);
+    return status;
+}
+
+/* ---- the committing thread ---------------------------------------------------------------------------------------------------- */
+
+static void wait_for(store *s, double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += (long)(seconds * 1e9);
+    t.tv_sec += t.tv_nsec / 1000000000, t.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&s->wake, &s->lock, &t);
+}
+
+static void *flush_now_and_then(void *arg)
+{
+    store *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->closing) {
+        double age = s->n_queue ? store_clock() - s->queue[0].since : 0;
+        error e = {0};
+        if (s->n_queue == 0) {
+            pthread_cond_wait(&s->wake, &s->lock);
+        } else if (age < FLUSH_AFTER) {
+            wait_for(s, FLUSH_AFTER - age);
+        } else if (queue_flush(s, &e) != KILN_OK && !s->warned_write) {
+            s->warned_write = 1;
+            log_warn("%s; the run goes on, but not all results are kept", e.message);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void queue_start_flusher(store *s)
+{
+    if (!s->flusher_runs) s->flusher_runs = pthread_create(&s->flusher, NULL, flush_now_and_then, s) == 0;
+    else if (s->n_queue == 1) pthread_cond_signal(&s->wake);
+}
+
+void queue_stop_flusher(store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closing = 1;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    if (s->flusher_runs) pthread_join(s->flusher, NULL);
+    s->flusher_runs = 0;
+}
