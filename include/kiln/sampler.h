@@ -56,8 +56,23 @@ typedef struct kiln_sampling {
     kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
     /* n numbers kept across steps, zero at first. NULL: no memory. */
     double *(*scalars)(const struct kiln_sampling *, const char *name, size_t n);
-    /* After each step: progress, preview, saved state, cancel. Return at once if it is not KILN_OK. */
+    /* After step i, when x is at sigma[i + 1]: progress, preview, saved state, cancel. Return at once if it
+     * is not KILN_OK. All that the next step needs is in x, slots and scalars by then. A sampler that
+     * chooses its own levels gives the share of the way instead: i < n, and it never falls. */
     kiln_status (*step)(const struct kiln_sampling *, size_t i, const kiln_latent *denoised);
+
+    /* Says in one sentence why the run cannot go on, and returns `status`. */
+    kiln_status (*fail)(const struct kiln_sampling *, kiln_status status, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* The noise level at a share of the way from noise to picture: 0 is above everything, 1 is 0. */
+    double (*percent_to_sigma)(const struct kiln_sampling *, double percent);
+    /* sqrt(mean(((a - b) / max(atol, rtol max(|a|, |before|)))^2)), element by element: what a step of
+     * adaptive length is judged by. */
+    double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b,
+                    const kiln_latent *before, double atol, double rtol);
+    /* Holds every element within +- deviations * the standard deviation of x's elements (about their
+     * mean, over n - 1). */
+    void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
 } kiln_sampling;
 
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
@@ -73,8 +88,9 @@ enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                           
 typedef struct {
     uint32_t size, flags;
     const char *name, *doc, *source; /* source: paper or formula's origin */
-    uint32_t order;
-    double evaluations;              /* of the network, a step            */
+    uint32_t order;       /* of convergence without noise, on smooth levels, away from the steps at either
+                           * end that are lower by definition; 0: it solves no equation                 */
+    double evaluations;   /* of the network, a step; the steps at either end may need fewer             */
     const kiln_param *param;         /* options, into a struct of its own */
     uint32_t n_param, param_stride;
     size_t params_size;

@@ -188,4 +188,5 @@ void session_api(session *s, const void *options)
         .denoise = session_denoise, .unconditional = session_unconditional, .lincomb = session_lincomb,
         .norm = session_norm, .noise = session_noise, .slot = session_slot, .scalars = session_scalars,
         .step = session_step};
+    session_measures(&s->api);
 }

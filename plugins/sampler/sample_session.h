@@ -50,5 +50,7 @@ slot_entry *session_entry(slot_entry *entries, size_t *n, const char *name);
 void session_add_noise(const session *s, level_blend blend, const float *latent, float *out);
 /* Fills s->api; the rest of the session is set. */
 void session_api(session *s, const void *options);
+/* Its share in sample_measure.c: fail, percent_to_sigma, error, clip. */
+void session_measures(kiln_sampling *api);
 
 #endif
