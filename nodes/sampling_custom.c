@@ -1,6 +1,6 @@
 /* sampling_custom.c - SamplerCustom and SamplerCustomAdvanced, and the NOISE and GUIDER values they take.
  *
- * The same path as KSampler's (sample.h): a NOISE is a map {seed, none?, samples?}, a GUIDER a map that guider.h describes,
+ * The same path as KSampler's (sample.h): a NOISE is a map {seed, none?, samples?, source?, blocks?}, a GUIDER a map that guider.h describes,
  * a SAMPLER one that options.h does. Names, defaults and ranges are ComfyUI's.
  */
 #include "levels.h"
@@ -36,6 +36,7 @@ typedef struct {
     int32_t add_noise;
     uint64_t noise_seed;
     double cfg;
+    noise_wish source;
 } custom_params;
 
 static const kiln_port custom_in[] = {
@@ -50,12 +51,14 @@ static const kiln_param custom_param[] = {
     BOOL_PARAM(custom_params, add_noise, 1, "Off when the latent carries its noise already."),
     SEED_PARAM(custom_params, noise_seed, "Of the noise."),
     FLOAT_PARAM(custom_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out."),
+    NOISE_PARAMS(custom_params, source),
 };
 
 static kiln_status custom_run(const kiln_call *c)
 {
     const custom_params *p = c->params;
-    sample_job job = {.call = c, .guider = guider_cfg(c->in[0], c->in[1], c->in[2], p->cfg), .latent = c->in[5], .seed = p->noise_seed, .no_noise = !p->add_noise};
+    sample_job job = {.call = c, .guider = guider_cfg(c->in[0], c->in[1], c->in[2], p->cfg), .latent = c->in[5], .seed = p->noise_seed, .no_noise = !p->add_noise,
+                      .source = p->source};
     return sample_with(c, &job, c->in[3], c->in[4]);
 }
 
@@ -74,11 +77,13 @@ static kiln_value *seed_value(const kiln_call *c, uint64_t seed)
     return kit_values(c)->new_int(c->ctx, bits);
 }
 
-static kiln_status noise_value(const kiln_call *c, uint64_t seed, int none)
+static kiln_status noise_value(const kiln_call *c, uint64_t seed, int none, noise_wish source)
 {
     kiln_value *map = kit_values(c)->new_map(c->ctx);
     kiln_status status = map ? kit_set(c, map, "seed", seed_value(c, seed)) : KILN_ERR_NOMEM;
     if (status == KILN_OK && none) status = kit_set(c, map, "none", kit_values(c)->new_bool(c->ctx, 1));
+    if (status == KILN_OK && source.kind) status = kit_set(c, map, "source", kit_values(c)->new_int(c->ctx, source.kind));
+    if (status == KILN_OK && source.blocks) status = kit_set(c, map, "blocks", kit_values(c)->new_int(c->ctx, source.blocks));
     if (status == KILN_OK)
         c->out[0] = map;
     else
@@ -88,15 +93,32 @@ static kiln_status noise_value(const kiln_call *c, uint64_t seed, int none)
 
 typedef struct {
     uint64_t noise_seed;
+    noise_wish source;
 } noise_params;
-static const kiln_param noise_param[] = {SEED_PARAM(noise_params, noise_seed, "Of the noise.")};
-static kiln_status random_noise_run(const kiln_call *c) { return noise_value(c, ((const noise_params *)c->params)->noise_seed, 0); }
-static kiln_status disable_noise_run(const kiln_call *c) { return noise_value(c, 0, 1); }
+static const kiln_param noise_param[] = {SEED_PARAM(noise_params, noise_seed, "Of the noise."), NOISE_PARAMS(noise_params, source)};
+static kiln_status random_noise_run(const kiln_call *c)
+{
+    const noise_params *p = c->params;
+    return noise_value(c, p->noise_seed, 0, p->source);
+}
+static kiln_status disable_noise_run(const kiln_call *c) { return noise_value(c, 0, 1, (noise_wish){0}); }
 
 const kiln_node node_random_noise = {PLAIN_NODE("RandomNoise", "sampling/custom_sampling/noise", "Noise of a seed."), KILN_ARRAY(out, noise_out),
     KILN_ARRAY(param, noise_param), .params_size = sizeof(noise_params), .run = random_noise_run};
 const kiln_node node_disable_noise = {PLAIN_NODE("DisableNoise", "sampling/custom_sampling/noise", "No noise: the latent carries its own."), KILN_ARRAY(out, noise_out),
     .run = disable_noise_run};
+
+static kiln_status source_read(const kiln_call *c, const kiln_value *noise, noise_wish *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *source = v->map_get(noise, "source"), *blocks = v->map_get(noise, "blocks");
+    int64_t kind = 0, size = 0;
+    if ((source && (v->get_int(source, &kind) != KILN_OK || kind < NOISE_AUTO || kind > NOISE_CUDA_ALL)) ||
+        (blocks && (v->get_int(blocks, &size) != KILN_OK || size < 0 || size > NOISE_BLOCKS_MAX)))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'source' has to be 0 to %d, its 'blocks' 0 to %d", NOISE_CUDA_ALL, NOISE_BLOCKS_MAX);
+    *out = (noise_wish){.kind = (int32_t)kind, .blocks = size};
+    return KILN_OK;
+}
 
 static kiln_status noise_read(const kiln_call *c, const kiln_value *noise, sample_job *job)
 {
@@ -107,7 +129,7 @@ static kiln_status noise_read(const kiln_call *c, const kiln_value *noise, sampl
     if (v->map_get(noise, "none") && v->get_bool(v->map_get(noise, "none"), &job->no_noise) != KILN_OK)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'none' has to be true or false");
     job->noise = v->map_get(noise, "samples");
-    return KILN_OK;
+    return source_read(c, noise, &job->source);
 }
 
 /* ---- GUIDER -------------------------------------------------------------------------------------------------- */

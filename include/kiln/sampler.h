@@ -48,7 +48,8 @@ typedef struct kiln_sampling {
                     const double *coefficient, kiln_latent *const *x);
     /* sqrt(mean(x^2)) */
     double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
-    /* Unit Gaussian noise for the step from one level to another, from the run's noise source. */
+    /* Unit Gaussian noise for the step from one level to another, from the run's noise source (see the row's flags). A
+     * Brownian path is looked up at levels rounded to f32 and then to 1e-6, as torchsde does. */
     kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to,
                          kiln_latent *out);
     /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
@@ -62,7 +63,12 @@ typedef struct kiln_sampling {
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
        KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
        KILN_SAMPLER_FRESH_MASK_NOISE = 4, /* outside a noise mask: noise of seed + 1 (DDIM) */
-       KILN_SAMPLER_UNCONDITIONAL = 8 /* calls unconditional(): it is evaluated from the first step on */ };
+       KILN_SAMPLER_UNCONDITIONAL = 8, /* calls unconditional(): it is evaluated from the first step on */
+       /* Where noise() comes from, unless the user names a source. Without any of these: white noise, drawn anew at each
+        * call by a generator of the run's own (ComfyUI's default_noise_sampler).                                          */
+       KILN_SAMPLER_BROWNIAN = 16,        /* one Brownian path over the levels: equal or overlapping pairs of levels agree */
+       KILN_SAMPLER_BROWNIAN_CUDA = 32,   /* (with BROWNIAN) the path as a CUDA device draws it: the *_gpu names           */
+       KILN_SAMPLER_CONTINUES_NOISE = 64  /* goes on where the first noise stopped (torch's global generator: churn)       */ };
 
 typedef struct {
     uint32_t size, flags;
