@@ -5,7 +5,6 @@
  */
 #include "options.h"
 
-#include "levels.h"
 #include "sample.h"
 #include "sampling.h"
 #include "sampling_rows.h"
@@ -50,20 +49,16 @@ static kiln_status put_all(const kiln_call *c, const kiln_param *param, size_t n
     return KILN_OK;
 }
 
-/* The first n parameters as options of `sampler`, beside what is in the map already (its reference is taken). */
-static kiln_status make_with(const kiln_call *c, const char *sampler, const kiln_param *param, size_t n, kiln_value *map)
+/* The first n parameters as options of `sampler`. */
+static kiln_status make(const kiln_call *c, const char *sampler, const kiln_param *param, size_t n)
 {
     const kiln_sampler *row;
+    kiln_value *map = kit_values(c)->new_map(c->ctx);
     kiln_status status = map ? sample_find(c, sampler, &row) : KILN_ERR_NOMEM;
     if (status == KILN_OK) status = put_all(c, param, n, map);
     if (status == KILN_OK) return options_sampler(c, row, map, &c->out[0]);
     c->host->unref(map);
     return status;
-}
-
-static kiln_status make(const kiln_call *c, const char *sampler, const kiln_param *param, size_t n)
-{
-    return make_with(c, sampler, param, n, kit_values(c)->new_map(c->ctx));
 }
 
 /* ---- ancestral ------------------------------------------------------------------------------------------------- */
@@ -162,32 +157,15 @@ static const kiln_param lcm_param[] = {FLOAT_PARAM(solver_params, s_noise, 1, 0,
 static kiln_status lcm_run(const kiln_call *c) { return make(c, "lcm", lcm_param, COUNT(lcm_param)); }
 const kiln_node node_sampler_lcm = NODE("SamplerLCM", "Latent consistency sampling: the guess, noised again (Luo et al. 2023).", solver_params, lcm_param, lcm_run);
 
-/* Percents are of the model's own levels; what comes after them are options of the row. */
-static const kiln_port sa_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels the percents are of."}};
-static const kiln_param sa_param[] = {SOLVER_ETA(10), SOLVER_NOISE(100), INT_PARAM(solver_params, predictor_order, 3, 1, 6, "Steps the predictor looks back."),
+/* ComfyUI asks for a model to turn the percents into levels; here the row asks the model that is sampled. */
+static const kiln_port sa_in[] = {{.name = "model", .type = "MODEL", .flags = KILN_PORT_OPTIONAL, .doc = "May be left out: the percents are of the model that is sampled."}};
+static const kiln_param sa_param[] = {SOLVER_ETA(10), FLOAT_PARAM(solver_params, sde_start_percent, 0.2, 0, 1, 0.001, "Noise is added from this share of the way on."),
+    FLOAT_PARAM(solver_params, sde_end_percent, 0.8, 0, 1, 0.001, "Noise is added up to this share of the way."), SOLVER_NOISE(100),
+    INT_PARAM(solver_params, predictor_order, 3, 1, 6, "Steps the predictor looks back."),
     INT_PARAM(solver_params, corrector_order, 4, 0, 6, "Steps the corrector looks back; 0: no corrector."),
     BOOL_PARAM(solver_params, use_pece, 0, "Evaluate again after correcting."),
-    BOOL_PARAM(solver_params, simple_order_2, 0, "The simpler coefficients at order 2."),
-    FLOAT_PARAM(solver_params, sde_start_percent, 0.2, 0, 1, 0.001, "Noise is added from this share of the way on."),
-    FLOAT_PARAM(solver_params, sde_end_percent, 0.8, 0, 1, 0.001, "Noise is added up to this share of the way.")};
-enum { SA_OPTIONS = 6 };
-
-static kiln_status sa_run(const kiln_call *c)
-{
-    const solver_params *p = c->params;
-    const kiln_value_api *v = kit_values(c);
-    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
-    const kiln_model *model = models->model(c->ctx, c->in[0]);
-    if (!model) return KILN_ERR_INVALID;
-    levels l = levels_of(model);
-    double start = levels_at_percent(&l, p->sde_start_percent), end = levels_at_percent(&l, p->sde_end_percent);
-    kiln_value *map = v->new_map(c->ctx);
-    kiln_status status = map ? kit_set(c, map, "sde_start_sigma", v->new_float(c->ctx, start < 1e9 ? start : 1e9)) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) status = kit_set(c, map, "sde_end_sigma", v->new_float(c->ctx, end));
-    if (status == KILN_OK) return make_with(c, "sa_solver", sa_param, SA_OPTIONS, map);
-    c->host->unref(map);
-    return status;
-}
+    BOOL_PARAM(solver_params, simple_order_2, 0, "The simpler coefficients at order 2.")};
+static kiln_status sa_run(const kiln_call *c) { return make(c, "sa_solver", sa_param, COUNT(sa_param)); }
 
 const kiln_node node_sampler_sa_solver = {PLAIN_NODE("SamplerSASolver", "sampling/samplers", "Stochastic Adams solver (Xue et al. 2023)."), KILN_ARRAY(in, sa_in),
     KILN_ARRAY(out, out), KILN_ARRAY(param, sa_param), .params_size = sizeof(solver_params), .run = sa_run};
