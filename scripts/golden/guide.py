@@ -279,6 +279,63 @@ GUIDERS = {
     "perp": lambda guess, x, sigma, count, cfg: perpendicular(guess("positive"), guess("negative"), guess("third"), cfg, 1.5),
 }
 
+# ---- areas ----------------------------------------------------------------------------------------------------
+# An entry: tokens' name, area (h, w, y, x) in cells or None, strength. Each area gets an opposite on the other side: the tokens of the
+# smallest entry there that holds it. Edges inside the picture fade over 8 cells: (1 + distance) / 8.
+
+POSITIVE = [("positive", None, 1.0), ("third", (1, 1, 1, 0), 0.8)]
+NEGATIVE = [("negative", None, 1.0), ("third", (1, 2, 1, 0), 0.5)]
+
+
+def holds(a, c):
+    return a is None or (c[2] >= a[2] and c[3] >= a[3] and a[0] + a[2] >= c[0] + c[2] and a[1] + a[3] >= c[1] + c[3])
+
+
+def opposed(one, other):
+    """`other` with an opposite for each area of `one`."""
+    out = list(other)
+    for _, area, strength in one:
+        if area is None:
+            continue
+        round_it = [e for e in out if holds(e[1], area)]
+        sized = sorted((e for e in round_it if e[1]), key=lambda e: e[1][0] * e[1][1])
+        best = sized[0] if sized else round_it[0]
+        if best[1] != area:
+            out.append((best[0], area, strength))
+    return out
+
+
+def weight(area, strength):
+    w = torch.zeros(SHAPE[1:3])
+    if area is None:
+        return w + strength
+    h, wide, y, x = area
+    part = torch.full((h, wide), strength)
+    for t in range(8):
+        gain = (t + 1) / 8
+        if y and t < h:
+            part[t] *= gain
+        if y + h < SHAPE[1] and t < h:
+            part[h - 1 - t] *= gain
+        if x and t < wide:
+            part[:, t] *= gain
+        if x + wide < SHAPE[2] and t < wide:
+            part[:, wide - 1 - t] *= gain
+    w[y : y + h, x : x + wide] = part
+    return w
+
+
+def by_area(entries, guess):
+    total = sum(weight(area, strength) for _, area, strength in entries)
+    return sum(guess(name) * weight(area, strength)[..., None] for name, area, strength in entries) / total[..., None]
+
+
+def areas(guess, x, sigma, count, cfg):
+    negative = opposed(POSITIVE, NEGATIVE)
+    positive = opposed(negative, POSITIVE)
+    return plain(by_area(positive, guess), by_area(negative, guess), cfg)
+
+
 # ---- the file -------------------------------------------------------------------------------------------------
 
 
@@ -314,6 +371,7 @@ def main():
         out.append(array(f"{name}_run", run(count, with_cfg(), normal(count, STEPS))[0].reshape(-1)))
     for name, guider in GUIDERS.items():
         out.append(array(f"{name}_run", run(COUNTS["eps"], guider, normal(COUNTS["eps"], STEPS))[0].reshape(-1)))
+    out.append(array("areas_run", run(COUNTS["eps"], areas, normal(COUNTS["eps"], STEPS))[0].reshape(-1)))
     for name in ("eps", "v", "sd3"):
         out.append(array(f"rescale_{name}_run", run(COUNTS[name], with_cfg(rescale(0.7)), normal(COUNTS[name], STEPS))[0].reshape(-1)))
     for name in ("eps", "sd3"):  # from a latent, part of the way, stopped before the end

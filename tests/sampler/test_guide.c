@@ -219,6 +219,33 @@ static void test_perp_neg_of_equal_texts(void)
     for (int i = 0; i < 4; i++) CHECK(isfinite(out[i])); /* positive - empty is 0: it has no direction to divide by */
 }
 
+/* ---- areas ------------------------------------------------------------------------------------------------------- */
+
+/* Adds an entry with the tokens of `list` (taken), an area and a strength. */
+static void add_area(kiln_value *to, kiln_value *list, const int64_t area[4], double strength)
+{
+    kiln_value *entry = values()->map_copy(NULL, values()->list_at(list, 0)), *box = values()->new_list(NULL), *s = values()->new_float(NULL, strength);
+    for (int i = 0; i < 4; i++) {
+        kiln_value *v = values()->new_int(NULL, area[i]);
+        values()->list_push(box, v);
+        drop(v);
+    }
+    values()->map_set(entry, "area", box), values()->map_set(entry, "strength", s);
+    CHECK_EQ(values()->list_push(to, entry), KILN_OK);
+    drop(box), drop(s), drop(entry), drop(list);
+}
+
+/* A part of the positive inside a part of the negative: each side says something of the other's part. */
+static void test_areas_have_opposites(void)
+{
+    kiln_value *out[2] = {NULL}, *m = network_model(), *yes = positive(), *no = negative();
+    add_area(yes, third(), (const int64_t[]){1, 1, 1, 0}, 0.8);
+    add_area(no, third(), (const int64_t[]){1, 2, 1, 0}, 0.5);
+    kiln_value *guider = guider_of(&node_cfg_guider, "cfg=3", m, yes, no, NULL);
+    sample((parts){.model = m, .guider = guider}, out);
+    check_run(out[0], areas_run, "areas"), drop(out[1]);
+}
+
 /* ---- the unconditional guess ------------------------------------------------------------------------------------- */
 
 static float direction[2][NUMBERS];
@@ -287,7 +314,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_curves), CASE(test_zero_terminal_table), CASE(test_levels_of_every_description), CASE(test_runs_of_every_description),
         CASE(test_part_of_the_way), CASE(test_guiders), CASE(test_perp_neg_on_a_model_is_the_guider), CASE(test_rescale_cfg),
-        CASE(test_guidance_replaces_guidance), CASE(test_perp_neg_of_equal_texts), CASE(test_unconditional_at_cfg_1_from_the_first_step),
+        CASE(test_guidance_replaces_guidance), CASE(test_perp_neg_of_equal_texts), CASE(test_areas_have_opposites), CASE(test_unconditional_at_cfg_1_from_the_first_step),
         CASE(test_models_differ_by_fingerprint_and_the_base_stays),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
