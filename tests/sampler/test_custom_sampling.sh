@@ -3,6 +3,7 @@ cd "$KILN_ROOT" || exit 2
 kiln="$PWD/$KILN_BUILD/kiln"
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME="$work/cache"
 status=0
 ok() { echo "ok $1"; }
 bad() { echo "  $2"; echo "FAIL $1"; status=1; }
