@@ -215,3 +215,30 @@ static kiln_status advanced_run(const kiln_call *c)
 
 const kiln_node node_sampler_custom_advanced = {SAMPLING_NODE("SamplerCustomAdvanced", "Sampling from its parts: noise, guider, sampler, levels."),
     KILN_ARRAY(in, advanced_in), KILN_ARRAY(out, both_out), .run = advanced_run};
+
+/* ---- AddNoise ------------------------------------------------------------------------------------------------------ */
+
+static const kiln_port add_in[] = {
+    {.name = "model", .type = "MODEL", .doc = "Whose latents and levels."},
+    {.name = "noise", .type = "NOISE", .doc = "What to add."},
+    {.name = "sigmas", .type = "SIGMAS", .doc = "The noise is that between the first level and the last."},
+    {.name = "latent_image", .type = "LATENT", .doc = "What to add it to."},
+};
+static const kiln_port add_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The noisy latent."}};
+
+static kiln_status add_run(const kiln_call *c)
+{
+    sample_job job = {.call = c, .guider = {.model = c->in[0]}, .latent = c->in[3]};
+    double *sigma;
+    size_t n;
+    TRY(noise_read(c, c->in[1], &job));
+    TRY(sigmas_read(c, c->in[2], &sigma, &n));
+    if (n == 0) {
+        c->out[0] = c->host->ref(c->in[3]);
+        return KILN_OK;
+    }
+    return sample_add_noise(&job, n > 1 ? fabs(sigma[0] - sigma[n - 1]) : sigma[0], &c->out[0]);
+}
+
+const kiln_node node_add_noise = {PLAIN_NODE("AddNoise", "sampling/custom_sampling/noise", "Noise for a latent that DisableNoise then samples."), KILN_ARRAY(in, add_in),
+    KILN_ARRAY(out, add_out), .run = add_run};

@@ -80,18 +80,23 @@ static kiln_status given_noise(session *s)
 
 static float *tree_room(const void *owner, size_t n) { return session_floats(owner, n); }
 
+/* What to begin with; `first` has drawn it, where it was drawn. */
+static kiln_status begin_noise(session *s, noise_stream *first)
+{
+    const sample_job *job = s->job;
+    stream_seed(first, noise_first_cuda(&job->source), job->seed, (uint32_t)job->source.blocks);
+    if (job->noise && !job->no_noise) return given_noise(s);
+    if (!job->no_noise) return session_first_noise(s, first, s->noise);
+    memset(s->noise, 0, s->count * sizeof(float));
+    return KILN_OK;
+}
+
 static kiln_status make_noise(session *s)
 {
     const sample_job *job = s->job;
     noise_stream first, fresh;
-    stream_seed(&first, noise_first_cuda(&job->source), job->seed, (uint32_t)job->source.blocks);
     stream_seed(&fresh, noise_first_cuda(&job->source), job->seed + 1, (uint32_t)job->source.blocks);
-    if (job->no_noise)
-        memset(s->noise, 0, s->count * sizeof(float));
-    else if (job->noise)
-        TRY(given_noise(s));
-    else
-        TRY(session_first_noise(s, &first, s->noise));
+    TRY(begin_noise(s, &first));
     session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, s->x.data);
     if (s->mask && (job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE)) TRY(session_first_noise(s, &fresh, s->noise));
     noise_source_init(&s->random, &job->source, job->sampler, &first, job->seed, job->sigma, job->n, s->count);
@@ -100,13 +105,23 @@ static kiln_status make_noise(session *s)
     return KILN_OK;
 }
 
+/* A session of the job, with its model and latent. */
+static kiln_status session_new(const sample_job *job, session **out)
+{
+    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
+    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
+    if (!s) return KILN_ERR_NOMEM;
+    memset(s, 0, sizeof *s);
+    s->job = job;
+    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
+    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    *out = s;
+    return read_latent(s);
+}
+
 static kiln_status setup(session *s)
 {
     const sample_job *job = s->job;
-    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
-    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
-    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
-    TRY(read_latent(s));
     TRY(guide_init(&s->guide));
     if (job->sampler->flags & KILN_SAMPLER_UNCONDITIONAL && job->guider.kind->unconditional >= 0)
         s->guide.always |= 1u << job->guider.kind->unconditional;
@@ -208,11 +223,9 @@ kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **den
     if (job->n == 0) return nothing_to_do(job, out, denoised);
     const void *options = job->options;
     TRY(check_sigmas(job));
-    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
-    if (!s) return KILN_ERR_NOMEM;
-    memset(s, 0, sizeof *s);
-    s->job = job;
+    session *s;
     TRY(check_source(job));
+    TRY(session_new(job, &s));
     TRY(setup(s));
     if (denoised) {
         if (!(s->denoised = session_floats(s, s->count))) return KILN_ERR_NOMEM;
@@ -222,6 +235,19 @@ kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **den
     session_api(s, options);
     TRY(run_from_state(s));
     return finish(s, out, denoised);
+}
+
+kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out)
+{
+    const kiln_call *c = job->call;
+    session *s;
+    noise_stream first;
+    if (job->source.blocks && !noise_first_cuda(&job->source))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; leave it 0, or choose cuda_all");
+    TRY(session_new(job, &s));
+    TRY(begin_noise(s, &first));
+    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->x.data);
+    return latent_of(s, s->x.data, 1, out);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */

@@ -25,6 +25,9 @@ typedef struct {
  * A state that an earlier call of the same key left is taken up (sample_state.h). */
 kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **denoised);
 
+/* A LATENT like the job's with its noise at level sigma added (a flow: blended in). Of the guider only the model is looked at. */
+kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out);
+
 /* Which levels: of a schedule's row, for steps; of the last part of int(steps / denoise) when denoise < 1. */
 typedef struct {
     const char *schedule;

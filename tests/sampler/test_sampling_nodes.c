@@ -318,6 +318,45 @@ static void check_refused(parts p, const char *part)
     drop(out[0]), drop(out[1]);
 }
 
+static kiln_value *noised(kiln_value *model, kiln_value *noise, kiln_value *sigmas, const float *x)
+{
+    kiln_value *in[] = {model, noise, sigmas, latent_of(x)}, *out[1] = {NULL};
+    CHECK_MSG(call(&node_add_noise, "", in, out) == KILN_OK, "%s", call_why.message);
+    drop(in[3]);
+    return out[0];
+}
+
+/* In the network's numbers, half of (latent - 0.1): noise times the distance of the levels on top, for a flow blended in. */
+static void test_add_noise(void)
+{
+    float x[NUMBERS], noise[NUMBERS], want[NUMBERS];
+    kiln_value *base = network_model(), *pair[] = {base, made(&node_sampling_sd3, "", base, NULL)}, *n = pattern_noise(), *none = sigmas_of(0, NULL);
+    pattern(x, 0.9, 1.1), pattern(noise, 1.7, 0.3);
+    for (int k = 0; k < 2; k++) {
+        const double sigma[] = {k ? 0.7 : 5, k ? 0.3 : 2}, s = sigma[0] - sigma[1];
+        kiln_value *levels_ = sigmas_of(2, sigma), *out = noised(pair[k], n, levels_, x);
+        for (int i = 0; i < NUMBERS; i++) want[i] = (float)((s * (double)noise[i] + (k ? 1 - s : 1) * 0.5 * ((double)x[i] - 0.1)) / 0.5 + 0.1);
+        CHECK_ARRAY(samples_of(out), want, NUMBERS, 4e-7); /* levels and latents are rounded to float: a few times 6e-8 */
+        drop(levels_), drop(out);
+    }
+    kiln_value *same_one = noised(base, n, none, x);
+    CHECK(memcmp(samples_of(same_one), x, sizeof x) == 0);
+    drop(same_one), drop(pair[1]), drop(base), drop(n), drop(none);
+}
+
+/* Noise added by itself, then none in the sampling, is the sampling's own: below the top level, by one rounding more. */
+static void test_add_noise_and_then_none(void)
+{
+    float x[NUMBERS];
+    pattern(x, 0.9, 1.1);
+    kiln_value *m = network_model(), *n = made(&node_random_noise, "noise_seed=7", NULL, NULL), *sigmas = sigmas_of(3, (const double[]){5, 2, 0}), *want[2] = {NULL}, *out[2] = {NULL};
+    kiln_value *added = noised(m, n, sigmas, x);
+    sample((parts){.model = rig_host()->ref(m), .noise = n, .latent = latent_of(x), .sigmas = rig_host()->ref(sigmas)}, want);
+    sample((parts){.model = m, .noise = made(&node_disable_noise, "", NULL, NULL), .latent = added, .sigmas = sigmas}, out);
+    CHECK_ARRAY(samples_of(out[0]), samples_of(want[0]), NUMBERS, 1e-6);
+    drop(want[0]), drop(want[1]), drop(out[0]), drop(out[1]);
+}
+
 static kiln_value *sampler_map(const char *name)
 {
     return map_of("sampler", values()->new_string(NULL, name, strlen(name)));
@@ -505,7 +544,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_formulas_as_nodes), CASE(test_basic_scheduler_keeps_at_most_steps), CASE(test_splits), CASE(test_other_sigmas), CASE(test_percent_to_sigma),
         CASE(test_sigmas_refused), CASE(test_custom_samplers_are_ksampler), CASE(test_masks_areas_ranges_and_batches_in_both), CASE(test_two_stages_in_both),
-        CASE(test_no_levels_no_change), CASE(test_denoised_output), CASE(test_up_and_down_again), CASE(test_seeds_of_64_bits), CASE(test_samplings_refused),
+        CASE(test_no_levels_no_change), CASE(test_denoised_output), CASE(test_up_and_down_again), CASE(test_seeds_of_64_bits), CASE(test_add_noise), CASE(test_add_noise_and_then_none), CASE(test_samplings_refused),
         CASE(test_option_names_and_values_are_checked), CASE(test_S13_every_option_of_every_sampler_acts),
         CASE(test_S13_every_parameter_of_the_sampler_nodes_acts),
     };
