@@ -305,6 +305,25 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
     drop(empty), drop(again);
 }
 
+/* A plugin built before there were levels and guidance passes a shorter struct; what lies behind it is not read. */
+static void test_models_of_an_older_header(void)
+{
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *v = network_model();
+    kiln_model old = *models->model(rig_ctx(), v);
+    old.size = offsetof(kiln_model, levels), old.owned = NULL, old.release = NULL;
+    old.levels = (const void *)&old, old.n_guidance = 99;
+    kiln_value *taken = models->model_new(rig_ctx(), &old);
+    if (CHECK_MSG(taken != NULL, "%s", rig_message())) {
+        const kiln_model *m = models->model(rig_ctx(), taken);
+        CHECK(m->size == sizeof *m && m->levels == NULL && m->n_guidance == 0);
+        CHECK_STR(values()->object_fingerprint(taken), values()->object_fingerprint(v));
+    }
+    old.size = offsetof(kiln_model, base); /* shorter than any header was */
+    CHECK(models->model_new(rig_ctx(), &old) == NULL);
+    drop(taken), drop(v);
+}
+
 int main(int argc, char **argv)
 {
     open_plugin();
@@ -315,7 +334,7 @@ int main(int argc, char **argv)
         CASE(test_curves), CASE(test_zero_terminal_table), CASE(test_levels_of_every_description), CASE(test_runs_of_every_description),
         CASE(test_part_of_the_way), CASE(test_guiders), CASE(test_perp_neg_on_a_model_is_the_guider), CASE(test_rescale_cfg),
         CASE(test_guidance_replaces_guidance), CASE(test_perp_neg_of_equal_texts), CASE(test_areas_have_opposites), CASE(test_unconditional_at_cfg_1_from_the_first_step),
-        CASE(test_models_differ_by_fingerprint_and_the_base_stays),
+        CASE(test_models_differ_by_fingerprint_and_the_base_stays), CASE(test_models_of_an_older_header),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
