@@ -53,7 +53,8 @@ static kiln_status run_dpmpp_2s_ancestral(const kiln_sampling *s)
 }
 
 /* ---- dpmpp_2s_ancestral_cfg_pp: each stage starts from x + (d - u), u the last unconditional guess: the second stage has
- * that of the evaluation in the middle (ComfyUI sample_dpmpp_2s_ancestral_cfg_pp) ------------------------------------ */
+ * that of the evaluation in the middle (ComfyUI sample_dpmpp_2s_ancestral_cfg_pp). What is left of d - u there is of the order
+ * of a step even where guided and unconditional guess agree: it does not converge to a solution as steps get more. ------ */
 
 static kiln_status cfg_pp_2s_step(const kiln_sampling *s, double now, double down, kiln_latent *d, kiln_latent *u)
 {
@@ -145,7 +146,7 @@ const kiln_sampler sampler_dpmpp_2s_ancestral = {SAMPLER(dpmpp_2s_ancestral), .f
     .source = "Lu et al. 2022 (arXiv:2211.01095), algorithm 1; k-diffusion", .order = 2, .evaluations = 2, PARAMS(noise_params, noise_options),
     .run = run_dpmpp_2s_ancestral};
 const kiln_sampler sampler_dpmpp_2s_ancestral_cfg_pp = {SAMPLER(dpmpp_2s_ancestral_cfg_pp), .flags = KILN_SAMPLER_STOCHASTIC | KILN_SAMPLER_UNCONDITIONAL,
-    .doc = "dpmpp_2s_ancestral along the unconditional direction; wants a cfg of 1 to 2.", .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI", .order = 2,
+    .doc = "dpmpp_2s_ancestral along the unconditional direction; wants a cfg of 1 to 2.", .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI", .order = 0,
     .evaluations = 2, PARAMS(noise_params, noise_options), .run = run_dpmpp_2s_ancestral_cfg_pp};
 const kiln_sampler sampler_dpmpp_2m = {SAMPLER(dpmpp_2m), .doc = "Second order from the previous step.",
     .source = "Lu et al. 2022 (arXiv:2211.01095), algorithm 2", .order = 2, .evaluations = 1, .run = run_dpmpp_2m};

@@ -122,8 +122,8 @@ static size_t max_order(const kiln_sampling *s) { return (size_t)((const past_op
 static kiln_status run_ipndm(const kiln_sampling *s) { return linear_multistep(s, max_order(s), ipndm_rule); }
 
 /* ---- ipndm_v: the same for steps of different lengths, from divided differences (Zhang & Chen 2022; zju-pi/diff-sampler
- * solvers). Its nested form of order 3 and 4 is not Adams-Bashforth's: the factor of the second difference divides
- * by h (h + h1) where the exact one has 6; both agree for equal steps. ------------------------------------------------- */
+ * solvers). On unequal steps its factors of the second and third difference are not Adams-Bashforth's (lms has those), so
+ * that it is of order 2 there; on equal steps it is ipndm. ------------------------------------------------------------- */
 
 static void ipndm_v_rule(const kiln_sampling *s, size_t i, size_t order, double *c)
 {

@@ -117,7 +117,8 @@ static kiln_status run_dpmpp_2m_sde(const kiln_sampling *s)
 static const kiln_param midpoint_params[] = SOLVER_PARAMS(MIDPOINT);
 static const kiln_param heun_params[] = SOLVER_PARAMS(HEUN);
 
-/* ---- dpmpp_3m_sde: first and second differences of the guess from the last two steps -------------------------------- */
+/* ---- dpmpp_3m_sde: first and second differences of the guess from the last two steps. The second derivative is 2 D2, and the
+ * published form (and everybody's) has phi_3 D2 where order 3 would want twice that: it is of order 2. ------------------ */
 
 static kiln_status three_step(const kiln_sampling *s, size_t i, kiln_latent *d, kiln_latent *d1, kiln_latent *d2)
 {
@@ -167,5 +168,5 @@ SDE(dpmpp_2m_sde, 0, "dpmpp_2m with noise of a Brownian path.", "sample_dpmpp_2m
 SDE(dpmpp_2m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde with the path a GPU draws.", "sample_dpmpp_2m_sde", midpoint_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
 SDE(dpmpp_2m_sde_heun, 0, "dpmpp_2m_sde with solver_type heun.", "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
 SDE(dpmpp_2m_sde_heun_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde_heun with the path a GPU draws.", "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
-SDE(dpmpp_3m_sde, 0, "Third order from the last two steps, with noise of a Brownian path.", "sample_dpmpp_3m_sde", noise_params, noise_options, 3, 1, run_dpmpp_3m_sde);
-SDE(dpmpp_3m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_3m_sde with the path a GPU draws.", "sample_dpmpp_3m_sde", noise_params, noise_options, 3, 1, run_dpmpp_3m_sde);
+SDE(dpmpp_3m_sde, 0, "From the last two steps, with noise of a Brownian path; in its published form of second order.", "sample_dpmpp_3m_sde", noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);
+SDE(dpmpp_3m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_3m_sde with the path a GPU draws.", "sample_dpmpp_3m_sde", noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);

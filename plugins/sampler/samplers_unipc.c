@@ -97,7 +97,7 @@ static kiln_status unipc(const kiln_sampling *s, int bh2)
 static kiln_status run_uni_pc(const kiln_sampling *s) { return unipc(s, 0); }
 static kiln_status run_uni_pc_bh2(const kiln_sampling *s) { return unipc(s, 1); }
 
-const kiln_sampler sampler_uni_pc = {SAMPLER(uni_pc), .flags = KILN_SAMPLER_EXTRA_STEP, .doc = "Predictor and corrector of order 3 from one evaluation a step.",
-    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = h", .order = 3, .evaluations = 1, .run = run_uni_pc};
+const kiln_sampler sampler_uni_pc = {SAMPLER(uni_pc), .flags = KILN_SAMPLER_EXTRA_STEP, .doc = "Predictor of order 3 and a corrector that adds one, from one evaluation a step.",
+    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = h", .order = 4, .evaluations = 1, .run = run_uni_pc};
 const kiln_sampler sampler_uni_pc_bh2 = {SAMPLER(uni_pc_bh2), .flags = KILN_SAMPLER_EXTRA_STEP, .doc = "uni_pc with B(h) = exp(h) - 1.",
-    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = exp(h) - 1", .order = 3, .evaluations = 1, .run = run_uni_pc_bh2};
+    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = exp(h) - 1", .order = 4, .evaluations = 1, .run = run_uni_pc_bh2};
