@@ -13,6 +13,7 @@ import samplers
 from common import GOLDEN, save, versions
 
 kd = samplers.k_diffusion_sampling()
+cpu_randn = interval._randn
 
 SHAPES = [(1, 3), (1, 4, 3, 2), (2, 4, 5, 7)]
 SEEDS = [0, 42, 2**32 + 42, 2**64 - 1]
@@ -47,9 +48,10 @@ PATTERNS = {
 }
 
 
-def philox(seed, count):
-    """torch.randn(count) of a fresh CUDA generator, count within one wave: word 0 and 1 of thread i's first block."""
+def philox(seed, count, call=0):
+    """torch.randn(count) of a CUDA generator, count within one wave: word 0 and 1 of thread i's block number `call`."""
     c = [np.zeros(count, np.uint64) for _ in range(4)]
+    c[0] += np.uint64(call)
     c[2] = np.arange(count, dtype=np.uint64)
     k, low = [seed & 0xFFFFFFFF, seed >> 32], np.uint64(0xFFFFFFFF)
     for _ in range(10):
@@ -66,7 +68,7 @@ def cuda_randn(size, dtype, device, seed):
 
 
 def main():
-    tensors, cpu_randn = {}, interval._randn
+    tensors = {}
     for name, (levels, pairs) in PATTERNS.items():
         tensors[f"levels.{name}"] = torch.stack([levels[levels > 0].min(), levels.max()])
         tensors[f"pairs.{name}"] = torch.tensor([[float(a), float(b)] for a, b in pairs], dtype=torch.float32)

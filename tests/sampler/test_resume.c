@@ -386,13 +386,12 @@ static void test_without_a_store(void)
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
 /* The k-th allocation fails, for every k: the run fails or gives its bytes, and no state is half. */
-static void test_every_allocation_fails(void)
+static void check_every_allocation(const char *settings)
 {
-    static const char *const settings = "seed=9; steps=2; cfg=3; sampler_name=euler_ancestral";
     kiln_status status = KILN_ERR_NOMEM;
+    int tried = 0;
     forget();
     kiln_value *whole = ksampler(settings, 0, &status);
-    int tried = 0;
     for (int k = 0, reached = 1; reached; k++, tried++) {
         forget();
         world.due = 1;
@@ -405,6 +404,12 @@ static void test_every_allocation_fails(void)
     }
     CHECK_MSG(tried > 20, "only %d allocations", tried);
     drop(whole);
+}
+
+static void test_every_allocation_fails(void)
+{
+    check_every_allocation("seed=9; steps=2; cfg=3; sampler_name=euler_ancestral");
+    check_every_allocation("seed=9; steps=3; cfg=3; sampler_name=probe_path");
 }
 
 /* ---- sources ---------------------------------------------------------------------------------------------- */
