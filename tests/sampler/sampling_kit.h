@@ -162,6 +162,8 @@ static inline const float *samples_of(const kiln_value *latent)
     return x;
 }
 
+static inline int same(const kiln_value *a, const kiln_value *b) { return a && b && memcmp(samples_of(a), samples_of(b), NUMBERS * sizeof(float)) == 0; }
+
 /* ---- calls -------------------------------------------------------------------------------------------- */
 
 static inline const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
