@@ -17,14 +17,16 @@ static inline int other_value(const kiln_param *p, int k, char text[80])
     case KILN_P_FLOAT: return k < 4 ? snprintf(text, 80, "%s=%.17g", p->name, fmin(fmax(number[k], p->min), p->max)) : 0;
     case KILN_P_SEED: return k < 1 ? snprintf(text, 80, "%s=12345", p->name) : 0;
     case KILN_P_STRING: return k < 1 ? snprintf(text, 80, "%s=3, 2, 0", p->name) : 0;
-    case KILN_P_NAME: return registry_name(p->from, (size_t)k) ? snprintf(text, 80, "%s=%s", p->name, registry_name(p->from, (size_t)k)) : 0;
+    case KILN_P_NAME:
+        return registry_name(p->from, (size_t)k) ? snprintf(text, 80, "%s=%s", p->name, registry_name(p->from, (size_t)k)) : 0;
     default: return 0;
     }
 }
 
 /* Settings under which an option is tried as well, for those that act only beside another: all that is 0 made something (churn, the
  * parts of a step control) and whole numbers changed, then each choice of each enum. 0 when there are no more. */
-static inline int context_at(const kiln_param *param, size_t n, uint32_t stride, size_t but, int which, const char *between, char *text, size_t room)
+static inline int context_at(const kiln_param *param, size_t n, uint32_t stride, size_t but, int which, const char *between, char *text,
+                             size_t room)
 {
     int seen = 0;
     char one[80];

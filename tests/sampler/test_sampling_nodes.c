@@ -10,8 +10,14 @@ typedef struct {
     kiln_value *model, *yes, *no;
 } texts;
 
-static texts texts_new(void) { return (texts){network_model(), positive(), negative()}; }
-static void texts_drop(texts t) { drop(t.model), drop(t.yes), drop(t.no); }
+static texts texts_new(void)
+{
+    return (texts){network_model(), positive(), negative()};
+}
+static void texts_drop(texts t)
+{
+    drop(t.model), drop(t.yes), drop(t.no);
+}
 
 static kiln_value *ksampler(texts t, kiln_value *latent, const kiln_node *node, const char *settings)
 {
@@ -27,13 +33,20 @@ static void check_same(texts t, kiln_value *latent, kiln_value *want, const char
     snprintf(settings, sizeof settings, "sampler_name=%s", sampler);
     kiln_value *how = made(&node_sampler_select, settings, NULL, NULL), *out[2] = {NULL};
     kiln_value *in[] = {t.model, t.yes, t.no, how, sigmas, latent};
-    CHECK_MSG(call(&node_sampler_custom, noise ? "noise_seed=7; cfg=3" : "noise_seed=7; cfg=3; add_noise=false", in, out) == KILN_OK, "%s: %s", sampler, call_why.message);
-    CHECK_MSG(same(out[0], want), "SamplerCustom with %s is not KSampler", sampler);
+    CHECK_MSG(call(&node_sampler_custom, noise ? "noise_seed=7; cfg=3" : "noise_seed=7; cfg=3; add_noise=false", in, out) == KILN_OK,
+              "%s: %s", sampler, call_why.message);
+    CHECK_MSG(same_latent(out[0], want), "SamplerCustom with %s is not KSampler", sampler);
     drop(out[0]), drop(out[1]), out[0] = out[1] = NULL;
     kiln_value *noised = noise ? made(&node_random_noise, "noise_seed=7", NULL, NULL) : made(&node_disable_noise, "", NULL, NULL);
-    sample((parts){.model = rig_host()->ref(t.model), .guider = cfg_guider(t.model, "cfg=3"), .noise = noised, .sampler = how, .sigmas = sigmas, .latent = rig_host()->ref(latent)}, out);
+    sample((parts){.model = rig_host()->ref(t.model),
+                   .guider = cfg_guider(t.model, "cfg=3"),
+                   .noise = noised,
+                   .sampler = how,
+                   .sigmas = sigmas,
+                   .latent = rig_host()->ref(latent)},
+           out);
     /* with no noise the seed of a stochastic sampler is the NOISE's: 0 */
-    if (noise) CHECK_MSG(same(out[0], want), "SamplerCustomAdvanced with %s is not KSampler: %s", sampler, call_why.message);
+    if (noise) CHECK_MSG(same_latent(out[0], want), "SamplerCustomAdvanced with %s is not KSampler: %s", sampler, call_why.message);
     drop(out[0]), drop(out[1]);
 }
 
@@ -98,13 +111,18 @@ static void test_masks_areas_ranges_and_batches_in_both(void)
     static const char *const key[] = {"strength", "start_percent", "end_percent"};
     texts t = texts_new();
     t.yes = entry_with(t.yes, key, (const double[]){0.7, 0.1, 0.6}, 3);
-    kiln_value *latent = rich_latent(), *want = ksampler(t, latent, &node_ksampler, "seed=7; steps=4; cfg=3; sampler_name=euler_ancestral; scheduler=karras; denoise=0.6");
-    kiln_value *plain = empty_latent(), *other = ksampler(t, plain, &node_ksampler, "seed=7; steps=4; cfg=3; sampler_name=euler_ancestral; scheduler=karras; denoise=0.6");
-    CHECK(!same(want, other)); /* the latent matters */
-    kiln_value *how = made(&node_sampler_select, "sampler_name=euler_ancestral", NULL, NULL), *sigmas = made(&node_basic_scheduler, "scheduler=karras; steps=4; denoise=0.6", t.model, NULL);
+    kiln_value *latent = rich_latent(),
+               *want = ksampler(t, latent, &node_ksampler,
+                                "seed=7; steps=4; cfg=3; sampler_name=euler_ancestral; scheduler=karras; denoise=0.6");
+    kiln_value *plain = empty_latent(),
+               *other = ksampler(t, plain, &node_ksampler,
+                                 "seed=7; steps=4; cfg=3; sampler_name=euler_ancestral; scheduler=karras; denoise=0.6");
+    CHECK(!same_latent(want, other)); /* the latent matters */
+    kiln_value *how = made(&node_sampler_select, "sampler_name=euler_ancestral", NULL, NULL),
+               *sigmas = made(&node_basic_scheduler, "scheduler=karras; steps=4; denoise=0.6", t.model, NULL);
     kiln_value *in[] = {t.model, t.yes, t.no, how, sigmas, latent}, *out[2] = {NULL};
     CHECK_EQ(call(&node_sampler_custom, "noise_seed=7; cfg=3", in, out), KILN_OK);
-    CHECK(same(out[0], want));
+    CHECK(same_latent(out[0], want));
     CHECK_MSG(values()->map_get(out[1], "noise_mask") != NULL, "the entries of the latent are lost");
     drop(out[0]), drop(out[1]), drop(how), drop(sigmas), drop(want), drop(other), drop(plain), drop(latent), texts_drop(t);
 }
@@ -113,10 +131,12 @@ static void test_masks_areas_ranges_and_batches_in_both(void)
 static void test_two_stages_in_both(void)
 {
     texts t = texts_new();
-    kiln_value *latent = empty_latent(), *halves[2] = {NULL}, *all[1] = {made(&node_basic_scheduler, "steps=4; scheduler=karras", t.model, NULL)};
+    kiln_value *latent = empty_latent(), *halves[2] = {NULL},
+               *all[1] = {made(&node_basic_scheduler, "steps=4; scheduler=karras", t.model, NULL)};
     kiln_value *first = ksampler(t, latent, &node_ksampler_advanced,
                                  "noise_seed=7; steps=4; cfg=3; scheduler=karras; end_at_step=2; return_with_leftover_noise=enable");
-    kiln_value *second = ksampler(t, first, &node_ksampler_advanced, "noise_seed=7; steps=4; cfg=3; scheduler=karras; start_at_step=2; add_noise=disable");
+    kiln_value *second =
+        ksampler(t, first, &node_ksampler_advanced, "noise_seed=7; steps=4; cfg=3; scheduler=karras; start_at_step=2; add_noise=disable");
     kiln_value *once = ksampler(t, latent, &node_ksampler, "seed=7; steps=4; cfg=3; scheduler=karras");
     CHECK_EQ(call(&node_split_sigmas, "step=2", all, halves), KILN_OK);
     check_same(t, latent, first, "euler", halves[0], 1);
@@ -132,8 +152,10 @@ static void test_no_levels_no_change(void)
     pattern(x, 0.9, 1.1);
     for (size_t n = 0; n < 2; n++) {
         kiln_value *out[2] = {NULL}, *latent = latent_of(x);
-        CHECK_EQ(sample((parts){.model = network_model(), .latent = rig_host()->ref(latent), .sigmas = sigmas_of(n, (const double[]){3})}, out), KILN_OK);
-        CHECK(same(out[0], latent) && same(out[1], latent));
+        CHECK_EQ(
+            sample((parts){.model = network_model(), .latent = rig_host()->ref(latent), .sigmas = sigmas_of(n, (const double[]){3})}, out),
+            KILN_OK);
+        CHECK(same_latent(out[0], latent) && same_latent(out[1], latent));
         drop(out[0]), drop(out[1]), drop(latent);
     }
 }
@@ -143,10 +165,10 @@ static void test_denoised_output(void)
 {
     kiln_value *out[2] = {NULL};
     sample((parts){.model = network_model()}, out);
-    CHECK(same(out[0], out[1]));
+    CHECK(same_latent(out[0], out[1]));
     drop(out[0]), drop(out[1]), out[0] = out[1] = NULL;
     sample((parts){.model = network_model(), .sigmas = sigmas_of(3, (const double[]){14.6, 5, 1})}, out);
-    CHECK(!same(out[0], out[1]));
+    CHECK(!same_latent(out[0], out[1]));
     drop(out[0]), drop(out[1]);
 }
 
@@ -156,12 +178,28 @@ static void test_up_and_down_again(void)
 {
     float x[NUMBERS];
     pattern(x, 0.9, 1.1);
-    kiln_value *base = network_model(), *m = made(&node_sampling_edm, "sampling=eps", base, NULL), *down = made(&node_karras_scheduler, "steps=60; sigma_max=4; sigma_min=0.001", NULL, NULL), *up = made(&node_flip_sigmas, "", down, NULL);
-    kiln_value *out[2] = {NULL}, *again[2] = {NULL}, *latent = latent_of(x), *how = made(&node_sampler_select, "sampler_name=dpmpp_2m", NULL, NULL);
-    CHECK_MSG(sample((parts){.model = rig_host()->ref(m), .noise = made(&node_disable_noise, "", NULL, NULL), .sigmas = up, .latent = latent, .guider = cfg_guider(m, "cfg=1"), .sampler = rig_host()->ref(how)}, out) == KILN_OK,
+    kiln_value *base = network_model(), *m = made(&node_sampling_edm, "sampling=eps", base, NULL),
+               *down = made(&node_karras_scheduler, "steps=60; sigma_max=4; sigma_min=0.001", NULL, NULL),
+               *up = made(&node_flip_sigmas, "", down, NULL);
+    kiln_value *out[2] = {NULL}, *again[2] = {NULL}, *latent = latent_of(x),
+               *how = made(&node_sampler_select, "sampler_name=dpmpp_2m", NULL, NULL);
+    CHECK_MSG(sample((parts){.model = rig_host()->ref(m),
+                             .noise = made(&node_disable_noise, "", NULL, NULL),
+                             .sigmas = up,
+                             .latent = latent,
+                             .guider = cfg_guider(m, "cfg=1"),
+                             .sampler = rig_host()->ref(how)},
+                     out) == KILN_OK,
               "%s", call_why.message);
-    CHECK_EQ(sample((parts){.model = rig_host()->ref(m), .noise = made(&node_disable_noise, "", NULL, NULL), .sigmas = down, .latent = rig_host()->ref(out[0]), .guider = cfg_guider(m, "cfg=1"), .sampler = how}, again), KILN_OK);
-    CHECK(!same(out[0], again[0]));
+    CHECK_EQ(sample((parts){.model = rig_host()->ref(m),
+                            .noise = made(&node_disable_noise, "", NULL, NULL),
+                            .sigmas = down,
+                            .latent = rig_host()->ref(out[0]),
+                            .guider = cfg_guider(m, "cfg=1"),
+                            .sampler = how},
+                    again),
+             KILN_OK);
+    CHECK(!same_latent(out[0], again[0]));
     CHECK_ARRAY(samples_of(again[0]), x, NUMBERS, 3.4e-3); /* 60 steps of second order each way: measured 8.5e-4, times four */
     drop(out[0]), drop(out[1]), drop(again[0]), drop(again[1]), drop(m), drop(base);
 }
@@ -173,9 +211,9 @@ static void test_seeds_of_64_bits(void)
     static const char *const seed[] = {"noise_seed=1", "noise_seed=4294967297", "noise_seed=18446744073709551615", "noise_seed=4294967295"};
     kiln_value *out[4][2] = {{NULL}};
     for (int i = 0; i < 4; i++) sample((parts){.model = network_model(), .noise = made(&node_random_noise, seed[i], NULL, NULL)}, out[i]);
-    CHECK(same(out[0][0], out[1][0])); /* torch's CPU generator sees the low 32 bits */
-    CHECK(same(out[2][0], out[3][0]));
-    CHECK(!same(out[0][0], out[2][0]));
+    CHECK(same_latent(out[0][0], out[1][0])); /* torch's CPU generator sees the low 32 bits */
+    CHECK(same_latent(out[2][0], out[3][0]));
+    CHECK(!same_latent(out[0][0], out[2][0]));
     for (int i = 0; i < 4; i++) drop(out[i][0]), drop(out[i][1]);
 }
 
@@ -200,12 +238,14 @@ static kiln_value *noised(kiln_value *model, kiln_value *noise, kiln_value *sigm
 static void test_add_noise(void)
 {
     float x[NUMBERS], noise[NUMBERS], want[NUMBERS];
-    kiln_value *base = network_model(), *pair[] = {base, made(&node_sampling_sd3, "", base, NULL)}, *n = pattern_noise(), *none = sigmas_of(0, NULL);
+    kiln_value *base = network_model(), *pair[] = {base, made(&node_sampling_sd3, "", base, NULL)}, *n = pattern_noise(),
+               *none = sigmas_of(0, NULL);
     pattern(x, 0.9, 1.1), pattern(noise, 1.7, 0.3);
     for (int k = 0; k < 2; k++) {
         const double sigma[] = {k ? 0.7 : 5, k ? 0.3 : 2}, s = sigma[0] - sigma[1];
         kiln_value *levels_ = sigmas_of(2, sigma), *out = noised(pair[k], n, levels_, x);
-        for (int i = 0; i < NUMBERS; i++) want[i] = (float)((s * (double)noise[i] + (k ? 1 - s : 1) * 0.5 * ((double)x[i] - 0.1)) / 0.5 + 0.1);
+        for (int i = 0; i < NUMBERS; i++)
+            want[i] = (float)((s * (double)noise[i] + (k ? 1 - s : 1) * 0.5 * ((double)x[i] - 0.1)) / 0.5 + 0.1);
         CHECK_ARRAY(samples_of(out), want, NUMBERS, 4e-7); /* levels and latents are rounded to float: a few times 6e-8 */
         drop(levels_), drop(out);
     }
@@ -219,7 +259,8 @@ static void test_add_noise_and_then_none(void)
 {
     float x[NUMBERS];
     pattern(x, 0.9, 1.1);
-    kiln_value *m = network_model(), *n = made(&node_random_noise, "noise_seed=7", NULL, NULL), *sigmas = sigmas_of(3, (const double[]){5, 2, 0}), *want[2] = {NULL}, *out[2] = {NULL};
+    kiln_value *m = network_model(), *n = made(&node_random_noise, "noise_seed=7", NULL, NULL),
+               *sigmas = sigmas_of(3, (const double[]){5, 2, 0}), *want[2] = {NULL}, *out[2] = {NULL};
     kiln_value *added = noised(m, n, sigmas, x);
     sample((parts){.model = rig_host()->ref(m), .noise = n, .latent = latent_of(x), .sigmas = rig_host()->ref(sigmas)}, want);
     sample((parts){.model = m, .noise = made(&node_disable_noise, "", NULL, NULL), .latent = added, .sigmas = sigmas}, out);
@@ -242,7 +283,8 @@ static void test_samplings_refused(void)
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, 0, 0})}, "sigmas[1] is 0");
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, NAN, 0})}, "sigmas[1] is nan");
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, -1, 0})}, "sigmas[1] is -1");
-    check_refused((parts){.sigmas = sigmas_of(3, (const double[]){1, 3, 0}), .sampler = made(&node_sampler_select, "sampler_name=euler_ancestral", NULL, NULL)},
+    check_refused((parts){.sigmas = sigmas_of(3, (const double[]){1, 3, 0}),
+                          .sampler = made(&node_sampler_select, "sampler_name=euler_ancestral", NULL, NULL)},
                   "sigmas[1] is 3, above the 1 before it; sampler 'euler_ancestral'");
     check_refused((parts){.sampler = sampler_map("eulr")}, "did you mean 'euler'?");
     check_refused((parts){.sampler = map_of("name", values()->new_int(NULL, 1))}, "name of a sampler");
@@ -253,9 +295,16 @@ int main(int argc, char **argv)
 {
     open_plugin();
     static const test_case cases[] = {
-        CASE(test_custom_samplers_are_ksampler), CASE(test_masks_areas_ranges_and_batches_in_both), CASE(test_two_stages_in_both),
-        CASE(test_no_levels_no_change), CASE(test_denoised_output), CASE(test_up_and_down_again), CASE(test_seeds_of_64_bits),
-        CASE(test_add_noise), CASE(test_add_noise_and_then_none), CASE(test_samplings_refused),
+        CASE(test_custom_samplers_are_ksampler),
+        CASE(test_masks_areas_ranges_and_batches_in_both),
+        CASE(test_two_stages_in_both),
+        CASE(test_no_levels_no_change),
+        CASE(test_denoised_output),
+        CASE(test_up_and_down_again),
+        CASE(test_seeds_of_64_bits),
+        CASE(test_add_noise),
+        CASE(test_add_noise_and_then_none),
+        CASE(test_samplings_refused),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

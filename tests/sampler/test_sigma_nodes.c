@@ -20,18 +20,26 @@ static void check_sigmas(kiln_value *sigmas, size_t n, const double *want, const
     drop(sigmas);
 }
 
-#define LIST(...) sizeof((const double[]){__VA_ARGS__}) / sizeof(double), (const double[]){__VA_ARGS__}
+#define LIST(...)                                                                                                                          \
+    sizeof((const double[]){__VA_ARGS__}) / sizeof(double), (const double[])                                                               \
+    {                                                                                                                                      \
+        __VA_ARGS__                                                                                                                        \
+    }
 
 static void test_formulas_as_nodes(void)
 {
     check_sigmas(made(&node_karras_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=5", NULL, NULL), 7, karras_5, "karras");
-    check_sigmas(made(&node_polyexponential_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=2", NULL, NULL), 7, polyexponential_2, "polyexponential");
-    check_sigmas(made(&node_exponential_scheduler, "steps=3; sigma_max=16; sigma_min=0.25", NULL, NULL), LIST(16, 2, 0.25, 0), "exponential");
-    check_sigmas(made(&node_laplace_scheduler, "steps=6; sigma_max=14; sigma_min=0.03; mu=0.3; beta=0.7", NULL, NULL), 6, laplace_6, "laplace");
+    check_sigmas(made(&node_polyexponential_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=2", NULL, NULL), 7, polyexponential_2,
+                 "polyexponential");
+    check_sigmas(made(&node_exponential_scheduler, "steps=3; sigma_max=16; sigma_min=0.25", NULL, NULL), LIST(16, 2, 0.25, 0),
+                 "exponential");
+    check_sigmas(made(&node_laplace_scheduler, "steps=6; sigma_max=14; sigma_min=0.03; mu=0.3; beta=0.7", NULL, NULL), 6, laplace_6,
+                 "laplace");
     check_sigmas(made(&node_vp_scheduler, "steps=6", NULL, NULL), 7, vp_6, "vp");
     check_sigmas(made(&node_align_scheduler, "", NULL, NULL), 11, align_10, "align your steps");
     check_sigmas(made(&node_align_scheduler, "steps=7", NULL, NULL), 8, align_7, "align your steps");
-    check_sigmas(made(&node_align_scheduler, "steps=10; denoise=0.45", NULL, NULL), 5, align_10 + 6, "align your steps, half the way: 4.5 steps are 4");
+    check_sigmas(made(&node_align_scheduler, "steps=10; denoise=0.45", NULL, NULL), 5, align_10 + 6,
+                 "align your steps, half the way: 4.5 steps are 4");
     check_sigmas(made(&node_align_scheduler, "denoise=0", NULL, NULL), 0, NULL, "align your steps, none of the way");
     kiln_value *m = network_model();
     check_sigmas(made(&node_beta_scheduler, "steps=8; alpha=0.8; beta=1.5", m, NULL), 9, beta_8, "beta");
@@ -86,9 +94,12 @@ static void test_other_sigmas(void)
     check_sigmas(made(&node_flip_sigmas, "", none, NULL), 0, NULL, "flip nothing");
     check_sigmas(made(&node_set_first_sigma, "sigma=136", s, NULL), LIST(136, 4, 1, 0), "first");
     check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=2", s, NULL), LIST(8, 6, 4, 2.5, 1, 0), "extend linear");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; start_at_sigma=5; end_at_sigma=0", s, NULL), LIST(8, 4, 2.5, 1, 0.5, 0), "extend from 5");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=cosine", s, NULL), LIST(8, 8 - 4 * sqrt(0.5), 4, 1, 0), "extend cosine");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=sine", s, NULL), LIST(8, 8 - 4 * (1 - sqrt(0.5)), 4, 1, 0), "extend sine");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; start_at_sigma=5; end_at_sigma=0", s, NULL), LIST(8, 4, 2.5, 1, 0.5, 0),
+                 "extend from 5");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=cosine", s, NULL), LIST(8, 8 - 4 * sqrt(0.5), 4, 1, 0),
+                 "extend cosine");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=sine", s, NULL), LIST(8, 8 - 4 * (1 - sqrt(0.5)), 4, 1, 0),
+                 "extend sine");
     check_sigmas(made(&node_manual_sigmas, "sigmas=14.6,3 0.5,  0", NULL, NULL), LIST(14.6, 3, 0.5, 0), "manual");
     check_sigmas(made(&node_manual_sigmas, "sigmas=", NULL, NULL), 0, NULL, "manual nothing");
     drop(s), drop(none);
@@ -99,7 +110,9 @@ static void test_percent_to_sigma(void)
     static const struct {
         const char *settings;
         double want;
-    } cases[] = {{"sampling_percent=0", 999999999.9}, {"sampling_percent=1", 0}, {"sampling_percent=0; return_actual_sigma=true", 14.6146412293},
+    } cases[] = {{"sampling_percent=0", 999999999.9},
+                 {"sampling_percent=1", 0},
+                 {"sampling_percent=0; return_actual_sigma=true", 14.6146412293},
                  {"sampling_percent=1; return_actual_sigma=true", 0.0291671582}};
     kiln_value *m = network_model();
     for (size_t i = 0; i < 4; i++) {
@@ -134,10 +147,12 @@ static void test_sigmas_refused(void)
 /* ---- parameters ------------------------------------------------------------------------------------------------ */
 
 static const kiln_node *const nodes[] = {
-    &node_basic_scheduler, &node_karras_scheduler, &node_exponential_scheduler, &node_polyexponential_scheduler, &node_laplace_scheduler, &node_vp_scheduler,
-    &node_beta_scheduler, &node_turbo_scheduler, &node_align_scheduler, &node_split_sigmas, &node_split_sigmas_denoise, &node_set_first_sigma,
-    &node_extend_sigmas, &node_manual_sigmas, &node_percent_to_sigma, &node_sampling_discrete, &node_sampling_edm, &node_sampling_sd3, &node_sampling_aura,
-    &node_sampling_flux, &node_rescale_cfg, &node_perp_neg, &node_random_noise,
+    &node_basic_scheduler,   &node_karras_scheduler, &node_exponential_scheduler, &node_polyexponential_scheduler,
+    &node_laplace_scheduler, &node_vp_scheduler,     &node_beta_scheduler,        &node_turbo_scheduler,
+    &node_align_scheduler,   &node_split_sigmas,     &node_split_sigmas_denoise,  &node_set_first_sigma,
+    &node_extend_sigmas,     &node_manual_sigmas,    &node_percent_to_sigma,      &node_sampling_discrete,
+    &node_sampling_edm,      &node_sampling_sd3,     &node_sampling_aura,         &node_sampling_flux,
+    &node_rescale_cfg,       &node_perp_neg,         &node_random_noise,
 };
 
 /* What the node makes, as a digest; 0: it refuses. */
@@ -166,7 +181,8 @@ static void check_parameters(const kiln_node *node, kiln_value *const *in)
     for (uint32_t i = 0; i < node->n_param; i++) {
         char context[600];
         int acts = 0;
-        for (int which = 0; !acts && context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context, sizeof context); which++)
+        for (int which = 0; !acts && context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context, sizeof context);
+             which++)
             acts = digest_changes(node, i, context, in);
         CHECK_MSG(acts, "parameter '%s' of %s changes nothing", node->param[i].name, node->type);
     }
@@ -188,8 +204,13 @@ int main(int argc, char **argv)
 {
     open_plugin();
     static const test_case cases[] = {
-        CASE(test_formulas_as_nodes), CASE(test_basic_scheduler_keeps_at_most_steps), CASE(test_splits), CASE(test_other_sigmas),
-        CASE(test_percent_to_sigma), CASE(test_sigmas_refused), CASE(test_S13_every_parameter_acts),
+        CASE(test_formulas_as_nodes),
+        CASE(test_basic_scheduler_keeps_at_most_steps),
+        CASE(test_splits),
+        CASE(test_other_sigmas),
+        CASE(test_percent_to_sigma),
+        CASE(test_sigmas_refused),
+        CASE(test_S13_every_parameter_acts),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
