@@ -1,7 +1,8 @@
 /* sampling.c - KSampler and KSamplerAdvanced: rows and thin run()s over sample.h.
  *
  * Names, defaults and ranges are ComfyUI's. Of a schedule's levels KSamplerAdvanced takes those from
- * start_at_step to end_at_step; unless leftover noise is asked for, the last one is made 0.
+ * start_at_step to end_at_step; unless leftover noise is asked for, the last one is made 0. noise_source and cuda_blocks are
+ * ours: their defaults are ComfyUI's picture.
  */
 #include "sampling.h"
 
@@ -37,6 +38,7 @@ typedef struct {
     int64_t steps;
     double cfg, denoise;
     const char *sampler, *scheduler;
+    noise_wish source;
 } ksampler_params;
 
 #define STEPS_PARAM(type_)                                                                         \
@@ -54,6 +56,7 @@ static const kiln_param ksampler_param[] = {
     STEPS_PARAM(ksampler_params),
     {.name = "denoise", .type = KILN_P_FLOAT, .offset = offsetof(ksampler_params, denoise), .def = 1, .min = 0, .max = 1,
      .step = 0.01, .doc = "Share of the way that is denoised; below 1 the given latent shines through."},
+    NOISE_PARAMS(ksampler_params, source),
 };
 
 static kiln_status ksampler_run(const kiln_call *c)
@@ -67,11 +70,12 @@ static kiln_status ksampler_run(const kiln_call *c)
     TRY(sample_sigmas(c, model, &(sigma_wish){p->scheduler, p->steps, p->denoise, job.sampler->flags & KILN_SAMPLER_EXTRA_STEP, 0}, &sigma, &job.n));
     job.sigma = sigma;
     job.seed = p->seed;
+    job.source = p->source;
     return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "KSampler", .title = "KSampler", .category = "sampling",
+    .devices = KILN_CPU, .revision = 2, .type = "KSampler", .title = "KSampler", .category = "sampling",
     .doc = "Denoises a latent with a model, two conditionings and a sampler.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, ksampler_param), .params_size = sizeof(ksampler_params), .run = ksampler_run};
 
@@ -83,6 +87,7 @@ typedef struct {
     int64_t steps, start, end;
     double cfg;
     const char *sampler, *scheduler;
+    noise_wish source;
 } advanced_params;
 
 static const kiln_choice switch_choice[] = {{.name = "enable", .value = 1}, {.name = "disable", .value = 0}, {0}};
@@ -98,6 +103,7 @@ static const kiln_param advanced_param[] = {
      .step = 1, .doc = "Step to stop before."},
     {.name = "return_with_leftover_noise", .type = KILN_P_ENUM, .offset = offsetof(advanced_params, leftover), .def = 0,
      .choice = switch_choice, .doc = "Stop at the last level instead of going on to a clean latent."},
+    NOISE_PARAMS(advanced_params, source),
 };
 
 static kiln_status advanced_run(const kiln_call *c)
@@ -118,12 +124,13 @@ static kiln_status advanced_run(const kiln_call *c)
     job.sigma = sigma + start;
     job.n = n - start;
     job.seed = p->seed;
+    job.source = p->source;
     job.no_noise = !p->add_noise;
     return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler_advanced = {.size = sizeof(kiln_node),
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 2,
     .type = "KSamplerAdvanced", .title = "KSampler (Advanced)", .category = "sampling",
     .doc = "KSampler over part of a schedule, for jobs of several stages.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, advanced_param), .params_size = sizeof(advanced_params), .run = advanced_run};

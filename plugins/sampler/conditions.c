@@ -161,3 +161,56 @@ kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, 
         TRY(read_entry(c, v->list_at(conditioning, i), what, height, width, counted, context_dim, &out->entry[i]));
     return KILN_OK;
 }
+
+/* ---- areas on both sides -------------------------------------------------------------------------------- */
+
+static int covers_all(const condition *e, int64_t height, int64_t width) { return e->h == height && e->w == width; }
+
+static int within(const condition *in, const condition *e)
+{
+    return in->y >= e->y && in->x >= e->x && in->y + in->h <= e->y + e->h && in->x + in->w <= e->x + e->w;
+}
+
+/* The entry with the smallest area that holds `e`; one without an area only where there is none with. */
+static const condition *smallest_round(const conditions *from, const condition *e, int64_t height, int64_t width)
+{
+    const condition *best = NULL;
+    for (size_t i = 0; i < from->n; i++) {
+        const condition *k = &from->entry[i];
+        int all = covers_all(k, height, width);
+        if (!within(e, k) || (best && (all || (!covers_all(best, height, width) && best->h * best->w <= k->h * k->w)))) continue;
+        best = k;
+    }
+    return best;
+}
+
+static kiln_status append(const kiln_call *c, conditions *to, const condition *e)
+{
+    condition *more = c->host->scratch(c->ctx, (to->n + 1) * sizeof *more, KILN_CPU);
+    if (!more) return KILN_ERR_NOMEM;
+    memcpy(more, to->entry, to->n * sizeof *more);
+    more[to->n] = *e;
+    to->entry = more;
+    to->n++;
+    return KILN_OK;
+}
+
+static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e, int64_t height, int64_t width)
+{
+    const condition *round = smallest_round(to, e, height, width);
+    if (!round || (within(round, e) && within(e, round))) return KILN_OK;
+    condition opposite = *e;
+    opposite.tokens = round->tokens, opposite.batch = round->batch, opposite.length = round->length, opposite.width = round->width;
+    return append(c, to, &opposite);
+}
+
+kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < set[k]->n; i++)
+            for (size_t j = 0; j < n; j++) {
+                condition e = set[k]->entry[i];
+                if (j != k && !covers_all(&e, height, width)) TRY(oppose(c, set[j], &e, height, width));
+            }
+    return KILN_OK;
+}

@@ -33,7 +33,13 @@ kiln_status guide_init(guide *g)
     const guider_kind *kind = g->by->kind;
     size_t n = (size_t)(g->batch * g->height * g->width * g->channels);
     int extra = GUIDER_SETS;
-    for (int i = 0; i < GUIDER_SETS && kind->set[i]; i++) TRY(set_read(g, i, g->by->conditioning[i], kind->set[i]));
+    conditions *own[GUIDER_SETS];
+    size_t n_own = 0;
+    for (int i = 0; i < GUIDER_SETS && kind->set[i]; i++) {
+        TRY(set_read(g, i, g->by->conditioning[i], kind->set[i]));
+        own[n_own++] = &g->set[i].given;
+    }
+    TRY(conditions_oppose(g->call, own, n_own, g->height, g->width));
     for (size_t i = 0; i < g->model->n_guidance; i++) {
         const kiln_guidance *by = g->model->guidance[i];
         if (kind->unconditional >= 0 && by->flags & KILN_GUIDANCE_UNCONDITIONAL) g->always |= 1u << kind->unconditional;

@@ -7,6 +7,7 @@
 #include "kit.h"
 #include "options.h"
 #include "sample_session.h"
+#include "sample_state.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,33 +78,95 @@ static kiln_status given_noise(session *s)
     return KILN_OK;
 }
 
+static float *tree_room(const void *owner, size_t n) { return session_floats(owner, n); }
+
+/* What to begin with; `first` has drawn it, where it was drawn. */
+static kiln_status begin_noise(session *s, noise_stream *first)
+{
+    const sample_job *job = s->job;
+    stream_seed(first, noise_first_cuda(&job->source), job->seed, (uint32_t)job->source.blocks);
+    if (job->noise && !job->no_noise) return given_noise(s);
+    if (!job->no_noise) return session_first_noise(s, first, s->noise);
+    memset(s->noise, 0, s->count * sizeof(float));
+    return KILN_OK;
+}
+
 static kiln_status make_noise(session *s)
 {
-    if (s->job->no_noise)
-        memset(s->noise, 0, s->count * sizeof(float));
-    else if (s->job->noise)
-        TRY(given_noise(s));
-    else
-        TRY(session_first_noise(s, s->job->seed, s->noise));
-    session_add_noise(s, levels_start(&s->guide.counted, s->job->sigma[0]), s->start, s->x.data);
-    if (s->mask && (s->job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE))
-        TRY(session_first_noise(s, s->job->seed + 1, s->noise));
-    torch_seed(&s->random, s->job->seed + 1);
+    const sample_job *job = s->job;
+    noise_stream first, fresh;
+    stream_seed(&fresh, noise_first_cuda(&job->source), job->seed + 1, (uint32_t)job->source.blocks);
+    TRY(begin_noise(s, &first));
+    session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, s->x.data);
+    if (s->mask && (job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE)) TRY(session_first_noise(s, &fresh, s->noise));
+    noise_source_init(&s->random, &job->source, job->sampler, &first, job->seed, job->sigma, job->n, s->count);
+    s->random.tree.room = tree_room;
+    s->random.tree.owner = s;
     return KILN_OK;
+}
+
+/* A session of the job, with its model and latent. */
+static kiln_status session_new(const sample_job *job, session **out)
+{
+    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
+    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
+    if (!s) return KILN_ERR_NOMEM;
+    memset(s, 0, sizeof *s);
+    s->job = job;
+    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
+    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    *out = s;
+    return read_latent(s);
 }
 
 static kiln_status setup(session *s)
 {
     const sample_job *job = s->job;
-    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
-    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
-    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
-    TRY(read_latent(s));
     TRY(guide_init(&s->guide));
     if (job->sampler->flags & KILN_SAMPLER_UNCONDITIONAL && job->guider.kind->unconditional >= 0)
         s->guide.always |= 1u << job->guider.kind->unconditional;
     TRY(read_mask(s));
     return make_noise(s);
+}
+
+/* Everything as setup() left it: what a state brought is forgotten. */
+static kiln_status start_over(session *s)
+{
+    memset(s->slot, 0, sizeof s->slot);
+    memset(s->number, 0, sizeof s->number);
+    s->n_slot = s->n_number = 0;
+    s->api.first = 0;
+    s->misfit = 0;
+    TRY(make_noise(s));
+    if (s->denoised) memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+    return KILN_OK;
+}
+
+/* From the state an earlier call left, if there is one that fits. */
+static kiln_status run_from_state(session *s)
+{
+    uint32_t always = s->guide.always;
+    int found = state_take_up(s);
+    if (found == STATE_UNUSABLE) TRY(start_over(s));
+    kiln_status status = s->job->sampler->run(&s->api);
+    if (s->misfit) {
+        state_refused(s, "it holds other numbers than this sampler's");
+        s->guide.always = always;
+        status = start_over(s);
+        if (status == KILN_OK) status = s->job->sampler->run(&s->api);
+    }
+    state_finish(s, status);
+    return status;
+}
+
+/* A CUDA device's size means nothing where no CUDA generator draws. */
+static kiln_status check_source(const sample_job *job)
+{
+    const kiln_call *c = job->call;
+    if (!job->source.blocks || noise_any_cuda(&job->source, job->sampler)) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "cuda_blocks is the size of a CUDA device, and with this noise_source and sampler '%s' none draws; leave it 0, or choose cuda or cuda_all",
+                         job->sampler->name);
 }
 
 /* 0 means that there is no noise, so nothing can follow; what adds noise cannot go up. */
@@ -160,10 +223,9 @@ kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **den
     if (job->n == 0) return nothing_to_do(job, out, denoised);
     const void *options = job->options;
     TRY(check_sigmas(job));
-    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
-    if (!s) return KILN_ERR_NOMEM;
-    memset(s, 0, sizeof *s);
-    s->job = job;
+    session *s;
+    TRY(check_source(job));
+    TRY(session_new(job, &s));
     TRY(setup(s));
     if (denoised) {
         if (!(s->denoised = session_floats(s, s->count))) return KILN_ERR_NOMEM;
@@ -171,8 +233,21 @@ kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **den
     }
     if (!options) TRY(options_fill(job->call, job->sampler, NULL, &options));
     session_api(s, options);
-    TRY(job->sampler->run(&s->api));
+    TRY(run_from_state(s));
     return finish(s, out, denoised);
+}
+
+kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out)
+{
+    const kiln_call *c = job->call;
+    session *s;
+    noise_stream first;
+    if (job->source.blocks && !noise_first_cuda(&job->source))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; leave it 0, or choose cuda_all");
+    TRY(session_new(job, &s));
+    TRY(begin_noise(s, &first));
+    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->x.data);
+    return latent_of(s, s->x.data, 1, out);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */
@@ -216,6 +291,7 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sig
     have = row->make(&in, made, room);
     if (have < 2 || have > room)
         return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have, in.steps);
+    for (size_t i = 0; i < have; i++) made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
     if (extra && have > 2) made[have - 2] = made[have - 1], have--;
     size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
     *sigma = made + (have - keep);

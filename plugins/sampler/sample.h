@@ -4,6 +4,7 @@
 
 #include "guider.h"
 #include "kiln/sampler.h"
+#include "noise_source.h"
 
 typedef struct {
     const kiln_call *call;
@@ -15,12 +16,17 @@ typedef struct {
     size_t n;
     uint64_t seed;
     int no_noise;            /* the latent carries its noise already       */
+    noise_wish source;       /* who draws it                               */
     const kiln_value *noise; /* f32 like the latent's samples; NULL: of the seed */
 } sample_job;
 
 /* A LATENT like the one given, its samples denoised. denoised, where it is not NULL: the last guess of x0 on the way. n == 0
- * returns the input twice. Refuses levels that make no sense (0 before the end, rising for a sampler that adds noise). */
+ * returns the input twice. Refuses levels that make no sense (0 before the end, rising for a sampler that adds noise).
+ * A state that an earlier call of the same key left is taken up (sample_state.h). */
 kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **denoised);
+
+/* A LATENT like the job's with its noise at level sigma added (a flow: blended in). Of the guider only the model is looked at. */
+kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out);
 
 /* Which levels: of a schedule's row, for steps; of the last part of int(steps / denoise) when denoise < 1. */
 typedef struct {

@@ -5,6 +5,7 @@
 #include "sample_session.h"
 
 #include "kit.h"
+#include "sample_state.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,20 +19,24 @@ float *session_floats(const session *s, size_t n)
 
 /* ---- noise ----------------------------------------------------------------------------------------- */
 
-/* Draws [n,C,H,W] and stores [n,H,W,C]. */
-static kiln_status draw(session *s, torch_generator *g, int64_t n, float *out)
+/* [n,C,H,W] -> [n,H,W,C] */
+static void turn(const session *s, int64_t n, const float *drawn, float *out)
 {
     int64_t C = s->guide.channels, cells = s->guide.height * s->guide.width;
-    float *drawn = s->masked; /* its size is n * C * cells or more; not in use while drawing */
-    torch_randn(g, drawn, (size_t)(n * C * cells));
     for (int64_t b = 0; b < n; b++)
         for (int64_t k = 0; k < C; k++)
             for (int64_t i = 0; i < cells; i++) out[(b * cells + i) * C + k] = drawn[(b * C + k) * cells + i];
-    return KILN_OK;
+}
+
+/* n pictures of the latent's size. s->masked holds as many numbers or more, and is not in use while drawing. */
+static void draw(const session *s, noise_stream *g, int64_t n, float *out)
+{
+    stream_randn(g, s->masked, (size_t)n * (s->count / (size_t)s->guide.batch));
+    turn(s, n, s->masked, out);
 }
 
 /* With a batch_index the k-th picture gets the k-th draw, however many of the batch are here. */
-static kiln_status draw_indexed(session *s, torch_generator *g, const kiln_value *index, float *out)
+static kiln_status draw_indexed(session *s, noise_stream *g, const kiln_value *index, float *out)
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
@@ -48,7 +53,7 @@ static kiln_status draw_indexed(session *s, torch_generator *g, const kiln_value
     float *drawn = session_floats(s, one);
     if (!drawn) return KILN_ERR_NOMEM;
     for (int64_t k = 0; k <= last; k++) {
-        TRY(draw(s, g, 1, drawn));
+        draw(s, g, 1, drawn);
         for (int64_t b = 0; b < s->guide.batch; b++)
             if (v->get_int(v->list_at(index, (size_t)b), &wanted) == KILN_OK && wanted == k)
                 memcpy(out + (size_t)b * one, drawn, one * sizeof *out);
@@ -56,13 +61,12 @@ static kiln_status draw_indexed(session *s, torch_generator *g, const kiln_value
     return KILN_OK;
 }
 
-kiln_status session_first_noise(session *s, uint64_t seed, float *out)
+kiln_status session_first_noise(session *s, noise_stream *g, float *out)
 {
-    torch_generator g;
-    torch_seed(&g, seed);
     const kiln_value *index = kit_values(s->job->call)->map_get(s->job->latent, "batch_index");
-    if (index) return draw_indexed(s, &g, index, out);
-    return draw(s, &g, s->guide.batch, out);
+    if (index) return draw_indexed(s, g, index, out);
+    draw(s, g, s->guide.batch, out);
+    return KILN_OK;
 }
 
 void session_add_noise(const session *s, level_blend blend, const float *latent, float *out)
@@ -118,15 +122,19 @@ static double session_norm(const kiln_sampling *api, const kiln_latent *x)
     return sqrt(sum / (double)count);
 }
 
-/* ComfyUI on a CPU: one generator for the whole sampling, seeded seed + 1, a draw each time. */
 static kiln_status session_noise(const kiln_sampling *api, double from, double to, kiln_latent *out)
 {
     session *s = session_of(api);
-    (void)from, (void)to; /* white noise is the same between any two levels */
-    return draw(s, &s->random, s->guide.batch, out->data);
+    const kiln_call *c = s->job->call;
+    kiln_status status = noise_source_draw(&s->random, from, to, s->masked);
+    if (status == KILN_ERR_INVALID)
+        return c->host->fail(c->ctx, status, "noise between the levels %g and %g: levels of a Brownian path have to be below 1e12", from, to);
+    TRY(status);
+    turn(s, s->guide.batch, s->masked, out->data);
+    return KILN_OK;
 }
 
-static slot_entry *entry_of(slot_entry *entries, size_t *n, const char *name)
+slot_entry *session_entry(slot_entry *entries, size_t *n, const char *name)
 {
     for (size_t i = 0; i < *n; i++)
         if (strcmp(entries[i].name, name) == 0) return &entries[i];
@@ -138,7 +146,7 @@ static slot_entry *entry_of(slot_entry *entries, size_t *n, const char *name)
 static kiln_latent *session_slot(const kiln_sampling *api, const char *name)
 {
     session *s = session_of(api);
-    slot_entry *e = entry_of(s->slot, &s->n_slot, name);
+    slot_entry *e = session_entry(s->slot, &s->n_slot, name);
     if (!e) return NULL;
     if (!e->latent.data) {
         if (!(e->latent.data = session_floats(s, s->count))) return NULL;
@@ -150,9 +158,14 @@ static kiln_latent *session_slot(const kiln_sampling *api, const char *name)
 static double *session_scalars(const kiln_sampling *api, const char *name, size_t n)
 {
     session *s = session_of(api);
-    slot_entry *e = entry_of(s->number, &s->n_number, name);
+    slot_entry *e = session_entry(s->number, &s->n_number, name);
     if (!e) return NULL;
+    if (e->scalar && e->n != n) { /* only a state from elsewhere can say so */
+        s->misfit = 1;
+        return NULL;
+    }
     if (!e->scalar) {
+        e->n = n;
         e->scalar = s->job->call->host->scratch(s->job->call->ctx, n * sizeof(double), KILN_CPU);
         if (e->scalar) memset(e->scalar, 0, n * sizeof(double));
     }
@@ -163,7 +176,9 @@ static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_l
 {
     session *s = session_of(api);
     if (s->denoised && denoised) memcpy(s->denoised, denoised->data, s->count * sizeof(float));
-    return s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
+    kiln_status status = s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
+    state_after_step(s, i + 1);
+    return status;
 }
 
 void session_api(session *s, const void *options)

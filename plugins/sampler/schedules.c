@@ -157,14 +157,14 @@ static size_t make_kl_optimal(const kiln_schedule_input *in, double *out, size_t
 }
 
 /* Consecutive equal table places are dropped, so there may be fewer steps than asked for. */
-static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
+size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t room)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
     writer w = {out, room, 0};
     double last = -1;
     for (size_t i = 0; i < in->steps; i++) {
-        double place = rint(beta_quantile(1 - (double)i / (double)in->steps, 0.6, 0.6) * (double)(t.n - 1));
+        double place = rint(beta_quantile(1 - (double)i / (double)in->steps, alpha, beta) * (double)(t.n - 1));
         if (place == last) continue;
         last = place;
         put(&w, t.s[(size_t)place]);
@@ -172,6 +172,8 @@ static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
     put(&w, 0);
     return w.n;
 }
+
+static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room) { return schedule_beta(in, 0.6, 0.6, out, room); }
 
 /* sigma = sigma_max (1 - s): s rises linearly to 0.025 over the first half, then quadratically to 1
  * with the same slope where they meet (Movie Gen 2024, appendix). */
