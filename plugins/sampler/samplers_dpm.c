@@ -96,17 +96,20 @@ static kiln_status solver_3(const kiln_sampling *s, kiln_latent *out, double t, 
     return KILN_OK;
 }
 
-/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end. */
-static kiln_status solver_range(const kiln_sampling *s, double *start, double *end)
+/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end, which lies before where levels rise. */
+static kiln_status solver_range(const kiln_sampling *s, double eta, double *start, double *end)
 {
-    double least = s->sigma[s->n] > 0 ? s->sigma[s->n] : s->sigma[s->n - 1];
-    *start = -log(s->sigma[0]), *end = -log(least);
-    if (least < s->sigma[0]) return KILN_OK;
-    return s->fail(s, KILN_ERR_INVALID, "this sampler works from the highest noise level to the lowest above 0, and here is only "
-                   "one (%g); give it two steps or more", least);
+    double last = s->sigma[s->n] > 0 ? s->sigma[s->n] : s->sigma[s->n - 1];
+    *start = -log(s->sigma[0]), *end = -log(last);
+    if (last == s->sigma[0])
+        return s->fail(s, KILN_ERR_INVALID, "this sampler works from the first noise level to the last above 0, and here both are "
+                       "%g; give it two steps or more", last);
+    if (last > s->sigma[0] && eta > 0)
+        return s->fail(s, KILN_ERR_INVALID, "the noise levels rise from %g to %g: eta %g would add noise, only 0 goes there", s->sigma[0], last, eta);
+    return KILN_OK;
 }
 
-/* An ancestral step in t: *to is where the solver goes, the returned deviation brings x up to t. */
+/* An ancestral step in t, with eta 0 the step itself: *to is where the solver goes, the returned deviation brings x up to t. */
 static double solver_ancestral(double t, double t_next, double end, double eta, double *to)
 {
     double down, up;
@@ -146,7 +149,7 @@ static kiln_status run_dpm_fast(const kiln_sampling *s)
     const noise_options *o = s->options;
     double start, end;
     SLOT(s, d, "denoised");
-    TRY(solver_range(s, &start, &end));
+    TRY(solver_range(s, o->eta, &start, &end));
     size_t m = s->n / 3 + 1, spent = 0;
     for (size_t k = 0; k < m; k++) {
         size_t order = fast_order(s->n, k);
@@ -227,8 +230,8 @@ static kiln_status adaptive_step(const kiln_sampling *s, adaptive_state *a, doub
     SLOT(s, low, "x_low");
     SLOT(s, high, "x_high");
     for (int tries = 0; tries < REJECTIONS_MAX; tries++) {
-        double t = fmin(end, a->t + a->h), to, up = solver_ancestral(a->t, t, end, o->eta, &to);
-        if (t <= a->t) break;
+        double t = end > a->t ? fmin(end, a->t + a->h) : fmax(end, a->t + a->h), to, up = solver_ancestral(a->t, t, end, o->eta, &to);
+        if (t == a->t) break;
         TRY(attempt(s, o->order, a->t, to, d, low, high));
         double error = s->error(s, low, high, before, o->atol, o->rtol);
         if (isnan(error)) return s->fail(s, KILN_ERR_INVALID, "dpm_adaptive cannot judge its step at sigma %g: the model gave values that are not finite, or atol and rtol are both 0", exp(-a->t));
@@ -255,15 +258,16 @@ static kiln_status run_dpm_adaptive(const kiln_sampling *s)
     SLOT(s, before, "x_before");
     adaptive_state *a = (adaptive_state *)(void *)s->scalars(s, "adaptive", sizeof *a / sizeof(double));
     if (!a) return KILN_ERR_NOMEM;
-    TRY(solver_range(s, &start, &end));
+    TRY(solver_range(s, o->eta, &start, &end));
+    double way = end > start ? 1 : -1;
     if (a->begun == 0) {
-        *a = (adaptive_state){.begun = 1, .t = start, .h = o->h_init};
+        *a = (adaptive_state){.begun = 1, .t = start, .h = way * o->h_init};
         COPY(s, before, s->x);
     }
-    while (a->t < end - 1e-5) {
+    while (way * (end - a->t) > 1e-5) {
         TRY(adaptive_step(s, a, end, d));
         double share = floor((a->t - start) / (end - start) * (double)s->n) - 1;
-        share = a->t < end - 1e-5 ? fmin(share, (double)s->n - 2) : (double)s->n - 1;
+        share = way * (end - a->t) > 1e-5 ? fmin(share, (double)s->n - 2) : (double)s->n - 1;
         a->share = fmax(a->share, share); /* at least 0 */
         TRY(s->step(s, (size_t)a->share, d));
     }

@@ -93,6 +93,11 @@ FLOW = ("euler", "euler_ancestral", "euler_ancestral_cfg_pp", "dpm_2_ancestral",
         "lcm", "er_sde", "seeds_2", "seeds_3", "sa_solver", "exp_heun_2_x0")  # fmt: skip
 
 
+# Levels that rise (FlipSigmas): from a picture to the noise it comes from.
+FLIPPED = ("euler", "euler_cfg_pp", "heun", "heunpp2", "exp_heun_2_x0", "dpm_2", "lms", "dpm_fast", "dpm_adaptive", "dpmpp_2m", "dpmpp_2m_cfg_pp", "ipndm",
+           "ipndm_v", "deis", "res_multistep", "gradient_estimation", "ddim", "uni_pc", "uni_pc_bh2")  # fmt: skip
+
+
 def append_dims(value, count):
     return value[(...,) + (None,) * (count - value.ndim)]
 
@@ -240,6 +245,10 @@ def cases(names=None):
             yield from ((name, values) for name, values in found.items() if names is None or name in names)
 
 
+def flipped_cases(names=None):
+    yield "flipped.6", schedules.sigmas("karras", 7)[-2::-1].copy()
+
+
 def flow_cases(names=None):
     """Flow levels, shift 3, from 1 and from the middle."""
     for steps in STEPS:
@@ -255,7 +264,7 @@ def flow_cases(names=None):
 def refused(name, sigmas):
     alone = len(sigmas) == 2
     if name.startswith(("dpm_fast", "dpm_adaptive")):
-        return (sigmas[-1] if sigmas[-1] > 0 else sigmas[-2]) >= sigmas[0]
+        return (sigmas[-1] if sigmas[-1] > 0 else sigmas[-2]) == sigmas[0]
     if name.startswith(("dpmpp_2m_sde", "dpmpp_3m_sde")) and alone and sigmas[-1] == 0:
         return True  # k-diffusion stumbles over its own variable
     return name.startswith("uni_pc") and alone
@@ -273,12 +282,13 @@ def main():
         samplers = comfyui_samplers(args.comfyui)
         table |= {name: (samplers[f"sample_{what}"], how) for name, (what, how) in COMFYUI.items()}
         flow = {name: (samplers[f"sample_{({**K_DIFFUSION, **COMFYUI})[name][0]}"], {}) for name in FLOW}
+    flipped = {name: table[name] for name in FLIPPED if name in table}
     names = None if args.full else SHORT
     shape = (1, SIZE, 1, 1)
     noise, latent, m = (randn(f"samplers.{part}", *shape).double() for part in ("noise", "latent", "m"))
     draws = randn("samplers.draws", DRAWS, *shape).double()
     tensors = {"m": m.reshape(-1), "draws": draws.reshape(DRAWS, SIZE)}
-    for prediction, which, entries, sampling in (("eps", cases, table, Eps()), ("flow", flow_cases, flow, Const())):
+    for prediction, which, entries, sampling in (("eps", cases, table, Eps()), ("eps", flipped_cases, flipped, Eps()), ("flow", flow_cases, flow, Const())):
         for case, values in which(names):
             sigmas = torch.tensor(values, dtype=torch.float32).double()
             tensors[f"sigmas.{case}"] = sigmas
@@ -291,7 +301,7 @@ def main():
         "SAMPLER[.OPTIONS]:CASE [evaluations+2, 8]: x at the start, as each evaluation sees it, and the result. sigmas.CASE: the levels. m: of "
         "the denoiser D(x,s) = tanh(x/(2 sqrt(1+s^2))) + m s/(4(1+s)), unconditional 0.9 tanh(x/(3 sqrt(1+s^2))) - m s/(5(1+s)). draws: "
         "the noise, one after another. CASE rangeA-B: sigmas A..B of the full schedule, .denoised: the last one set to 0; denoiseD: the "
-        "last STEPS+1 sigmas of int(STEPS/D) steps; flow: prediction flow, shift 3"
+        "last STEPS+1 sigmas of int(STEPS/D) steps; flipped: levels that rise; flow: prediction flow, shift 3"
     )
     origin = {"k-diffusion": "0.1.1.post1", "options": {n: a for n, (_, a) in {**K_DIFFUSION, **COMFYUI}.items() if a}}
     save(args.full or GOLDEN / "samplers.safetensors", tensors, {**versions(), **origin, "what": what})

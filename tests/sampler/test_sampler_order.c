@@ -17,6 +17,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { POINTS = 6, COUNT = 2 * POINTS, STEPS_MAX = 16 * 320 };
@@ -222,6 +223,28 @@ static void test_dpm_adaptive_rejects_steps_that_are_too_long(void)
     CHECK_MSG(error <= 1e-4, "error %g", error);
 }
 
+/* ---- for the plot (scripts/plot-samplers) ------------------------------------------------------------------------ */
+
+/* "name steps evaluations error" for each deterministic method as users run it: no exact history, judged at the end. */
+static void test_write_the_curves(void)
+{
+    static const size_t steps[] = {5, 8, 11, 14, 20, 29, 41, 56, 80, 113, 161, 227, 320};
+    const char *path = getenv("KILN_SAMPLER_CURVES");
+    FILE *out = path ? fopen(path, "w") : NULL;
+    if (!out) {
+        CHECK_MSG(!path, "cannot write %s", path);
+        return;
+    }
+    for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++) {
+        order_case plain = {cases_eps[i].name, cases_eps[i].options, 0, 0, 0, 0, 0};
+        const kiln_sampler *row = rig_sampler(plain.name, strlen(plain.name));
+        if (i && strcmp(plain.name, cases_eps[i - 1].name) == 0) continue;
+        for (size_t k = 0; row && k < sizeof steps / sizeof steps[0]; k++)
+            fprintf(out, "%s %zu %.0f %.6e\n", plain.name, steps[k], row->evaluations * (double)steps[k], error_of(&plain, row, steps[k], KILN_PREDICT_EPS));
+    }
+    fclose(out);
+}
+
 /* Every deterministic method is in the table; the others are named. */
 static void test_no_sampler_is_left_out(void)
 {
@@ -237,6 +260,6 @@ static void test_no_sampler_is_left_out(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_S5_order_on_the_probability_flow), CASE(test_S5_order_of_the_flow_forms), CASE(test_dpm_adaptive_meets_its_tolerance),
-        CASE(test_dpm_adaptive_rejects_steps_that_are_too_long), CASE(test_no_sampler_is_left_out)};
+        CASE(test_dpm_adaptive_rejects_steps_that_are_too_long), CASE(test_no_sampler_is_left_out), CASE(test_write_the_curves)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
