@@ -56,7 +56,7 @@ static kiln_status run_dpm_2_ancestral(const kiln_sampling *s)
 
 /* ---- DPM-Solver-1, -2, -3 (algorithms 1 and 2 of the paper's appendix, eqs. 4.1 to 4.3) ------------------------ */
 
-/* eps = (x - D(x, sigma)) / sigma into `eps`; the guess stays in "denoised_n". */
+/* eps = (x - D(x, sigma)) / sigma, and the guess itself in d. */
 static kiln_status eps_at(const kiln_sampling *s, kiln_latent *x, double sigma, kiln_latent *d, kiln_latent *eps)
 {
     TRY(s->denoise(s, x, sigma, d));

@@ -19,6 +19,7 @@ import functools
 import importlib.util
 import inspect
 import pathlib
+import re
 import sys
 import types
 
@@ -231,7 +232,7 @@ def run(function, name, arguments, m, sampling, draws, x, sigmas):
 
 
 def cases(names=None):
-    """(name, sigmas): full runs, img2img, and parts of a run as KSamplerAdvanced makes them."""
+    """(name, sigmas) of those named, or of all: full runs, img2img, and parts of a run as KSamplerAdvanced makes them."""
     for schedule in SCHEDULES:
         for steps in STEPS:
             full = schedules.sigmas(schedule, steps)
@@ -278,7 +279,9 @@ def main():
     torch.set_default_dtype(torch.float64)
     table = {name: (getattr(k_diffusion_sampling(), f"sample_{what}"), how) for name, (what, how) in K_DIFFUSION.items()}
     flow = {}
+    version = "none"
     if args.comfyui:
+        version = re.search(r'"(.*)"', (pathlib.Path(args.comfyui) / "comfyui_version.py").read_text())[1]
         samplers = comfyui_samplers(args.comfyui)
         table |= {name: (samplers[f"sample_{what}"], how) for name, (what, how) in COMFYUI.items()}
         flow = {name: (samplers[f"sample_{({**K_DIFFUSION, **COMFYUI})[name][0]}"], {}) for name in FLOW}
@@ -303,7 +306,7 @@ def main():
         "the noise, one after another. CASE rangeA-B: sigmas A..B of the full schedule, .denoised: the last one set to 0; denoiseD: the "
         "last STEPS+1 sigmas of int(STEPS/D) steps; flipped: levels that rise; flow: prediction flow, shift 3"
     )
-    origin = {"k-diffusion": "0.1.1.post1", "options": {n: a for n, (_, a) in {**K_DIFFUSION, **COMFYUI}.items() if a}}
+    origin = {"k-diffusion": "0.1.1.post1", "comfyui": version, "options": {n: a for n, (_, a) in {**K_DIFFUSION, **COMFYUI}.items() if a}}
     save(args.full or GOLDEN / "samplers.safetensors", tensors, {**versions(), **origin, "what": what})
 
 
