@@ -264,7 +264,16 @@ int cmd_check(int argc, char **argv)
     if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
     job *j = open_job(&a, set, &from, &faults, &status);
     if (!j) return status;
-    if (faults == 0) printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
+    if (faults == 0 && job_matrix(j)) {
+        error e = {0};
+        size_t rows = 0;
+        if (job_check_rows(j, &from, &rows, &faults, &e) != KILN_OK)
+            faults = 1, complain(&e);
+        else if (faults == 0)
+            printf("%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
+    } else if (faults == 0) {
+        printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
+    }
     job_close(j);
     return faults ? EXIT_BAD_INPUT : EXIT_DONE;
 }

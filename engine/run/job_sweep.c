@@ -660,3 +660,25 @@ kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *sett
     j->info = info;
     return status != KILN_OK ? status : closed != KILN_OK ? error_set(e, closed, "%s", late.message) : KILN_OK;
 }
+
+kiln_status job_check_rows(job *j, const job_source *from, size_t *rows, size_t *faulty, error *e)
+{
+    sweep_summary summary = {0};
+    sweep_setting what = {.source = from};
+    sweep_run r = {.j = j, .what = &what, .sum = &summary};
+    faults_shown shown = {.n = 0};
+    kiln_status status = sweep_make(&r.plan, &(sweep_source){.matrix = job_matrix(j), .path = from->path}, e);
+    if (status == KILN_OK && !(r.set = mem_calloc(from->n_set + SWEEP_NAMES_MAX, sizeof *r.set))) status = no_memory(e);
+    for (size_t i = 0; status == KILN_OK && i < from->n_set; i++) r.set[i] = from->set[i];
+    for (size_t i = 0; status == KILN_OK && i < r.plan.n_row; i++) {
+        row_work w;
+        status = read_row(&r, i, &w, e);
+        if (status == KILN_OK && w.doc.n_fault) show_faults(&w, &shown), ++*faulty;
+        document_free(&w.doc);
+    }
+    if (shown.more) fprintf(stderr, "and %zu more errors\n", shown.more);
+    *rows = r.plan.n_row;
+    sweep_free(&r.plan);
+    mem_free(r.set);
+    return status;
+}

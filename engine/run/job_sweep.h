@@ -28,4 +28,7 @@ typedef struct {
  * as a whole could not be done. */
 kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *setting, sweep_summary *summary, error *e);
 
+/* Reads and checks the row of every setting of the workflow's `matrix:`, which it has, and runs nothing. Faults are printed. */
+kiln_status job_check_rows(job *j, const job_source *from, size_t *rows, size_t *faulty, error *e);
+
 #endif

@@ -55,6 +55,13 @@ sed 's/^params/matrix: {width: [16, 32], prefix: [m, n]}\nparams/' "$work/flow.y
 expect sweep_matrix 0 "4 done" "$kiln" run "$work/matrix.yaml" --no-cache --out "$work/m"
 expect sweep_matrix_over_replaces 0 "2 done" "$kiln" run "$work/matrix.yaml" --no-cache --over width=64 --out "$work/m2"
 
+expect sweep_check_reads_every_row 0 "" "$kiln" check "$work/matrix.yaml"
+check sweep_check_counts_rows grep -q '4 rows, no faults' "$work/stdout"
+sed -i 's/32/0/' "$work/matrix.yaml"
+expect sweep_check_names_the_row 2 "[row 3: width=0 prefix=m]" "$kiln" check "$work/matrix.yaml"
+sed -i 's/^matrix:.*/matrix: 5/' "$work/matrix.yaml"
+expect sweep_check_says_what_a_matrix_is 2 "matrix.yaml:2:9: \`matrix\`" "$kiln" check "$work/matrix.yaml"
+
 # ---- what is wrong is said before anything runs
 expect sweep_fault_names_the_row 2 "[row 3: width=0]" flow --over width=16,20,0 --out "$work/x"
 check sweep_fault_writes_nothing [ -z "$(ls "$work"/x/*.png 2>/dev/null)" ]

@@ -1,0 +1,120 @@
+/* test_sheet.c - the contact sheet: where pictures land, how they are scaled, what failed and missing rows look like, and its limits. */
+#include "base/memory_alloc.h"
+#include "harness.h"
+#include "run/sheet.h"
+
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char path_of[8][600];
+
+/* A picture of one colour; with `checks`, every other pixel black. */
+static const char *paint(int k, unsigned w, unsigned h, int r, int g, int b, int checks)
+{
+    uint8_t *rgb = calloc(w * h, 3);
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = w, .height = h, .format = PNG_FORMAT_RGB};
+    snprintf(path_of[k], sizeof path_of[k], "%s/p%d.png", test_folder(), k);
+    for (unsigned i = 0; rgb && i < w * h; i++)
+        if (!checks || (i % w + i / w) % 2) rgb[3 * i] = (uint8_t)r, rgb[3 * i + 1] = (uint8_t)g, rgb[3 * i + 2] = (uint8_t)b;
+    CHECK(rgb && png_image_write_to_file(&image, path_of[k], 0, rgb, 0, NULL));
+    free(rgb);
+    return path_of[k];
+}
+
+static uint8_t *open_sheet(const char *path, png_image *image)
+{
+    *image = (png_image){.version = PNG_IMAGE_VERSION};
+    if (!CHECK(png_image_begin_read_from_file(image, path))) return NULL;
+    image->format = PNG_FORMAT_RGB;
+    uint8_t *rgb = malloc(PNG_IMAGE_SIZE(*image));
+    CHECK(rgb && png_image_finish_read(image, NULL, rgb, 0, NULL));
+    return rgb;
+}
+
+static size_t count(const uint8_t *rgb, const png_image *image, int r, int g, int b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < (size_t)image->width * image->height; i++) n += rgb[3 * i] == r && rgb[3 * i + 1] == g && rgb[3 * i + 2] == b;
+    return n;
+}
+
+static int make(sweep *s, const char *a, const char *b)
+{
+    const char *over[] = {a, b};
+    error e = {0};
+    return sweep_make(s, &(sweep_source){.over = over, .n_over = b ? 2 : 1}, &e) == KILN_OK;
+}
+
+static void test_a_grid(void)
+{
+    sweep s;
+    error e = {0};
+    char path[600];
+    png_image image;
+    snprintf(path, sizeof path, "%s/sheet.png", test_folder());
+    REQUIRE(make(&s, "a=1,2", "b=1,2"));
+    sheet_cell cell[4] = {{SHEET_PICTURE, paint(0, 40, 40, 255, 0, 0, 0)}, {SHEET_PICTURE, paint(1, 20, 40, 0, 0, 255, 0)}, {.state = SHEET_FAILED}, {.state = SHEET_EMPTY}};
+    REQUIRE(sheet_write(&s, cell, path, &e) == KILN_OK);
+    uint8_t *rgb = open_sheet(path, &image);
+    REQUIRE(rgb != NULL);
+    CHECK_EQ(count(rgb, &image, 255, 0, 0), 40 * 40); /* pixel for pixel: nothing is enlarged */
+    CHECK_EQ(count(rgb, &image, 0, 0, 255), 20 * 40);
+    CHECK(count(rgb, &image, 200, 40, 40) > 40);      /* the cross */
+    CHECK(count(rgb, &image, 222, 222, 226) > 1600);  /* the missing one, and what the cross leaves */
+    CHECK(count(rgb, &image, 30, 30, 34) > 50);       /* letters */
+    free(rgb);
+    sweep_free(&s);
+}
+
+static void test_pictures_are_averaged_down(void)
+{
+    sweep s;
+    error e = {0};
+    char path[600];
+    png_image image;
+    snprintf(path, sizeof path, "%s/sheet.png", test_folder());
+    REQUIRE(make(&s, "a=1", NULL));
+    sheet_cell cell = {SHEET_PICTURE, paint(0, 1024, 512, 200, 100, 50, 1)};
+    REQUIRE(sheet_write(&s, &cell, path, &e) == KILN_OK);
+    uint8_t *rgb = open_sheet(path, &image);
+    REQUIRE(rgb != NULL);
+    CHECK_EQ(count(rgb, &image, 100, 50, 25), 256 * 128); /* half of each 4x4 box is black */
+    free(rgb);
+    sweep_free(&s);
+}
+
+static void test_what_cannot_be_read_or_fit(void)
+{
+    sweep s;
+    error e = {0};
+    char path[600];
+    snprintf(path, sizeof path, "%s/sheet.png", test_folder());
+    REQUIRE(make(&s, "a=1..2", NULL));
+    FILE *f = fopen(path_of[0], "w");
+    REQUIRE(f && fputs("no picture", f) >= 0 && fclose(f) == 0);
+    sheet_cell cell[2] = {{SHEET_PICTURE, path_of[0]}, {SHEET_PICTURE, "/nowhere.png"}};
+    CHECK_EQ(sheet_write(&s, cell, path, &e), KILN_OK);
+    CHECK(sheet_write(&s, cell, "/nowhere/sheet.png", &e) == KILN_ERR_IO);
+    for (int64_t k = 0; k < 12; k++) {
+        error why = {0};
+        mem_fail_at(k, 0);
+        kiln_status status = sheet_write(&s, cell, path, &why);
+        mem_fail_at(-1, 0);
+        CHECK(status == KILN_OK || status == KILN_ERR_NOMEM);
+    }
+    sweep_free(&s);
+    REQUIRE(make(&s, "a=1..50000", "b=1,2"));
+    sheet_cell *many = calloc(s.n_row, sizeof *many);
+    e = (error){0};
+    CHECK(many && sheet_write(&s, many, path, &e) == KILN_ERR_INVALID && strstr(e.message, "too large"));
+    free(many);
+    sweep_free(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down), CASE(test_what_cannot_be_read_or_fit)};
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
