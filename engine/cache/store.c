@@ -152,7 +152,7 @@ static void copy_text(char *to, size_t room, sqlite3_stmt *st, int column)
 
 static int find_row(store *s, digest key, store_entry *out)
 {
-    sqlite3_stmt *st = index_statement(s, SQL_FIND);
+    sqlite3_stmt *st = index_statement(s, out ? SQL_FIND : SQL_IS_THERE);
     if (!st) return 0;
     index_bind_digest(st, 1, key);
     int got = sqlite3_step(st), found = got == SQLITE_ROW;
@@ -186,7 +186,11 @@ int store_find(store *s, digest key, store_entry *out)
 void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found)
 {
     pthread_mutex_lock(&s->lock);
+    /* One transaction: else SQLite takes and gives back its lock for each key. */
+    sqlite3_stmt *begin = index_statement(s, SQL_BEGIN_READING);
+    if (begin) sqlite3_step(begin), sqlite3_reset(begin);
     for (size_t i = 0; i < n; i++) found[i] = (uint8_t)find(s, keys[i], NULL);
+    index_rollback(s);
     pthread_mutex_unlock(&s->lock);
 }
 

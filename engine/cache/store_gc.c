@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define ORPHAN_AGE 3600.0
-#define STATE_AGE (7 * 86400.0)
+#define STATE_AGE (7 * 86400.0) /* and of indices that were moved aside */
 
 static const char worth_order[] =
     "SELECT key,bytes FROM entry ORDER BY seconds/(bytes+4096.0)/(1.0+max(0.0,?1-used)/86400.0) ASC";
@@ -295,6 +295,8 @@ void gc_sweep_temporary(store *s)
     sweep_folder(&(sweep){.store = s, .report = &report, .older_than = 60, .goes = writer_is_gone}, temp);
 }
 
+static int is_aside(store *s, const char *name) { return (void)s, strncmp(name, "index.sqlite.aside-", 19) == 0; }
+
 static void sweep_all(store *s, double age, double state_age, store_report *report)
 {
     char temp[STORE_PATH_MAX];
@@ -302,6 +304,7 @@ static void sweep_all(store *s, double age, double state_age, store_report *repo
     sweep_folder(&(sweep){.store = s, .report = report, .older_than = age > 0 ? 60 : 0, .goes = writer_is_gone}, temp);
     sweep_tree(&(sweep){.store = s, .report = report, .older_than = age, .goes = is_orphan}, "values");
     sweep_tree(&(sweep){.store = s, .report = report, .older_than = state_age, .goes = always}, "states");
+    sweep_folder(&(sweep){.store = s, .report = report, .older_than = state_age, .goes = is_aside}, s->folder);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------------------------------- */
@@ -439,7 +442,8 @@ static kiln_status verify_entry(store *s, const store_entry *x, store_report *ou
     out->checked++;
     if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
     if (status == KILN_OK || status == KILN_ERR_INVALID) return KILN_OK; /* whole, or gone meanwhile */
-    out->damaged++, out->entries++, out->bytes += x->bytes;
+    out->damaged++;
+    if (!s->read_only) out->entries++, out->bytes += x->bytes;
     if (bad) bad(arg, x, why.message);
     return KILN_OK;
 }

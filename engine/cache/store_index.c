@@ -32,6 +32,7 @@ static const char schema[] =
 
 static const char *const text_of[SQL_COUNT] = {
     [SQL_FIND] = "SELECT n,bytes,seconds,made,used,type,what FROM entry WHERE key=?1",
+    [SQL_IS_THERE] = "SELECT 1 FROM entry WHERE key=?1",
     [SQL_PARTS] = "SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON c.digest=p.content WHERE e.key=?1 ORDER BY p.i",
     [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
     [SQL_PART] = "INSERT OR REPLACE INTO part VALUES(?1,?2,?3)",
@@ -46,6 +47,7 @@ static const char *const text_of[SQL_COUNT] = {
     [SQL_DROP_PARTS] = "DELETE FROM part WHERE key=?1",
     [SQL_BYTES] = "SELECT coalesce(sum(size),0) FROM content",
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_BEGIN_READING] = "BEGIN",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
 };

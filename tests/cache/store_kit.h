@@ -94,9 +94,9 @@ static inline const char *kit_folder(const char *name)
 }
 static inline const char *kit_path(const char *folder, const char *name)
 {
-    static char path[8][600];
+    static char path[16][600];
     static int next;
-    char *p = path[next++ % 8];
+    char *p = path[next++ % 16];
     snprintf(p, sizeof path[0], "%s/%s", folder, name);
     return p;
 }

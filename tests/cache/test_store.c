@@ -333,8 +333,11 @@ static void test_orphans_are_swept(void)
     put_file(orphan), put_file(young), put_file(dead), put_file(alive), put_file(stranger);
     age(orphan, 7200), age(dead, 120), age(alive, 120), age(stranger, 7200);
     store_report r;
+    const char *aside = kit_path(f, "index.sqlite.aside-1"), *aside_young = kit_path(f, "index.sqlite.aside-2");
+    put_file(aside), put_file(aside_young), age(aside, 8 * 86400);
     CHECK_EQ(store_gc(s, 0, &r, NULL), KILN_OK);
-    CHECK_EQ(r.orphans, 2);
+    CHECK_EQ(r.orphans, 3);
+    CHECK(!file_exists(aside) && file_exists(aside_young));
     CHECK(!file_exists(orphan) && !file_exists(dead));
     CHECK(file_exists(young) && file_exists(alive) && file_exists(stranger) && file_exists(kept));
     put_file(dead), age(dead, 120);
