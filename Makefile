@@ -124,7 +124,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) cuda-note
 help:
-	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -148,6 +148,13 @@ test-sanitizers: setup
 	$(Q)for s in address undefined thread; do \
 	    $(MAKE) --no-print-directory DEBUG=1 SAN=$$s tests && \
 	    KILN_BUILD=build/debug-$$s KILN_TEST_LIMIT=1200 scripts/run-tests $(FILTER) || exit 1; done
+
+# Each sampler against the reference over every schedule, length and part of a run, and its law over 20,000 draws. Wants a Python
+# with what scripts/golden/requirements.txt lists (PYTHON=...); COMFYUI=FOLDER, a checkout, adds what only ComfyUI has.
+.PHONY: test-samplers
+test-samplers: setup
+	$(Q)$(MAKE) --no-print-directory $(addprefix $(B)/tests/sampler/,test_samplers test_sampler_order test_sampler_law)
+	$(Q)KILN_BUILD=$(B) COMFYUI=$(COMFYUI) scripts/test-samplers
 
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests

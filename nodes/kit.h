@@ -31,6 +31,14 @@ static inline kiln_status kit_f32(const kiln_call *c, const kiln_value *v, uint3
     return KILN_OK;
 }
 
+/* Puts a value just made into a map and drops the caller's reference; NULL is no memory. */
+static inline kiln_status kit_set(const kiln_call *c, kiln_value *map, const char *key, kiln_value *item)
+{
+    kiln_status status = item ? kit_values(c)->map_set(map, key, item) : KILN_ERR_NOMEM;
+    c->host->unref(item);
+    return status;
+}
+
 /* Elements of a tensor window. */
 static inline size_t kit_count(const kiln_tensor *t)
 {

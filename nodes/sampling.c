@@ -1,7 +1,8 @@
 /* sampling.c - KSampler and KSamplerAdvanced: rows and thin run()s over sample.h.
  *
  * Names, defaults and ranges are ComfyUI's. Of a schedule's levels KSamplerAdvanced takes those from
- * start_at_step to end_at_step; unless leftover noise is asked for, the last one is made 0.
+ * start_at_step to end_at_step; unless leftover noise is asked for, the last one is made 0. noise_source and cuda_blocks are
+ * ours: their defaults are ComfyUI's picture.
  */
 #include "sampling.h"
 
@@ -18,10 +19,9 @@ static const kiln_port in[] = {INPUTS};
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The denoised latent."}};
 enum { IN_MODEL, IN_POSITIVE, IN_NEGATIVE, IN_LATENT };
 
-static sample_job job_of(const kiln_call *c)
+static sample_job job_of(const kiln_call *c, double cfg)
 {
-    return (sample_job){.call = c, .model = c->in[IN_MODEL], .positive = c->in[IN_POSITIVE],
-                        .negative = c->in[IN_NEGATIVE], .latent = c->in[IN_LATENT]};
+    return (sample_job){.call = c, .latent = c->in[IN_LATENT], .guider = guider_cfg(c->in[IN_MODEL], c->in[IN_POSITIVE], c->in[IN_NEGATIVE], cfg)};
 }
 
 static kiln_status model_of(const kiln_call *c, const kiln_model **model)
@@ -38,6 +38,7 @@ typedef struct {
     int64_t steps;
     double cfg, denoise;
     const char *sampler, *scheduler;
+    noise_wish source;
 } ksampler_params;
 
 #define STEPS_PARAM(type_)                                                                         \
@@ -55,6 +56,7 @@ static const kiln_param ksampler_param[] = {
     STEPS_PARAM(ksampler_params),
     {.name = "denoise", .type = KILN_P_FLOAT, .offset = offsetof(ksampler_params, denoise), .def = 1, .min = 0, .max = 1,
      .step = 0.01, .doc = "Share of the way that is denoised; below 1 the given latent shines through."},
+    NOISE_PARAMS(ksampler_params, source),
 };
 
 static kiln_status ksampler_run(const kiln_call *c)
@@ -62,18 +64,18 @@ static kiln_status ksampler_run(const kiln_call *c)
     const ksampler_params *p = c->params;
     const kiln_model *model;
     double *sigma;
-    sample_job job = job_of(c);
+    sample_job job = job_of(c, p->cfg);
     TRY(model_of(c, &model));
     TRY(sample_find(c, p->sampler, &job.sampler));
-    TRY(sample_sigmas(c, model, job.sampler, p->scheduler, p->steps, p->denoise, &sigma, &job.n));
+    TRY(sample_sigmas(c, model, &(sigma_wish){p->scheduler, p->steps, p->denoise, job.sampler->flags & KILN_SAMPLER_EXTRA_STEP, 0}, &sigma, &job.n));
     job.sigma = sigma;
-    job.cfg = p->cfg;
     job.seed = p->seed;
-    return sample_run(&job, &c->out[0]);
+    job.source = p->source;
+    return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "KSampler", .title = "KSampler", .category = "sampling",
+    .devices = KILN_CPU, .revision = 2, .type = "KSampler", .title = "KSampler", .category = "sampling",
     .doc = "Denoises a latent with a model, two conditionings and a sampler.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, ksampler_param), .params_size = sizeof(ksampler_params), .run = ksampler_run};
 
@@ -85,6 +87,7 @@ typedef struct {
     int64_t steps, start, end;
     double cfg;
     const char *sampler, *scheduler;
+    noise_wish source;
 } advanced_params;
 
 static const kiln_choice switch_choice[] = {{.name = "enable", .value = 1}, {.name = "disable", .value = 0}, {0}};
@@ -100,6 +103,7 @@ static const kiln_param advanced_param[] = {
      .step = 1, .doc = "Step to stop before."},
     {.name = "return_with_leftover_noise", .type = KILN_P_ENUM, .offset = offsetof(advanced_params, leftover), .def = 0,
      .choice = switch_choice, .doc = "Stop at the last level instead of going on to a clean latent."},
+    NOISE_PARAMS(advanced_params, source),
 };
 
 static kiln_status advanced_run(const kiln_call *c)
@@ -108,10 +112,10 @@ static kiln_status advanced_run(const kiln_call *c)
     const kiln_model *model;
     double *sigma;
     size_t n;
-    sample_job job = job_of(c);
+    sample_job job = job_of(c, p->cfg);
     TRY(model_of(c, &model));
     TRY(sample_find(c, p->sampler, &job.sampler));
-    TRY(sample_sigmas(c, model, job.sampler, p->scheduler, p->steps, 1, &sigma, &n));
+    TRY(sample_sigmas(c, model, &(sigma_wish){p->scheduler, p->steps, 1, job.sampler->flags & KILN_SAMPLER_EXTRA_STEP, 0}, &sigma, &n));
     if ((size_t)p->end < n) {
         n = (size_t)p->end;
         if (!p->leftover) sigma[n] = 0;
@@ -119,14 +123,14 @@ static kiln_status advanced_run(const kiln_call *c)
     size_t start = (size_t)p->start < n ? (size_t)p->start : n;
     job.sigma = sigma + start;
     job.n = n - start;
-    job.cfg = p->cfg;
     job.seed = p->seed;
+    job.source = p->source;
     job.no_noise = !p->add_noise;
-    return sample_run(&job, &c->out[0]);
+    return sample_run(&job, &c->out[0], NULL);
 }
 
 const kiln_node node_ksampler_advanced = {.size = sizeof(kiln_node),
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 2,
     .type = "KSamplerAdvanced", .title = "KSampler (Advanced)", .category = "sampling",
     .doc = "KSampler over part of a schedule, for jobs of several stages.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, advanced_param), .params_size = sizeof(advanced_params), .run = advanced_run};

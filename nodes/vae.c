@@ -101,6 +101,7 @@ static kiln_status decode_all(const conversion *v, const kiln_tensor *latent, fl
     size_t one_in = count4(v->in), one_out = count4(v->out);
     for (int64_t i = 0; i < latent->dim[0]; i++) {
         TRY(c->host->progress(c->ctx, (uint64_t)i, (uint64_t)latent->dim[0], "decoding"));
+        memset(image + (size_t)i * one_out, 0, one_out * sizeof *image); /* explaining computes nothing and leaves it so */
         TRY(run(v, (float *)latent->data + (size_t)i * one_in, image + (size_t)i * one_out));
         if (!to_image(image + (size_t)i * one_out, one_out))
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "the decoded picture has values that are not finite; the latent or the VAE "

@@ -1,6 +1,7 @@
 /* cmd_nodes.c - `kiln nodes [NAME]`: node types as their rows declare them. Nothing here knows any node. */
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/param_text.h"
 #include "plugin/abilities.h"
 #include "plugin/catalog.h"
 #include "workflow/check.h"
@@ -21,41 +22,12 @@ static const manual help = {
     .examples = "  kiln nodes KSampler\n  kiln nodes --json > nodes.json\n",
 };
 
-static const char *const param_type_name[] = {
-    [KILN_P_BOOL] = "BOOL", [KILN_P_INT] = "INT",   [KILN_P_SEED] = "SEED",     [KILN_P_FLOAT] = "FLOAT",
-    [KILN_P_ENUM] = "ENUM", [KILN_P_NAME] = "NAME", [KILN_P_STRING] = "STRING", [KILN_P_FILE] = "FILE",
-};
 static const char *const dtype_name[] = {
     [KILN_F32] = "f32", [KILN_F16] = "f16", [KILN_BF16] = "bf16", [KILN_U8] = "u8", [KILN_I32] = "i32", [KILN_I64] = "i64", [KILN_F64] = "f64", [KILN_BOOL8] = "bool8",
 };
 enum { N_DTYPE = sizeof dtype_name / sizeof dtype_name[0] };
 
-static const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
-static const catalog_view registries = {.name_at = name_at};
-
 /* ---- text ----------------------------------------------------------------------------------------------------------- */
-
-static const char *choice_of(const kiln_param *p, double value)
-{
-    for (const kiln_choice *c = p->choice; c && c->name; c++)
-        if ((double)c->value == value) return c->name;
-    return "";
-}
-
-/* The default as it would be written in a workflow. */
-static void default_text(const kiln_param *p, str *s)
-{
-    switch (p->type) {
-    case KILN_P_BOOL: str_append(s, p->def != 0 ? "true" : "false"); break;
-    case KILN_P_ENUM: str_append(s, choice_of(p, p->def)); break;
-    case KILN_P_INT:
-    case KILN_P_SEED: str_printf(s, "%.0f", p->def); break;
-    case KILN_P_FLOAT: str_double(s, p->def); break;
-    default:
-        if (p->def_str) str_json(s, p->def_str, strlen(p->def_str), 0);
-        else str_append(s, "\"\"");
-    }
-}
 
 static void print_port(const kiln_port *p)
 {
@@ -67,20 +39,6 @@ static void print_port(const kiln_port *p)
     printf("\n  %-20s   %s\n", "", p->doc);
 }
 
-static void print_param(const kiln_param *p)
-{
-    char takes[2048];
-    str def = {0};
-    param_describe(p, &registries, takes, sizeof takes);
-    if (p->type == KILN_P_NAME) str_append(&def, p->def_str ? p->def_str : "");
-    else default_text(p, &def);
-    printf("  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes, p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
-           p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def), p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
-    for (const kiln_choice *c = p->choice; p->type == KILN_P_ENUM && c && c->name; c++)
-        if (c->doc && c->doc[0]) printf("  %-20s     %s: %s\n", "", c->name, c->doc);
-    str_free(&def);
-}
-
 static void print_node(const node_info *i)
 {
     const kiln_node *n = i->node;
@@ -90,102 +48,31 @@ static void print_node(const node_info *i)
     if (n->n_in) printf("\ninputs:\n");
     for (uint32_t k = 0; k < n->n_in; k++) print_port(node_in(n, k));
     if (n->n_param) printf("\nparameters:\n");
-    for (uint32_t k = 0; k < n->n_param; k++) print_param(node_param(n, k));
+    for (uint32_t k = 0; k < n->n_param; k++) param_print(node_param(n, k));
     if (n->n_out) printf("\noutputs:\n");
     for (uint32_t k = 0; k < n->n_out; k++) print_port(node_out(n, k));
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------ */
 
-static void key(str *s, const char *name)
-{
-    char last = s->len ? s->data[s->len - 1] : '{';
-    str_printf(s, "%s\"%s\": ", last == '{' || last == '[' ? "" : ", ", name);
-}
-
-static void field(str *s, const char *name, const char *text)
-{
-    key(s, name);
-    if (text) str_json(s, text, strlen(text), 0);
-    else str_append(s, "null");
-}
-
-static void field_bool(str *s, const char *name, uint32_t value)
-{
-    key(s, name);
-    str_append(s, value ? "true" : "false");
-}
-
-static void field_number(str *s, const char *name, double value)
-{
-    key(s, name);
-    str_double(s, value);
-}
-
-static void next(str *s)
-{
-    if (s->len && s->data[s->len - 1] == '}') str_append(s, ", ");
-}
-
 static void json_port(str *s, const kiln_port *p, int input)
 {
-    next(s);
+    member_next(s);
     str_append(s, "{");
-    field(s, "name", p->name);
-    field(s, "type", p->type);
-    field(s, "doc", p->doc);
+    member_field(s, "name", p->name);
+    member_field(s, "type", p->type);
+    member_field(s, "doc", p->doc);
     if (input) {
-        field_bool(s, "optional", p->flags & KILN_PORT_OPTIONAL);
-        field_bool(s, "list", p->flags & KILN_PORT_LIST);
+        member_bool(s, "optional", p->flags & KILN_PORT_OPTIONAL);
+        member_bool(s, "list", p->flags & KILN_PORT_LIST);
     }
-    key(s, "dtypes");
+    member_key(s, "dtypes");
     str_append(s, "[");
     for (uint32_t d = 1, n = 0; d < N_DTYPE; d++)
         if (p->dtypes >> d & 1) str_printf(s, "%s\"%s\"", n++ ? ", " : "", dtype_name[d]);
     str_append(s, "]");
-    field_number(s, "rank_min", p->rank_min);
-    field_number(s, "rank_max", p->rank_max);
-    str_append(s, "}");
-}
-
-static void json_choices(str *s, const kiln_param *p)
-{
-    size_t n = 0;
-    key(s, "choices");
-    str_append(s, "[");
-    for (const kiln_choice *c = p->choice; p->type == KILN_P_ENUM && c && c->name; c++) {
-        if (n++) str_append(s, ", ");
-        str_json(s, c->name, strlen(c->name), 0);
-    }
-    for (const char *name; p->type == KILN_P_NAME && (name = registry_name(p->from, n)) != NULL; n++) {
-        if (n) str_append(s, ", ");
-        str_json(s, name, strlen(name), 0);
-    }
-    str_append(s, "]");
-}
-
-static void json_param(str *s, const kiln_param *p)
-{
-    next(s);
-    str_append(s, "{");
-    field(s, "name", p->name);
-    field(s, "type", param_type_name[p->type]);
-    field(s, "doc", p->doc);
-    field_bool(s, "required", p->flags & KILN_PARAM_REQUIRED);
-    field_bool(s, "multiline", p->flags & KILN_PARAM_MULTILINE);
-    field_bool(s, "neutral", p->flags & KILN_PARAM_NEUTRAL);
-    if (!(p->flags & KILN_PARAM_REQUIRED)) {
-        key(s, "default");
-        if (p->type == KILN_P_ENUM) str_json(s, choice_of(p, p->def), strlen(choice_of(p, p->def)), 0);
-        else default_text(p, s);
-    }
-    if (p->type == KILN_P_INT || p->type == KILN_P_FLOAT) {
-        field_number(s, "min", p->min);
-        field_number(s, "max", p->max);
-        field_number(s, "step", p->step);
-    }
-    if (p->from) field(s, "from", p->from);
-    if (p->type == KILN_P_ENUM || p->type == KILN_P_NAME) json_choices(s, p);
+    member_number(s, "rank_min", p->rank_min);
+    member_number(s, "rank_max", p->rank_max);
     str_append(s, "}");
 }
 
@@ -193,24 +80,24 @@ static void json_node(str *s, const node_info *i)
 {
     const kiln_node *n = i->node;
     str_append(s, "{");
-    field(s, "type", n->type);
-    field(s, "title", n->title);
-    field(s, "category", n->category);
-    field(s, "doc", n->doc);
-    field(s, "plugin", i->plugin->id);
-    field(s, "version", i->plugin->version);
-    field_number(s, "revision", n->revision);
-    field_bool(s, "pure", n->flags & KILN_NODE_PURE);
-    field_bool(s, "output_node", n->flags & KILN_NODE_OUTPUT);
-    key(s, "inputs");
+    member_field(s, "type", n->type);
+    member_field(s, "title", n->title);
+    member_field(s, "category", n->category);
+    member_field(s, "doc", n->doc);
+    member_field(s, "plugin", i->plugin->id);
+    member_field(s, "version", i->plugin->version);
+    member_number(s, "revision", n->revision);
+    member_bool(s, "pure", n->flags & KILN_NODE_PURE);
+    member_bool(s, "output_node", n->flags & KILN_NODE_OUTPUT);
+    member_key(s, "inputs");
     str_append(s, "[");
     for (uint32_t k = 0; k < n->n_in; k++) json_port(s, node_in(n, k), 1);
     str_append(s, "]");
-    key(s, "parameters");
+    member_key(s, "parameters");
     str_append(s, "[");
-    for (uint32_t k = 0; k < n->n_param; k++) json_param(s, node_param(n, k));
+    for (uint32_t k = 0; k < n->n_param; k++) param_json(s, node_param(n, k));
     str_append(s, "]");
-    key(s, "outputs");
+    member_key(s, "outputs");
     str_append(s, "[");
     for (uint32_t k = 0; k < n->n_out; k++) json_port(s, node_out(n, k), 0);
     str_append(s, "]}");

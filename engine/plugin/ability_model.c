@@ -1,12 +1,14 @@
 /* ability_model.c - "kiln.model/1": MODEL, CLIP and VAE values. Each is an object that holds a copy of its struct, a
  * reference to its weights and one to the value it was made from.
  */
+#include "base/hash.h"
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "tensor/value.h"
 #include "weights/weights.h"
 
+#include <stdio.h>
 #include <string.h>
 
 kiln_status family_register(const kiln_model_family *f);
@@ -36,13 +38,15 @@ static void holder_release(void *ptr)
     mem_free(h);
 }
 
-static kiln_value *hold(kiln_ctx *c, const char *type, const void *what, size_t size, holder extra)
+/* `fingerprint` NULL: the weights' identity says it all. */
+static kiln_value *hold(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint, holder extra)
 {
     holder *h = mem_calloc(1, sizeof *h);
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     *h = extra;
-    memcpy(&h->as, what, size);
-    kiln_value *v = value_object(type, h, holder_release, extra.weights ? weights_identity(extra.weights, NULL) : NULL);
+    memcpy(&h->as, what, size < sizeof h->as ? size : sizeof h->as);
+    if (!fingerprint && extra.weights) fingerprint = weights_identity(extra.weights, NULL);
+    kiln_value *v = value_object(type, h, holder_release, fingerprint);
     if (!v) {
         mem_free(h);
         error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory");
@@ -59,23 +63,56 @@ static kiln_status incomplete(kiln_ctx *c, const char *what)
     return error_set(ctx_error(c), KILN_ERR_BUG, "a %s without its table, record function or weights", what);
 }
 
-static kiln_value *model_new(kiln_ctx *c, const kiln_model *m)
+/* All that makes two MODELs over the same weights differ: hooks, sampling, levels, guidance. */
+static void hash_model(hasher *h, const kiln_model *m, error *e)
 {
-    if (m->size < sizeof *m || !m->denoiser || !m->denoiser->record || !m->weights || m->sampling.n_sigma < 2 || !m->sampling.sigma)
+    const kiln_model_sampling *s = &m->sampling;
+    hash_text(h, weights_identity(m->weights, e));
+    for (size_t i = 0; i < m->n_hook; i++) hash_text(h, m->hook[i]->identity);
+    hash_u64(h, s->prediction);
+    for (uint32_t i = 0; i < s->n_sigma; i++) hash_double(h, s->sigma[i]);
+    if (m->levels) {
+        hash_u64(h, m->levels->time);
+        hash_double(h, m->levels->multiplier);
+        hash_double(h, m->levels->offset);
+        hash_double(h, m->levels->shift);
+        hash_double(h, m->levels->sigma_data);
+    }
+    for (size_t i = 0; i < m->n_guidance; i++) {
+        digest d = {0};
+        hash_u64(h, m->guidance[i]->flags);
+        hash_text(h, m->guidance[i]->identity);
+        if (m->guidance[i]->conditioning && value_digest(m->guidance[i]->conditioning, &d, e) == KILN_OK) hash_digest(h, d);
+    }
+}
+
+/* A struct of an older header is shorter: what it lacks is zero. */
+static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
+{
+    char text[40] = "model:";
+    kiln_model m = {0};
+    memcpy(&m, given, given->size < sizeof m ? given->size : sizeof m);
+    m.size = sizeof m;
+    if (!KILN_HAS(kiln_model, given, base) || !m.denoiser || !m.denoiser->record || !m.weights || m.sampling.n_sigma < 2 || !m.sampling.sigma)
         return incomplete(c, "MODEL"), NULL;
-    return hold(c, "MODEL", m, sizeof *m, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    hasher *h = hasher_new();
+    if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
+    hash_model(h, &m, ctx_error(c));
+    digest_hex(hasher_digest(h), text + 6);
+    hasher_free(h);
+    return hold(c, "MODEL", &m, sizeof m, text, (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
 }
 
 static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *m)
 {
     if (m->size < sizeof *m || !m->encoder || !m->encoder->record || !m->encoder->tokenise || !m->weights) return incomplete(c, "CLIP"), NULL;
-    return hold(c, "CLIP", m, sizeof *m, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return hold(c, "CLIP", m, sizeof *m, NULL, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static kiln_value *vae_new(kiln_ctx *c, const kiln_vae *m)
 {
     if (m->size < sizeof *m || !m->autoencoder || !m->autoencoder->record_decode || !m->weights) return incomplete(c, "VAE"), NULL;
-    return hold(c, "VAE", m, sizeof *m, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return hold(c, "VAE", m, sizeof *m, NULL, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static const void *get(kiln_ctx *c, const kiln_value *v, const char *type)

@@ -45,7 +45,17 @@ typedef struct {
 
 /* ---- denoiser -------------------------------------------------------------------------------- */
 
-typedef enum { KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW } kiln_prediction;
+/* What the network's answer p means at level s, with d = sigma_data (1 but for EDM; see kiln_levels):
+ *   EPS   x0 = x - s p                                                         Ho et al. 2020
+ *   V     x0 = d^2/(s^2+d^2) x - s d/sqrt(s^2+d^2) p                           Salimans and Ho 2022, appendix D
+ *   X0    x0 = p
+ *   FLOW  x0 = x - s p, where x = (1-s) x0 + s noise and the network sees x    Lipman et al. 2022
+ *   EDM   as V, with p of the other sign                                       Karras et al. 2022, eq. 7
+ *   LCM   x0 = d^2/(u^2+d^2) x + u/sqrt(u^2+d^2) (x - s p), u = 10 timesteps, here d = 1/2   Luo et al. 2023
+ * All but FLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
+typedef enum {
+    KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW, KILN_PREDICT_EDM, KILN_PREDICT_LCM
+} kiln_prediction;
 
 typedef struct {
     uint32_t size;
@@ -63,6 +73,24 @@ typedef struct {
     uint32_t n_sigma;
     const double *sigma; /* n_sigma ascending; owned by whoever made the MODEL */
 } kiln_model_sampling;
+
+/* How a level becomes the timestep the network is told, and what lies between the table's entries. */
+typedef enum {
+    KILN_TIME_INTERPOLATED = 0, /* multiplier * place + offset, the place interpolated in log sigma (k-diffusion) */
+    KILN_TIME_NEAREST,          /* the same of the nearest entry (ComfyUI)                                        */
+    KILN_TIME_LOG,              /* log(sigma) / 4                                (Karras et al. 2022)             */
+    KILN_TIME_ANGLE,            /* 2/pi atan(sigma)                              (Salimans and Ho 2022)           */
+    KILN_TIME_FLOW              /* multiplier * sigma; the level at share u of the way is
+                                   shift u / (1 + (shift-1) u)                   (Esser et al. 2024, eq. 23)      */
+} kiln_time;
+
+typedef struct {
+    uint32_t size;
+    uint32_t time;             /* kiln_time                                */
+    double multiplier, offset; /* 0 stands for multiplier 1                */
+    double shift;              /* FLOW; 0 stands for 1                     */
+    double sigma_data;         /* of the data in model space; 0 stands for 1 */
+} kiln_levels;
 
 typedef struct {
     uint32_t size;
@@ -88,6 +116,38 @@ typedef struct kiln_denoiser {
     void (*places)(const struct kiln_denoiser *, void (*fn)(void *arg, const char *place), void *arg);
 } kiln_denoiser;
 
+/* ---- guidance: what is made of the guesses at each level ------------------------------------------- */
+
+/* One evaluation, on the host, f32, in model space. Each array is [batch][count]. */
+typedef struct {
+    uint32_t size;
+    uint32_t prediction;   /* kiln_prediction of the model                                     */
+    size_t batch, count;   /* pictures, numbers in each                                        */
+    double sigma, cfg;
+    const float *x;        /* the noisy latent                                                 */
+    const float *positive; /* the guess of x0 under the positive conditioning                  */
+    const float *negative; /* under the negative one; NULL: it was not evaluated (cfg 1)       */
+    const float *extra;    /* under `conditioning` of this guidance; NULL: it has none         */
+    float *x0;             /* what the sampler will get; to be changed in place                */
+} kiln_guesses;
+
+enum {
+    KILN_GUIDANCE_REPLACE = 1,       /* stands for negative + cfg (positive - negative): of several on a model only
+                                        the last acts, and it is not called where there is no negative guess */
+    KILN_GUIDANCE_UNCONDITIONAL = 2  /* wants the negative guess even at cfg 1 */
+};
+
+/* RescaleCFG and its like: hangs on a MODEL and acts in whatever samples it. Those without REPLACE act in order,
+ * after the guesses were combined. */
+typedef struct {
+    uint32_t size, flags;
+    void *self;
+    const char *identity;            /* all that decides what apply() does, its `conditioning` aside */
+    const kiln_value *conditioning;  /* a CONDITIONING to be evaluated as well, or NULL              */
+    kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
+} kiln_guidance;
+
+/* levels, guidance and what they point to live as long as the value: `owned`, or `base` keeps them. */
 typedef struct {
     uint32_t size;
     const kiln_denoiser *denoiser;
@@ -98,6 +158,9 @@ typedef struct {
     void *owned;              /* what release() frees when the last value goes */
     void (*release)(void *owned);
     kiln_value *base;         /* or the value this one was made from, kept alive */
+    const kiln_levels *levels; /* NULL: timesteps are interpolated places in the table, sigma_data 1 */
+    const kiln_guidance *const *guidance;
+    size_t n_guidance;
 } kiln_model;
 
 /* ---- text encoder ---------------------------------------------------------------------------- */

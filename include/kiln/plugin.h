@@ -88,6 +88,7 @@ enum {
  *   LATENT       map { samples: f32 [N,H,W,C], noise_mask?: MASK, batch_index?: list of int }
  *   CONDITIONING list of maps { tokens: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }
  *   SIGMAS       tensor f32 [n+1]
+ *   NOISE, SAMPLER, GUIDER   maps { seed, ... }, { sampler, options }, { kind, model, ... } (docs/custom-sampling.md)
  *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars
  *   *            anything
  * and any other name is yours: two ports fit when their type names are equal, or one is "*". */

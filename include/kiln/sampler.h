@@ -48,26 +48,49 @@ typedef struct kiln_sampling {
                     const double *coefficient, kiln_latent *const *x);
     /* sqrt(mean(x^2)) */
     double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
-    /* Unit Gaussian noise for the step from one level to another, from the run's noise source. */
+    /* Unit Gaussian noise for the step from one level to another, from the run's noise source (see the row's flags). A
+     * Brownian path is looked up at levels rounded to f32 and then to 1e-6, as torchsde does. */
     kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to,
                          kiln_latent *out);
     /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
     kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
     /* n numbers kept across steps, zero at first. NULL: no memory. */
     double *(*scalars)(const struct kiln_sampling *, const char *name, size_t n);
-    /* After each step: progress, preview, saved state, cancel. Return at once if it is not KILN_OK. */
+    /* After step i, when x is at sigma[i + 1]: progress, preview, saved state, cancel. Return at once if it
+     * is not KILN_OK. All that the next step needs is in x, slots and scalars by then. A sampler that
+     * chooses its own levels gives the share of the way instead: i < n, and it never falls. */
     kiln_status (*step)(const struct kiln_sampling *, size_t i, const kiln_latent *denoised);
+
+    /* Says in one sentence why the run cannot go on, and returns `status`. */
+    kiln_status (*fail)(const struct kiln_sampling *, kiln_status status, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+    /* The noise level at a share of the way from noise to picture: 0 is above everything, 1 is 0. */
+    double (*percent_to_sigma)(const struct kiln_sampling *, double percent);
+    /* sqrt(mean(((a - b) / max(atol, rtol max(|a|, |before|)))^2)), element by element: what a step of
+     * adaptive length is judged by. */
+    double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b,
+                    const kiln_latent *before, double atol, double rtol);
+    /* Holds every element within +- deviations * the standard deviation of x's elements (about their
+     * mean, over n - 1). */
+    void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
 } kiln_sampling;
 
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
        KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
-       KILN_SAMPLER_FRESH_MASK_NOISE = 4 /* outside a noise mask: noise of seed + 1 (DDIM) */ };
+       KILN_SAMPLER_FRESH_MASK_NOISE = 4, /* outside a noise mask: noise of seed + 1 (DDIM) */
+       KILN_SAMPLER_UNCONDITIONAL = 8, /* calls unconditional(): it is evaluated from the first step on */
+       /* Where noise() comes from, unless the user names a source. Without any of these: white noise, drawn anew at each
+        * call by a generator of the run's own (ComfyUI's default_noise_sampler).                                          */
+       KILN_SAMPLER_BROWNIAN = 16,        /* one Brownian path over the levels: equal or overlapping pairs of levels agree */
+       KILN_SAMPLER_BROWNIAN_CUDA = 32,   /* (with BROWNIAN) the path as a CUDA device draws it: the *_gpu names           */
+       KILN_SAMPLER_CONTINUES_NOISE = 64  /* goes on where the first noise stopped (torch's global generator: churn)       */ };
 
 typedef struct {
     uint32_t size, flags;
     const char *name, *doc, *source; /* source: paper or formula's origin */
-    uint32_t order;
-    double evaluations;              /* of the network, a step            */
+    uint32_t order;       /* of convergence without noise, on smooth levels, away from the steps at either
+                           * end that are lower by definition; 0: it solves no equation                 */
+    double evaluations;   /* of the network, a step; the steps at either end may need fewer             */
     const kiln_param *param;         /* options, into a struct of its own */
     uint32_t n_param, param_stride;
     size_t params_size;
@@ -81,6 +104,11 @@ typedef struct {
     const double *sigma; /* ascending table, or NULL */
     size_t n_sigma;
     double sigma_min, sigma_max;
+    /* How this model counts: level -> timestep and back (not always inverse of each other: flow). NULL: a timestep
+     * is a place in the table. */
+    const void *self;
+    double (*timestep)(const void *self, double sigma);
+    double (*sigma_at)(const void *self, double timestep);
 } kiln_schedule_input;
 
 typedef struct {

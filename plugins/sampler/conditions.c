@@ -2,7 +2,6 @@
 #include "conditions.h"
 
 #include "kit.h"
-#include "schedules.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,14 +28,6 @@ static double number(const kiln_value_api *v, const kiln_value *map, const char 
 {
     double d;
     return v->get_float(v->map_get(map, key), &d) == KILN_OK ? d : otherwise;
-}
-
-/* Share of the denoising done -> noise level: 0 is before everything, 1 after. */
-static double percent_to_sigma(const kiln_model_sampling *s, double percent)
-{
-    if (percent <= 0) return INFINITY;
-    if (percent >= 1) return 0;
-    return t_to_sigma(s->sigma, s->n_sigma, (1 - percent) * (double)(s->n_sigma - 1));
 }
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
@@ -133,7 +124,7 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
 }
 
 static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, int64_t height,
-                              int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, condition *e)
+                              int64_t width, const levels *counted, int64_t context_dim, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_tensor tokens;
@@ -152,13 +143,13 @@ static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const
     if (mask && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
         area_from_mask(mask, height, width, e);
     TRY(read_weight(c, entry, mask, height, width, e));
-    e->sigma_start = percent_to_sigma(sampling, number(v, entry, "start_percent", 0));
-    e->sigma_end = percent_to_sigma(sampling, number(v, entry, "end_percent", 1));
+    e->sigma_start = levels_at_percent(counted, number(v, entry, "start_percent", 0));
+    e->sigma_end = levels_at_percent(counted, number(v, entry, "end_percent", 1));
     return KILN_OK;
 }
 
 kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
-                            int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, conditions *out)
+                            int64_t width, const levels *counted, int64_t context_dim, conditions *out)
 {
     const kiln_value_api *v = kit_values(c);
     *out = (conditions){.n = v->count(conditioning)};
@@ -167,6 +158,59 @@ kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, 
     out->entry = c->host->scratch(c->ctx, out->n * sizeof *out->entry, KILN_CPU);
     if (!out->entry) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < out->n; i++)
-        TRY(read_entry(c, v->list_at(conditioning, i), what, height, width, sampling, context_dim, &out->entry[i]));
+        TRY(read_entry(c, v->list_at(conditioning, i), what, height, width, counted, context_dim, &out->entry[i]));
+    return KILN_OK;
+}
+
+/* ---- areas on both sides -------------------------------------------------------------------------------- */
+
+static int covers_all(const condition *e, int64_t height, int64_t width) { return e->h == height && e->w == width; }
+
+static int within(const condition *in, const condition *e)
+{
+    return in->y >= e->y && in->x >= e->x && in->y + in->h <= e->y + e->h && in->x + in->w <= e->x + e->w;
+}
+
+/* The entry with the smallest area that holds `e`; one without an area only where there is none with. */
+static const condition *smallest_round(const conditions *from, const condition *e, int64_t height, int64_t width)
+{
+    const condition *best = NULL;
+    for (size_t i = 0; i < from->n; i++) {
+        const condition *k = &from->entry[i];
+        int all = covers_all(k, height, width);
+        if (!within(e, k) || (best && (all || (!covers_all(best, height, width) && best->h * best->w <= k->h * k->w)))) continue;
+        best = k;
+    }
+    return best;
+}
+
+static kiln_status append(const kiln_call *c, conditions *to, const condition *e)
+{
+    condition *more = c->host->scratch(c->ctx, (to->n + 1) * sizeof *more, KILN_CPU);
+    if (!more) return KILN_ERR_NOMEM;
+    memcpy(more, to->entry, to->n * sizeof *more);
+    more[to->n] = *e;
+    to->entry = more;
+    to->n++;
+    return KILN_OK;
+}
+
+static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e, int64_t height, int64_t width)
+{
+    const condition *round = smallest_round(to, e, height, width);
+    if (!round || (within(round, e) && within(e, round))) return KILN_OK;
+    condition opposite = *e;
+    opposite.tokens = round->tokens, opposite.batch = round->batch, opposite.length = round->length, opposite.width = round->width;
+    return append(c, to, &opposite);
+}
+
+kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < set[k]->n; i++)
+            for (size_t j = 0; j < n; j++) {
+                condition e = set[k]->entry[i];
+                if (j != k && !covers_all(&e, height, width)) TRY(oppose(c, set[j], &e, height, width));
+            }
     return KILN_OK;
 }

@@ -8,7 +8,7 @@
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
 
-#include "kiln/model.h"
+#include "levels.h"
 
 typedef struct {
     const float *tokens; /* [batch][length][width] */
@@ -23,9 +23,14 @@ typedef struct {
     size_t n;
 } conditions;
 
-/* height, width in latent cells; sigma table of the model for percents. */
+/* height, width in latent cells; `counted` says which levels percents are. */
 kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
-                            int64_t width, const kiln_model_sampling *sampling, int64_t context_dim, conditions *out);
+                            int64_t width, const levels *counted, int64_t context_dim, conditions *out);
+
+/* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that set's entry
+ * round it, unless there is one of that very area. So a part of the picture is guided by what both sides say of that
+ * part. ComfyUI's create_cond_with_same_area_if_none. */
+kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);
 
 /* Bilinear without antialiasing, pixel centres at half (torch interpolate, align_corners False). */
 void resize_bilinear(const float *src, int64_t sh, int64_t sw, float *dst, int64_t dh, int64_t dw);

@@ -2,7 +2,6 @@
 #include "guide.h"
 
 #include "kit.h"
-#include "schedules.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,20 +9,48 @@
 
 enum { ITEMS_MAX = 256, KEY_MAX = 4096 };
 
-/* One conditioning to evaluate, and which of the two sums it goes into. */
+/* One conditioning to evaluate, and which of the sums it goes into. */
 typedef struct {
     const condition *entry;
-    int negative, done;
+    int set, done;
 } item;
+
+/* ---- setting up --------------------------------------------------------------------------------------- */
+
+static kiln_status set_read(guide *g, int set, const kiln_value *conditioning, const char *name)
+{
+    guide_set *s = &g->set[set];
+    size_t cells = (size_t)(g->height * g->width), n = (size_t)(g->batch * g->channels) * cells;
+    const kiln_host *host = g->call->host;
+    TRY(conditions_read(g->call, conditioning, name, g->height, g->width, &g->counted, g->model->denoiser->context_dim, &s->given));
+    s->guess = host->scratch(g->call->ctx, n * sizeof(float), KILN_CPU);
+    s->total = host->scratch(g->call->ctx, cells * sizeof(float), KILN_CPU);
+    return s->guess && s->total ? KILN_OK : KILN_ERR_NOMEM;
+}
 
 kiln_status guide_init(guide *g)
 {
-    size_t n = (size_t)(g->batch * g->height * g->width * g->channels) * sizeof(float);
-    const kiln_host *host = g->call->host;
-    g->positive_out = host->scratch(g->call->ctx, n, KILN_CPU);
-    g->negative_out = host->scratch(g->call->ctx, n, KILN_CPU);
-    g->total = host->scratch(g->call->ctx, 2 * (size_t)(g->height * g->width) * sizeof(float), KILN_CPU);
-    return g->positive_out && g->negative_out && g->total ? KILN_OK : KILN_ERR_NOMEM;
+    const guider_kind *kind = g->by->kind;
+    size_t n = (size_t)(g->batch * g->height * g->width * g->channels);
+    int extra = GUIDER_SETS;
+    conditions *own[GUIDER_SETS];
+    size_t n_own = 0;
+    for (int i = 0; i < GUIDER_SETS && kind->set[i]; i++) {
+        TRY(set_read(g, i, g->by->conditioning[i], kind->set[i]));
+        own[n_own++] = &g->set[i].given;
+    }
+    TRY(conditions_oppose(g->call, own, n_own, g->height, g->width));
+    for (size_t i = 0; i < g->model->n_guidance; i++) {
+        const kiln_guidance *by = g->model->guidance[i];
+        if (kind->unconditional >= 0 && by->flags & KILN_GUIDANCE_UNCONDITIONAL) g->always |= 1u << kind->unconditional;
+        if (!by->conditioning) continue;
+        if (extra == GUIDE_SETS)
+            return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "more than %d conditionings hang on the model", GUIDE_EXTRA);
+        TRY(set_read(g, extra, by->conditioning, "the model's own conditioning"));
+        g->always |= 1u << extra++;
+    }
+    g->x = g->call->host->scratch(g->call->ctx, n * sizeof(float), KILN_CPU);
+    return g->x ? KILN_OK : KILN_ERR_NOMEM;
 }
 
 static int holds(const condition *e, double sigma) { return sigma <= e->sigma_start && sigma >= e->sigma_end; }
@@ -90,30 +117,6 @@ static kiln_status evaluate(const guide *g, int64_t n, const condition *e, float
     return status;
 }
 
-/* ---- scaling ------------------------------------------------------------------------------------------ */
-
-/* Salimans and Ho 2022 in the variance-exploding parametrisation x = x0 + sigma e:
- * eps: x0 = x - sigma p; v: x0 = x/(s^2+1) - p s/sqrt(s^2+1); flow: x = (1-s) x0 + s e, x0 = x - s p. */
-static void to_x0(const guide *g, double sigma, double *of_x, double *of_prediction)
-{
-    double s2 = sigma * sigma + 1;
-    switch (g->model->sampling.prediction) {
-    case KILN_PREDICT_V: *of_x = 1 / s2, *of_prediction = -sigma / sqrt(s2); break;
-    case KILN_PREDICT_X0: *of_x = 0, *of_prediction = 1; break;
-    default: *of_x = 1, *of_prediction = -sigma; break;
-    }
-}
-
-static double input_scale(const guide *g, double sigma)
-{
-    return g->model->sampling.prediction == KILN_PREDICT_FLOW ? 1 : 1 / sqrt(sigma * sigma + 1);
-}
-
-static double timestep_of(const guide *g, double sigma)
-{
-    return sigma_to_t(g->model->sampling.sigma, g->model->sampling.n_sigma, sigma);
-}
-
 /* ---- gather, evaluate, scatter -------------------------------------------------------------------------- */
 
 /* The entry's part of x, scaled, one copy a batch item. */
@@ -134,13 +137,10 @@ static void gather_tokens(const guide *g, const condition *e, float *dst)
 }
 
 /* sum += weight * x0 over the entry's part, total += weight. */
-static void scatter(const guide *g, const float *x, const float *prediction, double sigma, const item *it)
+static void scatter(const guide *g, const float *x, const float *prediction, level_scaling scale, const item *it)
 {
     const condition *e = it->entry;
-    double of_x, of_prediction;
-    to_x0(g, sigma, &of_x, &of_prediction);
-    float *sum = it->negative ? g->negative_out : g->positive_out;
-    float *total = g->total + (it->negative ? g->height * g->width : 0);
+    float *sum = g->set[it->set].guess, *total = g->set[it->set].total;
     for (int64_t b = 0; b < g->batch; b++)
         for (int64_t y = 0; y < e->h; y++)
             for (int64_t c = 0; c < e->w; c++) {
@@ -149,7 +149,7 @@ static void scatter(const guide *g, const float *x, const float *prediction, dou
                 float weight = e->weight ? e->weight[y * e->w + c] : 1.0f;
                 if (b == 0) total[cell] += weight;
                 for (int64_t k = 0; k < g->channels; k++) {
-                    double x0 = of_x * (double)x[at + k] + of_prediction * (double)*prediction++;
+                    double x0 = scale.of_x * (double)x[at + k] + scale.of_prediction * (double)*prediction++;
                     sum[at + k] += weight * (float)x0;
                 }
             }
@@ -164,6 +164,7 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     int64_t count = copies * g->batch;
     size_t picture = (size_t)(first->h * first->w * g->channels), tokens = (size_t)(first->length * first->width);
     size_t floats = (size_t)count * (2 * picture + tokens + 1);
+    level_scaling scale = levels_scaling(&g->counted, sigma);
     if (floats > g->work_room) { /* scratch lives as long as the call: taken once for the largest */
         g->work = g->call->host->scratch(g->call->ctx, floats * sizeof(float), KILN_CPU);
         if (!g->work) return KILN_ERR_NOMEM;
@@ -176,16 +177,16 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         if (items[i].done || !same_size(first, items[i].entry)) continue;
-        gather(g, x, input_scale(g, sigma), items[i].entry, x_in + (size_t)(at * g->batch) * picture);
+        gather(g, x, scale.input, items[i].entry, x_in + (size_t)(at * g->batch) * picture);
         gather_tokens(g, items[i].entry, context + (size_t)(at * g->batch) * tokens);
         at++;
     }
-    for (int64_t i = 0; i < count; i++) timestep[i] = (float)timestep_of(g, sigma);
+    for (int64_t i = 0; i < count; i++) timestep[i] = (float)levels_timestep(&g->counted, sigma);
     TRY(evaluate(g, count, first, x_in, timestep, context, out));
     at = 0;
     for (size_t i = 0; i < n; i++) {
         if (items[i].done || !same_size(first, items[i].entry)) continue;
-        scatter(g, x, out + (size_t)(at * g->batch) * picture, sigma, &items[i]);
+        scatter(g, x, out + (size_t)(at * g->batch) * picture, scale, &items[i]);
         items[i].done = i > 0; /* the first marks itself below: the others compare with it */
         at++;
     }
@@ -193,13 +194,14 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     return KILN_OK;
 }
 
-static kiln_status collect(const guide *g, const conditions *from, int negative, double sigma, item *items, size_t *n)
+static kiln_status collect(const guide *g, int set, double sigma, item *items, size_t *n)
 {
+    const conditions *from = &g->set[set].given;
     for (size_t i = 0; i < from->n; i++) {
         if (!holds(&from->entry[i], sigma)) continue;
         if (*n == ITEMS_MAX)
             return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "more than %d conditionings at once", ITEMS_MAX);
-        items[(*n)++] = (item){.entry = &from->entry[i], .negative = negative};
+        items[(*n)++] = (item){.entry = &from->entry[i], .set = set};
     }
     return KILN_OK;
 }
@@ -216,28 +218,57 @@ static void normalise(const guide *g, float *sum, const float *total)
         }
 }
 
-kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out)
+/* The guesses of the wanted sets (bits) at g->x. */
+static kiln_status evaluate_sets(guide *g, uint32_t wanted, double sigma)
 {
-    size_t count = (size_t)(g->batch * g->height * g->width * g->channels), cells = (size_t)(g->height * g->width), n = 0;
-    int unconditional = g->always_unconditional || fabs(g->cfg - 1) > 1e-9;
+    size_t cells = (size_t)(g->height * g->width), count = (size_t)(g->batch * g->channels) * cells, n = 0;
     item items[ITEMS_MAX];
-    TRY(collect(g, &g->positive, 0, sigma, items, &n));
-    if (unconditional) TRY(collect(g, &g->negative, 1, sigma, items, &n));
-    memset(g->positive_out, 0, count * sizeof(float));
-    memset(g->negative_out, 0, count * sizeof(float));
-    memset(g->total, 0, 2 * cells * sizeof(float));
+    for (int k = 0; k < GUIDE_SETS; k++) {
+        if (!(wanted & 1u << k)) continue;
+        TRY(collect(g, k, sigma, items, &n));
+        memset(g->set[k].guess, 0, count * sizeof(float));
+        memset(g->set[k].total, 0, cells * sizeof(float));
+    }
     for (size_t i = 0; i < n; i++)
-        if (!items[i].done) TRY(evaluate_group(g, x, sigma, items + i, n - i));
-    normalise(g, g->positive_out, g->total);
-    normalise(g, g->negative_out, g->total + cells);
-    for (size_t i = 0; i < count; i++) {
-        double c = (double)g->positive_out[i], u = (double)g->negative_out[i];
-        double x0 = unconditional ? u + (c - u) * g->cfg : c;
-        if (!isfinite(x0))
+        if (!items[i].done) TRY(evaluate_group(g, g->x, sigma, items + i, n - i));
+    for (int k = 0; k < GUIDE_SETS; k++)
+        if (wanted & 1u << k) normalise(g, g->set[k].guess, g->set[k].total);
+    return KILN_OK;
+}
+
+static kiln_status check_finite(const guide *g, const float *x0, double sigma)
+{
+    size_t count = (size_t)(g->batch * g->height * g->width * g->channels);
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(x0[i]))
             return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
                                        "the model gave a number that is not finite at noise level %g; try --precision f32, "
                                        "or check the model file", sigma);
-        out[i] = (float)x0;
-    }
     return KILN_OK;
+}
+
+kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out)
+{
+    uint32_t wanted = g->by->kind->wants(g->by) | g->always;
+    memcpy(g->x, x, (size_t)(g->batch * g->height * g->width * g->channels) * sizeof *x);
+    TRY(evaluate_sets(g, wanted, sigma));
+    g->evaluated = wanted;
+    g->sigma = sigma;
+    TRY(g->by->kind->combine(g, g->x, sigma, out));
+    return check_finite(g, out, sigma);
+}
+
+kiln_status guide_unconditional(guide *g, float *out)
+{
+    int set = g->by->kind->unconditional;
+    if (set < 0)
+        return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
+                                   "this sampler asks for the unconditional guess, and %s has no negative conditioning; use CFGGuider",
+                                   g->by->kind->node);
+    uint32_t bit = 1u << set;
+    if (!(g->evaluated & bit)) TRY(evaluate_sets(g, bit, g->sigma));
+    g->evaluated |= bit;
+    g->always |= bit;
+    memcpy(out, g->set[set].guess, (size_t)(g->batch * g->height * g->width * g->channels) * sizeof *out);
+    return check_finite(g, out, g->sigma);
 }

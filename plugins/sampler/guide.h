@@ -1,28 +1,43 @@
 /* guide.h - what stands between a sampler and a network: x at a noise level -> x0.
  *
- * Scales the input, turns sigma into a timestep, evaluates every conditioning that holds (all of one
- * size as one batch, conditional and unconditional together), blends them by area, and applies
- * classifier-free guidance: x0 = uncond + cfg (cond - uncond).
+ * Scales the input, turns sigma into a timestep, evaluates the conditionings that hold (all of one size as one batch,
+ * conditional and unconditional together), blends each set of them by area, and lets the guider (guider.h) make one
+ * guess of the sets' guesses.
  */
 #ifndef KILN_SAMPLER_GUIDE_H
 #define KILN_SAMPLER_GUIDE_H
 
 #include "conditions.h"
+#include "guider.h"
+
+enum { GUIDE_EXTRA = 4, GUIDE_SETS = GUIDER_SETS + GUIDE_EXTRA }; /* the guider's own, then those of guidance */
 
 typedef struct {
+    conditions given; /* n == 0: there is none */
+    float *guess;     /* [batch,height,width,channels]: x0 under it, of the last evaluation */
+    float *total;     /* [height,width]: how much was summed per cell                       */
+} guide_set;
+
+struct guide {
     const kiln_call *call;
     const kiln_model *model;
-    conditions positive, negative;
+    const guider *by;
+    levels counted;
     int64_t batch, height, width, channels;
-    double cfg;
-    int always_unconditional; /* CFG++ wants it even at cfg 1 */
-    float *positive_out, *negative_out, *total; /* [batch,height,width,channels], [height,width] */
+    guide_set set[GUIDE_SETS];
+    uint32_t always;    /* sets to be evaluated whatever the guider says (bits)        */
+    uint32_t evaluated; /* whose guesses are of the last evaluation                    */
+    double sigma;       /* of the last evaluation                                      */
+    float *x;           /* its input                                                   */
     float *work;
     size_t work_room;
-} guide;
+};
 
-kiln_status guide_init(guide *g); /* after the fields above the buffers are set */
+/* Reads the guider's conditionings and those of the model's guidance; call, model, by, counted and the sizes are set. */
+kiln_status guide_init(guide *g);
 /* x, out: [batch,height,width,channels]; out may be x. */
 kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out);
+/* The unconditional guess of the last guide_denoise(); from then on it is evaluated always (CFG++). */
+kiln_status guide_unconditional(guide *g, float *out);
 
 #endif

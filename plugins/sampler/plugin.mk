@@ -1,1 +1,1 @@
-nodes_sampler := sampling
+nodes_sampler := sampling sampling_custom sampling_levels sampling_sigmas sampling_options model_sampling

@@ -1,211 +1,18 @@
 /* sample.c - see sample.h.
  *
- * Latents are f32 [N,H,W,C] here. Noise is drawn as torch draws it, in [N,C,H,W] order, and put in ours.
  * A LATENT value holds the autoencoder's own numbers; what the network sees is (latent - shift) * scale.
  */
 #include "sample.h"
 
-#include "guide.h"
 #include "kit.h"
-#include "torch_random.h"
+#include "options.h"
+#include "sample_session.h"
+#include "sample_state.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SLOTS_MAX = 64, NAME_MAX_BYTES = 32, STEPS_MAX = 20000 };
-
-struct kiln_latent {
-    float *data;
-};
-
-typedef struct {
-    char name[NAME_MAX_BYTES];
-    kiln_latent latent;
-    double *scalar;
-} slot_entry;
-
-typedef struct {
-    kiln_sampling api; /* self points back here */
-    const sample_job *job;
-    const kiln_model *model;
-    guide guide;
-    size_t count;
-    kiln_latent x;
-    float *noise, *start, *mask, *masked; /* mask [N,H,W] or NULL; start: the latent in model space */
-    torch_generator random;
-    slot_entry slot[SLOTS_MAX], number[SLOTS_MAX];
-    size_t n_slot, n_number;
-} session;
-
-static session *session_of(const kiln_sampling *s) { return s->self; }
-
-static float *floats(const session *s, size_t n)
-{
-    return s->job->call->host->scratch(s->job->call->ctx, n * sizeof(float), KILN_CPU);
-}
-
-/* ---- noise ----------------------------------------------------------------------------------------- */
-
-/* Draws [n,C,H,W] and stores [n,H,W,C]. */
-static kiln_status draw(session *s, torch_generator *g, int64_t n, float *out)
-{
-    int64_t C = s->guide.channels, cells = s->guide.height * s->guide.width;
-    float *drawn = s->masked; /* its size is n * C * cells or more; not in use while drawing */
-    torch_randn(g, drawn, (size_t)(n * C * cells));
-    for (int64_t b = 0; b < n; b++)
-        for (int64_t k = 0; k < C; k++)
-            for (int64_t i = 0; i < cells; i++) out[(b * cells + i) * C + k] = drawn[(b * C + k) * cells + i];
-    return KILN_OK;
-}
-
-/* With a batch_index the k-th picture gets the k-th draw, however many of the batch are here. */
-static kiln_status draw_indexed(session *s, torch_generator *g, const kiln_value *index, float *out)
-{
-    const kiln_call *c = s->job->call;
-    const kiln_value_api *v = kit_values(c);
-    size_t one = s->count / (size_t)s->guide.batch;
-    int64_t wanted, last = 0;
-    if ((int64_t)v->count(index) != s->guide.batch)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index has %zu entries for %lld latents",
-                             v->count(index), (long long)s->guide.batch);
-    for (int64_t b = 0; b < s->guide.batch; b++) {
-        if (v->get_int(v->list_at(index, (size_t)b), &wanted) != KILN_OK || wanted < 0 || wanted > 100000)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index must hold numbers from 0 to 100000");
-        if (wanted > last) last = wanted;
-    }
-    float *drawn = floats(s, one);
-    if (!drawn) return KILN_ERR_NOMEM;
-    for (int64_t k = 0; k <= last; k++) {
-        TRY(draw(s, g, 1, drawn));
-        for (int64_t b = 0; b < s->guide.batch; b++)
-            if (v->get_int(v->list_at(index, (size_t)b), &wanted) == KILN_OK && wanted == k)
-                memcpy(out + (size_t)b * one, drawn, one * sizeof *out);
-    }
-    return KILN_OK;
-}
-
-static kiln_status first_noise(session *s, uint64_t seed, float *out)
-{
-    torch_generator g;
-    torch_seed(&g, seed);
-    const kiln_value *index = kit_values(s->job->call)->map_get(s->job->latent, "batch_index");
-    if (index) return draw_indexed(s, &g, index, out);
-    return draw(s, &g, s->guide.batch, out);
-}
-
-/* latent + gain * noise; flow: sigma noise + (1 - sigma) latent. ComfyUI's noise_scaling. */
-static void add_noise(const session *s, double sigma, double gain, const float *latent, float *out)
-{
-    int flow = s->model->sampling.prediction == KILN_PREDICT_FLOW;
-    double of_latent = flow ? 1 - sigma : 1, of_noise = flow ? sigma : gain;
-    for (size_t i = 0; i < s->count; i++) out[i] = (float)(of_noise * (double)s->noise[i] + of_latent * (double)latent[i]);
-}
-
-/* A start from the top level gets sqrt(1 + sigma^2): the variance the model was trained with there. */
-static double first_gain(const session *s)
-{
-    const kiln_model_sampling *m = &s->model->sampling;
-    double top = m->sigma[m->n_sigma - 1], sigma = s->job->sigma[0];
-    return sigma > top || fabs(sigma - top) <= 1e-5 * top ? sqrt(1 + sigma * sigma) : sigma;
-}
-
-/* ---- what the sampler sees ---------------------------------------------------------------------------- */
-
-static float mask_at(const session *s, size_t i) { return s->mask[i / (size_t)s->guide.channels]; }
-
-/* With a noise mask, what lies outside it is held at the given latent: noised to sigma on the way in,
- * put back on the way out. */
-static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *x, double sigma, kiln_latent *out)
-{
-    session *s = session_of(api);
-    if (!s->mask) return guide_denoise(&s->guide, x->data, sigma, out->data);
-    add_noise(s, sigma, sigma, s->start, s->masked);
-    for (size_t i = 0; i < s->count; i++) {
-        float m = mask_at(s, i);
-        s->masked[i] = x->data[i] * m + s->masked[i] * (1 - m);
-    }
-    TRY(guide_denoise(&s->guide, s->masked, sigma, out->data));
-    for (size_t i = 0; i < s->count; i++) {
-        float m = mask_at(s, i);
-        out->data[i] = out->data[i] * m + s->start[i] * (1 - m);
-    }
-    return KILN_OK;
-}
-
-static kiln_status session_unconditional(const kiln_sampling *api, kiln_latent *out)
-{
-    session *s = session_of(api);
-    s->guide.always_unconditional = 1;
-    memcpy(out->data, s->guide.negative_out, s->count * sizeof(float));
-    return KILN_OK;
-}
-
-static void session_lincomb(const kiln_sampling *api, kiln_latent *out, size_t n, const double *coefficient,
-                            kiln_latent *const *x)
-{
-    size_t count = session_of(api)->count;
-    for (size_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (size_t k = 0; k < n; k++) sum += coefficient[k] * (double)x[k]->data[i];
-        out->data[i] = (float)sum;
-    }
-}
-
-static double session_norm(const kiln_sampling *api, const kiln_latent *x)
-{
-    size_t count = session_of(api)->count;
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)x->data[i] * (double)x->data[i];
-    return sqrt(sum / (double)count);
-}
-
-/* ComfyUI on a CPU: one generator for the whole sampling, seeded seed + 1, a draw each time. */
-static kiln_status session_noise(const kiln_sampling *api, double from, double to, kiln_latent *out)
-{
-    session *s = session_of(api);
-    (void)from, (void)to; /* white noise is the same between any two levels */
-    return draw(s, &s->random, s->guide.batch, out->data);
-}
-
-static slot_entry *entry_of(slot_entry *entries, size_t *n, const char *name)
-{
-    for (size_t i = 0; i < *n; i++)
-        if (strcmp(entries[i].name, name) == 0) return &entries[i];
-    if (*n == SLOTS_MAX || strlen(name) >= NAME_MAX_BYTES) return NULL;
-    strcpy(entries[*n].name, name);
-    return &entries[(*n)++];
-}
-
-static kiln_latent *session_slot(const kiln_sampling *api, const char *name)
-{
-    session *s = session_of(api);
-    slot_entry *e = entry_of(s->slot, &s->n_slot, name);
-    if (!e) return NULL;
-    if (!e->latent.data) {
-        if (!(e->latent.data = floats(s, s->count))) return NULL;
-        memset(e->latent.data, 0, s->count * sizeof(float));
-    }
-    return &e->latent;
-}
-
-static double *session_scalars(const kiln_sampling *api, const char *name, size_t n)
-{
-    session *s = session_of(api);
-    slot_entry *e = entry_of(s->number, &s->n_number, name);
-    if (!e) return NULL;
-    if (!e->scalar) {
-        e->scalar = s->job->call->host->scratch(s->job->call->ctx, n * sizeof(double), KILN_CPU);
-        if (e->scalar) memset(e->scalar, 0, n * sizeof(double));
-    }
-    return e->scalar;
-}
-
-static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_latent *denoised)
-{
-    session *s = session_of(api);
-    (void)denoised; /* what a preview would show */
-    return s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
-}
+enum { STEPS_MAX = 20000 };
 
 /* ---- setting up --------------------------------------------------------------------------------------- */
 
@@ -231,8 +38,8 @@ static kiln_status read_latent(session *s)
     s->guide.batch = t.dim[0], s->guide.height = t.dim[1], s->guide.width = t.dim[2], s->guide.channels = f->channels;
     s->count = (size_t)(t.dim[0] * t.dim[1] * t.dim[2]) * (size_t)f->channels;
     if (s->count == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent is empty: it has no cells");
-    s->start = floats(s, s->count), s->noise = floats(s, s->count), s->masked = floats(s, s->count);
-    s->x.data = floats(s, s->count);
+    s->start = session_floats(s, s->count), s->noise = session_floats(s, s->count), s->masked = session_floats(s, s->count);
+    s->x.data = session_floats(s, s->count);
     if (!s->start || !s->noise || !s->masked || !s->x.data) return KILN_ERR_NOMEM;
     const float *latent = t.data;
     for (size_t i = 0; i < s->count; i++)
@@ -248,7 +55,7 @@ static kiln_status read_mask(session *s)
     if (!mask) return KILN_OK;
     TRY(kit_f32(c, mask, 3, "the latent's noise_mask", &m));
     int64_t cells = s->guide.height * s->guide.width;
-    s->mask = floats(s, (size_t)(s->guide.batch * cells));
+    s->mask = session_floats(s, (size_t)(s->guide.batch * cells));
     if (!s->mask) return KILN_ERR_NOMEM;
     for (int64_t b = 0; b < s->guide.batch; b++)
         resize_bilinear((const float *)m.data + (b % m.dim[0]) * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
@@ -256,53 +63,132 @@ static kiln_status read_mask(session *s)
     return KILN_OK;
 }
 
+/* Noise somebody made: of the latent's size. */
+static kiln_status given_noise(session *s)
+{
+    const kiln_call *c = s->job->call;
+    kiln_tensor t;
+    TRY(kit_f32(c, s->job->noise, 4, "the NOISE's samples", &t));
+    if (t.dim[0] != s->guide.batch || t.dim[1] != s->guide.height || t.dim[2] != s->guide.width || t.dim[3] != s->guide.channels)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the noise is %lldx%lldx%lldx%lld, the latent %lldx%lldx%lldx%lld (pictures, height, width, channels)",
+                             (long long)t.dim[0], (long long)t.dim[1], (long long)t.dim[2], (long long)t.dim[3], (long long)s->guide.batch,
+                             (long long)s->guide.height, (long long)s->guide.width, (long long)s->guide.channels);
+    memcpy(s->noise, t.data, s->count * sizeof(float));
+    return KILN_OK;
+}
+
+static float *tree_room(const void *owner, size_t n) { return session_floats(owner, n); }
+
+/* What to begin with; `first` has drawn it, where it was drawn. */
+static kiln_status begin_noise(session *s, noise_stream *first)
+{
+    const sample_job *job = s->job;
+    stream_seed(first, noise_first_cuda(&job->source), job->seed, (uint32_t)job->source.blocks);
+    if (job->noise && !job->no_noise) return given_noise(s);
+    if (!job->no_noise) return session_first_noise(s, first, s->noise);
+    memset(s->noise, 0, s->count * sizeof(float));
+    return KILN_OK;
+}
+
 static kiln_status make_noise(session *s)
 {
-    if (s->job->no_noise)
-        memset(s->noise, 0, s->count * sizeof(float));
-    else
-        TRY(first_noise(s, s->job->seed, s->noise));
-    add_noise(s, s->job->sigma[0], first_gain(s), s->start, s->x.data);
-    if (s->mask && (s->job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE))
-        TRY(first_noise(s, s->job->seed + 1, s->noise));
-    torch_seed(&s->random, s->job->seed + 1);
+    const sample_job *job = s->job;
+    noise_stream first, fresh;
+    stream_seed(&fresh, noise_first_cuda(&job->source), job->seed + 1, (uint32_t)job->source.blocks);
+    TRY(begin_noise(s, &first));
+    session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, s->x.data);
+    if (s->mask && (job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE)) TRY(session_first_noise(s, &fresh, s->noise));
+    noise_source_init(&s->random, &job->source, job->sampler, &first, job->seed, job->sigma, job->n, s->count);
+    s->random.tree.room = tree_room;
+    s->random.tree.owner = s;
     return KILN_OK;
+}
+
+/* A session of the job, with its model and latent. */
+static kiln_status session_new(const sample_job *job, session **out)
+{
+    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
+    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
+    if (!s) return KILN_ERR_NOMEM;
+    memset(s, 0, sizeof *s);
+    s->job = job;
+    if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
+    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    *out = s;
+    return read_latent(s);
 }
 
 static kiln_status setup(session *s)
 {
     const sample_job *job = s->job;
-    const kiln_model_api *models = job->call->host->ability(KILN_MODEL_ABILITY);
-    if (!(s->model = models->model(job->call->ctx, job->model))) return KILN_ERR_INVALID;
-    s->guide = (guide){.call = job->call, .model = s->model, .cfg = job->cfg};
-    TRY(read_latent(s));
-    guide *g = &s->guide;
-    int64_t wide = s->model->denoiser->context_dim;
-    TRY(conditions_read(job->call, job->positive, "positive", g->height, g->width, &s->model->sampling, wide, &g->positive));
-    TRY(conditions_read(job->call, job->negative, "negative", g->height, g->width, &s->model->sampling, wide, &g->negative));
-    TRY(guide_init(g));
+    TRY(guide_init(&s->guide));
+    if (job->sampler->flags & KILN_SAMPLER_UNCONDITIONAL && job->guider.kind->unconditional >= 0)
+        s->guide.always |= 1u << job->guider.kind->unconditional;
     TRY(read_mask(s));
     return make_noise(s);
 }
 
-static const void *options_or_defaults(const sample_job *job)
+/* Everything as setup() left it: what a state brought is forgotten. */
+static kiln_status start_over(session *s)
 {
-    if (job->options || job->sampler->params_size == 0) return job->options;
-    char *block = job->call->host->scratch(job->call->ctx, job->sampler->params_size, KILN_CPU);
-    if (!block) return NULL;
-    memset(block, 0, job->sampler->params_size);
-    for (uint32_t i = 0; i < job->sampler->n_param; i++) {
-        const kiln_param *p = (const void *)((const char *)job->sampler->param + i * job->sampler->param_stride);
-        int64_t whole = (int64_t)p->def;
-        int32_t small = (int32_t)p->def;
-        if (p->type == KILN_P_FLOAT) memcpy(block + p->offset, &p->def, sizeof p->def);
-        if (p->type == KILN_P_INT) memcpy(block + p->offset, &whole, sizeof whole);
-        if (p->type == KILN_P_BOOL || p->type == KILN_P_ENUM) memcpy(block + p->offset, &small, sizeof small);
-    }
-    return block;
+    memset(s->slot, 0, sizeof s->slot);
+    memset(s->number, 0, sizeof s->number);
+    s->n_slot = s->n_number = 0;
+    s->api.first = 0;
+    s->misfit = 0;
+    TRY(make_noise(s));
+    if (s->denoised) memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+    return KILN_OK;
 }
 
-static kiln_status finish(const session *s, kiln_value **out)
+/* From the state an earlier call left, if there is one that fits. */
+static kiln_status run_from_state(session *s)
+{
+    uint32_t always = s->guide.always;
+    int found = state_take_up(s);
+    if (found == STATE_UNUSABLE) TRY(start_over(s));
+    kiln_status status = s->job->sampler->run(&s->api);
+    if (s->misfit) {
+        state_refused(s, "it holds other numbers than this sampler's");
+        s->guide.always = always;
+        status = start_over(s);
+        if (status == KILN_OK) status = s->job->sampler->run(&s->api);
+    }
+    state_finish(s, status);
+    return status;
+}
+
+/* A CUDA device's size means nothing where no CUDA generator draws. */
+static kiln_status check_source(const sample_job *job)
+{
+    const kiln_call *c = job->call;
+    if (!job->source.blocks || noise_any_cuda(&job->source, job->sampler)) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "cuda_blocks is the size of a CUDA device, and with this noise_source and sampler '%s' none draws; leave it 0, or choose cuda or cuda_all",
+                         job->sampler->name);
+}
+
+/* 0 means that there is no noise, so nothing can follow; what adds noise cannot go up. */
+static kiln_status check_sigmas(const sample_job *job)
+{
+    const kiln_call *c = job->call;
+    if (job->n > STEPS_MAX) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps; at most %d are possible", job->n, STEPS_MAX);
+    for (size_t i = 0; i <= job->n; i++) {
+        double s = job->sigma[i];
+        if (!isfinite(s) || s < 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is %g; a noise level is a number from 0 up", i, s);
+        if (s == 0 && i < job->n)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is 0 and %zu more follow; 0 can only be the last (FlipSigmas turns levels round)", i, job->n - i);
+        if (i && s > job->sigma[i - 1] && job->sampler->flags & KILN_SAMPLER_STOCHASTIC)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "sigmas[%zu] is %g, above the %g before it; sampler '%s' adds noise and needs levels that fall", i, s,
+                                 job->sigma[i - 1], job->sampler->name);
+    }
+    return KILN_OK;
+}
+
+/* A LATENT like the given one with these samples, in the autoencoder's numbers. */
+static kiln_status latent_of(const session *s, const float *x, double divided_by, kiln_value **out)
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
@@ -310,70 +196,105 @@ static kiln_status finish(const session *s, kiln_value **out)
     kiln_value *samples;
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
-    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)s->x.data[i] / f->scale + f->shift);
+    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)x[i] / divided_by / f->scale + f->shift);
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);
     return status;
 }
 
-kiln_status sample_run(const sample_job *job, kiln_value **out)
+static kiln_status finish(const session *s, kiln_value **out, kiln_value **denoised)
 {
-    if (job->n == 0) {
-        *out = job->call->host->ref((kiln_value *)(uintptr_t)job->latent);
-        return KILN_OK;
-    }
-    session *s = job->call->host->scratch(job->call->ctx, sizeof *s, KILN_CPU);
-    if (!s) return KILN_ERR_NOMEM;
-    memset(s, 0, sizeof *s);
-    s->job = job;
+    double last = s->job->sigma[s->job->n];
+    TRY(latent_of(s, s->x.data, levels_rest(&s->guide.counted, last), out));
+    return denoised ? latent_of(s, s->denoised, 1, denoised) : KILN_OK;
+}
+
+static kiln_status nothing_to_do(const sample_job *job, kiln_value **out, kiln_value **denoised)
+{
+    const kiln_host *host = job->call->host;
+    *out = host->ref((kiln_value *)(uintptr_t)job->latent);
+    if (denoised) *denoised = host->ref((kiln_value *)(uintptr_t)job->latent);
+    return KILN_OK;
+}
+
+kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **denoised)
+{
+    if (job->n == 0) return nothing_to_do(job, out, denoised);
+    const void *options = job->options;
+    TRY(check_sigmas(job));
+    session *s;
+    TRY(check_source(job));
+    TRY(session_new(job, &s));
     TRY(setup(s));
-    const void *options = options_or_defaults(job);
-    if (!options && job->sampler->params_size) return KILN_ERR_NOMEM;
-    s->api = (kiln_sampling){.size = sizeof s->api, .n = job->n, .sigma = job->sigma,
-        .prediction = s->model->sampling.prediction, .options = options, .x = &s->x, .seed = job->seed, .self = s,
-        .denoise = session_denoise, .unconditional = session_unconditional, .lincomb = session_lincomb,
-        .norm = session_norm, .noise = session_noise, .slot = session_slot, .scalars = session_scalars,
-        .step = session_step};
-    TRY(job->sampler->run(&s->api));
-    return finish(s, out);
+    if (denoised) {
+        if (!(s->denoised = session_floats(s, s->count))) return KILN_ERR_NOMEM;
+        memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+    }
+    if (!options) TRY(options_fill(job->call, job->sampler, NULL, &options));
+    session_api(s, options);
+    TRY(run_from_state(s));
+    return finish(s, out, denoised);
+}
+
+kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out)
+{
+    const kiln_call *c = job->call;
+    session *s;
+    noise_stream first;
+    if (job->source.blocks && !noise_first_cuda(&job->source))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; leave it 0, or choose cuda_all");
+    TRY(session_new(job, &s));
+    TRY(begin_noise(s, &first));
+    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->x.data);
+    return latent_of(s, s->x.data, 1, out);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */
 
-kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler **out)
+static const char *sampler_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->sampler_at(i)->name; }
+static const char *schedule_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->schedule_at(i)->name; }
+
+/* The near name in quotes, or a place to look. */
+static kiln_status unknown(const kiln_call *c, const char *what, const char *name, const char *near)
 {
-    const kiln_sampler_api *samplers = c->host->ability(KILN_SAMPLER_ABILITY);
-    *out = samplers->sampler(name);
-    return *out ? KILN_OK : c->host->fail(c->ctx, KILN_ERR_INVALID, "no sampler is called '%s'; see `kiln nodes KSampler`", name);
+    if (near) return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; did you mean '%s'?", what, name, near);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; see `kiln nodes KSampler`", what, name);
 }
 
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const kiln_sampler *sampler,
-                          const char *schedule, int64_t steps, double denoise, double **sigma, size_t *n)
+kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler **out)
 {
-    const kiln_sampler_api *samplers = c->host->ability(KILN_SAMPLER_ABILITY);
-    const kiln_schedule *row = samplers->schedule(schedule);
-    const kiln_model_sampling *m = &model->sampling;
-    if (!row) return c->host->fail(c->ctx, KILN_ERR_INVALID, "no scheduler is called '%s'; see `kiln nodes KSampler`", schedule);
+    const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
+    *out = api->sampler(name);
+    return *out ? KILN_OK : unknown(c, "sampler", name, options_nearest(name, api->sampler_count(), sampler_name, api));
+}
+
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma, size_t *n)
+{
+    const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
+    const kiln_schedule *row = api->schedule(wish->schedule);
+    levels counted = levels_of(model);
+    if (!row) return unknown(c, "scheduler", wish->schedule, options_nearest(wish->schedule, api->schedule_count(), schedule_name, api));
     *n = 0;
     *sigma = NULL;
-    if (denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
-    size_t extra = (sampler->flags & KILN_SAMPLER_EXTRA_STEP) ? 1 : 0;
-    double wanted = denoise > 0.9999 ? (double)steps : floor((double)steps / denoise);
+    if (wish->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
+    size_t extra = wish->drop_last_but_one ? 1 : 0, steps = (size_t)wish->steps, have;
+    int whole = wish->denoise > 0.9999;
+    double wanted = whole ? (double)steps : floor((double)steps / wish->denoise);
     if (wanted > STEPS_MAX)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%lld steps at denoise %g make %.0f steps; at most %d are possible",
-                             (long long)steps, denoise, wanted, STEPS_MAX);
-    kiln_schedule_input in = {.size = sizeof in, .steps = (size_t)wanted + extra, .sigma = m->sigma,
-        .n_sigma = m->n_sigma, .sigma_min = m->sigma[0], .sigma_max = m->sigma[m->n_sigma - 1]};
-    size_t room = 2 * in.steps + 8, have;
-    double *levels = c->host->scratch(c->ctx, room * sizeof *levels, KILN_CPU);
-    if (!levels) return KILN_ERR_NOMEM;
-    have = row->make(&in, levels, room);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps,
+                             wish->denoise, wanted, STEPS_MAX);
+    kiln_schedule_input in = levels_schedule(&counted, (size_t)wanted + extra);
+    size_t room = 2 * in.steps + 8;
+    double *made = c->host->scratch(c->ctx, room * sizeof *made, KILN_CPU);
+    if (!made) return KILN_ERR_NOMEM;
+    have = row->make(&in, made, room);
     if (have < 2 || have > room)
-        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", schedule, have, in.steps);
-    if (extra && have > 2) levels[have - 2] = levels[have - 1], have--;
-    size_t keep = denoise > 0.9999 || have <= (size_t)steps + 1 ? have : (size_t)steps + 1;
-    *sigma = levels + (have - keep);
+        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have, in.steps);
+    for (size_t i = 0; i < have; i++) made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
+    if (extra && have > 2) made[have - 2] = made[have - 1], have--;
+    size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
+    *sigma = made + (have - keep);
     *n = keep - 1;
     return KILN_OK;
 }

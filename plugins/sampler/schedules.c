@@ -69,17 +69,29 @@ static double between(double a, double b, size_t i, size_t n)
     return n < 2 ? a : a + (b - a) * (double)i / (double)(n - 1);
 }
 
+static int counts_itself(const kiln_schedule_input *in) { return KILN_HAS(kiln_schedule_input, in, sigma_at) && in->sigma_at; }
+
+static double timestep_of(const kiln_schedule_input *in, table_view t, double sigma)
+{
+    return counts_itself(in) ? in->timestep(in->self, sigma) : sigma_to_t(t.s, t.n, sigma);
+}
+
+static double level_of(const kiln_schedule_input *in, table_view t, double timestep)
+{
+    return counts_itself(in) ? in->sigma_at(in->self, timestep) : t_to_sigma(t.s, t.n, timestep);
+}
+
 static size_t spaced(const kiln_schedule_input *in, double *out, size_t room, int sgm)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
     writer w = {out, room, 0};
-    double start = sigma_to_t(t.s, t.n, in->sigma_max), end = sigma_to_t(t.s, t.n, in->sigma_min);
+    double start = timestep_of(in, t, in->sigma_max), end = timestep_of(in, t, in->sigma_min);
     size_t points = in->steps + (sgm ? 1 : 0);
-    int ends_at_zero = !sgm && t_to_sigma(t.s, t.n, end) < 1e-5;
+    int ends_at_zero = !sgm && level_of(in, t, end) < 1e-5;
     if (ends_at_zero) points++;
     for (size_t i = 0; i < in->steps + (ends_at_zero ? 1 : 0); i++)
-        put(&w, t_to_sigma(t.s, t.n, between(start, end, i, points)));
+        put(&w, level_of(in, t, between(start, end, i, points)));
     if (ends_at_zero && w.n && w.n <= room) out[w.n - 1] = 0;
     if (!ends_at_zero) put(&w, 0);
     return w.n;
@@ -145,14 +157,14 @@ static size_t make_kl_optimal(const kiln_schedule_input *in, double *out, size_t
 }
 
 /* Consecutive equal table places are dropped, so there may be fewer steps than asked for. */
-static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
+size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t room)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
     writer w = {out, room, 0};
     double last = -1;
     for (size_t i = 0; i < in->steps; i++) {
-        double place = rint(beta_quantile(1 - (double)i / (double)in->steps, 0.6, 0.6) * (double)(t.n - 1));
+        double place = rint(beta_quantile(1 - (double)i / (double)in->steps, alpha, beta) * (double)(t.n - 1));
         if (place == last) continue;
         last = place;
         put(&w, t.s[(size_t)place]);
@@ -160,6 +172,8 @@ static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
     put(&w, 0);
     return w.n;
 }
+
+static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room) { return schedule_beta(in, 0.6, 0.6, out, room); }
 
 /* sigma = sigma_max (1 - s): s rises linearly to 0.025 over the first half, then quadratically to 1
  * with the same slope where they meet (Movie Gen 2024, appendix). */

@@ -21,6 +21,7 @@ import unet as unet_golden
 import vae as vae_golden
 from common import GOLDEN, nhwc, save, versions
 
+SAMPLERS = {"euler": "euler", "euler_ancestral": "euler_ancestral", "heun": "heun", "dpmpp_2m": "dpmpp_2m", "ddim": "euler"}
 READINGS = {"interpolated": schedules.t_interpolated, "nearest": schedules.t_nearest}
 
 
@@ -45,8 +46,24 @@ def scaling_factor(folder):
     return json.loads((folder / "vae/config.json").read_text()).get("scaling_factor", 0.18215)
 
 
+def start(sigma, noise):
+    """Noise scaling of eps models: at sigma max the noise takes the variance of the data in as well."""
+    at_top = abs(float(sigma) - schedules.HIGH) <= 1e-5 * schedules.HIGH
+    return noise * (torch.sqrt(1 + sigma**2) if at_top else sigma)
+
+
+def walk(name, model, x, sigmas, seed):
+    """x before the first step and after each: [steps+1, c, h, w]. Noise between steps as ComfyUI draws it on a CPU."""
+    seen = []
+    generator = torch.Generator().manual_seed(seed + 1)
+    draw = lambda *_: torch.randn(x.shape, generator=generator).double()
+    extra = {"noise_sampler": draw} if "ancestral" in name else {}
+    function = getattr(samplers.k_diffusion_sampling(), f"sample_{SAMPLERS[name]}")
+    last = function(model, x, sigmas, callback=lambda state: seen.append(state["x"].clone()), disable=True, **extra)
+    return torch.cat(seen + [last])
+
+
 def make(options):
-    sampling = samplers.k_diffusion_sampling()
     tokenizer, encoder = text.load(options.model)
     unet, vae = unet_golden.load(options.model), vae_golden.load(options.model)
     positive, *_ = text.condition(tokenizer, encoder.double(), options.prompt)
@@ -56,12 +73,10 @@ def make(options):
     noise = torch.randn(shape)
     sigmas = torch.tensor(schedules.sigmas(options.scheduler, options.steps), dtype=torch.float32).double()
     tensors = {"positive": positive[0], "negative": negative[0], "noise": nhwc(noise), "sigmas": sigmas}
-    samplers.SHAPE, samplers.SEED = shape, options.seed
     for reading in options.readings.split(","):
         spread = [context.expand(options.batch, -1, -1) for context in (positive, negative)]
         model = Denoiser(unet, *spread, options.cfg, reading)
-        begin = samplers.start(sigmas[0], noise.double(), torch.zeros(shape, dtype=torch.float64))
-        path = samplers.walk(sampling, options.sampler, model, begin, sigmas)
+        path = walk(options.sampler, model, start(sigmas[0], noise.double()), sigmas, options.seed)
         path = path.reshape(-1, *shape).permute(0, 1, 3, 4, 2).contiguous()
         picture = vae_golden.decode(vae, path[-1].permute(0, 3, 1, 2) / scaling_factor(options.model))
         unit = nhwc((picture / 2 + 0.5).clamp(0, 1))
@@ -86,7 +101,7 @@ def parse():
     parser.add_argument("--seed", type=int, default=8566257)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--cfg", type=float, default=7.0)
-    parser.add_argument("--sampler", default="euler", choices=sorted(samplers.SAMPLERS))
+    parser.add_argument("--sampler", default="euler", choices=sorted(SAMPLERS))
     parser.add_argument("--scheduler", default="normal", choices=sorted(schedules.SCHEDULES))
     parser.add_argument("--width", type=int, default=80)
     parser.add_argument("--height", type=int, default=64)

@@ -31,6 +31,11 @@ result=$?; [ $result -eq 0 ] || cat nodes.txt
 verdict template_is_listed $result
 make -s -C template install && "$kiln" nodes ImageGain >/dev/null; verdict template_installs $?
 "$kiln" nodes KSampler --plugins examples | grep -q 'example_midpoint'; verdict the_sampler_is_in_the_list $?
+drawn=$("$kiln" run "$prefix/share/kiln/workflows/custom_sampling.yaml" --plugins examples --set sampler=example_midpoint --set steps=2 --out sampled -q 2>run.txt)
+[ -s "$drawn" ]; result=$?; [ $result -eq 0 ] || cat run.txt
+verdict the_sampler_draws_through_KSamplerSelect $result
+"$kiln" run "$prefix/share/kiln/workflows/custom_sampling.yaml" --plugins examples --set sampler=example_midpint --set steps=2 --out sampled -q >run.txt 2>&1
+grep -q "did you mean 'example_midpoint'" run.txt; verdict a_misspelt_one_is_told_its_name $?
 
 cat >gain.yaml <<'Y'
 nodes:

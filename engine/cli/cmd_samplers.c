@@ -1,0 +1,168 @@
+/* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers as their rows declare them, whoever brought them. */
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/param_text.h"
+#include "plugin/abilities.h"
+#include "plugin/catalog.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const option options[] = {
+    {"--plugins", 0, "LIST", "folders or .so files to look at first, ':' between them", 0},
+    {"--json", 0, NULL, "print JSON", 0},
+};
+static const manual help = {
+    .usage = "kiln samplers [NAME ...] [--plugins LIST] [--json]",
+    .about = "Lists the samplers there are, or tells all about those named.\n\n"
+             "order        the error falls as (1/steps)^order, without noise and on smooth levels; - is a method that solves\n"
+             "             no equation\n"
+             "evaluations  of the network, a step; the first and last steps may need fewer\n"
+             "noise        - draws none; white draws anew each step; path, path (gpu): increments of one Brownian path; an option's\n"
+             "             name: none unless that option says so\n\n"
+             "Options are given by the Sampler... nodes, or by KSamplerSelect where there is no such node.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .examples = "  kiln samplers\n  kiln samplers dpmpp_2m_sde dpm_adaptive\n  kiln samplers --json > samplers.json\n",
+};
+
+static const kiln_param *param_at(const kiln_sampler *s, uint32_t i) { return (const void *)((const char *)s->param + (size_t)i * s->param_stride); }
+
+static const kiln_param *param_named(const kiln_sampler *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->n_param; i++)
+        if (strcmp(param_at(s, i)->name, name) == 0) return param_at(s, i);
+    return NULL;
+}
+
+/* Where its noise comes from, as in the help above. */
+static const char *noise_of(const kiln_sampler *s)
+{
+    static const char *const by_option[] = {"s_churn", "eta"};
+    if (s->flags & KILN_SAMPLER_BROWNIAN) return s->flags & KILN_SAMPLER_BROWNIAN_CUDA ? "path (gpu)" : "path";
+    if (s->flags & KILN_SAMPLER_STOCHASTIC) return "white";
+    for (size_t i = 0; i < sizeof by_option / sizeof by_option[0]; i++)
+        if (param_named(s, by_option[i])) return by_option[i];
+    return "-";
+}
+
+static void order_text(const kiln_sampler *s, char out[16])
+{
+    if (s->order) snprintf(out, 16, "%u", s->order);
+    else strcpy(out, "-");
+}
+
+/* "eta=1 s_noise=1" */
+static void options_text(const kiln_sampler *s, str *out)
+{
+    for (uint32_t i = 0; i < s->n_param; i++) {
+        str_printf(out, "%s%s=", i ? " " : "", param_at(s, i)->name);
+        param_default_text(param_at(s, i), out);
+    }
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------------------- */
+
+static void print_list(void)
+{
+    printf("%-30s %5s %11s  %-10s  %s\n", "sampler", "order", "evaluations", "noise", "options and their defaults; source");
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++) {
+        const kiln_sampler *s = sampler_api.sampler_at(i);
+        char order[16];
+        str opts = {0};
+        order_text(s, order);
+        options_text(s, &opts);
+        printf("%-30s %5s %11g  %-10s  %s%s%s\n", s->name, order, s->evaluations, noise_of(s), str_text(&opts), opts.len ? "; " : "", s->source ? s->source : "");
+        str_free(&opts);
+    }
+    if (!sampler_api.sampler_count()) printf("there are no samplers, because no plugin that brings any was loaded; see `kiln plugins`\n");
+}
+
+static void print_sampler(const kiln_sampler *s)
+{
+    char order[16];
+    order_text(s, order);
+    printf("%s\n%s\n%s\n\n", s->name, s->doc ? s->doc : "", s->source ? s->source : "");
+    printf("  %-20s %s\n  %-20s %g\n  %-20s %s\n", "order", order, "evaluations a step", s->evaluations, "noise", noise_of(s));
+    if (s->flags & KILN_SAMPLER_EXTRA_STEP) printf("  %-20s made for one step more, the last but one dropped\n", "levels");
+    if (s->flags & KILN_SAMPLER_UNCONDITIONAL) printf("  %-20s is evaluated at cfg 1 as well\n", "negative");
+    if (s->n_param) printf("\noptions:\n");
+    for (uint32_t i = 0; i < s->n_param; i++) param_print(param_at(s, i));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+
+static void json_sampler(str *s, const kiln_sampler *k)
+{
+    member_next(s);
+    str_append(s, s->len > 1 ? "\n{" : "{");
+    member_field(s, "name", k->name);
+    member_field(s, "doc", k->doc);
+    member_field(s, "source", k->source);
+    member_key(s, "order");
+    if (k->order) str_printf(s, "%u", k->order);
+    else str_append(s, "null");
+    member_number(s, "evaluations", k->evaluations);
+    member_bool(s, "stochastic", k->flags & KILN_SAMPLER_STOCHASTIC);
+    member_field(s, "noise", noise_of(k));
+    member_bool(s, "extra_step", k->flags & KILN_SAMPLER_EXTRA_STEP);
+    member_bool(s, "unconditional", k->flags & KILN_SAMPLER_UNCONDITIONAL);
+    member_key(s, "options");
+    str_append(s, "[");
+    for (uint32_t i = 0; i < k->n_param; i++) param_json(s, param_at(k, i));
+    str_append(s, "]}");
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------------------- */
+
+static const char *name_at(void *arg, size_t i) { return (void)arg, sampler_api.sampler_at(i)->name; }
+
+static int print_all(const arguments *a)
+{
+    if (!argument(a, "--json")) return print_list(), EXIT_DONE;
+    str s = {0};
+    str_append(&s, "[");
+    for (size_t i = 0; i < sampler_api.sampler_count(); i++) json_sampler(&s, sampler_api.sampler_at(i));
+    printf("%s]\n", str_text(&s));
+    str_free(&s);
+    return EXIT_DONE;
+}
+
+static int print_chosen(const arguments *a)
+{
+    str s = {0};
+    for (size_t i = 0; i < a->n_operand; i++)
+        if (!sampler_api.sampler(a->operand[i])) {
+            const char *near = nearest_name(a->operand[i], name_at, sampler_api.sampler_count(), NULL);
+            fprintf(stderr, "kiln samplers: there is no sampler '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln samplers`", near ? near : "",
+                    near ? "'?" : "");
+            return EXIT_BAD_INPUT;
+        }
+    str_append(&s, "[");
+    for (size_t i = 0; i < a->n_operand; i++) {
+        const kiln_sampler *k = sampler_api.sampler(a->operand[i]);
+        json_sampler(&s, k);
+        if (argument(a, "--json")) continue;
+        if (i) printf("\n\n");
+        print_sampler(k);
+    }
+    if (argument(a, "--json")) printf("%s]\n", str_text(&s));
+    str_free(&s);
+    return EXIT_DONE;
+}
+
+int cmd_samplers(int argc, char **argv)
+{
+    arguments a;
+    error e = {0};
+    if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
+    if (a.help) return manual_print(&help), EXIT_DONE;
+    catalog *c = catalog_open(argument(&a, "--plugins"), &e);
+    if (!c) {
+        fprintf(stderr, "kiln samplers: %s\n", e.message);
+        return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
+    }
+    int status = a.n_operand ? print_chosen(&a) : print_all(&a);
+    catalog_close(c);
+    return status;
+}

@@ -1,0 +1,274 @@
+/* sample_state.c - see sample_state.h. */
+#include "sample_state.h"
+
+#include "kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { VERSION = 1, TWISTER_WORDS = 624 };
+
+static const kiln_call *call_of(const session *s) { return s->job->call; }
+
+void state_refused(const session *s, const char *why)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s: the saved state of this sampling is not used: %s; it starts from the beginning", s->job->sampler->name, why);
+    call_of(s)->host->log(KILN_LOG_WARN, text);
+}
+
+/* ---- making one: NULL values mean that there was no memory ----------------------------------------------------- */
+
+static kiln_value *new_bits(const session *s, uint64_t bits)
+{
+    int64_t whole;
+    memcpy(&whole, &bits, sizeof whole);
+    return kit_values(call_of(s))->new_int(call_of(s)->ctx, whole);
+}
+
+static kiln_value *new_tensor(const session *s, uint32_t dtype, uint32_t rank, const int64_t *dim, const void *data, size_t bytes)
+{
+    const kiln_call *c = call_of(s);
+    kiln_tensor t = {.size = sizeof t};
+    kiln_value *v = c->host->tensor_new(c->ctx, dtype, KILN_CPU, rank, dim);
+    if (!v) return NULL;
+    if (c->host->view(c->ctx, v, &t) != KILN_OK) {
+        c->host->unref(v);
+        return NULL;
+    }
+    memcpy(t.data, data, bytes);
+    return v;
+}
+
+static kiln_value *new_latent(const session *s, const float *x)
+{
+    const int64_t dim[] = {s->guide.batch, s->guide.height, s->guide.width, s->guide.channels};
+    return new_tensor(s, KILN_F32, 4, dim, x, s->count * sizeof *x);
+}
+
+static kiln_value *new_numbers(const session *s, const double *x, size_t n)
+{
+    return new_tensor(s, KILN_F64, 1, (const int64_t[]){(int64_t)n}, x, n * sizeof *x);
+}
+
+static kiln_status put_entries(const session *s, kiln_value *map, const slot_entry *entry, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (entry[i].latent.data)
+            TRY(kit_set(call_of(s), map, entry[i].name, new_latent(s, entry[i].latent.data)));
+        else if (entry[i].scalar)
+            TRY(kit_set(call_of(s), map, entry[i].name, new_numbers(s, entry[i].scalar, entry[i].n)));
+    return KILN_OK;
+}
+
+static kiln_status put_noise(const session *s, kiln_value *map)
+{
+    const kiln_call *c = call_of(s);
+    const kiln_value_api *v = kit_values(c);
+    const noise_stream *g = &s->random.steps;
+    TRY(kit_set(c, map, "source", v->new_int(c->ctx, s->random.kind)));
+    if (g->cuda) return kit_set(c, map, "offset", new_bits(s, g->gpu.offset));
+    TRY(kit_set(c, map, "words", new_tensor(s, KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, g->cpu.word, sizeof g->cpu.word)));
+    TRY(kit_set(c, map, "at", v->new_int(c->ctx, g->cpu.at)));
+    return g->cpu.has_next ? kit_set(c, map, "spare", new_numbers(s, &g->cpu.next, 1)) : KILN_OK;
+}
+
+/* A map under `key`, filled by one of the functions above. */
+static kiln_status put_maps(const session *s, kiln_value *state)
+{
+    const kiln_call *c = call_of(s);
+    static const char *const key[] = {"slots", "scalars", "noise"};
+    for (int i = 0; i < 3; i++) {
+        kiln_value *map = kit_values(c)->new_map(c->ctx);
+        if (!map) return KILN_ERR_NOMEM;
+        kiln_status status = i == 0 ? put_entries(s, map, s->slot, s->n_slot) : i == 1 ? put_entries(s, map, s->number, s->n_number) : put_noise(s, map);
+        if (status != KILN_OK) {
+            c->host->unref(map);
+            return status;
+        }
+        TRY(kit_set(c, state, key[i], map));
+    }
+    return KILN_OK;
+}
+
+static kiln_status put_all(const session *s, kiln_value *state, size_t next)
+{
+    const kiln_call *c = call_of(s);
+    const kiln_value_api *v = kit_values(c);
+    TRY(kit_set(c, state, "version", v->new_int(c->ctx, VERSION)));
+    TRY(kit_set(c, state, "sampler", v->new_string(c->ctx, s->job->sampler->name, strlen(s->job->sampler->name))));
+    TRY(kit_set(c, state, "sigmas", new_numbers(s, s->job->sigma, s->job->n + 1)));
+    TRY(kit_set(c, state, "seed", new_bits(s, s->job->seed)));
+    TRY(kit_set(c, state, "first", v->new_int(c->ctx, (int64_t)next)));
+    TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->guide.always)));
+    TRY(kit_set(c, state, "x", new_latent(s, s->x.data)));
+    if (s->denoised) TRY(kit_set(c, state, "denoised", new_latent(s, s->denoised)));
+    return put_maps(s, state);
+}
+
+void state_after_step(session *s, size_t next)
+{
+    const kiln_call *c = call_of(s);
+    if (!s->store) return;
+    c->host->unref(s->last);
+    s->last = kit_values(c)->new_map(c->ctx);
+    if (s->last && put_all(s, s->last, next) != KILN_OK) { /* no memory: this step leaves none */
+        c->host->unref(s->last);
+        s->last = NULL;
+    }
+    if (!s->last || !s->store->state_due(c->ctx)) return;
+    (void)s->store->state_save(c->ctx, s->last); /* the engine tells the user when it fails, and the run goes on */
+    c->host->unref(s->last);
+    s->last = NULL;
+}
+
+void state_finish(session *s, kiln_status status)
+{
+    const kiln_call *c = call_of(s);
+    if (s->last && status != KILN_OK && s->store->state_due(c->ctx)) (void)s->store->state_save(c->ctx, s->last);
+    c->host->unref(s->last);
+    s->last = NULL;
+}
+
+/* ---- taking one up: 1 if it fits, 0 if not ------------------------------------------------------------------------ */
+
+static int get_int(const session *s, const kiln_value *map, const char *key, int64_t low, int64_t high, int64_t *out)
+{
+    const kiln_value_api *v = kit_values(call_of(s));
+    return v->get_int(v->map_get(map, key), out) == KILN_OK && *out >= low && *out <= high;
+}
+
+/* The data of a tensor with these dimensions; NULL: it is not one. bytes: of an element. */
+static const void *get_tensor(const session *s, const kiln_value *value, uint32_t dtype, uint32_t rank, const int64_t *dim, size_t bytes)
+{
+    const kiln_call *c = call_of(s);
+    kiln_tensor t = {.size = sizeof t};
+    if (kit_values(c)->kind(value) != KILN_V_TENSOR || c->host->view(c->ctx, value, &t) != KILN_OK) return NULL;
+    if (t.dtype != dtype || t.rank != rank || t.device != KILN_CPU) return NULL;
+    int64_t stride = (int64_t)bytes;
+    for (uint32_t i = rank; i-- > 0; stride *= dim[i])
+        if (t.dim[i] != dim[i] || t.stride[i] != stride) return NULL;
+    return t.data;
+}
+
+static int get_latent(const session *s, const kiln_value *value, float *out)
+{
+    const int64_t dim[] = {s->guide.batch, s->guide.height, s->guide.width, s->guide.channels};
+    const void *data = get_tensor(s, value, KILN_F32, 4, dim, sizeof(float));
+    if (data) memcpy(out, data, s->count * sizeof *out);
+    return data != NULL;
+}
+
+static int get_numbers(const session *s, const kiln_value *value, size_t n, double *out)
+{
+    const void *data = get_tensor(s, value, KILN_F64, 1, (const int64_t[]){(int64_t)n}, sizeof(double));
+    if (data) memcpy(out, data, n * sizeof *out);
+    return data != NULL;
+}
+
+static int take_slots(session *s, const kiln_value *map)
+{
+    const kiln_value_api *v = kit_values(call_of(s));
+    if (v->kind(map) != KILN_V_MAP) return 0;
+    for (size_t i = 0; i < v->count(map); i++) {
+        const char *name;
+        const kiln_value *value = v->map_at(map, i, &name);
+        slot_entry *e = session_entry(s->slot, &s->n_slot, name);
+        if (!e || !(e->latent.data = session_floats(s, s->count)) || !get_latent(s, value, e->latent.data)) return 0;
+    }
+    return 1;
+}
+
+static int take_scalars(session *s, const kiln_value *map)
+{
+    const kiln_call *c = call_of(s);
+    const kiln_value_api *v = kit_values(c);
+    if (v->kind(map) != KILN_V_MAP) return 0;
+    for (size_t i = 0; i < v->count(map); i++) {
+        const char *name;
+        const kiln_value *value = v->map_at(map, i, &name);
+        slot_entry *e = session_entry(s->number, &s->n_number, name);
+        kiln_tensor t = {.size = sizeof t};
+        if (!e || v->kind(value) != KILN_V_TENSOR || c->host->view(c->ctx, value, &t) != KILN_OK || t.rank != 1) return 0;
+        e->n = (size_t)t.dim[0];
+        e->scalar = c->host->scratch(c->ctx, (e->n ? e->n : 1) * sizeof *e->scalar, KILN_CPU);
+        if (!e->scalar || !get_numbers(s, value, e->n, e->scalar)) return 0;
+    }
+    return 1;
+}
+
+static int take_noise(session *s, const kiln_value *map)
+{
+    const kiln_value_api *v = kit_values(call_of(s));
+    noise_stream *g = &s->random.steps;
+    int64_t at, source;
+    if (!get_int(s, map, "source", s->random.kind, s->random.kind, &source)) return 0;
+    if (g->cuda) {
+        if (!get_int(s, map, "offset", INT64_MIN, INT64_MAX, &at)) return 0;
+        memcpy(&g->gpu.offset, &at, sizeof at);
+        return 1;
+    }
+    const void *words = get_tensor(s, v->map_get(map, "words"), KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, sizeof(int32_t));
+    const kiln_value *spare = v->map_get(map, "spare");
+    if (!words || !get_int(s, map, "at", 0, TWISTER_WORDS, &at) || (spare && !get_numbers(s, spare, 1, &g->cpu.next))) return 0;
+    memcpy(g->cpu.word, words, sizeof g->cpu.word);
+    g->cpu.at = (uint32_t)at;
+    g->cpu.has_next = spare != NULL;
+    return 1;
+}
+
+/* NULL if it belongs to this run, else why not. */
+static const char *other_run(const session *s, const kiln_value *state)
+{
+    const kiln_value_api *v = kit_values(call_of(s));
+    int64_t number, seed;
+    const char *name = v->get_string(v->map_get(state, "sampler"), NULL);
+    const void *sigma = get_tensor(s, v->map_get(state, "sigmas"), KILN_F64, 1, (const int64_t[]){(int64_t)s->job->n + 1}, sizeof(double));
+    memcpy(&seed, &s->job->seed, sizeof seed);
+    if (!get_int(s, state, "version", VERSION, VERSION, &number)) return "it is of another version";
+    if (!name || strcmp(name, s->job->sampler->name) != 0) return "it is another sampler's";
+    if (!sigma || memcmp(sigma, s->job->sigma, (s->job->n + 1) * sizeof(double)) != 0) return "it has other noise levels";
+    if (!get_int(s, state, "seed", seed, seed, &number)) return "it has another seed";
+    return NULL;
+}
+
+static int take_all(session *s, const kiln_value *state)
+{
+    const kiln_value_api *v = kit_values(call_of(s));
+    int64_t first, always;
+    if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always)) return 0;
+    if (!get_latent(s, v->map_get(state, "x"), s->x.data)) return 0;
+    if (s->denoised && !get_latent(s, v->map_get(state, "denoised"), s->denoised)) return 0;
+    if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) || !take_noise(s, v->map_get(state, "noise"))) return 0;
+    s->guide.always |= (uint32_t)always;
+    s->api.first = (size_t)first;
+    return 1;
+}
+
+static void tell_where(const session *s)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: goes on after step %zu of %zu, where an earlier run stopped", s->job->sampler->name, s->api.first, s->job->n);
+    call_of(s)->host->log(KILN_LOG_INFO, text);
+}
+
+int state_take_up(session *s)
+{
+    const kiln_call *c = call_of(s);
+    const kiln_store_api *store = c->host->ability(KILN_STORE_ABILITY);
+    if (!store || !KILN_HAS(kiln_store_api, store, state_save) || !store->state_load || !store->state_due || !store->state_save) return STATE_NONE;
+    s->store = store;
+    kiln_value *state = store->state_load(c->ctx);
+    if (!state) return STATE_NONE;
+    uint32_t always = s->guide.always;
+    const char *why = kit_values(c)->kind(state) == KILN_V_MAP ? other_run(s, state) : "it is no map";
+    if (!why && !take_all(s, state)) why = "it is damaged";
+    c->host->unref(state);
+    if (!why) {
+        tell_where(s);
+        return STATE_TAKEN;
+    }
+    s->guide.always = always;
+    state_refused(s, why);
+    return STATE_UNUSABLE;
+}

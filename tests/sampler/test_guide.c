@@ -1,0 +1,370 @@
+/* test_guide.c - what stands between samplers and networks, against PyTorch (guide_tables.h, from scripts/golden/guide.py).
+ *
+ * Tolerances. Levels: computed in double on both sides, rounded to float once: 2e-7 of the value. Timesteps and percents: the same, after a
+ * logarithm of a level near others (1e-4 places of a table of 1000). Runs: float32 latents and a float32 network against
+ * float64, four evaluations at guidance 3: measured below 3e-7 of the norm, times four.
+ */
+#include "guide_tables.h"
+#include "sampling_kit.h"
+
+#include "curves.h"
+#include "guidance.h"
+
+#define LEVEL 2e-7
+#define RUN 1.2e-6
+
+static void check_levels(const double *have, const double *want, size_t n, double tolerance, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        CHECK_MSG(fabs(have[i] - want[i]) <= tolerance * fmax(fabs(want[i]), 1e-3), "%s[%zu]: %.9g, wanted %.9g", what, i, have[i],
+                  want[i]);
+}
+
+static void check_run(kiln_value *v, const double *want, const char *what)
+{
+    float numbers[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) numbers[i] = (float)want[i];
+    if (CHECK_MSG(v != NULL, "%s: %s", what, call_why.message)) check_array(samples_of(v), numbers, NUMBERS, RUN, what, __FILE__, __LINE__);
+    drop(v);
+}
+
+/* ---- formulas -------------------------------------------------------------------------------------------- */
+
+static void test_curves(void)
+{
+    double out[16];
+    CHECK_EQ(curve_karras(6, 12, 0.05, 5, out), 7);
+    check_levels(out, karras_5, 7, LEVEL, "karras");
+    CHECK_EQ(curve_polyexponential(6, 12, 0.05, 2, out), 7);
+    check_levels(out, polyexponential_2, 7, LEVEL, "polyexponential");
+    CHECK_EQ(curve_laplace(6, 14, 0.03, 0.3, 0.7, out), 6);
+    check_levels(out, laplace_6, 6, LEVEL, "laplace");
+    CHECK_EQ(curve_vp(6, 19.9, 0.1, 0.001, out), 7);
+    check_levels(out, vp_6, 7, LEVEL, "vp");
+}
+
+static void test_zero_terminal_table(void)
+{
+    static const size_t where[] = {0, 1, 250, 500, 750, 998, 999};
+    double all[1000], out[7];
+    levels_zero_terminal(table(), 1000, all);
+    for (int i = 0; i < 7; i++) out[i] = all[where[i]];
+    check_levels(out, zsnr_places, 7, LEVEL, "zsnr");
+}
+
+/* ---- the ways to count ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *name, *settings;
+    const kiln_node *node; /* NULL: the model as it is */
+    const double *normal, *sgm, *simple, *probe, *timestep, *percent, *run;
+} count_case;
+#define COUNTED(id, node_, settings_)                                                                                                      \
+    {                                                                                                                                      \
+#id, settings_, node_, id##_normal, id##_sgm, id##_simple, id##_probe, id##_timestep, id##_percent, id##_run                       \
+    }
+
+static const count_case counts[] = {
+    COUNTED(eps, NULL, ""),
+    COUNTED(nearest, &node_sampling_discrete, "timestep=nearest"),
+    COUNTED(v, &node_sampling_discrete, "sampling=v_prediction"),
+    COUNTED(x0, &node_sampling_discrete, "sampling=x0"),
+    COUNTED(zsnr, &node_sampling_discrete, "sampling=v_prediction; zsnr=true"),
+    COUNTED(lcm, &node_sampling_discrete, "sampling=lcm"),
+    COUNTED(edm, &node_sampling_edm, "sampling=edm"),
+    COUNTED(edm_v, &node_sampling_edm, "sampling=v_prediction"),
+    COUNTED(edm_eps, &node_sampling_edm, "sampling=eps; sigma_max=80; sigma_min=0.01"),
+    COUNTED(angle, &node_sampling_v, ""),
+    COUNTED(sd3, &node_sampling_sd3, "shift=3"),
+    COUNTED(aura, &node_sampling_aura, ""),
+    COUNTED(flux, &node_sampling_flux, "width=512; height=768"),
+};
+
+static kiln_value *counted_model(const count_case *k)
+{
+    kiln_value *base = network_model();
+    if (!k->node) return base;
+    kiln_value *model = made(k->node, k->settings, base, NULL);
+    drop(base);
+    return model;
+}
+
+static void check_schedule(kiln_value *model, const char *name, const double *want, const char *what)
+{
+    char settings[64];
+    double have[6] = {0};
+    size_t n;
+    snprintf(settings, sizeof settings, "scheduler=%s; steps=5", name);
+    kiln_value *sigmas = made(&node_basic_scheduler, settings, model, NULL);
+    const float *f = floats_of(sigmas, &n);
+    for (size_t i = 0; CHECK_EQ(n, 6) && i < n; i++) have[i] = (double)f[i];
+    check_levels(have, want, 6, LEVEL, what);
+    drop(sigmas);
+}
+
+static void test_levels_of_every_description(void)
+{
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const count_case *k = &counts[i];
+        kiln_value *model = counted_model(k);
+        REQUIRE(model);
+        check_schedule(model, "normal", k->normal, k->name);
+        check_schedule(model, "sgm_uniform", k->sgm, k->name);
+        check_schedule(model, "simple", k->simple, k->name);
+        levels l = levels_of(models->model(rig_ctx(), model));
+        for (int j = 0; j < 3; j++) {
+            static const double share[] = {0.1, 0.5, 0.9};
+            CHECK_MSG(fabs(levels_timestep(&l, k->probe[j]) - k->timestep[j]) <= 1e-4 * fmax(1, fabs(k->timestep[j])),
+                      "%s: timestep %g, wanted %g", k->name, levels_timestep(&l, k->probe[j]), k->timestep[j]);
+            CHECK_MSG(fabs(levels_at_percent(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j], "%s: level %g, wanted %g", k->name,
+                      levels_at_percent(&l, share[j]), k->percent[j]);
+        }
+        CHECK_EQ(levels_at_percent(&l, 1), 0);
+        drop(model);
+    }
+}
+
+static void test_runs_of_every_description(void)
+{
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        kiln_value *out[2] = {NULL};
+        sample((parts){.model = counted_model(&counts[i])}, out);
+        check_run(out[0], counts[i].run, counts[i].name);
+        drop(out[1]);
+    }
+}
+
+/* A start, a stop and a given latent: leftover noise, and for a flow the share of the latent that is left. */
+static void test_part_of_the_way(void)
+{
+    static const struct {
+        size_t model;
+        const double *latent, *denoised;
+    } cases[] = {{0, part_eps_run, part_eps_denoised}, {10, part_sd3_run, part_sd3_denoised}};
+    for (int i = 0; i < 2; i++) {
+        float latent[NUMBERS];
+        kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL}, *model = counted_model(&counts[cases[i].model]);
+        pattern(latent, 0.9, 1.1);
+        in[0] = made(&node_basic_scheduler, "scheduler=normal; steps=6", model, NULL);
+        CHECK_EQ(call(&node_split_sigmas, "step=2", in, halves), KILN_OK);
+        CHECK_EQ(call(&node_split_sigmas, "step=2", &halves[1], ends), KILN_OK);
+        sample((parts){.model = model, .sigmas = ends[0], .latent = latent_of(latent)}, out);
+        check_run(out[0], cases[i].latent, counts[cases[i].model].name);
+        check_run(out[1], cases[i].denoised, "the last guess");
+        drop(in[0]), drop(halves[0]), drop(halves[1]), drop(ends[1]);
+    }
+}
+
+/* ---- guiders and guidance -------------------------------------------------------------------------------------- */
+
+static kiln_value *guider_of(const kiln_node *node, const char *settings, kiln_value *model, kiln_value *a, kiln_value *b, kiln_value *c)
+{
+    kiln_value *in[4] = {model, a, b, c}, *out[1] = {NULL};
+    CHECK_MSG(call(node, settings, in, out) == KILN_OK, "%s", call_why.message);
+    drop(a), drop(b), drop(c);
+    return out[0];
+}
+
+static void test_guiders(void)
+{
+    kiln_value *out[2] = {NULL}, *m = network_model();
+    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL)}, out);
+    check_run(out[0], basic_run, "basic"), drop(out[1]);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2", m, positive(), third(), negative())},
+           out);
+    check_run(out[0], dual_run, "dual"), drop(out[1]);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider =
+                       guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2; style=nested", m, positive(), third(), negative())},
+           out);
+    check_run(out[0], nested_run, "nested"), drop(out[1]);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider = guider_of(&node_perp_guider, "cfg=3; neg_scale=1.5", m, positive(), negative(), third())},
+           out);
+    check_run(out[0], perp_run, "perp-neg"), drop(out[1]);
+    drop(m);
+}
+
+static void test_perp_neg_on_a_model_is_the_guider(void)
+{
+    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(), *m = made(&node_perp_neg, "neg_scale=1.5", base, empty);
+    drop(base), drop(empty);
+    sample((parts){.model = m}, out);
+    check_run(out[0], perp_run, "perp-neg on the model"), drop(out[1]);
+}
+
+static void test_rescale_cfg(void)
+{
+    static const struct {
+        size_t model;
+        const double *run;
+    } cases[] = {{0, rescale_eps_run}, {2, rescale_v_run}, {10, rescale_sd3_run}};
+    for (int i = 0; i < 3; i++) {
+        kiln_value *out[2] = {NULL}, *base = counted_model(&counts[cases[i].model]);
+        sample((parts){.model = made(&node_rescale_cfg, "multiplier=0.7", base, NULL)}, out);
+        check_run(out[0], cases[i].run, counts[cases[i].model].name);
+        drop(base), drop(out[1]);
+    }
+}
+
+/* As ComfyUI's slot: the last one counts; at cfg 1 there is nothing to rescale. */
+static void test_guidance_replaces_guidance(void)
+{
+    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(), *perp = made(&node_perp_neg, "neg_scale=1.5", base, empty);
+    sample((parts){.model = made(&node_rescale_cfg, "multiplier=0.7", perp, NULL)}, out);
+    check_run(out[0], rescale_eps_run, "rescale over perp-neg"), drop(out[1]);
+    kiln_value *rescale = made(&node_rescale_cfg, "multiplier=0.7", base, NULL);
+    sample((parts){.model = made(&node_perp_neg, "neg_scale=1.5", rescale, empty)}, out);
+    check_run(out[0], perp_run, "perp-neg over rescale"), drop(out[1]);
+    sample((parts){.model = rig_host()->ref(rescale), .guider = cfg_guider(rescale, "cfg=1")}, out);
+    check_run(out[0], basic_run, "rescale at cfg 1"), drop(out[1]);
+    drop(base), drop(empty), drop(perp), drop(rescale);
+}
+
+static void test_perp_neg_of_equal_texts(void)
+{
+    float p[4] = {1, 2, 3, 4}, e[4] = {1, 2, 3, 4}, n[4] = {0, 1, 0, 1}, out[4];
+    perpendicular(&(kiln_guesses){.batch = 1, .count = 4, .cfg = 3, .positive = p, .negative = n, .extra = e, .x0 = out}, 1);
+    for (int i = 0; i < 4; i++) CHECK(isfinite(out[i])); /* positive - empty is 0: it has no direction to divide by */
+}
+
+/* ---- areas ------------------------------------------------------------------------------------------------------- */
+
+/* Adds an entry with the tokens of `list` (taken), an area and a strength. */
+static void add_area(kiln_value *to, kiln_value *list, const int64_t area[4], double strength)
+{
+    kiln_value *entry = values()->map_copy(NULL, values()->list_at(list, 0)), *box = values()->new_list(NULL),
+               *s = values()->new_float(NULL, strength);
+    for (int i = 0; i < 4; i++) {
+        kiln_value *v = values()->new_int(NULL, area[i]);
+        values()->list_push(box, v);
+        drop(v);
+    }
+    values()->map_set(entry, "area", box), values()->map_set(entry, "strength", s);
+    CHECK_EQ(values()->list_push(to, entry), KILN_OK);
+    drop(box), drop(s), drop(entry), drop(list);
+}
+
+/* A part of the positive inside a part of the negative: each side says something of the other's part. */
+static void test_areas_have_opposites(void)
+{
+    kiln_value *out[2] = {NULL}, *m = network_model(), *yes = positive(), *no = negative();
+    add_area(yes, third(), (const int64_t[]){1, 1, 1, 0}, 0.8);
+    add_area(no, third(), (const int64_t[]){1, 2, 1, 0}, 0.5);
+    kiln_value *guider = guider_of(&node_cfg_guider, "cfg=3", m, yes, no, NULL);
+    sample((parts){.model = m, .guider = guider}, out);
+    check_run(out[0], areas_run, "areas"), drop(out[1]);
+}
+
+/* ---- the unconditional guess ------------------------------------------------------------------------------------- */
+
+static float direction[2][NUMBERS];
+static kiln_latent *asked;
+
+/* Asks for it at the first step, at whatever cfg. */
+static kiln_status asking(const kiln_sampling *s)
+{
+    kiln_latent *d = s->slot(s, "d"), *u = s->slot(s, "u");
+    asked = u;
+    for (size_t i = 0; i < 2; i++) {
+        kiln_status status = s->denoise(s, s->x, s->sigma[0], d);
+        if (status == KILN_OK) status = s->unconditional(s, u);
+        if (status != KILN_OK) return status;
+        memcpy(direction[i], *(float **)u, sizeof direction[i]); /* the latent's only member */
+    }
+    return KILN_OK;
+}
+
+static const kiln_sampler asking_row = {.size = sizeof asking_row, .name = "test_asking", .run = asking};
+
+static void test_unconditional_at_cfg_1_from_the_first_step(void)
+{
+    kiln_value *out[2] = {NULL}, *m = network_model(), *how = made(&node_sampler_select, "sampler_name=test_asking", NULL, NULL);
+    CHECK_EQ(sample((parts){.model = rig_host()->ref(m), .guider = cfg_guider(m, "cfg=1"), .sampler = rig_host()->ref(how)}, out), KILN_OK);
+    double norm = 0;
+    for (int i = 0; i < NUMBERS; i++) norm += fabs((double)direction[0][i]);
+    CHECK_MSG(norm > 0.1, "the first unconditional guess is nothing");
+    CHECK_ARRAY(direction[0], direction[1], NUMBERS, 1e-6); /* alone, then in a batch with the other: f32 sums of another order */
+    drop(out[0]), drop(out[1]);
+    kiln_value *basic = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL);
+    CHECK(sample((parts){.model = m, .guider = basic, .sampler = how}, out) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "CFGGuider") != NULL, "%s", call_why.message);
+}
+
+/* ---- identities --------------------------------------------------------------------------------------------------- */
+
+static void test_models_differ_by_fingerprint_and_the_base_stays(void)
+{
+    char seen[16][64] = {""};
+    kiln_value *base = network_model(), *empty = third(), *again = network_model();
+    kiln_value *made_of[] = {base,
+                             made(&node_sampling_discrete, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_discrete, "zsnr=true", base, NULL),
+                             made(&node_sampling_discrete, "timestep=nearest", base, NULL),
+                             made(&node_sampling_edm, "sampling=edm", base, NULL),
+                             made(&node_sampling_edm, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_v, "", base, NULL),
+                             made(&node_sampling_sd3, "", base, NULL),
+                             made(&node_sampling_sd3, "shift=2", base, NULL),
+                             made(&node_sampling_aura, "shift=3", base, NULL),
+                             made(&node_rescale_cfg, "", base, NULL),
+                             made(&node_rescale_cfg, "multiplier=0.5", base, NULL),
+                             made(&node_perp_neg, "", base, empty)};
+    size_t n = sizeof made_of / sizeof made_of[0];
+    CHECK_STR(values()->object_fingerprint(base), values()->object_fingerprint(again));
+    for (size_t i = 0; i < n; i++) {
+        snprintf(seen[i], sizeof seen[i], "%s", values()->object_fingerprint(made_of[i]));
+        for (size_t k = 0; k < i; k++) CHECK_MSG(strcmp(seen[i], seen[k]) != 0, "models %zu and %zu have one fingerprint", i, k);
+    }
+    for (size_t i = 1; i < n; i++) drop(made_of[i]);
+    kiln_value *out[2] = {NULL};
+    sample((parts){.model = base}, out);
+    check_run(out[0], eps_run, "the base after all that"), drop(out[1]);
+    drop(empty), drop(again);
+}
+
+/* A plugin built before there were levels and guidance passes a shorter struct; what lies behind it is not read. */
+static void test_models_of_an_older_header(void)
+{
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *v = network_model();
+    kiln_model old = *models->model(rig_ctx(), v);
+    old.size = offsetof(kiln_model, levels), old.owned = NULL, old.release = NULL;
+    old.levels = (const void *)&old, old.n_guidance = 99;
+    kiln_value *taken = models->model_new(rig_ctx(), &old);
+    if (CHECK_MSG(taken != NULL, "%s", rig_message())) {
+        const kiln_model *m = models->model(rig_ctx(), taken);
+        CHECK(m->size == sizeof *m && m->levels == NULL && m->n_guidance == 0);
+        CHECK_STR(values()->object_fingerprint(taken), values()->object_fingerprint(v));
+    }
+    old.size = offsetof(kiln_model, base); /* shorter than any header was */
+    CHECK(models->model_new(rig_ctx(), &old) == NULL);
+    drop(taken), drop(v);
+}
+
+int main(int argc, char **argv)
+{
+    open_plugin();
+    registry_owner_set("test");
+    ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&asking_row);
+    registry_owner_set(NULL);
+    static const test_case cases[] = {
+        CASE(test_curves),
+        CASE(test_zero_terminal_table),
+        CASE(test_levels_of_every_description),
+        CASE(test_runs_of_every_description),
+        CASE(test_part_of_the_way),
+        CASE(test_guiders),
+        CASE(test_perp_neg_on_a_model_is_the_guider),
+        CASE(test_rescale_cfg),
+        CASE(test_guidance_replaces_guidance),
+        CASE(test_perp_neg_of_equal_texts),
+        CASE(test_areas_have_opposites),
+        CASE(test_unconditional_at_cfg_1_from_the_first_step),
+        CASE(test_models_differ_by_fingerprint_and_the_base_stays),
+        CASE(test_models_of_an_older_header),
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
