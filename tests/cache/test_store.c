@@ -292,14 +292,34 @@ static void test_clock_set_back(void)
     REQUIRE(s);
     CHECK_EQ(kit_put(s, 1, LARGE, 0.001), KILN_OK);
     CHECK_EQ(kit_put(s, 2, LARGE, 10), KILN_OK);
+    CHECK_EQ(kit_put(s, 3, LARGE, 5), KILN_OK);
     store_close(s);
-    REQUIRE(sql(f, "UPDATE entry SET used=used+1e9,made=made+1e9 WHERE seconds<1"));
+    REQUIRE(sql(f, "UPDATE entry SET used=used+1e9,made=made+1e9 WHERE seconds<9"));
     s = kit_open(f);
     REQUIRE(s);
-    store_report r;
-    CHECK_EQ(store_gc(s, LARGE + 1024, &r, NULL), KILN_OK); /* a time in the future is now, and worth no more */
-    CHECK(!store_find(s, kit_key(1), NULL));
+    store_report r; /* a time in the future is now, and worth neither more nor less */
+    CHECK_EQ(store_gc(s, 2 * (LARGE + 1024), &r, NULL), KILN_OK);
+    CHECK(!store_find(s, kit_key(1), NULL) && store_find(s, kit_key(2), NULL) && store_find(s, kit_key(3), NULL));
+    CHECK_EQ(store_gc(s, LARGE + 1024, &r, NULL), KILN_OK);
+    CHECK(!store_find(s, kit_key(3), NULL));
     CHECK_EQ(kit_get(s, 2, LARGE), 1);
+    store_close(s);
+}
+
+/* Another process's eviction took the file while its row was still in our queue: no row is made for it. */
+static void test_file_gone_before_its_row(void)
+{
+    const char *f = kit_folder("early");
+    char path[800];
+    store *s = kit_open(f);
+    REQUIRE(s);
+    CHECK_EQ(kit_put(s, 1, LARGE, 0), KILN_OK);
+    pthread_mutex_lock(&s->lock); /* the store's own thread waits meanwhile */
+    int queued_still = queue_find(s, kit_key(1)) != NULL;
+    CHECK(kit_value_files(f, path) == 1 && unlink(path) == 0);
+    pthread_mutex_unlock(&s->lock);
+    CHECK_EQ(store_flush(s, NULL), KILN_OK);
+    if (queued_still) CHECK(!store_find(s, kit_key(1), NULL));
     store_close(s);
 }
 
@@ -490,7 +510,7 @@ int main(int argc, char **argv)
         CASE(test_put_get_across_processes), CASE(test_many_values_equal_content_once), CASE(test_handles_are_not_kept), CASE(test_find_many),
         CASE(test_journal_by_version), CASE(test_network_file_systems), CASE(test_folder_is_private), CASE(test_default_folder),
         CASE(test_read_only_setting), CASE(test_warm_run_writes_nothing), CASE(test_eviction_order), CASE(test_limit_is_kept),
-        CASE(test_own_entries_go_last), CASE(test_shared_values_and_the_limit), CASE(test_clock_set_back), CASE(test_orphans_are_swept),
+        CASE(test_own_entries_go_last), CASE(test_shared_values_and_the_limit), CASE(test_clock_set_back), CASE(test_file_gone_before_its_row), CASE(test_orphans_are_swept),
         CASE(test_states), CASE(test_files_are_remembered_unless_racy), CASE(test_every_allocation_fails_once), CASE(test_threads),
     };
     log_sink_set(kit_sink, NULL);

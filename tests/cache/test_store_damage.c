@@ -316,6 +316,32 @@ static void test_moved_aside_while_open(void)
     CHECK(!file_exists(kit_path(f, "index.sqlite.aside-2")));
 }
 
+/* Who finds the index it has open damaged does not move the one that has taken its place. */
+static void test_damaged_after_it_was_replaced(void)
+{
+    const char *f = kit_folder("replaced"), *old_index = kit_path(f, "old");
+    struct stat st;
+    fill(f);
+    store *old = kit_open(f);
+    REQUIRE(old);
+    REQUIRE(rename(kit_path(f, "index.sqlite"), old_index) == 0 && stat(old_index, &st) == 0);
+    store *fresh = kit_open(f);
+    REQUIRE(fresh);
+    CHECK_EQ(kit_put(fresh, 2000, SMALL, 1), KILN_OK);
+    store_close(fresh);
+    char noise[8192];
+    memset(noise, 0x5a, sizeof noise);
+    for (long page = 1; page < st.st_size / 8192; page++) CHECK(overwrite(old_index, page * 8192, noise, sizeof noise));
+    for (uint64_t n = 0; n < ENTRIES; n++) CHECK(kit_get(old, n, size_of_entry(n)) >= 0);
+    CHECK(old->db == NULL); /* it saw the damage, and gave up */
+    store_close(old);
+    CHECK(!file_exists(kit_path(f, "index.sqlite.aside-1")));
+    fresh = kit_open(f);
+    REQUIRE(fresh);
+    CHECK_EQ(kit_get(fresh, 2000, SMALL), 1);
+    store_close(fresh);
+}
+
 static void test_deleted_while_open(void)
 {
     const char *f = kit_folder("deleted");
@@ -404,7 +430,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_index_pages_are_damaged), CASE(test_index_is_truncated), CASE(test_rows_in_another_order), CASE(test_value_files_are_damaged),
         CASE(test_verify_finds_and_removes), CASE(test_verify_keeps_types_that_are_not_loaded), CASE(test_foreign_newer_older),
-        CASE(test_something_else_in_the_indexs_place), CASE(test_moved_aside_while_open), CASE(test_deleted_while_open),
+        CASE(test_something_else_in_the_indexs_place), CASE(test_moved_aside_while_open), CASE(test_damaged_after_it_was_replaced), CASE(test_deleted_while_open),
         CASE(test_read_only_file_system), CASE(test_disk_is_full),
     };
     log_sink_set(kit_sink, NULL);
