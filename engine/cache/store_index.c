@@ -147,20 +147,39 @@ typedef enum { INDEX_GOOD, INDEX_NOT_OURS, INDEX_UNAVAILABLE } verdict;
 
 static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_CORRUPT || sqlite3_errcode(s->db) == SQLITE_NOTADB; }
 
+typedef struct {
+    int64_t application, version, tables;
+    int ours, damaged;
+} looks;
+
+/* In one transaction: read one by one, they could be from before and after another process made the tables. */
+static looks look_at(store *s)
+{
+    looks l = {0};
+    execute(s, "BEGIN");
+    l.application = pragma(s, "PRAGMA application_id");
+    if (l.application >= 0) l.version = pragma(s, "PRAGMA user_version");
+    if (l.application >= 0 && l.version >= 0) l.tables = pragma(s, "SELECT count(*) FROM sqlite_schema");
+    l.damaged = (l.application < 0 || l.version < 0 || l.tables < 0) && damaged(s);
+    l.ours = l.tables > 0 && schema_is_ours(s);
+    if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
+    return l;
+}
+
 static verdict look_over(store *s, int hot, const char **why)
 {
-    int64_t application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
-    *why = "is damaged or no index";
-    if (application < 0 || version < 0) return damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
-    if (application == 0 && version == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+    looks l = look_at(s);
+    if (l.application == 0 && l.version == 0 && l.tables == 0) {
         if (s->read_only || !create(s)) return INDEX_UNAVAILABLE;
-        application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
+        l = look_at(s);
     }
-    *why = application != APPLICATION ? "belongs to another application"
-           : version > VERSION        ? "was written by a newer kiln"
-           : version < VERSION        ? "was written by an older kiln"
-                                      : "has other tables than ours";
-    if (application != APPLICATION || version != VERSION || !schema_is_ours(s)) return INDEX_NOT_OURS;
+    *why = "is damaged or no index";
+    if (l.application < 0 || l.version < 0 || l.tables < 0) return l.damaged ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    *why = l.application != APPLICATION ? "belongs to another application"
+           : l.version > VERSION        ? "was written by a newer kiln"
+           : l.version < VERSION        ? "was written by an older kiln"
+                                        : "has other tables than ours";
+    if (l.application != APPLICATION || l.version != VERSION || !l.ours) return INDEX_NOT_OURS;
     /* After a crash in the middle of a commit SQLite has just rolled back: worth a look. */
     *why = "is damaged";
     if (!hot) return INDEX_GOOD;
