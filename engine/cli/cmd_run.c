@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "run/job.h"
+#include "run/job_sweep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,12 @@ static const option run_options[] = {
     {"--no-cache", 0, NULL, "neither look for kept results nor keep any (also KILN_CACHE=off)", 0},
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
     {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
-    {"--nodes", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
+    {"--jobs", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
+    {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt", 1},
+    {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
+    {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG with labelled axes", 0},
+    {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
+    {"--again", 0, NULL, "run also the rows that the manifest says are done", 0},
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
     {"--fail-fast", 0, NULL, "when a node fails, start nothing more", 0},
     {"--validate", 0, NULL, "look for NaN after each op and for nodes that write to their inputs (slower)", 0},
@@ -49,6 +54,8 @@ static const manual run_manual = {
     .examples = "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
                 "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --dry-run\n"
                 "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
+                "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
+                "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
                 "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
                 "  kiln run pictures/kiln_00001_.png --set seed=8\n",
 };
@@ -91,12 +98,13 @@ static int one_file(const arguments *a, const manual *m)
     return 0;
 }
 
-static job *open_job(const arguments *a, set_option *set, size_t *faults, int *status)
+static job *open_job(const arguments *a, set_option *set, job_source *out, size_t *faults, int *status)
 {
     error e = {0};
     job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &s.n_set)) return NULL;
+    *out = s;
     job *j = job_open(&s, faults, &e);
     if (!j) *status = complain(&e);
     return j;
@@ -166,16 +174,57 @@ static int run_job(job *j, const job_setting *s, run_mode mode)
     return code;
 }
 
+/* ---- sweeps ---- */
+
+static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
+{
+    for (size_t i = 0; i < a->n_given; i++)
+        if (strcmp(a->given[i].option->name, "--over") == 0) over[w->n_over++] = a->given[i].value;
+    w->over = over;
+    w->over_file = argument(a, "--over-file"), w->sheet = argument(a, "--sheet"), w->manifest = argument(a, "--manifest");
+    w->again = argument(a, "--again") != NULL;
+    return w->n_over > 0 || w->over_file != NULL;
+}
+
+static int sweep_status(kiln_status status, const sweep_summary *s)
+{
+    if (s->cancelled || status == KILN_CANCELLED) return EXIT_INTERRUPTED;
+    if (status != KILN_OK && s->rows == 0) return status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT; /* there are no rows to speak of */
+    if (status != KILN_OK) return s->faulty || (status == KILN_ERR_INVALID && s->done + s->failed == 0) ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
+    if (s->failed == 0) return EXIT_DONE;
+    return s->done + s->before ? EXIT_PARTLY : EXIT_RUN_FAILED;
+}
+
+static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_mode mode)
+{
+    error e = {0};
+    sweep_summary summary = {0};
+    if (mode != RUN) {
+        fprintf(stderr, "kiln: --explain and --dry-run look at one row; give its values with --set instead of --over%s\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+        return EXIT_BAD_INPUT;
+    }
+    kiln_status status = job_sweep(j, w, s, &summary, &e);
+    int code = sweep_status(status, &summary);
+    if (code == EXIT_INTERRUPTED)
+        fprintf(stderr, "kiln: interrupted; the same command goes on from here\n");
+    else if (status != KILN_OK)
+        fprintf(stderr, "kiln: error: %s\n", e.message);
+    return code;
+}
+
 int cmd_run(int argc, char **argv)
 {
     arguments a;
     set_option set[SETTINGS_MAX];
     size_t faults = 0;
     int status;
+    job_source from;
     job_setting s = {0};
+    sweep_setting sweeping = {.source = &from};
+    const char *over[sizeof a.given / sizeof a.given[0]];
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
-    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--nodes", 64, &s.jobs)) return EXIT_BAD_INPUT;
+    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--jobs", 64, &s.jobs)) return EXIT_BAD_INPUT;
     if (!read_cache_options(&a, &s)) return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
@@ -185,9 +234,19 @@ int cmd_run(int argc, char **argv)
     s.validate = argument(&a, "--validate") != NULL;
     if (s.quiet) log_level_set(KILN_LOG_ERROR);
     if (s.verbose) log_level_set(KILN_LOG_INFO);
-    job *j = open_job(&a, set, &faults, &status);
+    int is_sweep = read_sweep(&a, over, &sweeping);
+    run_mode mode = argument(&a, "--explain") ? EXPLAIN : argument(&a, "--dry-run") ? DRY_RUN : RUN;
+    job *j = open_job(&a, set, &from, &faults, &status);
     if (!j) return status;
-    status = faults ? EXIT_BAD_INPUT : run_job(j, &s, argument(&a, "--explain") ? EXPLAIN : argument(&a, "--dry-run") ? DRY_RUN : RUN);
+    is_sweep |= job_matrix(j) != NULL;
+    if (faults) {
+        status = EXIT_BAD_INPUT;
+    } else if (!is_sweep && (sweeping.sheet || sweeping.manifest || sweeping.again)) {
+        fprintf(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
+        status = EXIT_BAD_INPUT;
+    } else {
+        status = is_sweep ? run_sweep(j, &sweeping, &s, mode) : run_job(j, &s, mode);
+    }
     if (faults) fprintf(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
     job_close(j);
     return status;
@@ -199,10 +258,11 @@ int cmd_check(int argc, char **argv)
     set_option set[SETTINGS_MAX];
     size_t faults = 0;
     int status;
+    job_source from;
     if (!arguments_read(&a, &check_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&check_manual), EXIT_DONE;
     if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
-    job *j = open_job(&a, set, &faults, &status);
+    job *j = open_job(&a, set, &from, &faults, &status);
     if (!j) return status;
     if (faults == 0) printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
     job_close(j);

@@ -1,24 +1,18 @@
 /* job.c - see job.h. */
 #include "run/job.h"
 
-#include "backend/runtime.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
-#include "plugin/ctx.h"
-#include "plugin/output.h"
-#include "run/files.h"
-#include "run/keeper.h"
-#include "run/report.h"
+#include "run/job_parts.h"
 #include "run/stored_types.h"
 #include "tensor/dtype.h"
 #include "workflow/describe.h"
 #include "workflow/key.h"
 #include "workflow/png_text.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,26 +22,9 @@
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20 };
 
-struct job {
-    catalog *catalog;
-    document doc;
-    workflow workflow;
-    file_roots roots;
-    arena memory;
-    const node_info **info; /* by node */
-    /* while it runs */
-    report *report;
-    keeper *keeper;
-    runtime *runtime;
-    call_environment env;
-    void **instance;
-    char **prompt, **parameters; /* by node, made when asked for */
-    pthread_mutex_t lock;
-};
-
 /* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
 
-static atomic_int interrupted;
+atomic_int interrupted;
 
 static void on_signal(int signal)
 {
@@ -55,7 +32,7 @@ static void on_signal(int signal)
     if (atomic_fetch_add(&interrupted, 1) > 0) _exit(130); /* the second time nobody waits */
 }
 
-static void watch_signals(void)
+void job_watch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
@@ -87,42 +64,47 @@ static const char *view_file(void *self, arena *a, const char *from, const char 
 static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
 
 /* What the nodes themselves find wrong with their parameters. */
-static void check_nodes(job *j)
+static void check_nodes(document *doc, const workflow *w, const node_info **info)
 {
-    for (size_t i = 0; i < j->workflow.n; i++) {
-        graph_node *g = &j->workflow.node[i];
+    for (size_t i = 0; i < w->n; i++) {
+        graph_node *g = &w->node[i];
         error why = {0};
         if (!g->type || !g->type->check) continue;
-        if (ctx_check(NULL, g->doc->name, j->info[i]->plugin->id, g->type, g->params, &why) != KILN_OK)
-            document_fault(&j->doc, g->doc->at, NULL, "%s", why.message);
+        if (ctx_check(NULL, g->doc->name, info[i]->plugin->id, g->type, g->params, &why) != KILN_OK)
+            document_fault(doc, g->doc->at, NULL, "%s", why.message);
     }
 }
 
-static kiln_status read_source(job *j, const job_source *s, error *e)
+static kiln_status read_source(job *j, const char *path, error *e)
 {
-    size_t n = strlen(s->path);
-    char *text = NULL;
-    if (n < 4 || strcasecmp(s->path + n - 4, ".png") != 0) return document_read(&j->doc, s->path, s->set, s->n_set, e);
-    TRY(png_text_read(s->path, "prompt", &text, e));
-    kiln_status status = document_parse(&j->doc, s->path, text, strlen(text), s->set, s->n_set, e);
-    mem_free(text);
-    return status;
+    size_t n = strlen(path);
+    if (n < 4 || strcasecmp(path + n - 4, ".png") != 0) return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
+    TRY(png_text_read(path, "prompt", &j->text, e));
+    j->text_size = strlen(j->text);
+    return KILN_OK;
+}
+
+kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info, error *e)
+{
+    TRY(document_parse(doc, j->path, j->text, j->text_size, set, n_set, e));
+    catalog_view view = {.self = j, .find = view_find, .n_type = catalog_nodes(j->catalog), .type_at = view_type, .name_at = view_name, .file = view_file};
+    TRY(workflow_check(doc, &view, w, e));
+    *info = arena_alloc(&doc->memory, (w->n + 1) * sizeof **info);
+    if (!*info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < w->n; i++)
+        if (w->node[i].type) (*info)[i] = catalog_find(j->catalog, w->node[i].doc->type);
+    if (doc->n_fault == 0) check_nodes(doc, w, *info);
+    document_sort_faults(doc);
+    return KILN_OK;
 }
 
 static kiln_status open_all(job *j, const job_source *s, error *e)
 {
     if (!(j->catalog = catalog_open(s->plugins, e))) return e->status;
+    if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
-    TRY(read_source(j, s, e));
-    catalog_view view = {.self = j, .find = view_find, .n_type = catalog_nodes(j->catalog), .type_at = view_type, .name_at = view_name, .file = view_file};
-    TRY(workflow_check(&j->doc, &view, &j->workflow, e));
-    j->info = arena_alloc(&j->memory, (j->workflow.n + 1) * sizeof *j->info);
-    if (!j->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->workflow.n; i++)
-        if (j->workflow.node[i].type) j->info[i] = catalog_find(j->catalog, j->workflow.node[i].doc->type);
-    if (j->doc.n_fault == 0) check_nodes(j);
-    document_sort_faults(&j->doc);
-    return KILN_OK;
+    TRY(read_source(j, s->path, e));
+    return job_read(j, s->set, s->n_set, &j->doc, &j->workflow, &j->info, e);
 }
 
 job *job_open(const job_source *from, size_t *faults, error *e)
@@ -145,25 +127,35 @@ void job_close(job *j)
     document_free(&j->doc);
     catalog_close(j->catalog);
     arena_free(&j->memory);
+    mem_free(j->text);
     pthread_mutex_destroy(&j->lock);
     mem_free(j);
 }
 
 const workflow *job_workflow(const job *j) { return &j->workflow; }
+const yaml_node *job_matrix(const job *j) { return j->doc.matrix; }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------ */
 
-static int env_cancelled(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }
+int env_cancelled(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }
 static void env_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { report_progress(((job *)arg)->report, node, done, total, what); }
-static void env_file(void *arg, size_t node, const char *path) { report_file(((job *)arg)->report, node, path); }
+
+static void env_file(void *arg, size_t node, const char *path)
+{
+    job *j = arg;
+    if (j->told_file) j->told_file(j->sweep, node, path);
+    report_file(j->report, node, path);
+}
 
 static const char *env_text(void *arg, size_t node, const char *name)
 {
     job *j = arg;
     char **list = strcmp(name, "prompt") == 0 ? j->prompt : strcmp(name, "parameters") == 0 ? j->parameters : NULL;
     if (!list) return NULL;
+    size_t at = node;
+    const workflow *w = j->part_of ? j->part_of(j->sweep, node, &at) : &j->workflow;
     pthread_mutex_lock(&j->lock);
-    if (!list[node]) list[node] = list == j->prompt ? describe_prompt(&j->workflow, (int32_t)node) : describe_parameters(&j->workflow, (int32_t)node);
+    if (!list[node]) list[node] = list == j->prompt ? describe_prompt(w, (int32_t)at) : describe_parameters(w, (int32_t)at);
     pthread_mutex_unlock(&j->lock);
     return list[node];
 }
@@ -219,7 +211,7 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     return status;
 }
 
-static kiln_status call_or_take(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     job *j = self;
     int fetched;
@@ -229,8 +221,8 @@ static kiln_status call_or_take(void *self, size_t i, const void *params, kiln_v
     return status;
 }
 
-static int known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
-static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e) { return keeper_fetch(((job *)self)->keeper, i, out, e); }
+int job_known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
+kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e) { return keeper_fetch(((job *)self)->keeper, i, out, e); }
 static void waiting(void *arg, size_t i) { report_note(((job *)arg)->report, i, "waits for another process that is computing it"); }
 
 static void on_event(void *self, const run_event *event) { report_event(((job *)self)->report, event); }
@@ -270,29 +262,46 @@ static kiln_status open_keeper(job *j, const job_setting *s, error *e)
     return keeper_open(&k, &j->keeper, e);
 }
 
-static kiln_status prepare(job *j, const job_setting *s, error *e)
+kiln_status job_machine(job *j, const job_setting *s, error *e)
 {
-    size_t n = j->workflow.n + 1;
     if (!s->explain) TRY(writable(s->out ? s->out : "out", e));
-    j->instance = mem_calloc(n, sizeof *j->instance);
-    j->prompt = mem_calloc(n, sizeof *j->prompt);
-    j->parameters = mem_calloc(n, sizeof *j->parameters);
-    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     j->report = report_open(&(report_setting){.workflow = &j->workflow, .events = s->explain ? NULL : s->events, .trace = s->explain ? NULL : s->trace,
                                               .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
     if (!j->report) return e->status;
     TRY(make_runtime(j, s, e));
     TRY(open_keeper(j, s, e));
-    key_setting keys = {.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
-                        .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
-    TRY(workflow_keys(&j->workflow, &keys, e));
+    key_setting keys = job_keys(j);
     char machine[256];
     snprintf(machine, sizeof machine, "%s %s %s", keys.device, keys.precision, keys.numerics);
     keeper_rates_for(j->keeper, machine);
+    return KILN_OK;
+}
+
+key_setting job_keys(const job *j)
+{
+    return (key_setting){.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+                         .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
+}
+
+kiln_status job_take_up(job *j, error *e)
+{
+    size_t n = j->workflow.n + 1;
+    j->instance = mem_calloc(n, sizeof *j->instance);
+    j->prompt = mem_calloc(n, sizeof *j->prompt);
+    j->parameters = mem_calloc(n, sizeof *j->parameters);
+    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return keeper_watch(j->keeper, &j->workflow, e);
 }
 
-static void finish(job *j)
+static kiln_status prepare(job *j, const job_setting *s, error *e)
+{
+    TRY(job_machine(j, s, e));
+    key_setting keys = job_keys(j);
+    TRY(workflow_keys(&j->workflow, &keys, e));
+    return job_take_up(j, e);
+}
+
+void job_let_go(job *j)
 {
     for (size_t i = 0; i < j->workflow.n; i++) {
         const graph_node *g = &j->workflow.node[i];
@@ -300,15 +309,20 @@ static void finish(job *j)
         if (j->prompt) mem_free(j->prompt[i]);
         if (j->parameters) mem_free(j->parameters[i]);
     }
-    keeper_close(j->keeper);
-    j->keeper = NULL;
-    runtime_free(j->runtime);
-    j->runtime = NULL;
     mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
     j->instance = NULL, j->prompt = NULL, j->parameters = NULL;
 }
 
-static void say_memory(const job *j, const job_setting *s)
+void job_finish(job *j)
+{
+    job_let_go(j);
+    keeper_close(j->keeper);
+    j->keeper = NULL;
+    runtime_free(j->runtime);
+    j->runtime = NULL;
+}
+
+void job_say_memory(const job *j, const job_setting *s)
 {
     struct rusage usage;
     char peak[16], arena_text[16], weights[16];
@@ -318,23 +332,28 @@ static void say_memory(const job *j, const job_setting *s)
             str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
 }
 
+call_environment job_environment(job *j, const job_setting *s, output_folder *output)
+{
+    return (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = output, .cancelled = env_cancelled,
+                              .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
+                              .state_due = env_state_due, .state_save = env_state_save, .arg = j, .validate = s->validate};
+}
+
 kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)
 {
     output_folder output = {.path = s->out ? s->out : "out"};
     *summary = (run_summary){0};
     kiln_status status = prepare(j, s, e);
     if (status == KILN_OK) {
-        watch_signals();
-        j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = &output, .cancelled = env_cancelled,
-                                    .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
-                                    .state_due = env_state_due, .state_save = env_state_save, .arg = j, .validate = s->validate};
-        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = call_or_take, .event = on_event, .known = known, .fetch = fetch},
+        job_watch_signals();
+        j->env = job_environment(j, s, &output);
+        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = job_call, .event = on_event, .known = job_known, .fetch = job_fetch},
                               &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
-        say_memory(j, s);
+        job_say_memory(j, s);
     }
     kiln_status closed = report_close(j->report, summary, status == KILN_OK ? "ok" : status_name(status), e);
     j->report = NULL;
-    finish(j);
+    job_finish(j);
     return status != KILN_OK ? status : closed;
 }
 
@@ -378,7 +397,7 @@ static void close_quietly(job *j)
 {
     report_close(j->report, NULL, NULL, NULL);
     j->report = NULL;
-    finish(j);
+    job_finish(j);
 }
 
 kiln_status job_explain(job *j, const job_setting *setting, error *e)

@@ -40,6 +40,7 @@ typedef struct job job;
 job *job_open(const job_source *from, size_t *faults, error *e);
 void job_close(job *j);
 const workflow *job_workflow(const job *j);
+const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
 /* Runs it. Prints progress and results; the status says how it went (run_summary tells failed from skipped). */
 kiln_status job_run(job *j, const job_setting *setting, run_summary *summary, error *e);
 /* What would run: keys, and (by recording the programs) memory and FLOPs a node. */

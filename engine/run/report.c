@@ -24,6 +24,8 @@ struct report {
     double start, last_draw;
     double *node_start, *node_line; /* by node */
     size_t done, total;
+    report_rows rows; /* total 0: no sweep */
+    size_t rows_done, rows_before;
 };
 
 static double now(void)
@@ -69,6 +71,7 @@ static void node_fields(const report *r, str *s, size_t i)
 {
     json_text(s, "node", name_of(r, i));
     json_text(s, "type", type_of(r, i));
+    if (r->rows.total) str_printf(s, ", \"row\": %zu", r->rows.number[r->rows.part_of[i]]);
 }
 
 static void trace_item(report *r, const char *name, const char *category, double start, double seconds, int lane, const char *detail)
@@ -104,6 +107,32 @@ static size_t columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
 }
 
+/* "about 3 min left" of a sweep, from the rows finished so far. */
+static void rows_left(const report *r, char text[48])
+{
+    size_t here = r->rows_done - r->rows_before, left = r->rows.total - r->rows_done;
+    double seconds = here ? (now() - r->start) / (double)here * (double)left : 0;
+    text[0] = '\0';
+    if (!here || !left) return;
+    if (seconds < 120)
+        snprintf(text, 48, ", %.0f s left", seconds);
+    else if (seconds < 7200)
+        snprintf(text, 48, ", %.0f min left", seconds / 60);
+    else
+        snprintf(text, 48, ", %.1f h left", seconds / 3600);
+}
+
+static int row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, char *line, size_t room)
+{
+    char cells[BAR_CELLS + 1], left[48];
+    size_t filled = r->rows_done * BAR_CELLS / r->rows.total, part = r->rows.part_of[node];
+    for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
+    cells[BAR_CELLS] = '\0';
+    rows_left(r, left);
+    return snprintf(line, room, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done, r->rows.total, left, r->rows.number[part], r->rows.label[part], name_of(r, node), what,
+                    (unsigned long long)done, (unsigned long long)total);
+}
+
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
     char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512];
@@ -111,7 +140,8 @@ static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, cons
     size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
     for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
     if (total && done && done < total) snprintf(rest, sizeof rest, ", %.0f s left", spent / (double)done * (double)(total - done));
-    int n = snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
+    int n = r->rows.total ? row_line(r, node, done, total, what, line, sizeof line)
+                          : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
                      (unsigned long long)done, (unsigned long long)total, rest);
     size_t width = columns() - 1;
     if (n > 0 && (size_t)n > width && width < sizeof line) line[width] = '\0';
@@ -161,6 +191,43 @@ report *report_open(const report_setting *s, error *e)
     json_text(&fields, "workflow", s->workflow->doc->path);
     emit(r, "run_start", &fields);
     return r;
+}
+
+kiln_status report_rows_set(report *r, const workflow *w, const report_rows *rows, size_t done, error *e)
+{
+    double *start = mem_calloc(w->n + 1, sizeof *start), *line = mem_calloc(w->n + 1, sizeof *line);
+    if (!start || !line) {
+        mem_free(start), mem_free(line);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    }
+    pthread_mutex_lock(&r->lock);
+    mem_free(r->node_start), mem_free(r->node_line);
+    r->node_start = start, r->node_line = line;
+    r->w = w;
+    if (!r->rows.total) r->rows_before = done;
+    r->rows = *rows;
+    r->rows_done = done;
+    pthread_mutex_unlock(&r->lock);
+    return KILN_OK;
+}
+
+void report_row(report *r, size_t part, const char *status, const char *message, double seconds)
+{
+    str fields = {0};
+    pthread_mutex_lock(&r->lock);
+    r->rows_done++;
+    str_printf(&fields, ", \"row\": %zu", r->rows.number[part]);
+    json_text(&fields, "label", r->rows.label[part]);
+    json_text(&fields, "status", status);
+    json_number(&fields, "seconds", (double)(long long)(seconds * 1e6) / 1e6);
+    if (message) json_text(&fields, "message", message);
+    emit(r, "row_done", &fields);
+    if (!r->quiet && (!r->bar || r->verbose)) {
+        char left[48];
+        rows_left(r, left);
+        say(r, "[%zu/%zu] row %zu (%s) %s, %.2f s%s", r->rows_done, r->rows.total, r->rows.number[part], r->rows.label[part], status, seconds, left);
+    }
+    pthread_mutex_unlock(&r->lock);
 }
 
 static int close_file(FILE *f)
@@ -216,13 +283,16 @@ void report_event(report *r, const run_event *ev)
     event_fields(r, ev, &fields);
     emit(r, name[ev->kind], &fields);
     const char *n = name_of(r, ev->node), *t = type_of(r, ev->node);
+    char row[256] = "";
+    if (r->rows.total) snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]], r->rows.label[r->rows.part_of[ev->node]]);
+    int lines = !r->quiet && (r->verbose || (!r->rows.total && !r->bar)); /* a sweep has a line a row */
     if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = now();
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
-    if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED) say(r, "kiln: error: %s", ev->failure->message);
-    if (ev->kind == RUN_NODE_SKIPPED) say(r, "kiln: node '%s' (%s) is skipped, because '%s' failed", n, t, ev->because);
-    if (!r->quiet && ev->kind == RUN_NODE_DONE && (r->verbose || !r->bar || ev->seconds > 0.5)) say(r, "[%zu/%zu] %s (%s) %.2f s", ev->done, ev->total, n, t, ev->seconds);
-    if (!r->quiet && ev->kind == RUN_NODE_FETCHED && (r->verbose || !r->bar)) say(r, "[%zu/%zu] %s (%s) from the cache", ev->done, ev->total, n, t);
-    if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose) say(r, "[%zu/%zu] %s (%s) same as another node", ev->done, ev->total, n, t);
+    if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED) say(r, "kiln: error: %s%s", row, ev->failure->message);
+    if (ev->kind == RUN_NODE_SKIPPED && (!r->rows.total || r->verbose)) say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' failed", row, n, t, ev->because);
+    if (ev->kind == RUN_NODE_DONE && (lines || (!r->quiet && !r->rows.total && ev->seconds > 0.5))) say(r, "[%zu/%zu] %s%s (%s) %.2f s", ev->done, ev->total, row, n, t, ev->seconds);
+    if (ev->kind == RUN_NODE_FETCHED && lines) say(r, "[%zu/%zu] %s%s (%s) from the cache", ev->done, ev->total, row, n, t);
+    if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose) say(r, "[%zu/%zu] %s%s (%s) same as another node", ev->done, ev->total, row, n, t);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -242,7 +312,10 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
     if (changed) r->last_draw = t;
     if (!r->bar && !r->quiet && total && t - r->node_line[node] > LINE_EVERY) {
         r->node_line[node] = t;
-        say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
+        if (r->rows.total)
+            say(r, "row %zu (%s), %s: %s %llu/%llu", r->rows.number[r->rows.part_of[node]], r->rows.label[r->rows.part_of[node]], name_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
+        else
+            say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
     }
     pthread_mutex_unlock(&r->lock);
 }

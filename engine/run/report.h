@@ -2,7 +2,7 @@
  * from any thread.
  *
  * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every few
- * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note, file, run_done. node_done says
+ * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note, file, row_done, run_done. node_done says
  * whence the values came: "computed", "cache" (the store) or "shared" (another node of this run).
  */
 #ifndef KILN_RUN_REPORT_H
@@ -12,6 +12,14 @@
 #include "run/scheduler.h"
 
 typedef struct report report;
+
+/* The rows of a sweep (job_sweep.h), when the nodes belong to some: one bar for the whole, a line a row, "row" in events. */
+typedef struct {
+    const uint32_t *part_of;   /* by node: index in the two below   */
+    const size_t *number;      /* the row's number, from 1          */
+    const char *const *label;  /* "seed=13 cfg=7"                   */
+    size_t total;              /* rows of the whole sweep           */
+} report_rows;
 
 typedef struct {
     const workflow *workflow;
@@ -23,6 +31,10 @@ report *report_open(const report_setting *setting, error *e);
 /* Writes what is left and closes; KILN_ERR_IO when a file could not be written. */
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e);
 void report_event(report *r, const run_event *event);
+/* From here on the nodes are this workflow's, which are rows of a sweep. `done`: rows finished before. */
+kiln_status report_rows_set(report *r, const workflow *w, const report_rows *rows, size_t done, error *e);
+/* A row is finished ("done", "failed"); with message when it failed. */
+void report_row(report *r, size_t part, const char *status, const char *message, double seconds);
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
 /* Something worth knowing about a node that is neither progress nor failure: a line when verbose, a "note" event. */
 void report_note(report *r, size_t node, const char *text);

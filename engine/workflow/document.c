@@ -363,23 +363,24 @@ static void apply_params(document *d, const set_option *set, size_t n)
 
 static void read_native(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
-    static const char *const known[] = {"kiln", "name", "description", "params", "nodes"};
+    static const char *const known[] = {"kiln", "name", "description", "params", "matrix", "nodes"};
     const yaml_node *part;
     if ((part = yaml_get(root, "kiln"))) read_version(d, part);
     if ((part = yaml_get(root, "name"))) d->name = read_text(d, part, "name");
     if ((part = yaml_get(root, "description"))) read_text(d, part, "description"); /* for people; only its form matters */
     if ((part = yaml_get(root, "params"))) read_params(d, part);
+    d->matrix = yaml_get(root, "matrix"); /* its form is a sweep's business */
     apply_params(d, set, n_set);
     for (size_t i = 0; i < root->n; i++) {
         int found = 0;
         const char *key = root->key[i]->text;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(key, known[k]) == 0;
-        const char *near = found || !document_may_suggest(d, 5) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
-        if (strcmp(key, "include") == 0 || strcmp(key, "matrix") == 0)
+        const char *near = found || !document_may_suggest(d, 6) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
+        if (strcmp(key, "include") == 0)
             document_fault(d, root->key[i]->at, NULL, "`%s` is not supported yet", key);
         else if (!found && key[0] != '.' && strncmp(key, "x-", 2) != 0)
             document_fault(d, root->key[i]->at, NULL, "unknown key '%.100s'%s%s%s", key,
-                           near ? "; did you mean '" : "; the head has kiln, name, description, params, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
+                           near ? "; did you mean '" : "; the head has kiln, name, description, params, matrix, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
     }
     read_nodes(d, yaml_get(root, "nodes"));
 }

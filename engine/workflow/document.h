@@ -1,7 +1,7 @@
 /* document.h - a workflow file as nodes and inputs, before anyone knows what the node types are.
  *
  * Two forms, told apart by what is at the top: the native one (nodes: ..., with an optional head kiln:, name:,
- * description:, params:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
+ * description:, params:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
  * not thrown: reading goes on after each. Everything lives in the document's arena.
  */
 #ifndef KILN_WORKFLOW_DOCUMENT_H
@@ -71,6 +71,7 @@ typedef struct {
     fault *faults; /* sorted by place once reading and checking are done */
     size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
     size_t expanded;           /* bytes made by ${references} so far                        */
+    const yaml_node *matrix;   /* the head's rows of a sweep, as they stand; NULL: none */
     int failed; /* memory ran out: nothing else is to be believed */
 } document;
 

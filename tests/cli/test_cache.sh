@@ -49,7 +49,7 @@ same the_plugins_content_matters "$(run --plugins "$work/plugins")" "decode mode
 
 # ---- what does not matter hits
 same threads_do_not_matter "$(run --threads 1)" "save "
-same nodes_at_once_do_not_matter "$(run --nodes 1)" "save "
+same nodes_at_once_do_not_matter "$(run --jobs 1)" "save "
 sed -e 's/^  sampler:/  zz_sampler:/; s/\[sampler, /[zz_sampler, /g' workflows/txt2img.yaml >"$work/w.yaml"
 same a_nodes_name_does_not_matter "$(run)" "save "
 python3 - workflows/txt2img.yaml "$work/w.yaml" <<'P' 2>/dev/null || true

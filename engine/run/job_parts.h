@@ -1,0 +1,66 @@
+/* job_parts.h - the inside of a job, for job.c and job_sweep.c alone.
+ *
+ * A run is: job_machine, keys for j->workflow, job_take_up, run_schedule, job_let_go (the last three again for each further
+ * workflow on the same machine), job_finish.
+ */
+#ifndef KILN_RUN_JOB_PARTS_H
+#define KILN_RUN_JOB_PARTS_H
+
+#include "backend/runtime.h"
+#include "plugin/ctx.h"
+#include "plugin/output.h"
+#include "run/files.h"
+#include "run/job.h"
+#include "run/keeper.h"
+#include "run/report.h"
+#include "workflow/key.h"
+
+#include <pthread.h>
+
+struct job {
+    catalog *catalog;
+    document doc;
+    workflow workflow;
+    file_roots roots;
+    arena memory;
+    const node_info **info; /* by node */
+    const char *path;       /* the source's, as given */
+    char *text;             /* the source             */
+    size_t text_size;
+    /* while it runs */
+    report *report;
+    keeper *keeper;
+    runtime *runtime;
+    call_environment env;
+    void **instance;
+    char **prompt, **parameters; /* by node, made when asked for */
+    pthread_mutex_t lock;
+    /* while it is a sweep (job_sweep.c): the row's own workflow of a node, and who else is told of files */
+    void *sweep;
+    const workflow *(*part_of)(void *sweep, size_t node, size_t *there);
+    void (*told_file)(void *sweep, size_t node, const char *path);
+};
+
+extern atomic_int interrupted; /* Ctrl-C */
+void job_watch_signals(void);
+int env_cancelled(void *arg);
+
+/* The source read with these settings, and checked; look at doc->n_fault. *info lives in the document. The document is to be
+ * freed also on failure. */
+kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info, error *e);
+/* Report, runtime and store. */
+kiln_status job_machine(job *j, const job_setting *s, error *e);
+key_setting job_keys(const job *j);
+/* What belongs to the nodes of j->workflow, which has its keys, and its end. */
+kiln_status job_take_up(job *j, error *e);
+void job_let_go(job *j);
+void job_finish(job *j);
+call_environment job_environment(job *j, const job_setting *s, output_folder *output);
+void job_say_memory(const job *j, const job_setting *s);
+
+/* run_hooks with the job as self. */
+kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+int job_known(void *self, size_t i);
+kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e);
+
+#endif

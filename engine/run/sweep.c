@@ -1,0 +1,495 @@
+/* sweep.c - see sweep.h. Ranges are counted in whole numbers of their last decimal, so that 0.1 steps do not drift. */
+#include "run/sweep.h"
+
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LIST_BYTES_MAX = 16 << 20, DIGITS_MAX = 18, LABEL_VALUE_MAX = 40 };
+
+/* Values as they are gathered; the texts live in the sweep's arena. */
+typedef struct {
+    sweep *s;
+    const char *what; /* "--over seed" for messages */
+    const char **value;
+    size_t n, room;
+} values;
+
+static kiln_status no_memory(error *e) { return error_set(e, KILN_ERR_NOMEM, "out of memory"); }
+
+static kiln_status add_value(values *v, const char *text, error *e)
+{
+    if (!text) return no_memory(e);
+    if (v->n == SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
+    if (v->n == v->room) {
+        size_t room = v->room ? 2 * v->room : 64;
+        const char **grown = mem_realloc(v->value, room * sizeof *grown);
+        if (!grown) return no_memory(e);
+        v->value = grown, v->room = room;
+    }
+    v->value[v->n++] = text;
+    return KILN_OK;
+}
+
+/* ---- fields, as RFC 4180 quotes them ------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *at, *end;
+    size_t line; /* from 1 */
+} reader;
+
+/* One field up to a comma or the line's end. *quoted: it stood in quotes. 0: the quotes are wrong. */
+static int read_field(reader *r, arena *a, const char **out, int *quoted)
+{
+    str text = {0};
+    *quoted = r->at < r->end && *r->at == '"';
+    if (!*quoted) {
+        const char *from = r->at;
+        while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
+        *out = arena_strndup(a, from, (size_t)(r->at - from));
+        return 1;
+    }
+    for (r->at++; r->at < r->end; r->at++) {
+        if (*r->at == '"') {
+            if (r->at + 1 == r->end || r->at[1] != '"') break;
+            r->at++;
+        }
+        r->line += *r->at == '\n';
+        str_char(&text, *r->at);
+    }
+    int closed = r->at < r->end;
+    r->at += closed;
+    *out = text.failed ? NULL : arena_strndup(a, str_text(&text), text.len);
+    str_free(&text);
+    return closed && (r->at == r->end || strchr(",\n\r", *r->at));
+}
+
+static void skip_line_end(reader *r)
+{
+    r->at += r->at < r->end && *r->at == '\r';
+    r->at += r->at < r->end && *r->at == '\n';
+    r->line++;
+}
+
+static const char *trimmed(arena *a, const char *text)
+{
+    size_t n;
+    while (*text == ' ' || *text == '\t') text++;
+    for (n = strlen(text); n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'); n--) continue;
+    return arena_strndup(a, text, n);
+}
+
+/* A text file without its BOM; no NUL, valid UTF-8. */
+static kiln_status read_text(const char *what, const char *path, char **data, reader *r, error *e)
+{
+    size_t size;
+    TRY(file_read(path, LIST_BYTES_MAX, data, &size, e));
+    if (memchr(*data, 0, size) || !utf8_valid(*data, size)) return error_set(e, KILN_ERR_INVALID, "%s: %s is not a UTF-8 text", what, path);
+    size_t bom = size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    *r = (reader){.at = *data + bom, .end = *data + size, .line = 1};
+    return KILN_OK;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    int64_t number; /* in units of 10^-decimals */
+    int decimals;
+} fixed;
+
+static int read_fixed(const char *text, size_t n, fixed *out)
+{
+    int digits = 0, negative = n > 0 && *text == '-', dot = 0;
+    *out = (fixed){0};
+    for (size_t i = n > 0 && (*text == '-' || *text == '+'); i < n; i++) {
+        if (text[i] == '.' && !dot++) continue;
+        if (text[i] < '0' || text[i] > '9' || ++digits > DIGITS_MAX) return 0;
+        out->number = out->number * 10 + (text[i] - '0');
+        out->decimals += dot;
+    }
+    if (negative) out->number = -out->number;
+    return digits > 0;
+}
+
+static int rescale(fixed *f, int decimals)
+{
+    for (; f->decimals < decimals; f->decimals++)
+        if (!checked_mul_i64(f->number, 10, &f->number)) return 0;
+    return 1;
+}
+
+static const char *print_fixed(arena *a, int64_t number, int decimals)
+{
+    uint64_t size = number < 0 ? 0 - (uint64_t)number : (uint64_t)number, unit = 1;
+    for (int i = 0; i < decimals; i++) unit *= 10;
+    const char *sign = number < 0 ? "-" : "";
+    if (decimals == 0) return arena_printf(a, "%s%llu", sign, (unsigned long long)size);
+    return arena_printf(a, "%s%llu.%0*llu", sign, (unsigned long long)(size / unit), decimals, (unsigned long long)(size % unit));
+}
+
+/* Where the ".." behind a number stands; NULL: the text is no range. */
+static const char *range_mark(const char *text)
+{
+    const char *dots = strstr(text, "..");
+    double number;
+    return dots && dots > text && str_to_double(text, (size_t)(dots - text), &number) ? dots : NULL;
+}
+
+static kiln_status count_range(values *v, const char *text, fixed from, fixed to, fixed step, error *e)
+{
+    int64_t span;
+    int decimals = from.decimals > to.decimals ? from.decimals : to.decimals;
+    if (step.decimals > decimals) decimals = step.decimals;
+    if (!rescale(&from, decimals) || !rescale(&to, decimals) || !rescale(&step, decimals) || !checked_add_i64(to.number, -from.number, &span))
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has too many digits", v->what, text);
+    if (step.number == 0) return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has a step of 0", v->what, text);
+    if (span != 0 && (span < 0) != (step.number < 0))
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' never gets from its start to its end; to count down give a negative step, as in 9..1..-2", v->what, text);
+    uint64_t count = (uint64_t)(span / step.number) + 1;
+    if (count > SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has %llu values; at most %d are allowed", v->what, text, (unsigned long long)count, SWEEP_ROWS_MAX);
+    for (uint64_t k = 0; k < count; k++) TRY(add_value(v, print_fixed(&v->s->memory, from.number + (int64_t)k * step.number, decimals), e));
+    return KILN_OK;
+}
+
+static kiln_status add_range(values *v, const char *text, const char *dots, error *e)
+{
+    const char *second = dots + 2, *more = strstr(second, "..");
+    size_t n = more ? (size_t)(more - second) : strlen(second);
+    fixed from, to, step = {.number = 1};
+    if (!read_fixed(text, (size_t)(dots - text), &from) || !read_fixed(second, n, &to) || (more && !read_fixed(more + 2, strlen(more + 2), &step)))
+        return error_set(e, KILN_ERR_INVALID, "%s: '%.100s' is no range; one is 1..100, 1..9..2 or 0.5..1.0..0.1 (plain decimals of at most %d digits), and a text goes in \"quotes\"", v->what,
+                         text, DIGITS_MAX);
+    if (!more && from.decimals + to.decimals > 0)
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' of decimals needs a step, as in 0.5..1.0..0.1", v->what, text);
+    return count_range(v, text, from, to, step, e);
+}
+
+/* ---- lists -------------------------------------------------------------------------------------------------------- */
+
+/* One value a line; empty lines are passed over. */
+static kiln_status add_lines(values *v, const char *path, error *e)
+{
+    char *data = NULL;
+    reader r;
+    kiln_status status = read_text(v->what, path, &data, &r, e);
+    while (status == KILN_OK && r.at < r.end) {
+        size_t n = 0;
+        while (r.at + n < r.end && r.at[n] != '\n' && r.at[n] != '\r') n++;
+        if (n) status = add_value(v, arena_strndup(&v->s->memory, r.at, n), e);
+        r.at += n;
+        skip_line_end(&r);
+    }
+    mem_free(data);
+    return status;
+}
+
+static kiln_status add_element(values *v, const char *text, int quoted, error *e)
+{
+    const char *dots;
+    if (!text) return no_memory(e);
+    if (quoted) return add_value(v, text, e);
+    if (!(text = trimmed(&v->s->memory, text))) return no_memory(e);
+    if (!*text) return error_set(e, KILN_ERR_INVALID, "%s: a value is empty; for an empty text write \"\"", v->what);
+    if (*text == '@') return add_lines(v, text + 1, e);
+    if ((dots = range_mark(text))) return add_range(v, text, dots, e);
+    return add_value(v, text, e);
+}
+
+static kiln_status add_list(values *v, const char *text, error *e)
+{
+    reader r = {.at = text, .end = text + strlen(text), .line = 1};
+    for (;;) {
+        const char *field;
+        int quoted;
+        while (*r.at == ' ') r.at++;
+        if (*r.at == '\n' || *r.at == '\r') return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
+        if (!read_field(&r, &v->s->memory, &field, &quoted)) return error_set(e, KILN_ERR_INVALID, "%s: a quote that is not closed before the next comma", v->what);
+        TRY(add_element(v, field, quoted, e));
+        if (r.at == r.end) return KILN_OK;
+        if (*r.at++ != ',') return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
+    }
+}
+
+/* ---- axes ------------------------------------------------------------------------------------------------------------ */
+
+static sweep_axis *axis_of(sweep *s, const char *name)
+{
+    for (size_t a = 0; a < s->n_axis; a++)
+        for (size_t k = 0; k < s->axis[a].n_name; k++)
+            if (strcmp(s->axis[a].name[k], name) == 0) return &s->axis[a];
+    return NULL;
+}
+
+/* Takes the gathered values as an axis of n_name names, or in the place of one. */
+static kiln_status set_axis(sweep *s, values *v, const char *const *name, size_t n_name, sweep_axis *over, error *e)
+{
+    if (v->n == 0) return error_set(e, KILN_ERR_INVALID, "%s: there are no values", v->what);
+    if (!over && s->n_axis == SWEEP_AXES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d axes", v->what, SWEEP_AXES_MAX);
+    const char **value = arena_alloc(&s->memory, v->n * sizeof *value);
+    if (!value) return no_memory(e);
+    memcpy(value, v->value, v->n * sizeof *value);
+    if (!over) over = &s->axis[s->n_axis++];
+    *over = (sweep_axis){.n_name = n_name, .n = v->n / n_name, .name = name, .value = value};
+    return KILN_OK;
+}
+
+static const char *const *one_name(sweep *s, const char *name, size_t n)
+{
+    const char **list = arena_alloc(&s->memory, sizeof *list);
+    if (list && !(list[0] = arena_strndup(&s->memory, name, n))) return NULL;
+    return list;
+}
+
+static kiln_status read_over(sweep *s, const char *text, size_t matrix_axes, error *e)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1]) return error_set(e, KILN_ERR_INVALID, "--over %.200s: it is NAME=VALUES, as in seed=1..100 or cfg=5,7,9", text);
+    if (!utf8_valid(text, strlen(text))) return error_set(e, KILN_ERR_INVALID, "--over: a value is not UTF-8");
+    const char *const *name = one_name(s, text, (size_t)(equals - text));
+    if (!name) return no_memory(e);
+    sweep_axis *there = axis_of(s, name[0]);
+    if (there && (size_t)(there - s->axis) >= matrix_axes) return error_set(e, KILN_ERR_INVALID, "--over %.200s: '%.100s' already varies by another --over or --over-file", text, name[0]);
+    if (there && there->n_name > 1) return error_set(e, KILN_ERR_INVALID, "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
+    char what[140];
+    snprintf(what, sizeof what, "--over %.100s", name[0]);
+    values v = {.s = s, .what = what};
+    kiln_status status = add_list(&v, equals + 1, e);
+    if (status == KILN_OK) status = set_axis(s, &v, name, 1, there, e);
+    mem_free(v.value);
+    return status;
+}
+
+/* ---- CSV ---------------------------------------------------------------------------------------------------------------- */
+
+/* The fields of a line into v; *n counts them. */
+static kiln_status read_record(values *v, reader *r, int header, size_t *n, error *e)
+{
+    size_t line = r->line;
+    for (*n = 0;; r->at++) {
+        const char *field;
+        int quoted;
+        if (!read_field(r, &v->s->memory, &field, &quoted)) return error_set(e, KILN_ERR_INVALID, "%s:%zu: a quote is not closed, or something follows it", v->what, line);
+        if (!field) return no_memory(e);
+        if (header && !(field = trimmed(&v->s->memory, field))) return no_memory(e);
+        if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
+        if (v->n == v->room) {
+            size_t room = v->room ? 2 * v->room : 256;
+            const char **grown = mem_realloc(v->value, room * sizeof *grown);
+            if (!grown) return no_memory(e);
+            v->value = grown, v->room = room;
+        }
+        v->value[v->n++] = header || quoted || *field ? field : NULL;
+        ++*n;
+        if (r->at == r->end || *r->at != ',') break;
+    }
+    skip_line_end(r);
+    return KILN_OK;
+}
+
+static kiln_status take_header(sweep *s, values *v, size_t n, const char *const **out, error *e)
+{
+    const char **name = arena_alloc(&s->memory, n * sizeof *name);
+    if (!name) return no_memory(e);
+    if (n > SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        name[i] = v->value[i];
+        if (!name[i][0]) return error_set(e, KILN_ERR_INVALID, "%s:1: column %zu has no name; the first line names what each column sets", v->what, i + 1);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(name[i], name[k]) == 0) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' stands there twice", v->what, name[i]);
+        if (axis_of(s, name[i])) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' already varies by the workflow's `matrix`", v->what, name[i]);
+    }
+    *out = name;
+    v->n = 0;
+    return KILN_OK;
+}
+
+static kiln_status read_csv(sweep *s, values *v, reader *r, error *e)
+{
+    const char *const *name = NULL;
+    size_t n_name = 0, n;
+    if (r->at == r->end) return error_set(e, KILN_ERR_INVALID, "%s: the file is empty; its first line names what each column sets", v->what);
+    TRY(read_record(v, r, 1, &n_name, e));
+    TRY(take_header(s, v, n_name, &name, e));
+    while (r->at < r->end) {
+        size_t line = r->line;
+        if (*r->at == '\n' || *r->at == '\r') { /* an empty line */
+            skip_line_end(r);
+            continue;
+        }
+        TRY(read_record(v, r, 0, &n, e));
+        if (n != n_name) return error_set(e, KILN_ERR_INVALID, "%s:%zu: %zu values under %zu names; a value with a comma goes in \"quotes\"", v->what, line, n, n_name);
+        if (v->n / n_name > SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d rows", v->what, SWEEP_ROWS_MAX);
+    }
+    return set_axis(s, v, name, n_name, NULL, e);
+}
+
+static kiln_status read_over_file(sweep *s, const char *path, error *e)
+{
+    values v = {.s = s, .what = path};
+    char *data = NULL;
+    reader r;
+    kiln_status status = read_text("--over-file", path, &data, &r, e);
+    if (status == KILN_OK) status = read_csv(s, &v, &r, e);
+    mem_free(data);
+    mem_free(v.value);
+    return status;
+}
+
+/* ---- matrix ----------------------------------------------------------------------------------------------------------------- */
+
+static kiln_status matrix_fault(const sweep_source *from, const yaml_node *at, const char *text, error *e)
+{
+    return error_set(e, KILN_ERR_INVALID, "%s:%u:%u: `matrix`: %s", from->path, at->at.line, at->at.column, text);
+}
+
+static kiln_status matrix_lists(sweep *s, const sweep_source *from, const yaml_node *m, error *e)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < m->n && status == KILN_OK; i++) {
+        const yaml_node *list = m->item[i];
+        const char *const *name = one_name(s, m->key[i]->text, m->key[i]->length);
+        char what[160];
+        snprintf(what, sizeof what, "`matrix`: %.100s", m->key[i]->text);
+        values v = {.s = s, .what = what};
+        if (!name) return no_memory(e);
+        if (list->kind == YAML_SCALAR) {
+            status = list->quoted ? add_value(&v, arena_strdup(&s->memory, list->text), e) : add_list(&v, list->text, e);
+        } else if (list->kind == YAML_SEQUENCE) {
+            for (size_t k = 0; k < list->n && status == KILN_OK; k++)
+                status = list->item[k]->kind == YAML_SCALAR ? add_value(&v, arena_strdup(&s->memory, list->item[k]->text), e) : matrix_fault(from, list->item[k], "a value is a single one, not a list or map", e);
+        } else {
+            status = matrix_fault(from, list, "a name has a list of values, or a text such as 1..100", e);
+        }
+        if (status == KILN_OK) status = set_axis(s, &v, name, 1, NULL, e);
+        mem_free(v.value);
+    }
+    return status;
+}
+
+static size_t name_index(const char *const *name, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name[i], text) == 0) return i;
+    return n;
+}
+
+static kiln_status matrix_rows(sweep *s, const sweep_source *from, const yaml_node *m, error *e)
+{
+    const char **name = arena_alloc(&s->memory, SWEEP_NAMES_MAX * sizeof *name);
+    size_t n = 0;
+    if (!name) return no_memory(e);
+    if (m->n > SWEEP_ROWS_MAX) return matrix_fault(from, m, "more than 100000 rows", e);
+    for (size_t r = 0; r < m->n; r++) {
+        if (m->item[r]->kind != YAML_MAP) return matrix_fault(from, m->item[r], "a row is a map of name to value", e);
+        for (size_t k = 0; k < m->item[r]->n; k++) {
+            const yaml_node *key = m->item[r]->key[k];
+            if (m->item[r]->item[k]->kind != YAML_SCALAR) return matrix_fault(from, m->item[r]->item[k], "a value is a single one, not a list or map", e);
+            if (name_index(name, n, key->text) < n) continue;
+            if (n == SWEEP_NAMES_MAX) return matrix_fault(from, key, "more than 64 names", e);
+            if (!(name[n++] = arena_strdup(&s->memory, key->text))) return no_memory(e);
+        }
+    }
+    if (n == 0) return matrix_fault(from, m, "there are no rows", e);
+    const char **value = arena_alloc(&s->memory, m->n * n * sizeof *value);
+    if (!value) return no_memory(e);
+    for (size_t r = 0; r < m->n; r++)
+        for (size_t k = 0; k < m->item[r]->n; k++)
+            if (!(value[r * n + name_index(name, n, m->item[r]->key[k]->text)] = arena_strdup(&s->memory, m->item[r]->item[k]->text))) return no_memory(e);
+    s->axis[s->n_axis++] = (sweep_axis){.n_name = n, .n = m->n, .name = name, .value = value};
+    return KILN_OK;
+}
+
+static kiln_status read_matrix(sweep *s, const sweep_source *from, error *e)
+{
+    const yaml_node *m = from->matrix;
+    if (m->kind == YAML_SCALAR || m->n == 0) return matrix_fault(from, m, "it is a map of name to a list of values, or a list of maps", e);
+    return m->kind == YAML_MAP ? matrix_lists(s, from, m, e) : matrix_rows(s, from, m, e);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
+
+kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
+{
+    *s = (sweep){0};
+    if (from->matrix) TRY(read_matrix(s, from, e));
+    size_t matrix_axes = s->n_axis;
+    if (from->over_file) TRY(read_over_file(s, from->over_file, e));
+    for (size_t i = 0; i < from->n_over; i++) TRY(read_over(s, from->over[i], matrix_axes, e));
+    s->n_row = 1;
+    for (size_t a = 0; a < s->n_axis; a++) {
+        size_t n = s->n_row;
+        s->n_name += s->axis[a].n_name;
+        if (!checked_mul_size(n, s->axis[a].n, &s->n_row) || s->n_row > SWEEP_ROWS_MAX)
+            return error_set(e, KILN_ERR_INVALID, "the sweep has more than %d rows (%zu times %zu of '%.100s' and maybe more); make it in parts", SWEEP_ROWS_MAX, n, s->axis[a].n, s->axis[a].name[0]);
+    }
+    if (s->n_name > SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "the sweep varies %zu names; at most %d are allowed", s->n_name, SWEEP_NAMES_MAX);
+    return KILN_OK;
+}
+
+void sweep_free(sweep *s)
+{
+    arena_free(&s->memory);
+    *s = (sweep){0};
+}
+
+size_t sweep_point(const sweep *s, size_t row, size_t a)
+{
+    for (size_t k = s->n_axis; --k > a;) row /= s->axis[k].n;
+    return row % s->axis[a].n;
+}
+
+size_t sweep_settings(const sweep *s, size_t row, set_option *out)
+{
+    size_t n = 0;
+    for (size_t a = 0; a < s->n_axis; a++) {
+        const sweep_axis *x = &s->axis[a];
+        const char **value = x->value + sweep_point(s, row, a) * x->n_name;
+        for (size_t k = 0; k < x->n_name; k++)
+            if (value[k]) out[n++] = (set_option){.name = x->name[k], .value = value[k]};
+    }
+    return n;
+}
+
+/* One line: control characters become '?', long values are cut. */
+static void put_label(str *t, const char *name, const char *value)
+{
+    size_t n = strlen(value), keep = n > LABEL_VALUE_MAX ? LABEL_VALUE_MAX : n;
+    while (keep < n && keep > 0 && ((unsigned char)value[keep] & 0xc0) == 0x80) keep--;
+    str_printf(t, "%s%s=", t->len ? " " : "", name);
+    for (size_t i = 0; i < keep; i++) str_char(t, (unsigned char)value[i] < 0x20 || value[i] == 0x7f ? '?' : value[i]);
+    if (keep < n) str_append(t, "...");
+}
+
+static void put_point(const sweep *s, size_t a, size_t point, str *t)
+{
+    const sweep_axis *x = &s->axis[a];
+    for (size_t k = 0; k < x->n_name; k++)
+        if (x->value[point * x->n_name + k]) put_label(t, x->name[k], x->value[point * x->n_name + k]);
+}
+
+static void take_label(str *t, char *text, size_t room)
+{
+    size_t n = t->len < room ? t->len : room - 1;
+    while (n < t->len && n > 0 && ((unsigned char)t->data[n] & 0xc0) == 0x80) n--;
+    memcpy(text, str_text(t), n);
+    text[n] = '\0';
+    str_free(t);
+}
+
+void sweep_label(const sweep *s, size_t row, char *text, size_t room)
+{
+    str t = {0};
+    for (size_t a = 0; a < s->n_axis; a++) put_point(s, a, sweep_point(s, row, a), &t);
+    take_label(&t, text, room);
+}
+
+void sweep_point_label(const sweep *s, size_t a, size_t point, char *text, size_t room)
+{
+    str t = {0};
+    put_point(s, a, point, &t);
+    take_label(&t, text, room);
+}
