@@ -140,7 +140,7 @@ static void show_faults(const row_work *w, faults_shown *shown)
     for (const fault *f = w->doc.faults; f; f = f->next) {
         char text[1400], at[300] = "";
         if (f->warning) continue;
-        if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", w->doc.path, f->at.line, f->at.column);
+        if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(&w->doc, f->at), f->at.line, f->at.column);
         snprintf(text, sizeof text, "%serror: %s", at, f->text);
         digest d = digest_of(text, strlen(text));
         size_t k = 0;

@@ -4,13 +4,14 @@
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "workflow/include.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
+enum { PORTS_MAX = 64, FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
 
 /* ---- faults ----------------------------------------------------------------------------------------------- */
 
@@ -55,6 +56,7 @@ void document_warn(document *d, place at, const doc_node *n, const char *fmt, ..
 static int by_place(const void *a, const void *b)
 {
     const fault *x = *(fault *const *)a, *y = *(fault *const *)b;
+    if (x->at.file != y->at.file) return x->at.file < y->at.file ? -1 : 1;
     if (x->at.line != y->at.line) return x->at.line < y->at.line ? -1 : 1;
     if (x->at.column != y->at.column) return x->at.column < y->at.column ? -1 : 1;
     return strcmp(x->text, y->text);
@@ -73,13 +75,15 @@ void document_sort_faults(document *d)
     mem_free(all);
 }
 
+const char *document_file(const document *d, place at) { return at.file < d->n_file ? d->file[at.file] : d->path; }
+
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg)
 {
     for (const fault *f = d->faults; f; f = f->next) {
         char text[2048];
         const char *what = f->warning ? "warning" : "error";
         if (f->at.line)
-            snprintf(text, sizeof text, "%s:%u:%u: %s: %s", d->path, f->at.line, f->at.column, what, f->text);
+            snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
         else
             snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
         line(arg, text);
@@ -245,7 +249,7 @@ static void read_inputs(document *d, doc_node *n, const yaml_node *map)
 
 static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc_node *n)
 {
-    static const char *const known[] = {"class_type", "inputs", "_meta", "title", "is_changed", "override_display_id"};
+    static const char *const known[] = {"class_type", "inputs", "_meta", "title", "is_changed", "override_display_id", "include", "set"};
     *n = (doc_node){.name = key->text, .at = key->at};
     if (v->kind != YAML_MAP) {
         document_fault(d, v->at, n, "must be a map with `class_type` and `inputs`");
@@ -254,7 +258,13 @@ static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc
     const yaml_node *type = yaml_get(v, "class_type"), *inputs = yaml_get(v, "inputs"), *meta = yaml_get(v, "_meta");
     const yaml_node *title = meta ? yaml_get(meta, "title") : yaml_get(v, "title");
     if (yaml_get(v, "include")) {
-        document_fault(d, yaml_get(v, "include")->at, n, "`include` is not supported yet; put the nodes of that file here");
+        if (d->api_format)
+            document_fault(d, yaml_get(v, "include")->at, n, "`include` belongs to kiln's own form of a workflow");
+        else
+            n->include = v;
+        if (type) document_fault(d, type->at, n, "has `include` and `class_type`; which is it?");
+    } else if (yaml_get(v, "set")) {
+        document_fault(d, yaml_get(v, "set")->at, n, "`set` belongs to an `include`; a node's values go in `inputs`");
     } else if (!type || type->kind != YAML_SCALAR) {
         document_fault(d, type ? type->at : key->at, n, "has no `class_type`");
     } else {
@@ -266,7 +276,7 @@ static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc
     else if (title)
         document_fault(d, title->at, n, "`title` must be a text");
     for (size_t i = 0; i < v->n; i++) {
-        int found = strcmp(v->key[i]->text, "include") == 0;
+        int found = 0;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(v->key[i]->text, known[k]) == 0;
         const char *near = found || !document_may_suggest(d, 2) ? NULL : nearest_of(v->key[i]->text, known, 2);
         if (!found)
@@ -361,9 +371,29 @@ static void apply_params(document *d, const set_option *set, size_t n)
     }
 }
 
+/* The head's `inputs` and `outputs`: names for wires of this file. */
+static void read_ports(document *d, const yaml_node *map, const char *what, doc_input **port, size_t *n)
+{
+    if (map->kind == YAML_MAP && map->n > PORTS_MAX) {
+        document_fault(d, map->at, NULL, "`%s` has %zu names; at most %d are allowed", what, map->n, PORTS_MAX);
+        return;
+    }
+    if (map->kind == YAML_MAP) *port = arena_alloc(&d->memory, (map->n + 1) * sizeof **port);
+    if (map->kind == YAML_MAP && !*port) d->failed = 1;
+    for (size_t i = 0; *port && i < map->n; i++) {
+        doc_input *p = &(*port)[*n];
+        read_input(d, NULL, map->key[i], map->item[i], p);
+        if (p->is_wire && (p->n_wire == 1 || (*port == d->in_port && p->n_wire <= PORTS_MAX)))
+            ++*n;
+        else
+            document_fault(d, map->item[i]->at, NULL, "`%s`: '%.100s' needs a wire of this file, [node, %s]", what, p->name, *port == d->in_port ? "input], or several" : "output]");
+    }
+    if (map->kind != YAML_MAP) document_fault(d, map->at, NULL, "`%s` must be a map of name to [node, %s]", what, strcmp(what, "inputs") == 0 ? "input" : "output");
+}
+
 static void read_native(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
-    static const char *const known[] = {"kiln", "name", "description", "params", "matrix", "nodes"};
+    static const char *const known[] = {"kiln", "name", "description", "params", "inputs", "outputs", "matrix", "nodes"};
     const yaml_node *part;
     if ((part = yaml_get(root, "kiln"))) read_version(d, part);
     if ((part = yaml_get(root, "name"))) d->name = read_text(d, part, "name");
@@ -375,14 +405,17 @@ static void read_native(document *d, const yaml_node *root, const set_option *se
         int found = 0;
         const char *key = root->key[i]->text;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(key, known[k]) == 0;
-        const char *near = found || !document_may_suggest(d, 6) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
+        const char *near = found || !document_may_suggest(d, 8) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
         if (strcmp(key, "include") == 0)
-            document_fault(d, root->key[i]->at, NULL, "`%s` is not supported yet", key);
+            document_fault(d, root->key[i]->at, NULL, "`include` belongs to an entry of `nodes`: NAME: {include: FILE, inputs: ..., set: ...}");
         else if (!found && key[0] != '.' && strncmp(key, "x-", 2) != 0)
             document_fault(d, root->key[i]->at, NULL, "unknown key '%.100s'%s%s%s", key,
-                           near ? "; did you mean '" : "; the head has kiln, name, description, params, matrix, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
+                           near ? "; did you mean '" : "; the head has kiln, name, description, params, inputs, outputs, matrix, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
     }
     read_nodes(d, yaml_get(root, "nodes"));
+    if ((part = yaml_get(root, "inputs"))) read_ports(d, part, "inputs", &d->in_port, &d->n_in_port);
+    if ((part = yaml_get(root, "outputs"))) read_ports(d, part, "outputs", &d->out_port, &d->n_out_port);
+    include_files(d);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -417,14 +450,13 @@ static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node
 /* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
 static void set_input(document *d, const set_option *s)
 {
-    place nowhere = {0};
     const char *dot = strrchr(s->name, '.');
     char name[256];
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
     doc_node *n = dot ? document_node(d, name) : NULL;
     if (!n) {
         const char *near = dot ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
-        document_fault(d, nowhere, NULL, "--set %.200s: no %s is called '%.200s'%s%s%s", s->name, dot ? "node" : "parameter", name,
+        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, s->name, dot ? "node" : "parameter", name,
                        near ? "; did you mean '" : dot ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
         return;
     }
@@ -452,12 +484,30 @@ static void finish(document *d, const set_option *set, size_t n_set)
         if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
 }
 
+void document_read_included(document *d, const yaml_node *root, const set_option *set, size_t n_set)
+{
+    if (root->kind != YAML_MAP || !yaml_get(root, "nodes") || yaml_get(root, "nodes")->kind != YAML_MAP) {
+        document_fault(d, root->at, NULL, "a file to include is a workflow with `nodes:`");
+        return;
+    }
+    read_native(d, root, set, n_set);
+    finish(d, set, n_set);
+}
+
+const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar)
+{
+    int quoted;
+    return expand(d, owner, scalar, &quoted);
+}
+
 kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e)
 {
     yaml_node *root;
     *d = (document){0};
     d->path = arena_strdup(&d->memory, name);
-    kiln_status status = d->path ? yaml_tree_read(&d->memory, name, 0, data, size, &root, e)
+    d->set_word = "--set";
+    include_root(d);
+    kiln_status status = d->path && !d->failed ? yaml_tree_read(&d->memory, name, 0, data, size, &root, e)
                                  : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
     if (status == KILN_OK) {
         read_root(d, root, set, n_set);

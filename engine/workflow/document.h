@@ -1,7 +1,7 @@
 /* document.h - a workflow file as nodes and inputs, before anyone knows what the node types are.
  *
  * Two forms, told apart by what is at the top: the native one (nodes: ..., with an optional head kiln:, name:,
- * description:, params:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
+ * description:, params:, inputs:, outputs:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
  * not thrown: reading goes on after each. Everything lives in the document's arena.
  */
 #ifndef KILN_WORKFLOW_DOCUMENT_H
@@ -49,6 +49,7 @@ typedef struct {
     const char *title;
     doc_input *input;
     size_t n_input;
+    const yaml_node *include; /* while reading: the entry, when it takes another file (include.h) */
 } doc_node;
 
 typedef struct {
@@ -62,16 +63,23 @@ typedef struct {
 typedef struct {
     arena memory;
     const char *path; /* as the user gave it */
+    const char **file; /* place.file: the files read, the first is path */
+    size_t n_file, included_bytes;
+    const struct include_chain *chain; /* while reading: the file that is read and those that include it */
     const char *name; /* head's name, or NULL */
     int api_format;
     doc_node *node;
     size_t n_node;
     workflow_param *param;
     size_t n_param;
+    doc_input *in_port, *out_port; /* the head's inputs: and outputs: for who includes the file; wires say node and input, or output */
+    size_t n_in_port, n_out_port;
     fault *faults; /* sorted by place once reading and checking are done */
     size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
     size_t expanded;           /* bytes made by ${references} so far                        */
     const yaml_node *matrix;   /* the head's rows of a sweep, as they stand; NULL: none */
+    place set_at;         /* where settings come from: nowhere for --set, the place of `set:` in an include */
+    const char *set_word; /* "--set" or "`set`" */
     int failed; /* memory ran out: nothing else is to be believed */
 } document;
 
@@ -92,6 +100,7 @@ void document_warn(document *d, place at, const doc_node *n, const char *fmt, ..
 void document_sort_faults(document *d);
 /* Whether looking for the nearest right name is still worth it: it costs much, and after many faults nobody reads it. */
 int document_may_suggest(const document *d, size_t n_candidates);
+const char *document_file(const document *d, place at); /* the path of the file a place is in */
 /* Every fault as "path:line:column: error: text", one a line. */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
 doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */

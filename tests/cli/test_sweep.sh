@@ -84,7 +84,7 @@ expect sweep_fail_fast 3 "left" "$kiln" run "$work/load.yaml" --no-cache --fail-
 # ---- killed, and run again: what was done is not done twice, what is there in the end is all of it
 draw() { "$kiln" run workflows/txt2img.yaml --models workflows/models --set steps=2 --no-cache --threads 2 "$@"; }
 "$kiln" run workflows/txt2img.yaml --models workflows/models --set steps=2 --no-cache --threads 2 --over seed=1..5 --out "$work/k" >/dev/null 2>"$work/log" & pid=$! # not by way of a function: the kill must meet kiln
-for i in $(seq 200); do [ -s "$work/k/manifest.jsonl" ] && break; sleep 0.05; done
+for i in $(seq 1200); do [ -s "$work/k/manifest.jsonl" ] && break; sleep 0.05; done
 kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
 before=$(grep -c '"done"' "$work/k/manifest.jsonl")
 expect sweep_goes_on_after_a_kill 0 "$before done before" draw --over seed=1..5 --out "$work/k" --sheet "$work/k.png" --events "$work/k.events"
@@ -103,4 +103,5 @@ nodes:
 Y
 expect sweep_of_two_batches_with_a_model 0 "65 done" "$kiln" run "$work/decode.yaml" --models workflows/models --no-cache --over prefix=1..65 --out "$work/d" --events "$work/d.events"
 check sweep_loads_the_model_once [ "$(grep '"CheckpointLoaderSimple"' "$work/d.events" | grep -c '"from": "computed"\|kept from earlier rows')" = 3 ] # computed, then computed by taking what was kept
+expect sweep_over_a_workflow_with_a_part 0 "2 done" "$kiln" run workflows/refined.yaml --models workflows/models --no-cache --set steps=2 --over refine/sampler.steps=2,3 --out "$work/refined"
 exit $status
