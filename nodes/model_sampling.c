@@ -70,10 +70,15 @@ typedef struct {
 } discrete_params;
 
 static const kiln_choice discrete_choice[] = {{.name = "eps", .value = KILN_PREDICT_EPS, .doc = "predicts noise"},
-    {.name = "v_prediction", .value = KILN_PREDICT_V, .doc = "predicts velocity"}, {.name = "lcm", .value = KILN_PREDICT_LCM, .doc = "a latent consistency model"},
-    {.name = "x0", .value = KILN_PREDICT_X0, .doc = "predicts the clean latent"}, {0}};
-static const kiln_choice timestep_choice[] = {{.name = "auto", .value = TIME_AUTO, .doc = "interpolate, for lcm nearest"},
-    {.name = "interpolate", .value = TIME_INTERPOLATE, .doc = "between table entries, in log sigma"}, {.name = "nearest", .value = TIME_NEAREST, .doc = "the nearest entry, as ComfyUI"}, {0}};
+                                              {.name = "v_prediction", .value = KILN_PREDICT_V, .doc = "predicts velocity"},
+                                              {.name = "lcm", .value = KILN_PREDICT_LCM, .doc = "a latent consistency model"},
+                                              {.name = "x0", .value = KILN_PREDICT_X0, .doc = "predicts the clean latent"},
+                                              {0}};
+static const kiln_choice timestep_choice[] = {
+    {.name = "auto", .value = TIME_AUTO, .doc = "interpolate, for lcm nearest"},
+    {.name = "interpolate", .value = TIME_INTERPOLATE, .doc = "between table entries, in log sigma"},
+    {.name = "nearest", .value = TIME_NEAREST, .doc = "the nearest entry, as ComfyUI"},
+    {0}};
 static const kiln_param discrete_param[] = {
     ENUM_PARAM(discrete_params, sampling, discrete_choice, KILN_PREDICT_EPS, "What the network predicts."),
     BOOL_PARAM(discrete_params, zsnr, 0, "Rescale the table so that its last level has no signal (Lin et al. 2023)."),
@@ -95,9 +100,14 @@ static kiln_status discrete_run(const kiln_call *c)
     const kiln_model_sampling *own = &model->denoiser->sampling;
     int lcm = p->sampling == KILN_PREDICT_LCM, nearest = p->timestep == TIME_NEAREST || (lcm && p->timestep == TIME_AUTO);
     size_t n = own->n_sigma, skip = lcm ? n / LCM_LEVELS : 1;
-    if (lcm && n < LCM_LEVELS) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the model has %zu training levels; lcm needs %d or more", n, LCM_LEVELS);
-    if (p->zsnr && own->prediction == KILN_PREDICT_FLOW) return c->host->fail(c->ctx, KILN_ERR_INVALID, "zsnr: the model's own levels are those of a flow, which end without signal already");
-    described *d = described_new(n, (kiln_levels){.time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED, .multiplier = (double)skip, .offset = (double)(skip - 1)});
+    if (lcm && n < LCM_LEVELS)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the model has %zu training levels; lcm needs %d or more", n, LCM_LEVELS);
+    if (p->zsnr && own->prediction == KILN_PREDICT_FLOW)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "zsnr: the model's own levels are those of a flow, which end without signal already");
+    described *d = described_new(n, (kiln_levels){.time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED,
+                                                  .multiplier = (double)skip,
+                                                  .offset = (double)(skip - 1)});
     if (!d) return KILN_ERR_NOMEM;
     memcpy(d->sigma, own->sigma, n * sizeof d->sigma[0]);
     if (p->zsnr) levels_zero_terminal(own->sigma, n, d->sigma);
@@ -105,8 +115,9 @@ static kiln_status discrete_run(const kiln_call *c)
     return describe(c, (kiln_prediction)p->sampling, d, lcm ? LCM_LEVELS : n);
 }
 
-const kiln_node node_sampling_discrete = {MODEL_NODE("ModelSamplingDiscrete", "The model's training table, with what the network predicts said anew."),
-    KILN_ARRAY(in, model_in), KILN_ARRAY(param, discrete_param), .params_size = sizeof(discrete_params), .run = discrete_run};
+const kiln_node node_sampling_discrete = {
+    MODEL_NODE("ModelSamplingDiscrete", "The model's training table, with what the network predicts said anew."), KILN_ARRAY(in, model_in),
+    KILN_ARRAY(param, discrete_param), .params_size = sizeof(discrete_params), .run = discrete_run};
 
 /* ---- continuous ------------------------------------------------------------------------------------------- */
 
@@ -122,7 +133,9 @@ static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, ki
 {
     const continuous_params *p = c->params;
     if (p->sigma_min <= 0 || p->sigma_max <= p->sigma_min)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigma_min is %g and sigma_max %g; sigma_min has to be above 0 and sigma_max above it", p->sigma_min, p->sigma_max);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "sigma_min is %g and sigma_max %g; sigma_min has to be above 0 and sigma_max above it", p->sigma_min,
+                             p->sigma_max);
     described *d = described_new(CONTINUOUS_LEVELS, l);
     if (!d) return KILN_ERR_NOMEM;
     double low = log(p->sigma_min), high = log(p->sigma_max);
@@ -130,9 +143,13 @@ static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, ki
     return describe(c, prediction, d, CONTINUOUS_LEVELS);
 }
 
-static const kiln_choice edm_choice[] = {{.name = "v_prediction", .value = EDM_V}, {.name = "edm", .value = EDM, .doc = "sigma_data 0.5"}, {.name = "eps", .value = EDM_EPS}, {0}};
+static const kiln_choice edm_choice[] = {{.name = "v_prediction", .value = EDM_V},
+                                         {.name = "edm", .value = EDM, .doc = "sigma_data 0.5"},
+                                         {.name = "eps", .value = EDM_EPS},
+                                         {0}};
 static const kiln_param edm_param[] = {ENUM_PARAM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
-    FLOAT_PARAM(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."), FLOAT_PARAM(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
+                                       FLOAT_PARAM(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."),
+                                       FLOAT_PARAM(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
 
 static kiln_status edm_run(const kiln_call *c)
 {
@@ -141,15 +158,21 @@ static kiln_status edm_run(const kiln_call *c)
     return continuous(c, prediction[which], (kiln_levels){.time = KILN_TIME_LOG, .sigma_data = which == EDM ? 0.5 : 1});
 }
 
-const kiln_node node_sampling_edm = {MODEL_NODE("ModelSamplingContinuousEDM", "Continuous levels; the network is told log(sigma)/4 (Karras et al. 2022)."),
+const kiln_node node_sampling_edm = {
+    MODEL_NODE("ModelSamplingContinuousEDM", "Continuous levels; the network is told log(sigma)/4 (Karras et al. 2022)."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, edm_param), .params_size = sizeof(continuous_params), .run = edm_run};
 
 static const kiln_choice v_choice[] = {{.name = "v_prediction", .value = EDM_V}, {0}};
 static const kiln_param v_param[] = {ENUM_PARAM(continuous_params, sampling, v_choice, EDM_V, "What the network predicts."),
-    FLOAT_PARAM(continuous_params, sigma_max, 500, 0, 1000, 0.001, "The highest level."), FLOAT_PARAM(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
-static kiln_status v_run(const kiln_call *c) { return continuous(c, KILN_PREDICT_V, (kiln_levels){.time = KILN_TIME_ANGLE}); }
+                                     FLOAT_PARAM(continuous_params, sigma_max, 500, 0, 1000, 0.001, "The highest level."),
+                                     FLOAT_PARAM(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
+static kiln_status v_run(const kiln_call *c)
+{
+    return continuous(c, KILN_PREDICT_V, (kiln_levels){.time = KILN_TIME_ANGLE});
+}
 
-const kiln_node node_sampling_v = {MODEL_NODE("ModelSamplingContinuousV", "Continuous levels; the network is told 2/pi atan(sigma) (Salimans and Ho 2022)."),
+const kiln_node node_sampling_v = {
+    MODEL_NODE("ModelSamplingContinuousV", "Continuous levels; the network is told 2/pi atan(sigma) (Salimans and Ho 2022)."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, v_param), .params_size = sizeof(continuous_params), .run = v_run};
 
 /* ---- flow --------------------------------------------------------------------------------------------------- */
@@ -157,7 +180,8 @@ const kiln_node node_sampling_v = {MODEL_NODE("ModelSamplingContinuousV", "Conti
 /* n levels shift u / (1 + (shift-1) u), u = 1/n .. 1: Esser et al. 2024, eq. 23. */
 static kiln_status flow(const kiln_call *c, double shift, double multiplier, size_t n)
 {
-    if (!(shift > 0) || !isfinite(shift)) return c->host->fail(c->ctx, KILN_ERR_INVALID, "a shift of %g leaves no levels; it has to be above 0 (1: none)", shift);
+    if (!(shift > 0) || !isfinite(shift))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a shift of %g leaves no levels; it has to be above 0 (1: none)", shift);
     described *d = described_new(n, (kiln_levels){.time = KILN_TIME_FLOW, .multiplier = multiplier, .shift = shift});
     if (!d) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -175,11 +199,18 @@ typedef struct {
 static const kiln_param sd3_param[] = {FLOAT_PARAM(flow_params, shift, 3, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param aura_param[] = {FLOAT_PARAM(flow_params, shift, 1.73, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param flux_param[] = {FLOAT_PARAM(flow_params, max_shift, 1.15, 0, 100, 0.01, "Log of the shift at 1024x1024."),
-    FLOAT_PARAM(flow_params, base_shift, 0.5, 0, 100, 0.01, "Log of the shift at 256x256."),
-    INT_PARAM(flow_params, width, 1024, 16, 16384, "Of the picture."), INT_PARAM(flow_params, height, 1024, 16, 16384, "Of the picture.")};
+                                        FLOAT_PARAM(flow_params, base_shift, 0.5, 0, 100, 0.01, "Log of the shift at 256x256."),
+                                        INT_PARAM(flow_params, width, 1024, 16, 16384, "Of the picture."),
+                                        INT_PARAM(flow_params, height, 1024, 16, 16384, "Of the picture.")};
 
-static kiln_status sd3_run(const kiln_call *c) { return flow(c, ((const flow_params *)c->params)->shift, 1000, 1000); }
-static kiln_status aura_run(const kiln_call *c) { return flow(c, ((const flow_params *)c->params)->shift, 1, 1000); }
+static kiln_status sd3_run(const kiln_call *c)
+{
+    return flow(c, ((const flow_params *)c->params)->shift, 1000, 1000);
+}
+static kiln_status aura_run(const kiln_call *c)
+{
+    return flow(c, ((const flow_params *)c->params)->shift, 1, 1000);
+}
 
 /* Tokens of 16x16 pixels: 256 get base_shift, 4096 get max_shift, others what lies on that line. */
 static kiln_status flux_run(const kiln_call *c)
@@ -189,12 +220,15 @@ static kiln_status flux_run(const kiln_call *c)
     return flow(c, exp(p->base_shift + slope * (tokens - 256)), 1, 10000);
 }
 
-const kiln_node node_sampling_sd3 = {MODEL_NODE("ModelSamplingSD3", "A flow with shifted levels; the network is told 1000 sigma."), KILN_ARRAY(in, model_in),
-    KILN_ARRAY(param, sd3_param), .params_size = sizeof(flow_params), .run = sd3_run};
-const kiln_node node_sampling_aura = {MODEL_NODE("ModelSamplingAuraFlow", "A flow with shifted levels; the network is told sigma."), KILN_ARRAY(in, model_in),
-    KILN_ARRAY(param, aura_param), .params_size = sizeof(flow_params), .run = aura_run};
-const kiln_node node_sampling_flux = {MODEL_NODE("ModelSamplingFlux", "A flow whose shift follows from the picture's size."), KILN_ARRAY(in, model_in),
-    KILN_ARRAY(param, flux_param), .params_size = sizeof(flow_params), .run = flux_run};
+const kiln_node node_sampling_sd3 = {MODEL_NODE("ModelSamplingSD3", "A flow with shifted levels; the network is told 1000 sigma."),
+                                     KILN_ARRAY(in, model_in), KILN_ARRAY(param, sd3_param), .params_size = sizeof(flow_params),
+                                     .run = sd3_run};
+const kiln_node node_sampling_aura = {MODEL_NODE("ModelSamplingAuraFlow", "A flow with shifted levels; the network is told sigma."),
+                                      KILN_ARRAY(in, model_in), KILN_ARRAY(param, aura_param), .params_size = sizeof(flow_params),
+                                      .run = aura_run};
+const kiln_node node_sampling_flux = {MODEL_NODE("ModelSamplingFlux", "A flow whose shift follows from the picture's size."),
+                                      KILN_ARRAY(in, model_in), KILN_ARRAY(param, flux_param), .params_size = sizeof(flow_params),
+                                      .run = flux_run};
 
 /* ---- guidance ------------------------------------------------------------------------------------------------- */
 
@@ -227,7 +261,8 @@ static kiln_status guide_with(const kiln_call *c, const char *name, double numbe
     g->number = number;
     g->conditioning = conditioning ? c->host->ref(conditioning) : NULL;
     snprintf(g->identity, sizeof g->identity, "%s %.17g", name, number);
-    g->own = (kiln_guidance){.size = sizeof g->own, .flags = flags, .self = g, .identity = g->identity, .conditioning = conditioning, .apply = apply};
+    g->own = (kiln_guidance){
+        .size = sizeof g->own, .flags = flags, .self = g, .identity = g->identity, .conditioning = conditioning, .apply = apply};
     for (size_t i = 0; i < model->n_guidance; i++) g->list[i] = model->guidance[i];
     g->list[model->n_guidance] = &g->own;
     kiln_model m = *model;
@@ -248,14 +283,16 @@ static kiln_status apply_rescale(void *self, const kiln_guesses *g)
     return KILN_OK;
 }
 
-static const kiln_param rescale_param[] = {FLOAT_PARAM(guidance_params, multiplier, 0.7, 0, 1, 0.01, "Share of the rescaled guess; 0: none.")};
+static const kiln_param rescale_param[] = {
+    FLOAT_PARAM(guidance_params, multiplier, 0.7, 0, 1, 0.01, "Share of the rescaled guess; 0: none.")};
 static kiln_status rescale_run(const kiln_call *c)
 {
     return guide_with(c, "rescale-cfg", ((const guidance_params *)c->params)->multiplier, KILN_GUIDANCE_REPLACE, NULL, apply_rescale);
 }
 
-const kiln_node node_rescale_cfg = {MODEL_NODE("RescaleCFG", "Guidance that keeps the spread of the conditional guess (Lin et al. 2023)."), KILN_ARRAY(in, model_in),
-    KILN_ARRAY(param, rescale_param), .params_size = sizeof(guidance_params), .run = rescale_run};
+const kiln_node node_rescale_cfg = {MODEL_NODE("RescaleCFG", "Guidance that keeps the spread of the conditional guess (Lin et al. 2023)."),
+                                    KILN_ARRAY(in, model_in), KILN_ARRAY(param, rescale_param), .params_size = sizeof(guidance_params),
+                                    .run = rescale_run};
 
 static kiln_status apply_perp(void *self, const kiln_guesses *g)
 {
@@ -263,12 +300,15 @@ static kiln_status apply_perp(void *self, const kiln_guesses *g)
     return KILN_OK;
 }
 
-static const kiln_port perp_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."}, {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
+static const kiln_port perp_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."},
+                                    {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
 static const kiln_param perp_param[] = {FLOAT_PARAM(guidance_params, neg_scale, 1, 0, 100, 0.01, "How strongly the negative is avoided.")};
 static kiln_status perp_run(const kiln_call *c)
 {
-    return guide_with(c, "perp-neg", ((const guidance_params *)c->params)->neg_scale, KILN_GUIDANCE_REPLACE | KILN_GUIDANCE_UNCONDITIONAL, c->in[1], apply_perp);
+    return guide_with(c, "perp-neg", ((const guidance_params *)c->params)->neg_scale, KILN_GUIDANCE_REPLACE | KILN_GUIDANCE_UNCONDITIONAL,
+                      c->in[1], apply_perp);
 }
 
-const kiln_node node_perp_neg = {MODEL_NODE("PerpNeg", "Avoids only what of the negative is no part of the positive; PerpNegGuider does the same."), KILN_ARRAY(in, perp_in),
-    KILN_ARRAY(param, perp_param), .params_size = sizeof(guidance_params), .run = perp_run};
+const kiln_node node_perp_neg = {
+    MODEL_NODE("PerpNeg", "Avoids only what of the negative is no part of the positive; PerpNegGuider does the same."),
+    KILN_ARRAY(in, perp_in), KILN_ARRAY(param, perp_param), .params_size = sizeof(guidance_params), .run = perp_run};

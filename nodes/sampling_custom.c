@@ -1,7 +1,7 @@
 /* sampling_custom.c - SamplerCustom and SamplerCustomAdvanced, and the NOISE and GUIDER values they take.
  *
- * The same path as KSampler's (sample.h): a NOISE is a map {seed, none?, samples?, source?, blocks?}, a GUIDER a map that guider.h describes,
- * a SAMPLER one that options.h does. Names, defaults and ranges are ComfyUI's.
+ * The same path as KSampler's (sample.h): a NOISE is a map {seed, none?, samples?, source?, blocks?}, a GUIDER a map that guider.h
+ * describes, a SAMPLER one that options.h does. Names, defaults and ranges are ComfyUI's.
  */
 #include "levels.h"
 #include "options.h"
@@ -14,8 +14,8 @@
 
 static const kiln_port both_out[] = {{.name = "output", .type = "LATENT", .doc = "The latent at the last level."},
                                      {.name = "denoised_output", .type = "LATENT", .doc = "The last guess of the clean latent."}};
-#define SAMPLING_NODE(id, text)                                                                    \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1, \
+#define SAMPLING_NODE(id, text)                                                                                                            \
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1,       \
     .type = id, .title = id, .category = "sampling/custom_sampling", .doc = text
 
 /* Runs it: levels from a SIGMAS value, sampler and options from a SAMPLER. */
@@ -57,13 +57,21 @@ static const kiln_param custom_param[] = {
 static kiln_status custom_run(const kiln_call *c)
 {
     const custom_params *p = c->params;
-    sample_job job = {.call = c, .guider = guider_cfg(c->in[0], c->in[1], c->in[2], p->cfg), .latent = c->in[5], .seed = p->noise_seed, .no_noise = !p->add_noise,
+    sample_job job = {.call = c,
+                      .guider = guider_cfg(c->in[0], c->in[1], c->in[2], p->cfg),
+                      .latent = c->in[5],
+                      .seed = p->noise_seed,
+                      .no_noise = !p->add_noise,
                       .source = p->source};
     return sample_with(c, &job, c->in[3], c->in[4]);
 }
 
-const kiln_node node_sampler_custom = {SAMPLING_NODE("SamplerCustom", "KSampler with a sampler and levels of your own."), KILN_ARRAY(in, custom_in),
-    KILN_ARRAY(out, both_out), KILN_ARRAY(param, custom_param), .params_size = sizeof(custom_params), .run = custom_run};
+const kiln_node node_sampler_custom = {SAMPLING_NODE("SamplerCustom", "KSampler with a sampler and levels of your own."),
+                                       KILN_ARRAY(in, custom_in),
+                                       KILN_ARRAY(out, both_out),
+                                       KILN_ARRAY(param, custom_param),
+                                       .params_size = sizeof(custom_params),
+                                       .run = custom_run};
 
 /* ---- NOISE --------------------------------------------------------------------------------------------------- */
 
@@ -101,12 +109,16 @@ static kiln_status random_noise_run(const kiln_call *c)
     const noise_params *p = c->params;
     return noise_value(c, p->noise_seed, 0, p->source);
 }
-static kiln_status disable_noise_run(const kiln_call *c) { return noise_value(c, 0, 1, (noise_wish){0}); }
+static kiln_status disable_noise_run(const kiln_call *c)
+{
+    return noise_value(c, 0, 1, (noise_wish){0});
+}
 
-const kiln_node node_random_noise = {PLAIN_NODE("RandomNoise", "sampling/custom_sampling/noise", "Noise of a seed."), KILN_ARRAY(out, noise_out),
-    KILN_ARRAY(param, noise_param), .params_size = sizeof(noise_params), .run = random_noise_run};
-const kiln_node node_disable_noise = {PLAIN_NODE("DisableNoise", "sampling/custom_sampling/noise", "No noise: the latent carries its own."), KILN_ARRAY(out, noise_out),
-    .run = disable_noise_run};
+const kiln_node node_random_noise = {PLAIN_NODE("RandomNoise", "sampling/custom_sampling/noise", "Noise of a seed."),
+                                     KILN_ARRAY(out, noise_out), KILN_ARRAY(param, noise_param), .params_size = sizeof(noise_params),
+                                     .run = random_noise_run};
+const kiln_node node_disable_noise = {PLAIN_NODE("DisableNoise", "sampling/custom_sampling/noise", "No noise: the latent carries its own."),
+                                      KILN_ARRAY(out, noise_out), .run = disable_noise_run};
 
 static kiln_status source_read(const kiln_call *c, const kiln_value *noise, noise_wish *out)
 {
@@ -115,7 +127,8 @@ static kiln_status source_read(const kiln_call *c, const kiln_value *noise, nois
     int64_t kind = 0, size = 0;
     if ((source && (v->get_int(source, &kind) != KILN_OK || kind < NOISE_AUTO || kind > NOISE_CUDA_ALL)) ||
         (blocks && (v->get_int(blocks, &size) != KILN_OK || size < 0 || size > NOISE_BLOCKS_MAX)))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'source' has to be 0 to %d, its 'blocks' 0 to %d", NOISE_CUDA_ALL, NOISE_BLOCKS_MAX);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'source' has to be 0 to %d, its 'blocks' 0 to %d", NOISE_CUDA_ALL,
+                             NOISE_BLOCKS_MAX);
     *out = (noise_wish){.kind = (int32_t)kind, .blocks = size};
     return KILN_OK;
 }
@@ -124,7 +137,8 @@ static kiln_status noise_read(const kiln_call *c, const kiln_value *noise, sampl
 {
     const kiln_value_api *v = kit_values(c);
     int64_t bits;
-    if (v->get_int(v->map_get(noise, "seed"), &bits) != KILN_OK) return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE has to be a map with a 'seed'");
+    if (v->get_int(v->map_get(noise, "seed"), &bits) != KILN_OK)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE has to be a map with a 'seed'");
     memcpy(&job->seed, &bits, sizeof bits);
     if (v->map_get(noise, "none") && v->get_bool(v->map_get(noise, "none"), &job->no_noise) != KILN_OK)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'none' has to be true or false");
@@ -140,26 +154,54 @@ typedef struct {
 } guider_params;
 
 static const kiln_port guider_out[] = {{.name = "GUIDER", .type = "GUIDER", .doc = "A model with its conditionings."}};
-#define MODEL_PORT {.name = "model", .type = "MODEL", .doc = "The denoiser."}
+#define MODEL_PORT                                                                                                                         \
+    {                                                                                                                                      \
+        .name = "model", .type = "MODEL", .doc = "The denoiser."                                                                           \
+    }
 static const kiln_port basic_in[] = {MODEL_PORT, {.name = "conditioning", .type = "CONDITIONING", .doc = "What the picture should show."}};
-static const kiln_port cfg_in[] = {MODEL_PORT, {.name = "positive", .type = "CONDITIONING", .doc = "What the picture should show."},
+static const kiln_port cfg_in[] = {MODEL_PORT,
+                                   {.name = "positive", .type = "CONDITIONING", .doc = "What the picture should show."},
                                    {.name = "negative", .type = "CONDITIONING", .doc = "What it should not."}};
-static const kiln_port dual_in[] = {MODEL_PORT, {.name = "cond1", .type = "CONDITIONING", .doc = "What the picture should show."},
+static const kiln_port dual_in[] = {MODEL_PORT,
+                                    {.name = "cond1", .type = "CONDITIONING", .doc = "What the picture should show."},
                                     {.name = "cond2", .type = "CONDITIONING", .doc = "What it should show as well."},
                                     {.name = "negative", .type = "CONDITIONING", .doc = "What it should not."}};
-static const kiln_port perp_in[] = {MODEL_PORT, {.name = "positive", .type = "CONDITIONING", .doc = "What the picture should show."},
+static const kiln_port perp_in[] = {MODEL_PORT,
+                                    {.name = "positive", .type = "CONDITIONING", .doc = "What the picture should show."},
                                     {.name = "negative", .type = "CONDITIONING", .doc = "What it should not."},
                                     {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
 #define CFG_PARAM FLOAT_PARAM(guider_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")
 static const kiln_param cfg_param[] = {CFG_PARAM};
 static const kiln_choice style_choice[] = {{.name = "regular", .value = 0}, {.name = "nested", .value = 1}, {0}};
 static const kiln_param dual_param[] = {
-    {.name = "cfg_conds", .type = KILN_P_FLOAT, .offset = offsetof(guider_params, cfg), .def = 8, .max = 100, .step = 0.1, .doc = "From cond2 towards cond1."},
-    {.name = "cfg_cond2_negative", .type = KILN_P_FLOAT, .offset = offsetof(guider_params, cfg2), .def = 8, .max = 100, .step = 0.1, .doc = "From negative towards cond2; nested: towards what cond1 and cond2 make."},
-    {.name = "style", .type = KILN_P_ENUM, .offset = offsetof(guider_params, nested), .choice = style_choice, .doc = "regular adds both directions; nested guides with the first's result."},
+    {.name = "cfg_conds",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(guider_params, cfg),
+     .def = 8,
+     .max = 100,
+     .step = 0.1,
+     .doc = "From cond2 towards cond1."},
+    {.name = "cfg_cond2_negative",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(guider_params, cfg2),
+     .def = 8,
+     .max = 100,
+     .step = 0.1,
+     .doc = "From negative towards cond2; nested: towards what cond1 and cond2 make."},
+    {.name = "style",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(guider_params, nested),
+     .choice = style_choice,
+     .doc = "regular adds both directions; nested guides with the first's result."},
 };
-static const kiln_param perp_param[] = {CFG_PARAM, {.name = "neg_scale", .type = KILN_P_FLOAT, .offset = offsetof(guider_params, cfg2), .def = 1, .max = 100, .step = 0.01,
-                                                    .doc = "How strongly the negative is avoided."}};
+static const kiln_param perp_param[] = {CFG_PARAM,
+                                        {.name = "neg_scale",
+                                         .type = KILN_P_FLOAT,
+                                         .offset = offsetof(guider_params, cfg2),
+                                         .def = 1,
+                                         .max = 100,
+                                         .step = 0.01,
+                                         .doc = "How strongly the negative is avoided."}};
 
 static kiln_status basic_run(const kiln_call *c)
 {
@@ -175,24 +217,31 @@ static kiln_status cfg_run(const kiln_call *c)
 static kiln_status dual_run(const kiln_call *c)
 {
     const guider_params *p = c->params;
-    guider g = {.kind = guider_named(p->nested ? "dual-cfg-nested" : "dual-cfg"), .model = c->in[0], .conditioning = {c->in[1], c->in[3], c->in[2]}, .number = {p->cfg, p->cfg2}};
+    guider g = {.kind = guider_named(p->nested ? "dual-cfg-nested" : "dual-cfg"),
+                .model = c->in[0],
+                .conditioning = {c->in[1], c->in[3], c->in[2]},
+                .number = {p->cfg, p->cfg2}};
     return guider_value(c, &g, &c->out[0]);
 }
 
 static kiln_status perp_run(const kiln_call *c)
 {
     const guider_params *p = c->params;
-    guider g = {.kind = guider_named("perp-neg"), .model = c->in[0], .conditioning = {c->in[1], c->in[2], c->in[3]}, .number = {p->cfg, p->cfg2}};
+    guider g = {
+        .kind = guider_named("perp-neg"), .model = c->in[0], .conditioning = {c->in[1], c->in[2], c->in[3]}, .number = {p->cfg, p->cfg2}};
     return guider_value(c, &g, &c->out[0]);
 }
 
 #define GUIDER_NODE(id, text) PLAIN_NODE(id, "sampling/custom_sampling/guiders", text), KILN_ARRAY(out, guider_out)
 const kiln_node node_basic_guider = {GUIDER_NODE("BasicGuider", "One conditioning as it is."), KILN_ARRAY(in, basic_in), .run = basic_run};
-const kiln_node node_cfg_guider = {GUIDER_NODE("CFGGuider", "Classifier-free guidance (Ho and Salimans 2022), as KSampler's."), KILN_ARRAY(in, cfg_in),
-    KILN_ARRAY(param, cfg_param), .params_size = sizeof(guider_params), .run = cfg_run};
-const kiln_node node_dual_guider = {GUIDER_NODE("DualCFGGuider", "Two conditionings and a negative (Brooks et al. 2022)."), KILN_ARRAY(in, dual_in),
-    KILN_ARRAY(param, dual_param), .params_size = sizeof(guider_params), .run = dual_run};
-const kiln_node node_perp_guider = {GUIDER_NODE("PerpNegGuider", "Avoids only what of the negative is no part of the positive (Armandpour et al. 2023)."),
+const kiln_node node_cfg_guider = {GUIDER_NODE("CFGGuider", "Classifier-free guidance (Ho and Salimans 2022), as KSampler's."),
+                                   KILN_ARRAY(in, cfg_in), KILN_ARRAY(param, cfg_param), .params_size = sizeof(guider_params),
+                                   .run = cfg_run};
+const kiln_node node_dual_guider = {GUIDER_NODE("DualCFGGuider", "Two conditionings and a negative (Brooks et al. 2022)."),
+                                    KILN_ARRAY(in, dual_in), KILN_ARRAY(param, dual_param), .params_size = sizeof(guider_params),
+                                    .run = dual_run};
+const kiln_node node_perp_guider = {
+    GUIDER_NODE("PerpNegGuider", "Avoids only what of the negative is no part of the positive (Armandpour et al. 2023)."),
     KILN_ARRAY(in, perp_in), KILN_ARRAY(param, perp_param), .params_size = sizeof(guider_params), .run = perp_run};
 
 /* ---- SamplerCustomAdvanced -------------------------------------------------------------------------------------- */
@@ -213,8 +262,9 @@ static kiln_status advanced_run(const kiln_call *c)
     return sample_with(c, &job, c->in[2], c->in[3]);
 }
 
-const kiln_node node_sampler_custom_advanced = {SAMPLING_NODE("SamplerCustomAdvanced", "Sampling from its parts: noise, guider, sampler, levels."),
-    KILN_ARRAY(in, advanced_in), KILN_ARRAY(out, both_out), .run = advanced_run};
+const kiln_node node_sampler_custom_advanced = {
+    SAMPLING_NODE("SamplerCustomAdvanced", "Sampling from its parts: noise, guider, sampler, levels."), KILN_ARRAY(in, advanced_in),
+    KILN_ARRAY(out, both_out), .run = advanced_run};
 
 /* ---- AddNoise ------------------------------------------------------------------------------------------------------ */
 
@@ -240,5 +290,6 @@ static kiln_status add_run(const kiln_call *c)
     return sample_add_noise(&job, n > 1 ? fabs(sigma[0] - sigma[n - 1]) : sigma[0], &c->out[0]);
 }
 
-const kiln_node node_add_noise = {PLAIN_NODE("AddNoise", "sampling/custom_sampling/noise", "Noise for a latent that DisableNoise then samples."), KILN_ARRAY(in, add_in),
+const kiln_node node_add_noise = {
+    PLAIN_NODE("AddNoise", "sampling/custom_sampling/noise", "Noise for a latent that DisableNoise then samples."), KILN_ARRAY(in, add_in),
     KILN_ARRAY(out, add_out), .run = add_run};

@@ -39,11 +39,12 @@ static double now(void)
 kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e)
 {
     error why = {0};
+    const char *given = getenv("KILN_CACHE");
     *out = NULL;
-    if (setting->off) return KILN_OK;
+    if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
     store *s = store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
     if (!s) {
-        if (setting->folder || getenv("KILN_CACHE")) return error_set(e, why.status, "%s", why.message);
+        if (setting->folder || (given && given[0])) return error_set(e, why.status, "%s", why.message);
         log_warn("%s; results are not kept", why.message);
         return KILN_OK;
     }

@@ -25,7 +25,7 @@ typedef struct {
     void *arg;
 } keep_setting;
 
-/* *out NULL with KILN_OK when nothing is to be kept (off, or the default folder cannot be used: one warning). A folder that
+/* *out NULL with KILN_OK when nothing is to be kept (off, KILN_CACHE=off, or the default folder cannot be used: one warning). A folder that
  * the user named and that cannot be used is an error. */
 kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e);
 /* Before the first node, after the keys: the workflow whose nodes the indices below mean. Forgets the one before. */

@@ -4,7 +4,10 @@
 #include <math.h>
 
 /* linspace(a, b, n)[i] */
-static double between(double a, double b, size_t i, size_t n) { return n < 2 ? a : a + (b - a) * (double)i / (double)(n - 1); }
+static double between(double a, double b, size_t i, size_t n)
+{
+    return n < 2 ? a : a + (b - a) * (double)i / (double)(n - 1);
+}
 
 static size_t ended(size_t steps, double *out)
 {

@@ -3,7 +3,10 @@
 
 #include <math.h>
 
-static double at(const float *x, size_t i) { return x ? (double)x[i] : 0; }
+static double at(const float *x, size_t i)
+{
+    return x ? (double)x[i] : 0;
+}
 
 /* ---- perp-neg ---------------------------------------------------------------------------------------- */
 

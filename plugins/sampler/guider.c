@@ -11,9 +11,18 @@
 enum { POSITIVE, NEGATIVE, THIRD };
 #define BIT(set) (1u << (set))
 
-static int is_one(double cfg) { return fabs(cfg - 1) <= 1e-9; }
-static size_t size_of_one(const guide *g) { return (size_t)(g->height * g->width * g->channels); }
-static size_t size_of_all(const guide *g) { return (size_t)g->batch * size_of_one(g); }
+static int is_one(double cfg)
+{
+    return fabs(cfg - 1) <= 1e-9;
+}
+static size_t size_of_one(const guide *g)
+{
+    return (size_t)(g->height * g->width * g->channels);
+}
+static size_t size_of_all(const guide *g)
+{
+    return (size_t)g->batch * size_of_one(g);
+}
 
 /* ---- guidance that hangs on the model ---------------------------------------------------------------- */
 
@@ -52,14 +61,20 @@ static kiln_status after(const guide *g, const kiln_guesses *given)
 
 static kiln_guesses guesses_of(const guide *g, const float *x, double sigma, double cfg, float *out)
 {
-    return (kiln_guesses){.size = sizeof(kiln_guesses), .prediction = g->counted.prediction, .batch = (size_t)g->batch,
-                          .count = size_of_one(g), .sigma = sigma, .cfg = cfg, .x = x, .x0 = out};
+    return (kiln_guesses){.size = sizeof(kiln_guesses),
+                          .prediction = g->counted.prediction,
+                          .batch = (size_t)g->batch,
+                          .count = size_of_one(g),
+                          .sigma = sigma,
+                          .cfg = cfg,
+                          .x = x,
+                          .x0 = out};
 }
 
 /* What classifier-free guidance is everywhere: negative + cfg (positive - negative), or what the model has in its
  * place, then the model's other guidance. Ho and Salimans 2022. */
-static kiln_status guided(const guide *g, const float *positive, const float *negative, double cfg, const float *x,
-                          double sigma, float *out)
+static kiln_status guided(const guide *g, const float *positive, const float *negative, double cfg, const float *x, double sigma,
+                          float *out)
 {
     size_t n = size_of_all(g), at = 0;
     kiln_guesses given = guesses_of(g, x, sigma, cfg, out);
@@ -73,11 +88,17 @@ static kiln_status guided(const guide *g, const float *positive, const float *ne
     return after(g, &given);
 }
 
-static const float *guess(const guide *g, int set) { return g->evaluated & BIT(set) ? g->set[set].guess : NULL; }
+static const float *guess(const guide *g, int set)
+{
+    return g->evaluated & BIT(set) ? g->set[set].guess : NULL;
+}
 
 /* ---- basic: one conditioning as it is ---------------------------------------------------------------- */
 
-static uint32_t basic_wants(const guider *by) { return (void)by, BIT(POSITIVE); }
+static uint32_t basic_wants(const guider *by)
+{
+    return (void)by, BIT(POSITIVE);
+}
 
 static kiln_status basic_combine(guide *g, const float *x, double sigma, float *out)
 {
@@ -86,7 +107,10 @@ static kiln_status basic_combine(guide *g, const float *x, double sigma, float *
 
 /* ---- cfg --------------------------------------------------------------------------------------------- */
 
-static uint32_t cfg_wants(const guider *by) { return BIT(POSITIVE) | (is_one(by->number[0]) ? 0 : BIT(NEGATIVE)); }
+static uint32_t cfg_wants(const guider *by)
+{
+    return BIT(POSITIVE) | (is_one(by->number[0]) ? 0 : BIT(NEGATIVE));
+}
 
 static kiln_status cfg_combine(guide *g, const float *x, double sigma, float *out)
 {
@@ -112,7 +136,10 @@ static kiln_status dual_combine(guide *g, const float *x, double sigma, float *o
     return KILN_OK;
 }
 
-static uint32_t nested_wants(const guider *by) { return (void)by, BIT(POSITIVE) | BIT(NEGATIVE) | BIT(THIRD); }
+static uint32_t nested_wants(const guider *by)
+{
+    return (void)by, BIT(POSITIVE) | BIT(NEGATIVE) | BIT(THIRD);
+}
 
 /* negative + b (guided(first, second, a) - negative) */
 static kiln_status nested_combine(guide *g, const float *x, double sigma, float *out)
@@ -145,14 +172,34 @@ static kiln_status perp_combine(guide *g, const float *x, double sigma, float *o
 
 static const guider_kind kinds[] = {
     {.name = "basic", .node = "BasicGuider", .set = {"conditioning"}, .unconditional = -1, .wants = basic_wants, .combine = basic_combine},
-    {.name = "cfg", .node = "CFGGuider", .set = {"positive", "negative"}, .number = {"cfg"}, .unconditional = NEGATIVE,
-     .wants = cfg_wants, .combine = cfg_combine},
-    {.name = "dual-cfg", .node = "DualCFGGuider", .set = {"cond1", "negative", "cond2"}, .number = {"cfg_conds", "cfg_cond2_negative"},
-     .unconditional = NEGATIVE, .wants = dual_wants, .combine = dual_combine},
-    {.name = "dual-cfg-nested", .node = "DualCFGGuider", .set = {"cond1", "negative", "cond2"}, .number = {"cfg_conds", "cfg_cond2_negative"},
-     .unconditional = THIRD, .wants = nested_wants, .combine = nested_combine},
-    {.name = "perp-neg", .node = "PerpNegGuider", .set = {"positive", "negative", "empty_conditioning"}, .number = {"cfg", "neg_scale"},
-     .unconditional = NEGATIVE, .wants = perp_wants, .combine = perp_combine},
+    {.name = "cfg",
+     .node = "CFGGuider",
+     .set = {"positive", "negative"},
+     .number = {"cfg"},
+     .unconditional = NEGATIVE,
+     .wants = cfg_wants,
+     .combine = cfg_combine},
+    {.name = "dual-cfg",
+     .node = "DualCFGGuider",
+     .set = {"cond1", "negative", "cond2"},
+     .number = {"cfg_conds", "cfg_cond2_negative"},
+     .unconditional = NEGATIVE,
+     .wants = dual_wants,
+     .combine = dual_combine},
+    {.name = "dual-cfg-nested",
+     .node = "DualCFGGuider",
+     .set = {"cond1", "negative", "cond2"},
+     .number = {"cfg_conds", "cfg_cond2_negative"},
+     .unconditional = THIRD,
+     .wants = nested_wants,
+     .combine = nested_combine},
+    {.name = "perp-neg",
+     .node = "PerpNegGuider",
+     .set = {"positive", "negative", "empty_conditioning"},
+     .number = {"cfg", "neg_scale"},
+     .unconditional = NEGATIVE,
+     .wants = perp_wants,
+     .combine = perp_combine},
 };
 
 const guider_kind *guider_named(const char *name)
@@ -175,7 +222,8 @@ kiln_status guider_read(const kiln_call *c, const kiln_value *value, guider *out
     const char *name = v->get_string(v->map_get(value, "kind"), NULL);
     *out = (guider){.kind = guider_named(name), .model = v->map_get(value, "model")};
     if (!out->kind)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-cfg, dual-cfg-nested or perp-neg", name ? name : "");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-cfg, dual-cfg-nested or perp-neg", name ? name : "");
     for (int i = 0; i < GUIDER_SETS && out->kind->set[i]; i++)
         if (!(out->conditioning[i] = v->map_get(value, out->kind->set[i])))
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "the GUIDER lacks its '%s'", out->kind->set[i]);

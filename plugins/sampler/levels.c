@@ -13,8 +13,12 @@ static const double last_alpha = 4.8973451890853435e-08;
 levels levels_of(const kiln_model *model)
 {
     const kiln_levels *given = model->levels;
-    levels l = {.sigma = model->sampling.sigma, .n = model->sampling.n_sigma, .prediction = model->sampling.prediction,
-                .multiplier = 1, .shift = 1, .sigma_data = 1};
+    levels l = {.sigma = model->sampling.sigma,
+                .n = model->sampling.n_sigma,
+                .prediction = model->sampling.prediction,
+                .multiplier = 1,
+                .shift = 1,
+                .sigma_data = 1};
     if (!given) return l;
     l.time = given->time;
     l.offset = given->offset;
@@ -24,8 +28,14 @@ levels levels_of(const kiln_model *model)
     return l;
 }
 
-double levels_least(const levels *l) { return l->sigma[0]; }
-double levels_most(const levels *l) { return l->sigma[l->n - 1]; }
+double levels_least(const levels *l)
+{
+    return l->sigma[0];
+}
+double levels_most(const levels *l)
+{
+    return l->sigma[l->n - 1];
+}
 
 /* ---- timesteps ------------------------------------------------------------------------------------- */
 
@@ -47,7 +57,10 @@ double levels_timestep(const levels *l, double sigma)
     }
 }
 
-static double shifted(const levels *l, double share) { return l->shift * share / (1 + (l->shift - 1) * share); }
+static double shifted(const levels *l, double share)
+{
+    return l->shift * share / (1 + (l->shift - 1) * share);
+}
 
 double levels_sigma(const levels *l, double timestep)
 {
@@ -122,13 +135,26 @@ double levels_rest(const levels *l, double sigma)
 
 /* ---- tables ---------------------------------------------------------------------------------------- */
 
-static double schedule_timestep(const void *self, double sigma) { return levels_timestep(self, sigma); }
-static double schedule_sigma(const void *self, double timestep) { return levels_sigma(self, timestep); }
+static double schedule_timestep(const void *self, double sigma)
+{
+    return levels_timestep(self, sigma);
+}
+static double schedule_sigma(const void *self, double timestep)
+{
+    return levels_sigma(self, timestep);
+}
 
 kiln_schedule_input levels_schedule(const levels *l, size_t steps)
 {
-    return (kiln_schedule_input){.size = sizeof(kiln_schedule_input), .steps = steps, .sigma = l->sigma, .n_sigma = l->n,
-        .sigma_min = levels_least(l), .sigma_max = levels_most(l), .self = l, .timestep = schedule_timestep, .sigma_at = schedule_sigma};
+    return (kiln_schedule_input){.size = sizeof(kiln_schedule_input),
+                                 .steps = steps,
+                                 .sigma = l->sigma,
+                                 .n_sigma = l->n,
+                                 .sigma_min = levels_least(l),
+                                 .sigma_max = levels_most(l),
+                                 .self = l,
+                                 .timestep = schedule_timestep,
+                                 .sigma_at = schedule_sigma};
 }
 
 void levels_zero_terminal(const double *sigma, size_t n, double *out)

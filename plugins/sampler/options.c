@@ -13,7 +13,10 @@ enum { NAME_ROOM = 64, CHOICES_MAX = 1000 };
 
 /* ---- nearest names ------------------------------------------------------------------------------------- */
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Levenshtein's distance; names of NAME_ROOM and more are far from everything. */
 static size_t distance(const char *a, const char *b)
@@ -49,8 +52,14 @@ static const kiln_param *param_at(const kiln_sampler *row, size_t i)
     return (const void *)((const char *)row->param + i * row->param_stride);
 }
 
-static const char *param_name(const void *row, size_t i) { return param_at(row, i)->name; }
-static const char *choice_name(const void *choices, size_t i) { return ((const kiln_choice *)choices)[i].name; }
+static const char *param_name(const void *row, size_t i)
+{
+    return param_at(row, i)->name;
+}
+static const char *choice_name(const void *choices, size_t i)
+{
+    return ((const kiln_choice *)choices)[i].name;
+}
 
 static size_t choice_count(const kiln_param *p)
 {
@@ -69,13 +78,14 @@ typedef struct {
 
 static kiln_status wrong(const place *at, const char *wanted)
 {
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' wants %s", at->param->name, at->row->name, wanted);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' wants %s", at->param->name, at->row->name,
+                                wanted);
 }
 
 static kiln_status outside(const place *at, double value)
 {
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' is %g; it goes from %g to %g", at->param->name,
-                                at->row->name, value, at->param->min, at->param->max);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' is %g; it goes from %g to %g",
+                                at->param->name, at->row->name, value, at->param->min, at->param->max);
 }
 
 static kiln_status put_float(const place *at, const kiln_value *v, char *dst)
@@ -115,8 +125,8 @@ static kiln_status put_enum(const place *at, const kiln_value *v, char *dst)
         return KILN_OK;
     }
     const char *near = options_nearest(text, n, choice_name, at->param->choice);
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "'%s' is no choice of option '%s' of sampler '%s'; did you mean '%s'?", text,
-                                at->param->name, at->row->name, near ? near : at->param->choice[0].name);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "'%s' is no choice of option '%s' of sampler '%s'; did you mean '%s'?",
+                                text, at->param->name, at->row->name, near ? near : at->param->choice[0].name);
 }
 
 static kiln_status put(const place *at, const kiln_value *v, char *block)
@@ -146,7 +156,9 @@ static kiln_status put_default(const place *at, char *block)
     case KILN_P_ENUM: memcpy(dst, &small, sizeof small); break;
     case KILN_P_STRING:
     case KILN_P_NAME: memcpy(dst, &p->def_str, sizeof p->def_str); break;
-    default: return at->call->host->fail(at->call->ctx, KILN_ERR_UNSUPPORTED, "sampler '%s' has an option '%s' that is a file", at->row->name, p->name);
+    default:
+        return at->call->host->fail(at->call->ctx, KILN_ERR_UNSUPPORTED, "sampler '%s' has an option '%s' that is a file", at->row->name,
+                                    p->name);
     }
     return KILN_OK;
 }
@@ -226,7 +238,8 @@ kiln_status options_put(const kiln_call *c, kiln_value *map, const kiln_param *p
     case KILN_P_BOOL: return kit_set(c, map, p->name, v->new_bool(c->ctx, small));
     case KILN_P_ENUM:
         for (size_t i = 0; i < choice_count(p); i++)
-            if (p->choice[i].value == small) return kit_set(c, map, p->name, v->new_string(c->ctx, p->choice[i].name, strlen(p->choice[i].name)));
+            if (p->choice[i].value == small)
+                return kit_set(c, map, p->name, v->new_string(c->ctx, p->choice[i].name, strlen(p->choice[i].name)));
         break;
     default: break;
     }

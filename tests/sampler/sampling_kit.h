@@ -27,13 +27,19 @@ enum { CELLS = 4, CHANNELS = 4, PICTURES = 2, NUMBERS = PICTURES * CELLS * CHANN
 extern const kiln_plugin kiln_plugin_v1;
 static error call_why;
 
-static inline const kiln_value_api *values(void) { return rig_host()->ability(KILN_VALUE_ABILITY); }
-static inline void drop(kiln_value *v) { rig_host()->unref(v); }
+static inline const kiln_value_api *values(void)
+{
+    return rig_host()->ability(KILN_VALUE_ABILITY);
+}
+static inline void drop(kiln_value *v)
+{
+    rig_host()->unref(v);
+}
 
 /* ---- the network ------------------------------------------------------------------------------------- */
 
-
-static inline kiln_t network_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
+static inline kiln_t network_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                                    const kiln_denoise_inputs *in)
 {
     int64_t n[KILN_MAX_RANK] = {0};
     (void)d, (void)w;
@@ -59,8 +65,12 @@ static inline const double *table(void)
     return training_table;
 }
 
-static kiln_denoiser network = {.size = sizeof network, .family = "written-down", .latent = {.size = sizeof network.latent, .channels = CHANNELS, .factor = 8, .scale = 0.5, .shift = 0.1},
-    .context_dim = CHANNELS, .in_channels = CHANNELS, .record = network_record};
+static kiln_denoiser network = {.size = sizeof network,
+                                .family = "written-down",
+                                .latent = {.size = sizeof network.latent, .channels = CHANNELS, .factor = 8, .scale = 0.5, .shift = 0.1},
+                                .context_dim = CHANNELS,
+                                .in_channels = CHANNELS,
+                                .record = network_record};
 
 static inline kiln_value *network_model(void)
 {
@@ -69,8 +79,10 @@ static inline kiln_value *network_model(void)
     error e = {0};
     snprintf(path, sizeof path, "%s/tests/golden/timestep.safetensors", test_root());
     kiln_weights *w = weights_open(path, &e); /* any set will do: the network asks for none of it */
-    network.sampling = (kiln_model_sampling){.size = sizeof network.sampling, .prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()};
-    kiln_value *v = models->model_new(rig_ctx(), &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w, .sampling = network.sampling});
+    network.sampling =
+        (kiln_model_sampling){.size = sizeof network.sampling, .prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()};
+    kiln_value *v = models->model_new(
+        rig_ctx(), &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w, .sampling = network.sampling});
     if (!CHECK_MSG(v != NULL, "%s %s", rig_message(), e.message)) exit(1);
     weights_unref(w);
     return v;
@@ -119,7 +131,8 @@ static inline kiln_value *pattern_noise(void)
 {
     float data[NUMBERS];
     pattern(data, 1.7, 0.3);
-    kiln_value *noise = map_of("samples", tensor_value(4, (const int64_t[]){PICTURES, 2, 2, CHANNELS}, data)), *seed = values()->new_int(NULL, 5);
+    kiln_value *noise = map_of("samples", tensor_value(4, (const int64_t[]){PICTURES, 2, 2, CHANNELS}, data)),
+               *seed = values()->new_int(NULL, 5);
     CHECK_EQ(values()->map_set(noise, "seed", seed), KILN_OK);
     drop(seed);
     return noise;
@@ -133,9 +146,18 @@ static inline kiln_value *conditioning_of(const float token[CHANNELS])
     return list;
 }
 
-static inline kiln_value *positive(void) { return conditioning_of((const float[]){0.5f, -0.25f, 0.75f, 0.125f}); }
-static inline kiln_value *negative(void) { return conditioning_of((const float[]){-0.5f, 0.25f, 0.25f, -0.625f}); }
-static inline kiln_value *third(void) { return conditioning_of((const float[]){0, 0.5f, -0.5f, 0.25f}); }
+static inline kiln_value *positive(void)
+{
+    return conditioning_of((const float[]){0.5f, -0.25f, 0.75f, 0.125f});
+}
+static inline kiln_value *negative(void)
+{
+    return conditioning_of((const float[]){-0.5f, 0.25f, 0.25f, -0.625f});
+}
+static inline kiln_value *third(void)
+{
+    return conditioning_of((const float[]){0, 0.5f, -0.5f, 0.25f});
+}
 
 static inline kiln_value *sigmas_of(size_t n, const double *sigma)
 {
@@ -162,9 +184,17 @@ static inline const float *samples_of(const kiln_value *latent)
     return x;
 }
 
+static inline int same_latent(const kiln_value *a, const kiln_value *b)
+{
+    return a && b && memcmp(samples_of(a), samples_of(b), NUMBERS * sizeof(float)) == 0;
+}
+
 /* ---- calls -------------------------------------------------------------------------------------------- */
 
-static inline const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
+static inline const char *name_at(void *self, const char *from, size_t i)
+{
+    return (void)self, registry_name(from, i);
+}
 
 /* One setting into the node's struct; the program ends when the node has no such parameter. */
 static inline void call_set(const kiln_node *type, char *one, arena *strings, void *params)
@@ -176,7 +206,8 @@ static inline void call_set(const kiln_node *type, char *one, arena *strings, vo
     *value++ = '\0';
     while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
     if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
-    if (!CHECK_MSG(param_parse(&type->param[i], value, 0, &names, strings, params, why) == KILN_OK, "%s: %s: %s", type->type, name, why)) exit(1);
+    if (!CHECK_MSG(param_parse(&type->param[i], value, 0, &names, strings, params, why) == KILN_OK, "%s: %s: %s", type->type, name, why))
+        exit(1);
 }
 
 /* The inputs stay the caller's. On failure outputs are NULL and call_why says why. */

@@ -34,6 +34,42 @@ expect unknown_sampler "did you mean 'euler'" custom --set sampler=eulr
 expect unknown_option "has no option 'etta'; did you mean 'eta'?" custom --set sampler=euler_ancestral --set options=etta=1
 expect option_out_of_range "it goes from 0 to 100" custom --set sampler=euler_ancestral --set options=eta=-1
 
+# ---- one run, the same noise and levels, a picture for each way to guide or to read the network
+{
+    cat <<'Y'
+nodes:
+  base: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}
+  yes: {class_type: CLIPTextEncode, inputs: {clip: [base, CLIP], text: a cat}}
+  no: {class_type: CLIPTextEncode, inputs: {clip: [base, CLIP], text: a dog}}
+  void: {class_type: CLIPTextEncode, inputs: {clip: [base, CLIP], text: ""}}
+  empty: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
+  noise: {class_type: RandomNoise, inputs: {noise_seed: 5}}
+  how: {class_type: KSamplerSelect, inputs: {sampler_name: euler}}
+  levels: {class_type: ManualSigmas, inputs: {sigmas: "0.9, 0.6, 0.2, 0"}}
+  m_plain: {class_type: ModelSamplingDiscrete, inputs: {model: [base, MODEL], sampling: eps}}
+  m_nearest: {class_type: ModelSamplingDiscrete, inputs: {model: [base, MODEL], sampling: eps, timestep: nearest}}
+  m_v: {class_type: ModelSamplingDiscrete, inputs: {model: [base, MODEL], sampling: v_prediction}}
+  m_x0: {class_type: ModelSamplingDiscrete, inputs: {model: [base, MODEL], sampling: x0}}
+  m_edm: {class_type: ModelSamplingContinuousEDM, inputs: {model: [base, MODEL], sampling: edm}}
+  m_flow: {class_type: ModelSamplingSD3, inputs: {model: [base, MODEL]}}
+  m_rescale: {class_type: RescaleCFG, inputs: {model: [base, MODEL]}}
+  m_perp: {class_type: PerpNeg, inputs: {model: [base, MODEL], empty_conditioning: [void, CONDITIONING]}}
+  g_basic: {class_type: BasicGuider, inputs: {model: [base, MODEL], conditioning: [yes, CONDITIONING]}}
+  g_dual: {class_type: DualCFGGuider, inputs: {model: [base, MODEL], cond1: [yes, CONDITIONING], cond2: [void, CONDITIONING], negative: [no, CONDITIONING], cfg_conds: 3, cfg_cond2_negative: 2}}
+Y
+    for m in plain nearest v x0 edm flow rescale perp; do
+        echo "  g_$m: {class_type: CFGGuider, inputs: {model: [m_$m, MODEL], positive: [\"yes\", CONDITIONING], negative: [\"no\", CONDITIONING], cfg: 3}}"
+    done
+    for g in plain nearest v x0 edm flow rescale perp basic dual; do
+        echo "  s_$g: {class_type: SamplerCustomAdvanced, inputs: {noise: [noise, NOISE], guider: [g_$g, GUIDER], sampler: [how, SAMPLER], sigmas: [levels, SIGMAS], latent_image: [empty, LATENT]}}"
+        echo "  d_$g: {class_type: VAEDecode, inputs: {samples: [s_$g, denoised_output], vae: [base, VAE]}}"
+        echo "  o_$g: {class_type: SaveImage, inputs: {images: [d_$g, IMAGE], filename_prefix: $g}}"
+    done
+} | sed 's/\[yes,/["yes",/g; s/\[no,/["no",/g; s/^  yes:/  "yes":/; s/^  no:/  "no":/' >"$work/ways.yaml"
+"$kiln" run "$work/ways.yaml" --models tests/golden -q --out "$work/ways" >/dev/null 2>"$work/log"
+[ "$(ls "$work/ways" 2>/dev/null | wc -l)" = 10 ] && ok ten_ways_draw || bad ten_ways_draw "$(cat "$work/log")"
+[ "$(for f in "$work"/ways/*.png; do pixels "$f"; done | sort -u | wc -l)" = 10 ] && ok ten_ways_differ || bad ten_ways_differ "$(cd "$work/ways" && cksum *)"
+
 "$kiln" nodes >"$work/nodes" 2>&1
 for node in KSamplerSelect SamplerCustom SamplerCustomAdvanced BasicScheduler RandomNoise CFGGuider SplitSigmas ModelSamplingDiscrete RescaleCFG SamplerLMS; do
     grep -qw "$node" "$work/nodes" && ok "listed_$node" || bad "listed_$node" "not in 'kiln nodes'"

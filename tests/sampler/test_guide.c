@@ -16,7 +16,8 @@
 static void check_levels(const double *have, const double *want, size_t n, double tolerance, const char *what)
 {
     for (size_t i = 0; i < n; i++)
-        CHECK_MSG(fabs(have[i] - want[i]) <= tolerance * fmax(fabs(want[i]), 1e-3), "%s[%zu]: %.9g, wanted %.9g", what, i, have[i], want[i]);
+        CHECK_MSG(fabs(have[i] - want[i]) <= tolerance * fmax(fabs(want[i]), 1e-3), "%s[%zu]: %.9g, wanted %.9g", what, i, have[i],
+                  want[i]);
 }
 
 static void check_run(kiln_value *v, const double *want, const char *what)
@@ -58,7 +59,10 @@ typedef struct {
     const kiln_node *node; /* NULL: the model as it is */
     const double *normal, *sgm, *simple, *probe, *timestep, *percent, *run;
 } count_case;
-#define COUNTED(id, node_, settings_) {#id, settings_, node_, id##_normal, id##_sgm, id##_simple, id##_probe, id##_timestep, id##_percent, id##_run}
+#define COUNTED(id, node_, settings_)                                                                                                      \
+    {                                                                                                                                      \
+#id, settings_, node_, id##_normal, id##_sgm, id##_simple, id##_probe, id##_timestep, id##_percent, id##_run                       \
+    }
 
 static const count_case counts[] = {
     COUNTED(eps, NULL, ""),
@@ -111,8 +115,8 @@ static void test_levels_of_every_description(void)
         levels l = levels_of(models->model(rig_ctx(), model));
         for (int j = 0; j < 3; j++) {
             static const double share[] = {0.1, 0.5, 0.9};
-            CHECK_MSG(fabs(levels_timestep(&l, k->probe[j]) - k->timestep[j]) <= 1e-4 * fmax(1, fabs(k->timestep[j])), "%s: timestep %g, wanted %g",
-                      k->name, levels_timestep(&l, k->probe[j]), k->timestep[j]);
+            CHECK_MSG(fabs(levels_timestep(&l, k->probe[j]) - k->timestep[j]) <= 1e-4 * fmax(1, fabs(k->timestep[j])),
+                      "%s: timestep %g, wanted %g", k->name, levels_timestep(&l, k->probe[j]), k->timestep[j]);
             CHECK_MSG(fabs(levels_at_percent(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j], "%s: level %g, wanted %g", k->name,
                       levels_at_percent(&l, share[j]), k->percent[j]);
         }
@@ -167,11 +171,18 @@ static void test_guiders(void)
     kiln_value *out[2] = {NULL}, *m = network_model();
     sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL)}, out);
     check_run(out[0], basic_run, "basic"), drop(out[1]);
-    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2", m, positive(), third(), negative())}, out);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2", m, positive(), third(), negative())},
+           out);
     check_run(out[0], dual_run, "dual"), drop(out[1]);
-    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2; style=nested", m, positive(), third(), negative())}, out);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider =
+                       guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2; style=nested", m, positive(), third(), negative())},
+           out);
     check_run(out[0], nested_run, "nested"), drop(out[1]);
-    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_perp_guider, "cfg=3; neg_scale=1.5", m, positive(), negative(), third())}, out);
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider = guider_of(&node_perp_guider, "cfg=3; neg_scale=1.5", m, positive(), negative(), third())},
+           out);
     check_run(out[0], perp_run, "perp-neg"), drop(out[1]);
     drop(m);
 }
@@ -224,7 +235,8 @@ static void test_perp_neg_of_equal_texts(void)
 /* Adds an entry with the tokens of `list` (taken), an area and a strength. */
 static void add_area(kiln_value *to, kiln_value *list, const int64_t area[4], double strength)
 {
-    kiln_value *entry = values()->map_copy(NULL, values()->list_at(list, 0)), *box = values()->new_list(NULL), *s = values()->new_float(NULL, strength);
+    kiln_value *entry = values()->map_copy(NULL, values()->list_at(list, 0)), *box = values()->new_list(NULL),
+               *s = values()->new_float(NULL, strength);
     for (int i = 0; i < 4; i++) {
         kiln_value *v = values()->new_int(NULL, area[i]);
         values()->list_push(box, v);
@@ -287,11 +299,19 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
 {
     char seen[16][64] = {""};
     kiln_value *base = network_model(), *empty = third(), *again = network_model();
-    kiln_value *made_of[] = {base, made(&node_sampling_discrete, "sampling=v_prediction", base, NULL), made(&node_sampling_discrete, "zsnr=true", base, NULL),
-                             made(&node_sampling_discrete, "timestep=nearest", base, NULL), made(&node_sampling_edm, "sampling=edm", base, NULL),
-                             made(&node_sampling_edm, "sampling=v_prediction", base, NULL), made(&node_sampling_v, "", base, NULL), made(&node_sampling_sd3, "", base, NULL),
-                             made(&node_sampling_sd3, "shift=2", base, NULL), made(&node_sampling_aura, "shift=3", base, NULL), made(&node_rescale_cfg, "", base, NULL),
-                             made(&node_rescale_cfg, "multiplier=0.5", base, NULL), made(&node_perp_neg, "", base, empty)};
+    kiln_value *made_of[] = {base,
+                             made(&node_sampling_discrete, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_discrete, "zsnr=true", base, NULL),
+                             made(&node_sampling_discrete, "timestep=nearest", base, NULL),
+                             made(&node_sampling_edm, "sampling=edm", base, NULL),
+                             made(&node_sampling_edm, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_v, "", base, NULL),
+                             made(&node_sampling_sd3, "", base, NULL),
+                             made(&node_sampling_sd3, "shift=2", base, NULL),
+                             made(&node_sampling_aura, "shift=3", base, NULL),
+                             made(&node_rescale_cfg, "", base, NULL),
+                             made(&node_rescale_cfg, "multiplier=0.5", base, NULL),
+                             made(&node_perp_neg, "", base, empty)};
     size_t n = sizeof made_of / sizeof made_of[0];
     CHECK_STR(values()->object_fingerprint(base), values()->object_fingerprint(again));
     for (size_t i = 0; i < n; i++) {
@@ -331,10 +351,20 @@ int main(int argc, char **argv)
     ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&asking_row);
     registry_owner_set(NULL);
     static const test_case cases[] = {
-        CASE(test_curves), CASE(test_zero_terminal_table), CASE(test_levels_of_every_description), CASE(test_runs_of_every_description),
-        CASE(test_part_of_the_way), CASE(test_guiders), CASE(test_perp_neg_on_a_model_is_the_guider), CASE(test_rescale_cfg),
-        CASE(test_guidance_replaces_guidance), CASE(test_perp_neg_of_equal_texts), CASE(test_areas_have_opposites), CASE(test_unconditional_at_cfg_1_from_the_first_step),
-        CASE(test_models_differ_by_fingerprint_and_the_base_stays), CASE(test_models_of_an_older_header),
+        CASE(test_curves),
+        CASE(test_zero_terminal_table),
+        CASE(test_levels_of_every_description),
+        CASE(test_runs_of_every_description),
+        CASE(test_part_of_the_way),
+        CASE(test_guiders),
+        CASE(test_perp_neg_on_a_model_is_the_guider),
+        CASE(test_rescale_cfg),
+        CASE(test_guidance_replaces_guidance),
+        CASE(test_perp_neg_of_equal_texts),
+        CASE(test_areas_have_opposites),
+        CASE(test_unconditional_at_cfg_1_from_the_first_step),
+        CASE(test_models_differ_by_fingerprint_and_the_base_stays),
+        CASE(test_models_of_an_older_header),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
