@@ -41,7 +41,8 @@ typedef struct {
 typedef struct {
     void *self;
     int (*find)(void *self, const file_identity *file, digest *out); /* 1: known */
-    void (*add)(void *self, const char *path, const file_identity *file, digest content);
+    /* began_ns: unix time at which reading began; times close to it may hide a later write (they are no finer than the clock tick) */
+    void (*add)(void *self, const char *path, const file_identity *file, digest content, int64_t began_ns);
 } file_memory;
 void file_digest_memory(const file_memory *memory);
 /* Joins and normalises; the caller frees with mem_free. NULL: no memory. */

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CHUNK = 8 << 20, DEPTH_MAX = 8, ENTRIES_MAX = 10000 };
@@ -70,13 +71,13 @@ static int known_find(const file_identity *file, digest *out)
     return 1;
 }
 
-static void remember(const char *path, const file_identity *file, digest content)
+static void remember(const char *path, const file_identity *file, digest content, int64_t began_ns)
 {
     known_add(file, content);
     pthread_mutex_lock(&known_lock);
     file_memory memory = longer;
     pthread_mutex_unlock(&known_lock);
-    if (memory.add) memory.add(memory.self, path, file, content);
+    if (memory.add) memory.add(memory.self, path, file, content, began_ns);
 }
 
 void file_digest_memory(const file_memory *memory)
@@ -126,6 +127,8 @@ static void chunk_digest(void *arg, size_t i)
 static kiln_status regular_digest(const char *path, int fd, const struct stat *st, digest *out, error *e)
 {
     file_identity file = identity_of(st);
+    struct timespec began;
+    clock_gettime(CLOCK_REALTIME, &began);
     size_t n = (size_t)(((uint64_t)st->st_size + CHUNK - 1) / CHUNK);
     reading r = {.fd = fd, .size = (uint64_t)st->st_size, .chunk = mem_calloc(n + 1, sizeof(digest))};
     if (!r.chunk) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -140,7 +143,7 @@ static kiln_status regular_digest(const char *path, int fd, const struct stat *s
     struct stat now;
     if (fstat(fd, &now) == 0 && (now.st_mtim.tv_sec != st->st_mtim.tv_sec || now.st_mtim.tv_nsec != st->st_mtim.tv_nsec || now.st_size != st->st_size))
         return error_set(e, KILN_ERR_IO, "%s: changed while it was read", path);
-    remember(path, &file, *out);
+    remember(path, &file, *out, nanoseconds(began));
     return KILN_OK;
 }
 

@@ -72,7 +72,10 @@ static kiln_status find_folder(store *s, const store_setting *setting, error *e)
     const char *path = setting->folder ? setting->folder : store_default_folder(wanted, sizeof wanted);
     if (!path) return error_set(e, KILN_ERR_INVALID, "no folder for the cache: neither KILN_CACHE nor XDG_CACHE_HOME nor HOME is set; give --cache DIR, or --no-cache");
     if (setting->must_exist && !folder_exists(path)) return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
-    if (!setting->read_only) TRY(folder_make(path, e));
+    if (!setting->read_only && !folder_exists(path)) {
+        TRY(folder_make(path, e));
+        chmod(path, 0700); /* ours alone: what is kept may be private */
+    }
     if (!(real = path_real(path))) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", path, strerror(errno));
     int n = snprintf(s->folder, sizeof s->folder, "%s", real);
     mem_free(real);
@@ -87,7 +90,9 @@ static kiln_status open_parts(store *s, const store_setting *setting, error *e)
     if (s->read_only && !setting->read_only) log_info("the cache %s cannot be written to: it is only read", s->folder);
     if (!s->read_only) TRY(make_folders(s, e));
     TRY(claims_open(s, e));
-    return index_open(s, e);
+    TRY(index_open(s, e));
+    if (!s->read_only) gc_sweep_temporary(s);
+    return KILN_OK;
 }
 
 store *store_open(const store_setting *setting, error *e)
@@ -147,7 +152,7 @@ static void copy_text(char *to, size_t room, sqlite3_stmt *st, int column)
 
 static int find_row(store *s, digest key, store_entry *out)
 {
-    sqlite3_stmt *st = index_statement(s, SQL_FIND);
+    sqlite3_stmt *st = index_statement(s, out ? SQL_FIND : SQL_IS_THERE);
     if (!st) return 0;
     index_bind_digest(st, 1, key);
     int got = sqlite3_step(st), found = got == SQLITE_ROW;
@@ -181,7 +186,11 @@ int store_find(store *s, digest key, store_entry *out)
 void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found)
 {
     pthread_mutex_lock(&s->lock);
+    /* One transaction: else SQLite takes and gives back its lock for each key. */
+    sqlite3_stmt *begin = index_statement(s, SQL_BEGIN_READING);
+    if (begin) sqlite3_step(begin), sqlite3_reset(begin);
     for (size_t i = 0; i < n; i++) found[i] = (uint8_t)find(s, keys[i], NULL);
+    index_rollback(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -202,6 +211,16 @@ static kiln_status copy_part(stored_value *to, digest content, uint64_t size, co
     return KILN_OK;
 }
 
+/* Rows that do not fit together. Lock held. */
+static kiln_status rows_damaged(store *s, digest key, error *e)
+{
+    char hex[33];
+    if (!s->warned_damage) log_warn("the cache's index held a damaged entry (%.16s): it is removed and computed again", digest_hex(key, hex));
+    s->warned_damage = 1;
+    if (!s->read_only) gc_drop_entry(s, key, NULL);
+    return error_set(e, KILN_ERR_IO, "its rows in the index do not fit together");
+}
+
 /* What is written down of an entry's values, copied so that the lock need not be held while they are read. */
 static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *part, error *e)
 {
@@ -215,16 +234,23 @@ static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *pa
     uint32_t at = 0;
     if (!st) return index_failed(s, "looking", e);
     index_bind_digest(st, 1, key);
-    int got;
+    int got = SQLITE_DONE;
     kiln_status status = KILN_OK;
+    digest seal = key;
     while (status == KILN_OK && (got = sqlite3_step(st)) == SQLITE_ROW && at < n) {
-        const void *body = sqlite3_column_blob(st, 2);
+        int kept_inline = sqlite3_column_type(st, 2) == SQLITE_BLOB;
+        const void *body = kept_inline ? sqlite3_column_blob(st, 2) : NULL;
         uint64_t size = (uint64_t)sqlite3_column_int64(st, 1), have = (uint64_t)sqlite3_column_bytes(st, 2);
-        status = copy_part(&part[at++], index_digest(st, 0), body ? have : size, body, e);
+        seal = index_digest(st, 3);
+        status = kept_inline && !body && have ? error_set(e, KILN_ERR_NOMEM, "out of memory")
+                                              : copy_part(&part[at++], index_digest(st, 0), kept_inline ? have : size, body, e);
     }
+    if (status == KILN_OK && got != SQLITE_ROW && got != SQLITE_DONE) return index_failed(s, "looking", e);
     sqlite3_reset(st);
     if (status != KILN_OK) return status;
-    return at == n && got == SQLITE_DONE ? KILN_OK : error_set(e, KILN_ERR_INVALID, "not in the cache");
+    if (at == n && got == SQLITE_DONE && digest_equal(seal, queue_seal(key, part, n))) return KILN_OK;
+    if (!find_row(s, key, NULL)) return error_set(e, KILN_ERR_INVALID, "not in the cache");
+    return rows_damaged(s, key, e);
 }
 
 static void damaged(store *s, const stored_value *part, const store_entry *about, const error *why)
@@ -238,15 +264,24 @@ static void damaged(store *s, const stored_value *part, const store_entry *about
     pthread_mutex_unlock(&s->lock);
 }
 
+/* out NULL: only looked at. */
+static kiln_status read_part(store *s, const stored_value *part, kiln_value **out, error *e)
+{
+    if (out && part->inline_bytes) return value_read_inline(s, part->inline_bytes, part->size, part->content, out, e);
+    if (out) return value_read_file(s, part->content, part->size, out, e);
+    if (!part->inline_bytes) return value_check_file(s, part->content, part->size, e);
+    if (digest_equal(digest_of(part->inline_bytes, (size_t)part->size), part->content)) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
+}
+
 static kiln_status read_parts(store *s, const store_entry *about, const stored_value *part, kiln_value **out, error *e)
 {
     for (uint32_t i = 0; i < about->n_value; i++) {
         error why = {0};
-        kiln_status status = part[i].inline_bytes ? value_read_inline(s, part[i].inline_bytes, part[i].size, part[i].content, &out[i], &why)
-                                                  : value_read_file(s, part[i].content, part[i].size, &out[i], &why);
+        kiln_status status = read_part(s, &part[i], out ? &out[i] : NULL, &why);
         if (status == KILN_OK) continue;
         if (status != KILN_ERR_NOMEM) damaged(s, &part[i], about, &why);
-        for (uint32_t k = 0; k < about->n_value; k++) {
+        for (uint32_t k = 0; out && k < about->n_value; k++) {
             value_unref(out[k]);
             out[k] = NULL;
         }
@@ -255,10 +290,9 @@ static kiln_status read_parts(store *s, const store_entry *about, const stored_v
     return KILN_OK;
 }
 
-kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error *e)
+static kiln_status get(store *s, digest key, uint32_t n, kiln_value **out, error *e)
 {
     store_entry about;
-    for (uint32_t i = 0; i < n; i++) out[i] = NULL;
     stored_value *part = mem_calloc(n + 1u, sizeof *part);
     if (!part) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     pthread_mutex_lock(&s->lock);
@@ -266,7 +300,7 @@ kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error 
     if (status == KILN_OK) status = list_parts(s, key, n, part, e);
     pthread_mutex_unlock(&s->lock);
     if (status == KILN_OK) status = read_parts(s, &about, part, out, e);
-    if (status == KILN_OK) {
+    if (status == KILN_OK && out) {
         pthread_mutex_lock(&s->lock);
         queue_touch(s, &about);
         pthread_mutex_unlock(&s->lock);
@@ -274,6 +308,14 @@ kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error 
     parts_free(part, n);
     return status;
 }
+
+kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error *e)
+{
+    for (uint32_t i = 0; i < n; i++) out[i] = NULL;
+    return get(s, key, n, out, e);
+}
+
+kiln_status store_check(store *s, digest key, uint32_t n, error *e) { return get(s, key, n, NULL, e); }
 
 /* ---- putting ---------------------------------------------------------------------------------------------------------------- */
 

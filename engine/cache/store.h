@@ -54,7 +54,8 @@ int store_find(store *s, digest key, store_entry *out); /* out may be NULL */
 /* The same for many keys at once (graphs of 10,000 nodes): found[i] = 1 when keys[i] is there. */
 void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found);
 /* Reads and verifies. out[n]: references for the caller. KILN_OK; KILN_ERR_INVALID: not there (or n differs); KILN_ERR_IO: was
- * damaged or vanished: it has been reported once and removed, the caller computes it. */
+ * damaged or vanished: it has been reported once and removed, the caller computes it; KILN_ERR_NOMEM: no memory or descriptors,
+ * nothing was removed. */
 kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error *e);
 /* Keeps values. KILN_ERR_UNSUPPORTED when one of them is no plain data (nothing was kept, nothing is wrong);
  * KILN_ERR_IO, KILN_ERR_NOMEM: could not be kept (disk full, ...). An entry that is there already stays. */
@@ -88,7 +89,8 @@ void store_state_drop(store *s, digest key);
 
 /* ---- digests of files, remembered across processes ---- */
 
-/* Installs the store as the memory behind file_digest() (base/file.h: file_digest_memory); undone by store_close. */
+/* Files whose times are younger than two seconds when reading began are not remembered: a later write could leave them as they are.
+ * Installs the store as the memory behind file_digest() (base/file.h: file_digest_memory); undone by store_close. */
 void store_remember_digests(store *s);
 
 /* ---- housekeeping (`kiln cache`) ---- */
@@ -111,9 +113,11 @@ typedef struct {
     uint64_t checked, damaged;
 } store_report;
 /* Evicts down to `limit` bytes (0: the setting's) by value: least recompute seconds per byte, aged by disuse, go
- * first; sweeps files no row names and states older than a week. */
+ * first; sweeps files no row names, and states and indices moved aside that are older than a week.
+ * What this process put or got goes last, and only when nothing else is left to keep the limit. The formula: store_gc.c. */
 kiln_status store_gc(store *s, uint64_t limit, store_report *out, error *e);
-/* Reads every value; damaged ones are removed and counted. */
+/* Reads every value and compares its digest, decodes none (so types that are not loaded are no damage); damaged ones are removed
+ * and counted (a read-only store: counted). */
 kiln_status store_verify(store *s, store_report *out, void (*bad)(void *arg, const store_entry *, const char *why), void *arg, error *e);
 /* Removes every entry, value and state (type != NULL: entries of that type). */
 kiln_status store_clear(store *s, const char *type, store_report *out, error *e);

@@ -41,7 +41,7 @@ kiln_status claims_open(store *s, error *e)
 {
     char path[STORE_PATH_MAX];
     snprintf(path, sizeof path, "%s/claims", s->folder);
-    s->claims_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    s->claims_fd = open(path, O_RDWR | (s->read_only ? 0 : O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (s->claims_fd >= 0 || s->read_only) return KILN_OK;
     return error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
 }

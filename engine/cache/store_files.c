@@ -1,6 +1,6 @@
 /* store_files.c - digests of files, remembered across processes; see store_parts.h.
  *
- * A file whose times are younger than two seconds when it was read is not remembered: it could be written again without
+ * A file whose times are younger than two seconds when reading it began is not remembered: it could be written again without
  * its times changing (what git calls racily clean).
  */
 #include "cache/store_parts.h"
@@ -29,7 +29,7 @@ static int find_row(store *s, const file_identity *f, digest *out)
     return found;
 }
 
-static int find(void *self, const file_identity *f, digest *out)
+int store_file_find(void *self, const file_identity *f, digest *out)
 {
     store *s = self;
     pthread_mutex_lock(&s->lock);
@@ -38,11 +38,11 @@ static int find(void *self, const file_identity *f, digest *out)
     return found;
 }
 
-static void add(void *self, const char *path, const file_identity *f, digest content)
+void store_file_add(void *self, const char *path, const file_identity *f, digest content, int64_t began)
 {
     store *s = self;
-    int64_t now = (int64_t)(store_time() * 1e9), newest = f->mtime_ns > f->ctime_ns ? f->mtime_ns : f->ctime_ns;
-    if (s->read_only || now - newest < RACY_NS) return;
+    int64_t newest = f->mtime_ns > f->ctime_ns ? f->mtime_ns : f->ctime_ns;
+    if (s->read_only || began - newest < RACY_NS) return;
     pthread_mutex_lock(&s->lock);
     if (s->n_file == s->file_room) {
         size_t room = s->file_room ? s->file_room * 2 : 32;
@@ -80,6 +80,6 @@ void files_free(store *s)
 
 void store_remember_digests(store *s)
 {
-    file_digest_memory(&(file_memory){.self = s, .find = find, .add = add});
+    file_digest_memory(&(file_memory){.self = s, .find = store_file_find, .add = store_file_add});
     s->remembers_files = 1;
 }

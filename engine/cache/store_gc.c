@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define ORPHAN_AGE 3600.0
-#define STATE_AGE (7 * 86400.0)
+#define STATE_AGE (7 * 86400.0) /* and of indices that were moved aside */
 
 static const char worth_order[] =
     "SELECT key,bytes FROM entry ORDER BY seconds/(bytes+4096.0)/(1.0+max(0.0,?1-used)/86400.0) ASC";
@@ -105,14 +105,40 @@ static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
     return status;
 }
 
+/* 1 when neither a row nor the queue names it. */
+static int is_unnamed(store *s, digest content)
+{
+    digests named = {0};
+    kiln_status status = gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, NULL);
+    for (size_t i = 0; i < s->n_queue; i++)
+        for (uint32_t k = 0; k < s->queue[i].about.n_value; k++) named.n += digest_equal(s->queue[i].value[k].content, content);
+    mem_free(named.item);
+    return status == KILN_OK && named.n == 0;
+}
+
+/* Inside of a transaction, so that nobody names it just now: who commits a row looks first whether the file is there. */
+void gc_drop_unnamed_file(store *s, digest content)
+{
+    if (!s->db || index_begin(s, NULL) != KILN_OK) return;
+    if (is_unnamed(s, content)) remove_file(s, content);
+    index_rollback(s);
+}
+
 /* Ends the transaction; on success the files go too. */
 static kiln_status settle(store *s, kiln_status status, digests *gone, error *e)
 {
     if (status == KILN_OK) status = index_commit(s, e);
     else index_rollback(s);
-    for (size_t i = 0; i < gone->n && status == KILN_OK; i++) remove_file(s, gone->item[i]);
+    for (size_t i = 0; i < gone->n && status == KILN_OK; i++) gc_drop_unnamed_file(s, gone->item[i]);
     mem_free(gone->item);
     return status;
+}
+
+kiln_status gc_drop_entry(store *s, digest key, error *e)
+{
+    digests gone = {0};
+    TRY(index_begin(s, e));
+    return settle(s, drop_entry(s, key, &gone, e), &gone, e);
 }
 
 kiln_status gc_drop_content(store *s, digest content, error *e)
@@ -159,14 +185,19 @@ static kiln_status choose(store *s, uint64_t excess, digests *out, store_report 
 
 static kiln_status evict(store *s, uint64_t limit, store_report *report, error *e)
 {
-    digests keys = {0}, gone = {0};
+    digests gone = {0};
     uint64_t have = bytes_kept(s);
     if (have <= limit) return KILN_OK;
-    kiln_status status = index_begin(s, e);
-    if (status != KILN_OK) return status;
-    status = choose(s, have - limit, &keys, report, e);
-    for (size_t i = 0; i < keys.n && status == KILN_OK; i++) status = drop_entry(s, keys.item[i], &gone, e);
-    mem_free(keys.item);
+    TRY(index_begin(s, e));
+    kiln_status status = KILN_OK;
+    /* Values that several entries name free nothing until the last of them goes: hence more than one round. */
+    for (size_t chosen = 1; status == KILN_OK && chosen > 0 && (have = bytes_kept(s)) > limit;) {
+        digests keys = {0};
+        status = choose(s, have - limit, &keys, report, e);
+        for (size_t i = 0; i < keys.n && status == KILN_OK; i++) status = drop_entry(s, keys.item[i], &gone, e);
+        chosen = keys.n;
+        mem_free(keys.item);
+    }
     return settle(s, status, &gone, e);
 }
 
@@ -204,20 +235,14 @@ typedef struct {
     int (*goes)(store *s, const char *name);
 } sweep;
 
-static int is_unnamed(store *s, const char *name)
+static int is_orphan(store *s, const char *name)
 {
     digest content;
-    digests named = {0};
-    error e = {0};
     if (!parse_hex(name, &content)) return 0; /* not ours: left alone */
     pthread_mutex_lock(&s->lock);
-    kiln_status status = gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, &e);
-    for (size_t i = 0; i < s->n_queue; i++)
-        for (uint32_t k = 0; k < s->queue[i].about.n_value; k++)
-            if (digest_equal(s->queue[i].value[k].content, content)) named.n++;
+    int orphan = s->db && is_unnamed(s, content);
     pthread_mutex_unlock(&s->lock);
-    mem_free(named.item);
-    return status == KILN_OK && named.n == 0;
+    return orphan;
 }
 
 static int always(store *s, const char *name)
@@ -262,13 +287,24 @@ static void sweep_tree(sweep *w, const char *below)
     }
 }
 
+void gc_sweep_temporary(store *s)
+{
+    char temp[STORE_PATH_MAX];
+    store_report report = {0};
+    snprintf(temp, sizeof temp, "%s/values/tmp", s->folder);
+    sweep_folder(&(sweep){.store = s, .report = &report, .older_than = 60, .goes = writer_is_gone}, temp);
+}
+
+static int is_aside(store *s, const char *name) { return (void)s, strncmp(name, "index.sqlite.aside-", 19) == 0; }
+
 static void sweep_all(store *s, double age, double state_age, store_report *report)
 {
     char temp[STORE_PATH_MAX];
     snprintf(temp, sizeof temp, "%s/values/tmp", s->folder);
     sweep_folder(&(sweep){.store = s, .report = report, .older_than = age > 0 ? 60 : 0, .goes = writer_is_gone}, temp);
-    sweep_tree(&(sweep){.store = s, .report = report, .older_than = age, .goes = is_unnamed}, "values");
+    sweep_tree(&(sweep){.store = s, .report = report, .older_than = age, .goes = is_orphan}, "values");
     sweep_tree(&(sweep){.store = s, .report = report, .older_than = state_age, .goes = always}, "states");
+    sweep_folder(&(sweep){.store = s, .report = report, .older_than = state_age, .goes = is_aside}, s->folder);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------------------------------- */
@@ -401,25 +437,13 @@ static int add_entry(void *arg, const store_entry *x)
 
 static kiln_status verify_entry(store *s, const store_entry *x, store_report *out, void (*bad)(void *, const store_entry *, const char *), void *arg, error *e)
 {
-    kiln_value **v = mem_calloc(x->n_value + 1u, sizeof *v);
     error why = {0};
-    if (!v) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    kiln_status status = store_get(s, x->key, x->n_value, v, &why);
+    kiln_status status = store_check(s, x->key, x->n_value, &why);
     out->checked++;
-    for (uint32_t i = 0; i < x->n_value; i++) value_unref(v[i]);
-    mem_free(v);
     if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
-    if (status == KILN_OK || !store_find(s, x->key, NULL)) {
-        if (status == KILN_OK) return KILN_OK; /* else it was damaged, and is gone */
-    } else if (!s->read_only) {
-        digests gone = {0}; /* rows without values: they go too */
-        pthread_mutex_lock(&s->lock);
-        kiln_status begun = index_begin(s, e);
-        if (begun == KILN_OK) begun = settle(s, drop_entry(s, x->key, &gone, e), &gone, e);
-        pthread_mutex_unlock(&s->lock);
-        TRY(begun);
-    }
-    out->damaged++, out->entries++, out->bytes += x->bytes;
+    if (status == KILN_OK || status == KILN_ERR_INVALID) return KILN_OK; /* whole, or gone meanwhile */
+    out->damaged++;
+    if (!s->read_only) out->entries++, out->bytes += x->bytes;
     if (bad) bad(arg, x, why.message);
     return KILN_OK;
 }

@@ -1,8 +1,9 @@
 /* store_index.c - the SQLite file; see store_parts.h.
  *
  * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
- * and a new one begun: it is a cache. A process that has the old one open goes on with it undisturbed, since it keeps the
- * file; what it adds from then on is simply not found by others, and values it names that a sweep removes are misses to it.
+ * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file was
+ * moved (or removed) and refuses to write to it (SQLITE_READONLY_DBMOVED), so that its journal is never taken for the new index's;
+ * that process warns once and keeps nothing more. Only the file that was seen to be damaged is moved, never one that took its place.
  *
  * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint meets a
  * commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version is asked at run time.
@@ -13,6 +14,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +23,7 @@
 enum { APPLICATION = 0x4b494c4e /* "KILN" */, VERSION = 1, ASIDE_MAX = 1000 };
 
 static const char schema[] =
-    "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,what TEXT,n INTEGER,bytes INTEGER,seconds REAL,made REAL,used REAL)WITHOUT ROWID;"
+    "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,what TEXT,n INTEGER,bytes INTEGER,seconds REAL,made REAL,used REAL,seal BLOB)WITHOUT ROWID;"
     "CREATE TABLE part(key BLOB,i INTEGER,content BLOB,PRIMARY KEY(key,i))WITHOUT ROWID;"
     "CREATE INDEX part_content ON part(content);"
     "CREATE TABLE content(digest BLOB PRIMARY KEY,size INTEGER,body BLOB);"
@@ -30,8 +32,9 @@ static const char schema[] =
 
 static const char *const text_of[SQL_COUNT] = {
     [SQL_FIND] = "SELECT n,bytes,seconds,made,used,type,what FROM entry WHERE key=?1",
-    [SQL_PARTS] = "SELECT p.content,c.size,c.body FROM part p JOIN content c ON c.digest=p.content WHERE p.key=?1 ORDER BY p.i",
-    [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+    [SQL_IS_THERE] = "SELECT 1 FROM entry WHERE key=?1",
+    [SQL_PARTS] = "SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON c.digest=p.content WHERE e.key=?1 ORDER BY p.i",
+    [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
     [SQL_PART] = "INSERT OR REPLACE INTO part VALUES(?1,?2,?3)",
     [SQL_CONTENT] = "INSERT OR IGNORE INTO content VALUES(?1,?2,?3)",
     [SQL_TOUCH] = "UPDATE entry SET used=?2 WHERE key=?1",
@@ -44,6 +47,7 @@ static const char *const text_of[SQL_COUNT] = {
     [SQL_DROP_PARTS] = "DELETE FROM part WHERE key=?1",
     [SQL_BYTES] = "SELECT coalesce(sum(size),0) FROM content",
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
+    [SQL_BEGIN_READING] = "BEGIN",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
 };
@@ -98,6 +102,12 @@ static void set_journal(store *s)
     } else {
         execute(s, "PRAGMA journal_mode=TRUNCATE");
         execute(s, "PRAGMA synchronous=FULL");
+        /* Somebody with a newer SQLite has it open just now: writing the log beside them is what must not be done. */
+        if (pragma(s, "SELECT journal_mode='wal' FROM pragma_journal_mode") == 1) {
+            s->read_only = 1;
+            sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+            log_info("the cache %s is in use by a kiln with a newer SQLite: it is only read", s->folder);
+        }
     }
 }
 
@@ -137,33 +147,56 @@ typedef enum { INDEX_GOOD, INDEX_NOT_OURS, INDEX_UNAVAILABLE } verdict;
 
 static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_CORRUPT || sqlite3_errcode(s->db) == SQLITE_NOTADB; }
 
+typedef struct {
+    int64_t application, version, tables;
+    int ours, damaged;
+} looks;
+
+/* In one transaction: read one by one, they could be from before and after another process made the tables. */
+static looks look_at(store *s)
+{
+    looks l = {0};
+    execute(s, "BEGIN");
+    l.application = pragma(s, "PRAGMA application_id");
+    if (l.application >= 0) l.version = pragma(s, "PRAGMA user_version");
+    if (l.application >= 0 && l.version >= 0) l.tables = pragma(s, "SELECT count(*) FROM sqlite_schema");
+    l.damaged = (l.application < 0 || l.version < 0 || l.tables < 0) && damaged(s);
+    l.ours = l.tables > 0 && schema_is_ours(s);
+    if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
+    return l;
+}
+
 static verdict look_over(store *s, int hot, const char **why)
 {
-    int64_t application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
-    *why = "is damaged or no index";
-    if (application < 0 || version < 0) return damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
-    if (application == 0 && version == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+    looks l = look_at(s);
+    if (l.application == 0 && l.version == 0 && l.tables == 0) {
         if (s->read_only || !create(s)) return INDEX_UNAVAILABLE;
-        application = pragma(s, "PRAGMA application_id"), version = pragma(s, "PRAGMA user_version");
+        l = look_at(s);
     }
-    *why = application != APPLICATION ? "belongs to another application"
-           : version > VERSION        ? "was written by a newer kiln"
-           : version < VERSION        ? "was written by an older kiln"
-                                      : "has other tables than ours";
-    if (application != APPLICATION || version != VERSION || !schema_is_ours(s)) return INDEX_NOT_OURS;
+    *why = "is damaged or no index";
+    if (l.application < 0 || l.version < 0 || l.tables < 0) return l.damaged ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    *why = l.application != APPLICATION ? "belongs to another application"
+           : l.version > VERSION        ? "was written by a newer kiln"
+           : l.version < VERSION        ? "was written by an older kiln"
+                                        : "has other tables than ours";
+    if (l.application != APPLICATION || l.version != VERSION || !l.ours) return INDEX_NOT_OURS;
     /* After a crash in the middle of a commit SQLite has just rolled back: worth a look. */
     *why = "is damaged";
-    return hot && pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'") > 0 ? INDEX_NOT_OURS : INDEX_GOOD;
+    if (!hot) return INDEX_GOOD;
+    int64_t faults = pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'");
+    return faults == 0 ? INDEX_GOOD : faults > 0 || damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
 }
 
 static void move_aside(store *s, const char *why)
 {
     char from[STORE_PATH_MAX], to[STORE_PATH_MAX + 32];
     int n = 1;
+    struct stat st;
     index_path(s, "", from);
+    if (lstat(from, &st) != 0 || st.st_dev != s->index_device || st.st_ino != s->index_inode) return; /* somebody was faster */
     for (; n < ASIDE_MAX; n++) {
         snprintf(to, sizeof to, "%s.aside-%d", from, n);
-        if (access(to, F_OK) != 0) break;
+        if (lstat(to, &st) != 0) break;
     }
     if (rename(from, to) != 0) {
         log_warn("%s %s and could not be moved aside: %s", from, why, strerror(errno));
@@ -179,12 +212,25 @@ static void move_aside(store *s, const char *why)
     log_warn("%s %s: it was moved to %s and a new one is begun", from, why, strrchr(to, '/') + 1);
 }
 
+/* Private from its first byte on. An index that is there is not opened here: closing it would free SQLite's locks. */
+static void begin_file(const store *s, const char *path)
+{
+    int fd = s->read_only ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+}
+
 static int connect(store *s, int *hot)
 {
     char path[STORE_PATH_MAX], journal[STORE_PATH_MAX];
     struct stat st;
+    *hot = 0;
     index_path(s, "", path);
     index_path(s, "-journal", journal);
+    begin_file(s, path);
+    if (lstat(path, &st) == 0) {
+        s->index_device = st.st_dev, s->index_inode = st.st_ino;
+        if (!S_ISREG(st.st_mode)) return SQLITE_NOTADB;
+    }
     *hot = stat(journal, &st) == 0 && st.st_size > 0;
     int flags = s->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     int got = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
@@ -198,7 +244,7 @@ static void disconnect(store *s)
         sqlite3_finalize(s->statement[i]);
         s->statement[i] = NULL;
     }
-    sqlite3_close(s->db);
+    sqlite3_close_v2(s->db); /* a statement of store_gc.c may still be about */
     s->db = NULL;
 }
 
@@ -208,7 +254,7 @@ static verdict try_open(store *s, const char **why, char *reason, size_t room)
     *why = "is damaged or no index";
     verdict v = got == SQLITE_OK ? look_over(s, hot, why) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
     if (v == INDEX_GOOD) return v;
-    snprintf(reason, room, "%s", s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    snprintf(reason, room, "%s", s->db ? sqlite3_errmsg(s->db) : "it is no file");
     disconnect(s);
     return v;
 }
@@ -233,7 +279,6 @@ kiln_status index_open(store *s, error *e)
     if (v == INDEX_UNAVAILABLE)
         return error_set(e, KILN_ERR_IO, "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache", path, reason);
     set_journal(s);
-    if (!s->read_only) chmod(path, 0600);
     return KILN_OK;
 }
 
@@ -267,7 +312,8 @@ kiln_status index_failed(store *s, const char *doing, error *e)
     error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, sqlite3_errmsg(s->db));
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
         disconnect(s);
-        move_aside(s, "is damaged");
+        if (!s->read_only) move_aside(s, "is damaged");
+        else log_warn("the cache's index in %s is damaged: nothing more is taken from it", s->folder);
     }
     return code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO;
 }

@@ -29,8 +29,8 @@ enum {
 #define STORE_LIMIT_DEFAULT 10000000000ull
 
 typedef enum {
-    SQL_FIND, SQL_PARTS, SQL_ENTRY, SQL_PART, SQL_CONTENT, SQL_TOUCH, SQL_FILE_FIND, SQL_FILE_ADD, SQL_DROP_BY_CONTENT,
-    SQL_DROP_PARTS_OF_CONTENT, SQL_DROP_CONTENT, SQL_DROP_ENTRY, SQL_DROP_PARTS, SQL_BYTES, SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNT
+    SQL_FIND, SQL_IS_THERE, SQL_PARTS, SQL_ENTRY, SQL_PART, SQL_CONTENT, SQL_TOUCH, SQL_FILE_FIND, SQL_FILE_ADD, SQL_DROP_BY_CONTENT,
+    SQL_DROP_PARTS_OF_CONTENT, SQL_DROP_CONTENT, SQL_DROP_ENTRY, SQL_DROP_PARTS, SQL_BYTES, SQL_BEGIN, SQL_BEGIN_READING, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNT
 } store_statement;
 
 /* One encoded value: its bytes, or a file of them in values/. */
@@ -76,6 +76,7 @@ struct store {
     sqlite3_stmt *statement[SQL_COUNT];
     int read_only, warned_damage, warned_write;
     double opened;
+    uint64_t index_device, index_inode; /* the file that is open, so that no other is moved aside */
     /* queue */
     queued *queue;
     size_t n_queue, queue_room;
@@ -114,6 +115,10 @@ kiln_status index_begin(store *s, error *e);
 kiln_status index_commit(store *s, error *e);
 void index_rollback(store *s);
 
+/* ---- store.c ---- */
+/* store_get without making values of the bytes: types that are not loaded are no damage. */
+kiln_status store_check(store *s, digest key, uint32_t n, error *e);
+
 /* ---- store_queue.c ---- (all with the lock held) */
 const queued *queue_find(const store *s, digest key);
 kiln_status queue_add(store *s, queued *q, error *e); /* takes what q owns, also on failure */
@@ -121,6 +126,7 @@ kiln_status queue_flush(store *s, error *e);
 void queue_free(store *s);
 void queue_start_flusher(store *s);
 void queue_stop_flusher(store *s); /* without the lock */
+digest queue_seal(digest key, const stored_value *part, uint32_t n); /* which values belong to the key, in which order */
 void queue_touch(store *s, const store_entry *entry);
 int key_set_add(key_set *set, digest key, uint32_t tag); /* 0: no memory; an older tag is replaced */
 int key_set_find(const key_set *set, digest key, uint32_t *tag);
@@ -131,6 +137,8 @@ void key_set_free(key_set *set);
 kiln_status value_write(store *s, const kiln_value *v, stored_value *out, error *e);
 kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out, error *e);
 kiln_status value_read_file(store *s, digest content, uint64_t size, kiln_value **out, error *e);
+/* Reads it all and compares, decodes nothing. */
+kiln_status value_check_file(store *s, digest content, uint64_t size, error *e);
 void value_path(const store *s, digest content, char path[STORE_PATH_MAX]);
 /* FOLDER/values/tmp/PID-N opened for writing; -1 with a message. */
 int temp_open(store *s, char path[STORE_PATH_MAX], error *e);
@@ -147,11 +155,16 @@ void claims_settled(store *s); /* lock held: what was deferred is free now */
 int claims_house(store *s, int milliseconds);
 void claims_house_free(store *s);
 
-/* ---- store_files.c ---- (lock held) */
+/* ---- store_files.c ---- (the first two without the lock: file_memory's) */
+int store_file_find(void *self, const file_identity *f, digest *out);
+void store_file_add(void *self, const char *path, const file_identity *f, digest content, int64_t began_ns);
 kiln_status files_flush(store *s, error *e);
 void files_free(store *s);
 
 /* ---- store_gc.c ---- */
+kiln_status gc_drop_entry(store *s, digest key, error *e);         /* lock held: one whose rows do not fit together */
+void gc_drop_unnamed_file(store *s, digest content);               /* lock held: unless a row or the queue names it */
+void gc_sweep_temporary(store *s);                                 /* what dead processes left in values/tmp */
 kiln_status gc_drop_content(store *s, digest content, error *e); /* lock held: a damaged value and the entries that name it */
 void gc_after_commit(store *s);                                   /* lock held: keeps the limit */
 

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { ROWS_MAX = 2000, BYTES_MAX = 4 << 20 };
@@ -145,7 +146,14 @@ kiln_status queue_add(store *s, queued *q, error *e)
         if (q->value[i].inline_bytes) s->queue_bytes += q->value[i].size;
     if (urgent(s)) return queue_flush(s, e);
     queue_start_flusher(s);
-    return KILN_OK;
+    return s->flusher_runs ? KILN_OK : queue_flush(s, e);
+}
+
+digest queue_seal(digest key, const stored_value *part, uint32_t n)
+{
+    digest sum = key;
+    for (uint32_t i = 0; i < n; i++) sum = digest_of((digest[]){sum, part[i].content}, 2 * sizeof sum);
+    return sum;
 }
 
 void queue_touch(store *s, const store_entry *entry)
@@ -184,9 +192,23 @@ static kiln_status write_value_row(store *s, const store_entry *about, uint32_t 
     return step_done(s, st, e);
 }
 
+/* An eviction may have taken a file of ours that it found without a name. It takes files inside of a transaction, as this is. */
+static int files_are_there(const store *s, const queued *q)
+{
+    for (uint32_t i = 0; i < q->about.n_value; i++) {
+        char path[STORE_PATH_MAX];
+        struct stat st;
+        if (q->value[i].inline_bytes) continue;
+        value_path(s, q->value[i].content, path);
+        if (stat(path, &st) != 0 || (uint64_t)st.st_size != q->value[i].size) return 0;
+    }
+    return 1;
+}
+
 static kiln_status write_row(store *s, const queued *q, error *e)
 {
     const store_entry *a = &q->about;
+    if (!files_are_there(s, q)) return KILN_OK;
     sqlite3_stmt *st = index_statement(s, SQL_ENTRY);
     if (!st) return index_failed(s, "writing", e);
     index_bind_digest(st, 1, a->key);
@@ -197,6 +219,7 @@ static kiln_status write_row(store *s, const queued *q, error *e)
     sqlite3_bind_double(st, 6, a->seconds);
     sqlite3_bind_double(st, 7, a->made);
     sqlite3_bind_double(st, 8, a->used);
+    index_bind_digest(st, 9, queue_seal(a->key, q->value, a->n_value));
     TRY(step_done(s, st, e));
     if (sqlite3_changes(s->db) == 0) return KILN_OK; /* another process was first */
     for (uint32_t i = 0; i < a->n_value; i++) TRY(write_value_row(s, a, i, &q->value[i], e));
@@ -227,7 +250,23 @@ static kiln_status write_all(store *s, error *e)
     return status;
 }
 
-/* What cannot be committed is dropped: the values' files that are left behind are swept some day. */
+/* What cannot be committed is dropped, with its files: the disk may be full. */
+static void give_up_queue(store *s)
+{
+    queued *list = s->queue;
+    size_t n = s->n_queue;
+    s->queue = NULL, s->n_queue = s->queue_room = 0;
+    queue_empty(s);
+    if (s->db) sqlite3_busy_timeout(s->db, 0); /* the waiting was done before it failed */
+    for (size_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < list[i].about.n_value; k++)
+            if (!list[i].value[k].inline_bytes) gc_drop_unnamed_file(s, list[i].value[k].content);
+        queued_free(&list[i]);
+    }
+    if (s->db) sqlite3_busy_timeout(s->db, STORE_BUSY_MS);
+    mem_free(list);
+}
+
 kiln_status queue_flush(store *s, error *e)
 {
     size_t entries = s->n_queue;
@@ -236,7 +275,8 @@ kiln_status queue_flush(store *s, error *e)
         return KILN_OK;
     }
     kiln_status status = s->read_only ? KILN_OK : write_all(s, e);
-    queue_empty(s);
+    if (status == KILN_OK) queue_empty(s);
+    else give_up_queue(s);
     s->n_touched = 0;
     files_free(s);
     claims_settled(s);

@@ -64,5 +64,6 @@ int cmd_nodes(int argc, char **argv);
 int cmd_samplers(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_check_plugin(int argc, char **argv);
+int cmd_cache(int argc, char **argv);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct {
     const workflow *w;
     pthread_mutex_t lock;
     pthread_cond_t met;
-    int calls[NODES_MAX], events[NODES_MAX][RUN_NODE_SKIPPED + 1];
+    int calls[NODES_MAX], fetches[NODES_MAX], events[NODES_MAX][RUN_NODE_SKIPPED + 1];
     const char *because[NODES_MAX];
     int inside, most_inside, device, most_device, met_n, live, most_live;
     int meet;           /* how many "meet..." nodes wait for one another */
@@ -195,7 +195,7 @@ static void finish(bench *b)
     CHECK_EQ(b->s.wrong, 0);
     CHECK_EQ(b->s.missed, 0);
     CHECK(b->s.most_device <= 1);
-    CHECK(b->sum.ran + b->sum.shared + b->sum.failed + b->sum.skipped <= b->sum.total);
+    CHECK(b->sum.ran + b->sum.fetched + b->sum.shared + b->sum.failed + b->sum.skipped <= b->sum.total);
     document_free(&b->doc);
     pthread_cond_destroy(&b->s.met);
     pthread_mutex_destroy(&b->s.lock);
@@ -245,6 +245,103 @@ static void test_lists_keep_their_order(void)
     CHECK_EQ(b.status, KILN_OK);
     CHECK_STR(b.s.joined, "b a b ");
     finish(&b);
+}
+
+/* ---- values at hand ---------------------------------------------------------------------------------------------------- */
+
+/* Nodes whose name begins with "known" can be fetched; those with "known_gone" are not there after all. */
+static int is_known(void *self, size_t i) { return begins(((script *)self)->w->node[i].doc->name, "known"); }
+
+static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    script *s = self;
+    const graph_node *g = &s->w->node[i];
+    pthread_mutex_lock(&s->lock);
+    s->fetches[i]++;
+    pthread_mutex_unlock(&s->lock);
+    if (begins(g->doc->name, "known_gone")) return error_set(e, KILN_ERR_IO, "gone");
+    for (uint32_t k = 0; k < g->type->n_out; k++)
+        if (!(out[k] = make(s, g->doc->name))) return KILN_ERR_NOMEM;
+    return KILN_OK;
+}
+
+static void go_knowing(bench *b, unsigned workers)
+{
+    b->status = run_schedule(&b->w, &(run_hooks){.self = &b->s, .call = call, .event = on_event, .known = is_known, .fetch = fetch},
+                             &(run_setting){.workers = workers, .cancel = &b->cancel}, &b->sum, &b->e);
+}
+
+#define FETCHES(name) b.s.fetches[at(&b, (name))]
+
+static void test_what_is_known_is_not_run_nor_what_only_it_needs(void)
+{
+    bench b;
+    uint8_t plan[8];
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known: {class_type: Decode, inputs: {images: [a, 0]}}\n  s: {class_type: Save, inputs: {images: [known, 0]}}\n"));
+    CHECK_EQ(run_schedule_plan(&b.w, &(run_hooks){.self = &b.s, .known = is_known}, plan), KILN_OK);
+    CHECK_EQ(plan[at(&b, "a")], PLAN_NOT_NEEDED);
+    CHECK_EQ(plan[at(&b, "known")], PLAN_FETCH);
+    CHECK_EQ(plan[at(&b, "s")], PLAN_RUN);
+    go_knowing(&b, 0);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK(CALLS("a") == 0 && CALLS("known") == 0 && FETCHES("known") == 1 && CALLS("s") == 1);
+    CHECK(b.sum.total == 2 && b.sum.ran == 1 && b.sum.fetched == 1);
+    CHECK_EQ(EVENTS("known", RUN_NODE_FETCHED), 1);
+    finish(&b);
+}
+
+static void test_what_another_needs_runs_although_its_user_is_known(void)
+{
+    bench b;
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known: {class_type: Decode, inputs: {images: [a, 0]}}\n"
+                        "  j: {class_type: Join, inputs: {images: [[known, 0], [a, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    go_knowing(&b, 0);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK(CALLS("a") == 1 && CALLS("known") == 0 && FETCHES("known") == 1);
+    CHECK_STR(b.s.joined, "known a ");
+    finish(&b);
+}
+
+static void test_what_is_gone_is_computed_in_another_round(void)
+{
+    bench b;
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known_gone: {class_type: Decode, inputs: {images: [a, 0]}}\n  s: {class_type: Save, inputs: {images: [known_gone, 0]}}\n"
+                        "  b: {class_type: Blank, inputs: {width: 64}}\n  t: {class_type: Save, inputs: {images: [b, 0]}}\n"));
+    go_knowing(&b, 1);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK(FETCHES("known_gone") == 1 && CALLS("known_gone") == 1 && CALLS("a") == 1);
+    CHECK(CALLS("s") == 1 && CALLS("t") == 1 && CALLS("b") == 1); /* what was finished is not done again */
+    CHECK(b.sum.outputs_done == 2 && b.sum.failed == 0 && b.sum.skipped == 0);
+    finish(&b);
+}
+
+static void test_equal_keys_are_fetched_once(void)
+{
+    bench b;
+    REQUIRE(prepare(&b, "nodes:\n  known1: {class_type: Blank}\n  known2: {class_type: Blank}\n"
+                        "  s: {class_type: Save, inputs: {images: [known1, 0]}}\n  t: {class_type: Save, inputs: {images: [known2, 0]}}\n"));
+    go_knowing(&b, 0);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK_EQ(FETCHES("known1") + FETCHES("known2"), 1);
+    CHECK(b.sum.fetched == 1 && b.sum.shared == 1 && b.sum.ran == 2);
+    finish(&b);
+}
+
+/* What comes first in the workflow is finished before what comes later is begun. */
+static void test_early_nodes_come_first(void)
+{
+    bench b;
+    str text = {0};
+    str_append(&text, "nodes:\n");
+    for (int i = 0; i < 20; i++)
+        str_printf(&text, "  a%d: {class_type: Blank, inputs: {width: %d}}\n  d%d: {class_type: Decode, inputs: {images: [a%d, 0]}}\n  s%d: {class_type: Save, inputs: {images: [d%d, 0]}}\n", i,
+                   16 * (i + 1), i, i, i, i);
+    REQUIRE(prepare(&b, str_text(&text)));
+    go(&b, 1, 0);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK_MSG(b.s.most_live <= 3, "%d values at once", b.s.most_live);
+    finish(&b);
+    str_free(&text);
 }
 
 /* ---- wired parameters ------------------------------------------------------------------------------------------------ */
@@ -537,7 +634,7 @@ static void check_ends(const bench *b)
     CHECK_EQ(ends[RUN_NODE_SHARED], b->sum.shared);
     CHECK_EQ(ends[RUN_NODE_FAILED], b->sum.failed);
     CHECK_EQ(ends[RUN_NODE_SKIPPED], b->sum.skipped);
-    CHECK_EQ(b->sum.ran + b->sum.shared + b->sum.failed + b->sum.skipped, b->sum.total);
+    CHECK_EQ(b->sum.ran + b->sum.fetched + b->sum.shared + b->sum.failed + b->sum.skipped, b->sum.total);
 }
 
 static void test_random_graphs(void)
@@ -581,7 +678,8 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_only_what_is_asked_for), CASE(test_lists_keep_their_order), CASE(test_wired_parameters), CASE(test_wired_parameters_keep_their_range),
+        CASE(test_only_what_is_asked_for), CASE(test_lists_keep_their_order), CASE(test_what_is_known_is_not_run_nor_what_only_it_needs), CASE(test_what_another_needs_runs_although_its_user_is_known),
+        CASE(test_what_is_gone_is_computed_in_another_round), CASE(test_equal_keys_are_fetched_once), CASE(test_early_nodes_come_first), CASE(test_wired_parameters), CASE(test_wired_parameters_keep_their_range),
         CASE(test_a_wired_seed_has_64_bits), CASE(test_independent_nodes_overlap), CASE(test_the_device_does_not_hold_up_the_rest),
         CASE(test_one_device_node_at_a_time), CASE(test_one_worker_is_enough), CASE(test_equal_keys_run_once), CASE(test_impure_nodes_run_each),
         CASE(test_the_twin_of_a_failed_node_is_skipped), CASE(test_a_failing_branch_leaves_the_others), CASE(test_fail_fast_starts_nothing_more),
