@@ -116,7 +116,7 @@ test_shared := $(wildcard tests/shared/*.c)
 # The judge of pictures is a program of its own; its test is linked with its parts.
 test_tools += $(B)/tests/judge/judge
 test_libs_judge := -lpng
-test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/parity
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/parity $(B)/tests/bench/cache
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
