@@ -32,9 +32,24 @@ void hasher_free(hasher *h)
 
 void hasher_reset(hasher *h) { XXH3_128bits_reset(h->state); }
 
+#if defined __x86_64__
+int xxh_update_avx2(void *state, const void *bytes, size_t n);
+int xxh_update_avx512(void *state, const void *bytes, size_t n);
+
+/* Short pieces gain nothing. */
+static int update_wide(XXH3_state_t *state, const void *p, size_t n)
+{
+    if (n < 4096) return 0;
+    if (__builtin_cpu_supports("avx512f")) return xxh_update_avx512(state, p, n);
+    return __builtin_cpu_supports("avx2") && xxh_update_avx2(state, p, n);
+}
+#else
+static int update_wide(XXH3_state_t *state, const void *p, size_t n) { return (void)state, (void)p, (void)n, 0; }
+#endif
+
 void hash_bytes(hasher *h, const void *p, size_t n)
 {
-    if (n) XXH3_128bits_update(h->state, p, n);
+    if (n && !update_wide(h->state, p, n)) XXH3_128bits_update(h->state, p, n);
 }
 
 void hash_u64(hasher *h, uint64_t v)

@@ -13,6 +13,7 @@
 #include <locale.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,6 +96,25 @@ static void test_nearest_name(void)
     CHECK_STR(nearest_of("eluer", name, 5), "euler");
     CHECK(nearest_of("completely else", name, 5) == NULL);
     CHECK(nearest_of("", name, 5) == NULL);
+}
+
+/* Long pieces go through the widest instructions there are, short ones and the whole through the packaged library. */
+static void test_hash_is_the_same_in_any_pieces(void)
+{
+    enum { N = 300000 };
+    unsigned char *bytes = malloc(N);
+    hasher *h = hasher_new();
+    REQUIRE(bytes && h);
+    for (size_t i = 0; i < N; i++) bytes[i] = (unsigned char)(i * i >> 7);
+    static const size_t piece[] = {1, 100, 4095, 4096, 5000, 65536, N};
+    for (size_t k = 0; k < sizeof piece / sizeof piece[0]; k++)
+        for (size_t n = N - 3; n <= N; n += 3) {
+            hasher_reset(h);
+            for (size_t at = 0; at < n; at += piece[k]) hash_bytes(h, bytes + at, n - at < piece[k] ? n - at : piece[k]);
+            CHECK_MSG(digest_equal(hasher_digest(h), digest_of(bytes, n)), "pieces of %zu", piece[k]);
+        }
+    hasher_free(h);
+    free(bytes);
 }
 
 static void test_hash_separates_fields(void)
@@ -277,7 +297,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_status_rows), CASE(test_str_json), CASE(test_utf8), CASE(test_numbers),
-        CASE(test_numbers_ignore_locale), CASE(test_nearest_name), CASE(test_hash_separates_fields),
+        CASE(test_numbers_ignore_locale), CASE(test_nearest_name), CASE(test_hash_is_the_same_in_any_pieces), CASE(test_hash_separates_fields),
         CASE(test_checked), CASE(test_arena), CASE(test_every_allocation_fails),
         CASE(test_file_write_is_whole_or_nothing), CASE(test_file_digest_follows_content),
         CASE(test_file_map_notices_change), CASE(test_pool_runs_each_index_once), CASE(test_log_levels),
