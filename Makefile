@@ -105,7 +105,7 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
@@ -117,11 +117,18 @@ test_shared := $(wildcard tests/shared/*.c)
 test_tools += $(B)/tests/judge/judge
 test_libs_judge := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/parity $(B)/tests/bench/cache
+# Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
+ifeq ($(SAN),)
+test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so
+endif
+$(B)/tests/torture/shim.so: tests/torture/shim.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -g -O1 -fPIC -shared -fno-builtin $(WARN) -Wno-conversion -Wno-pedantic $< -ldl -o $@
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
-.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean help
+.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) cuda-note
 help:
 	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
@@ -159,12 +166,17 @@ test-samplers: setup
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench
+	$(Q)KILN_BUILD=$(B) scripts/bench_cache
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/parity-full
+# The store under every fault at every place: thousands of kills, about ten minutes.
+torture: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/torture
 fuzz:
 	$(Q)scripts/setup --dev
 	$(Q)scripts/fuzz

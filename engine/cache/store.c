@@ -154,7 +154,7 @@ static int find_row(store *s, digest key, store_entry *out)
 {
     sqlite3_stmt *st = index_statement(s, out ? SQL_FIND : SQL_IS_THERE);
     if (!st) return 0;
-    index_bind_digest(st, 1, key);
+    index_bind_digest(st, 1, &key);
     int got = sqlite3_step(st), found = got == SQLITE_ROW;
     if (found && out) {
         *out = (store_entry){.key = key, .n_value = (uint32_t)sqlite3_column_int64(st, 0), .bytes = (uint64_t)sqlite3_column_int64(st, 1),
@@ -233,7 +233,7 @@ static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *pa
     sqlite3_stmt *st = index_statement(s, SQL_PARTS);
     uint32_t at = 0;
     if (!st) return index_failed(s, "looking", e);
-    index_bind_digest(st, 1, key);
+    index_bind_digest(st, 1, &key);
     int got = SQLITE_DONE;
     kiln_status status = KILN_OK;
     digest seal = key;
@@ -329,9 +329,9 @@ static void describe(const store_note *note, uint32_t n, kiln_value *const *valu
 static kiln_status enqueue(store *s, queued *q, error *e)
 {
     pthread_mutex_lock(&s->lock);
-    int there = queue_find(s, q->about.key) != NULL;
-    kiln_status status = there || !s->db ? KILN_OK : queue_add(s, q, e);
-    if (there || !s->db) parts_free(q->value, q->about.n_value);
+    int wanted = s->db && !queue_find(s, q->about.key);
+    kiln_status status = wanted ? queue_add(s, q, e) : KILN_OK; /* takes what q owns; the index may be given up in it */
+    if (!wanted) parts_free(q->value, q->about.n_value);
     pthread_mutex_unlock(&s->lock);
     return status;
 }

@@ -64,7 +64,7 @@ kiln_status files_flush(store *s, error *e)
         sqlite3_bind_int64(st, 3, (sqlite3_int64)q->file.size);
         sqlite3_bind_int64(st, 4, q->file.mtime_ns);
         sqlite3_bind_int64(st, 5, q->file.ctime_ns);
-        index_bind_digest(st, 6, q->content);
+        index_bind_digest(st, 6, &q->content);
         sqlite3_bind_text(st, 7, q->path, -1, SQLITE_STATIC);
         if (sqlite3_step(st) != SQLITE_DONE) return index_failed(s, "writing", e);
         sqlite3_reset(st);

@@ -48,7 +48,7 @@ static kiln_status step_with(store *s, store_statement which, digest d, error *e
 {
     sqlite3_stmt *st = index_statement(s, which);
     if (!st) return index_failed(s, "removing", e);
-    index_bind_digest(st, 1, d);
+    index_bind_digest(st, 1, &d);
     if (sqlite3_step(st) != SQLITE_DONE) return index_failed(s, "removing", e);
     sqlite3_reset(st);
     return KILN_OK;
@@ -59,7 +59,7 @@ static kiln_status gather(store *s, const char *sql, const digest *with, digests
 {
     sqlite3_stmt *st = NULL;
     int got = s->db ? sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) : SQLITE_ERROR;
-    if (got == SQLITE_OK && with) index_bind_digest(st, 1, *with);
+    if (got == SQLITE_OK && with) index_bind_digest(st, 1, with);
     int enough = 1;
     while (got == SQLITE_OK && enough && (got = sqlite3_step(st)) == SQLITE_ROW) {
         enough = digests_add(out, index_digest(st, 0));

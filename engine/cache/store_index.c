@@ -295,7 +295,8 @@ sqlite3_stmt *index_statement(store *s, store_statement which)
     return s->statement[which];
 }
 
-void index_bind_digest(sqlite3_stmt *st, int column, digest d) { sqlite3_bind_blob(st, column, &d, sizeof d, SQLITE_TRANSIENT); }
+/* Not copied: a copy can fail for want of memory, and the statement would then run with NULL. */
+void index_bind_digest(sqlite3_stmt *st, int column, const digest *d) { sqlite3_bind_blob(st, column, d, sizeof *d, SQLITE_STATIC); }
 
 digest index_digest(sqlite3_stmt *st, int column)
 {

@@ -92,7 +92,7 @@ struct store {
     pthread_cond_t wake;
     int flusher_runs, closing;
     /* claims */
-    int claims_fd;
+    int claims_fd, present;
     store_claim *claim; /* held by this process */
     int remembers_files;
     uint32_t next_temp;
@@ -107,7 +107,7 @@ void index_close(store *s);
 /* WAL where SQLite has it mended, else a rollback journal (see the table there). */
 int index_wal_is_safe(int version);
 sqlite3_stmt *index_statement(store *s, store_statement which); /* reset and unbound; NULL: failed */
-void index_bind_digest(sqlite3_stmt *st, int column, digest d);
+void index_bind_digest(sqlite3_stmt *st, int column, const digest *d); /* *d has to stay until the statement was stepped */
 digest index_digest(sqlite3_stmt *st, int column);
 /* Records a failed call: a damaged index is moved aside and given up. Returns the status and writes a message. */
 kiln_status index_failed(store *s, const char *doing, error *e);

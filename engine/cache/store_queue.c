@@ -181,14 +181,14 @@ static kiln_status write_value_row(store *s, const store_entry *about, uint32_t 
 {
     sqlite3_stmt *st = index_statement(s, SQL_CONTENT);
     if (!st) return index_failed(s, "writing", e);
-    index_bind_digest(st, 1, v->content);
+    index_bind_digest(st, 1, &v->content);
     sqlite3_bind_int64(st, 2, (sqlite3_int64)v->size);
     if (v->inline_bytes) sqlite3_bind_blob(st, 3, v->inline_bytes, (int)v->size, SQLITE_STATIC);
     TRY(step_done(s, st, e));
     if (!(st = index_statement(s, SQL_PART))) return index_failed(s, "writing", e);
-    index_bind_digest(st, 1, about->key);
+    index_bind_digest(st, 1, &about->key);
     sqlite3_bind_int64(st, 2, i);
-    index_bind_digest(st, 3, v->content);
+    index_bind_digest(st, 3, &v->content);
     return step_done(s, st, e);
 }
 
@@ -211,7 +211,7 @@ static kiln_status write_row(store *s, const queued *q, error *e)
     if (!files_are_there(s, q)) return KILN_OK;
     sqlite3_stmt *st = index_statement(s, SQL_ENTRY);
     if (!st) return index_failed(s, "writing", e);
-    index_bind_digest(st, 1, a->key);
+    index_bind_digest(st, 1, &a->key);
     sqlite3_bind_text(st, 2, a->type, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 3, a->what, -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 4, a->n_value);
@@ -219,7 +219,8 @@ static kiln_status write_row(store *s, const queued *q, error *e)
     sqlite3_bind_double(st, 6, a->seconds);
     sqlite3_bind_double(st, 7, a->made);
     sqlite3_bind_double(st, 8, a->used);
-    index_bind_digest(st, 9, queue_seal(a->key, q->value, a->n_value));
+    digest seal = queue_seal(a->key, q->value, a->n_value);
+    index_bind_digest(st, 9, &seal);
     TRY(step_done(s, st, e));
     if (sqlite3_changes(s->db) == 0) return KILN_OK; /* another process was first */
     for (uint32_t i = 0; i < a->n_value; i++) TRY(write_value_row(s, a, i, &q->value[i], e));
@@ -231,7 +232,7 @@ static kiln_status write_touches(store *s, error *e)
     for (size_t i = 0; i < s->n_touched; i++) {
         sqlite3_stmt *st = index_statement(s, SQL_TOUCH);
         if (!st) return index_failed(s, "writing", e);
-        index_bind_digest(st, 1, s->touched[i]);
+        index_bind_digest(st, 1, &s->touched[i]);
         sqlite3_bind_double(st, 2, store_time());
         TRY(step_done(s, st, e));
     }

@@ -14,6 +14,7 @@ enum { STATE_SECONDS = 30 };
 
 typedef struct {
     double state_at;      /* when the last state was written, or the call began */
+    unsigned char found;  /* when the run began, the store had it */
     unsigned char stated; /* a state of this key may lie in the store           */
 } node_mark;
 
@@ -61,32 +62,6 @@ kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e)
     return KILN_OK;
 }
 
-kiln_status keeper_watch(keeper *k, const workflow *w, error *e)
-{
-    if (!k) return KILN_OK;
-    node_mark *mark = mem_calloc(w->n + 1, sizeof *mark);
-    if (!mark) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    mem_free(k->mark);
-    k->mark = mark;
-    k->w = w;
-    return KILN_OK;
-}
-
-void keeper_close(keeper *k)
-{
-    error e = {0};
-    if (!k) return;
-    if (k->rates_changed) store_state_put(k->store, k->rates_key, k->rates, NULL); /* only an estimate is lost */
-    if (store_flush(k->store, &e) != KILN_OK && !atomic_exchange(&k->complained, 1)) log_warn("%s; the results are not kept", e.message);
-    store_close(k->store);
-    value_unref(k->rates);
-    pthread_mutex_destroy(&k->rates_lock);
-    mem_free(k->mark);
-    mem_free(k);
-}
-
-store *keeper_store(keeper *k) { return k ? k->store : NULL; }
-
 /* ---- what can be kept ------------------------------------------------------------------------------------------------- */
 
 /* Port types whose values are plain data; "*" may be. Others are objects, kept when their plugin has said how. */
@@ -108,6 +83,50 @@ static int keeps(const keeper *k, size_t node)
     return 1;
 }
 
+/* One look for everything: a transaction a node would cost more than most nodes. */
+static kiln_status look_for_all(keeper *k, error *e)
+{
+    const workflow *w = k->w;
+    digest *keys = mem_calloc(w->n + 1, sizeof *keys);
+    uint8_t *found = mem_calloc(w->n + 1, 1);
+    size_t n = 0;
+    if (keys && found) {
+        for (size_t i = 0; i < w->n; i++)
+            if (w->node[i].needed && keeps(k, i)) keys[n++] = w->node[i].key;
+        store_find_many(k->store, keys, n, found);
+        for (size_t i = 0, at = 0; i < w->n; i++)
+            if (w->node[i].needed && keeps(k, i)) k->mark[i].found = found[at++];
+    }
+    mem_free(keys), mem_free(found);
+    return keys && found ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
+}
+
+kiln_status keeper_watch(keeper *k, const workflow *w, error *e)
+{
+    if (!k) return KILN_OK;
+    node_mark *mark = mem_calloc(w->n + 1, sizeof *mark);
+    if (!mark) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    mem_free(k->mark);
+    k->mark = mark;
+    k->w = w;
+    return look_for_all(k, e);
+}
+
+void keeper_close(keeper *k)
+{
+    error e = {0};
+    if (!k) return;
+    if (k->rates_changed) store_state_put(k->store, k->rates_key, k->rates, NULL); /* only an estimate is lost */
+    if (store_flush(k->store, &e) != KILN_OK && !atomic_exchange(&k->complained, 1)) log_warn("%s; the results are not kept", e.message);
+    store_close(k->store);
+    value_unref(k->rates);
+    pthread_mutex_destroy(&k->rates_lock);
+    mem_free(k->mark);
+    mem_free(k);
+}
+
+store *keeper_store(keeper *k) { return k ? k->store : NULL; }
+
 int keeper_look(keeper *k, size_t node, store_entry *out)
 {
     store_entry found;
@@ -116,7 +135,7 @@ int keeper_look(keeper *k, size_t node, store_entry *out)
     return found.n_value == k->w->node[node].type->n_out;
 }
 
-int keeper_known(keeper *k, size_t node) { return keeper_look(k, node, NULL); }
+int keeper_known(keeper *k, size_t node) { return k && k->mark[node].found; }
 
 /* The values as the node's ports declare them: a store is not believed blindly. */
 static kiln_status fits(const graph_node *g, kiln_value *const *out, error *e)

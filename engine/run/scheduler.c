@@ -302,6 +302,14 @@ static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory,
     return KILN_OK;
 }
 
+static int stopping(const scheduler *s) { return s->stop || (s->setting->cancel && atomic_load(s->setting->cancel)); }
+
+/* Who has finished a node takes the next one itself: others are woken when there is more than one, or nothing more to wait for. */
+static void wake_others(scheduler *s)
+{
+    if (s->ready.n + s->ready_device.n > 1 || s->unfinished == 0 || stopping(s)) pthread_cond_broadcast(&s->changed);
+}
+
 static void publish_values(scheduler *s, uint32_t i)
 {
     for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
@@ -327,7 +335,7 @@ static void fetch_node(scheduler *s, uint32_t i)
         drop_values(s, i);
         node_lost(s, i);
     }
-    pthread_cond_broadcast(&s->changed);
+    wake_others(s);
 }
 
 /* Called and left with the lock held. */
@@ -360,7 +368,7 @@ static void run_node(scheduler *s, uint32_t i)
         drop_values(s, i);
         node_failed(s, i, &failure, seconds);
     }
-    pthread_cond_broadcast(&s->changed);
+    wake_others(s);
 }
 
 /* A node whose twin has run takes its values. */
@@ -370,7 +378,7 @@ static void take_shared(scheduler *s, uint32_t i)
     for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++) s->slot[i].out[k] = twin->out[k] ? value_ref(twin->out[k]) : NULL;
     node_done(s, i, RUN_NODE_SHARED, 0);
     if (--twin->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].shares);
-    pthread_cond_broadcast(&s->changed);
+    wake_others(s);
 }
 
 /* Takes the first node in the workflow's order that may start now; -1 when there is none. */
@@ -382,15 +390,14 @@ static int64_t pick(scheduler *s)
     return s->w->order[heap_pop(device ? &s->ready_device : &s->ready)];
 }
 
-static int finished(const scheduler *s) { return s->unfinished == 0 || ((s->stop || (s->setting->cancel && atomic_load(s->setting->cancel))) && s->running == 0); }
+static int finished(const scheduler *s) { return s->unfinished == 0 || (stopping(s) && s->running == 0); }
 
 static void *worker(void *arg)
 {
     scheduler *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!finished(s)) {
-        int stopping = s->stop || (s->setting->cancel && atomic_load(s->setting->cancel));
-        int64_t i = stopping ? MINUS_NONE : pick(s);
+        int64_t i = stopping(s) ? MINUS_NONE : pick(s);
         if (i == MINUS_NONE) {
             pthread_cond_wait(&s->changed, &s->lock);
         } else if (s->slot[i].shares != MINUS_NONE) {

@@ -1,0 +1,10 @@
+# test_torture.sh - the short form of `make torture`: the store under a sample of every fault, at places further and further apart.
+cd "$KILN_ROOT" || exit 2
+shim="$PWD/$KILN_BUILD/tests/torture/shim.so"
+if [ ! -e "$shim" ]; then echo "skip torture: built under a sanitizer, which stands in the shim's place"; exit 0; fi
+work=$(mktemp -d /dev/shm/kiln-torture-XXXXXX 2>/dev/null || mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+"$KILN_BUILD/tests/torture/torture" "$shim" "$work" short
+result=$?
+bash tests/torture/crowd.sh 4 10 "$work/crowd" | tee "$work/log"
+[ $result -eq 0 ] && ! grep -q "^FAIL" "$work/log"
