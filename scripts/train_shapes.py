@@ -23,7 +23,7 @@ def main():
     parser.add_argument("--vae-minutes", type=float, default=27.0)
     parser.add_argument("--decoder-minutes", type=float, default=6.0)
     parser.add_argument("--text-minutes", type=float, default=4.0)
-    parser.add_argument("--unet-minutes", type=float, default=75.0)
+    parser.add_argument("--unet-minutes", type=float, default=110.0)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
 

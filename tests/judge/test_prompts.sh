@@ -4,7 +4,7 @@
 # since another processor rounds differently and a borderline picture may fall on either side.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-export AT_LEAST=12
+export AT_LEAST=21
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 if bash "$here/measure.sh" "$here/prompts-24.txt" "$folder"; then echo "ok prompts-24"; else echo "FAIL prompts-24"; fi

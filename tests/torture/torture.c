@@ -78,10 +78,7 @@ static kiln_status get(store *s, uint64_t n, error *e)
 {
     kiln_value *v = NULL;
     kiln_status status = store_get(s, key_of(n), 1, &v, e);
-    if (status == KILN_OK && !is_value_of(v, n)) {
-        kiln_value *again = value_of(n);
-        if (again) _exit(9);
-    }
+    if (status == KILN_OK && !is_value_of(v, n) && !is_value_of(v, n)) _exit(9); /* twice: the comparison may have run out of memory */
     value_unref(v);
     return status;
 }
