@@ -51,4 +51,22 @@ printf 'P6\n3 2\n255\n\0\0\200\377\0\200\377\0\200\0\377\200\377\377\200\377\377
 cmp out/sub/gain_00001_.ppm wanted.ppm; verdict the_picture_is_right $?
 "$kiln" run gain.yaml --plugins examples --out out >run.txt 2>&1 && cmp out/sub/gain_00002_.ppm wanted.ppm; verdict the_next_number_is_taken $?
 [ "$(find out -type f | wc -l)" -eq 2 ]; verdict nothing_else_is_left $?
+
+# An object type of a plugin's own, through the cache: the second run takes the palette from there.
+cat >palette.yaml <<'Y'
+params: { height: { default: 1 } }
+nodes:
+  colours: { class_type: ExamplePalette, inputs: { colours: 2 } }
+  picture: { class_type: ExamplePaletteImage, inputs: { palette: [colours, 0], height: "${height}" } }
+  save: { class_type: ExampleSavePPM, inputs: { images: [picture, IMAGE], filename_prefix: p } }
+Y
+"$kiln" run palette.yaml --plugins examples --out p1 --cache store -q >run.txt 2>&1 && "$kiln" run palette.yaml --plugins examples --out p2 --cache store --set height=2 --events events -q >run.txt 2>&1
+result=$?; [ $result -eq 0 ] || cat run.txt
+verdict palettes_are_drawn $result
+grep '"node": "colours"' events | grep -q '"from": "cache"'; verdict the_palette_comes_from_the_cache $?
+printf 'P6\n2 2\n255\n\200\0\0\377\0\0\200\0\0\377\0\0' >wanted.ppm
+cmp p2/p_00001_.ppm wanted.ppm; verdict with_its_colours $?
+mkdir twice && cp examples/palette.so twice/a.so && sed 's/org\.example\.palette/org.example.palettf/; s/ExamplePalette/ExamplePalettf/g' examples/palette.c >twice/b.c && make -s -C twice -f ../examples/Makefile >/dev/null 2>&1
+"$kiln" plugins --plugins twice >plugins.txt 2>&1; grep -q "stored type 'EXAMPLE_PALETTE' is already registered" plugins.txt; result=$?; [ $result -eq 0 ] || cat plugins.txt
+verdict a_stored_type_has_one_owner $result
 exit $status
