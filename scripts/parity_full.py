@@ -14,6 +14,8 @@ Names, in REFERENCE and GOT alike; pictures and latents are NHWC, GOT may hold a
     vae.latent -> vae.decode.out; vae.image -> vae.encode.mean, vae.encode.logvar
     PART.BLOCK.in.x, .in.temb, .in.context, .in.skip.N -> PART.BLOCK.out: submodules, PART is unet or vae; a block
     that hands over skips gives .out.0 (the result) and .out.1.N
+The submodules are written with --blocks alone, for tools that run them by themselves; kiln's runs whole networks, and its blocks are
+held against goldens at their own widths by `make test`.
 
 Bounds in f32: 1e-5 for a block, 1e-4 for a whole model (largest difference over largest value); torch's own f32
 noise is about 1e-6. In bf16: 2e-2 (norm of the difference over norm of the values). A tensor that kiln did not
@@ -64,7 +66,7 @@ def text_reference(folder):
     return {"text.ids": ids, "text.last": last, "text.pooled": pooled}
 
 
-def unet_reference(folder, latent):
+def unet_reference(folder, latent, with_blocks):
     import unet
 
     network = unet.load(folder, torch.float32)
@@ -75,11 +77,21 @@ def unet_reference(folder, latent):
     def call():
         tensors["unet.out"] = common.nhwc(unet.run(network, x, TIMES, context))
 
-    blocks = unet.record(network, UNET_BLOCKS, call)
+    blocks = recorded(network, UNET_BLOCKS, call, with_blocks)
     return {**tensors, **{f"unet.{name}": value for name, value in blocks.items()}}
 
 
-def vae_reference(folder, latent):
+def recorded(network, names, call, with_blocks):
+    """Inputs and outputs of submodules while `call` runs; nothing but the run when they are not wanted."""
+    import unet
+
+    if with_blocks:
+        return unet.record(network, names, call)
+    call()
+    return {}
+
+
+def vae_reference(folder, latent, with_blocks):
     import unet
     import vae
 
@@ -92,14 +104,14 @@ def vae_reference(folder, latent):
         tensors["vae.encode.mean"], tensors["vae.encode.logvar"] = vae.moments(coder, image)
         tensors["vae.decode.out"] = vae.decode(coder, code)
 
-    blocks = unet.record(coder, VAE_BLOCKS, call)
+    blocks = recorded(coder, VAE_BLOCKS, call, with_blocks)
     tensors = {name: common.nhwc(value) for name, value in tensors.items()}
     return {**tensors, **{f"vae.{name}": value for name, value in blocks.items()}}
 
 
 def description(options):
     """What a reference was made for; another one is made anew."""
-    return {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed)}
+    return {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed), "blocks": str(options.blocks)}
 
 
 def described(path):
@@ -107,7 +119,7 @@ def described(path):
 
     with safe_open(path, "pt") as file:
         meta = file.metadata() or {}
-    return {key: meta.get(key) for key in ("latent", "dtype", "seed")}
+    return {key: meta.get(key) for key in ("latent", "dtype", "seed", "blocks")}
 
 
 def reference(options):
@@ -117,8 +129,8 @@ def reference(options):
     target = options.cache / "reference.safetensors"
     with torch.inference_mode():
         tensors = text_reference(model)
-        tensors.update(unet_reference(model, options.latent))
-        tensors.update(vae_reference(model, options.latent))
+        tensors.update(unet_reference(model, options.latent, options.blocks))
+        tensors.update(vae_reference(model, options.latent, options.blocks))
     meta = {**common.versions(), "layout": "NHWC", **description(options)}
     part = target.with_suffix(".part")
     common.save(part, tensors, meta)
@@ -187,6 +199,7 @@ def add_reference_options(parser):
     parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--blocks", action="store_true", help="also write what goes into and comes out of submodules")
 
 
 def parse():

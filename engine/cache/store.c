@@ -106,7 +106,7 @@ store *store_open(const store_setting *setting, error *e)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&s->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    s->claims_fd = -1;
+    s->claims_fd = s->index_fd = -1;
     s->limit = setting->limit ? setting->limit : STORE_LIMIT_DEFAULT;
     s->types = setting->types;
     s->opened = store_time();
@@ -186,6 +186,7 @@ int store_find(store *s, digest key, store_entry *out)
 void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found)
 {
     pthread_mutex_lock(&s->lock);
+    s->seen = index_changes(s);
     /* One transaction: else SQLite takes and gives back its lock for each key. */
     sqlite3_stmt *begin = index_statement(s, SQL_BEGIN_READING);
     if (begin) sqlite3_step(begin), sqlite3_reset(begin);

@@ -79,6 +79,8 @@ typedef enum {
 /* Waits while another process computes `key`; takes over when that process dies or gives up. `cancelled` (may be NULL) is asked
  * every 50 ms at least. `waiting` (may be NULL) is called once when there is somebody to wait for. */
 store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim);
+/* The same for a key that was not there at the last store_find_many: saves a look when nobody has written since. */
+store_turn store_claim_unseen(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim);
 void store_release(store_claim *claim); /* NULL is allowed */
 
 /* ---- states of unfinished calls ---- */

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define HOUSE_PLACE INT64_C(0x7ffffffffffffffe)
-#define PRESENCE_PLACE INT64_C(0x7ffffffffffffffd) /* everybody holds a shared lock here: who is alone can tell */
 enum { POLL_MS = 10 };
 
 static int64_t place_of(digest key) { return (int64_t)(key.lo & UINT64_C(0x3fffffffffffffff)); }
@@ -32,13 +31,6 @@ static int set_lock(const store *s, int64_t place, short type)
     return 1;
 }
 
-/* 1: no other process has the store open just now. */
-static int alone(const store *s)
-{
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = PRESENCE_PLACE, .l_len = 1};
-    return s->present && fcntl(s->claims_fd, F_OFD_GETLK, &l) == 0 && l.l_type == F_UNLCK;
-}
-
 static void nap(void)
 {
     struct timespec t = {.tv_nsec = POLL_MS * 1000000L};
@@ -50,7 +42,6 @@ kiln_status claims_open(store *s, error *e)
     char path[STORE_PATH_MAX];
     snprintf(path, sizeof path, "%s/claims", s->folder);
     s->claims_fd = open(path, O_RDWR | (s->read_only ? 0 : O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
-    s->present = s->claims_fd >= 0 && set_lock(s, PRESENCE_PLACE, F_RDLCK) > 0;
     if (s->claims_fd >= 0 || s->read_only) return KILN_OK;
     return error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
 }
@@ -117,7 +108,7 @@ static store_turn try_claim(store *s, digest key, store_claim **out)
     return STORE_MINE;
 }
 
-store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+static store_turn wait_for_claim(store *s, digest key, int unseen, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
 {
     int waited = 0;
     *claim = NULL;
@@ -125,9 +116,8 @@ store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void 
         pthread_mutex_lock(&s->lock);
         store_turn turn = try_claim(s, key, claim);
         pthread_mutex_unlock(&s->lock);
-        /* Who had it may have finished between our first look, when it was not there, and our turn. Nobody had when we are alone (or
-         * has come, finished and gone: then it is computed twice, once). */
-        if (turn == STORE_MINE && (waited || !alone(s)) && store_find(s, key, NULL)) {
+        /* Who had it may have finished between the first look and our turn; not when the index is as it was then. */
+        if (turn == STORE_MINE && !(unseen && index_unchanged(s)) && store_find(s, key, NULL)) {
             store_release(*claim);
             *claim = NULL;
             return STORE_IS_THERE;
@@ -137,6 +127,16 @@ store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void 
         if (!waited++ && waiting) waiting(arg);
         nap();
     }
+}
+
+store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+{
+    return wait_for_claim(s, key, 0, cancelled, waiting, arg, claim);
+}
+
+store_turn store_claim_unseen(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+{
+    return wait_for_claim(s, key, 1, cancelled, waiting, arg, claim);
 }
 
 void store_release(store_claim *claim)

@@ -259,6 +259,13 @@ static verdict try_open(store *s, const char **why, char *reason, size_t room)
     return v;
 }
 
+static void open_counter(store *s)
+{
+    char path[STORE_PATH_MAX];
+    index_path(s, "", path);
+    if (!s->read_only && !index_wal_is_safe(sqlite3_libversion_number())) s->index_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 /* Only who holds the house moves an index aside, after a second look: another process may have done it in between. */
 kiln_status index_open(store *s, error *e)
 {
@@ -279,10 +286,32 @@ kiln_status index_open(store *s, error *e)
     if (v == INDEX_UNAVAILABLE)
         return error_set(e, KILN_ERR_IO, "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache", path, reason);
     set_journal(s);
+    open_counter(s);
     return KILN_OK;
 }
 
-void index_close(store *s) { disconnect(s); }
+/* Our own descriptor is closed after SQLite's: closing any takes a process's locks on the file away. */
+void index_close(store *s)
+{
+    disconnect(s);
+    if (s->index_fd >= 0) close(s->index_fd);
+    s->index_fd = -1;
+}
+
+uint32_t index_changes(const store *s)
+{
+    unsigned char c[4];
+    if (s->index_fd < 0 || pread(s->index_fd, c, sizeof c, 24) != (ssize_t)sizeof c) return 0;
+    return (uint32_t)c[0] << 24 | (uint32_t)c[1] << 16 | (uint32_t)c[2] << 8 | c[3];
+}
+
+int index_unchanged(store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int same = s->seen != 0 && index_changes(s) == s->seen;
+    pthread_mutex_unlock(&s->lock);
+    return same;
+}
 
 /* ---- statements ------------------------------------------------------------------------------------------------------------ */
 

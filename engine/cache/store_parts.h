@@ -92,7 +92,9 @@ struct store {
     pthread_cond_t wake;
     int flusher_runs, closing;
     /* claims */
-    int claims_fd, present;
+    int claims_fd;
+    int index_fd;        /* of our own, to read the index's change counter without a lock; -1: none */
+    uint32_t seen;       /* that counter at the last store_find_many, our own commits added; 0: none   */
     store_claim *claim; /* held by this process */
     int remembers_files;
     uint32_t next_temp;
@@ -111,6 +113,10 @@ void index_bind_digest(sqlite3_stmt *st, int column, const digest *d); /* *d has
 digest index_digest(sqlite3_stmt *st, int column);
 /* Records a failed call: a damaged index is moved aside and given up. Returns the status and writes a message. */
 kiln_status index_failed(store *s, const char *doing, error *e);
+/* SQLite's count of changes to the file (sqlite.org/fileformat.html, offset 24); 0: not known (write-ahead log, no descriptor). */
+uint32_t index_changes(const store *s);
+/* 1: nobody but us has committed since the last store_find_many. */
+int index_unchanged(store *s);
 kiln_status index_begin(store *s, error *e);
 kiln_status index_commit(store *s, error *e);
 void index_rollback(store *s);

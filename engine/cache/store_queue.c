@@ -246,7 +246,10 @@ static kiln_status write_all(store *s, error *e)
     for (size_t i = 0; i < s->n_queue && status == KILN_OK; i++) status = write_row(s, &s->queue[i], e);
     if (status == KILN_OK) status = write_touches(s, e);
     if (status == KILN_OK) status = files_flush(s, e);
-    if (status == KILN_OK) return index_commit(s, e);
+    uint32_t before = index_changes(s); /* nobody else commits while we do */
+    if (status == KILN_OK) status = index_commit(s, e);
+    if (status == KILN_OK && s->seen && s->seen == before) s->seen = before + 1;
+    if (status == KILN_OK) return KILN_OK;
     index_rollback(s);
     return status;
 }

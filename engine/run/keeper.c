@@ -196,7 +196,7 @@ kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *
     store_claim *claim = NULL;
     waiter w = {.k = k, .node = node};
     error gone = {0};
-    store_turn turn = store_claim_key(k->store, g->key, waiter_cancelled, waiter_waiting, &w, &claim);
+    store_turn turn = store_claim_unseen(k->store, g->key, waiter_cancelled, waiter_waiting, &w, &claim);
     if (turn == STORE_STOPPED) return error_set(e, KILN_CANCELLED, "cancelled");
     if (turn == STORE_IS_THERE && keeper_fetch(k, node, out, &gone) == KILN_OK) {
         *fetched = 1;

@@ -90,7 +90,7 @@ static kiln_status few(store *s, error *e) { return put_some(s, 1, 4, e); }
 static kiln_status large(store *s, error *e) { return put_some(s, LARGE, LARGE + 1, e); }
 static kiln_status larges(store *s, error *e) { return put_some(s, LARGE, LARGE + 6, e); }
 static kiln_status twins(store *s, error *e) { return put_some(s, TWIN_A, TWIN_B + 1, e); }
-static kiln_status rows(store *s, error *e) { return put_some(s, MANY, MANY + 300, e); }
+static kiln_status rows(store *s, error *e) { return put_some(s, MANY, MANY + 60, e); }
 static kiln_status mixed(store *s, error *e)
 {
     TRY(few(s, e));

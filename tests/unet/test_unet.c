@@ -11,7 +11,7 @@
 
 #define BLOCK 1e-5
 #define WHOLE 1e-4
-#define WHOLE_BF16 3e-2
+#define WHOLE_BF16 2e-2 /* measured 1.3e-2 at every instruction level; torch in bf16 1.5e-2 */
 
 static const unet_config tiny = {.in_channels = 4, .out_channels = 4, .context = 32, .groups = 4, .channels = {8, 12, 16, 24},
     .heads = {2, 2, 2, 2}, .attends = {1, 1, 1, 0}, .levels = 4, .layers = 1, .depth = 1, .cos_first = 1, .eps = 1e-5f};

@@ -14,7 +14,7 @@
 
 #define BLOCK 1e-5
 #define WHOLE 1e-4
-#define WHOLE_BF16 4.2e-2
+#define WHOLE_BF16 2e-2 /* measured 1.8e-2 (encode) and 0.9e-2 (decode); torch in bf16 2.1e-2 */
 
 static const vae_config tiny = {.in_channels = 3, .out_channels = 3, .latent_channels = 4, .groups = 4, .channels = {8, 16, 16, 16},
                                 .levels = 4, .layers = 1, .quant_conv = 1, .post_quant_conv = 1, .attention = 1};
