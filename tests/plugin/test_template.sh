@@ -34,6 +34,15 @@ make -s -C template install && "$kiln" nodes ImageGain >/dev/null; verdict templ
 drawn=$("$kiln" run "$prefix/share/kiln/workflows/custom_sampling.yaml" --plugins examples --set sampler=example_midpoint --set steps=2 --out sampled -q 2>run.txt)
 [ -s "$drawn" ]; result=$?; [ $result -eq 0 ] || cat run.txt
 verdict the_sampler_draws_through_KSamplerSelect $result
+# The sampler's plugin is not the node's: another build of it must not find what the one before made.
+sampled() {
+    "$kiln" run "$prefix/share/kiln/workflows/custom_sampling.yaml" --plugins examples --set sampler=example_midpoint --set steps=2 --out sampled --cache kept1 --events events -q >run.txt 2>&1 || cat run.txt
+    grep -c '"from": "computed"' events
+}
+first=$(sampled); second=$(sampled)
+sed 's/double a = (middle - now)/double a = 0.5 * (middle - now)/' examples/midpoint.c >other.c && cp other.c examples/midpoint.c && make -s -C examples
+third=$(sampled)
+[ "$second" -lt "$first" ] && [ "$third" -gt "$second" ]; verdict another_build_of_a_sampler_misses $?
 "$kiln" run "$prefix/share/kiln/workflows/custom_sampling.yaml" --plugins examples --set sampler=example_midpint --set steps=2 --out sampled -q >run.txt 2>&1
 grep -q "did you mean 'example_midpoint'" run.txt; verdict a_misspelt_one_is_told_its_name $?
 
