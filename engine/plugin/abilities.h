@@ -42,5 +42,9 @@ kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *
 
 /* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);
+/* Id of the plugin that registered it; NULL: nobody. */
+const char *registry_owner_of(const char *from, const char *name);
+/* Owner of the i-th model family of any kind, NULL past the end. */
+const char *registry_family_owner(size_t i);
 
 #endif

@@ -94,6 +94,21 @@ const char *registry_name(const char *from, size_t i)
     return e ? e->name : NULL;
 }
 
+const char *registry_owner_of(const char *from, const char *name)
+{
+    uint32_t kind = strcmp(from, "sampler") == 0 ? KIND_SAMPLER : strcmp(from, "schedule") == 0 ? KIND_SCHEDULE : 0;
+    for (size_t k = 0; k < table.n; k++)
+        if (kind && table.row[k].kind == kind && strcmp(table.row[k].name, name) == 0) return table.row[k].owner;
+    return NULL;
+}
+
+const char *registry_family_owner(size_t i)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (table.row[k].kind < KIND_SAMPLER && i-- == 0) return table.row[k].owner;
+    return NULL;
+}
+
 /* ---- "kiln.sampler/1" ------------------------------------------------------------------------------------------ */
 
 static kiln_status register_sampler(const kiln_sampler *s) { return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL); }

@@ -277,9 +277,36 @@ kiln_status job_machine(job *j, const job_setting *s, error *e)
     return KILN_OK;
 }
 
+static const plugin_info *plugin_of(const job *j, const char *id)
+{
+    for (size_t i = 0; id && i < catalog_plugins(j->catalog); i++) {
+        const plugin_info *p = catalog_plugin(j->catalog, i);
+        if (p->table && p->id && strcmp(p->id, id) == 0) return p;
+    }
+    return NULL;
+}
+
+static int origin(void *arg, const char *from, const char *name, digest *out)
+{
+    const plugin_info *p = plugin_of(arg, registry_owner_of(from, name));
+    if (p) *out = p->identity;
+    return p != NULL;
+}
+
+/* Sums of both halves, so that neither the order on the search path nor the order of rows decides. */
+static digest families_digest(const job *j)
+{
+    digest sum = {0};
+    for (size_t i = 0; registry_family_owner(i); i++) {
+        const plugin_info *p = plugin_of(j, registry_family_owner(i));
+        if (p) sum.lo += p->identity.lo, sum.hi += p->identity.hi;
+    }
+    return sum;
+}
+
 key_setting job_keys(const job *j)
 {
-    return (key_setting){.device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+    return (key_setting){.origin = origin, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
                          .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
 }
 

@@ -23,10 +23,20 @@ static kiln_value *value_new(uint32_t kind)
     return v;
 }
 
+/* 1 when every stride fits, also of an empty tensor: {0, 1 << 62} has no bytes, but no strides either. */
+static int strides_fit(uint32_t rank, const int64_t *dim, size_t element)
+{
+    int64_t stride = (int64_t)element;
+    for (uint32_t i = rank; i-- > 0;)
+        if (__builtin_mul_overflow(stride, dim[i], &stride)) return 0;
+    return 1;
+}
+
 kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e)
 {
     size_t element = dtype_size(dtype), bytes;
-    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4) {
+    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4 ||
+        !strides_fit(rank, dim, element)) {
         error_set(e, device != KILN_CPU ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID, "a tensor of this type, rank, size or device cannot be made");
         return NULL;
     }

@@ -7,7 +7,24 @@
 
 static const char key_version[] = "kiln-key/1";
 
-static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, error *e)
+/* A name stands for code of whatever plugin registered it. */
+static void hash_name(hasher *h, const kiln_param *p, const char *name, const key_setting *on)
+{
+    digest content;
+    hash_text(h, name);
+    if (name && on->origin && on->origin(on->arg, p->from, name, &content)) hash_digest(h, content);
+}
+
+static int makes_models(const kiln_node *t)
+{
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        const char *type = node_out(t, i)->type;
+        if (strcmp(type, "MODEL") == 0 || strcmp(type, "CLIP") == 0 || strcmp(type, "VAE") == 0) return 1;
+    }
+    return 0;
+}
+
+static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, error *e)
 {
     const char *at = (const char *)g->params + p->offset, *text;
     int32_t small;
@@ -30,6 +47,7 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
         TRY(file_digest(g->file[index], &content, e));
         hash_digest(h, content);
         break;
+    case KILN_P_NAME: memcpy(&text, at, sizeof text), hash_name(h, p, text, on); break;
     default: memcpy(&text, at, sizeof text), hash_text(h, text); break;
     }
     return KILN_OK;
@@ -52,6 +70,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     hash_u64(h, t->revision);
     hash_digest(h, g->plugin);
     if (!(t->flags & KILN_NODE_PURE)) hash_text(h, g->doc->name);
+    if (makes_models(t)) hash_digest(h, on->families);
     if (t->flags & KILN_NODE_DEVICE) {
         hash_text(h, on->device);
         hash_text(h, on->precision);
@@ -62,7 +81,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
         const kiln_param *p = node_param(t, i);
         if (p->flags & KILN_PARAM_NEUTRAL) continue;
         if (g->param_in[i].node == SOURCE_NONE) {
-            TRY(hash_param(h, g, p, i, e));
+            TRY(hash_param(h, g, p, i, on, e));
         } else {
             hash_text(h, p->name);
             lasting &= hash_source(h, w, g->param_in[i]);

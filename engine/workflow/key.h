@@ -2,7 +2,8 @@
  *
  * A key digests the node type, its declared revision and its plugin's content; every parameter in canonical form;
  * the keys (and output numbers) of what is wired in; the content of every file it reads; device class and precision
- * for nodes that compute on the device. Node names, order, threads and output folder are not part of it; but the name is
+ * for nodes that compute on the device; the content of the plugin that registered a sampler or schedule it names, and, where a MODEL,
+ * CLIP or VAE comes out, of those that registered model families. Node names, order, threads and output folder are not part of it; but the name is
  * for a node that is not PURE, since two of those give different results and whoever uses one must not pass for a user of
  * the other. Such a node, and whatever hangs on it, is not `lasting`: its key holds for one run.
  */
@@ -16,6 +17,10 @@ typedef struct {
     const char *precision; /* "bf16"                                                                             */
     const char *numerics;  /* what else decides the bits there (backend.numerics); may be NULL */
     const char *engine;    /* the engine's version; may be NULL                                */
+    /* Content of the plugin that registered `name` in `from` ("sampler", "schedule"); 0: not known. May be NULL. */
+    int (*origin)(void *arg, const char *from, const char *name, digest *out);
+    void *arg;
+    digest families;       /* content of the plugins whose model families a loader chooses among */
 } key_setting;
 
 /* Fills key and lasting of every needed node, in order. Reads each file's content once. */

@@ -1,119 +1,157 @@
-/* palette.c - an object type of one's own that outlives the process: a list of colours, made by one node and drawn by another.
- * Shows: objects, and kiln.store/1: how an object becomes plain data and back. Run a workflow with it twice: the palette comes
- * from the cache.
+/* palette.c - an object type of one's own, "PALETTE": a node that makes one, and a node that paints a picture with it.
+ * Shows: objects with a release function, and "kiln.store/1": how an object becomes plain data and back, so that what was made
+ * once is found again by the next process.
  */
 #include "kiln/store.h"
+#include "kiln/value.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { COLOURS_MAX = 64 };
+enum { COLOURS_MAX = 256 };
 
 typedef struct {
     int64_t n;
     float rgb[COLOURS_MAX][3];
 } palette;
 
+static const kiln_host *host;
 static const kiln_value_api *values;
-static const kiln_host *engine;
 
-static kiln_value *wrap(kiln_ctx *ctx, const palette *from)
+/* Takes p, also when it fails. */
+static kiln_value *palette_value(kiln_ctx *ctx, palette *p)
 {
-    palette *own = malloc(sizeof *own);
-    if (!own) return NULL;
-    *own = *from;
-    kiln_value *v = values->new_object(ctx, "EXAMPLE_PALETTE", own, free, NULL);
-    if (!v) free(own);
+    kiln_value *v = values->new_object(ctx, "PALETTE", p, free, NULL);
+    if (!v) free(p);
     return v;
 }
 
-/* ---- the stored form: a tensor f32 [n,3] ------------------------------------------------------------------------------- */
+/* ---- the stored form: {"colours": f32 [n, 3]} ------------------------------------------------------------------------- */
 
-static kiln_value *to_plain(kiln_ctx *ctx, const kiln_value *object)
+static kiln_value *palette_to_plain(kiln_ctx *ctx, const kiln_value *object)
 {
-    const palette *p = values->object(object, "EXAMPLE_PALETTE");
-    kiln_value *plain = engine->tensor_new(ctx, KILN_F32, KILN_CPU, 2, (int64_t[]){p->n, 3});
+    const palette *p = values->object(object, "PALETTE");
     kiln_tensor t = {.size = sizeof t};
-    if (!plain || engine->view(ctx, plain, &t)) return NULL;
-    memcpy(t.data, p->rgb, (size_t)p->n * sizeof p->rgb[0]);
-    return plain;
+    kiln_value *map = values->new_map(ctx), *rgb = p ? host->tensor_new(ctx, KILN_F32, KILN_CPU, 2, (int64_t[]){p->n, 3}) : NULL;
+    int done = map && rgb && host->view(ctx, rgb, &t) == KILN_OK;
+    if (done) {
+        for (int64_t i = 0; i < p->n * 3; i++) ((float *)t.data)[i] = p->rgb[i / 3][i % 3];
+        done = values->map_set(map, "colours", rgb) == KILN_OK;
+    }
+    host->unref(rgb);
+    if (done) return map;
+    host->unref(map);
+    return NULL;
 }
 
-static kiln_value *from_plain(kiln_ctx *ctx, const kiln_value *plain)
+static kiln_value *palette_from_plain(kiln_ctx *ctx, const kiln_value *plain)
 {
     kiln_tensor t = {.size = sizeof t};
-    palette p = {0};
-    if (engine->view(ctx, plain, &t) || t.dtype != KILN_F32 || t.rank != 2 || t.dim[0] < 1 || t.dim[0] > COLOURS_MAX || t.dim[1] != 3) return NULL;
-    p.n = t.dim[0];
-    memcpy(p.rgb, t.data, (size_t)p.n * sizeof p.rgb[0]);
-    return wrap(ctx, &p);
+    kiln_value *rgb = values->map_get(plain, "colours");
+    /* It may have been written by another build of this plugin: what the code below relies on is looked at. */
+    if (!rgb || host->view(ctx, rgb, &t) != KILN_OK || t.dtype != KILN_F32 || t.rank != 2 || t.dim[0] < 1 || t.dim[0] > COLOURS_MAX || t.dim[1] != 3)
+        return host->fail(ctx, KILN_ERR_INVALID, "this is no palette: colours must be f32 of 1 to %d rows of 3", COLOURS_MAX), NULL;
+    palette *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->n = t.dim[0];
+    for (int64_t i = 0; i < p->n * 3; i++) p->rgb[i / 3][i % 3] = ((const float *)t.data)[i];
+    return palette_value(ctx, p);
 }
 
-static const kiln_stored_type stored = {.size = sizeof stored, .revision = 1, .type = "EXAMPLE_PALETTE", .doc = "A list of colours.", .to_plain = to_plain, .from_plain = from_plain};
+static const kiln_stored_type stored = {
+    .size = sizeof stored, .revision = 1, .type = "PALETTE", .doc = "Colours in order.", .to_plain = palette_to_plain, .from_plain = palette_from_plain,
+};
 
-/* ---- ExamplePalette: from one colour to another ---------------------------------------------------------------------------- */
+/* ---- ExamplePalette: colours between two brightnesses of a tint --------------------------------------------------------- */
 
 typedef struct {
-    int64_t n;
-    double red;
+    int64_t colours;
+    double red, green, blue;
 } make_params;
 
-static const kiln_port make_out[] = {{.name = "PALETTE", .type = "EXAMPLE_PALETTE", .doc = "The colours."}};
+static const kiln_port make_out[] = {{.name = "PALETTE", .type = "PALETTE", .doc = "From black to the tint."}};
 static const kiln_param make_param[] = {
-    {.name = "colours", .type = KILN_P_INT, .offset = offsetof(make_params, n), .def = 4, .min = 1, .max = COLOURS_MAX, .doc = "How many."},
-    {.name = "red", .type = KILN_P_FLOAT, .offset = offsetof(make_params, red), .def = 1, .min = 0, .max = 1, .doc = "Red of the last one."},
+    {.name = "colours", .type = KILN_P_INT, .offset = offsetof(make_params, colours), .def = 4, .min = 2, .max = COLOURS_MAX, .doc = "How many."},
+    {.name = "red", .type = KILN_P_FLOAT, .offset = offsetof(make_params, red), .def = 1, .min = 0, .max = 1, .doc = "Red of the brightest."},
+    {.name = "green", .type = KILN_P_FLOAT, .offset = offsetof(make_params, green), .def = 1, .min = 0, .max = 1, .doc = "Green of the brightest."},
+    {.name = "blue", .type = KILN_P_FLOAT, .offset = offsetof(make_params, blue), .def = 1, .min = 0, .max = 1, .doc = "Blue of the brightest."},
 };
 
 static kiln_status make_run(const kiln_call *c)
 {
-    const make_params *q = c->params;
-    palette p = {.n = q->n};
-    for (int64_t i = 0; i < p.n; i++) p.rgb[i][0] = (float)(q->red * (double)(i + 1) / (double)p.n);
-    c->out[0] = wrap(c->ctx, &p);
+    const make_params *m = c->params;
+    kiln_status status = c->host->progress(c->ctx, 0, 1, "palette");
+    if (status) return status;
+    palette *p = calloc(1, sizeof *p);
+    if (!p) return KILN_ERR_NOMEM;
+    p->n = m->colours;
+    for (int64_t i = 0; i < p->n; i++) {
+        double bright = (double)i / (double)(p->n - 1);
+        p->rgb[i][0] = (float)(bright * m->red), p->rgb[i][1] = (float)(bright * m->green), p->rgb[i][2] = (float)(bright * m->blue);
+    }
+    c->out[0] = palette_value(c->ctx, p);
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 
 static const kiln_node make = {
     .size = sizeof make, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExamplePalette", .title = "Palette",
-    .category = "examples", .doc = "Colours from black to red.", KILN_ARRAY(out, make_out), KILN_ARRAY(param, make_param), .params_size = sizeof(make_params), .run = make_run,
+    .category = "examples", .doc = "Colours from black to a tint.", KILN_ARRAY(out, make_out), KILN_ARRAY(param, make_param),
+    .params_size = sizeof(make_params), .run = make_run,
 };
 
-/* ---- ExamplePaletteImage: a pixel a colour ------------------------------------------------------------------------------------ */
+/* ---- ExampleApplyPalette: each pixel's nearest colour -------------------------------------------------------------------- */
 
-typedef struct {
-    int64_t height;
-} draw_params;
+static const kiln_port apply_in[] = {
+    {.name = "image", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "Picture to paint anew."},
+    {.name = "palette", .type = "PALETTE", .doc = "The colours it may have."},
+};
+static const kiln_port apply_out[] = {{.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The picture in those colours."}};
 
-static const kiln_port draw_in[] = {{.name = "palette", .type = "EXAMPLE_PALETTE", .doc = "The colours."}};
-static const kiln_port draw_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "A column a colour."}};
-static const kiln_param draw_param[] = {{.name = "height", .type = KILN_P_INT, .offset = offsetof(draw_params, height), .def = 1, .min = 1, .max = 4096, .doc = "Pixels."}};
-
-static kiln_status draw_run(const kiln_call *c)
+static const float *nearest(const palette *p, const float *pixel)
 {
-    const draw_params *q = c->params;
-    const palette *p = values->object(c->in[0], "EXAMPLE_PALETTE");
-    kiln_tensor t = {.size = sizeof t};
-    if (!p) return c->host->fail(c->ctx, KILN_ERR_INVALID, "that is no palette of this plugin");
-    c->out[0] = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, 4, (int64_t[]){1, q->height, p->n, 3});
+    const float *best = p->rgb[0];
+    float least = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        float d = 0;
+        for (int k = 0; k < 3; k++) d += (pixel[k] - p->rgb[i][k]) * (pixel[k] - p->rgb[i][k]);
+        if (i == 0 || d < least) least = d, best = p->rgb[i];
+    }
+    return best;
+}
+
+static kiln_status apply_run(const kiln_call *c)
+{
+    const palette *p = values->object(c->in[1], "PALETTE");
+    kiln_tensor from = {.size = sizeof from}, to = {.size = sizeof to};
+    kiln_status status = c->host->view(c->ctx, c->in[0], &from);
+    if (status) return status;
+    if (!p) return c->host->fail(c->ctx, KILN_ERR_INVALID, "palette: this is none of ours; make it with ExamplePalette");
+    if (from.dim[3] < 3) return c->host->fail(c->ctx, KILN_ERR_INVALID, "image has %lld channels; colours need 3", (long long)from.dim[3]);
+    c->out[0] = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, from.rank, from.dim);
     if (!c->out[0]) return KILN_ERR_NOMEM;
-    kiln_status status = c->host->view(c->ctx, c->out[0], &t);
-    for (int64_t y = 0; !status && y < q->height; y++) memcpy((float *)t.data + y * p->n * 3, p->rgb, (size_t)p->n * sizeof p->rgb[0]);
-    return status;
+    if ((status = c->host->view(c->ctx, c->out[0], &to))) return status;
+    size_t n = (size_t)(from.dim[0] * from.dim[1] * from.dim[2]), channels = (size_t)from.dim[3];
+    for (size_t i = 0; i < n; i++) {
+        const float *pixel = (const float *)from.data + i * channels;
+        float *out = (float *)to.data + i * channels;
+        if (i % 16384 == 0 && (status = c->host->progress(c->ctx, i, n, "painting"))) return status;
+        const float *colour = nearest(p, pixel);
+        for (size_t k = 0; k < channels; k++) out[k] = k < 3 ? colour[k] : pixel[k];
+    }
+    return KILN_OK;
 }
 
-static const kiln_node draw = {
-    .size = sizeof draw, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExamplePaletteImage", .title = "Palette as a picture",
-    .category = "examples", .doc = "Draws a palette.", KILN_ARRAY(in, draw_in), KILN_ARRAY(out, draw_out), KILN_ARRAY(param, draw_param), .params_size = sizeof(draw_params),
-    .run = draw_run,
+static const kiln_node apply = {
+    .size = sizeof apply, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExampleApplyPalette", .title = "Apply palette",
+    .category = "examples", .doc = "Gives each pixel the nearest colour of a palette.", KILN_ARRAY(in, apply_in), KILN_ARRAY(out, apply_out), .run = apply_run,
 };
 
-static kiln_status open_plugin(const kiln_host *host)
+static kiln_status open_plugin(const kiln_host *h)
 {
-    const kiln_store_api *store = host->ability(KILN_STORE_ABILITY);
-    engine = host;
-    values = host->ability(KILN_VALUE_ABILITY);
+    const kiln_store_api *store = h->ability(KILN_STORE_ABILITY);
+    host = h;
+    values = h->ability(KILN_VALUE_ABILITY);
     if (!values) return KILN_ERR_UNSUPPORTED;
-    return store ? store->register_type(&stored) : KILN_OK;
+    return store ? store->register_type(&stored) : KILN_OK; /* an older kiln works too: it makes palettes anew each time */
 }
 
-KILN_PLUGIN_OPEN("org.example.palette", "1.0.0", "MIT", open_plugin, &make, &draw);
+KILN_PLUGIN_OPEN("org.example.palette", "1.0.0", "MIT", open_plugin, &make, &apply);

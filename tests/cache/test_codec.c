@@ -146,6 +146,7 @@ static void test_every_tensor(void)
     for (uint32_t dtype = KILN_F32; dtype <= KILN_BOOL8; dtype++)
         for (uint32_t rank = 0; rank <= KILN_MAX_RANK; rank++) trip(tensor(dtype, rank, dim), dtype_name(dtype));
     trip(tensor(KILN_F32, 2, (int64_t[]){0, 7}), "empty tensor");
+    CHECK(value_tensor_new(KILN_F32, KILN_CPU, 2, (int64_t[]){0, INT64_C(1) << 62}, NULL) == NULL); /* no bytes, but no strides either */
     trip(tensor(KILN_F32, 4, (int64_t[]){1, 128, 128, 3}), "image");
 }
 

@@ -176,6 +176,27 @@ static void test_plugin_and_revision(void)
     SAME(key_of(model, "x", &cpu, NULL), x);
 }
 
+static int origin_of(void *arg, const char *from, const char *name, digest *out)
+{
+    *out = *(digest *)arg;
+    return strcmp(from, "sampler") == 0 && strcmp(name, "euler") == 0;
+}
+
+static void test_plugins_behind_names_and_models(void)
+{
+    digest one = {1, 2}, two = {1, 3};
+    key_setting a = {.device = "cpu", .precision = "f32", .origin = origin_of, .arg = &one}, b = a, c = a;
+    b.arg = &two, c.families = two;
+    write_file("one.bin", "one");
+    OTHER(key_of(model, "x", &b, NULL), key_of(model, "x", &a, NULL)); /* another build of the sampler's plugin */
+    SAME(key_of(model, "m", &b, NULL), key_of(model, "m", &a, NULL));
+    SAME(key_of(model, "b", &b, NULL), key_of(model, "b", &a, NULL));
+    OTHER(key_of(model, "m", &c, NULL), key_of(model, "m", &a, NULL)); /* another build of a family's */
+    SAME(key_of(model, "b", &c, NULL), key_of(model, "b", &a, NULL));
+    set_option heun = {"x.sampler", "heun"}; /* nobody's: the name alone */
+    SAME(key_of(model, "x", &b, &heun), key_of(model, "x", &a, &heun));
+}
+
 static const kiln_node *newer(void *self, const char *type, digest *identity)
 {
     static kiln_node node;
@@ -293,7 +314,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_parameters), CASE(test_parameters_do_not_look_alike), CASE(test_only_what_hangs_on_it_changes), CASE(test_wires), CASE(test_wires_of_other_kinds),
-        CASE(test_names_order_and_form_do_not_matter), CASE(test_device_and_precision), CASE(test_plugin_and_revision), CASE(test_revision), CASE(test_file_content),
+        CASE(test_names_order_and_form_do_not_matter), CASE(test_device_and_precision), CASE(test_plugin_and_revision), CASE(test_plugins_behind_names_and_models), CASE(test_revision), CASE(test_file_content),
         CASE(test_a_file_that_went_is_an_error), CASE(test_impure_nodes_are_their_own), CASE(test_unneeded_nodes_read_no_files), CASE(test_a_picture_carries_its_keys),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
