@@ -243,12 +243,14 @@ static kiln_status write_all(store *s, error *e)
 {
     TRY(index_begin(s, e));
     kiln_status status = KILN_OK;
+    int rows = sqlite3_total_changes(s->db);
     for (size_t i = 0; i < s->n_queue && status == KILN_OK; i++) status = write_row(s, &s->queue[i], e);
     if (status == KILN_OK) status = write_touches(s, e);
     if (status == KILN_OK) status = files_flush(s, e);
     uint32_t before = index_changes(s); /* nobody else commits while we do */
+    int changed = status == KILN_OK && sqlite3_total_changes(s->db) != rows; /* else the commit counts nothing */
     if (status == KILN_OK) status = index_commit(s, e);
-    if (status == KILN_OK && s->seen && s->seen == before) s->seen = before + 1;
+    if (status == KILN_OK && changed && s->seen && s->seen == before) s->seen = before + 1;
     if (status == KILN_OK) return KILN_OK;
     index_rollback(s);
     return status;

@@ -222,6 +222,7 @@ kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const
 }
 
 int job_known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
+int job_taken(void *self, size_t i) { return keeper_taken(((job *)self)->keeper, i); }
 kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e) { return keeper_fetch(((job *)self)->keeper, i, out, e); }
 static void waiting(void *arg, size_t i) { report_note(((job *)arg)->report, i, "waits for another process that is computing it"); }
 
@@ -374,7 +375,7 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
     if (status == KILN_OK) {
         job_watch_signals();
         j->env = job_environment(j, s, &output);
-        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = job_call, .event = on_event, .known = job_known, .fetch = job_fetch},
+        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = job_call, .event = on_event, .known = job_known, .fetch = job_fetch, .taken = job_taken},
                               &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
         job_say_memory(j, s);
     }

@@ -61,6 +61,7 @@ void job_say_memory(const job *j, const job_setting *s);
 /* run_hooks with the job as self. */
 kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
 int job_known(void *self, size_t i);
+int job_taken(void *self, size_t i);
 kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e);
 
 #endif

@@ -451,6 +451,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
 }
 
 static int known(void *self, size_t i) { return job_known(((sweep_run *)self)->j, i); }
+static int taken(void *self, size_t i) { return job_taken(((sweep_run *)self)->j, i); }
 static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e) { return job_fetch(((sweep_run *)self)->j, i, out, e); }
 
 /* ---- batches ------------------------------------------------------------------------------------------------------------------------ */
@@ -511,7 +512,7 @@ static kiln_status run_batch(sweep_run *r, const uint32_t *todo, size_t n, error
     kiln_status status = read_batch(r, todo, n, e);
     if (status == KILN_OK) status = merge_batch(r, e);
     if (status == KILN_OK) {
-        kiln_status ran = run_schedule(&r->j->workflow, &(run_hooks){.self = r, .call = call, .event = on_event, .known = known, .fetch = fetch},
+        kiln_status ran = run_schedule(&r->j->workflow, &(run_hooks){.self = r, .call = call, .event = on_event, .known = known, .fetch = fetch, .taken = taken},
                                        &(run_setting){.workers = r->setting->jobs, .fail_fast = r->setting->fail_fast, .cancel = &interrupted}, &nodes, &first);
         if (ran != KILN_OK && !nodes.failed && !nodes.cancelled) status = error_set(e, ran, "%s", first.message);
         add_nodes(&r->nodes, &nodes);

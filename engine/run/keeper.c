@@ -15,6 +15,7 @@ enum { STATE_SECONDS = 30 };
 typedef struct {
     double state_at;      /* when the last state was written, or the call began */
     unsigned char found;  /* when the run began, the store had it */
+    unsigned char taken;  /* another process had computed it while we were about to */
     unsigned char stated; /* a state of this key may lie in the store           */
 } node_mark;
 
@@ -199,7 +200,7 @@ kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *
     store_turn turn = store_claim_unseen(k->store, g->key, waiter_cancelled, waiter_waiting, &w, &claim);
     if (turn == STORE_STOPPED) return error_set(e, KILN_CANCELLED, "cancelled");
     if (turn == STORE_IS_THERE && keeper_fetch(k, node, out, &gone) == KILN_OK) {
-        *fetched = 1;
+        *fetched = k->mark[node].taken = 1;
         store_release(claim);
         return KILN_OK;
     }
@@ -211,6 +212,8 @@ kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *
     store_release(claim);
     return status;
 }
+
+int keeper_taken(keeper *k, size_t node) { return k && k->mark[node].taken; }
 
 /* ---- states ---------------------------------------------------------------------------------------------------------------- */
 

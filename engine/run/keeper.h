@@ -41,6 +41,9 @@ int keeper_look(keeper *k, size_t node, store_entry *out);
 kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
                            kiln_value **out, int *fetched, error *e);
 
+/* 1: keeper_compute took the values from the store instead. */
+int keeper_taken(keeper *k, size_t node);
+
 /* The call_environment's state functions (plugin/ctx.h). `stopping`: the run was interrupted, a last state is wanted now. */
 kiln_value *keeper_state_load(keeper *k, size_t node);
 int keeper_state_due(keeper *k, size_t node, int stopping);

@@ -362,7 +362,7 @@ static void run_node(scheduler *s, uint32_t i)
     s->running--;
     if (status == KILN_OK) {
         publish_values(s, i);
-        node_done(s, i, RUN_NODE_DONE, seconds);
+        node_done(s, i, s->hooks->taken && s->hooks->taken(s->hooks->self, i) ? RUN_NODE_FETCHED : RUN_NODE_DONE, seconds);
     } else {
         if (failure.status == KILN_OK) error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
         drop_values(s, i);

@@ -38,6 +38,8 @@ typedef struct {
     int (*known)(void *self, size_t index);
     /* Gives the values of a known node, like call. A failure is not the run's: the node is computed in another round. */
     kiln_status (*fetch)(void *self, size_t index, kiln_value **out, error *e);
+    /* Asked after a call that succeeded: 1 when it took the values from elsewhere and computed nothing. NULL: never. */
+    int (*taken)(void *self, size_t index);
 } run_hooks;
 
 typedef struct {
