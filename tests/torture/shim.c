@@ -2,6 +2,7 @@
  *
  *     SHIM_FOLDER=DIR  only files below it count          SHIM_AT=K     the K-th call (from 1); 0: only count
  *     SHIM_KIND=alloc | eio | enospc | short | eintr | kill             SHIM_LOG=FILE  gets "COUNT FIRED" at the end
+ *     SHIM_LIE=1       no fsync counts: a planted bug, which whoever judges what is left has to find
  *     SHIM_DAMAGE=kept | dropped | torn, SHIM_SEED=N                    what a kill leaves of what was not synced
  *
  * For a kill every change is noted with what undoes it until the file (or, for names, its folder) is synced: `dropped` undoes
@@ -28,14 +29,14 @@
 enum { FDS = 1024, PATHS = 4096, PIECE = 512 };
 
 typedef enum { OFF, ALLOC, EIO_, ENOSPC_, SHORT, EINTR_, KILL } fault;
-typedef enum { CHANGE = 1, ACCESS = 2 } sort; /* kills count changes alone */
+typedef enum { CHANGE = 1, ACCESS = 2, TRANSFER = 3 } sort; /* kills count changes alone, short counts transfers */
 
 static struct {
     fault kind;
     long at, seen, fired;
     char folder[1024], log[1024], damage;
     uint64_t seed;
-    int ready;
+    int ready, lies;
 } shim;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside;
@@ -122,7 +123,7 @@ static int is_in_folder(const change *c, const void *arg)
 static void synced(int fd)
 {
     struct stat st;
-    if (shim.kind != KILL || fstat(fd, &st) != 0) return;
+    if (shim.kind != KILL || shim.lies || fstat(fd, &st) != 0) return;
     if (S_ISDIR(st.st_mode)) forget(is_in_folder, path_at(fd));
     else forget(is_of_file, &st);
 }
@@ -206,7 +207,7 @@ static void write_log(void)
 /* 1: this call is the one. */
 static int due(sort what)
 {
-    if (shim.kind == OFF || shim.kind == ALLOC || (shim.kind == KILL && what != CHANGE)) return 0;
+    if (shim.kind == OFF || shim.kind == ALLOC || (shim.kind == KILL && what != CHANGE) || (shim.kind == SHORT && what != TRANSFER)) return 0;
     if (++shim.seen != shim.at) return 0;
     shim.fired++;
     if (shim.kind == KILL) write_log(), cut_the_power();
@@ -236,6 +237,7 @@ __attribute__((constructor)) static void begin(void)
     snprintf(shim.log, sizeof shim.log, "%s", log ? log : "/dev/null");
     shim.damage = damage ? damage[0] : 'k';
     shim.seed = (seed ? strtoull(seed, NULL, 10) : 1) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    shim.lies = getenv("SHIM_LIE") != NULL;
     shim.ready = 1;
 }
 
@@ -298,9 +300,9 @@ SHOW int close(int fd)
 static int before(int fd, sort what, size_t *n)
 {
     if (!path_at(fd)) return 0;
-    if (!due(what)) return 0;
+    if (!due(shim.kind == SHORT && n && *n > 1 ? TRANSFER : what)) return 0;
     if (shim.kind == SHORT) {
-        if (n && *n > 1) *n /= 2;
+        *n /= 2;
         return 0;
     }
     errno = failure();

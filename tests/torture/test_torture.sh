@@ -6,5 +6,9 @@ work=$(mktemp -d /dev/shm/kiln-torture-XXXXXX 2>/dev/null || mktemp -d) || exit 
 trap 'rm -rf "$work"' EXIT
 "$KILN_BUILD/tests/torture/torture" "$shim" "$work" short
 result=$?
+# The tester tested: when no fsync counts, a power cut takes what was acknowledged, and that must be found.
+for scenario in put_small put_large state_first; do
+    if SHIM_LIE=1 "$KILN_BUILD/tests/torture/torture" "$shim" "$work" full $scenario | grep -q 'acknowledged is gone'; then echo "ok planted_bug_is_found_in_$scenario"; else echo "FAIL planted_bug_is_found_in_$scenario"; result=1; fi
+done
 bash tests/torture/crowd.sh 4 10 "$work/crowd" | tee "$work/log"
 [ $result -eq 0 ] && ! grep -q "^FAIL" "$work/log"

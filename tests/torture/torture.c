@@ -1,6 +1,6 @@
 /* torture.c - the store under every fault the shim knows, at every place it can strike.
  *
- *     torture SHIM.so FOLDER short|full     runs everything: a line "ok NAME" or "FAIL NAME" a scenario and kind of fault
+ *     torture SHIM.so FOLDER short|full [SCENARIO]     runs everything: a line "ok NAME" or "FAIL NAME" a scenario and kind of fault
  *     torture do SCENARIO FOLDER            (by itself, with the shim) the scenario's steps on a store that was prepared
  *
  * Every value is a function of its key's number, so that whatever is found can be judged. After each fault the store is
@@ -148,6 +148,25 @@ static const struct scenario {
 };
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
 
+static const char *acked(void)
+{
+    static char path[PATHS + 16];
+    const char *slash = strrchr(store_folder, '/');
+    snprintf(path, sizeof path, "%.*s/acked", (int)(slash - store_folder), store_folder);
+    return path;
+}
+
+/* Says outside of the folder that the steps were done and the store closed; the change that follows is a place to be killed at. */
+static void acknowledge(void)
+{
+    char path[PATHS + 16];
+    error e = {0};
+    if (!getenv("SHIM_KIND")) return;
+    file_write_whole(acked(), "x", 1, &e);
+    snprintf(path, sizeof path, "%s/mark", store_folder);
+    if (mkdir(path, 0700) == 0) rmdir(path);
+}
+
 /* Status 0: done; 1: a failure, told; others are what must not be. */
 static int act(const struct scenario *x, kiln_status (*steps)(store *, error *))
 {
@@ -157,6 +176,7 @@ static int act(const struct scenario *x, kiln_status (*steps)(store *, error *))
     store_close(s);
     (void)x;
     if (status != KILN_OK && !e.message[0]) return 8; /* without a word */
+    if (status == KILN_OK) acknowledge();
     return status != KILN_OK;
 }
 
@@ -209,6 +229,36 @@ static const char *judge_state(store *s)
     return right ? NULL : "a state of wrong bytes";
 }
 
+/* What steps that were done have put is there. */
+static int has(store *s, uint64_t from, uint64_t to)
+{
+    for (uint64_t n = from; n < to; n++)
+        if (!store_find(s, key_of(n), NULL)) return 0;
+    return 1;
+}
+
+static int survives(store *s, kiln_status (*steps)(store *, error *))
+{
+    if (steps == few) return has(s, 1, 4);
+    if (steps == large) return has(s, LARGE, LARGE + 1);
+    if (steps == twins) return has(s, TWIN_A, TWIN_B + 1);
+    if (steps == rows) return has(s, MANY, MANY + 60);
+    if (steps == claim) return has(s, 50, 51);
+    if (steps == mixed) return has(s, 1, 4) && has(s, LARGE, LARGE + 6);
+    kiln_value *state = steps == first_state || steps == next_state ? store_state_get(s, key_of(STATE)) : NULL;
+    int there = steps == first_state || steps == next_state ? state != NULL : 1;
+    value_unref(state);
+    return there;
+}
+
+static const char *judge_survival(store *s, const struct scenario *x)
+{
+    int removes = x->act == evict || x->act == clear || x->act == drop_state;
+    if (x->prepare && !removes && !survives(s, x->prepare)) return "what had been kept before is gone";
+    if (access(acked(), F_OK) == 0 && !survives(s, x->act)) return "what had been acknowledged is gone";
+    return NULL;
+}
+
 static int warnings;
 static void count_warning(void *arg, int level, const char *line) { (void)arg, (void)line, warnings += level == KILN_LOG_WARN; }
 
@@ -219,7 +269,8 @@ static const char *judge(const struct scenario *x)
     warnings = 0;
     store *s = store_open(&(store_setting){.folder = store_folder}, &e);
     if (!s) return "it does not open";
-    const char *wrong = judge_entries(s);
+    const char *wrong = judge_survival(s, x);
+    if (!wrong) wrong = judge_entries(s);
     if (!wrong) wrong = judge_state(s);
     if (!wrong && (store_verify(s, &r, NULL, NULL, &e) != KILN_OK || r.damaged)) wrong = "verify finds damage";
     if (!wrong && warnings) wrong = "something was moved aside or removed";
@@ -287,6 +338,7 @@ static const char *strike_once(const char *self, const struct scenario *x, const
     if (prepare(x) != 0) return "could not be prepared";
     snprintf(log, sizeof log, "%s.log", store_folder);
     unlink(log);
+    unlink(acked());
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) become(self, x, f);
@@ -320,14 +372,14 @@ static int strike_all(const char *self, const struct scenario *x, strike f, int 
     return failures;
 }
 
-static int all(const char *self, const char *shim, int full)
+static int all(const char *self, const char *shim, int full, const char *only)
 {
     static const struct {
         const char *kind, *damage;
     } fault[] = {{"kill", "kept"}, {"kill", "dropped"}, {"kill", "torn"}, {"eio", "-"}, {"enospc", "-"}, {"short", "-"}, {"eintr", "-"}, {"alloc", "-"}};
     int failures = 0;
     for (size_t i = 0; i < SCENARIOS; i++)
-        for (size_t k = 0; k < sizeof fault / sizeof fault[0]; k++)
+        for (size_t k = 0; k < sizeof fault / sizeof fault[0] && (!only || strcmp(only, scenarios[i].name) == 0); k++)
             failures += strike_all(self, &scenarios[i], (strike){.shim = shim, .kind = fault[k].kind, .damage = fault[k].damage}, full);
     printf("  %ld faults, %ld of them kills\n", runs, kills);
     return failures != 0;
@@ -346,13 +398,13 @@ int main(int argc, char **argv)
 {
     char self[PATHS];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (argc != 4 || n < 0) return fprintf(stderr, "usage: torture SHIM.so FOLDER short|full\n"), 2;
+    if (argc < 4 || argc > 5 || n < 0) return fprintf(stderr, "usage: torture SHIM.so FOLDER short|full [SCENARIO]\n"), 2;
     self[n] = '\0';
     int child = strcmp(argv[1], "do") == 0;
     snprintf(store_folder, sizeof store_folder, "%s%s", child ? argv[3] : argv[2], child ? "" : "/store");
     log_level_set(KILN_LOG_WARN);
     log_sink_set(count_warning, NULL);
-    if (!child) return !input_file() ? (fprintf(stderr, "torture: %s cannot be written to\n", argv[2]), 2) : all(self, argv[1], strcmp(argv[3], "full") == 0);
+    if (!child) return !input_file() ? (fprintf(stderr, "torture: %s cannot be written to\n", argv[2]), 2) : all(self, argv[1], strcmp(argv[3], "full") == 0, argc > 4 ? argv[4] : NULL);
     for (size_t i = 0; i < SCENARIOS; i++)
         if (strcmp(scenarios[i].name, argv[2]) == 0) return act(&scenarios[i], scenarios[i].act);
     return 2;
