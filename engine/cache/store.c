@@ -281,7 +281,7 @@ static kiln_status read_parts(store *s, const store_entry *about, const stored_v
         error why = {0};
         kiln_status status = read_part(s, &part[i], out ? &out[i] : NULL, &why);
         if (status == KILN_OK) continue;
-        if (status != KILN_ERR_NOMEM) damaged(s, &part[i], about, &why);
+        if (status == KILN_ERR_INVALID) damaged(s, &part[i], about, &why); /* a disk that cannot be read says nothing about the value */
         for (uint32_t k = 0; out && k < about->n_value; k++) {
             value_unref(out[k]);
             out[k] = NULL;
@@ -331,7 +331,7 @@ static kiln_status enqueue(store *s, queued *q, error *e)
 {
     pthread_mutex_lock(&s->lock);
     int wanted = s->db && !queue_find(s, q->about.key);
-    kiln_status status = wanted ? queue_add(s, q, e) : KILN_OK; /* takes what q owns; the index may be given up in it */
+    kiln_status status = wanted ? queue_add(s, q, e) : s->db ? KILN_OK : error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder); /* takes what q owns; the index may be given up in it */
     if (!wanted) parts_free(q->value, q->about.n_value);
     pthread_mutex_unlock(&s->lock);
     return status;

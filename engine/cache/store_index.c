@@ -250,9 +250,13 @@ static void disconnect(store *s)
 
 static verdict try_open(store *s, const char **why, char *reason, size_t room)
 {
+    char suspect[STORE_PATH_MAX];
     int hot, got = connect(s, &hot);
     *why = "is damaged or no index";
-    verdict v = got == SQLITE_OK ? look_over(s, hot, why) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    index_path(s, "-suspect", suspect);
+    int suspected = access(suspect, F_OK) == 0;
+    verdict v = got == SQLITE_OK ? look_over(s, hot || suspected, why) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    if (v == INDEX_GOOD && suspected && !s->read_only) unlink(suspect);
     if (v == INDEX_GOOD) return v;
     snprintf(reason, room, "%s", s->db ? sqlite3_errmsg(s->db) : "it is no file");
     disconnect(s);
@@ -335,15 +339,24 @@ digest index_digest(sqlite3_stmt *st, int column)
     return d;
 }
 
+/* SQLite says "malformed" of a disk that could not be read once, too: the next who opens the index decides, with a whole check. */
+static void mark_suspect(const store *s)
+{
+    char path[STORE_PATH_MAX];
+    index_path(s, "-suspect", path);
+    int fd = s->read_only ? -1 : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+}
+
 kiln_status index_failed(store *s, const char *doing, error *e)
 {
     if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
     int code = sqlite3_errcode(s->db);
     error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, sqlite3_errmsg(s->db));
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, sqlite3_errmsg(s->db));
         disconnect(s);
-        if (!s->read_only) move_aside(s, "is damaged");
-        else log_warn("the cache's index in %s is damaged: nothing more is taken from it", s->folder);
+        mark_suspect(s);
     }
     return code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO;
 }

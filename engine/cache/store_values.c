@@ -190,7 +190,11 @@ static kiln_status read_file(void *self, void *bytes, size_t n, error *e)
 }
 
 /* Out of descriptors or memory says nothing about the file: it must not be removed for that. */
-static kiln_status open_status(int why) { return why == EMFILE || why == ENFILE || why == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO; }
+static kiln_status open_status(int why)
+{
+    if (why == EMFILE || why == ENFILE || why == ENOMEM) return KILN_ERR_NOMEM;
+    return why == ENOENT || why == ENOTDIR || why == ELOOP ? KILN_ERR_INVALID : KILN_ERR_IO;
+}
 
 static kiln_status has_size(const reading_file *r, uint64_t size, error *e)
 {
