@@ -287,6 +287,9 @@ int cmd_cache(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     if (!options_fit(&a, i)) return EXIT_BAD_INPUT;
+    const char *given_folder = getenv("KILN_CACHE");
+    if (!argument(&a, "--cache") && given_folder && strcmp(given_folder, "off") == 0)
+        return fprintf(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"), EXIT_BAD_INPUT;
     store *s = store_open(&(store_setting){.folder = argument(&a, "--cache"), .must_exist = 1}, &e);
     int status = s ? actions[i].run(&(request){.args = &a, .store = s, .json = argument(&a, "--json") != NULL}, &e) : EXIT_BAD_INPUT;
     store_close(s);

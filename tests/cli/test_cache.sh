@@ -116,5 +116,6 @@ key=$(sed -nE 's/^([0-9a-f]{16})  VAEDecode.*/\1/p' "$work/ls" | head -n 1)
 "$kiln" cache clear --cache "$work/c" >/dev/null && same cache_clear "$(run)" "$all"
 expect cache_show_needs_a_key "which key" "$kiln" cache show --cache "$work/c"
 expect cache_knows_its_actions "did you mean 'stat'" "$kiln" cache stats --cache "$work/c"
+expect cache_that_is_off "KILN_CACHE=off" env KILN_CACHE=off "$kiln" cache stat
 expect cache_that_is_not_there "no cache at" "$kiln" cache ls --cache "$work/nowhere"
 exit $status
