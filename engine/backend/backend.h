@@ -17,6 +17,7 @@
 #include "base/pool.h"
 #include "base/status.h"
 #include "graph/op.h"
+#include "memory/device.h"
 
 typedef struct {
     uint32_t dtype; /* 0: operand absent */
@@ -37,12 +38,14 @@ typedef struct {
 
 typedef struct kernel kernel;
 
-/* Pointers for one call; in[i] of a packed operand is the packed memory. */
+/* Pointers for one call, into the device's memory; in[i] of a packed operand is the packed memory. On an asynchronous
+ * device run() only enqueues on `stream`: no waiting, no host access to operands, no allocation. */
 typedef struct {
     const void *in[OP_MAX_IN];
     void *out;
-    void *scratch; /* 64-byte aligned, kernel->scratch_bytes */
-    pool *pool;
+    void *scratch;         /* aligned as the device aligns (at least 64), kernel->scratch_bytes */
+    pool *pool;            /* host devices                                                      */
+    device_stream *stream; /* asynchronous devices                                              */
 } kernel_args;
 
 struct kernel {
@@ -53,7 +56,8 @@ struct kernel {
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];
     char pack_form[OP_MAX_IN][96];
-    /* src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
+    /* Fills dst, packed_bytes of HOST memory, which is then copied to the device as it is.
+     * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
     kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                         error *);
     kiln_status (*run)(const kernel *, const kernel_args *, error *);
@@ -69,7 +73,10 @@ typedef struct backend {
     const char *(*numerics)(void);
     /* 1 when `precision` is worth using here without being asked (bf16 needs the instructions). */
     uint32_t (*best_precision)(void);
-    /* KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
+    /* The device to compute on, opened once (the same each time); kept until the process ends or close. index: which
+     * of several. KILN_ERR_UNSUPPORTED with a sentence when there is none. */
+    kiln_status (*open)(unsigned index, memory_device **out, error *);
+    /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
 } backend;
 

@@ -241,7 +241,14 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     return KILN_OK;
 }
 
-const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .features = cpu_features, .numerics = cpu_numerics, .best_precision = best_precision,
+static kiln_status open_host(unsigned index, memory_device **out, error *e)
+{
+    if (index) return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u", index);
+    *out = device_host();
+    return KILN_OK;
+}
+
+const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .open = open_host, .features = cpu_features, .numerics = cpu_numerics, .best_precision = best_precision,
                              .prepare = cpu_prepare_op};
 
 const backend *backend_find(const char *name)

@@ -121,5 +121,12 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
 static const char *reference_features(void) { return "plain C"; }
 static uint32_t reference_precision(void) { return KILN_F32; }
 
-const backend backend_reference = {.name = "reference", .device = KILN_CPU, .features = reference_features, .numerics = reference_features,
+static kiln_status open_host(unsigned index, memory_device **out, error *e)
+{
+    if (index) return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u", index);
+    *out = device_host();
+    return KILN_OK;
+}
+
+const backend backend_reference = {.name = "reference", .device = KILN_CPU, .open = open_host, .features = reference_features, .numerics = reference_features,
                                    .best_precision = reference_precision, .prepare = reference_prepare};
