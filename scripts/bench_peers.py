@@ -12,7 +12,9 @@ own. Printed as a table and written as JSON:
     run_mb    the same without loading (torch)        first_s   the first step, compilation included; not in step_s
 A variant that cannot run is listed with its reason. torch variants: -nhwc is channels_last, -compiled is
 torch.compile. stable-diffusion.cpp comes from its Python package in an interpreter of its own (--sdcpp-python);
--direct switches its flash attention and direct convolutions on, and its times are those it logs.
+-direct switches its flash attention and direct convolutions on, and its times are those it logs. sdcpp-fast is its best
+build for this processor with bf16 weights, in another interpreter (--sdcpp-fast-python), installed with
+    CMAKE_ARGS="-DGGML_NATIVE=ON -DGGML_LLAMAFILE=ON -DGGML_AVX512=ON -DGGML_AVX512_BF16=ON" pip install --no-binary :all: stable-diffusion-cpp-python
 """
 
 import argparse
@@ -32,7 +34,7 @@ TORCH = [
     for layout in ("", "-nhwc")
     for compiled in ("", "-compiled")
 ]
-SDCPP = ["sdcpp", "sdcpp-direct"]
+SDCPP = ["sdcpp", "sdcpp-direct", "sdcpp-fast"]
 COLUMNS = ["step_s", "decode_s", "text_s", "load_s", "first_s", "peak_mb", "run_mb"]
 TIMEOUT_S = 3600
 
@@ -123,6 +125,7 @@ def sdcpp_worker(options):
             diffusion_flash_attn=direct,
             diffusion_conv_direct=direct,
             vae_conv_direct=direct,
+            wtype="bf16" if options.worker.endswith("-fast") else "default",
         )
     )
     moments = []
@@ -169,9 +172,10 @@ def run_variant(name, options):
     """One variant in its own process -> row, or {"failed": reason}."""
     python = sys.executable
     if name in SDCPP:
-        if not options.sdcpp_python:
-            return {"failed": "no --sdcpp-python: an interpreter with stable-diffusion-cpp-python"}
-        python = options.sdcpp_python
+        fast = name.endswith("-fast")
+        python = options.sdcpp_fast_python if fast else options.sdcpp_python
+        if not python:
+            return {"failed": f"no --sdcpp{'-fast' * fast}-python: an interpreter with stable-diffusion-cpp-python"}
     command = [python, __file__, "--worker", name, "--model", str(options.model)]
     command += ["--steps", str(options.steps), "--latent", str(options.latent), "--threads", str(options.threads)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
@@ -214,6 +218,7 @@ def parse():
     parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--sdcpp-python")
+    parser.add_argument("--sdcpp-fast-python")
     parser.add_argument("--worker", choices=TORCH + SDCPP, help=argparse.SUPPRESS)
     options = parser.parse_args()
     unknown = set(options.variants.split(",")) - set(TORCH + SDCPP)

@@ -1,15 +1,23 @@
-/* executor.h - a planned program with a kernel for each op and its weights in memory. */
+/* executor.h - a planned program with a kernel for each op, and what it wants in memory while it runs. */
 #ifndef KILN_BACKEND_EXECUTOR_H
 #define KILN_BACKEND_EXECUTOR_H
 
 #include "backend/runtime.h"
 #include "graph/plan.h"
+#include "memory/residency.h"
 
 typedef struct {
     kernel *kernel;   /* NULL: nothing to run */
     op_desc desc;
-    resident *held[OP_MAX_IN];
+    size_t use[OP_MAX_IN]; /* number of the weight's use + 1; 0: no weight */
 } step;
+
+/* One packed weight of the program. */
+typedef struct {
+    uint32_t op, operand; /* who packs it */
+    size_t bytes;
+    int scanned;          /* its numbers were looked at for NaN and infinity */
+} packed_weight;
 
 typedef struct {
     recording *r;
@@ -17,15 +25,27 @@ typedef struct {
     step *step; /* [r->n] */
     size_t scratch_bytes, weight_bytes;
     uint32_t warned; /* bit by op kind: it was said that the backend has no kernel */
-    int packed;
+    /* what it wants, once executor_demand was called */
+    pool *pool;
+    residency *residency;
+    residency_pass *pass;
+    size_t n_use, n_weight;
+    double *work;
+    weight_use *use;
+    resident **weight;
+    size_t *bytes, *maker;
+    packed_weight *packed;
+    size_t *io; /* [r->n + 1] an input's place in the room for inputs */
+    size_t io_bytes;
 } executor;
 
-/* Chooses kernels (the backend's, or the plain C one where it has none). */
+/* Chooses kernels (the backend's, or on a host device the plain C one where it has none). */
 kiln_status executor_make(executor *x, recording *r, const backend *b, error *e);
 void executor_free(executor *x);
 /* To the log, at level INFO, a line an op: scope, kind, shape, place in the arena, kernel, work. */
 void executor_log(const executor *x);
-/* Reads and packs every weight; once. */
-kiln_status executor_pack(executor *x, residency *res, pool *p, error *e);
+/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. */
+kiln_status executor_demand(executor *x, residency *res, pool *p, error *e);
+void executor_forget_demand(executor *x);
 
 #endif

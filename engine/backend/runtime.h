@@ -25,6 +25,11 @@ typedef struct {
     int unfused;        /* tests: record without fusing */
     void (*trace)(void *arg, const op_trace *);
     void *trace_arg;
+    unsigned device_index; /* which of several devices                                              */
+    size_t memory;         /* limit on the device's memory in bytes; 0: none                        */
+    int memory_follow;     /* 1: nobody asked for that limit: it shrinks when others take memory    */
+    size_t host_memory;    /* packed weights kept page-locked beside an asynchronous device         */
+    int no_graphs;         /* tests: enqueue every op of every run                                  */
 } runtime_setting;
 
 typedef struct runtime runtime;
@@ -40,6 +45,22 @@ typedef struct {
     uint64_t runs;
     size_t arena_peak, scratch_peak, weight_bytes; /* most at once, over programs run since then */
 } runtime_usage;
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* What the runs since the last reset want of memory, found without computing (explain, rehearse) or while running. */
+typedef struct {
+    size_t least, whole; /* limits: the least with which every program runs, and from which on nothing is streamed */
+    char least_name[64]; /* the program that needs most of the two */
+    residency_outlook widest; /* of the program with the highest peak */
+    size_t streamed;     /* bytes, all runs together */
+} runtime_outlook;
+
+residency *runtime_residency(const runtime *rt);
+/* While on, runs compute nothing and leave outputs as they are (as explain), but the order of programs is noted, and
+ * what they will want of memory is added up (runtime_outlook_get). on: the outlook begins anew. */
+void runtime_rehearse(runtime *rt, int on);
+runtime_outlook runtime_outlook_get(const runtime *rt);
+
 void runtime_usage_reset(runtime *rt);
 runtime_usage runtime_usage_get(const runtime *rt);
 size_t runtime_weight_peak(const runtime *rt);

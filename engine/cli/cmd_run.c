@@ -22,6 +22,7 @@ static const option run_options[] = {
     {"--device", 0, "NAME", "cpu, or reference (plain C: the specification, slow)", 0},
     {"--precision", 0, "NAME", "auto (what the processor does best), f32, bf16", 0},
     {"--threads", 'j', "N", "threads to compute with (default: all processors); the result does not depend on it", 0},
+    {"--memory", 0, "SIZE", "use at most this much of the device's memory, as 1200M or 4G (also KILN_MEMORY; default: what is free)", 0},
     {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},
     {"--trace", 0, "FILE", "write a Chrome trace of nodes and ops (chrome://tracing, Perfetto)", 0},
     {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
@@ -53,6 +54,7 @@ static const manual run_manual = {
     .n_options = sizeof run_options / sizeof run_options[0],
     .examples = "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
                 "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --dry-run\n"
+                "  kiln run workflows/txt2img.yaml --memory 1200M   (docs/memory.md)\n"
                 "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
                 "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
                 "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
@@ -149,6 +151,14 @@ static int read_cache_options(const arguments *a, job_setting *s)
     return 1;
 }
 
+static int read_memory(const arguments *a, job_setting *s)
+{
+    const char *size = argument(a, "--memory");
+    if (size && (!str_to_bytes(size, strlen(size), &s->memory) || s->memory == 0))
+        return fprintf(stderr, "kiln: --memory %s: it is a size like 500M, 4G or 1.5GiB\n", size), 0;
+    return 1;
+}
+
 static int exit_status(kiln_status status, const run_summary *s)
 {
     if (status == KILN_OK) return EXIT_DONE;
@@ -225,7 +235,7 @@ int cmd_run(int argc, char **argv)
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
     if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--jobs", 64, &s.jobs)) return EXIT_BAD_INPUT;
-    if (!read_cache_options(&a, &s)) return EXIT_BAD_INPUT;
+    if (!read_cache_options(&a, &s) || !read_memory(&a, &s)) return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
     s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");

@@ -1,56 +1,113 @@
-/* residency.c - see residency.h. A hash table of packed weights with reference counts, under one lock that is not
- * held while packing: a second asker of the same weight waits for the first.
+/* residency.c - see residency.h. A hash table of packed weights with reference counts; what is not needed by the
+ * running pass leaves when somebody needs its room: what is wanted again last goes first.
  */
 #include "memory/residency.h"
 
-#include "base/hash.h"
 #include "base/memory_alloc.h"
+#include "memory/residency_parts.h"
 
-#include <pthread.h>
 #include <string.h>
 
-enum { BUCKETS = 4096 };
+static kiln_status make_streams(residency *r, error *e)
+{
+    if (!r->call->asynchronous) return KILN_OK;
+    TRY(r->call->stream_new(r->device, &r->compute, e));
+    TRY(r->call->stream_new(r->device, &r->copy, e));
+    for (int i = 0; i < STAGES; i++) TRY(r->call->event_new(r->device, &r->stage[i].copied, e));
+    return KILN_OK;
+}
 
-struct resident {
-    resident *next;
-    residency *owner;
-    digest key;
-    void *data;
-    size_t bytes;
-    unsigned refs;
-    int ready; /* 0: being packed */
-};
+static void give_up(void *arg, size_t bytes) { residency_give_up(arg, bytes); }
 
-struct residency {
-    pthread_mutex_t lock;
-    pthread_cond_t packed;
-    resident *bucket[BUCKETS];
-    size_t bytes, peak;
-};
-
-residency *residency_new(void)
+residency *residency_new(const residency_setting *setting, error *e)
 {
     residency *r = mem_calloc(1, sizeof *r);
-    if (!r) return NULL;
+    if (!r) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
+    r->setting = *setting;
+    r->device = setting->device;
+    r->call = setting->device->table;
+    r->budget = budget_new(setting->limit);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->packed, NULL);
+    if (!r->budget) error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (!r->budget || make_streams(r, e) != KILN_OK) {
+        residency_free(r);
+        return NULL;
+    }
+    budget_on_pressure(r->budget, give_up, r);
     return r;
 }
 
 void residency_free(residency *r)
 {
     if (!r) return;
+    for (int i = 0; i < STAGES; i++) {
+        if (r->stage[i].data) r->call->host_release(r->device, r->stage[i].data);
+        if (r->stage[i].copied) r->call->event_free(r->device, r->stage[i].copied);
+    }
+    if (r->block) residency_drop(r, MEMORY_ACTIVATIONS, r->block_bytes, r->block);
+    if (r->ring) residency_drop(r, MEMORY_WEIGHTS, r->ring_bytes, r->ring);
+    if (r->fork) r->call->event_free(r->device, r->fork);
+    if (r->compute) r->call->stream_free(r->device, r->compute);
+    if (r->copy) r->call->stream_free(r->device, r->copy);
     for (size_t i = 0; i < BUCKETS; i++)
-        while (r->bucket[i]) {
+        while (r->bucket[i]) { /* references that nobody gave back */
             resident *x = r->bucket[i];
             r->bucket[i] = x->next;
-            mem_free(x->data);
+            r->call->release(r->device, x->data);
+            if (x->host) r->call->host_release(r->device, x->host);
             mem_free(x);
         }
-    pthread_cond_destroy(&r->packed);
+    budget_free(r->budget);
+    mem_free(r->order);
     pthread_mutex_destroy(&r->lock);
     mem_free(r);
 }
+
+budget *residency_budget(const residency *r) { return r->budget; }
+memory_device *residency_device(const residency *r) { return r->device; }
+
+/* ---- the device's memory ------------------------------------------------------------------------------------------------ */
+
+static void count(residency *r, memory_kind kind, size_t bytes)
+{
+    if (kind != MEMORY_WEIGHTS) return;
+    pthread_mutex_lock(&r->lock);
+    r->bytes += bytes;
+    if (r->bytes > r->peak) r->peak = r->bytes;
+    pthread_mutex_unlock(&r->lock);
+}
+
+kiln_status residency_alloc(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
+{
+    TRY(budget_take(r->budget, kind, bytes, what, e));
+    error why = {0};
+    kiln_status status = r->call->alloc(r->device, bytes, out, &why);
+    if (status == KILN_ERR_NOMEM) { /* the device is fuller than the budget says: others are on it */
+        residency_give_up(r, bytes);
+        why = (error){0};
+        status = r->call->alloc(r->device, bytes, out, &why);
+    }
+    if (status == KILN_OK) {
+        count(r, kind, bytes);
+        return KILN_OK;
+    }
+    budget_give(r->budget, kind, bytes);
+    if (status == KILN_ERR_NOMEM) r->granted = budget_used(r->budget), r->refused = bytes;
+    return error_set(e, status, "%s: %s", what, why.message);
+}
+
+void residency_drop(residency *r, memory_kind kind, size_t bytes, void *data)
+{
+    if (!data) return;
+    r->call->release(r->device, data);
+    budget_give(r->budget, kind, bytes);
+    if (kind != MEMORY_WEIGHTS) return;
+    pthread_mutex_lock(&r->lock);
+    r->bytes -= bytes;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
 static kiln_status key_of(const char *identity, const char *tensor, const char *form, digest *out, error *e)
 {
@@ -64,11 +121,21 @@ static kiln_status key_of(const char *identity, const char *tensor, const char *
     return KILN_OK;
 }
 
-static resident *find(residency *r, digest key)
+kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form, size_t bytes, resident **out, error *e)
 {
-    for (resident *x = r->bucket[key.lo % BUCKETS]; x; x = x->next)
-        if (digest_equal(x->key, key)) return x;
-    return NULL;
+    digest key;
+    TRY(key_of(set_identity, tensor, pack_form, &key, e));
+    pthread_mutex_lock(&r->lock);
+    resident **bucket = &r->bucket[key.lo % BUCKETS], *x = *bucket;
+    while (x && !digest_equal(x->key, key)) x = x->next;
+    if (!x && (x = mem_calloc(1, sizeof *x))) {
+        *x = (resident){.next = *bucket, .owner = r, .key = key, .bytes = bytes, .room = residency_round(r, bytes ? bytes : 1), .wanted = UINT64_MAX};
+        *bucket = x;
+    }
+    if (x) x->refs++;
+    pthread_mutex_unlock(&r->lock);
+    *out = x;
+    return x ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for the weight '%s'", tensor);
 }
 
 static void take_out(residency *r, resident *x)
@@ -76,76 +143,108 @@ static void take_out(residency *r, resident *x)
     for (resident **at = &r->bucket[x->key.lo % BUCKETS]; *at; at = &(*at)->next)
         if (*at == x) {
             *at = x->next;
-            break;
+            return;
         }
-    r->bytes -= x->bytes;
-    mem_free(x->data);
-    mem_free(x);
 }
-
-static resident *put_in(residency *r, digest key, size_t bytes)
-{
-    resident *x = mem_calloc(1, sizeof *x);
-    void *data = x ? mem_aligned(64, bytes) : NULL;
-    if (!data) {
-        mem_free(x);
-        return NULL;
-    }
-    *x = (resident){.next = r->bucket[key.lo % BUCKETS], .owner = r, .key = key, .data = data, .bytes = bytes, .refs = 1};
-    r->bucket[key.lo % BUCKETS] = x;
-    r->bytes += bytes;
-    if (r->bytes > r->peak) r->peak = r->bytes;
-    return x;
-}
-
-/* Waits until somebody else's packing is over; NULL when it failed. Called with the lock held and a reference taken. */
-static resident *wait_for(residency *r, resident *x, digest key)
-{
-    while (x && !x->ready) {
-        pthread_cond_wait(&r->packed, &r->lock);
-        x = find(r, key);
-    }
-    return x;
-}
-
-kiln_status residency_get(residency *r, const char *set_identity, const char *tensor, const char *pack_form, size_t bytes,
-                          kiln_status (*pack)(void *arg, void *dst, error *e), void *arg, resident **out, error *e)
-{
-    digest key;
-    TRY(key_of(set_identity, tensor, pack_form, &key, e));
-    pthread_mutex_lock(&r->lock);
-    resident *x = wait_for(r, find(r, key), key);
-    if (x) {
-        x->refs++;
-        pthread_mutex_unlock(&r->lock);
-        *out = x;
-        return KILN_OK;
-    }
-    x = put_in(r, key, bytes);
-    pthread_mutex_unlock(&r->lock);
-    if (!x) return error_set(e, KILN_ERR_NOMEM, "out of memory for the weight '%s' (%zu bytes)", tensor, bytes);
-    kiln_status status = pack(arg, x->data, e);
-    pthread_mutex_lock(&r->lock);
-    if (status == KILN_OK)
-        x->ready = 1;
-    else
-        take_out(r, x);
-    pthread_cond_broadcast(&r->packed);
-    pthread_mutex_unlock(&r->lock);
-    *out = status == KILN_OK ? x : NULL;
-    return status;
-}
-
-const void *resident_data(const resident *x) { return x->data; }
 
 void resident_release(resident *x)
 {
     if (!x) return;
     residency *r = x->owner;
     pthread_mutex_lock(&r->lock);
-    if (--x->refs == 0) take_out(r, x);
+    int last = --x->refs == 0;
+    if (last) take_out(r, x);
+    pthread_mutex_unlock(&r->lock);
+    if (!last) return;
+    residency_drop(r, MEMORY_WEIGHTS, x->room, x->data);
+    resident_unhost(x);
+    mem_free(x);
+}
+
+const void *resident_data(const resident *x) { return x->data; }
+
+kiln_status resident_place(resident *x, const char *what, error *e) { return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e); }
+
+void resident_evict(resident *x)
+{
+    residency *r = x->owner;
+    void *data = x->data;
+    x->data = NULL;
+    r->traffic.evicted += x->room;
+    residency_drop(r, MEMORY_WEIGHTS, x->room, data);
+}
+
+int resident_host(resident *x)
+{
+    residency *r = x->owner;
+    if (x->host) return 1;
+    pthread_mutex_lock(&r->lock);
+    int fits = r->host_bytes + x->room <= r->setting.host_limit;
+    if (fits) r->host_bytes += x->room;
+    pthread_mutex_unlock(&r->lock);
+    if (fits && r->call->host_alloc(r->device, x->room, &x->host, NULL) == KILN_OK) return 1;
+    x->host = NULL;
+    pthread_mutex_lock(&r->lock);
+    if (fits) r->host_bytes -= x->room;
+    pthread_mutex_unlock(&r->lock);
+    return 0;
+}
+
+void resident_unhost(resident *x)
+{
+    residency *r = x->owner;
+    if (!x->host) return;
+    r->call->host_release(r->device, x->host);
+    x->host = NULL;
+    pthread_mutex_lock(&r->lock);
+    r->host_bytes -= x->room;
     pthread_mutex_unlock(&r->lock);
 }
 
-size_t residency_bytes(const residency *r) { return r->bytes; }
-size_t residency_peak(const residency *r) { return r->peak; }
+/* 1: x should go rather than y: its next use is further away; where that is not known, it was used longer ago. */
+static int goes_before(const resident *x, const resident *y)
+{
+    if (x->wanted != y->wanted) return x->wanted > y->wanted;
+    if (x->used != y->used) return x->used < y->used;
+    return x->room > y->room;
+}
+
+/* Called with the lock held. */
+static resident *first_to_go(residency *r)
+{
+    resident *best = NULL;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (resident *x = r->bucket[i]; x; x = x->next)
+            if (x->data && !x->in && (!best || goes_before(x, best))) best = x;
+    return best;
+}
+
+void residency_give_up(residency *r, size_t bytes)
+{
+    for (size_t given = 0; given < bytes;) {
+        pthread_mutex_lock(&r->lock);
+        resident *x = first_to_go(r);
+        void *data = x ? x->data : NULL;
+        size_t room = x ? x->room : 0;
+        if (x) x->data = NULL; /* nobody else can take it now */
+        if (x) r->traffic.evicted += room;
+        pthread_mutex_unlock(&r->lock);
+        if (!data) return;
+        residency_drop(r, MEMORY_WEIGHTS, room, data);
+        given += room;
+    }
+}
+
+int residency_limited(const residency *r) { return r->setting.limit != 0 || r->granted != 0; }
+
+static size_t read_size(const residency *r, const size_t *member)
+{
+    residency *own = (residency *)(uintptr_t)r; /* the lock is no part of what a reader sees */
+    pthread_mutex_lock(&own->lock);
+    size_t value = *member;
+    pthread_mutex_unlock(&own->lock);
+    return value;
+}
+size_t residency_bytes(const residency *r) { return read_size(r, &r->bytes); }
+size_t residency_peak(const residency *r) { return read_size(r, &r->peak); }
+residency_traffic residency_traffic_get(const residency *r) { return r->traffic; }

@@ -1,27 +1,114 @@
-/* residency.h - which packed weights are in memory. Layer: memory (needs graph, weights).
+/* residency.h - which packed weights are in a device's memory, and how they come and go. Layer: memory (needs base).
  *
- * One manager per process. A packed weight is known by (identity of its set, tensor name, pack
- * form); programs that want the same one share it. Today everything asked for stays until the last
- * program that holds it is freed; the budgeted plan replaces this file's policy, not its interface.
+ * One manager per runtime and device. A packed weight is known by (identity of its set, tensor, pack form); programs
+ * that want the same one share it, and its bytes are made (packed) again whenever they have left. What one program wants
+ * while it runs is a demand; where its weights are then is a placement (weight_plan.h); running it is a pass:
+ *
+ *     residency_begin(r, pass)         room for activations and residents, others evicted
+ *       residency_before(pass, op)     this op's weights are there (or will be, by the time the stream gets there)
+ *       residency_after(pass, op)      its slots may be used again
+ *     residency_end(pass)
+ *
+ * On a host device weights are packed straight into place, from the map. On an asynchronous one they are packed into
+ * page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of use.
+ * The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
+ *
+ * Errors. KILN_ERR_NOMEM: not even the least placement fits; the message says what would. Threads: passes of one
+ * manager run one at a time (the runtime's lock); the rest is free to any thread.
  */
 #ifndef KILN_MEMORY_RESIDENCY_H
 #define KILN_MEMORY_RESIDENCY_H
 
 #include "base/status.h"
-#include "weights/weights.h"
+#include "memory/budget.h"
+#include "memory/device.h"
+#include "memory/weight_plan.h"
 
 typedef struct residency residency;
-typedef struct resident resident; /* a reference to one packed weight */
+typedef struct resident resident; /* a reference to one packed weight, in memory or not */
 
-residency *residency_new(void);
-void residency_free(residency *r);
-/* Returns the packed bytes, 64-byte aligned, packing them with `pack` when they are not there yet. */
-kiln_status residency_get(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
-                          size_t bytes, kiln_status (*pack)(void *arg, void *dst, error *e), void *arg,
-                          resident **out, error *e);
-const void *resident_data(const resident *x);
+typedef struct {
+    memory_device *device;
+    size_t limit;      /* bytes of the device; 0: none */
+    size_t host_limit; /* bytes of packed weights kept page-locked beside an asynchronous device; 0: none are kept */
+    int follow;        /* 1: the limit was not asked for: when others take the device's memory, ours shrinks with it */
+} residency_setting;
+
+residency *residency_new(const residency_setting *setting, error *e);
+void residency_free(residency *r); /* after every pass and reference */
+budget *residency_budget(const residency *r);
+memory_device *residency_device(const residency *r);
+
+/* A reference to the weight; nothing is packed yet. The last release gives its memory back. */
+kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form, size_t bytes, resident **out, error *e);
 void resident_release(resident *x);
-size_t residency_bytes(const residency *r);
+const void *resident_data(const resident *x); /* NULL: not in memory */
+size_t residency_bytes(const residency *r);   /* of weights in the device's memory, ring included */
 size_t residency_peak(const residency *r);
+/* Bytes packed or copied for weights since the manager was made: what a budget costs. */
+typedef struct {
+    uint64_t packed_bytes, packed; /* how often packing ran, and how much it made */
+    uint64_t copied_bytes;         /* to an asynchronous device */
+    uint64_t evicted;
+    double seconds; /* spent packing */
+} residency_traffic;
+residency_traffic residency_traffic_get(const residency *r);
+/* Evicts what no running pass needs, until `bytes` are free or nothing is left to give. */
+void residency_give_up(residency *r, size_t bytes);
+int residency_limited(const residency *r); /* 1: there is a limit, asked for or met */
+
+/* ---- a program's demand and its passes ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    size_t arena, scratch, io; /* bytes of activations, kernels' working memory, inputs and outputs on the device */
+    size_t temporary;          /* host bytes that packing one weight may need for itself, taken from the same limit on a host device */
+    size_t n_op, n_use, n_weight;
+    const double *work;        /* [n_op] */
+    const weight_use *use;     /* [n_use] ops ascending */
+    resident *const *weight;   /* [n_weight] each once */
+    const size_t *bytes;       /* [n_weight] */
+    const size_t *maker;       /* [n_weight] a use of it, for `pack` */
+    /* Makes the packed bytes of the weight of use[i] in host memory. */
+    kiln_status (*pack)(void *arg, size_t use, void *dst, error *e);
+    void *arg;
+} residency_demand;
+
+typedef struct residency_pass residency_pass; /* one program's; keeps its placement from run to run */
+
+/* Nothing is allocated on the device before the first begin. The demand's arrays are borrowed for the pass's life. */
+kiln_status residency_pass_new(residency *r, const residency_demand *d, residency_pass **out, error *e);
+void residency_pass_free(residency_pass *p);
+
+typedef struct {
+    char *arena, *scratch, *io; /* in the device's memory */
+    device_stream *stream;      /* what computes */
+    uint64_t generation;        /* another number: pointers have changed since the last begin */
+    int steady;                 /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but the streams */
+} residency_room;
+
+/* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow. */
+kiln_status residency_begin(residency_pass *p, residency_room *room, error *e);
+/* Begins the ops again from the first, between begin and end. */
+kiln_status residency_restart(residency_pass *p, error *e);
+/* The op's weights are on their way; what is enqueued on the stream after this finds them at residency_data. Ops ascending. */
+kiln_status residency_before(residency_pass *p, uint32_t op, error *e);
+const void *residency_data(const residency_pass *p, size_t use);
+kiln_status residency_after(residency_pass *p, uint32_t op, error *e);
+/* failed: an error came between begin and here, and the streams are waited for; otherwise the caller has waited. */
+void residency_end(residency_pass *p, int failed);
+
+/* Notes that a run of this program comes now, without running it: so that what is evicted later is what is wanted again
+ * last. The order noted is taken to come round again. */
+kiln_status residency_rehearse(residency_pass *p, error *e);
+
+/* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */
+typedef struct {
+    size_t fixed, resident, ring, peak;  /* bytes, when planned alone within the limit */
+    size_t streamed;                     /* bytes a run */
+    size_t least, whole;                 /* limits: the least that works, and from which on nothing is streamed */
+    uint32_t n_weight, n_streamed;
+} residency_outlook;
+kiln_status residency_look(const residency_pass *p, residency_outlook *out, error *e);
 
 #endif

@@ -16,7 +16,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,12 +175,23 @@ static kiln_status env_state_save(void *arg, size_t node, const kiln_value *stat
     return keeper_state_save(((job *)arg)->keeper, node, state, e);
 }
 
-static kiln_status call_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+static kiln_status call_once(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
-    job *j = self;
     const graph_node *g = &j->workflow.node[i];
-    TRY(make_instance(j, i, e));
     return ctx_call(&j->env, i, g->doc->name, j->info[i]->plugin->id, g->type, j->instance[i], params, in, out, e);
+}
+
+/* KILN_ERR_NOMEM means: evict and call once more. */
+kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    error first = {0};
+    TRY(make_instance(j, i, e));
+    kiln_status status = call_once(j, i, params, in, out, &first);
+    if (status == KILN_ERR_NOMEM && residency_limited(runtime_residency(j->runtime))) {
+        residency_give_up(runtime_residency(j->runtime), SIZE_MAX);
+        return call_once(j, i, params, in, out, e);
+    }
+    return status == KILN_OK ? status : error_set(e, status, "%s", first.message);
 }
 
 typedef struct {
@@ -205,7 +215,7 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     const kiln_node *t = c->job->workflow.node[c->node].type;
     uint64_t flops = runtime_usage_get(c->job->runtime).flops;
     double start = seconds_now();
-    kiln_status status = call_node(c->job, c->node, c->params, c->in, out, e);
+    kiln_status status = job_call_node(c->job, c->node, c->params, c->in, out, e);
     if (status == KILN_OK && (t->flags & KILN_NODE_DEVICE))
         keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
     return status;
@@ -251,8 +261,11 @@ static kiln_status make_runtime(job *j, const job_setting *s, error *e)
                           .trace = s->trace ? report_op : NULL, .trace_arg = j->report};
     if (!rs.backend) return error_set(e, KILN_ERR_INVALID, "--device %s: this build has cpu (and reference, which is slow)", device);
     TRY(choose_precision(s->precision, &rs.precision, e));
+    TRY(job_memory_setting(s, &rs, e));
     j->runtime = runtime_new(&rs, e);
-    return j->runtime ? KILN_OK : e->status;
+    if (!j->runtime) return e->status;
+    job_memory_begin(j);
+    return KILN_OK;
 }
 
 /* Explaining looks at no result and keeps none. */
@@ -346,18 +359,9 @@ void job_finish(job *j)
     job_let_go(j);
     keeper_close(j->keeper);
     j->keeper = NULL;
+    job_memory_end();
     runtime_free(j->runtime);
     j->runtime = NULL;
-}
-
-void job_say_memory(const job *j, const job_setting *s)
-{
-    struct rusage usage;
-    char peak[16], arena_text[16], weights[16];
-    runtime_usage u = runtime_usage_get(j->runtime);
-    if (s->quiet || getrusage(RUSAGE_SELF, &usage) != 0) return;
-    fprintf(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
-            str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
 }
 
 call_environment job_environment(job *j, const job_setting *s, output_folder *output)
@@ -375,6 +379,9 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
     if (status == KILN_OK) {
         job_watch_signals();
         j->env = job_environment(j, s, &output);
+        status = job_rehearse(j, e);
+    }
+    if (status == KILN_OK) {
         status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = job_call, .event = on_event, .known = job_known, .fetch = job_fetch, .taken = job_taken},
                               &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
         job_say_memory(j, s);
@@ -397,7 +404,7 @@ static kiln_status explain_node(void *self, size_t i, const void *params, kiln_v
     if (g->type->flags & KILN_NODE_OUTPUT)
         for (uint32_t k = 0; k < g->type->n_out; k++) out[k] = value_map(); /* nobody reads it: outputs run last */
     else
-        TRY(call_node(self, i, params, in, out, e));
+        TRY(job_call_node(self, i, params, in, out, e));
     runtime_usage u = runtime_usage_get(j->runtime);
     if (u.runs) {
         str_bytes(weights, u.weight_bytes);
@@ -432,6 +439,7 @@ kiln_status job_explain(job *j, const job_setting *setting, error *e)
 {
     printf("%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
     kiln_status status = explain_all(j, setting, 0, &(run_hooks){.self = j, .call = explain_node}, e);
+    if (status == KILN_OK) job_explain_memory(j);
     close_quietly(j);
     return status;
 }
@@ -460,7 +468,7 @@ static kiln_status dry_call(void *self, size_t i, const void *params, kiln_value
     if (g->type->flags & KILN_NODE_OUTPUT)
         for (uint32_t k = 0; k < g->type->n_out; k++) out[k] = value_map();
     else
-        TRY(call_node(d->job, i, params, in, out, e));
+        TRY(job_call_node(d->job, i, params, in, out, e));
     runtime_usage u = runtime_usage_get(d->job->runtime);
     d->run++;
     if (u.runs) {

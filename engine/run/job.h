@@ -26,6 +26,7 @@ typedef struct {
     const char *events; /* file, "-" for stdout, or NULL */
     const char *trace;  /* file or NULL                  */
     const char *cache;  /* folder of the store; NULL: the default one */
+    uint64_t memory;       /* bytes of the device's memory; 0: KILN_MEMORY, else what is free there */
     uint64_t cache_limit;  /* bytes; 0: the store's default          */
     double state_seconds;  /* between resumable states; 0: 30; negative: none */
     unsigned jobs;         /* nodes at once; 0: the scheduler's default */

@@ -56,7 +56,16 @@ kiln_status job_take_up(job *j, error *e);
 void job_let_go(job *j);
 void job_finish(job *j);
 call_environment job_environment(job *j, const job_setting *s, output_folder *output);
+/* job_memory.c. The budget of --memory or KILN_MEMORY, or else none but what the device has. */
+kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error *e);
+void job_memory_begin(job *j); /* tensors are on the runtime's account from here */
+void job_memory_end(void);
+/* With a budget that was asked for: calls the nodes of j->workflow once without computing, so that a budget that is too
+ * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is known. */
+kiln_status job_rehearse(job *j, error *e);
+void job_explain_memory(const job *j);
 void job_say_memory(const job *j, const job_setting *s);
+kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
 
 /* run_hooks with the job as self. */
 kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);

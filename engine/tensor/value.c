@@ -23,6 +23,35 @@ static kiln_value *value_new(uint32_t kind)
     return v;
 }
 
+/* ---- account of tensors' bytes ---- */
+
+static struct {
+    kiln_status (*take)(void *arg, size_t bytes, error *e);
+    void (*give)(void *arg, size_t bytes);
+    void *arg;
+    unsigned number; /* of this account; 0: none */
+} account;
+static unsigned accounts;
+
+void value_account(kiln_status (*take)(void *, size_t, error *), void (*give)(void *, size_t), void *arg)
+{
+    account.take = take, account.give = give, account.arg = arg;
+    account.number = take ? ++accounts : 0;
+}
+
+static kiln_status account_take(kiln_value *v, size_t bytes, error *e)
+{
+    if (!account.number) return KILN_OK;
+    TRY(account.take(account.arg, bytes, e));
+    v->as.tensor.counted = account.number;
+    return KILN_OK;
+}
+
+static void account_give(const kiln_value *v)
+{
+    if (v->as.tensor.counted && v->as.tensor.counted == account.number) account.give(account.arg, v->as.tensor.bytes);
+}
+
 /* 1 when every stride fits, also of an empty tensor: {0, 1 << 62} has no bytes, but no strides either. */
 static int strides_fit(uint32_t rank, const int64_t *dim, size_t element)
 {
@@ -41,14 +70,16 @@ kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, con
         return NULL;
     }
     kiln_value *v = value_new(KILN_V_TENSOR);
+    if (v) v->as.tensor.bytes = bytes;
+    if (v && account_take(v, bytes, e) != KILN_OK) return mem_free(v), NULL;
     void *data = v ? mem_aligned(64, bytes ? bytes : 64) : NULL;
     if (!data) {
+        if (v) account_give(v);
         mem_free(v);
         error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes);
         return NULL;
     }
     v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = device, .rank = rank, .data = data};
-    v->as.tensor.bytes = bytes;
     int64_t stride = (int64_t)element;
     for (uint32_t i = rank; i-- > 0;) {
         v->as.tensor.window.dim[i] = dim[i];
@@ -128,7 +159,10 @@ uint32_t value_refs(const kiln_value *v) { return atomic_load(&((kiln_value *)(u
 static void value_destroy(kiln_value *v, kiln_value **doomed)
 {
     switch (v->kind) {
-    case KILN_V_TENSOR: mem_free(v->as.tensor.window.data); break;
+    case KILN_V_TENSOR:
+        mem_free(v->as.tensor.window.data);
+        account_give(v);
+        break;
     case KILN_V_STRING: mem_free(v->as.string.text); break;
     case KILN_V_OBJECT:
         if (v->as.object.release) v->as.object.release(v->as.object.ptr);

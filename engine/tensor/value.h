@@ -12,6 +12,9 @@
 #include "base/status.h"
 #include "kiln/value.h"
 
+/* Who keeps account of tensors' bytes: take may refuse (KILN_ERR_NOMEM, with a message). NULLs end it; tensors made before
+ * or left over after that are not given back. One at a time in a process; set while no other thread makes tensors. */
+void value_account(kiln_status (*take)(void *arg, size_t bytes, error *e), void (*give)(void *arg, size_t bytes), void *arg);
 kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e);
 kiln_value *value_int(int64_t v);
 kiln_value *value_float(double v);

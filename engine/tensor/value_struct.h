@@ -18,7 +18,7 @@ struct kiln_value {
     atomic_int published;
     kiln_value *next_doomed; /* while being freed */
     union {
-        struct { kiln_tensor window; size_t bytes; } tensor;
+        struct { kiln_tensor window; size_t bytes; unsigned counted; } tensor; /* counted: by which account, 0: none */
         int64_t whole;
         double number;
         struct { char *text; size_t n; } string;

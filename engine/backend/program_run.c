@@ -1,0 +1,401 @@
+/* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
+#include "backend/runtime_parts.h"
+#include "base/log.h"
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct {
+    kiln_program *p;
+    const kiln_bind *in, *out;
+    size_t n_in, n_out;
+    const void **input; /* [r.n + 1] by id, in the device's memory */
+    residency_room room;
+} binding;
+
+static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(b[i].name, name) == 0) return &b[i];
+    return NULL;
+}
+
+static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *s, error *e)
+{
+    shape have = {.rank = b->tensor.rank <= KILN_MAX_RANK ? b->tensor.rank : 0};
+    char x[80], y[80];
+    memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
+    if (!shape_equal(&have, s)) return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name, shape_text(&have, x), shape_text(s, y));
+    if (!b->tensor.data || b->tensor.device != KILN_CPU) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name, b->name);
+    int64_t stride = (int64_t)dtype_size(b->tensor.dtype);
+    for (uint32_t i = have.rank; i-- > 0; stride *= have.dim[i])
+        if (have.dim[i] > 1 && b->tensor.stride[i] != stride) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be dense", p->r.name, b->name);
+    return KILN_OK;
+}
+
+static int is_real(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16; }
+
+/* Where an input is read from: as it was bound, or from its place in the room for inputs, in its type. On an
+ * asynchronous device that is a copy which is under way when this returns. */
+static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
+{
+    runtime *rt = b->p->rt;
+    const op *o = &b->p->r.op[id - 1];
+    uint32_t from = bound->tensor.dtype;
+    size_t n = (size_t)shape_count(&o->shape), bytes = n * dtype_size(o->dtype), place = b->p->x.io[id];
+    int asynchronous = (int)rt->device->table->asynchronous;
+    if (from == o->dtype && !asynchronous) {
+        b->input[id] = bound->tensor.data;
+        return KILN_OK;
+    }
+    b->input[id] = b->room.io + place;
+    char *to = asynchronous ? (char *)rt->host_io + place : b->room.io + place;
+    if (from == o->dtype) memcpy(to, bound->tensor.data, bytes);
+    else return dtype_convert(to, o->dtype, bound->tensor.data, from, n);
+    return KILN_OK;
+}
+
+static kiln_status check_input(const binding *b, uint32_t id, const kiln_bind *bound, error *e)
+{
+    const op *o = &b->p->r.op[id - 1];
+    uint32_t from = bound->tensor.dtype;
+    TRY(fits(b->p, bound, &o->shape, e));
+    if (from == o->dtype || (is_real(from) && is_real(o->dtype))) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name, dtype_name(o->dtype), dtype_name(from));
+}
+
+/* Every name once, and each the name of an input. */
+static kiln_status known_binds(const binding *b, error *e)
+{
+    const recording *r = &b->p->r;
+    for (size_t i = 0; i < b->n_in; i++) {
+        int known = 0;
+        for (size_t k = 0; k < r->n; k++) known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
+        if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
+        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+    }
+    return KILN_OK;
+}
+
+static kiln_status check_binds(const binding *b, error *e)
+{
+    const recording *r = &b->p->r;
+    TRY(known_binds(b, e));
+    for (uint32_t id = 1; id <= r->n; id++) {
+        const op *o = &r->op[id - 1];
+        if (o->kind != OP_INPUT) continue;
+        const kiln_bind *bound = find_bind(b->in, b->n_in, o->name);
+        if (!bound) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is not bound", r->name, o->name);
+        TRY(check_input(b, id, bound, e));
+    }
+    for (size_t i = 0; i < b->n_out; i++) {
+        const program_output *o = NULL;
+        for (size_t k = 0; k < r->n_output; k++)
+            if (strcmp(r->output[k].name, b->out[i].name) == 0) o = &r->output[k];
+        if (!o) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output '%s'", r->name, b->out[i].name);
+        TRY(fits(b->p, &b->out[i], &r->op[o->id - 1].shape, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status bring_inputs(binding *b)
+{
+    for (uint32_t id = 1; id <= b->p->r.n; id++)
+        if (b->p->r.op[id - 1].kind == OP_INPUT) TRY(bring_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
+    return KILN_OK;
+}
+
+static void *address(const binding *b, uint32_t id)
+{
+    const placement *place = b->p->x.plan.place, *x = &place[id], *base = &place[x->base];
+    size_t shift = (size_t)x->shift * dtype_size(x->dtype);
+    if (base->kind == PLACE_INPUT) return (char *)(uintptr_t)b->input[x->base] + shift;
+    return b->room.arena + base->offset + shift;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int all_finite(const operand_desc *d, const void *data)
+{
+    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, rows = columns ? shape_count(&d->shape) / columns : 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t at = r * d->ld + c;
+            float v = d->dtype == KILN_BF16 ? bf16_to_f32(((const uint16_t *)data)[at]) : d->dtype == KILN_F32 ? ((const float *)data)[at] : 0;
+            if (!isfinite(v)) return 0;
+        }
+    return 1;
+}
+
+/* Bytes from the first element of a tensor to its last, rows apart. */
+static size_t span(const shape *s, int64_t ld, uint32_t dtype)
+{
+    int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
+    return rows ? (size_t)((rows - 1) * ld + columns) * dtype_size(dtype) : 0;
+}
+
+/* The result of an op on the host, where it is, or as a copy in *owned. */
+static kiln_status look_at(const binding *b, const operand_desc *d, const void *data, const void **seen, void **owned, error *e)
+{
+    runtime *rt = b->p->rt;
+    size_t bytes = span(&d->shape, d->ld, d->dtype);
+    *seen = data, *owned = NULL;
+    if (!rt->device->table->asynchronous || !bytes) return KILN_OK;
+    TRY(rt->device->table->host_alloc(rt->device, bytes, owned, e));
+    *seen = *owned;
+    TRY(rt->device->table->copy_out(rt->device, *owned, data, bytes, b->room.stream, e));
+    return rt->device->table->sync(rt->device, b->room.stream, e);
+}
+
+static kiln_status check_finite(const binding *b, uint32_t i, const void *data, error *e)
+{
+    runtime *rt = b->p->rt;
+    const op *o = &b->p->r.op[i];
+    const operand_desc *d = &b->p->x.step[i].desc.out;
+    const void *seen;
+    void *owned;
+    kiln_status status = look_at(b, d, data, &seen, &owned, e);
+    if (status == KILN_OK && !all_finite(d, seen))
+        status = error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind));
+    if (owned) rt->device->table->host_release(rt->device, owned);
+    return status;
+}
+
+static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, error *e)
+{
+    runtime *rt = b->p->rt;
+    const step *s = &b->p->x.step[i];
+    double start = rt->setting.trace ? now() : 0;
+    TRY(s->kernel->run(s->kernel, a, e));
+    if (!rt->setting.trace) return KILN_OK;
+    if (rt->device->table->asynchronous) TRY(rt->device->table->sync(rt->device, b->room.stream, e)); /* so that the time is the op's */
+    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = b->p->r.op[i].scope, .op = op_name(b->p->r.op[i].kind),
+        .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
+    return KILN_OK;
+}
+
+static kiln_status run_step(const binding *b, uint32_t i, error *e)
+{
+    runtime *rt = b->p->rt;
+    executor *x = &b->p->x;
+    const step *s = &x->step[i];
+    const op *o = &b->p->r.op[i];
+    kernel_args a = {.out = address(b, i + 1), .scratch = b->room.scratch, .pool = rt->pool, .stream = b->room.stream};
+    error why = {0};
+    TRY(residency_before(x->pass, i, e));
+    for (uint32_t k = 0; k < s->desc.n_in; k++)
+        if (o->in[k]) a.in[k] = s->use[k] ? residency_data(x->pass, s->use[k] - 1) : address(b, o->in[k]);
+    kiln_status status = run_kernel(b, i, &a, &why);
+    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind), why.message);
+    if (rt->setting.check_finite) TRY(check_finite(b, i, a.out, e));
+    return residency_after(x->pass, i, e);
+}
+
+/* ---- outputs --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t output_id(const recording *r, const char *name)
+{
+    for (size_t k = 0; k < r->n_output; k++)
+        if (strcmp(r->output[k].name, name) == 0) return r->output[k].id;
+    return 0;
+}
+
+static size_t output_span(const binding *b, const kiln_bind *out)
+{
+    uint32_t id = output_id(&b->p->r, out->name);
+    const placement *x = &b->p->x.plan.place[id];
+    return (span(&b->p->r.op[id - 1].shape, x->ld, x->dtype) + 63) & ~(size_t)63;
+}
+
+/* src: the output as it lies on the device, on the host. */
+static kiln_status deliver(const binding *b, const kiln_bind *out, const char *src, error *e)
+{
+    const recording *r = &b->p->r;
+    uint32_t id = output_id(r, out->name);
+    const placement *x = &b->p->x.plan.place[id];
+    const shape *s = &r->op[id - 1].shape;
+    int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
+    size_t from = dtype_size(x->dtype), to = dtype_size(out->tensor.dtype);
+    for (int64_t row = 0; row < rows; row++) {
+        kiln_status status = dtype_convert((char *)out->tensor.data + (size_t)(row * columns) * to, out->tensor.dtype,
+                                           src + (size_t)(row * x->ld) * from, x->dtype, (size_t)columns);
+        if (status != KILN_OK) return error_set(e, status, "program '%s': output '%s' cannot be delivered as %s", r->name, out->name, dtype_name(out->tensor.dtype));
+    }
+    return KILN_OK;
+}
+
+/* ---- on the host: op after op ------------------------------------------------------------------------------------------ */
+
+static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg, error *e)
+{
+    for (uint32_t i = 0; i < b->p->r.n; i++) {
+        if (!b->p->x.step[i].kernel) continue;
+        if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
+        TRY(run_step(b, i, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_here(binding *b, int (*cancelled)(void *), void *arg, error *e)
+{
+    TRY(bring_inputs(b));
+    TRY(run_ops(b, cancelled, arg, e));
+    for (size_t i = 0; i < b->n_out; i++) TRY(deliver(b, &b->out[i], address(b, output_id(&b->p->r, b->out[i].name)), e));
+    return KILN_OK;
+}
+
+/* ---- on a device: everything is enqueued, then waited for ----------------------------------------------------------------- */
+
+/* Room on the host for inputs, in the order of the room for inputs, and outputs behind them. */
+static kiln_status reserve_io(binding *b, error *e)
+{
+    runtime *rt = b->p->rt;
+    size_t bytes = b->p->x.io_bytes + 64;
+    for (size_t i = 0; i < b->n_out; i++) bytes += output_span(b, &b->out[i]);
+    if (rt->host_io_bytes >= bytes) return KILN_OK;
+    if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
+    rt->host_io = NULL, rt->host_io_bytes = 0;
+    TRY(rt->device->table->host_alloc(rt->device, bytes, &rt->host_io, e));
+    rt->host_io_bytes = bytes;
+    return KILN_OK;
+}
+
+static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg, error *e)
+{
+    runtime *rt = b->p->rt;
+    const device_table *call = rt->device->table;
+    char *host = rt->host_io;
+    TRY(residency_restart(b->p->x.pass, e));
+    if (b->p->x.io_bytes) TRY(call->copy_in(rt->device, b->room.io, host, b->p->x.io_bytes, b->room.stream, e));
+    TRY(run_ops(b, cancelled, arg, e));
+    host += b->p->x.io_bytes;
+    for (size_t i = 0; i < b->n_out; i++) {
+        uint32_t id = output_id(&b->p->r, b->out[i].name);
+        const placement *x = &b->p->x.plan.place[id];
+        TRY(call->copy_out(rt->device, host, address(b, id), span(&b->p->r.op[id - 1].shape, x->ld, x->dtype), b->room.stream, e));
+        host += output_span(b, &b->out[i]);
+    }
+    return KILN_OK;
+}
+
+/* A run that needs nothing but the streams is captured the second time it comes with the same pointers, and launched as
+ * one graph from then on. A device that cannot, or a capture that fails, goes on op by op. */
+static int can_capture(binding *b)
+{
+    runtime *rt = b->p->rt;
+    captured_run *c = &b->p->captured;
+    uint64_t pointers = b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io;
+    for (size_t i = 0; i < b->n_out; i++) pointers = pointers * 31 + output_id(&b->p->r, b->out[i].name);
+    if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite || c->failed || !b->room.steady) return 0;
+    if (c->generation != pointers) {
+        if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
+        *c = (captured_run){.generation = pointers};
+    }
+    return ++c->runs >= 2;
+}
+
+static kiln_status capture(const binding *b, error *e)
+{
+    runtime *rt = b->p->rt;
+    captured_run *c = &b->p->captured;
+    error why = {0};
+    if (c->graph) return KILN_OK;
+    TRY(rt->device->table->capture_begin(rt->device, b->room.stream, e));
+    kiln_status status = enqueue(b, NULL, NULL, &why), ended = rt->device->table->capture_end(rt->device, b->room.stream, &c->graph, &why);
+    if (status == KILN_OK && ended == KILN_OK) return KILN_OK;
+    if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
+    c->graph = NULL;
+    c->failed = 1;
+    log_info("program '%s' is not captured as a graph (%s); its ops are enqueued one by one", b->p->r.name, why.message);
+    return KILN_ERR_UNSUPPORTED;
+}
+
+static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, error *e)
+{
+    runtime *rt = b->p->rt;
+    TRY(reserve_io(b, e));
+    TRY(bring_inputs(b));
+    if (can_capture(b) && capture(b, NULL) == KILN_OK) {
+        if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
+        TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->room.stream, e));
+    } else
+        TRY(enqueue(b, cancelled, arg, e));
+    TRY(rt->device->table->sync(rt->device, b->room.stream, e));
+    const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
+    for (size_t i = 0; i < b->n_out; i++) {
+        TRY(deliver(b, &b->out[i], host, e));
+        host += output_span(b, &b->out[i]);
+    }
+    return KILN_OK;
+}
+
+/* ---- a run --------------------------------------------------------------------------------------------------------------- */
+
+static void note_usage(runtime *rt, const executor *x)
+{
+    runtime_usage *u = &rt->usage;
+    u->flops += x->plan.flops;
+    u->runs++;
+    if (x->plan.arena_bytes > u->arena_peak) u->arena_peak = x->plan.arena_bytes;
+    if (x->scratch_bytes > u->scratch_peak) u->scratch_peak = x->scratch_bytes;
+    if (x->weight_bytes > u->weight_bytes) u->weight_bytes = x->weight_bytes;
+}
+
+/* What this run will want, without running it. That the limit is too small is for whoever reads the outlook. */
+static kiln_status foresee(kiln_program *p, error *e)
+{
+    runtime_outlook *all = &p->rt->outlook;
+    residency_outlook own;
+    error too_small = {0};
+    TRY(residency_rehearse(p->x.pass, e));
+    residency_look(p->x.pass, &own, &too_small);
+    if (own.least > all->least) {
+        all->least = own.least;
+        snprintf(all->least_name, sizeof all->least_name, "%s", p->r.name);
+    }
+    if (own.whole > all->whole) all->whole = own.whole;
+    if (own.peak >= all->widest.peak) all->widest = own;
+    all->streamed += own.streamed;
+    return KILN_OK;
+}
+
+static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, error *e)
+{
+    runtime *rt = b->p->rt;
+    executor *x = &b->p->x;
+    TRY(check_binds(b, e));
+    note_usage(rt, x);
+    TRY(executor_demand(x, rt->residency, rt->pool, e));
+    if (rt->setting.explain || rt->rehearsing) return foresee(b->p, e);
+    TRY(residency_begin(x->pass, &b->room, e));
+    kiln_status status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
+    residency_end(x->pass, status != KILN_OK);
+    return status;
+}
+
+kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                        int (*cancelled)(void *arg), void *arg, error *e)
+{
+    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
+    if (!b.input) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    error first = {0};
+    pthread_mutex_lock(&p->rt->lock);
+    kiln_status status = run_locked(&b, cancelled, arg, &first);
+    if (status == KILN_ERR_NOMEM && residency_limited(p->rt->residency)) { /* what others held has been given up meanwhile: once more */
+        first = (error){0};
+        status = run_locked(&b, cancelled, arg, &first);
+    }
+    pthread_mutex_unlock(&p->rt->lock);
+    mem_free(b.input);
+    return status == KILN_OK ? status : error_set(e, status, "%s", first.message);
+}

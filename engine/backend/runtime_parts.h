@@ -1,0 +1,49 @@
+/* runtime_parts.h - what runtime.c (the life of programs) and program_run.c (running them) share. */
+#ifndef KILN_BACKEND_RUNTIME_PARTS_H
+#define KILN_BACKEND_RUNTIME_PARTS_H
+
+#include "backend/executor.h"
+#include "backend/runtime.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { KEPT_MAX = 16 };
+
+/* A run as the device's graph: valid while the pointers in it are. */
+typedef struct {
+    device_graph *graph;
+    uint64_t generation; /* of the pointers */
+    int failed; /* capturing it did not work: not tried again */
+    unsigned runs; /* steady ones with these pointers */
+} captured_run;
+
+struct kiln_program {
+    runtime *rt;
+    recording r;
+    executor x;
+    atomic_uint refs;
+    atomic_int planned;
+    uint32_t n_recorded;
+    char *key; /* kept programs */
+    uint64_t used;
+    captured_run captured;
+};
+
+struct runtime {
+    runtime_setting setting;
+    pool *pool;
+    memory_device *device;
+    residency *residency;
+    pthread_mutex_t lock;    /* one program runs at a time; guards usage and what is below */
+    pthread_mutex_t kept_lock;
+    kiln_program *kept[KEPT_MAX];
+    uint64_t clock;
+    void *host_io; /* page-locked: inputs on their way in, outputs on their way out; asynchronous devices */
+    size_t host_io_bytes;
+    int rehearsing;
+    runtime_usage usage;
+    runtime_outlook outlook;
+};
+
+#endif

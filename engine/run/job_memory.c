@@ -1,0 +1,109 @@
+/* job_memory.c - the memory budget of a run: where it comes from, what it will mean, and that before anything is
+ * computed. Tensors that go from node to node are on its account when the device is the host.
+ */
+#include "base/log.h"
+#include "base/str.h"
+#include "run/job_parts.h"
+#include "tensor/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error *e)
+{
+    const char *given = getenv("KILN_MEMORY");
+    uint64_t bytes = s->memory;
+    if (!bytes && given && *given && (!str_to_bytes(given, strlen(given), &bytes) || !bytes))
+        return error_set(e, KILN_ERR_INVALID, "KILN_MEMORY=%s: it is a size like 500M, 4G or 1.5GiB", given);
+    rs->memory = (size_t)bytes;
+    rs->memory_follow = bytes == 0;
+    return KILN_OK;
+}
+
+/* ---- account of tensors ---- */
+
+static kiln_status take(void *arg, size_t bytes, error *e) { return budget_take(arg, MEMORY_VALUES, bytes, "a tensor", e); }
+static void give(void *arg, size_t bytes) { budget_give(arg, MEMORY_VALUES, bytes); }
+
+void job_memory_begin(job *j)
+{
+    if (!residency_device(runtime_residency(j->runtime))->table->asynchronous) value_account(take, give, residency_budget(runtime_residency(j->runtime)));
+}
+
+void job_memory_end(void) { value_account(NULL, NULL, NULL); }
+
+/* ---- before anything runs ---- */
+
+static void no_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { (void)arg, (void)node, (void)done, (void)total, (void)what; }
+
+/* Nodes that write are not called. */
+static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    job *j = self;
+    const graph_node *g = &j->workflow.node[i];
+    if (!(g->type->flags & KILN_NODE_OUTPUT)) return job_call_node(j, i, params, in, out, e);
+    for (uint32_t k = 0; k < g->type->n_out; k++) out[k] = value_map();
+    return KILN_OK;
+}
+
+static kiln_status too_small(size_t limit, const runtime_outlook *o, error *e)
+{
+    char has[16], least[16];
+    return error_set(e, KILN_ERR_NOMEM, "a memory budget of %s is too small for this workflow: '%s' needs %s at least; give --memory %zuM or more (nothing was run)",
+                     str_bytes(has, limit), o->least_name, str_bytes(least, o->least), (o->least + 999999) / 1000000);
+}
+
+kiln_status job_rehearse(job *j, error *e)
+{
+    size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
+    if (!limit) return KILN_OK;
+    call_environment kept = j->env;
+    run_summary summary;
+    error why = {0};
+    j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = no_progress, .text = kept.text, .arg = j};
+    runtime_rehearse(j->runtime, 1);
+    kiln_status status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
+                                      &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
+    runtime_rehearse(j->runtime, 0);
+    j->env = kept;
+    runtime_outlook o = runtime_outlook_get(j->runtime);
+    if (o.least > limit) return too_small(limit, &o, e);
+    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
+    return KILN_OK; /* another fault comes again when it is run, and is reported there */
+}
+
+/* ---- for people ---- */
+
+void job_explain_memory(const job *j)
+{
+    runtime_outlook o = runtime_outlook_get(j->runtime);
+    size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
+    char a[16], b[16], c[16], d[16], f[16];
+    if (!o.whole) return;
+    printf("\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n", str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
+    if (!limit || o.least > limit) {
+        if (limit) printf("a budget of %s is too small\n", str_bytes(a, limit));
+        return;
+    }
+    const residency_outlook *w = &o.widest;
+    printf("with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots of %s\n", str_bytes(a, limit), str_bytes(b, w->peak),
+           str_bytes(c, w->fixed), w->n_weight - w->n_streamed, w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
+    printf("%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed), str_bytes(b, o.streamed));
+}
+
+void job_say_memory(const job *j, const job_setting *s)
+{
+    struct rusage usage;
+    char peak[16], arena_text[16], weights[16], limit_text[16], held[16], moved[16];
+    runtime_usage u = runtime_usage_get(j->runtime);
+    const residency *r = runtime_residency(j->runtime);
+    size_t limit = budget_limit(residency_budget(r));
+    if (s->quiet || getrusage(RUSAGE_SELF, &usage) != 0) return;
+    fprintf(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
+            str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
+    if (limit)
+        fprintf(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n", str_bytes(limit_text, limit),
+                str_bytes(held, budget_peak(residency_budget(r))), str_bytes(moved, residency_traffic_get(r).packed_bytes));
+}
