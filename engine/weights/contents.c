@@ -37,12 +37,16 @@ static kiln_status usable(const weights_entry *x, error *e)
                      x->file->map.path, x->name, x->type_name);
 }
 
-/* The pages of the tensor: those it touches, or (inside) those no other tensor shares. */
-static void advise(const weights_entry *x, int inside, int advice)
+enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
+
+/* The pages of the tensor, and with `around` those that the system may have brought in beside them when it was read. */
+static void advise(const weights_entry *x, size_t around, int advice)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)weights_data(x), end = begin + (uintptr_t)x->bytes;
-    begin = inside ? (begin + page - 1) / page * page : begin / page * page;
-    if (inside) end = end / page * page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)x->file->map.data, last = first + x->file->map.size;
+    uintptr_t begin = (uintptr_t)weights_data(x), end = begin + (uintptr_t)x->bytes;
+    begin = begin - first > around ? begin - around : first;
+    end = last - end > around ? end + around : last;
+    begin = begin / page * page;
     if (x->file->map.data && end > begin) madvise((void *)begin, end - begin, advice); /* only ever a hint */
 }
 
@@ -65,7 +69,7 @@ void weights_will_need(const kiln_weights *w, const char *name)
 void weights_release_pages(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise(x, 1, MADV_DONTNEED);
+    if (x) advise(x, AROUND, MADV_DONTNEED);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------- */
