@@ -178,14 +178,19 @@ static size_t weights_in_turn(const residency_pass *p, size_t *fixed)
     return all;
 }
 
+/* The limit less the tensors that are there, and less some room for those that nodes make meanwhile, if there is any. */
+static size_t beside_values(const residency_pass *p, size_t limit, size_t least)
+{
+    size_t mine = less(limit, budget_held(p->r->budget, MEMORY_VALUES)), slack = limit / 32 < 64u << 20 ? limit / 32 : 64u << 20;
+    return less(mine, slack) >= least ? less(mine, slack) : mine;
+}
+
 /* What this program may use, its fixed part included. Called with the lock held. */
 static size_t share_of(const residency_pass *p, size_t limit)
 {
     weight_demand d = demand_of(p);
     size_t fixed = d.fixed, own = weight_plan_whole(&d) - d.fixed, all = weights_in_turn(p, &fixed), least = weight_plan_least(&d);
-    size_t mine = less(limit, budget_held(p->r->budget, MEMORY_VALUES));
-    size_t slack = limit / 32 < 64u << 20 ? limit / 32 : 64u << 20; /* for tensors that nodes make meanwhile */
-    if (less(mine, slack) >= least) mine -= slack;
+    size_t mine = beside_values(p, limit, least);
     size_t room = less(mine, fixed);
     if (all <= own || all <= room) return mine;
     size_t part = d.fixed + (size_t)((double)room * ((double)own / (double)all));
@@ -228,7 +233,7 @@ static kiln_status find_placement(residency_pass *p, error *e)
 /* A block of exactly `bytes` where memory is short, else one that is large enough. */
 static kiln_status fit_block(residency *r, memory_kind kind, const char *what, char **block, size_t *have, size_t bytes, int exact, error *e)
 {
-    if (*have == bytes || (*have > bytes && !exact)) return KILN_OK;
+    if (*have == bytes || (*have > bytes && bytes && !exact)) return KILN_OK;
     residency_drop(r, kind, *have, *block);
     *block = NULL, *have = 0;
     r->generation++;
@@ -547,7 +552,8 @@ kiln_status residency_look(const residency_pass *p, residency_outlook *out, erro
     size_t values = budget_held(p->r->budget, MEMORY_VALUES), limit = p->r->setting.limit;
     weight_plan place;
     *out = (residency_outlook){.fixed = d.fixed, .least = weight_plan_least(&d) + values, .whole = weight_plan_whole(&d) + values, .n_weight = (uint32_t)d.n_weight};
-    TRY(weight_plan_make(&d, limit ? (limit > values ? limit - values : 1) : 0, &place, e));
+    if (limit) limit = beside_values(p, limit, weight_plan_least(&d));
+    TRY(weight_plan_make(&d, p->r->setting.limit && !limit ? 1 : limit, &place, e));
     out->resident = place.resident, out->ring = place.ring, out->peak = place.peak + values;
     out->streamed = place.streamed_bytes, out->n_streamed = place.n_streamed;
     weight_plan_free(&place);

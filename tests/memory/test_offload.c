@@ -1,0 +1,496 @@
+/* test_offload.c - programs under a budget: the real offloader, executor and graph code on the host's memory and on a
+ * device that is none (fake_device.h). The same bytes at every budget, in every legal order of streams, from run to run;
+ * the account exact; every k-th call of the device failing; programs that take turns; a device that others fill.
+ *
+ *     test_offload full      1,000 orders and every failing call (make test-memory); otherwise a spread of them
+ */
+#include "fake_device.h"
+#include "graph_kit.h"
+
+#include "backend/runtime.h"
+#include "base/log.h"
+#include "base/memory_alloc.h"
+
+enum { LAYERS = 14, ROWS = 2, WIDTH = 96, PROGRAMS = 3 };
+
+static kiln_weights *set;
+static int full;
+
+/* Matrices of 1 KB to 300 KB, biases and norms of a few hundred bytes, in three types, each stored as it may be. */
+static size_t list_weights(made_tensor *t, int64_t *width)
+{
+    dice d = {5};
+    size_t n = 0;
+    width[0] = WIDTH;
+    for (int i = 0; i < LAYERS; i++) {
+        uint32_t type = i % 3 == 0 ? KILN_F32 : i % 3 == 1 ? KILN_F16 : KILN_BF16;
+        width[i + 1] = i == LAYERS - 1 ? WIDTH : 8 + 8 * (int64_t)dice_below(&d, 35);
+        t[n] = (made_tensor){.dtype = type, .rank = 2, .dim = {width[i + 1], width[i]}, .spread = 0.15f};
+        snprintf(t[n++].name, sizeof t[0].name, "w.%d", i);
+        t[n] = (made_tensor){.dtype = KILN_F32, .rank = 1, .dim = {width[i + 1]}, .spread = 0.1f};
+        snprintf(t[n++].name, sizeof t[0].name, "b.%d", i);
+        t[n] = (made_tensor){.dtype = KILN_F16, .rank = 1, .dim = {width[i + 1]}, .spread = 0.2f, .centre = 1};
+        snprintf(t[n++].name, sizeof t[0].name, "g.%d", i);
+    }
+    return n;
+}
+
+static int64_t width[LAYERS + 1];
+
+static kiln_t weight_at(recording *r, const char *kind, int i, uint32_t rank, int64_t rows)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%d", kind, i);
+    return record_weight(r, set, name, rank, rank == 2 ? DIMS(rows, width[i]) : DIMS(rows), 0);
+}
+
+/* Layers first to last, each: linear, activation, norm; from layer 0 again when `twice`, so that weights are used twice. */
+static void record_layers(recording *r, int first, int last, int twice)
+{
+    int64_t dim[2] = {ROWS, width[first]};
+    kiln_t x = record_input(r, "x", KILN_F32, 2, dim), start = x;
+    for (int pass = 0; pass <= twice; pass++)
+        for (int i = first; i < last; i++) {
+            kiln_t in[] = {x, weight_at(r, "w", i, 2, width[i + 1]), weight_at(r, "b", i, 1, width[i + 1])};
+            kiln_t y = record_op(r, OP_LINEAR, &(op_attr){0}, in, 3);
+            y = record_op(r, OP_ACT, &(op_attr){.act = {KILN_ACT_GELU}}, &y, 1);
+            kiln_t norm[] = {y, weight_at(r, "g", i, 1, width[i + 1]), weight_at(r, "b", i, 1, width[i + 1])};
+            x = record_op(r, OP_LAYER_NORM, &(op_attr){.norm = {0, 1e-5f}}, norm, 3);
+        }
+    if (width[first] == width[last]) x = record_op(r, OP_ADD, &(op_attr){0}, (kiln_t[]){x, start}, 2);
+    record_output(r, "y", x);
+}
+
+/* Program 0: everything; 1: everything, twice over; 2: the first half. */
+static const struct { int first, last, twice; } shape_of[PROGRAMS] = {{0, LAYERS, 0}, {0, LAYERS, 1}, {0, LAYERS / 2, 0}};
+static float wanted[PROGRAMS][ROWS * 512];
+
+static kiln_program *plan_program(runtime *rt, int which, error *e)
+{
+    kiln_program *p = program_new(rt, "net", 0, e);
+    if (!p) return NULL;
+    record_layers(program_recording(p), shape_of[which].first, shape_of[which].last, shape_of[which].twice);
+    if (program_plan(p, e) == KILN_OK) return p;
+    program_free(p);
+    return NULL;
+}
+
+static kiln_bind bind_to(const char *name, float *data, int64_t columns)
+{
+    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .data = data}};
+    b.tensor.dim[0] = ROWS, b.tensor.dim[1] = columns;
+    b.tensor.stride[0] = columns * 4, b.tensor.stride[1] = 4;
+    return b;
+}
+
+/* step: other numbers go in each time. */
+static kiln_status run_program(kiln_program *p, int which, int step, float *y, error *e)
+{
+    float x[ROWS * 512];
+    dice d = {(uint64_t)step + 3};
+    int64_t in = width[shape_of[which].first], out = width[shape_of[which].last];
+    for (int i = 0; i < ROWS * in; i++) x[i] = dice_real(&d);
+    return program_run(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL, e);
+}
+
+static size_t y_bytes(int which) { return (size_t)(ROWS * width[shape_of[which].last]) * sizeof(float); }
+
+static runtime *open_runtime(runtime_setting s)
+{
+    error e = {0};
+    if (!s.backend) s.backend = &fake_backend;
+    s.threads = 1;
+    s.precision = KILN_F32;
+    runtime *rt = runtime_new(&s, &e);
+    if (!rt && fake_device_look().calls == 0) CHECK_MSG(0, "%s", e.message);
+    return rt;
+}
+
+/* What each program makes of step `step`, on the host and without a limit. */
+static int expect(int which, int step, float *out)
+{
+    error e = {0};
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference});
+    kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
+    int ok = p && run_program(p, which, step, out, &e) == KILN_OK;
+    CHECK_MSG(ok, "%s", e.message);
+    program_free(p);
+    runtime_free(rt);
+    return ok;
+}
+
+/* The least and the whole limit of a program on a backend. */
+static int limits(const backend *b, int which, size_t *least, size_t *whole)
+{
+    error e = {0};
+    float y[ROWS * 512];
+    runtime *rt = open_runtime((runtime_setting){.backend = b});
+    kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
+    if (!CHECK_MSG(p != NULL, "%s", e.message)) return runtime_free(rt), 0;
+    runtime_rehearse(rt, 1);
+    int ok = CHECK_EQ(run_program(p, which, 0, y, &e), KILN_OK);
+    *least = runtime_outlook_get(rt).least, *whole = runtime_outlook_get(rt).whole;
+    program_free(p);
+    runtime_free(rt);
+    return ok && CHECK(*least > 0 && *whole > *least);
+}
+
+/* ---- every budget -------------------------------------------------------------------------------------------------------- */
+
+enum { BUDGETS = 60 };
+
+static int account_is_exact(runtime *rt, size_t limit)
+{
+    const budget *b = residency_budget(runtime_residency(rt));
+    size_t held = 0;
+    for (int k = 0; k < MEMORY_KINDS; k++) held += budget_held(b, (memory_kind)k);
+    return CHECK_EQ(held, budget_used(b)) && CHECK_MSG(budget_peak(b) <= limit, "%zu held of %zu", budget_peak(b), limit);
+}
+
+static int runs_within(const backend *b, int which, size_t limit, size_t host_limit)
+{
+    error e = {0};
+    float y[ROWS * 512];
+    int ok = 1;
+    runtime *rt = open_runtime((runtime_setting){.backend = b, .memory = limit, .host_memory = host_limit});
+    kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
+    for (int step = 0; step < 3 && p && ok; step++) {
+        memset(y, 0, sizeof y);
+        ok = CHECK_MSG(run_program(p, which, 0, y, &e) == KILN_OK, "limit %zu: %s", limit, e.message) &&
+             CHECK_MSG(!memcmp(y, wanted[which], y_bytes(which)), "limit %zu, run %d: other bytes", limit, step) && account_is_exact(rt, limit);
+    }
+    program_free(p);
+    if (rt) CHECK_EQ(budget_held(residency_budget(runtime_residency(rt)), MEMORY_WEIGHTS), residency_bytes(runtime_residency(rt)));
+    runtime_free(rt);
+    return ok && p != NULL;
+}
+
+static void test_same_bytes_at_every_budget_on_the_host(void)
+{
+    for (int which = 0; which < PROGRAMS; which++) {
+        size_t least, whole;
+        REQUIRE(limits(&backend_reference, which, &least, &whole));
+        for (size_t i = 0; i <= BUDGETS; i++) REQUIRE(runs_within(&backend_reference, which, least + (whole - least) * i / BUDGETS, 0));
+    }
+}
+
+static void test_same_bytes_at_every_budget_on_a_device(void)
+{
+    size_t host_limits[] = {SIZE_MAX, 200000, 0}; /* all, some, no weights page-locked */
+    for (int which = 0; which < PROGRAMS; which++) {
+        size_t least, whole;
+        fake_device_open(&(fake_setting){.bytes = 1 << 24, .fail_at = -1});
+        REQUIRE(limits(&fake_backend, which, &least, &whole));
+        fake_device_close();
+        for (size_t i = 0; i <= BUDGETS; i++) {
+            size_t limit = least + (whole - least) * i / BUDGETS;
+            fake_device_open(&(fake_setting){.bytes = limit, .seed = i + 1, .graphs = (int)(i % 2), .fail_at = -1}); /* the device has not a byte more */
+            int ok = runs_within(&fake_backend, which, limit, host_limits[i % 3]);
+            fake_report r = fake_device_close();
+            REQUIRE(CHECK_EQ(r.faults, 0) && CHECK(r.peak <= limit) && ok);
+        }
+    }
+}
+
+static void test_a_byte_less_than_the_least_is_refused(void)
+{
+    size_t least, whole;
+    error e = {0};
+    float y[ROWS * 512];
+    char number[32];
+    REQUIRE(limits(&backend_reference, 0, &least, &whole));
+    CHECK(runs_within(&backend_reference, 0, least, 0));
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = least - 1});
+    kiln_program *p = plan_program(rt, 0, &e);
+    REQUIRE(p);
+    CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_ERR_NOMEM);
+    snprintf(number, sizeof number, "(%zu bytes)", least);
+    CHECK_MSG(strstr(e.message, number) && strstr(e.message, "'net'"), "%s", e.message);
+    CHECK_EQ(budget_used(residency_budget(runtime_residency(rt))), 0);
+    program_free(p);
+    runtime_free(rt);
+}
+
+/* ---- every order ----------------------------------------------------------------------------------------------------------- */
+
+/* Three steps at 40 % of the weights; returns how many runs gave other bytes. */
+static int wrong_runs(uint64_t seed, int deaf, int graphs)
+{
+    size_t limit = 330000;
+    float y[ROWS * 512];
+    error e = {0};
+    int wrong = 0;
+    fake_device_open(&(fake_setting){.bytes = limit, .seed = seed, .deaf = deaf, .graphs = graphs, .fail_at = -1});
+    runtime *rt = open_runtime((runtime_setting){.memory = limit, .host_memory = seed % 3 ? SIZE_MAX : 100000});
+    kiln_program *p = rt ? plan_program(rt, 0, &e) : NULL;
+    for (int step = 0; p && step < 4; step++) {
+        memset(y, 0, sizeof y);
+        kiln_status status = run_program(p, 0, 0, y, &e);
+        CHECK_MSG(status == KILN_OK, "seed %d: %s", (int)seed, e.message);
+        wrong += memcmp(y, wanted[0], y_bytes(0)) != 0;
+    }
+    CHECK_MSG(p != NULL, "%s", e.message);
+    program_free(p);
+    runtime_free(rt);
+    fake_report r = fake_device_close();
+    if (!deaf) CHECK_EQ(r.faults, 0);
+    return wrong;
+}
+
+static void test_same_bytes_in_every_legal_order(void)
+{
+    uint64_t orders = full ? 1000 : 100;
+    int wrong = 0;
+    for (uint64_t seed = 1; seed <= orders; seed++) wrong += wrong_runs(seed, 0, (int)(seed % 2));
+    CHECK_EQ(wrong, 0);
+    if (getenv("KILN_TEST_VERBOSE")) printf("  %d orders of the streams\n", (int)orders);
+}
+
+/* That the last test can fail: with waits that do nothing, wrong bytes come out. */
+static void test_a_missing_wait_would_be_seen(void)
+{
+    int wrong = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) wrong += wrong_runs(seed, 1, 0);
+    CHECK_MSG(wrong > 20, "%d of 80 runs were wrong", wrong);
+}
+
+/* ---- every failure --------------------------------------------------------------------------------------------------------- */
+
+/* The k-th call fails: an error with a message, or the right bytes; afterwards (a device that came back) the right bytes. */
+static int survives(int64_t k, int for_good, uint64_t *calls)
+{
+    float y[ROWS * 512] = {0};
+    error e = {0}, later = {0};
+    fake_device_open(&(fake_setting){.bytes = 400000, .seed = (uint64_t)k, .graphs = 1, .fail_at = k, .fail_for_good = for_good});
+    runtime *rt = open_runtime((runtime_setting){.memory = 330000, .host_memory = k % 2 ? SIZE_MAX : 100000});
+    kiln_program *p = rt ? plan_program(rt, 0, &e) : NULL;
+    int ok = 1;
+    for (int step = 0; p && step < 3 && ok; step++) {
+        e = (error){0};
+        kiln_status status = run_program(p, 0, 0, y, &e);
+        ok = status == KILN_OK ? CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "call %d fails: other bytes", (int)k) : CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
+    }
+    if (rt && !p) CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
+    *calls = fake_device_look().calls;
+    fake_device_fail_at(-1, 0);
+    if (p && ok) ok = CHECK_MSG(run_program(p, 0, 0, y, &later) == KILN_OK && !memcmp(y, wanted[0], y_bytes(0)), "after call %d failed: %s", (int)k, later.message);
+    program_free(p);
+    if (rt) residency_give_up(runtime_residency(rt), SIZE_MAX);
+    runtime_free(rt);
+    fake_report r = fake_device_close();
+    return ok & CHECK_MSG(r.faults == 0, "call %d fails: %u faults", (int)k, r.faults);
+}
+
+static void test_every_call_may_fail(void)
+{
+    uint64_t calls;
+    REQUIRE(survives(INT64_MAX, 0, &calls)); /* none fails */
+    for (int for_good = 0; for_good < 2; for_good++)
+        for (int64_t k = 0; k < (int64_t)calls; k += full ? 1 : 1 + k / 12) {
+            uint64_t made;
+            REQUIRE(survives(k, for_good, &made));
+        }
+    CHECK(calls > 300);
+    if (getenv("KILN_TEST_VERBOSE")) printf("  %d calls, each failing once and for good\n", (int)calls);
+}
+
+/* ---- traffic ------------------------------------------------------------------------------------------------------------------ */
+
+/* With everything resident a step moves its input and its output and nothing else; with less, what is streamed as well;
+ * and from the second step on it is one graph. */
+static void test_a_step_moves_nothing_but_what_it_must(void)
+{
+    float y[ROWS * 512];
+    for (int tight = 0; tight < 2; tight++) {
+        error e = {0};
+        size_t limit = tight ? 330000 : 1 << 24;
+        fake_device_open(&(fake_setting){.bytes = limit, .seed = 3, .graphs = 1, .fail_at = -1});
+        runtime *rt = open_runtime((runtime_setting){.memory = limit, .host_memory = SIZE_MAX});
+        kiln_program *p = plan_program(rt, 0, &e);
+        REQUIRE(p);
+        runtime_rehearse(rt, 1);
+        CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK);
+        runtime_rehearse(rt, 0);
+        size_t streamed = runtime_outlook_get(rt).widest.streamed;
+        CHECK_EQ(fake_device_look().bytes_in, 0); /* rehearsing computes nothing */
+        CHECK_EQ(streamed > 0, tight);
+        for (int step = 0; step < 5; step++) {
+            fake_report before = fake_device_look();
+            CHECK_EQ(run_program(p, 0, step, y, &e), KILN_OK);
+            fake_report after = fake_device_look();
+            if (step == 0) continue; /* residents come in */
+            size_t input = ((size_t)(ROWS * WIDTH) * sizeof(float) + 255) & ~(size_t)255;
+            uint64_t moved = after.bytes_in - before.bytes_in - input;
+            CHECK_EQ(after.bytes_out - before.bytes_out, y_bytes(0));
+            CHECK_MSG(moved == streamed, "step %d moved %llu bytes of weights, foreseen %zu", step, (unsigned long long)moved, streamed);
+            if (step > 1) CHECK_EQ(after.launches - before.launches, 1);
+        }
+        program_free(p);
+        runtime_free(rt);
+        CHECK_EQ(fake_device_close().faults, 0);
+    }
+}
+
+/* A captured step takes other inputs each time. */
+static void test_a_graph_computes_with_new_inputs(void)
+{
+    float y[ROWS * 512], other[ROWS * 512];
+    error e = {0};
+    fake_device_open(&(fake_setting){.bytes = 1 << 24, .graphs = 1, .fail_at = -1});
+    runtime *rt = open_runtime((runtime_setting){.host_memory = SIZE_MAX});
+    kiln_program *p = plan_program(rt, 0, &e);
+    REQUIRE(p);
+    for (int step = 0; step < 6; step++) {
+        REQUIRE(expect(0, step, other));
+        CHECK_EQ(run_program(p, 0, step, y, &e), KILN_OK);
+        CHECK(!memcmp(y, other, y_bytes(0)));
+    }
+    CHECK_EQ(fake_device_look().launches, 4); /* residents come in, then one as it is, then captured */
+    program_free(p);
+    runtime_free(rt);
+    CHECK_EQ(fake_device_close().faults, 0);
+}
+
+/* ---- several programs ------------------------------------------------------------------------------------------------------------ */
+
+/* Two programs over one set share packed weights; two that take turns share the room instead of emptying it each time. */
+static void test_programs_that_take_turns_share(void)
+{
+    float y[ROWS * 512];
+    error e = {0};
+    size_t least[2], whole[2];
+    REQUIRE(limits(&backend_reference, 0, &least[0], &whole[0]) && limits(&backend_reference, 2, &least[1], &whole[1]));
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = whole[0] + whole[1]});
+    kiln_program *a = plan_program(rt, 0, &e), *b = plan_program(rt, 2, &e);
+    REQUIRE(a && b);
+    CHECK_EQ(run_program(a, 0, 0, y, &e), KILN_OK);
+    uint64_t packed = residency_traffic_get(runtime_residency(rt)).packed;
+    CHECK_EQ(run_program(b, 2, 0, y, &e), KILN_OK);
+    CHECK_EQ(residency_traffic_get(runtime_residency(rt)).packed, packed); /* b's weights are all a's */
+    CHECK(!memcmp(y, wanted[2], y_bytes(2)));
+    program_free(a), program_free(b);
+    runtime_free(rt);
+}
+
+static void test_turns_under_a_budget(void)
+{
+    float y[ROWS * 512];
+    error e = {0};
+    size_t least, whole;
+    REQUIRE(limits(&backend_reference, 0, &least, &whole));
+    for (size_t limit = least; limit < 2 * whole; limit += whole / 5) {
+        runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = limit});
+        kiln_program *p[PROGRAMS];
+        for (int i = 0; i < PROGRAMS; i++) REQUIRE((p[i] = plan_program(rt, i, &e)) != NULL);
+        for (int turn = 0; turn < 9; turn++) {
+            int which = turn % PROGRAMS;
+            REQUIRE(CHECK_MSG(run_program(p[which], which, 0, y, &e) == KILN_OK, "limit %zu: %s", limit, e.message));
+            REQUIRE(CHECK(!memcmp(y, wanted[which], y_bytes(which))) && account_is_exact(rt, limit));
+        }
+        for (int i = 0; i < PROGRAMS; i++) program_free(p[i]);
+
+        runtime_free(rt);
+    }
+}
+
+/* The order was rehearsed: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the decoder. */
+static void test_what_is_wanted_last_goes_first(void)
+{
+    float y[ROWS * 512];
+    error e = {0};
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = 1 << 24});
+    kiln_program *encoder = program_new(rt, "encoder", 0, &e), *sampler = program_new(rt, "sampler", 0, &e), *decoder = program_new(rt, "decoder", 0, &e);
+    int part[4] = {0, 5, 10, LAYERS};
+    kiln_program *all[] = {encoder, sampler, decoder};
+    for (int i = 0; i < 3; i++) {
+        record_layers(program_recording(all[i]), part[i], part[i + 1], 0);
+        REQUIRE(program_plan(all[i], &e) == KILN_OK);
+    }
+    uint64_t packed[2] = {0};
+    int order[] = {0, 1, 1, 1, 2};
+    for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
+        runtime_rehearse(rt, rehearsal);
+        for (int round = 0; round < 2 - rehearsal; round++)
+            for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+                float x[ROWS * 512] = {1};
+                int k = order[i];
+                if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1) residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
+                if (!rehearsal && round == 1 && k == 2) packed[0] = residency_traffic_get(runtime_residency(rt)).packed;
+                REQUIRE(program_run(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1, (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL, &e) == KILN_OK);
+            }
+    }
+    packed[1] = residency_traffic_get(runtime_residency(rt)).packed;
+    CHECK_EQ(packed[1], packed[0]); /* the decoder lost nothing */
+    for (int i = 0; i < 3; i++) program_free(all[i]);
+    runtime_free(rt);
+}
+
+/* ---- others on the device ------------------------------------------------------------------------------------------------------------ */
+
+static void test_it_goes_on_with_less_when_others_take_memory(void)
+{
+    float y[ROWS * 512];
+    error e = {0};
+    fake_device_open(&(fake_setting){.bytes = 2000000, .graphs = 1, .fail_at = -1});
+    runtime *rt = open_runtime((runtime_setting){.memory_follow = 1, .host_memory = SIZE_MAX});
+    kiln_program *p = plan_program(rt, 0, &e);
+    REQUIRE(p);
+    size_t taken[] = {0, 0, 1000000, 1600000, 1600000, 0, 0};
+    size_t held[sizeof taken / sizeof taken[0]];
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        fake_device_taken(taken[i]);
+        REQUIRE(CHECK_MSG(run_program(p, 0, 0, y, &e) == KILN_OK, "with %zu taken: %s", taken[i], e.message));
+        CHECK(!memcmp(y, wanted[0], y_bytes(0)));
+        held[i] = budget_used(residency_budget(runtime_residency(rt)));
+        CHECK_MSG(held[i] + taken[i] <= 2000000, "%zu held beside %zu", held[i], taken[i]);
+        if (getenv("KILN_TEST_VERBOSE")) printf("  %zu taken by others, %zu held\n", taken[i], held[i]);
+    }
+    CHECK(held[3] < held[1] && held[6] == held[1]); /* less, and all of it again */
+    program_free(p);
+    runtime_free(rt);
+    CHECK_EQ(fake_device_close().faults, 0);
+}
+
+/* The device gives less than the budget says: evict, ask again, plan smaller. */
+static void test_it_goes_on_when_the_device_has_less_than_the_budget(void)
+{
+    float y[ROWS * 512];
+    error e = {0};
+    for (size_t bytes = 300000; bytes < 900000; bytes += 100000) {
+        fake_device_open(&(fake_setting){.bytes = bytes, .seed = bytes, .fail_at = -1});
+        runtime *rt = open_runtime((runtime_setting){.memory = 1 << 24, .host_memory = SIZE_MAX});
+        kiln_program *p = plan_program(rt, 0, &e);
+        REQUIRE(p);
+        for (int i = 0; i < 2; i++) {
+            CHECK_MSG(run_program(p, 0, 0, y, &e) == KILN_OK, "a device of %zu: %s", bytes, e.message);
+            CHECK(!memcmp(y, wanted[0], y_bytes(0)));
+        }
+        program_free(p);
+        runtime_free(rt);
+        CHECK_EQ(fake_device_close().faults, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        CASE(test_same_bytes_at_every_budget_on_the_host), CASE(test_same_bytes_at_every_budget_on_a_device),
+        CASE(test_a_byte_less_than_the_least_is_refused), CASE(test_same_bytes_in_every_legal_order), CASE(test_a_missing_wait_would_be_seen),
+        CASE(test_every_call_may_fail), CASE(test_a_step_moves_nothing_but_what_it_must), CASE(test_a_graph_computes_with_new_inputs),
+        CASE(test_programs_that_take_turns_share), CASE(test_turns_under_a_budget), CASE(test_what_is_wanted_last_goes_first),
+        CASE(test_it_goes_on_with_less_when_others_take_memory), CASE(test_it_goes_on_when_the_device_has_less_than_the_budget),
+    };
+    static made_tensor list[3 * LAYERS];
+    char path[512];
+    error e = {0};
+    log_level_set(KILN_LOG_ERROR);
+    if (argc > 1 && strcmp(argv[1], "full") == 0) full = 1, argc--, argv++;
+    size_t n = list_weights(list, width);
+    snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
+    if (!made_write(path, list, n, 1) || !(set = weights_open(path, &e))) return 2;
+    for (int which = 0; which < PROGRAMS; which++)
+        if (!expect(which, 0, wanted[which])) return 2;
+    int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+    weights_unref(set);
+    return status;
+}
