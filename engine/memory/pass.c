@@ -346,12 +346,14 @@ kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
 void residency_end(residency_pass *p, int failed)
 {
     residency *r = p->r;
+    int sound = 1;
     if (failed && r->call->asynchronous) { /* nothing may still be on its way when memory is given back */
-        r->call->sync(r->device, r->copy, NULL);
-        r->call->sync(r->device, r->compute, NULL);
+        sound &= r->call->sync(r->device, r->copy, NULL) == KILN_OK;
+        sound &= r->call->sync(r->device, r->compute, NULL) == KILN_OK;
     }
     r->running = NULL;
     let_go(p);
+    if (!sound) residency_give_up(r, SIZE_MAX); /* whether what was sent has arrived is not known */
 }
 
 static kiln_status event_for(residency *r, device_event **event, error *e) { return *event ? KILN_OK : r->call->event_new(r->device, event, e); }
@@ -411,10 +413,13 @@ static kiln_status find_space(residency_pass *p, size_t use, void **out, int *fr
     return KILN_OK;
 }
 
-/* A weight that was to stay and could not be filled has no bytes to keep. */
+/* A weight that was to stay and could not be filled has no bytes to keep; a copy to it may be under way. */
 static kiln_status undo(residency_pass *p, uint32_t w, kiln_status status)
 {
-    if (status != KILN_OK && !p->place.streamed[w] && p->d.weight[w]->data) resident_evict(p->d.weight[w]);
+    residency *r = p->r;
+    if (status == KILN_OK || p->place.streamed[w] || !p->d.weight[w]->data) return status;
+    if (r->call->asynchronous) r->call->sync(r->device, r->copy, NULL);
+    resident_evict(p->d.weight[w]);
     return status;
 }
 

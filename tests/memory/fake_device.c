@@ -76,13 +76,25 @@ static void fault(const char *text)
     if (fake.report.faults++ < 10) printf("  fake device: %s\n", text);
 }
 
+/* A lost device does nothing any more of what it was given. */
+static void lose(void)
+{
+    fake.lost = KILN_ERR_IO;
+    for (size_t s = 0; s < fake.n_stream; s++) {
+        device_stream *x = fake.stream[s];
+        for (; x->at < x->n; x->at++)
+            if (x->queue[x->at].kind == JOB_RECORD) x->queue[x->at].event->happened = x->queue[x->at].version;
+        x->at = x->n = 0;
+    }
+}
+
 /* One more call: KILN_OK, or the failure that is due. */
 static kiln_status called(kiln_status failure, error *e)
 {
     uint64_t n = fake.report.calls++ - fake.calls_from;
     if (fake.lost != KILN_OK) return error_set(e, KILN_ERR_IO, "the device is lost");
     if (fake.setting.fail_at < 0 || n != (uint64_t)fake.setting.fail_at) return KILN_OK;
-    if (fake.setting.fail_for_good) fake.lost = KILN_ERR_IO;
+    if (fake.setting.fail_for_good) lose();
     fake.broken = 1; /* a capture that goes on is none any more */
     return error_set(e, failure, failure == KILN_ERR_NOMEM ? "the device has no memory left" : "the device failed");
 }

@@ -273,7 +273,8 @@ static int survives(int64_t k, int for_good, uint64_t *calls)
     if (rt && !p) CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
     *calls = fake_device_look().calls;
     fake_device_fail_at(-1, 0);
-    if (p && ok) ok = CHECK_MSG(run_program(p, 0, 0, y, &later) == KILN_OK && !memcmp(y, wanted[0], y_bytes(0)), "after call %d failed: %s", (int)k, later.message);
+    if (p && ok) ok = CHECK_MSG(run_program(p, 0, 0, y, &later) == KILN_OK, "after call %d failed: %s", (int)k, later.message) &&
+                      CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "after call %d failed (%s): other bytes", (int)k, e.message);
     program_free(p);
     if (rt) residency_give_up(runtime_residency(rt), SIZE_MAX);
     runtime_free(rt);

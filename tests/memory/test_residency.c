@@ -1,0 +1,224 @@
+/* test_residency.c - packed weights by themselves: one entry however many ask, gone with the last holder, evicted only
+ * when nobody's run holds them in place, whole after a failure. Programs over them are test_offload.c's.
+ */
+#include "harness.h"
+
+#include "base/memory_alloc.h"
+#include "memory/residency.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WEIGHTS = 6, BYTES = 1000, ROOM = 1024 };
+
+typedef struct {
+    resident *weight[WEIGHTS];
+    size_t bytes[WEIGHTS], maker[WEIGHTS];
+    weight_use use[WEIGHTS];
+    double work[WEIGHTS];
+    unsigned packed[WEIGHTS];
+    int fails; /* the weight whose packing fails; below 0: none */
+} net;
+
+static kiln_status pack(void *arg, size_t use, void *dst, error *e)
+{
+    net *n = arg;
+    n->packed[use]++;
+    if ((int)use == n->fails) return error_set(e, KILN_ERR_IO, "cannot read it");
+    memset(dst, (int)use + 1, BYTES);
+    return KILN_OK;
+}
+
+static residency *open_manager(size_t limit) { return residency_new(&(residency_setting){.device = device_host(), .limit = limit}, NULL); }
+
+/* A program of six ops with a weight each, named after `set`. */
+static residency_pass *open_net(residency *r, net *n, const char *set)
+{
+    residency_pass *p = NULL;
+    *n = (net){.fails = -1};
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%u", i);
+        if (residency_know(r, set, name, "f32", BYTES, &n->weight[i], NULL) != KILN_OK) return NULL;
+        n->bytes[i] = BYTES, n->maker[i] = i, n->use[i] = (weight_use){i, i}, n->work[i] = 1;
+    }
+    residency_demand d = {.name = set, .arena = 3000, .n_op = WEIGHTS, .n_use = WEIGHTS, .n_weight = WEIGHTS, .work = n->work, .use = n->use,
+                          .weight = n->weight, .bytes = n->bytes, .maker = n->maker, .pack = pack, .arg = n};
+    return residency_pass_new(r, &d, &p, NULL) == KILN_OK ? p : NULL;
+}
+
+static void close_net(net *n, residency_pass *p)
+{
+    residency_pass_free(p);
+    for (int i = 0; i < WEIGHTS; i++) resident_release(n->weight[i]);
+}
+
+static kiln_status run(residency_pass *p, error *e)
+{
+    residency_room room;
+    TRY(residency_begin(p, &room, e));
+    memset(room.arena, 0, 3000);
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < WEIGHTS && status == KILN_OK; i++) {
+        status = residency_before(p, i, e);
+        const unsigned char *data = status == KILN_OK ? residency_data(p, i) : NULL;
+        if (data) CHECK(data[0] == i + 1 && data[BYTES - 1] == i + 1 && (uintptr_t)data % 64 == 0);
+        if (status == KILN_OK) status = residency_after(p, i, e);
+    }
+    residency_end(p, status != KILN_OK);
+    return status;
+}
+
+static unsigned packed_in_all(const net *n)
+{
+    unsigned sum = 0;
+    for (int i = 0; i < WEIGHTS; i++) sum += n->packed[i];
+    return sum;
+}
+
+static void test_what_is_asked_for_twice_is_one(void)
+{
+    residency *r = open_manager(0);
+    resident *a, *b, *other[3];
+    REQUIRE(r);
+    CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
+    CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
+    CHECK(a == b && resident_data(a) == NULL);
+    CHECK_EQ(residency_know(r, "set2", "w", "f32", BYTES, &other[0], NULL), KILN_OK); /* set, name and form each tell them apart */
+    CHECK_EQ(residency_know(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
+    CHECK_EQ(residency_know(r, "set", "w", "bf16", BYTES, &other[2], NULL), KILN_OK);
+    for (int i = 0; i < 3; i++) CHECK(other[i] != a), resident_release(other[i]);
+    resident_release(a);
+    resident_release(b);
+    CHECK_EQ(residency_bytes(r), 0);
+    residency_free(r);
+}
+
+static void test_two_programs_share_and_the_last_one_takes_it_along(void)
+{
+    residency *r = open_manager(0);
+    net one, two;
+    residency_pass *p = open_net(r, &one, "set"), *q = open_net(r, &two, "set");
+    REQUIRE(p && q);
+    CHECK_EQ(run(p, NULL), KILN_OK);
+    CHECK_EQ(run(q, NULL), KILN_OK);
+    CHECK_EQ(run(p, NULL), KILN_OK);
+    CHECK_EQ(packed_in_all(&one), WEIGHTS);
+    CHECK_EQ(packed_in_all(&two), 0);
+    CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM);
+    close_net(&one, p);
+    CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM); /* q still holds them */
+    close_net(&two, q);
+    CHECK_EQ(residency_bytes(r), 0);
+    residency_free(r);
+}
+
+static void test_giving_up_takes_all_but_what_runs(void)
+{
+    residency *r = open_manager(0);
+    net one, two;
+    residency_room room;
+    residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
+    REQUIRE(p && q && run(p, NULL) == KILN_OK && run(q, NULL) == KILN_OK);
+    REQUIRE(residency_begin(p, &room, NULL) == KILN_OK);
+    residency_give_up(r, SIZE_MAX);
+    CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM);
+    CHECK(resident_data(one.weight[0]) && !resident_data(two.weight[0]));
+    residency_end(p, 0);
+    CHECK_EQ(run(q, NULL), KILN_OK); /* packed again */
+    CHECK_EQ(packed_in_all(&two), 2 * WEIGHTS);
+    close_net(&one, p), close_net(&two, q);
+    residency_free(r);
+}
+
+static void test_a_failure_leaves_nothing_and_the_next_run_is_whole(void)
+{
+    for (int at = 0; at < WEIGHTS; at++) {
+        residency *r = open_manager(0);
+        net n;
+        error e = {0};
+        residency_pass *p = open_net(r, &n, "set");
+        REQUIRE(p);
+        n.fails = at;
+        CHECK_EQ(run(p, &e), KILN_ERR_IO);
+        CHECK_STR(e.message, "cannot read it");
+        CHECK(resident_data(n.weight[at]) == NULL);
+        CHECK_EQ(residency_bytes(r), at * ROOM);
+        n.fails = -1;
+        CHECK_EQ(run(p, NULL), KILN_OK);
+        close_net(&n, p);
+        residency_free(r);
+    }
+}
+
+static void test_under_a_limit_a_run_packs_what_is_streamed_again(void)
+{
+    residency *r = open_manager(3008 + 2 * ROOM + 200); /* the block, one slot, one resident, and a 32nd for tensors */
+    net n;
+    residency_pass *p = open_net(r, &n, "set");
+    REQUIRE(p);
+    for (int i = 0; i < 3; i++) CHECK_EQ(run(p, NULL), KILN_OK);
+    CHECK_EQ(packed_in_all(&n), 1 + 3 * (WEIGHTS - 1));
+    CHECK_EQ(residency_peak(r), 2 * ROOM);
+    close_net(&n, p);
+    residency_free(r);
+}
+
+static void test_every_allocation_may_fail(void)
+{
+    int64_t k = 0;
+    for (kiln_status status = KILN_ERR_NOMEM; status != KILN_OK && k < 200; k++) {
+        error e = {0};
+        net n = {0};
+        mem_fail_at(k, 0);
+        residency *r = open_manager(0);
+        residency_pass *p = r ? open_net(r, &n, "set") : NULL;
+        status = p ? run(p, &e) : KILN_ERR_NOMEM;
+        mem_fail_at(-1, 0);
+        CHECK_EQ(status == KILN_OK || status == KILN_ERR_NOMEM, 1);
+        if (p) CHECK_EQ(run(p, NULL), KILN_OK);
+        close_net(&n, p);
+        residency_free(r);
+    }
+    CHECK(k > 15 && k < 200);
+}
+
+static void *know_and_release(void *arg)
+{
+    for (int i = 0; i < 4000; i++) {
+        char name[8];
+        resident *x = NULL;
+        snprintf(name, sizeof name, "w%d", i * 3 % 5);
+        if (residency_know(arg, "set", name, "f32", BYTES, &x, NULL) == KILN_OK) resident_release(x);
+    }
+    return NULL;
+}
+
+static void test_threads_come_and_go(void)
+{
+    residency *r = open_manager(20000);
+    net n;
+    pthread_t threads[3];
+    residency_pass *p = open_net(r, &n, "set");
+    REQUIRE(p);
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, know_and_release, r);
+    for (int i = 0; i < 200; i++) {
+        CHECK_EQ(run(p, NULL), KILN_OK);
+        residency_give_up(r, 2 * ROOM);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    close_net(&n, p);
+    CHECK_EQ(residency_bytes(r), 0);
+    residency_free(r);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        CASE(test_what_is_asked_for_twice_is_one), CASE(test_two_programs_share_and_the_last_one_takes_it_along),
+        CASE(test_giving_up_takes_all_but_what_runs), CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
+        CASE(test_under_a_limit_a_run_packs_what_is_streamed_again), CASE(test_every_allocation_may_fail), CASE(test_threads_come_and_go),
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
