@@ -116,7 +116,7 @@ test_shared := $(wildcard tests/shared/*.c)
 # The judge of pictures is a program of its own; its test is linked with its parts.
 test_tools += $(B)/tests/judge/judge
 test_libs_judge := -lpng
-test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/parity $(B)/tests/bench/cache
+test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
 test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so
@@ -167,6 +167,7 @@ bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
+	$(Q)KILN_BUILD=$(B) scripts/bench_memory
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers

@@ -72,6 +72,7 @@ typedef struct {
     kept_node kept[KEPT_NODES];
     uint64_t clock;
     int keep;
+    int rehearsed; /* what the rows want of memory is known */
     pthread_mutex_t lock; /* files and kept nodes */
     error trouble;        /* of the manifest */
 } sweep_run;
@@ -511,6 +512,8 @@ static kiln_status run_batch(sweep_run *r, const uint32_t *todo, size_t n, error
     error first = {0}; /* the rows have told it */
     kiln_status status = read_batch(r, todo, n, e);
     if (status == KILN_OK) status = merge_batch(r, e);
+    if (status == KILN_OK && !r->rehearsed) status = job_rehearse(r->j, e); /* the batches are alike */
+    r->rehearsed = 1;
     if (status == KILN_OK) {
         kiln_status ran = run_schedule(&r->j->workflow, &(run_hooks){.self = r, .call = call, .event = on_event, .known = known, .fetch = fetch, .taken = taken},
                                        &(run_setting){.workers = r->setting->jobs, .fail_fast = r->setting->fail_fast, .cancel = &interrupted}, &nodes, &first);

@@ -1,0 +1,50 @@
+# test_memory.sh - a memory budget as its users meet it: the same picture at every budget, one that is too small refused
+# before anything runs with the least that works, and that least one working.
+cd "$KILN_ROOT" || exit 2
+kiln="$PWD/$KILN_BUILD/kiln"
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME="$work/cache"
+status=0
+ok() { echo "ok $1"; }
+bad() { echo "  $2"; echo "FAIL $1"; status=1; }
+check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
+expect() {
+    local name=$1 want=$2 part=$3 got; shift 3
+    "$@" >"$work/stdout" 2>"$work/log"; got=$?
+    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/log")"
+    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/log" "$work/stdout"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/log")"
+    else ok "$name"; fi
+}
+draw() { "$kiln" run workflows/txt2img.yaml --set steps=2 --no-cache "$@"; }
+
+expect memory_without_a_budget 0 "" draw --out "$work/free" --precision f32
+expect memory_explained 0 "is the least that works" draw --explain --precision f32
+least=$(sed -n 's/.*; \([0-9.]*\) MB is the least that works.*/\1/p' "$work/stdout")
+check memory_least_is_a_number [ -n "$least" ]
+
+# ---- too small: nothing runs, and the number it names works
+expect memory_too_small 1 "is too small for this workflow" draw --out "$work/small" --precision f32 --memory 1M
+check memory_too_small_runs_nothing [ ! -s "$work/stdout" ]
+needed=$(sed -n 's/.*give --memory \([0-9]*M\) or more.*/\1/p' "$work/log")
+check memory_too_small_names_the_least [ -n "$needed" ]
+expect memory_the_least_works 0 "memory budget" draw --out "$work/least" --precision f32 --memory "$needed"
+expect memory_more_works 0 "" draw --out "$work/more" --precision f32 --memory "$((${needed%M} + 4))M"
+expect memory_from_the_environment 0 "memory budget" env KILN_MEMORY="$needed" "$kiln" run workflows/txt2img.yaml --set steps=2 --no-cache --out "$work/env" --precision f32
+for budget in least more env; do check "memory_same_picture_$budget" cmp "$work/free/kiln_00001_.png" "$work/$budget/kiln_00001_.png"; done
+expect memory_explained_with_a_budget 0 "through slots of" draw --explain --precision f32 --memory "$needed"
+expect memory_explained_too_small 0 "is too small" draw --explain --precision f32 --memory 1M
+
+# ---- the key of a result has nothing of the budget
+"$kiln" run workflows/txt2img.yaml --set steps=2 --cache "$work/cache" --out "$work/one" >"$work/stdout" 2>"$work/log"
+expect memory_budget_is_no_part_of_keys 0 "" "$kiln" run workflows/txt2img.yaml --set steps=2 --cache "$work/cache" --out "$work/two" --memory 200M --events "$work/events"
+check memory_second_run_computes_nothing grep -q '"cached": *true' "$work/events"
+
+# ---- a sweep keeps its budget too
+expect memory_sweep 0 "" draw --out "$work/sweep" --precision f32 --over seed=1,2 --memory "$needed"
+expect memory_sweep_too_small 1 "is too small for this workflow" draw --out "$work/sweep2" --precision f32 --over seed=1,2 --memory 1M
+
+# ---- what is no size
+for size in 0 4X -1 lots; do expect "memory_not_a_size_$size" 2 "it is a size like" draw --out "$work/no" --memory "$size"; done
+expect memory_environment_not_a_size 2 "KILN_MEMORY=lots" env KILN_MEMORY=lots "$kiln" run workflows/txt2img.yaml --out "$work/no"
+exit $status
