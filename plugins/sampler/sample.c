@@ -23,6 +23,16 @@ static int all_zero(const float *x, size_t n)
     return 1;
 }
 
+/* How channel k of a LATENT value becomes the network's: (latent - shift) * scale. */
+static double scale_of(const session *s, size_t k)
+{
+    return s->model->latent ? s->model->latent->scale[k] : s->model->denoiser->latent.scale;
+}
+static double shift_of(const session *s, size_t k)
+{
+    return s->model->latent ? s->model->latent->shift[k] : s->model->denoiser->latent.shift;
+}
+
 /* The latent in model space. An empty one of another model's channel count becomes one of ours. */
 static kiln_status read_latent(session *s)
 {
@@ -42,8 +52,10 @@ static kiln_status read_latent(session *s)
     s->x.data = session_floats(s, s->count);
     if (!s->start || !s->noise || !s->masked || !s->x.data) return KILN_ERR_NOMEM;
     const float *latent = t.data;
-    for (size_t i = 0; i < s->count; i++)
-        s->start[i] = empty ? 0 : (float)(((double)latent[i] - f->shift) * f->scale);
+    for (size_t i = 0; i < s->count; i++) {
+        size_t k = i % (size_t)f->channels;
+        s->start[i] = empty ? 0 : (float)(((double)latent[i] - shift_of(s, k)) * scale_of(s, k));
+    }
     return KILN_OK;
 }
 
@@ -192,11 +204,12 @@ static kiln_status latent_of(const session *s, const float *x, double divided_by
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
-    const kiln_latent_format *f = &s->model->denoiser->latent;
+    size_t channels = (size_t)s->guide.channels;
     kiln_value *samples;
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
-    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)x[i] / divided_by / f->scale + f->shift);
+    for (size_t i = 0; i < s->count; i++)
+        ((float *)t.data)[i] = (float)((double)x[i] / divided_by / scale_of(s, i % channels) + shift_of(s, i % channels));
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);

@@ -6,7 +6,7 @@ enough to be written down in both places,
     p = tanh(x / 2 + c + [cos t, cos(t/100), sin t, sin(t/100)])        per cell of 4 channels
 
 with c the first token of the conditioning, t the timestep (angles rounded to float32, as everyone rounds them), a latent of
-2 pictures of 2x2 cells, latent format scale 1/2, shift 1/10. A table small enough to sit in the test's own source.
+2 pictures of 2x2 cells, latent format scale 1/2, shift 1/10 (Playground's: one for each channel). A table small enough to sit in the test's own source.
 """
 
 import math
@@ -50,6 +50,7 @@ def network(x, timestep, which):
 
 class Discrete:
     sigma_data = 1.0
+    latent_scale, latent_shift = SCALE, SHIFT
 
     def __init__(self, sigmas=TABLE, kind="eps", nearest=False, skip=1):
         self.sigmas, self.kind, self.nearest, self.skip = sigmas, kind, nearest, skip
@@ -71,7 +72,7 @@ class Discrete:
         return self.sigma((1 - p) * 999)
 
     def input(self, sigma):
-        return 1 / math.sqrt(sigma**2 + self.sigma_data**2)
+        return 1 if self.kind == "image" else 1 / math.sqrt(sigma**2 + self.sigma_data**2)
 
     def denoised(self, sigma, p, x):
         d = self.sigma_data
@@ -79,7 +80,7 @@ class Discrete:
             return x * d**2 / (sigma**2 + d**2) - p * sigma * d / math.sqrt(sigma**2 + d**2)
         if self.kind == "edm":
             return x * d**2 / (sigma**2 + d**2) + p * sigma * d / math.sqrt(sigma**2 + d**2)
-        if self.kind == "x0":
+        if self.kind in ("x0", "image"):
             return p
         if self.kind == "lcm":
             u = self.timestep(sigma) * 10.0
@@ -109,6 +110,32 @@ class Continuous(Discrete):
     def percent(self, p):
         low, high = math.log(self.sigmas[0]), math.log(self.sigmas[-1])
         return math.exp((high - low) * (1 - p) + low)
+
+
+class Playground(Continuous):
+    latent_scale = 0.5 / torch.tensor([8.4927, 5.9022, 6.5498, 5.2299])
+    latent_shift = torch.tensor([-1.6574, 1.886, -1.383, 2.5155])
+
+
+class Cosmos(Continuous):
+    """A rectified flow x = (1 - t) x0 + t noise, velocity noise - x0, seen through sigma = t / (1 - t) and x / (1 - t)."""
+
+    def timestep(self, sigma):
+        return sigma / (1 + sigma)
+
+    def sigma(self, t):
+        top = float(self.sigmas[-1])
+        return top if t >= top / (1 + top) else t / (1 - t)
+
+    def input(self, sigma):
+        return 1 - self.timestep(sigma)
+
+    def denoised(self, sigma, p, x):
+        t = self.timestep(sigma)
+        return (1 - t) * x - t * p
+
+    def start(self, sigma, noise, latent):
+        return sigma * noise + latent
 
 
 class Flow(Discrete):
@@ -161,6 +188,9 @@ COUNTS = {
     "edm": Continuous(0.002, 120, "edm", 0.5),
     "edm_v": Continuous(0.002, 120, "v"),
     "edm_eps": Continuous(0.01, 80, "eps"),
+    "playground": Playground(0.002, 120, "edm", 0.5),
+    "cosmos": Cosmos(0.01, 80, "rflow"),
+    "image": Discrete(kind="image"),
     "angle": Continuous(0.03, 500, "v", angle=True),
     "sd3": Flow(3.0, 1000),
     "aura": Flow(1.73, 1),
@@ -260,12 +290,12 @@ def perpendicular(pos, neg, empty, cfg, scale):
 
 def run(count, guider, sigmas, latent=None, cfg=CFG):
     empty = latent is None
-    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE) if empty else (latent - SHIFT) * SCALE)
+    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE) if empty else (latent - count.latent_shift) * count.latent_scale)
     for sigma, after in zip(sigmas, sigmas[1:]):
         guess = lambda which: count.denoised(sigma, network(x * count.input(sigma), count.timestep(sigma), which), x)
         x0 = guider(guess, x, sigma, count, cfg)
         x = x + (x - x0) / sigma * (after - sigma)
-    return count.end(sigmas[-1], x) / SCALE + SHIFT, x0 / SCALE + SHIFT
+    return count.end(sigmas[-1], x) / count.latent_scale + count.latent_shift, x0 / count.latent_scale + count.latent_shift
 
 
 def with_cfg(combine=plain):
@@ -374,7 +404,7 @@ def main():
     out.append(array("areas_run", run(COUNTS["eps"], areas, normal(COUNTS["eps"], STEPS))[0].reshape(-1)))
     for name in ("eps", "v", "sd3"):
         out.append(array(f"rescale_{name}_run", run(COUNTS[name], with_cfg(rescale(0.7)), normal(COUNTS[name], STEPS))[0].reshape(-1)))
-    for name in ("eps", "sd3"):  # from a latent, part of the way, stopped before the end
+    for name in ("eps", "sd3", "playground", "cosmos"):  # from a latent, part of the way, stopped before the end
         part = normal(COUNTS[name], 6)[2:5]
         latent, denoised = run(COUNTS[name], with_cfg(), part, LATENT)
         out.append(array(f"part_{name}_run", latent.reshape(-1)))

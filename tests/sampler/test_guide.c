@@ -78,6 +78,9 @@ static const count_case counts[] = {
     COUNTED(sd3, &node_sampling_sd3, "shift=3"),
     COUNTED(aura, &node_sampling_aura, ""),
     COUNTED(flux, &node_sampling_flux, "width=512; height=768"),
+    COUNTED(playground, &node_sampling_edm, "sampling=edm_playground_v2.5"),
+    COUNTED(cosmos, &node_sampling_edm, "sampling=cosmos_rflow; sigma_max=80; sigma_min=0.01"),
+    COUNTED(image, &node_sampling_discrete, "sampling=img_to_img"),
 };
 
 static kiln_value *counted_model(const count_case *k)
@@ -141,8 +144,11 @@ static void test_part_of_the_way(void)
     static const struct {
         size_t model;
         const double *latent, *denoised;
-    } cases[] = {{0, part_eps_run, part_eps_denoised}, {10, part_sd3_run, part_sd3_denoised}};
-    for (int i = 0; i < 2; i++) {
+    } cases[] = {{0, part_eps_run, part_eps_denoised},
+                 {10, part_sd3_run, part_sd3_denoised},
+                 {13, part_playground_run, part_playground_denoised},
+                 {14, part_cosmos_run, part_cosmos_denoised}};
+    for (int i = 0; i < 4; i++) {
         float latent[NUMBERS];
         kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL}, *model = counted_model(&counts[cases[i].model]);
         pattern(latent, 0.9, 1.1);
@@ -297,7 +303,7 @@ static void test_unconditional_at_cfg_1_from_the_first_step(void)
 
 static void test_models_differ_by_fingerprint_and_the_base_stays(void)
 {
-    char seen[16][64] = {""};
+    char seen[20][64] = {""};
     kiln_value *base = network_model(), *empty = third(), *again = network_model();
     kiln_value *made_of[] = {base,
                              made(&node_sampling_discrete, "sampling=v_prediction", base, NULL),
@@ -305,6 +311,9 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
                              made(&node_sampling_discrete, "timestep=nearest", base, NULL),
                              made(&node_sampling_edm, "sampling=edm", base, NULL),
                              made(&node_sampling_edm, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_edm, "sampling=edm_playground_v2.5", base, NULL),
+                             made(&node_sampling_edm, "sampling=cosmos_rflow", base, NULL),
+                             made(&node_sampling_discrete, "sampling=img_to_img", base, NULL),
                              made(&node_sampling_v, "", base, NULL),
                              made(&node_sampling_sd3, "", base, NULL),
                              made(&node_sampling_sd3, "shift=2", base, NULL),
