@@ -6,7 +6,7 @@
 
 extern const kiln_node node_ksampler, node_ksampler_advanced;                                       /* sampling.c         */
 extern const kiln_node node_sampler_custom, node_sampler_custom_advanced, node_random_noise, node_disable_noise, node_basic_guider,
-    node_cfg_guider, node_dual_guider, node_perp_guider, node_add_noise;                                            /* sampling_custom.c  */
+    node_cfg_guider, node_dual_guider, node_models_guider, node_perp_guider, node_add_noise;                        /* sampling_custom.c  */
 extern const kiln_node node_basic_scheduler, node_karras_scheduler, node_exponential_scheduler, node_polyexponential_scheduler,
     node_laplace_scheduler, node_vp_scheduler, node_beta_scheduler, node_turbo_scheduler, node_align_scheduler; /* sampling_levels.c */
 extern const kiln_node node_split_sigmas, node_split_sigmas_denoise, node_flip_sigmas, node_set_first_sigma, node_extend_sigmas,

@@ -117,6 +117,18 @@ static kiln_status make_noise(session *s)
     return KILN_OK;
 }
 
+/* The second model of a guider that has one: it sees the same x, so its latents have to be of the same channels. */
+static kiln_status read_other_model(session *s)
+{
+    const kiln_call *c = s->job->call;
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    if (!s->job->guider.other) return KILN_OK;
+    if (!(s->guide.other = models->model(c->ctx, s->job->guider.other))) return KILN_ERR_INVALID;
+    int32_t channels = s->model->denoiser->latent.channels, others = s->guide.other->denoiser->latent.channels;
+    if (channels == others) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "model_negative has latents of %d channels, model of %d; they have to be of one kind", others, channels);
+}
+
 /* A session of the job, with its model and latent. */
 static kiln_status session_new(const sample_job *job, session **out)
 {
@@ -127,6 +139,7 @@ static kiln_status session_new(const sample_job *job, session **out)
     s->job = job;
     if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
     s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    TRY(read_other_model(s));
     *out = s;
     return read_latent(s);
 }

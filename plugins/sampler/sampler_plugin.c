@@ -20,7 +20,8 @@ static kiln_status open_plugin(const kiln_host *host)
 
 KILN_PLUGIN_OPEN("org.kiln.sampler", KILN_PLUGIN_VERSION, "MIT", open_plugin,
     &node_ksampler, &node_ksampler_advanced, &node_sampler_custom, &node_sampler_custom_advanced, &node_random_noise,
-    &node_disable_noise, &node_basic_guider, &node_cfg_guider, &node_dual_guider, &node_perp_guider, &node_add_noise, &node_basic_scheduler,
+    &node_disable_noise, &node_basic_guider, &node_cfg_guider, &node_dual_guider, &node_models_guider, &node_perp_guider,
+    &node_add_noise, &node_basic_scheduler,
     &node_karras_scheduler, &node_exponential_scheduler, &node_polyexponential_scheduler, &node_laplace_scheduler, &node_vp_scheduler,
     &node_beta_scheduler, &node_turbo_scheduler, &node_align_scheduler, &node_split_sigmas, &node_split_sigmas_denoise,
     &node_flip_sigmas, &node_set_first_sigma, &node_extend_sigmas, &node_manual_sigmas, &node_percent_to_sigma, &node_sampler_select,

@@ -309,6 +309,15 @@ GUIDERS = {
     "perp": lambda guess, x, sigma, count, cfg: perpendicular(guess("positive"), guess("negative"), guess("third"), cfg, 1.5),
 }
 
+# The negative evaluated by a model that predicts v and is told other timesteps.
+def two_models(guess, x, sigma, count, cfg):
+    other = COUNTS["edm_v"]
+    negative = other.denoised(sigma, network(x * other.input(sigma), other.timestep(sigma), "negative"), x)
+    return plain(guess("positive"), negative, cfg)
+
+
+GUIDERS["two_models"] = two_models
+
 # ---- areas ----------------------------------------------------------------------------------------------------
 # An entry: tokens' name, area (h, w, y, x) in cells or None, strength. Each area gets an opposite on the other side: the tokens of the
 # smallest entry there that holds it. Edges inside the picture fade over 8 cells: (1 + distance) / 8.
