@@ -105,6 +105,19 @@ const kiln_node node_sampler_euler_ancestral_cfgpp =
 const kiln_node node_sampler_dpmpp_2s =
     NODE("SamplerDPMPP_2S_Ancestral", "DPM-Solver++(2S) with fresh noise each step.", sde_params, ancestral_param, dpmpp_2s_run);
 
+typedef struct {
+    int32_t version;
+} cfgpp_params;
+static const kiln_choice cfgpp_choice[] = {{.name = "regular", .value = 0, .doc = "the paper's"}, {.name = "alternative", .value = 1}, {0}};
+static const kiln_param euler_cfgpp_param[] = {
+    ENUM_PARAM(cfgpp_params, version, cfgpp_choice, 0, "Which way the unconditional guess is used.")};
+static kiln_status euler_cfgpp_run(const kiln_call *c)
+{
+    return make(c, "euler_cfg_pp", euler_cfgpp_param, COUNT(euler_cfgpp_param));
+}
+const kiln_node node_sampler_euler_cfgpp =
+    NODE("SamplerEulerCFGpp", "Euler along the unconditional direction (CFG++).", cfgpp_params, euler_cfgpp_param, euler_cfgpp_run);
+
 /* ---- DPM-Solver++ SDEs: noise_device picks the row whose noise is torch's CPU or its CUDA one -------------------- */
 
 static const kiln_choice device_choice[] = {{.name = "gpu", .value = 0}, {.name = "cpu", .value = 1}, {0}};

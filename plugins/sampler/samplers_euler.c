@@ -89,7 +89,38 @@ static kiln_status euler_cfg_pp_from(const kiln_sampling *s, const noise_options
     return KILN_OK;
 }
 
-static kiln_status run_euler_cfg_pp(const kiln_sampling *s) { return euler_cfg_pp_from(s, &(const noise_options){0, 0}); }
+enum { CFG_PP_REGULAR, CFG_PP_ALTERNATIVE };
+typedef struct {
+    int32_t version;
+} cfg_pp_options;
+
+/* ComfyUI's SamplerEulerCFGpp, version "alternative": an Euler step whose slope is that of x - d + u towards d,
+ * (x - 2 d + u) / now. The step to 0 gives 2 d - u. */
+static kiln_status alternative_cfg_pp(const kiln_sampling *s)
+{
+    SLOT(s, d, "denoised");
+    SLOT(s, u, "unconditional");
+    for (size_t i = s->first; i < s->n; i++) {
+        double now = s->sigma[i], k = (s->sigma[i + 1] - now) / now;
+        TRY(s->denoise(s, s->x, now, d));
+        TRY(s->unconditional(s, u));
+        MIX(s, s->x, {1 + k, s->x}, {-2 * k, d}, {k, u});
+        TRY(s->step(s, i, d));
+    }
+    return KILN_OK;
+}
+
+static kiln_status run_euler_cfg_pp(const kiln_sampling *s)
+{
+    if (((const cfg_pp_options *)s->options)->version == CFG_PP_ALTERNATIVE) return alternative_cfg_pp(s);
+    return euler_cfg_pp_from(s, &(const noise_options){0, 0});
+}
+
+static const kiln_choice cfg_pp_choice[] = {{.name = "regular", .value = CFG_PP_REGULAR, .doc = "the paper's"},
+                                            {.name = "alternative", .value = CFG_PP_ALTERNATIVE, .doc = "steps along (x - 2 d + u) / s"},
+                                            {0}};
+static const kiln_param cfg_pp_params[] = {CHOICE(cfg_pp_options, version, CFG_PP_REGULAR, cfg_pp_choice, "Which way the unconditional guess is used.")};
+
 static kiln_status run_euler_ancestral_cfg_pp(const kiln_sampling *s) { return euler_cfg_pp_from(s, s->options); }
 
 /* ---- lcm: multistep consistency sampling, Luo et al. 2023, algorithm 3: each guess is noised anew to the next level ---- */
@@ -133,7 +164,7 @@ const kiln_sampler sampler_euler = {SAMPLER(euler), .flags = KILN_SAMPLER_CONTIN
     PARAMS(churn_params, churn_options), .run = run_euler};
 const kiln_sampler sampler_euler_cfg_pp = {SAMPLER(euler_cfg_pp), .flags = KILN_SAMPLER_UNCONDITIONAL,
     .doc = "Euler that renoises along the unconditional direction; wants a cfg of 1 to 2.", .source = "Chung et al. 2024 (arXiv:2406.08070), algorithm 2",
-    .order = 1, .evaluations = 1, .run = run_euler_cfg_pp};
+    .order = 1, .evaluations = 1, PARAMS(cfg_pp_params, cfg_pp_options), .run = run_euler_cfg_pp};
 const kiln_sampler sampler_euler_ancestral = {SAMPLER(euler_ancestral), .flags = KILN_SAMPLER_STOCHASTIC, .doc = "Euler with fresh noise each step.",
     .source = "k-diffusion sample_euler_ancestral; Song et al. 2020 (arXiv:2010.02502), eq. 16", .order = 1, .evaluations = 1,
     PARAMS(noise_params, noise_options), .run = run_euler_ancestral};

@@ -252,8 +252,18 @@ def vp(n, beta_d, beta_min, eps):
 AYS = [14.6146412293, 6.4745760956, 3.8636745985, 2.6946151520, 1.8841921177, 1.3943805092, 0.9642583904, 0.6523686016, 0.3977456272, 0.1515232662, 0.0291671582]
 
 
-def align(steps):
-    y = np.interp(np.linspace(0, 1, steps + 1), np.linspace(0, 1, len(AYS)), np.log(AYS[::-1]))
+# Of GITS coefficient 1.50, 20 steps; of coefficient 1.20 and 0.80.
+GITS_20 = [14.61464119, 2.45070267, 1.41535246, 0.95350921, 0.72133851, 0.57119018, 0.4783645, 0.43325692, 0.38853383, 0.36617002, 0.34370604, 0.32104823, 0.29807833, 0.27464288, 0.25053367, 0.22545385, 0.19894916, 0.17026083, 0.13792117, 0.09824532, 0.02916753]
+GITS_10 = [14.61464119, 5.85520077, 2.84484982, 1.67050016, 1.08895338, 0.74807048, 0.50118381, 0.32104823, 0.19894916, 0.09824532, 0.02916753]
+GITS_2 = [14.61464119, 7.49001646, 0.02916753]
+GITS_6 = [14.61464119, 7.49001646, 4.86714602, 2.95596409, 1.56271636, 0.64427125, 0.02916753]  # coefficient 0.95
+FLUX = [0.9968, 0.9886, 0.9819, 0.975, 0.966, 0.9471, 0.9158, 0.8287, 0.5512, 0.2808, 0.001]
+WAN = [1.0, 0.997, 0.995, 0.993, 0.991, 0.989, 0.987, 0.985, 0.98, 0.975, 0.973, 0.968, 0.96, 0.946, 0.927, 0.902, 0.864, 0.776, 0.539, 0.208, 0.001]
+CHROMA = [0.992, 0.99, 0.988, 0.985, 0.982, 0.978, 0.973, 0.968, 0.961, 0.953, 0.943, 0.931, 0.917, 0.9, 0.881, 0.858, 0.832, 0.802, 0.769, 0.731, 0.69, 0.646, 0.599, 0.55, 0.501, 0.451, 0.402, 0.355, 0.311, 0.27, 0.232, 0.199, 0.169, 0.143, 0.12, 0.101, 0.084, 0.07, 0.058, 0.048, 0.001]
+
+
+def align(steps, table=AYS):
+    y = np.interp(np.linspace(0, 1, steps + 1), np.linspace(0, 1, len(table)), np.log(table[::-1]))
     return single(np.exp(y)[::-1][:-1].tolist() + [0])
 
 
@@ -396,6 +406,15 @@ def main():
     out.append(array("vp_6", vp(6, 19.9, 0.1, 0.001)))
     out.append(array("align_10", align(10)))
     out.append(array("align_7", align(7)))
+    out.append(array("gits_2", align(2, GITS_2)))
+    out.append(array("gits_6", align(6, GITS_6)))
+    out.append(array("gits_10", align(10, GITS_10)))
+    out.append(array("gits_20", align(20, GITS_20)))
+    out.append(array("gits_33", align(33, GITS_20)))
+    out.append(array("optimal_flux_10", align(10, FLUX)))
+    out.append(array("optimal_flux_7", align(7, FLUX)))
+    out.append(array("optimal_wan_20", align(20, WAN)))
+    out.append(array("optimal_chroma_50", align(50, CHROMA)))
     out.append(array("beta_8", beta(COUNTS["eps"], 8, 0.8, 1.5)))
     out.append(array("zsnr_places", [COUNTS["zsnr"].sigmas[i] for i in (0, 1, 250, 500, 750, 998, 999)]))
     for name, count in COUNTS.items():

@@ -32,6 +32,7 @@ typedef struct {
 static const order_case cases_eps[] = {
     {"euler", "", 0, 0, 0, 0, 0},
     {"euler_cfg_pp", "", 0, 0, 0, 0, 0},
+    {"euler_cfg_pp", "version=alternative", 0, 0, 0, 0, 0},
     {"euler_ancestral", "eta=0", 0, 0, 0, 0, 0},
     {"euler_ancestral_cfg_pp", "eta=0", 0, 0, 0, 0, 0},
     {"heun", "", 0, 0, 0, 0, 0},

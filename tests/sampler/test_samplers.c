@@ -86,6 +86,7 @@ static const struct {
     const char *name, *options;
 } variant[] = {
     {"heun.churn", "s_churn=3,s_tmin=0.1,s_tmax=10,s_noise=1.01"},
+    {"euler_cfg_pp.alternative", "version=alternative"},
     {"euler.churn", "s_churn=3,s_tmin=0.1,s_tmax=10,s_noise=1.01"},
     {"euler_ancestral.half", "eta=0.5,s_noise=0.9"},
     {"lms.two", "order=2"},
