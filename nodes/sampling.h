@@ -14,7 +14,7 @@ extern const kiln_node node_split_sigmas, node_split_sigmas_denoise, node_flip_s
     node_manual_sigmas, node_percent_to_sigma;                                                      /* sampling_sigmas.c  */
 extern const kiln_node node_sampler_select, node_sampler_euler_ancestral, node_sampler_euler_ancestral_cfgpp, node_sampler_euler_cfgpp, node_sampler_dpmpp_2s,
     node_sampler_dpmpp_2m_sde, node_sampler_dpmpp_3m_sde, node_sampler_dpmpp_sde, node_sampler_lms, node_sampler_dpm_adaptive,
-    node_sampler_er_sde, node_sampler_seeds_2, node_sampler_lcm, node_sampler_sa_solver;            /* sampling_options.c */
+    node_sampler_er_sde, node_sampler_seeds_2, node_sampler_lcm, node_sampler_lcm_upscale, node_sampler_sa_solver; /* sampling_options.c */
 extern const kiln_node node_sampling_discrete, node_sampling_edm, node_sampling_v, node_sampling_sd3, node_sampling_aura,
     node_sampling_flux, node_rescale_cfg, node_perp_neg;                                            /* model_sampling.c   */
 

@@ -45,6 +45,7 @@ static kiln_status read_latent(session *s)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "the latent has %lld channels, this model wants %d; encode it with this model's VAE",
                              (long long)t.dim[3], f->channels);
+    s->first_height = t.dim[1], s->first_width = t.dim[2];
     s->guide.batch = t.dim[0], s->guide.height = t.dim[1], s->guide.width = t.dim[2], s->guide.channels = f->channels;
     s->count = (size_t)(t.dim[0] * t.dim[1] * t.dim[2]) * (size_t)f->channels;
     if (s->count == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent is empty: it has no cells");
@@ -162,6 +163,7 @@ static kiln_status start_over(session *s)
     s->n_slot = s->n_number = 0;
     s->api.first = 0;
     s->misfit = 0;
+    if (s->guide.height != s->first_height || s->guide.width != s->first_width) TRY(session_set_size(s, s->first_height, s->first_width));
     TRY(make_noise(s));
     if (s->denoised) memcpy(s->denoised, s->x.data, s->count * sizeof(float));
     return KILN_OK;

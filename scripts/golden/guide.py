@@ -385,6 +385,57 @@ def areas(guess, x, sigma, count, cfg):
     return plain(by_area(positive, guess), by_area(negative, guess), cfg)
 
 
+# ---- a size that changes ----------------------------------------------------------------------------------------
+# Latent consistency sampling whose guess is scaled on the way; noise of the steps from torch's generator, in its order.
+
+
+def turned(a, b, r):
+    """Between two vectors: direction and length change evenly. A vector of no length has no direction, at right angles to all."""
+    la, lb = np.linalg.norm(a), np.linalg.norm(b)
+    a_way, b_way = (v / l if l > 0 else v for v, l in ((a, la), (b, lb)))
+    dot = float(a_way @ b_way)
+    if dot > 1 - 1e-5:
+        return a
+    if dot < 1e-5 - 1:
+        return (1 - r) * a + r * b
+    angle = math.acos(dot)
+    direction = (math.sin((1 - r) * angle) * a_way + math.sin(r * angle) * b_way) / math.sin(angle)
+    return direction * ((1 - r) * la + r * lb)
+
+
+def along(x, axis, count):
+    n, x = x.shape[axis], np.moveaxis(x, axis, 0)
+    out = np.empty((count, *x.shape[1:]))
+    for i in range(count):
+        place = min(max((i + 0.5) * n / count - 0.5, 0), n - 1)
+        low = int(place)
+        high = min(low + 1, n - 1)
+        for cell in np.ndindex(x.shape[1:-1]):
+            out[(i, *cell)] = turned(x[(low, *cell)], x[(high, *cell)], place - low)
+    return np.moveaxis(out, 0, axis)
+
+
+def scaled(x, h, w, method):
+    if method == "bislerp":
+        return torch.from_numpy(along(along(x.numpy(), 2, w), 1, h))
+    return torch.nn.functional.interpolate(x.movedim(-1, 1), size=(h, w), mode=method).movedim(1, -1)
+
+
+def growing_run(count, sigmas, ratio, steps, method):
+    generator = torch.Generator().manual_seed(5)
+    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE))
+    for i, (sigma, after) in enumerate(zip(sigmas, sigmas[1:])):
+        guess = lambda which: count.denoised(sigma, network(x * count.input(sigma), count.timestep(sigma), which), x)
+        x = plain(guess("positive"), guess("negative"), CFG)
+        if i < steps:
+            by = 1 + (ratio - 1) * (i + 1) / steps
+            x = scaled(x, round(SHAPE[1] * by), round(SHAPE[2] * by), method)
+        if after > 0:
+            drawn = torch.randn(x.movedim(-1, 1).shape, generator=generator, dtype=torch.float32).double().movedim(1, -1)
+            x = (1 - after if count.kind == "flow" else 1) * x + after * drawn
+    return x / count.latent_scale + count.latent_shift
+
+
 # ---- the file -------------------------------------------------------------------------------------------------
 
 
@@ -437,6 +488,15 @@ def main():
         latent, denoised = run(COUNTS[name], with_cfg(), part, LATENT)
         out.append(array(f"part_{name}_run", latent.reshape(-1)))
         out.append(array(f"part_{name}_denoised", denoised.reshape(-1)))
+    for method in ("bislerp", "nearest-exact", "bilinear", "area", "bicubic"):
+        x = growing_run(COUNTS["eps"], normal(COUNTS["eps"], STEPS), 2.0, 2, method)
+        out.append(array(f"growing_{method.split('-')[0]}_run", x.reshape(-1)))
+    out.append(array("growing_flow_run", growing_run(COUNTS["sd3"], normal(COUNTS["sd3"], STEPS), 1.5, 1, "bislerp").reshape(-1)))
+    out.append(array("shrinking_run", growing_run(COUNTS["eps"], normal(COUNTS["eps"], STEPS), 0.5, 3, "bilinear").reshape(-1)))
+    x = pattern(0.9, 1.1)
+    out.append(array("bislerp_3x5", scaled(x, 3, 5, "bislerp").reshape(-1)))
+    opposite = torch.stack([x[:1, :, :1], -x[:1, :, :1]], 2).reshape(1, 2, 2, 4)  # neighbours in a row point away from each other
+    out.append(array("bislerp_opposite", scaled(opposite, 2, 5, "bislerp").reshape(-1)))
     OUT.write_text("\n".join(out))
 
 

@@ -107,6 +107,15 @@ def euler_cfg_pp_alternative(model, x, sigmas, disable=None, extra_args=None):
     return x
 
 
+def lcm_upscale(model, x, sigmas, disable=None, extra_args=None, noise_sampler=None):
+    """ComfyUI's SamplerLCMUpscale at scale 1, from its formula: the guess, noised anew."""
+    for now, after in zip(sigmas, sigmas[1:]):
+        x = model(x, now)
+        if after > 0:
+            x = x + after * noise_sampler(now, after)
+    return x
+
+
 def append_dims(value, count):
     return value[(...,) + (None,) * (count - value.ndim)]
 
@@ -287,7 +296,7 @@ def main():
     args = parser.parse_args()
     torch.set_default_dtype(torch.float64)
     table = {name: (getattr(k_diffusion_sampling(), f"sample_{what}"), how) for name, (what, how) in K_DIFFUSION.items()}
-    table["euler_cfg_pp.alternative"] = (euler_cfg_pp_alternative, {})
+    table |= {"euler_cfg_pp.alternative": (euler_cfg_pp_alternative, {}), "lcm_upscale": (lcm_upscale, {})}
     flow = {}
     version = "none"
     if args.comfyui:

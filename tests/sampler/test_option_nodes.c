@@ -100,6 +100,7 @@ static const struct {
     {&node_sampler_er_sde, "er_sde"},
     {&node_sampler_seeds_2, "seeds_2"},
     {&node_sampler_lcm, "lcm"},
+    {&node_sampler_lcm_upscale, "lcm_upscale"},
     {&node_sampler_sa_solver, "sa_solver"},
 };
 

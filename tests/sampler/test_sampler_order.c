@@ -249,7 +249,7 @@ static void test_write_the_curves(void)
 /* Every deterministic method is in the table; the others are named. */
 static void test_no_sampler_is_left_out(void)
 {
-    static const char *const elsewhere[] = {"dpm_adaptive", "lcm", "ddpm", "dpmpp_2s_ancestral_cfg_pp", "dpmpp_sde_gpu", "dpmpp_2m_sde_gpu", "dpmpp_2m_sde_heun_gpu", "dpmpp_3m_sde_gpu"};
+    static const char *const elsewhere[] = {"dpm_adaptive", "lcm", "lcm_upscale", "ddpm", "dpmpp_2s_ancestral_cfg_pp", "dpmpp_sde_gpu", "dpmpp_2m_sde_gpu", "dpmpp_2m_sde_heun_gpu", "dpmpp_3m_sde_gpu"};
     for (size_t k = 0; k < sampler_row_count; k++) {
         int found = 0;
         for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++) found |= strcmp(cases_eps[i].name, sampler_rows[k]->name) == 0;
