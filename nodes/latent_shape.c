@@ -5,8 +5,8 @@
  */
 #include "latent.h"
 
+#include "bislerp.h"
 #include "kit.h"
-#include "resize.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_valu
 /* ---- scaling ------------------------------------------------------------------------------------------------- */
 
 static const kiln_choice method_choice[] = {{.name = "nearest-exact", .value = RESIZE_NEAREST}, {.name = "bilinear", .value = RESIZE_BILINEAR},
-                                            {.name = "area", .value = RESIZE_AREA}, {.name = "bicubic", .value = RESIZE_BICUBIC}, {0}};
+                                            {.name = "area", .value = RESIZE_AREA}, {.name = "bicubic", .value = RESIZE_BICUBIC},
+                                            {.name = "bislerp", .value = RESIZE_BISLERP, .doc = "along the sphere of each cell's channels"}, {0}};
 
 static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t w, int32_t centre)
 {
@@ -43,10 +44,19 @@ static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &samples, &r));
     resize_box box = centre ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
+    float *between = method == RESIZE_BISLERP ? c->host->scratch(c->ctx, (size_t)(box.h * w * a.dim[3]) * sizeof(float), KILN_CPU) : NULL;
+    if (method == RESIZE_BISLERP && !between) {
+        c->host->unref(samples);
+        return KILN_ERR_NOMEM;
+    }
     for (int64_t n = 0; n < a.dim[0]; n++) {
         const float *src = (const float *)a.data + ((n * a.dim[1] + box.y) * a.dim[2] + box.x) * a.dim[3];
-        resize_plane((resize_source){.data = src, .h = box.h, .w = box.w, .c = a.dim[3], .row = a.dim[2] * a.dim[3]},
-                     (float *)r.data + n * h * w * a.dim[3], h, w, method);
+        float *dst = (float *)r.data + n * h * w * a.dim[3];
+        resize_source plane = {.data = src, .h = box.h, .w = box.w, .c = a.dim[3], .row = a.dim[2] * a.dim[3]};
+        if (between)
+            bislerp_plane(plane, between, dst, h, w);
+        else
+            resize_plane(plane, dst, h, w, method);
     }
     return publish(c, c->in[0], samples);
 }

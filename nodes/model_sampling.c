@@ -42,8 +42,10 @@ static kiln_status model_of(const kiln_call *c, const kiln_model **model)
     return *model ? KILN_OK : KILN_ERR_INVALID;
 }
 
-/* The model with prediction, d's levels and its n sigmas; d is the new value's, or freed. */
-static kiln_status describe(const kiln_call *c, kiln_prediction prediction, described *d, size_t n)
+/* The model with prediction, d's levels, its n sigmas, and latents scaled so (NULL: as the denoiser says); d is the new value's,
+ * or freed. */
+static kiln_status describe_scaled(const kiln_call *c, kiln_prediction prediction, described *d, size_t n,
+                                   const kiln_latent_scaling *latent)
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_model *model;
@@ -52,12 +54,18 @@ static kiln_status describe(const kiln_call *c, kiln_prediction prediction, desc
         kiln_model m = *model;
         m.sampling = (kiln_model_sampling){.size = sizeof m.sampling, .prediction = prediction, .n_sigma = (uint32_t)n, .sigma = d->sigma};
         m.levels = &d->levels;
+        m.latent = latent;
         m.owned = d, m.release = free, m.base = c->in[0];
         c->out[0] = models->model_new(c->ctx, &m);
         if (!c->out[0]) status = KILN_ERR_NOMEM;
     }
     if (status != KILN_OK) free(d);
     return status;
+}
+
+static kiln_status describe(const kiln_call *c, kiln_prediction prediction, described *d, size_t n)
+{
+    return describe_scaled(c, prediction, d, n, NULL);
 }
 
 /* ---- ModelSamplingDiscrete ------------------------------------------------------------------------------- */
@@ -73,6 +81,7 @@ static const kiln_choice discrete_choice[] = {{.name = "eps", .value = KILN_PRED
                                               {.name = "v_prediction", .value = KILN_PREDICT_V, .doc = "predicts velocity"},
                                               {.name = "lcm", .value = KILN_PREDICT_LCM, .doc = "a latent consistency model"},
                                               {.name = "x0", .value = KILN_PREDICT_X0, .doc = "predicts the clean latent"},
+                                              {.name = "img_to_img", .value = KILN_PREDICT_IMAGE, .doc = "the same, of an input that is not scaled"},
                                               {0}};
 static const kiln_choice timestep_choice[] = {
     {.name = "auto", .value = TIME_AUTO, .doc = "interpolate, for lcm nearest"},
@@ -121,7 +130,7 @@ const kiln_node node_sampling_discrete = {
 
 /* ---- continuous ------------------------------------------------------------------------------------------- */
 
-enum { CONTINUOUS_LEVELS = 1000, EDM_V = 1, EDM, EDM_EPS };
+enum { CONTINUOUS_LEVELS = 1000, EDM_V = 1, EDM, EDM_EPS, EDM_PLAYGROUND, EDM_RFLOW };
 
 typedef struct {
     int32_t sampling;
@@ -129,7 +138,7 @@ typedef struct {
 } continuous_params;
 
 /* Evenly spaced in log sigma: what schedules that want a table take. */
-static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, kiln_levels l)
+static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, kiln_levels l, const kiln_latent_scaling *latent)
 {
     const continuous_params *p = c->params;
     if (p->sigma_min <= 0 || p->sigma_max <= p->sigma_min)
@@ -140,22 +149,51 @@ static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, ki
     if (!d) return KILN_ERR_NOMEM;
     double low = log(p->sigma_min), high = log(p->sigma_max);
     for (int i = 0; i < CONTINUOUS_LEVELS; i++) d->sigma[i] = exp(low + (high - low) * i / (CONTINUOUS_LEVELS - 1));
-    return describe(c, prediction, d, CONTINUOUS_LEVELS);
+    return describe_scaled(c, prediction, d, CONTINUOUS_LEVELS, latent);
 }
 
-static const kiln_choice edm_choice[] = {{.name = "v_prediction", .value = EDM_V},
-                                         {.name = "edm", .value = EDM, .doc = "sigma_data 0.5"},
-                                         {.name = "eps", .value = EDM_EPS},
-                                         {0}};
+static const kiln_choice edm_choice[] = {
+    {.name = "v_prediction", .value = EDM_V},
+    {.name = "edm", .value = EDM, .doc = "sigma_data 0.5"},
+    {.name = "edm_playground_v2.5", .value = EDM_PLAYGROUND, .doc = "the same, of latents with mean 0 and deviation 0.5"},
+    {.name = "eps", .value = EDM_EPS},
+    {.name = "cosmos_rflow", .value = EDM_RFLOW, .doc = "a rectified flow; the network is told sigma/(1+sigma)"},
+    {0}};
 static const kiln_param edm_param[] = {ENUM_PARAM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
                                        FLOAT_PARAM(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."),
                                        FLOAT_PARAM(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
 
+/* Playground v2.5's latents: each channel's mean and deviation over its training set, then half of it (Li et al. 2024,
+ * "Playground v2.5", and the scaling in its published autoencoder's configuration). */
+enum { PLAYGROUND_CHANNELS = 4 };
+static const double playground_mean[PLAYGROUND_CHANNELS] = {-1.6574, 1.886, -1.383, 2.5155};
+static const double playground_scale[PLAYGROUND_CHANNELS] = {0.5 / 8.4927, 0.5 / 5.9022, 0.5 / 6.5498, 0.5 / 5.2299};
+static const kiln_latent_scaling playground = {
+    .size = sizeof playground, .channels = PLAYGROUND_CHANNELS, .scale = playground_scale, .shift = playground_mean};
+
+/* What each choice is. */
+static const struct {
+    kiln_prediction prediction;
+    kiln_levels levels;
+    const kiln_latent_scaling *latent;
+} edm_kind[] = {
+    [EDM_V] = {KILN_PREDICT_V, {.time = KILN_TIME_LOG}, NULL},
+    [EDM] = {KILN_PREDICT_EDM, {.time = KILN_TIME_LOG, .sigma_data = 0.5}, NULL},
+    [EDM_PLAYGROUND] = {KILN_PREDICT_EDM, {.time = KILN_TIME_LOG, .sigma_data = 0.5}, &playground},
+    [EDM_EPS] = {KILN_PREDICT_EPS, {.time = KILN_TIME_LOG}, NULL},
+    [EDM_RFLOW] = {KILN_PREDICT_RFLOW, {.time = KILN_TIME_RATIO}, NULL},
+};
+
 static kiln_status edm_run(const kiln_call *c)
 {
-    static const kiln_prediction prediction[] = {[EDM_V] = KILN_PREDICT_V, [EDM] = KILN_PREDICT_EDM, [EDM_EPS] = KILN_PREDICT_EPS};
     int32_t which = ((const continuous_params *)c->params)->sampling;
-    return continuous(c, prediction[which], (kiln_levels){.time = KILN_TIME_LOG, .sigma_data = which == EDM ? 0.5 : 1});
+    const kiln_model *model;
+    TRY(model_of(c, &model));
+    int32_t channels = model->denoiser->latent.channels;
+    if (edm_kind[which].latent && channels != PLAYGROUND_CHANNELS)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "edm_playground_v2.5 is for latents of %d channels; this model's have %d",
+                             PLAYGROUND_CHANNELS, channels);
+    return continuous(c, edm_kind[which].prediction, edm_kind[which].levels, edm_kind[which].latent);
 }
 
 const kiln_node node_sampling_edm = {
@@ -168,7 +206,7 @@ static const kiln_param v_param[] = {ENUM_PARAM(continuous_params, sampling, v_c
                                      FLOAT_PARAM(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
 static kiln_status v_run(const kiln_call *c)
 {
-    return continuous(c, KILN_PREDICT_V, (kiln_levels){.time = KILN_TIME_ANGLE});
+    return continuous(c, KILN_PREDICT_V, (kiln_levels){.time = KILN_TIME_ANGLE}, NULL);
 }
 
 const kiln_node node_sampling_v = {

@@ -172,6 +172,13 @@ static const kiln_port perp_in[] = {MODEL_PORT,
                                     {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
 #define CFG_PARAM FLOAT_PARAM(guider_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")
 static const kiln_param cfg_param[] = {CFG_PARAM};
+static const kiln_port models_in[] = {
+    {.name = "model", .type = "MODEL", .doc = "Evaluates the positive."},
+    {.name = "positive", .type = "CONDITIONING", .doc = "What the picture should show."},
+    {.name = "model_negative", .type = "MODEL", .flags = KILN_PORT_OPTIONAL, .doc = "Evaluates the negative; left out: `model` does."},
+    {.name = "negative", .type = "CONDITIONING", .flags = KILN_PORT_OPTIONAL, .doc = "What it should not."}};
+static const kiln_param models_param[] = {
+    FLOAT_PARAM(guider_params, cfg, 4, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")};
 static const kiln_choice style_choice[] = {{.name = "regular", .value = 0}, {.name = "nested", .value = 1}, {0}};
 static const kiln_param dual_param[] = {
     {.name = "cfg_conds",
@@ -214,6 +221,19 @@ static kiln_status cfg_run(const kiln_call *c)
     return guider_value(c, &g, &c->out[0]);
 }
 
+/* ComfyUI takes a missing negative for no text at all, which only networks that can do without a context know how to read. */
+static kiln_status models_run(const kiln_call *c)
+{
+    const kiln_value *other = c->in[2];
+    guider g = guider_cfg(c->in[0], c->in[1], c->in[3], ((const guider_params *)c->params)->cfg);
+    if (!c->in[3])
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "negative is not wired: that means no text at all, and no model that kiln knows can be asked without one; "
+                             "wire a CLIPTextEncode of an empty text, or the positive through ConditioningZeroOut");
+    if (other) g.kind = guider_named("dual-model"), g.other = other;
+    return guider_value(c, &g, &c->out[0]);
+}
+
 static kiln_status dual_run(const kiln_call *c)
 {
     const guider_params *p = c->params;
@@ -240,6 +260,9 @@ const kiln_node node_cfg_guider = {GUIDER_NODE("CFGGuider", "Classifier-free gui
 const kiln_node node_dual_guider = {GUIDER_NODE("DualCFGGuider", "Two conditionings and a negative (Brooks et al. 2022)."),
                                     KILN_ARRAY(in, dual_in), KILN_ARRAY(param, dual_param), .params_size = sizeof(guider_params),
                                     .run = dual_run};
+const kiln_node node_models_guider = {
+    GUIDER_NODE("DualModelGuider", "CFGGuider with the negative evaluated by a model of its own."), KILN_ARRAY(in, models_in),
+    KILN_ARRAY(param, models_param), .params_size = sizeof(guider_params), .run = models_run};
 const kiln_node node_perp_guider = {
     GUIDER_NODE("PerpNegGuider", "Avoids only what of the negative is no part of the positive (Armandpour et al. 2023)."),
     KILN_ARRAY(in, perp_in), KILN_ARRAY(param, perp_param), .params_size = sizeof(guider_params), .run = perp_run};

@@ -105,6 +105,19 @@ const kiln_node node_sampler_euler_ancestral_cfgpp =
 const kiln_node node_sampler_dpmpp_2s =
     NODE("SamplerDPMPP_2S_Ancestral", "DPM-Solver++(2S) with fresh noise each step.", sde_params, ancestral_param, dpmpp_2s_run);
 
+typedef struct {
+    int32_t version;
+} cfgpp_params;
+static const kiln_choice cfgpp_choice[] = {{.name = "regular", .value = 0, .doc = "the paper's"}, {.name = "alternative", .value = 1}, {0}};
+static const kiln_param euler_cfgpp_param[] = {
+    ENUM_PARAM(cfgpp_params, version, cfgpp_choice, 0, "Which way the unconditional guess is used.")};
+static kiln_status euler_cfgpp_run(const kiln_call *c)
+{
+    return make(c, "euler_cfg_pp", euler_cfgpp_param, COUNT(euler_cfgpp_param));
+}
+const kiln_node node_sampler_euler_cfgpp =
+    NODE("SamplerEulerCFGpp", "Euler along the unconditional direction (CFG++).", cfgpp_params, euler_cfgpp_param, euler_cfgpp_run);
+
 /* ---- DPM-Solver++ SDEs: noise_device picks the row whose noise is torch's CPU or its CUDA one -------------------- */
 
 static const kiln_choice device_choice[] = {{.name = "gpu", .value = 0}, {.name = "cpu", .value = 1}, {0}};
@@ -221,6 +234,28 @@ static kiln_status lcm_run(const kiln_call *c)
 }
 const kiln_node node_sampler_lcm =
     NODE("SamplerLCM", "Latent consistency sampling: the guess, noised again (Luo et al. 2023).", solver_params, lcm_param, lcm_run);
+
+typedef struct {
+    double scale_ratio;
+    int64_t scale_steps;
+    int32_t upscale_method;
+} upscale_params;
+static const kiln_choice upscale_choice[] = {{.name = "bislerp", .value = KILN_RESIZE_BISLERP},
+                                             {.name = "nearest-exact", .value = KILN_RESIZE_NEAREST},
+                                             {.name = "bilinear", .value = KILN_RESIZE_BILINEAR},
+                                             {.name = "area", .value = KILN_RESIZE_AREA},
+                                             {.name = "bicubic", .value = KILN_RESIZE_BICUBIC},
+                                             {0}};
+static const kiln_param upscale_param[] = {
+    FLOAT_PARAM(upscale_params, scale_ratio, 1, 0.1, 20, 0.01, "Size at the end, as a multiple of the size at the start."),
+    INT_PARAM(upscale_params, scale_steps, -1, -1, 1000, "Steps over which the size changes; -1: the first half."),
+    ENUM_PARAM(upscale_params, upscale_method, upscale_choice, KILN_RESIZE_BISLERP, "How the guess is scaled.")};
+static kiln_status upscale_run(const kiln_call *c)
+{
+    return make(c, "lcm_upscale", upscale_param, COUNT(upscale_param));
+}
+const kiln_node node_sampler_lcm_upscale =
+    NODE("SamplerLCMUpscale", "Latent consistency sampling that scales the picture up on the way.", upscale_params, upscale_param, upscale_run);
 
 /* ComfyUI asks for a model to turn the percents into levels; here the row asks the model that is sampled. */
 static const kiln_port sa_in[] = {{.name = "model",

@@ -63,7 +63,7 @@ static kiln_status incomplete(kiln_ctx *c, const char *what)
     return error_set(ctx_error(c), KILN_ERR_BUG, "a %s without its table, record function or weights", what);
 }
 
-/* All that makes two MODELs over the same weights differ: hooks, sampling, levels, guidance. */
+/* All that makes two MODELs over the same weights differ: hooks, sampling, levels, latent scaling, guidance. */
 static void hash_model(hasher *h, const kiln_model *m, error *e)
 {
     const kiln_model_sampling *s = &m->sampling;
@@ -77,6 +77,10 @@ static void hash_model(hasher *h, const kiln_model *m, error *e)
         hash_double(h, m->levels->offset);
         hash_double(h, m->levels->shift);
         hash_double(h, m->levels->sigma_data);
+    }
+    for (uint32_t i = 0; m->latent && i < m->latent->channels; i++) {
+        hash_double(h, m->latent->scale[i]);
+        hash_double(h, m->latent->shift[i]);
     }
     for (size_t i = 0; i < m->n_guidance; i++) {
         digest d = {0};
@@ -95,6 +99,8 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     m.size = sizeof m;
     if (!KILN_HAS(kiln_model, given, base) || !m.denoiser || !m.denoiser->record || !m.weights || m.sampling.n_sigma < 2 || !m.sampling.sigma)
         return incomplete(c, "MODEL"), NULL;
+    if (m.latent && (!m.latent->scale || !m.latent->shift || m.latent->channels != (uint32_t)m.denoiser->latent.channels))
+        return error_set(ctx_error(c), KILN_ERR_BUG, "a MODEL whose latent scaling is not of its denoiser's channels"), NULL;
     hasher *h = hasher_new();
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     hash_model(h, &m, ctx_error(c));

@@ -52,9 +52,13 @@ typedef struct {
  *   FLOW  x0 = x - s p, where x = (1-s) x0 + s noise and the network sees x    Lipman et al. 2022
  *   EDM   as V, with p of the other sign                                       Karras et al. 2022, eq. 7
  *   LCM   x0 = d^2/(u^2+d^2) x + u/sqrt(u^2+d^2) (x - s p), u = 10 timesteps, here d = 1/2   Luo et al. 2023
- * All but FLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
+ *   IMAGE x0 = p, and the network sees x as it is (picture to picture)
+ *   RFLOW x0 = (x - s p)/(1+s), and the network sees x/(1+s): a rectified flow at time s/(1+s), in these numbers
+ *                                                                               NVIDIA 2025 (Cosmos-Predict2)
+ * All but FLOW, IMAGE and RFLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
 typedef enum {
-    KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW, KILN_PREDICT_EDM, KILN_PREDICT_LCM
+    KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW, KILN_PREDICT_EDM, KILN_PREDICT_LCM,
+    KILN_PREDICT_IMAGE, KILN_PREDICT_RFLOW
 } kiln_prediction;
 
 typedef struct {
@@ -64,6 +68,12 @@ typedef struct {
     float rgb[KILN_MAX_LATENT_CHANNELS][3]; /* latent -> preview colour -1..1     */
     uint32_t has_rgb;
 } kiln_latent_format;
+
+/* A scale and a shift for each channel, in the place of a format's one. */
+typedef struct {
+    uint32_t size, channels;
+    const double *scale, *shift; /* [channels]: model space = (latent - shift[k]) * scale[k] */
+} kiln_latent_scaling;
 
 /* How noise levels are counted. Discrete: `sigma` is the ascending table of training sigmas and a
  * timestep is a place in it, found by linear interpolation in log sigma. */
@@ -80,8 +90,9 @@ typedef enum {
     KILN_TIME_NEAREST,          /* the same of the nearest entry (ComfyUI)                                        */
     KILN_TIME_LOG,              /* log(sigma) / 4                                (Karras et al. 2022)             */
     KILN_TIME_ANGLE,            /* 2/pi atan(sigma)                              (Salimans and Ho 2022)           */
-    KILN_TIME_FLOW              /* multiplier * sigma; the level at share u of the way is
+    KILN_TIME_FLOW,             /* multiplier * sigma; the level at share u of the way is
                                    shift u / (1 + (shift-1) u)                   (Esser et al. 2024, eq. 23)      */
+    KILN_TIME_RATIO             /* sigma / (1 + sigma)                                                            */
 } kiln_time;
 
 typedef struct {
@@ -147,7 +158,7 @@ typedef struct {
     kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
 } kiln_guidance;
 
-/* levels, guidance and what they point to live as long as the value: `owned`, or `base` keeps them. */
+/* levels, guidance, latent and what they point to live as long as the value: `owned`, or `base` keeps them. */
 typedef struct {
     uint32_t size;
     const kiln_denoiser *denoiser;
@@ -161,6 +172,7 @@ typedef struct {
     const kiln_levels *levels; /* NULL: timesteps are interpolated places in the table, sigma_data 1 */
     const kiln_guidance *const *guidance;
     size_t n_guidance;
+    const kiln_latent_scaling *latent; /* NULL: the denoiser's latent.scale and .shift */
 } kiln_model;
 
 /* ---- text encoder ---------------------------------------------------------------------------- */

@@ -25,6 +25,11 @@ extern "C" {
 
 #define KILN_SAMPLER_ABILITY "kiln.sampler/1"
 
+/* How a latent is scaled: as torch's interpolate of that name does; BISLERP turns from cell to cell along the sphere. */
+typedef enum {
+    KILN_RESIZE_NEAREST, KILN_RESIZE_BILINEAR, KILN_RESIZE_AREA, KILN_RESIZE_BICUBIC, KILN_RESIZE_BISLERP
+} kiln_resize;
+
 typedef struct kiln_latent kiln_latent; /* an opaque latent of the running sampling */
 
 typedef struct kiln_sampling {
@@ -73,6 +78,9 @@ typedef struct kiln_sampling {
     /* Holds every element within +- deviations * the standard deviation of x's elements (about their
      * mean, over n - 1). */
     void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
+    /* From here on the sampling has `scale` times the size it began with, each side rounded (halves to even) and at least
+     * one cell: x and every slot are scaled by `method` (kiln_resize). The row says KILN_SAMPLER_RESIZES. */
+    kiln_status (*resize)(const struct kiln_sampling *, double scale, uint32_t method);
 } kiln_sampling;
 
 enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
@@ -83,7 +91,8 @@ enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                           
         * call by a generator of the run's own (ComfyUI's default_noise_sampler).                                          */
        KILN_SAMPLER_BROWNIAN = 16,        /* one Brownian path over the levels: equal or overlapping pairs of levels agree */
        KILN_SAMPLER_BROWNIAN_CUDA = 32,   /* (with BROWNIAN) the path as a CUDA device draws it: the *_gpu names           */
-       KILN_SAMPLER_CONTINUES_NOISE = 64  /* goes on where the first noise stopped (torch's global generator: churn)       */ };
+       KILN_SAMPLER_CONTINUES_NOISE = 64, /* goes on where the first noise stopped (torch's global generator: churn)       */
+       KILN_SAMPLER_RESIZES = 128         /* calls resize()                                                                */ };
 
 typedef struct {
     uint32_t size, flags;

@@ -22,7 +22,9 @@ static kiln_status set_read(guide *g, int set, const kiln_value *conditioning, c
     guide_set *s = &g->set[set];
     size_t cells = (size_t)(g->height * g->width), n = (size_t)(g->batch * g->channels) * cells;
     const kiln_host *host = g->call->host;
-    TRY(conditions_read(g->call, conditioning, name, g->height, g->width, &g->counted, g->model->denoiser->context_dim, &s->given));
+    s->model = g->by->kind->on_other & (1u << set) && set < GUIDER_SETS ? g->other : g->model;
+    s->counted = levels_of(s->model);
+    TRY(conditions_read(g->call, conditioning, name, g->height, g->width, &s->counted, s->model->denoiser->context_dim, &s->given));
     s->guess = host->scratch(g->call->ctx, n * sizeof(float), KILN_CPU);
     s->total = host->scratch(g->call->ctx, cells * sizeof(float), KILN_CPU);
     return s->guess && s->total ? KILN_OK : KILN_ERR_NOMEM;
@@ -62,25 +64,25 @@ static int same_size(const condition *a, const condition *b)
 
 /* ---- the program ------------------------------------------------------------------------------------- */
 
-static kiln_status program_key(const guide *g, int64_t n, const condition *e, char key[KEY_MAX])
+static kiln_status program_key(const guide *g, const kiln_model *model, int64_t n, const condition *e, char key[KEY_MAX])
 {
     const kiln_weights_api *w = g->call->host->ability(KILN_WEIGHTS_ABILITY);
-    const char *identity = w->identity(g->call->ctx, g->model->weights);
+    const char *identity = w->identity(g->call->ctx, model->weights);
     if (!identity) return KILN_ERR_IO;
-    int at = snprintf(key, KEY_MAX, "%s:%s:%lldx%lldx%lld:%lld", g->model->denoiser->family, identity, (long long)n,
+    int at = snprintf(key, KEY_MAX, "%s:%s:%lldx%lldx%lld:%lld", model->denoiser->family, identity, (long long)n,
                       (long long)e->h, (long long)e->w, (long long)e->length);
-    for (size_t i = 0; i < g->model->n_hook && at < KEY_MAX; i++)
-        at += snprintf(key + at, (size_t)(KEY_MAX - at), ":%s", g->model->hook[i]->identity);
+    for (size_t i = 0; i < model->n_hook && at < KEY_MAX; i++)
+        at += snprintf(key + at, (size_t)(KEY_MAX - at), ":%s", model->hook[i]->identity);
     return at < KEY_MAX ? KILN_OK : g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "too many hooks on this model");
 }
 
-static kiln_status record(const guide *g, const kiln_ops *ops, kiln_program *p, int64_t n, const condition *e)
+static kiln_status record(const guide *g, const kiln_model *model, const kiln_ops *ops, kiln_program *p, int64_t n, const condition *e)
 {
-    kiln_denoise_inputs in = {.size = sizeof in, .hook = g->model->hook, .n_hook = g->model->n_hook};
+    kiln_denoise_inputs in = {.size = sizeof in, .hook = model->hook, .n_hook = model->n_hook};
     in.x = ops->input(p, "x", KILN_F32, 4, KILN_DIMS(n, e->h, e->w, g->channels));
     in.timestep = ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(n));
     in.context = ops->input(p, "context", KILN_F32, 3, KILN_DIMS(n, e->length, e->width));
-    ops->output(p, "prediction", g->model->denoiser->record(g->model->denoiser, ops, p, g->model->weights, &in));
+    ops->output(p, "prediction", model->denoiser->record(model->denoiser, ops, p, model->weights, &in));
     return ops->plan(g->call->ctx, p, NULL);
 }
 
@@ -96,17 +98,17 @@ static kiln_tensor window(float *data, uint32_t rank, const int64_t *dim)
     return t;
 }
 
-static kiln_status evaluate(const guide *g, int64_t n, const condition *e, float *x, float *timestep, float *context,
-                            float *out)
+static kiln_status evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, float *x, float *timestep,
+                            float *context, float *out)
 {
     const kiln_ops *ops = g->call->host->ability(KILN_OPS_ABILITY);
     char key[KEY_MAX];
     int fresh = 0;
-    TRY(program_key(g, n, e, key));
+    TRY(program_key(g, model, n, e, key));
     kiln_program *p = ops->program_keep(g->call->ctx, key,
                                         &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "denoiser"}, &fresh);
     if (!p) return KILN_ERR_NOMEM;
-    kiln_status status = fresh ? record(g, ops, p, n, e) : KILN_OK;
+    kiln_status status = fresh ? record(g, model, ops, p, n, e) : KILN_OK;
     if (status == KILN_OK) {
         const int64_t picture[4] = {n, e->h, e->w, g->channels}, tokens[3] = {n, e->length, e->width};
         kiln_bind in[3] = {{"x", window(x, 4, picture)}, {"timestep", window(timestep, 1, &n)}, {"context", window(context, 3, tokens)}};
@@ -155,16 +157,23 @@ static void scatter(const guide *g, const float *x, const float *prediction, lev
             }
 }
 
-/* Evaluates all not yet done items of the first one's size in one batch. */
+/* One batch can hold both: the same model, and parts of one size. */
+static int go_together(const guide *g, const item *a, const item *b)
+{
+    return g->set[a->set].model == g->set[b->set].model && same_size(a->entry, b->entry);
+}
+
+/* Evaluates all not yet done items that go with the first in one batch. */
 static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *items, size_t n)
 {
     const condition *first = items[0].entry;
     int64_t copies = 0;
-    for (size_t i = 0; i < n; i++) copies += !items[i].done && same_size(first, items[i].entry);
+    for (size_t i = 0; i < n; i++) copies += !items[i].done && go_together(g, items, items + i);
     int64_t count = copies * g->batch;
     size_t picture = (size_t)(first->h * first->w * g->channels), tokens = (size_t)(first->length * first->width);
     size_t floats = (size_t)count * (2 * picture + tokens + 1);
-    level_scaling scale = levels_scaling(&g->counted, sigma);
+    const guide_set *set = &g->set[items[0].set];
+    level_scaling scale = levels_scaling(&set->counted, sigma);
     if (floats > g->work_room) { /* scratch lives as long as the call: taken once for the largest */
         g->work = g->call->host->scratch(g->call->ctx, floats * sizeof(float), KILN_CPU);
         if (!g->work) return KILN_ERR_NOMEM;
@@ -176,16 +185,16 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     memset(out, 0, (size_t)count * picture * sizeof *out);
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        if (items[i].done || !same_size(first, items[i].entry)) continue;
+        if (items[i].done || !go_together(g, items, items + i)) continue;
         gather(g, x, scale.input, items[i].entry, x_in + (size_t)(at * g->batch) * picture);
         gather_tokens(g, items[i].entry, context + (size_t)(at * g->batch) * tokens);
         at++;
     }
-    for (int64_t i = 0; i < count; i++) timestep[i] = (float)levels_timestep(&g->counted, sigma);
-    TRY(evaluate(g, count, first, x_in, timestep, context, out));
+    for (int64_t i = 0; i < count; i++) timestep[i] = (float)levels_timestep(&set->counted, sigma);
+    TRY(evaluate(g, set->model, count, first, x_in, timestep, context, out));
     at = 0;
     for (size_t i = 0; i < n; i++) {
-        if (items[i].done || !same_size(first, items[i].entry)) continue;
+        if (items[i].done || !go_together(g, items, items + i)) continue;
         scatter(g, x, out + (size_t)(at * g->batch) * picture, scale, &items[i]);
         items[i].done = i > 0; /* the first marks itself below: the others compare with it */
         at++;

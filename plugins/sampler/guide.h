@@ -13,6 +13,8 @@
 enum { GUIDE_EXTRA = 4, GUIDE_SETS = GUIDER_SETS + GUIDE_EXTRA }; /* the guider's own, then those of guidance */
 
 typedef struct {
+    const kiln_model *model; /* who evaluates it, and how that one counts noise */
+    levels counted;
     conditions given; /* n == 0: there is none */
     float *guess;     /* [batch,height,width,channels]: x0 under it, of the last evaluation */
     float *total;     /* [height,width]: how much was summed per cell                       */
@@ -20,7 +22,7 @@ typedef struct {
 
 struct guide {
     const kiln_call *call;
-    const kiln_model *model;
+    const kiln_model *model, *other; /* other: the guider's second, or NULL */
     const guider *by;
     levels counted;
     int64_t batch, height, width, channels;
@@ -33,7 +35,7 @@ struct guide {
     size_t work_room;
 };
 
-/* Reads the guider's conditionings and those of the model's guidance; call, model, by, counted and the sizes are set. */
+/* Reads the guider's conditionings and those of the model's guidance; call, model, other, by, counted and the sizes are set. */
 kiln_status guide_init(guide *g);
 /* x, out: [batch,height,width,channels]; out may be x. */
 kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out);

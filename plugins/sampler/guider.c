@@ -179,6 +179,14 @@ static const guider_kind kinds[] = {
      .unconditional = NEGATIVE,
      .wants = cfg_wants,
      .combine = cfg_combine},
+    {.name = "dual-model",
+     .node = "DualModelGuider",
+     .set = {"positive", "negative"},
+     .number = {"cfg"},
+     .on_other = BIT(NEGATIVE),
+     .unconditional = NEGATIVE,
+     .wants = cfg_wants,
+     .combine = cfg_combine},
     {.name = "dual-cfg",
      .node = "DualCFGGuider",
      .set = {"cond1", "negative", "cond2"},
@@ -223,7 +231,9 @@ kiln_status guider_read(const kiln_call *c, const kiln_value *value, guider *out
     *out = (guider){.kind = guider_named(name), .model = v->map_get(value, "model")};
     if (!out->kind)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-cfg, dual-cfg-nested or perp-neg", name ? name : "");
+                             "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-model, dual-cfg, dual-cfg-nested or perp-neg", name ? name : "");
+    if (out->kind->on_other && !(out->other = v->map_get(value, "model_negative")))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the GUIDER lacks its 'model_negative'");
     for (int i = 0; i < GUIDER_SETS && out->kind->set[i]; i++)
         if (!(out->conditioning[i] = v->map_get(value, out->kind->set[i])))
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "the GUIDER lacks its '%s'", out->kind->set[i]);
@@ -239,6 +249,7 @@ kiln_status guider_value(const kiln_call *c, const guider *g, kiln_value **out)
     kiln_value *map = v->new_map(c->ctx);
     kiln_status status = map ? kit_set(c, map, "kind", v->new_string(c->ctx, g->kind->name, strlen(g->kind->name))) : KILN_ERR_NOMEM;
     if (status == KILN_OK) status = v->map_set(map, "model", (kiln_value *)(uintptr_t)g->model);
+    if (status == KILN_OK && g->other) status = v->map_set(map, "model_negative", (kiln_value *)(uintptr_t)g->other);
     for (int i = 0; status == KILN_OK && i < GUIDER_SETS && g->kind->set[i]; i++)
         status = v->map_set(map, g->kind->set[i], (kiln_value *)(uintptr_t)g->conditioning[i]);
     for (int i = 0; status == KILN_OK && i < GUIDER_NUMBERS && g->kind->number[i]; i++)

@@ -53,6 +53,7 @@ double levels_timestep(const levels *l, double sigma)
     case KILN_TIME_LOG: return log(sigma) / 4;
     case KILN_TIME_ANGLE: return atan(sigma) / half_pi;
     case KILN_TIME_FLOW: return l->multiplier * sigma;
+    case KILN_TIME_RATIO: return sigma / (1 + sigma);
     default: return l->multiplier * sigma_to_t(l->sigma, l->n, sigma) + l->offset;
     }
 }
@@ -62,12 +63,20 @@ static double shifted(const levels *l, double share)
     return l->shift * share / (1 + (l->shift - 1) * share);
 }
 
+/* The inverse of sigma / (1 + sigma), up to the top level. */
+static double of_ratio(const levels *l, double timestep)
+{
+    double top = levels_most(l);
+    return timestep >= top / (1 + top) ? top : timestep / (1 - timestep);
+}
+
 double levels_sigma(const levels *l, double timestep)
 {
     switch (l->time) {
     case KILN_TIME_LOG: return exp(4 * timestep);
     case KILN_TIME_ANGLE: return tan(timestep * half_pi);
     case KILN_TIME_FLOW: return shifted(l, timestep / l->multiplier);
+    case KILN_TIME_RATIO: return of_ratio(l, timestep);
     default: return t_to_sigma(l->sigma, l->n, (timestep - l->offset) / l->multiplier);
     }
 }
@@ -79,7 +88,7 @@ double levels_at_percent(const levels *l, double percent)
     if (percent >= 1) return 0;
     if (l->time == KILN_TIME_FLOW) return percent <= 0 ? 1 : shifted(l, 1 - percent);
     if (percent <= 0) return INFINITY;
-    if (l->time == KILN_TIME_LOG || l->time == KILN_TIME_ANGLE) return t_to_sigma(l->sigma, l->n, (1 - percent) * (double)(l->n - 1));
+    if (l->time == KILN_TIME_LOG || l->time == KILN_TIME_ANGLE || l->time == KILN_TIME_RATIO) return t_to_sigma(l->sigma, l->n, (1 - percent) * (double)(l->n - 1));
     double top = l->multiplier * (double)(l->n - 1) + l->offset;
     return levels_sigma(l, (1 - percent) * top);
 }
@@ -107,6 +116,8 @@ level_scaling levels_scaling(const levels *l, double sigma)
     case KILN_PREDICT_EDM: s.of_x = d * d / variance, s.of_prediction = sigma * d / sqrt(variance); break;
     case KILN_PREDICT_X0: s.of_x = 0, s.of_prediction = 1; break;
     case KILN_PREDICT_FLOW: s.input = 1; break;
+    case KILN_PREDICT_IMAGE: s.input = 1, s.of_x = 0, s.of_prediction = 1; break;
+    case KILN_PREDICT_RFLOW: s.input = s.of_x = 1 / (1 + sigma), s.of_prediction = -sigma / (1 + sigma); break;
     case KILN_PREDICT_LCM: return consistency(l, sigma, s);
     default: break;
     }
@@ -124,7 +135,7 @@ level_blend levels_start(const levels *l, double sigma)
     double top = levels_most(l);
     level_blend b = levels_blend(l, sigma);
     int whole = sigma > top || fabs(sigma - top) <= 1e-5 * top;
-    if (whole && l->prediction != KILN_PREDICT_FLOW) b.of_noise = sqrt(1 + sigma * sigma);
+    if (whole && l->prediction != KILN_PREDICT_FLOW && l->prediction != KILN_PREDICT_RFLOW) b.of_noise = sqrt(1 + sigma * sigma);
     return b;
 }
 

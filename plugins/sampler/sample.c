@@ -23,6 +23,16 @@ static int all_zero(const float *x, size_t n)
     return 1;
 }
 
+/* How channel k of a LATENT value becomes the network's: (latent - shift) * scale. */
+static double scale_of(const session *s, size_t k)
+{
+    return s->model->latent ? s->model->latent->scale[k] : s->model->denoiser->latent.scale;
+}
+static double shift_of(const session *s, size_t k)
+{
+    return s->model->latent ? s->model->latent->shift[k] : s->model->denoiser->latent.shift;
+}
+
 /* The latent in model space. An empty one of another model's channel count becomes one of ours. */
 static kiln_status read_latent(session *s)
 {
@@ -35,6 +45,7 @@ static kiln_status read_latent(session *s)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "the latent has %lld channels, this model wants %d; encode it with this model's VAE",
                              (long long)t.dim[3], f->channels);
+    s->first_height = t.dim[1], s->first_width = t.dim[2];
     s->guide.batch = t.dim[0], s->guide.height = t.dim[1], s->guide.width = t.dim[2], s->guide.channels = f->channels;
     s->count = (size_t)(t.dim[0] * t.dim[1] * t.dim[2]) * (size_t)f->channels;
     if (s->count == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent is empty: it has no cells");
@@ -42,8 +53,10 @@ static kiln_status read_latent(session *s)
     s->x.data = session_floats(s, s->count);
     if (!s->start || !s->noise || !s->masked || !s->x.data) return KILN_ERR_NOMEM;
     const float *latent = t.data;
-    for (size_t i = 0; i < s->count; i++)
-        s->start[i] = empty ? 0 : (float)(((double)latent[i] - f->shift) * f->scale);
+    for (size_t i = 0; i < s->count; i++) {
+        size_t k = i % (size_t)f->channels;
+        s->start[i] = empty ? 0 : (float)(((double)latent[i] - shift_of(s, k)) * scale_of(s, k));
+    }
     return KILN_OK;
 }
 
@@ -105,6 +118,18 @@ static kiln_status make_noise(session *s)
     return KILN_OK;
 }
 
+/* The second model of a guider that has one: it sees the same x, so its latents have to be of the same channels. */
+static kiln_status read_other_model(session *s)
+{
+    const kiln_call *c = s->job->call;
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    if (!s->job->guider.other) return KILN_OK;
+    if (!(s->guide.other = models->model(c->ctx, s->job->guider.other))) return KILN_ERR_INVALID;
+    int32_t channels = s->model->denoiser->latent.channels, others = s->guide.other->denoiser->latent.channels;
+    if (channels == others) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "model_negative has latents of %d channels, model of %d; they have to be of one kind", others, channels);
+}
+
 /* A session of the job, with its model and latent. */
 static kiln_status session_new(const sample_job *job, session **out)
 {
@@ -115,6 +140,7 @@ static kiln_status session_new(const sample_job *job, session **out)
     s->job = job;
     if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
     s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    TRY(read_other_model(s));
     *out = s;
     return read_latent(s);
 }
@@ -137,6 +163,7 @@ static kiln_status start_over(session *s)
     s->n_slot = s->n_number = 0;
     s->api.first = 0;
     s->misfit = 0;
+    if (s->guide.height != s->first_height || s->guide.width != s->first_width) TRY(session_set_size(s, s->first_height, s->first_width));
     TRY(make_noise(s));
     if (s->denoised) memcpy(s->denoised, s->x.data, s->count * sizeof(float));
     return KILN_OK;
@@ -192,11 +219,12 @@ static kiln_status latent_of(const session *s, const float *x, double divided_by
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
-    const kiln_latent_format *f = &s->model->denoiser->latent;
+    size_t channels = (size_t)s->guide.channels;
     kiln_value *samples;
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
-    for (size_t i = 0; i < s->count; i++) ((float *)t.data)[i] = (float)((double)x[i] / divided_by / f->scale + f->shift);
+    for (size_t i = 0; i < s->count; i++)
+        ((float *)t.data)[i] = (float)((double)x[i] / divided_by / scale_of(s, i % channels) + shift_of(s, i % channels));
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);

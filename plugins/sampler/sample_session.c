@@ -187,6 +187,6 @@ void session_api(session *s, const void *options)
         .prediction = s->model->sampling.prediction, .options = options, .x = &s->x, .seed = s->job->seed, .self = s,
         .denoise = session_denoise, .unconditional = session_unconditional, .lincomb = session_lincomb,
         .norm = session_norm, .noise = session_noise, .slot = session_slot, .scalars = session_scalars,
-        .step = session_step};
+        .step = session_step, .resize = session_resize};
     session_measures(&s->api);
 }

@@ -29,6 +29,7 @@ typedef struct {
     const kiln_model *model;
     guide guide;
     size_t count;
+    int64_t first_height, first_width; /* of the latent that was given */
     kiln_latent x;
     float *noise, *start, *mask, *masked; /* mask [N,H,W] or NULL; start: the latent in model space */
     float *denoised;                      /* the last guess of x0, where it is wanted; else NULL    */
@@ -50,6 +51,9 @@ slot_entry *session_entry(slot_entry *entries, size_t *n, const char *name);
 void session_add_noise(const session *s, level_blend blend, const float *latent, float *out);
 /* Fills s->api; the rest of the session is set. */
 void session_api(session *s, const void *options);
+/* kiln_sampling's resize(), and what is behind it: room for a latent of that size, x being nothing yet. Slots stay as they are. */
+kiln_status session_resize(const kiln_sampling *, double scale, uint32_t method);
+kiln_status session_set_size(session *s, int64_t height, int64_t width);
 /* Its share in sample_measure.c: fail, percent_to_sigma, error, clip. */
 void session_measures(kiln_sampling *api);
 

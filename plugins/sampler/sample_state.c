@@ -232,12 +232,25 @@ static const char *other_run(const session *s, const kiln_value *state)
     return NULL;
 }
 
+/* A sampler that changes the size on the way goes on at the size its state has. */
+static int take_size(session *s, const kiln_value *x)
+{
+    const kiln_call *c = call_of(s);
+    const int64_t times = 64; /* more than any sampler makes of a size: a damaged state asks for no more than that */
+    kiln_tensor t = {.size = sizeof t};
+    if (!(s->job->sampler->flags & KILN_SAMPLER_RESIZES)) return 1;
+    if (kit_values(c)->kind(x) != KILN_V_TENSOR || c->host->view(c->ctx, x, &t) != KILN_OK || t.rank != 4) return 0;
+    int64_t h = t.dim[1], w = t.dim[2];
+    if (h == s->guide.height && w == s->guide.width) return 1;
+    return h > 0 && w > 0 && h / times <= s->first_height && w / times <= s->first_width && session_set_size(s, h, w) == KILN_OK;
+}
+
 static int take_all(session *s, const kiln_value *state)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t first, always;
     if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always)) return 0;
-    if (!get_latent(s, v->map_get(state, "x"), s->x.data)) return 0;
+    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), s->x.data)) return 0;
     if (s->denoised && !get_latent(s, v->map_get(state, "denoised"), s->denoised)) return 0;
     if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) || !take_noise(s, v->map_get(state, "noise"))) return 0;
     s->guide.always |= (uint32_t)always;

@@ -1,5 +1,5 @@
-/* samplers.c - the list of samplers, in ComfyUI's order. Each is in the file of its family: samplers_euler.c (first order,
- * LCM), samplers_heun.c, samplers_dpm.c (DPM-Solver, with levels of its own), samplers_dpmpp.c (DPM-Solver++), samplers_sde.c
+/* samplers.c - the list of samplers, in ComfyUI's order, then lcm_upscale, which ComfyUI has as a node alone. Each is in the
+ * file of its family: samplers_euler.c (first order, LCM), samplers_heun.c, samplers_dpm.c (DPM-Solver, with levels of its own), samplers_dpmpp.c (DPM-Solver++), samplers_sde.c
  * (its SDE forms), samplers_multistep.c (one evaluation a step and history), samplers_exponential.c (SEEDS, ER-SDE),
  * samplers_adams.c (SA-Solver), samplers_unipc.c.
  */
@@ -13,7 +13,7 @@
     ROW(dpmpp_2m_sde_heun_gpu) ROW(dpmpp_3m_sde) ROW(dpmpp_3m_sde_gpu) ROW(ddpm) ROW(lcm) ROW(ipndm) ROW(ipndm_v) \
     ROW(deis) ROW(res_multistep) ROW(res_multistep_cfg_pp) ROW(res_multistep_ancestral) \
     ROW(res_multistep_ancestral_cfg_pp) ROW(gradient_estimation) ROW(gradient_estimation_cfg_pp) ROW(er_sde) \
-    ROW(seeds_2) ROW(seeds_3) ROW(sa_solver) ROW(sa_solver_pece) ROW(ddim) ROW(uni_pc) ROW(uni_pc_bh2)
+    ROW(seeds_2) ROW(seeds_3) ROW(sa_solver) ROW(sa_solver_pece) ROW(ddim) ROW(uni_pc) ROW(uni_pc_bh2) ROW(lcm_upscale)
 
 #define ROW(id) extern const kiln_sampler sampler_##id;
 ROWS

@@ -6,7 +6,7 @@ enough to be written down in both places,
     p = tanh(x / 2 + c + [cos t, cos(t/100), sin t, sin(t/100)])        per cell of 4 channels
 
 with c the first token of the conditioning, t the timestep (angles rounded to float32, as everyone rounds them), a latent of
-2 pictures of 2x2 cells, latent format scale 1/2, shift 1/10. A table small enough to sit in the test's own source.
+2 pictures of 2x2 cells, latent format scale 1/2, shift 1/10 (Playground's: one for each channel). A table small enough to sit in the test's own source.
 """
 
 import math
@@ -50,6 +50,7 @@ def network(x, timestep, which):
 
 class Discrete:
     sigma_data = 1.0
+    latent_scale, latent_shift = SCALE, SHIFT
 
     def __init__(self, sigmas=TABLE, kind="eps", nearest=False, skip=1):
         self.sigmas, self.kind, self.nearest, self.skip = sigmas, kind, nearest, skip
@@ -71,7 +72,7 @@ class Discrete:
         return self.sigma((1 - p) * 999)
 
     def input(self, sigma):
-        return 1 / math.sqrt(sigma**2 + self.sigma_data**2)
+        return 1 if self.kind == "image" else 1 / math.sqrt(sigma**2 + self.sigma_data**2)
 
     def denoised(self, sigma, p, x):
         d = self.sigma_data
@@ -79,7 +80,7 @@ class Discrete:
             return x * d**2 / (sigma**2 + d**2) - p * sigma * d / math.sqrt(sigma**2 + d**2)
         if self.kind == "edm":
             return x * d**2 / (sigma**2 + d**2) + p * sigma * d / math.sqrt(sigma**2 + d**2)
-        if self.kind == "x0":
+        if self.kind in ("x0", "image"):
             return p
         if self.kind == "lcm":
             u = self.timestep(sigma) * 10.0
@@ -109,6 +110,32 @@ class Continuous(Discrete):
     def percent(self, p):
         low, high = math.log(self.sigmas[0]), math.log(self.sigmas[-1])
         return math.exp((high - low) * (1 - p) + low)
+
+
+class Playground(Continuous):
+    latent_scale = 0.5 / torch.tensor([8.4927, 5.9022, 6.5498, 5.2299])
+    latent_shift = torch.tensor([-1.6574, 1.886, -1.383, 2.5155])
+
+
+class Cosmos(Continuous):
+    """A rectified flow x = (1 - t) x0 + t noise, velocity noise - x0, seen through sigma = t / (1 - t) and x / (1 - t)."""
+
+    def timestep(self, sigma):
+        return sigma / (1 + sigma)
+
+    def sigma(self, t):
+        top = float(self.sigmas[-1])
+        return top if t >= top / (1 + top) else t / (1 - t)
+
+    def input(self, sigma):
+        return 1 - self.timestep(sigma)
+
+    def denoised(self, sigma, p, x):
+        t = self.timestep(sigma)
+        return (1 - t) * x - t * p
+
+    def start(self, sigma, noise, latent):
+        return sigma * noise + latent
 
 
 class Flow(Discrete):
@@ -161,6 +188,9 @@ COUNTS = {
     "edm": Continuous(0.002, 120, "edm", 0.5),
     "edm_v": Continuous(0.002, 120, "v"),
     "edm_eps": Continuous(0.01, 80, "eps"),
+    "playground": Playground(0.002, 120, "edm", 0.5),
+    "cosmos": Cosmos(0.01, 80, "rflow"),
+    "image": Discrete(kind="image"),
     "angle": Continuous(0.03, 500, "v", angle=True),
     "sd3": Flow(3.0, 1000),
     "aura": Flow(1.73, 1),
@@ -222,8 +252,18 @@ def vp(n, beta_d, beta_min, eps):
 AYS = [14.6146412293, 6.4745760956, 3.8636745985, 2.6946151520, 1.8841921177, 1.3943805092, 0.9642583904, 0.6523686016, 0.3977456272, 0.1515232662, 0.0291671582]
 
 
-def align(steps):
-    y = np.interp(np.linspace(0, 1, steps + 1), np.linspace(0, 1, len(AYS)), np.log(AYS[::-1]))
+# Of GITS coefficient 1.50, 20 steps; of coefficient 1.20 and 0.80.
+GITS_20 = [14.61464119, 2.45070267, 1.41535246, 0.95350921, 0.72133851, 0.57119018, 0.4783645, 0.43325692, 0.38853383, 0.36617002, 0.34370604, 0.32104823, 0.29807833, 0.27464288, 0.25053367, 0.22545385, 0.19894916, 0.17026083, 0.13792117, 0.09824532, 0.02916753]
+GITS_10 = [14.61464119, 5.85520077, 2.84484982, 1.67050016, 1.08895338, 0.74807048, 0.50118381, 0.32104823, 0.19894916, 0.09824532, 0.02916753]
+GITS_2 = [14.61464119, 7.49001646, 0.02916753]
+GITS_6 = [14.61464119, 7.49001646, 4.86714602, 2.95596409, 1.56271636, 0.64427125, 0.02916753]  # coefficient 0.95
+FLUX = [0.9968, 0.9886, 0.9819, 0.975, 0.966, 0.9471, 0.9158, 0.8287, 0.5512, 0.2808, 0.001]
+WAN = [1.0, 0.997, 0.995, 0.993, 0.991, 0.989, 0.987, 0.985, 0.98, 0.975, 0.973, 0.968, 0.96, 0.946, 0.927, 0.902, 0.864, 0.776, 0.539, 0.208, 0.001]
+CHROMA = [0.992, 0.99, 0.988, 0.985, 0.982, 0.978, 0.973, 0.968, 0.961, 0.953, 0.943, 0.931, 0.917, 0.9, 0.881, 0.858, 0.832, 0.802, 0.769, 0.731, 0.69, 0.646, 0.599, 0.55, 0.501, 0.451, 0.402, 0.355, 0.311, 0.27, 0.232, 0.199, 0.169, 0.143, 0.12, 0.101, 0.084, 0.07, 0.058, 0.048, 0.001]
+
+
+def align(steps, table=AYS):
+    y = np.interp(np.linspace(0, 1, steps + 1), np.linspace(0, 1, len(table)), np.log(table[::-1]))
     return single(np.exp(y)[::-1][:-1].tolist() + [0])
 
 
@@ -260,12 +300,12 @@ def perpendicular(pos, neg, empty, cfg, scale):
 
 def run(count, guider, sigmas, latent=None, cfg=CFG):
     empty = latent is None
-    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE) if empty else (latent - SHIFT) * SCALE)
+    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE) if empty else (latent - count.latent_shift) * count.latent_scale)
     for sigma, after in zip(sigmas, sigmas[1:]):
         guess = lambda which: count.denoised(sigma, network(x * count.input(sigma), count.timestep(sigma), which), x)
         x0 = guider(guess, x, sigma, count, cfg)
         x = x + (x - x0) / sigma * (after - sigma)
-    return count.end(sigmas[-1], x) / SCALE + SHIFT, x0 / SCALE + SHIFT
+    return count.end(sigmas[-1], x) / count.latent_scale + count.latent_shift, x0 / count.latent_scale + count.latent_shift
 
 
 def with_cfg(combine=plain):
@@ -278,6 +318,15 @@ GUIDERS = {
     "nested": lambda guess, x, sigma, count, cfg: plain(plain(guess("positive"), guess("third"), cfg), guess("negative"), 2.0),
     "perp": lambda guess, x, sigma, count, cfg: perpendicular(guess("positive"), guess("negative"), guess("third"), cfg, 1.5),
 }
+
+# The negative evaluated by a model that predicts v and is told other timesteps.
+def two_models(guess, x, sigma, count, cfg):
+    other = COUNTS["edm_v"]
+    negative = other.denoised(sigma, network(x * other.input(sigma), other.timestep(sigma), "negative"), x)
+    return plain(guess("positive"), negative, cfg)
+
+
+GUIDERS["two_models"] = two_models
 
 # ---- areas ----------------------------------------------------------------------------------------------------
 # An entry: tokens' name, area (h, w, y, x) in cells or None, strength. Each area gets an opposite on the other side: the tokens of the
@@ -336,6 +385,57 @@ def areas(guess, x, sigma, count, cfg):
     return plain(by_area(positive, guess), by_area(negative, guess), cfg)
 
 
+# ---- a size that changes ----------------------------------------------------------------------------------------
+# Latent consistency sampling whose guess is scaled on the way; noise of the steps from torch's generator, in its order.
+
+
+def turned(a, b, r):
+    """Between two vectors: direction and length change evenly. A vector of no length has no direction, at right angles to all."""
+    la, lb = np.linalg.norm(a), np.linalg.norm(b)
+    a_way, b_way = (v / l if l > 0 else v for v, l in ((a, la), (b, lb)))
+    dot = float(a_way @ b_way)
+    if dot > 1 - 1e-5:
+        return a
+    if dot < 1e-5 - 1:
+        return (1 - r) * a + r * b
+    angle = math.acos(dot)
+    direction = (math.sin((1 - r) * angle) * a_way + math.sin(r * angle) * b_way) / math.sin(angle)
+    return direction * ((1 - r) * la + r * lb)
+
+
+def along(x, axis, count):
+    n, x = x.shape[axis], np.moveaxis(x, axis, 0)
+    out = np.empty((count, *x.shape[1:]))
+    for i in range(count):
+        place = min(max((i + 0.5) * n / count - 0.5, 0), n - 1)
+        low = int(place)
+        high = min(low + 1, n - 1)
+        for cell in np.ndindex(x.shape[1:-1]):
+            out[(i, *cell)] = turned(x[(low, *cell)], x[(high, *cell)], place - low)
+    return np.moveaxis(out, 0, axis)
+
+
+def scaled(x, h, w, method):
+    if method == "bislerp":
+        return torch.from_numpy(along(along(x.numpy(), 2, w), 1, h))
+    return torch.nn.functional.interpolate(x.movedim(-1, 1), size=(h, w), mode=method).movedim(1, -1)
+
+
+def growing_run(count, sigmas, ratio, steps, method):
+    generator = torch.Generator().manual_seed(5)
+    x = count.start(sigmas[0], NOISE, torch.zeros(SHAPE))
+    for i, (sigma, after) in enumerate(zip(sigmas, sigmas[1:])):
+        guess = lambda which: count.denoised(sigma, network(x * count.input(sigma), count.timestep(sigma), which), x)
+        x = plain(guess("positive"), guess("negative"), CFG)
+        if i < steps:
+            by = 1 + (ratio - 1) * (i + 1) / steps
+            x = scaled(x, round(SHAPE[1] * by), round(SHAPE[2] * by), method)
+        if after > 0:
+            drawn = torch.randn(x.movedim(-1, 1).shape, generator=generator, dtype=torch.float32).double().movedim(1, -1)
+            x = (1 - after if count.kind == "flow" else 1) * x + after * drawn
+    return x / count.latent_scale + count.latent_shift
+
+
 # ---- the file -------------------------------------------------------------------------------------------------
 
 
@@ -357,6 +457,15 @@ def main():
     out.append(array("vp_6", vp(6, 19.9, 0.1, 0.001)))
     out.append(array("align_10", align(10)))
     out.append(array("align_7", align(7)))
+    out.append(array("gits_2", align(2, GITS_2)))
+    out.append(array("gits_6", align(6, GITS_6)))
+    out.append(array("gits_10", align(10, GITS_10)))
+    out.append(array("gits_20", align(20, GITS_20)))
+    out.append(array("gits_33", align(33, GITS_20)))
+    out.append(array("optimal_flux_10", align(10, FLUX)))
+    out.append(array("optimal_flux_7", align(7, FLUX)))
+    out.append(array("optimal_wan_20", align(20, WAN)))
+    out.append(array("optimal_chroma_50", align(50, CHROMA)))
     out.append(array("beta_8", beta(COUNTS["eps"], 8, 0.8, 1.5)))
     out.append(array("zsnr_places", [COUNTS["zsnr"].sigmas[i] for i in (0, 1, 250, 500, 750, 998, 999)]))
     for name, count in COUNTS.items():
@@ -374,11 +483,20 @@ def main():
     out.append(array("areas_run", run(COUNTS["eps"], areas, normal(COUNTS["eps"], STEPS))[0].reshape(-1)))
     for name in ("eps", "v", "sd3"):
         out.append(array(f"rescale_{name}_run", run(COUNTS[name], with_cfg(rescale(0.7)), normal(COUNTS[name], STEPS))[0].reshape(-1)))
-    for name in ("eps", "sd3"):  # from a latent, part of the way, stopped before the end
+    for name in ("eps", "sd3", "playground", "cosmos"):  # from a latent, part of the way, stopped before the end
         part = normal(COUNTS[name], 6)[2:5]
         latent, denoised = run(COUNTS[name], with_cfg(), part, LATENT)
         out.append(array(f"part_{name}_run", latent.reshape(-1)))
         out.append(array(f"part_{name}_denoised", denoised.reshape(-1)))
+    for method in ("bislerp", "nearest-exact", "bilinear", "area", "bicubic"):
+        x = growing_run(COUNTS["eps"], normal(COUNTS["eps"], STEPS), 2.0, 2, method)
+        out.append(array(f"growing_{method.split('-')[0]}_run", x.reshape(-1)))
+    out.append(array("growing_flow_run", growing_run(COUNTS["sd3"], normal(COUNTS["sd3"], STEPS), 1.5, 1, "bislerp").reshape(-1)))
+    out.append(array("shrinking_run", growing_run(COUNTS["eps"], normal(COUNTS["eps"], STEPS), 0.5, 3, "bilinear").reshape(-1)))
+    x = pattern(0.9, 1.1)
+    out.append(array("bislerp_3x5", scaled(x, 3, 5, "bislerp").reshape(-1)))
+    opposite = torch.stack([x[:1, :, :1], -x[:1, :, :1]], 2).reshape(1, 2, 2, 4)  # neighbours in a row point away from each other
+    out.append(array("bislerp_opposite", scaled(opposite, 2, 5, "bislerp").reshape(-1)))
     OUT.write_text("\n".join(out))
 
 

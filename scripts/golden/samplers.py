@@ -99,6 +99,23 @@ FLIPPED = ("euler", "euler_cfg_pp", "heun", "heunpp2", "exp_heun_2_x0", "dpm_2",
            "ipndm_v", "deis", "res_multistep", "gradient_estimation", "ddim", "uni_pc", "uni_pc_bh2")  # fmt: skip
 
 
+def euler_cfg_pp_alternative(model, x, sigmas, disable=None, extra_args=None):
+    """ComfyUI's SamplerEulerCFGpp, version "alternative", from its formula: the slope is (x - D + U - D) / sigma."""
+    for now, after in zip(sigmas, sigmas[1:]):
+        d = model(x, now)
+        x = x + (x - d + model.plain - d) / now * (after - now)
+    return x
+
+
+def lcm_upscale(model, x, sigmas, disable=None, extra_args=None, noise_sampler=None):
+    """ComfyUI's SamplerLCMUpscale at scale 1, from its formula: the guess, noised anew."""
+    for now, after in zip(sigmas, sigmas[1:]):
+        x = model(x, now)
+        if after > 0:
+            x = x + after * noise_sampler(now, after)
+    return x
+
+
 def append_dims(value, count):
     return value[(...,) + (None,) * (count - value.ndim)]
 
@@ -195,6 +212,7 @@ class Model:
         root = torch.sqrt(1 + sigma**2)
         guided = torch.tanh(x / (2 * root)) + self.m * sigma / (4 * (1 + sigma))
         plain = 0.9 * torch.tanh(x / (3 * root)) - self.m * sigma / (5 * (1 + sigma))
+        self.plain = plain
         for function in (model_options or {}).get("sampler_post_cfg_function", []):
             guided = function({"denoised": guided, "uncond_denoised": plain})
         return guided
@@ -237,8 +255,8 @@ def cases(names=None):
         for steps in STEPS:
             full = schedules.sigmas(schedule, steps)
             found = {f"{schedule}.{steps}.full": full, f"{schedule}.{steps}.denoise0.5": schedules.sigmas(schedule, steps, 0.5)}
-            if steps in (3, 7, 20):
-                first, last = steps // 3, steps - steps // 3
+            if steps > 1:  # one step has no parts
+                first, last = (steps // 3, steps - steps // 3) if steps > 2 else (0, 1)
                 part = full[first : last + 1].copy()
                 found[f"{schedule}.{steps}.range{first}-{last}"] = part
                 found[f"{schedule}.{steps}.range{first}-{last}.denoised"] = part.copy()
@@ -278,6 +296,7 @@ def main():
     args = parser.parse_args()
     torch.set_default_dtype(torch.float64)
     table = {name: (getattr(k_diffusion_sampling(), f"sample_{what}"), how) for name, (what, how) in K_DIFFUSION.items()}
+    table |= {"euler_cfg_pp.alternative": (euler_cfg_pp_alternative, {}), "lcm_upscale": (lcm_upscale, {})}
     flow = {}
     version = "none"
     if args.comfyui:

@@ -24,7 +24,7 @@ static inline int other_value(const kiln_param *p, int k, char text[80])
 }
 
 /* Settings under which an option is tried as well, for those that act only beside another: all that is 0 made something (churn, the
- * parts of a step control) and whole numbers changed, then each choice of each enum. 0 when there are no more. */
+ * parts of a step control), whole numbers and a change of size changed, then each choice of each enum. 0 when there are no more. */
 static inline int context_at(const kiln_param *param, size_t n, uint32_t stride, size_t but, int which, const char *between, char *text,
                              size_t room)
 {
@@ -34,7 +34,7 @@ static inline int context_at(const kiln_param *param, size_t n, uint32_t stride,
     for (size_t i = 0; i < n; i++) {
         const kiln_param *p = (const void *)((const char *)param + i * stride);
         if (i == but) continue;
-        int turned = (p->type == KILN_P_FLOAT && p->def == 0) || p->type == KILN_P_INT;
+        int turned = (p->type == KILN_P_FLOAT && (p->def == 0 || strcmp(p->name, "scale_ratio") == 0)) || p->type == KILN_P_INT;
         if (which == 1 && turned && other_value(p, 0, one)) snprintf(text + strlen(text), room - strlen(text), "%s%s", one, between);
         for (int k = 0; which > 1 && p->type == KILN_P_ENUM && other_value(p, k, one); k++)
             if (++seen == which - 1) return snprintf(text, room, "%s%s", one, between);

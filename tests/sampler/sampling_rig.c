@@ -135,6 +135,15 @@ static void rig_clip(const kiln_sampling *s, kiln_latent *x, double deviations)
     for (size_t i = 0; i < r->count; i++) x->v[i] = fmin(fmax(x->v[i], -most), most);
 }
 
+/* A rig's latent has no shape: how it was scaled shows as a factor. */
+static kiln_status rig_resize(const kiln_sampling *s, double scale, uint32_t method)
+{
+    rig *r = rig_of(s);
+    double factor = scale == 1 ? 1 : scale * (1 + 0.01 * method);
+    for (size_t i = 0; i < r->count; i++) r->x.v[i] *= factor;
+    return KILN_OK;
+}
+
 static const kiln_param *param_at(const kiln_sampler *row, uint32_t i) { return (const void *)((const char *)row->param + i * row->param_stride); }
 
 static void put(rig *r, const kiln_param *p, double value)
@@ -157,7 +166,7 @@ void rig_open(rig *r, const kiln_sampler *row, const double *sigma, size_t n, co
     r->api = (kiln_sampling){.size = sizeof r->api, .n = n, .sigma = sigma, .prediction = KILN_PREDICT_EPS, .options = r->options,
         .x = &r->x, .seed = 42, .self = r, .denoise = rig_denoise, .unconditional = rig_unconditional, .lincomb = rig_lincomb,
         .norm = rig_norm, .noise = rig_noise, .slot = rig_slot_of, .scalars = rig_scalars, .step = rig_step, .fail = rig_fail,
-        .percent_to_sigma = rig_percent, .error = rig_error, .clip = rig_clip};
+        .percent_to_sigma = rig_percent, .error = rig_error, .clip = rig_clip, .resize = rig_resize};
 }
 
 void rig_close(rig *r)

@@ -78,6 +78,9 @@ static const count_case counts[] = {
     COUNTED(sd3, &node_sampling_sd3, "shift=3"),
     COUNTED(aura, &node_sampling_aura, ""),
     COUNTED(flux, &node_sampling_flux, "width=512; height=768"),
+    COUNTED(playground, &node_sampling_edm, "sampling=edm_playground_v2.5"),
+    COUNTED(cosmos, &node_sampling_edm, "sampling=cosmos_rflow; sigma_max=80; sigma_min=0.01"),
+    COUNTED(image, &node_sampling_discrete, "sampling=img_to_img"),
 };
 
 static kiln_value *counted_model(const count_case *k)
@@ -141,8 +144,11 @@ static void test_part_of_the_way(void)
     static const struct {
         size_t model;
         const double *latent, *denoised;
-    } cases[] = {{0, part_eps_run, part_eps_denoised}, {10, part_sd3_run, part_sd3_denoised}};
-    for (int i = 0; i < 2; i++) {
+    } cases[] = {{0, part_eps_run, part_eps_denoised},
+                 {10, part_sd3_run, part_sd3_denoised},
+                 {13, part_playground_run, part_playground_denoised},
+                 {14, part_cosmos_run, part_cosmos_denoised}};
+    for (int i = 0; i < 4; i++) {
         float latent[NUMBERS];
         kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL}, *model = counted_model(&counts[cases[i].model]);
         pattern(latent, 0.9, 1.1);
@@ -185,6 +191,48 @@ static void test_guiders(void)
            out);
     check_run(out[0], perp_run, "perp-neg"), drop(out[1]);
     drop(m);
+}
+
+/* The negative evaluated by another model, by the same one, and by none named. */
+static void test_two_models(void)
+{
+    kiln_value *out[2] = {NULL}, *m = network_model(), *other = made(&node_sampling_edm, "sampling=v_prediction", m, NULL);
+    kiln_value *second[] = {other, m, NULL};
+    const double *want[] = {two_models_run, eps_run, eps_run};
+    for (int i = 0; i < 3; i++) {
+        kiln_value *held = second[i] ? rig_host()->ref(second[i]) : NULL;
+        sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), held, negative())}, out);
+        check_run(out[0], want[i], "two models"), drop(out[1]);
+    }
+    /* at cfg 1 the other model is not asked */
+    sample((parts){.model = rig_host()->ref(m),
+                   .guider = guider_of(&node_models_guider, "cfg=1", m, positive(), rig_host()->ref(other), negative())},
+           out);
+    check_run(out[0], basic_run, "two models at cfg 1"), drop(out[1]);
+    kiln_value *yes = positive(), *in[] = {m, yes, other, NULL};
+    refused(&node_models_guider, "", in, "negative is not wired");
+    drop(yes), drop(other), drop(m);
+}
+
+/* x is one and the same for both, so its channels have to be. */
+static void test_two_models_of_one_kind_of_latent(void)
+{
+    static kiln_denoiser wide;
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *out[2] = {NULL}, *m = network_model();
+    kiln_model other = *models->model(rig_ctx(), m);
+    wide = network, wide.latent.channels = 8, other.denoiser = &wide, other.owned = NULL, other.release = NULL;
+    kiln_value *second = models->model_new(rig_ctx(), &other), *in[] = {second};
+    CHECK(sample((parts){.model = rig_host()->ref(m),
+                         .guider = guider_of(&node_models_guider, "", m, positive(), rig_host()->ref(second), negative())},
+                 out) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "model_negative has latents of 8 channels") != NULL, "%s", call_why.message);
+    refused(&node_sampling_edm, "sampling=edm_playground_v2.5", in, "for latents of 4 channels; this model's have 8");
+    static const double one[1] = {1};
+    other = *models->model(rig_ctx(), m), other.owned = NULL, other.release = NULL;
+    other.latent = &(kiln_latent_scaling){.size = sizeof(kiln_latent_scaling), .channels = 1, .scale = one, .shift = one};
+    CHECK(models->model_new(rig_ctx(), &other) == NULL);
+    drop(second), drop(m);
 }
 
 static void test_perp_neg_on_a_model_is_the_guider(void)
@@ -297,7 +345,7 @@ static void test_unconditional_at_cfg_1_from_the_first_step(void)
 
 static void test_models_differ_by_fingerprint_and_the_base_stays(void)
 {
-    char seen[16][64] = {""};
+    char seen[20][64] = {""};
     kiln_value *base = network_model(), *empty = third(), *again = network_model();
     kiln_value *made_of[] = {base,
                              made(&node_sampling_discrete, "sampling=v_prediction", base, NULL),
@@ -305,6 +353,9 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
                              made(&node_sampling_discrete, "timestep=nearest", base, NULL),
                              made(&node_sampling_edm, "sampling=edm", base, NULL),
                              made(&node_sampling_edm, "sampling=v_prediction", base, NULL),
+                             made(&node_sampling_edm, "sampling=edm_playground_v2.5", base, NULL),
+                             made(&node_sampling_edm, "sampling=cosmos_rflow", base, NULL),
+                             made(&node_sampling_discrete, "sampling=img_to_img", base, NULL),
                              made(&node_sampling_v, "", base, NULL),
                              made(&node_sampling_sd3, "", base, NULL),
                              made(&node_sampling_sd3, "shift=2", base, NULL),
@@ -357,6 +408,8 @@ int main(int argc, char **argv)
         CASE(test_runs_of_every_description),
         CASE(test_part_of_the_way),
         CASE(test_guiders),
+        CASE(test_two_models),
+        CASE(test_two_models_of_one_kind_of_latent),
         CASE(test_perp_neg_on_a_model_is_the_guider),
         CASE(test_rescale_cfg),
         CASE(test_guidance_replaces_guidance),

@@ -90,6 +90,7 @@ static const struct {
 } option_nodes[] = {
     {&node_sampler_euler_ancestral, "euler_ancestral"},
     {&node_sampler_euler_ancestral_cfgpp, "euler_ancestral_cfg_pp"},
+    {&node_sampler_euler_cfgpp, "euler_cfg_pp"},
     {&node_sampler_dpmpp_2s, "dpmpp_2s_ancestral"},
     {&node_sampler_dpmpp_2m_sde, "dpmpp_2m_sde_gpu"},
     {&node_sampler_dpmpp_3m_sde, "dpmpp_3m_sde_gpu"},
@@ -99,6 +100,7 @@ static const struct {
     {&node_sampler_er_sde, "er_sde"},
     {&node_sampler_seeds_2, "seeds_2"},
     {&node_sampler_lcm, "lcm"},
+    {&node_sampler_lcm_upscale, "lcm_upscale"},
     {&node_sampler_sa_solver, "sa_solver"},
 };
 

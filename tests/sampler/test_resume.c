@@ -146,7 +146,25 @@ static kiln_value *ksampler(const char *settings, int masked, kiln_status *statu
     return out[0];
 }
 
-static int same(const kiln_value *a, const kiln_value *b) { return a && b && memcmp(samples_of(a), samples_of(b), NUMBERS * sizeof(float)) == 0; }
+/* One call of SamplerCustomAdvanced with a sampler that doubles the latent's size over three steps; the settings are that one's. */
+static kiln_value *growing(const char *settings, int masked, kiln_status *status)
+{
+    kiln_node node = node_sampler_custom_advanced;
+    kiln_value *in[5] = {made(&node_random_noise, "noise_seed=9", NULL, NULL), cfg_guider(model, "cfg=3"), made(&node_sampler_lcm_upscale, settings, NULL, NULL),
+                         made(&node_basic_scheduler, "steps=7; scheduler=karras", model, NULL), empty_latent()}, *out[2] = {NULL};
+    (void)masked;
+    inner = &node_sampler_custom_advanced;
+    node.run = run_inside;
+    *status = call(&node, "", in, out);
+    for (int i = 0; i < 5; i++) drop(in[i]);
+    drop(out[1]);
+    return out[0];
+}
+
+/* What the tests below run. */
+static kiln_value *(*sampling)(const char *settings, int masked, kiln_status *status) = ksampler;
+
+static int same(const kiln_value *a, const kiln_value *b) { return same_latent(a, b); }
 
 /* From each of the states an undisturbed run saved: the same bytes. Returns how many states there were. */
 static size_t resume_everywhere(const char *settings, int masked)
@@ -154,10 +172,10 @@ static size_t resume_everywhere(const char *settings, int masked)
     kiln_status status;
     kiln_value *state[STATES];
     forget();
-    kiln_value *plain = ksampler(settings, masked, &status); /* no store asks for anything */
+    kiln_value *plain = sampling(settings, masked, &status); /* no store asks for anything */
     CHECK_EQ(world.n_saved, 0);
     world.due = 1;
-    kiln_value *whole = ksampler(settings, masked, &status);
+    kiln_value *whole = sampling(settings, masked, &status);
     size_t n = world.n_saved;
     if (!CHECK_MSG(status == KILN_OK && same(plain, whole), "%s: %s", settings, call_why.message)) exit(1);
     memcpy(state, world.saved, n * sizeof *state);
@@ -165,7 +183,7 @@ static size_t resume_everywhere(const char *settings, int masked)
     for (size_t k = 0; k < n; k++) {
         forget();
         world.load = state[k];
-        kiln_value *rest = ksampler(settings, masked, &status);
+        kiln_value *rest = sampling(settings, masked, &status);
         CHECK_MSG(status == KILN_OK && world.n_loaded == 1 && world.warnings == 0, "%s: %s", settings, call_why.message);
         CHECK_MSG(same(whole, rest), "%s: resumed after state %zu of %zu it gives other bytes", settings, k + 1, n);
         drop(rest);
@@ -207,6 +225,14 @@ static void test_masks_and_part_of_the_way_resume(void)
         snprintf(settings, sizeof settings, "seed=3; steps=4; cfg=2; denoise=0.6; sampler_name=%s; scheduler=beta", row_at(i)->name);
         resume_everywhere(settings, 1);
     }
+}
+
+static void test_a_sampling_that_changes_its_size_resumes(void)
+{
+    sampling = growing;
+    CHECK(resume_everywhere("scale_ratio=2; scale_steps=3", 0) >= STEPS - 1);
+    CHECK(resume_everywhere("scale_ratio=0.5; scale_steps=5; upscale_method=area", 0) >= STEPS - 1);
+    sampling = ksampler;
 }
 
 /* ---- stopped ---------------------------------------------------------------------------------------------- */
@@ -349,7 +375,7 @@ static void check_unusable(kiln_value *state, const char *settings, const kiln_v
     kiln_status status;
     forget();
     world.load = state;
-    kiln_value *out = ksampler(settings, 0, &status);
+    kiln_value *out = sampling(settings, 0, &status);
     CHECK_MSG(status == KILN_OK && world.warnings == 1, "way %d: status %d, %d warnings", how, status, world.warnings);
     CHECK_MSG(same(whole, out), "way %d: other bytes", how);
     drop(out);
@@ -373,6 +399,27 @@ static void test_a_state_that_does_not_fit_is_told_once(void)
     drop(text), drop(good), drop(whole);
 }
 
+/* Sizes that a state cannot have, and one whose parts are of two sizes. */
+static void test_a_state_of_a_strange_size(void)
+{
+    static const float few[PICTURES * 9 * CHANNELS];
+    static const char *const settings = "scale_ratio=2; scale_steps=3";
+    static const int64_t dim[][4] = {{PICTURES, 0, 3, CHANNELS}, {PICTURES, 3, 3, CHANNELS - 1}, {1, 3, 3, CHANNELS}, {1, 1, 200, 1}, {PICTURES, 3, 3, CHANNELS}};
+    kiln_status status;
+    sampling = growing;
+    forget();
+    world.due = 1;
+    kiln_value *whole = sampling(settings, 0, &status), *good = plain_copy(world.saved[3]);
+    for (int i = 0; i < 5; i++) {
+        kiln_value *bad = plain_copy(good);
+        put(bad, "x", tensor_value(4, dim[i], few));
+        check_unusable(bad, settings, whole, 100 + i);
+        drop(bad);
+    }
+    drop(good), drop(whole);
+    sampling = ksampler;
+}
+
 /* A host without the store, or with one that keeps nothing. */
 static void test_without_a_store(void)
 {
@@ -391,12 +438,12 @@ static void check_every_allocation(const char *settings)
     kiln_status status = KILN_ERR_NOMEM;
     int tried = 0;
     forget();
-    kiln_value *whole = ksampler(settings, 0, &status);
+    kiln_value *whole = sampling(settings, 0, &status);
     for (int k = 0, reached = 1; reached; k++, tried++) {
         forget();
         world.due = 1;
         world.fail_at = k;
-        kiln_value *out = ksampler(settings, 0, &status);
+        kiln_value *out = sampling(settings, 0, &status);
         reached = world.reached;
         CHECK_MSG(status == KILN_OK ? same(whole, out) : status == KILN_ERR_NOMEM, "allocation %d: status %d %s", k, status, call_why.message);
         drop(out);
@@ -410,6 +457,9 @@ static void test_every_allocation_fails(void)
 {
     check_every_allocation("seed=9; steps=2; cfg=3; sampler_name=euler_ancestral");
     check_every_allocation("seed=9; steps=3; cfg=3; sampler_name=probe_path");
+    sampling = growing;
+    check_every_allocation("scale_ratio=2; scale_steps=1");
+    sampling = ksampler;
 }
 
 /* ---- sources ---------------------------------------------------------------------------------------------- */
@@ -437,9 +487,9 @@ static void test_S13_noise_sources_differ_where_they_should(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_S14_every_sampler_resumes_after_every_step), CASE(test_every_noise_source_resumes), CASE(test_masks_and_part_of_the_way_resume),
+        CASE(test_S14_every_sampler_resumes_after_every_step), CASE(test_every_noise_source_resumes), CASE(test_masks_and_part_of_the_way_resume), CASE(test_a_sampling_that_changes_its_size_resumes),
         CASE(test_stopped_after_a_step), CASE(test_stopped_anywhere), CASE(test_a_state_that_cannot_be_saved),
-        CASE(test_a_state_that_does_not_fit_is_told_once), CASE(test_without_a_store), CASE(test_every_allocation_fails),
+        CASE(test_a_state_that_does_not_fit_is_told_once), CASE(test_a_state_of_a_strange_size), CASE(test_without_a_store), CASE(test_every_allocation_fails),
         CASE(test_S13_noise_sources_differ_where_they_should),
     };
     open_plugin();

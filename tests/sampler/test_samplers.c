@@ -86,6 +86,7 @@ static const struct {
     const char *name, *options;
 } variant[] = {
     {"heun.churn", "s_churn=3,s_tmin=0.1,s_tmax=10,s_noise=1.01"},
+    {"euler_cfg_pp.alternative", "version=alternative"},
     {"euler.churn", "s_churn=3,s_tmin=0.1,s_tmax=10,s_noise=1.01"},
     {"euler_ancestral.half", "eta=0.5,s_noise=0.9"},
     {"lms.two", "order=2"},
@@ -207,7 +208,8 @@ static void test_the_list_is_comfyuis_in_its_order(void)
         "dpmpp_3m_sde_gpu", "ddpm", "lcm", "ipndm", "ipndm_v", "deis", "res_multistep", "res_multistep_cfg_pp", "res_multistep_ancestral",
         "res_multistep_ancestral_cfg_pp", "gradient_estimation", "gradient_estimation_cfg_pp", "er_sde", "seeds_2", "seeds_3", "sa_solver",
         "sa_solver_pece", "ddim", "uni_pc", "uni_pc_bh2"};
-    CHECK_EQ(sampler_row_count, 44);
+    CHECK_EQ(sampler_row_count, 45);
+    CHECK_STR(sampler_rows[44]->name, "lcm_upscale"); /* ComfyUI has it as a node alone: SamplerLCMUpscale */
     for (size_t i = 0; i < sampler_row_count && i < 44; i++) {
         const kiln_sampler *row = sampler_rows[i];
         CHECK_STR(row->name, name[i]);
@@ -401,6 +403,7 @@ static const char *companions(const char *sampler, const char *option)
     if (strcmp(option, "s_tmin") == 0 || strcmp(option, "s_tmax") == 0) return "s_churn=3";
     if (strcmp(sampler, "er_sde") == 0 && strcmp(option, "eta") == 0) return "solver_type=Reverse-time SDE";
     if (strcmp(option, "accept_safety") == 0) return "h_init=4,rtol=0.001,atol=0.0001"; /* a first step that is too long */
+    if (strcmp(sampler, "lcm_upscale") == 0 && strcmp(option, "scale_ratio") != 0) return "scale_ratio=1.5";
     if (strcmp(option, "simple_order_2") == 0) return "predictor_order=2,corrector_order=2";
     if (strcmp(option, "s_noise") == 0 && strncmp(sampler, "dpm_", 4) == 0 && strstr(sampler, "ancestral") == NULL) return strcmp(sampler, "dpm_2") == 0 ? "s_churn=3" : "eta=0.5";
     if (strcmp(option, "s_noise") == 0 && (strncmp(sampler, "heun", 4) == 0 || strcmp(sampler, "euler") == 0)) return "s_churn=3";

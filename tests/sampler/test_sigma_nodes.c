@@ -41,6 +41,18 @@ static void test_formulas_as_nodes(void)
     check_sigmas(made(&node_align_scheduler, "steps=10; denoise=0.45", NULL, NULL), 5, align_10 + 6,
                  "align your steps, half the way: 4.5 steps are 4");
     check_sigmas(made(&node_align_scheduler, "denoise=0", NULL, NULL), 0, NULL, "align your steps, none of the way");
+    check_sigmas(made(&node_gits_scheduler, "", NULL, NULL), 11, gits_10, "gits");
+    check_sigmas(made(&node_gits_scheduler, "coeff=0.8; steps=2", NULL, NULL), 3, gits_2, "gits, the first list");
+    check_sigmas(made(&node_gits_scheduler, "coeff=0.95; steps=6", NULL, NULL), 7, gits_6, "gits, one in the middle");
+    check_sigmas(made(&node_gits_scheduler, "coeff=1.5; steps=20", NULL, NULL), 21, gits_20, "gits, the last list");
+    check_sigmas(made(&node_gits_scheduler, "coeff=1.5; steps=33", NULL, NULL), 34, gits_33, "gits, more steps than lists");
+    check_sigmas(made(&node_gits_scheduler, "denoise=0.35", NULL, NULL), 5, gits_10 + 6, "gits, a third of the way: 3.5 steps are 4");
+    check_sigmas(made(&node_gits_scheduler, "denoise=0", NULL, NULL), 0, NULL, "gits, none of the way");
+    check_sigmas(made(&node_optimal_scheduler, "steps=10", NULL, NULL), 11, optimal_flux_10, "optimal steps");
+    check_sigmas(made(&node_optimal_scheduler, "steps=7", NULL, NULL), 8, optimal_flux_7, "optimal steps, in between");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan", NULL, NULL), 21, optimal_wan_20, "optimal steps of Wan");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Chroma; steps=50", NULL, NULL), 51, optimal_chroma_50, "optimal steps of Chroma");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan; denoise=0.2", NULL, NULL), 5, optimal_wan_20 + 16, "optimal steps, a fifth");
     kiln_value *m = network_model();
     check_sigmas(made(&node_beta_scheduler, "steps=8; alpha=0.8; beta=1.5", m, NULL), 9, beta_8, "beta");
     const double *t = table();
@@ -48,6 +60,29 @@ static void test_formulas_as_nodes(void)
     check_sigmas(made(&node_turbo_scheduler, "steps=10; denoise=0.2", m, NULL), LIST(t[199], t[99], 0), "turbo, more steps than there are");
     check_sigmas(made(&node_basic_scheduler, "steps=5; denoise=0", m, NULL), 0, NULL, "basic, none of the way");
     drop(m);
+}
+
+/* The whole of GITS's table, as sums over all lists of a coefficient (the last level of each left out): 2e-7 of them. And every list
+ * falls from the table's top to 0. */
+static void test_gits_table(void)
+{
+    static const double sum[] = {1819.680287, 1651.219166, 1444.810852, 1208.202107, 981.827915, 822.89244,  687.120156, 603.724074,
+                                 557.088505,  495.345468,  471.537664,  428.087906,  397.784304, 388.638032, 378.501694};
+    for (int row = 0; row < 15; row++) {
+        double have = 0;
+        for (int steps = 2; steps <= 20; steps++) {
+            char settings[64];
+            size_t n;
+            snprintf(settings, sizeof settings, "coeff=%g; steps=%d", 0.8 + 0.05 * row, steps);
+            kiln_value *v = made(&node_gits_scheduler, settings, NULL, NULL);
+            const float *s = floats_of(v, &n);
+            if (!CHECK_EQ(n, (size_t)steps + 1)) return;
+            CHECK_MSG(fabs((double)s[0] - 14.61464119) <= 1e-6 && s[n - 1] == 0, "%s: from %g to %g", settings, (double)s[0], (double)s[n - 1]);
+            for (size_t i = 0; i + 1 < n; i++) have += (double)s[i], CHECK_MSG(s[i + 1] < s[i], "%s[%zu]", settings, i);
+            drop(v);
+        }
+        CHECK_MSG(fabs(have - sum[row]) <= LEVEL * sum[row], "coefficient %g: %.6f, wanted %.6f", 0.8 + 0.05 * row, have, sum[row]);
+    }
 }
 
 /* 30 steps of ddim_uniform are 31, and BasicScheduler keeps the last 30; KSampler takes all. */
@@ -135,6 +170,7 @@ static void test_sigmas_refused(void)
     refused(&node_vp_scheduler, "beta_d=5000", in, "no number to work with");
     refused(&node_beta_scheduler, "alpha=0", in, "above 0");
     refused(&node_set_first_sigma, "", empty, "empty");
+    refused(&node_gits_scheduler, "coeff=1.03", in, "the nearest is 1.05");
     refused(&node_manual_sigmas, "sigmas=3, x", in, "'x' is no noise level");
     refused(&node_manual_sigmas, "sigmas=3, -1", in, "'-1' is no noise level");
     refused(&node_manual_sigmas, "sigmas=nan", in, "'nan'");
@@ -149,7 +185,7 @@ static void test_sigmas_refused(void)
 static const kiln_node *const nodes[] = {
     &node_basic_scheduler,   &node_karras_scheduler, &node_exponential_scheduler, &node_polyexponential_scheduler,
     &node_laplace_scheduler, &node_vp_scheduler,     &node_beta_scheduler,        &node_turbo_scheduler,
-    &node_align_scheduler,   &node_split_sigmas,     &node_split_sigmas_denoise,  &node_set_first_sigma,
+    &node_align_scheduler,   &node_gits_scheduler,   &node_optimal_scheduler,     &node_split_sigmas,     &node_split_sigmas_denoise,  &node_set_first_sigma,
     &node_extend_sigmas,     &node_manual_sigmas,    &node_percent_to_sigma,      &node_sampling_discrete,
     &node_sampling_edm,      &node_sampling_sd3,     &node_sampling_aura,         &node_sampling_flux,
     &node_rescale_cfg,       &node_perp_neg,         &node_random_noise,
@@ -205,6 +241,7 @@ int main(int argc, char **argv)
     open_plugin();
     static const test_case cases[] = {
         CASE(test_formulas_as_nodes),
+        CASE(test_gits_table),
         CASE(test_basic_scheduler_keeps_at_most_steps),
         CASE(test_splits),
         CASE(test_other_sigmas),
