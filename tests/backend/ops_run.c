@@ -93,18 +93,81 @@ static int guards_whole(const op_setup *s, const unsigned char *all)
     return 1;
 }
 
+/* ---- where operands lie while an op runs ----------------------------------------------------------------------------- */
+
+/* Host memory as it is; on an asynchronous device a copy in its memory. */
+typedef struct {
+    memory_device *device;
+    device_stream *stream;
+    void *held[2 * OP_MAX_IN + 8], *locked[2 * OP_MAX_IN + 8];
+    size_t n, n_locked;
+    error *e;
+} place;
+
+static int far_away(const place *p) { return p->device && p->device->table->asynchronous; }
+
+static kiln_status bring(place *p, const void *host, size_t bytes, void **out)
+{
+    const device_table *t = p->device->table;
+    void *locked = NULL;
+    TRY(t->host_alloc(p->device, bytes ? bytes : 1, &locked, p->e));
+    p->locked[p->n_locked++] = locked;
+    memcpy(locked, host, bytes);
+    TRY(t->alloc(p->device, bytes ? bytes : 1, out, p->e));
+    p->held[p->n++] = *out;
+    return t->copy_in(p->device, *out, locked, bytes, p->stream, p->e);
+}
+
+/* Back into `host`, all work done. */
+static kiln_status fetch(place *p, void *host, const void *there, size_t bytes)
+{
+    const device_table *t = p->device->table;
+    void *locked = NULL;
+    TRY(t->host_alloc(p->device, bytes, &locked, p->e));
+    p->locked[p->n_locked++] = locked;
+    TRY(t->copy_out(p->device, locked, there, bytes, p->stream, p->e));
+    TRY(t->sync(p->device, p->stream, p->e));
+    memcpy(host, locked, bytes);
+    return KILN_OK;
+}
+
+static void place_close(place *p)
+{
+    if (!far_away(p)) return;
+    if (p->stream) p->device->table->stream_free(p->device, p->stream);
+    while (p->n) p->device->table->release(p->device, p->held[--p->n]);
+    while (p->n_locked) p->device->table->host_release(p->device, p->locked[--p->n_locked]);
+}
+
 /* Packs what the kernel wants packed; in[] of the call. */
-static kiln_status pack_all(const op_setup *s, const kernel *k, kernel_args *a, void *packed[OP_MAX_IN], pool *p, error *e)
+static kiln_status pack_all(const op_setup *s, const kernel *k, place *where, kernel_args *a, void *packed[OP_MAX_IN], pool *p, error *e)
 {
     for (uint32_t i = 0; i < s->op.n_in; i++) {
-        a->in[i] = s->in[i];
-        if (!s->op.in[i].dtype || !k->packed_bytes[i]) continue;
-        packed[i] = mem_aligned(64, k->packed_bytes[i]);
-        if (!packed[i]) return KILN_ERR_NOMEM;
-        TRY(k->pack(k, i, s->in[i], KILN_F32, packed[i], p, e));
-        a->in[i] = packed[i];
+        const operand_desc *d = &s->op.in[i];
+        const void *data = s->in[i];
+        size_t bytes = d->dtype ? (size_t)(rows(d) * d->ld) * dtype_size(d->weight ? (uint32_t)KILN_F32 : d->dtype) : 0;
+        void *there = NULL;
+        a->in[i] = data;
+        if (!d->dtype) continue;
+        if (k->packed_bytes[i]) {
+            data = packed[i] = mem_aligned(64, k->packed_bytes[i]);
+            if (!packed[i]) return KILN_ERR_NOMEM;
+            bytes = k->packed_bytes[i];
+            TRY(k->pack(k, i, s->in[i], KILN_F32, packed[i], p, e));
+            a->in[i] = packed[i];
+        }
+        if (!far_away(where)) continue;
+        TRY(bring(where, data, bytes, &there));
+        a->in[i] = there;
     }
     return KILN_OK;
+}
+
+/* One call, done when this returns. */
+static kiln_status call(const kernel *k, const place *where, const kernel_args *a, error *e)
+{
+    TRY(k->run(k, a, e));
+    return far_away(where) ? where->device->table->sync(where->device, where->stream, e) : KILN_OK;
 }
 
 void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, double *busy,
@@ -113,28 +176,38 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
     error e = {0};
     kernel *k = NULL;
     kernel_args a = {.pool = p};
-    void *packed[OP_MAX_IN] = {0};
+    place where = {.e = &e};
+    void *packed[OP_MAX_IN] = {0}, *out = NULL, *room = NULL;
     size_t n = setup_out_bytes(s);
     unsigned char *all = mem_aligned(64, GUARD + n + GUARD);
     memset(all, guard_byte, n + 2 * GUARD);
-    a.out = all + GUARD;
-    kiln_status st = b->prepare(&s->op, &k, &e);
-    if (st == KILN_OK) st = pack_all(s, k, &a, packed, p, &e);
+    kiln_status st = b->open(0, &where.device, &e);
+    if (st == KILN_OK && far_away(&where)) st = where.device->table->stream_new(where.device, &where.stream, &e);
+    if (st == KILN_OK) st = b->prepare(&s->op, &k, &e);
+    if (st == KILN_OK) st = pack_all(s, k, &where, &a, packed, p, &e);
     unsigned char *scratch = k ? mem_aligned(64, k->scratch_bytes + GUARD) : NULL;
     if (scratch) memset(scratch, 0xff, k->scratch_bytes), memset(scratch + k->scratch_bytes, guard_byte, GUARD);
-    a.scratch = scratch;
+    a.out = all + GUARD, a.scratch = scratch, a.stream = where.stream;
+    if (st == KILN_OK && far_away(&where)) {
+        st = bring(&where, all, n + 2 * GUARD, &out);
+        if (st == KILN_OK) st = bring(&where, scratch, k->scratch_bytes + GUARD, &room);
+        a.out = (char *)out + GUARD, a.scratch = room;
+    }
     for (int i = 0; i < repeat && st == KILN_OK; i++) {
         double t = now(CLOCK_MONOTONIC), c = now(CLOCK_PROCESS_CPUTIME_ID);
-        st = k->run(k, &a, &e);
+        st = call(k, &where, &a, &e);
         t = now(CLOCK_MONOTONIC) - t, c = now(CLOCK_PROCESS_CPUTIME_ID) - c;
         if (seconds && (i == 0 || t < *seconds)) *seconds = t;
         if (busy && (i == 0 || c < *busy)) *busy = c;
     }
+    if (st == KILN_OK && out) st = fetch(&where, all, out, n + 2 * GUARD);
+    if (st == KILN_OK && room) st = fetch(&where, scratch, room, k->scratch_bytes + GUARD);
     int whole = st != KILN_OK || guards_whole(s, all);
-    for (size_t i = 0; scratch && whole && i < GUARD; i++) whole = scratch[k->scratch_bytes + i] == guard_byte;
+    for (size_t i = 0; scratch && whole && st == KILN_OK && i < GUARD; i++) whole = scratch[k->scratch_bytes + i] == guard_byte;
     if (!whole) printf("  %s %s wrote beyond its memory\n", b->name, op_name(s->op.kind));
     if (st != KILN_OK && !status) printf("  %s %s: %s\n", b->name, op_name(s->op.kind), e.message);
     if (status) *status = st;
+    place_close(&where);
     if (k) k->free(k);
     for (uint32_t i = 0; i < OP_MAX_IN; i++) mem_free(packed[i]);
     mem_free(scratch);

@@ -11,7 +11,7 @@
 enum { ALIGN = 256, GUARD = 256, BLOCKS_TOP = 8192, JOBS_TOP = 1 << 16 };
 static const unsigned char guard_byte = 0xA5, fresh_byte = 0xEE, freed_byte = 0xDD;
 
-typedef enum { JOB_COPY, JOB_KERNEL, JOB_RECORD, JOB_WAIT, JOB_LAUNCH } job_kind;
+typedef enum { JOB_COPY, JOB_KERNEL, JOB_CALL, JOB_RECORD, JOB_WAIT, JOB_LAUNCH } job_kind;
 
 struct device_event {
     uint64_t recorded, happened; /* versions */
@@ -26,6 +26,8 @@ typedef struct {
     size_t bytes;
     const kernel *kernel;
     kernel_args args;
+    void (*call)(void *);
+    void *arg;
     device_event *event;
     uint64_t version;
     device_graph *graph;
@@ -275,6 +277,10 @@ static void happen(const job *j)
     case JOB_COPY: memcpy(j->dst, j->src, j->bytes); break;
     case JOB_KERNEL:
         if (j->kernel->run(j->kernel, &j->args, &e) != KILN_OK) fault(e.message);
+        fake.report.kernels++;
+        break;
+    case JOB_CALL:
+        j->call(j->arg);
         fake.report.kernels++;
         break;
     case JOB_RECORD:
@@ -540,6 +546,12 @@ void fake_device_open(const fake_setting *s)
 }
 
 fake_report fake_device_look(void) { return fake.report; }
+memory_device *fake_device_get(void) { return &fake.base; }
+kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e)
+{
+    TRY(called(KILN_ERR_IO, e));
+    return enqueue(&(job){.kind = JOB_CALL, .stream = s, .call = call, .arg = arg}, e);
+}
 void fake_device_taken(size_t bytes) { fake.taken = bytes; }
 void fake_device_fail_at(int64_t k, int for_good)
 {

@@ -30,6 +30,9 @@ void fake_device_open(const fake_setting *s);
 /* Frees everything and counts what was left behind as faults. */
 fake_report fake_device_close(void);
 fake_report fake_device_look(void);
+memory_device *fake_device_get(void);
+/* Enqueues a call, as a kernel. */
+kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e);
 void fake_device_fail_at(int64_t k, int for_good); /* counted from now */
 void fake_device_taken(size_t bytes);              /* by somebody else, from now on */
 extern const backend fake_backend;

@@ -1,0 +1,106 @@
+/* cuda.c - the CUDA backend's table: which file prepares which op. See cuda.h. */
+#include "backend/cuda/cuda.h"
+
+#include "backend/cuda_load.h"
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <stdio.h>
+#include <string.h>
+
+kiln_status cuda_failed(cudaError_t status, const char *what, error *e)
+{
+    cudaGetLastError();
+    if (status == cudaErrorMemoryAllocation) return error_set(e, KILN_ERR_NOMEM, "the device has no memory left (%s)", what);
+    return error_set(e, KILN_ERR_IO, "%s: %s (%s)", what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+void cuda_epilogue(const cuda_kernel *k, cu_epilogue *out)
+{
+    *out = (cu_epilogue){.act = (int)k->op.epilogue.act, .geglu = (int)k->op.epilogue.geglu};
+    if (!k->op.epilogue.residual) return;
+    uint32_t last = k->op.n_in - 1;
+    out->residual_type = cuda_operand_type(k, last);
+    out->residual_ld = cuda_ld(&k->op.in[last]);
+}
+
+void cuda_pack_as(cuda_kernel *k, uint32_t i, uint32_t type)
+{
+    k->pack_type[i] = type;
+    k->base.packed_bytes[i] = (size_t)shape_count(&k->op.in[i].shape) * dtype_size(type);
+    snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "%s", dtype_name(type));
+}
+
+kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p, error *e)
+{
+    const cuda_kernel *k = (const cuda_kernel *)base;
+    (void)p;
+    kiln_status status = dtype_convert(dst, k->pack_type[operand], src, src_dtype, (size_t)shape_count(&k->op.in[operand].shape));
+    return status == KILN_OK ? status : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+}
+
+static kiln_status cuda_run(const kernel *base, const kernel_args *a, error *e)
+{
+    const cuda_kernel *k = (const cuda_kernel *)base;
+    return k->body(k, a, e);
+}
+
+static void cuda_free(kernel *base)
+{
+    cuda_kernel *k = (cuda_kernel *)base;
+    if (!k) return;
+    cuda_product_free(k);
+    mem_free(k);
+}
+
+static cuda_prepare *const prepares[OP_KIND_COUNT] = {
+    [OP_CONVERT] = cuda_prepare_map, [OP_CONV2D] = cuda_prepare_conv2d, [OP_LINEAR] = cuda_prepare_linear, [OP_ATTENTION] = cuda_prepare_attention,
+    [OP_GROUP_NORM] = cuda_prepare_norm, [OP_LAYER_NORM] = cuda_prepare_norm, [OP_ADD] = cuda_prepare_map, [OP_MUL] = cuda_prepare_map,
+    [OP_AFFINE] = cuda_prepare_map, [OP_ACT] = cuda_prepare_map, [OP_GEGLU] = cuda_prepare_map, [OP_UPSAMPLE] = cuda_prepare_movement,
+    [OP_CONCAT] = cuda_prepare_movement, [OP_SLICE] = cuda_prepare_movement, [OP_RESHAPE] = cuda_prepare_movement, [OP_PERMUTE] = cuda_prepare_movement,
+    [OP_EMBEDDING] = cuda_prepare_lookup, [OP_GATHER] = cuda_prepare_lookup, [OP_TIMESTEP] = cuda_prepare_timestep,
+};
+
+static kiln_status check_types(const op_desc *op, error *e)
+{
+    for (uint32_t i = 0; i <= op->n_in; i++) {
+        uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
+        if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind), dtype_name(t));
+    }
+    return KILN_OK;
+}
+
+static kiln_status prepare(const op_desc *op, kernel **out, error *e)
+{
+    if (op->kind >= OP_KIND_COUNT || !prepares[op->kind]) return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
+    TRY(check_types(op, e));
+    cuda_kernel *k = mem_calloc(1, sizeof *k);
+    if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    k->op = *op;
+    k->base = (kernel){.name = op_name(op->kind), .pack = cuda_pack_plain, .run = cuda_run, .free = cuda_free};
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, KILN_F32);
+    kiln_status status = prepares[op->kind](k, e);
+    if (status == KILN_OK) *out = &k->base;
+    else cuda_free(&k->base);
+    return status;
+}
+
+static const char *features(void)
+{
+    static char text[64];
+    const cuda_abilities *a = cuda_abilities_get();
+    static const char *const by[] = {"plain products", "tensor cores", "tensor cores, cuBLASLt"};
+    snprintf(text, sizeof text, "sm_%d%d, %s", a->major, a->minor, by[a->products]);
+    return text;
+}
+
+/* The chip's generation and the library decide how sums are cut. */
+static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F32; }
+
+static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = features, .best_precision = best_precision,
+                              .prepare = prepare};
+
+__attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
+const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

@@ -1,0 +1,83 @@
+/* cuda.h - what the C files of the CUDA backend share: the kernel object, the device's abilities, errors. Layer: backend.
+ *
+ * The backend is a library of its own (kiln-cuda.so) that backend/cuda_load.c opens where a driver is; nothing else of kiln
+ * knows CUDA. An op is prepared into a cuda_kernel: its launch's arguments but for the pointers, which run() fills in.
+ * run() only enqueues. tests/cuda_emu compiles the same files against a runtime and kernels that run on the host.
+ */
+#ifndef KILN_BACKEND_CUDA_H
+#define KILN_BACKEND_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/launch.h"
+
+/* How products are made, from what a device has; KILN_CUDA_PRODUCTS=plain|mma|library lowers it, for tests. */
+typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY } cuda_products;
+
+typedef struct {
+    int major, minor, processors;
+    cuda_products products;
+} cuda_abilities;
+/* Of the device that was opened. */
+const cuda_abilities *cuda_abilities_get(void);
+
+/* NOMEM for want of memory, IO with the driver's words for the rest; forgets CUDA's own sticky last error. */
+kiln_status cuda_failed(cudaError_t, const char *what, error *);
+#define CUDA_TRY(call, what)                                                                       \
+    do {                                                                                           \
+        cudaError_t cuda_ = (call);                                                                \
+        if (cuda_ != cudaSuccess) return cuda_failed(cuda_, what, e);                              \
+    } while (0)
+
+kiln_status cuda_device_open(unsigned index, memory_device **out, error *e); /* device_cuda.c */
+static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)(void *)s; }
+
+typedef struct matmul matmul; /* a product by the vendor's library: cublaslt.c */
+
+typedef struct cuda_kernel cuda_kernel;
+struct cuda_kernel {
+    kernel base;
+    op_desc op;
+    kiln_status (*body)(const cuda_kernel *, const kernel_args *, error *);
+    uint32_t pack_type[OP_MAX_IN]; /* what weights become: KILN_F32, KILN_BF16 */
+    union {
+        cu_map map;
+        cu_norm norm;
+        cu_lookup lookup;
+        cu_timestep timestep;
+        cu_attention attention;
+        struct {
+            cu_product p;
+            cuda_products by;
+            size_t partial_at; /* where in scratch */
+            matmul *library;
+        } product;
+    } u;
+};
+
+typedef kiln_status cuda_prepare(cuda_kernel *, error *);
+cuda_prepare cuda_prepare_map, cuda_prepare_movement, cuda_prepare_lookup, cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d, cuda_prepare_linear,
+    cuda_prepare_attention;
+void cuda_product_free(cuda_kernel *);
+/* kernel.pack of weights that only change their type: to pack_type. */
+kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *, error *);
+/* Weight operand i becomes `type`, dense. */
+void cuda_pack_as(cuda_kernel *, uint32_t i, uint32_t type);
+
+/* ---- small things ---------------------------------------------------------------------------------------------------- */
+
+static inline int64_t cuda_columns(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
+static inline int64_t cuda_rows(const operand_desc *d)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i + 1 < d->shape.rank; i++) n *= d->shape.dim[i];
+    return n;
+}
+static inline int64_t cuda_ld(const operand_desc *d) { return d->weight ? cuda_columns(d) : d->ld; }
+static inline int cuda_type(uint32_t dtype) { return dtype == KILN_F32 ? CU_F32 : dtype == KILN_BF16 ? CU_BF16 : dtype == KILN_F16 ? CU_F16 : CU_I32; }
+/* As the kernel sees it: packed weights in their packed type. */
+static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i) { return cuda_type(k->op.in[i].weight ? k->pack_type[i] : k->op.in[i].dtype); }
+/* All but the pointer of what is added in the end, which is the last operand. */
+void cuda_epilogue(const cuda_kernel *k, cu_epilogue *out);
+static inline const void *cuda_residual(const cuda_kernel *k, const kernel_args *a) { return k->op.epilogue.residual ? a->in[k->op.n_in - 1] : NULL; }
+
+#endif

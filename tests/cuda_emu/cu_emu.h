@@ -1,0 +1,20 @@
+/* cu_emu.h - the emulation as a test sees it (C); what kernels see is cu_shim.h. */
+#ifndef KILN_TESTS_CU_EMU_H
+#define KILN_TESTS_CU_EMU_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void cu_emu_seed(uint64_t seed); /* of the order of threads and blocks */
+unsigned cu_emu_faults(void);    /* what kernels did that none may do, so far */
+void cu_emu_forget(void);        /* after the device was closed */
+/* A line for each kernel that has run: its name and how many blocks. */
+void cu_emu_say_kernels(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

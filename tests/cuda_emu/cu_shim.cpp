@@ -1,0 +1,346 @@
+/* cu_shim.cpp - see cu_shim.h: fibers, barriers, exchanges, shared memory, asynchronous copies. */
+#include "cu_shim.h"
+#include "fake_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#if defined __SANITIZE_ADDRESS__
+#define CU_EMU_ASAN 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define CU_EMU_ASAN 1
+#endif
+#endif
+#ifdef CU_EMU_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !defined __x86_64__
+#include <ucontext.h>
+#endif
+
+extern unsigned char __start_cu_shared[] __attribute__((weak)), __stop_cu_shared[] __attribute__((weak));
+
+namespace {
+
+enum { THREADS_TOP = 1024, STACK = 64 << 10, SHARED_TOP = 227 << 10, GUARD = 1024, COPIES_TOP = 256 };
+const unsigned char guard_byte = 0xA5;
+
+typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
+
+struct copy { void *to; const void *from; int there; unsigned group; };
+
+struct fiber {
+    cu_emu_thread now;
+    fiber_state state;
+    uint32_t mask;    /* of the exchange that it waits in */
+    unsigned round;   /* exchanges so far */
+    unsigned groups;  /* of copies so far */
+    std::vector<copy> copies;
+#if defined __x86_64__
+    void *stack_pointer;
+#else
+    ucontext_t context;
+#endif
+    void *asan;
+};
+
+struct {
+    fiber thread[THREADS_TOP];
+    unsigned threads;
+    unsigned char *stacks;
+    unsigned char slot[THREADS_TOP / 32][2][32 * CU_EMU_SLOT];
+    alignas(1024) unsigned char dynamic[SHARED_TOP + 2 * GUARD];
+    const std::function<void()> *work;
+    const char *kernel;
+    uint64_t random;
+    unsigned faults;
+    std::map<std::string, uint64_t> *ran;
+#if defined __x86_64__
+    void *stack_pointer;
+#else
+    ucontext_t context;
+#endif
+    void *asan;
+    const void *asan_stack;
+    size_t asan_stack_bytes;
+} emu;
+
+uint64_t draw()
+{
+    uint64_t z = (emu.random += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void fault(const char *text, const fiber *f = nullptr)
+{
+    if (emu.faults++ >= 10) return;
+    printf("  %s: %s", emu.kernel, text);
+    if (f) printf(" (block %u %u %u, thread %u %u %u)", f->now.block.x, f->now.block.y, f->now.block.z, f->now.thread.x, f->now.thread.y, f->now.thread.z);
+    printf("\n");
+}
+
+/* ---- fibers ------------------------------------------------------------------------------------------------------------------- */
+
+#if defined __x86_64__
+extern "C" void cu_emu_switch(void **save, void *load);
+__asm__(".text\n.globl cu_emu_switch\n.hidden cu_emu_switch\n.type cu_emu_switch,@function\ncu_emu_switch:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size cu_emu_switch, .-cu_emu_switch\n");
+#endif
+
+unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)(f - emu.thread) * STACK; }
+
+void leave(fiber *f, int for_good)
+{
+#ifdef CU_EMU_ASAN
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &f->asan, emu.asan_stack, emu.asan_stack_bytes);
+#else
+    (void)for_good;
+#endif
+#if defined __x86_64__
+    cu_emu_switch(&f->stack_pointer, emu.stack_pointer);
+#else
+    swapcontext(&f->context, &emu.context);
+#endif
+#ifdef CU_EMU_ASAN
+    __sanitizer_finish_switch_fiber(f->asan, nullptr, nullptr);
+#endif
+}
+
+void entered()
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+#ifdef CU_EMU_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &emu.asan_stack, &emu.asan_stack_bytes);
+#endif
+    (*emu.work)();
+    f->state = DONE;
+    leave(f, 1);
+    abort();
+}
+
+void prepare(fiber *f)
+{
+#if defined __x86_64__
+    void **top = reinterpret_cast<void **>(stack_of(f) + STACK) - 2;
+    top[0] = reinterpret_cast<void *>(&entered); /* returned into, with the stack as after a call */
+    top[1] = nullptr;
+    f->stack_pointer = top - 6;
+    memset(f->stack_pointer, 0, 6 * sizeof(void *));
+#else
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = stack_of(f);
+    f->context.uc_stack.ss_size = STACK;
+    f->context.uc_link = nullptr;
+    makecontext(&f->context, entered, 0);
+#endif
+}
+
+void go_on(fiber *f)
+{
+    cu_emu_now = &f->now;
+#ifdef CU_EMU_ASAN
+    __sanitizer_start_switch_fiber(&emu.asan, stack_of(f), STACK);
+#endif
+#if defined __x86_64__
+    cu_emu_switch(&emu.stack_pointer, f->stack_pointer);
+#else
+    swapcontext(&emu.context, &f->context);
+#endif
+#ifdef CU_EMU_ASAN
+    __sanitizer_finish_switch_fiber(emu.asan, nullptr, nullptr);
+#endif
+}
+
+/* ---- a block --------------------------------------------------------------------------------------------------------------------- */
+
+/* All that the exchange of this fiber's warp waits for are there. */
+int exchange_whole(const fiber *f)
+{
+    const fiber *warp = emu.thread + f->now.number / 32 * 32;
+    for (unsigned i = 0; i < 32; i++) {
+        if (!(f->mask >> i & 1)) continue;
+        if (warp + i >= emu.thread + emu.threads || warp[i].state != AT_EXCHANGE || warp[i].mask != f->mask || warp[i].round != f->round) return 0;
+    }
+    return 1;
+}
+
+/* 1: somebody may go on. */
+int release_some()
+{
+    unsigned waiting = 0, done = 0, released = 0;
+    for (unsigned i = 0; i < emu.threads; i++) {
+        fiber *f = emu.thread + i;
+        done += f->state == DONE, waiting += f->state == AT_BARRIER;
+        if (f->state != AT_EXCHANGE || !exchange_whole(f)) continue;
+        uint32_t mask = f->mask;
+        fiber *warp = emu.thread + i / 32 * 32;
+        for (unsigned k = 0; k < 32; k++)
+            if (mask >> k & 1) warp[k].state = READY, released++;
+    }
+    if (released) return 1;
+    if (!waiting || waiting + done < emu.threads) return 0;
+    for (unsigned i = 0; i < emu.threads; i++)
+        if (emu.thread[i].state == AT_BARRIER) emu.thread[i].state = READY;
+    return 1;
+}
+
+void say_stuck()
+{
+    for (unsigned i = 0; i < emu.threads; i++) {
+        if (emu.thread[i].state == AT_BARRIER) return fault("a barrier that not all threads of the block reach", emu.thread + i);
+        if (emu.thread[i].state == AT_EXCHANGE) return fault("an instruction of a warp in which not all that it names take part", emu.thread + i);
+    }
+}
+
+int all_done()
+{
+    for (unsigned i = 0; i < emu.threads; i++)
+        if (emu.thread[i].state != DONE) return 0;
+    return 1;
+}
+
+void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
+{
+    static unsigned order[THREADS_TOP];
+    unsigned char *dynamic = emu.dynamic + GUARD;
+    memset(emu.dynamic, guard_byte, GUARD);
+    memset(dynamic, 0xff, shared);
+    memset(dynamic + shared, guard_byte, GUARD);
+    if (__start_cu_shared) memset(__start_cu_shared, 0xff, (size_t)(__stop_cu_shared - __start_cu_shared));
+    for (unsigned i = 0; i < emu.threads; i++) {
+        fiber *f = emu.thread + i;
+        f->now.thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
+        f->now.block = block, f->now.block_dim = block_dim, f->now.grid_dim = grid_dim, f->now.number = i;
+        f->state = READY, f->round = 0, f->groups = 0;
+        f->copies.clear();
+        prepare(f);
+    }
+    for (;;) {
+        unsigned n = 0;
+        for (unsigned i = 0; i < emu.threads; i++)
+            if (emu.thread[i].state == READY) order[n++] = i;
+        for (unsigned i = n; i > 1; i--) { /* Fisher and Yates */
+            unsigned k = (unsigned)(draw() % i), t = order[k];
+            order[k] = order[i - 1], order[i - 1] = t;
+        }
+        for (unsigned i = 0; i < n; i++) go_on(emu.thread + order[i]);
+        if (!release_some()) break;
+    }
+    if (!all_done()) say_stuck();
+    for (size_t i = 0; i < GUARD; i++)
+        if (emu.dynamic[i] != guard_byte || dynamic[shared + i] != guard_byte) {
+            fault("something was written beside the shared memory");
+            break;
+        }
+}
+
+int launch_allowed(dim3 grid, dim3 block, size_t shared)
+{
+    const char *wrong = nullptr;
+    if ((uint64_t)block.x * block.y * block.z > THREADS_TOP || block.z > 64) wrong = "a block of more than 1024 threads";
+    else if (!block.x || !block.y || !block.z || !grid.x || !grid.y || !grid.z) wrong = "a launch of nothing";
+    else if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7fffffffu) wrong = "a grid that is too large";
+    else if (shared > SHARED_TOP) wrong = "more shared memory than there is";
+    if (wrong) fault(wrong);
+    return !wrong;
+}
+
+} // namespace
+
+cu_emu_thread *cu_emu_now;
+
+void __syncthreads()
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    f->state = AT_BARRIER;
+    leave(f, 0);
+}
+
+unsigned char *cu_emu_dynamic() { return emu.dynamic + GUARD; }
+
+const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned bytes)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    unsigned lane = cu_emu_lane();
+    unsigned char *slots = emu.slot[f->now.number / 32][++f->round % 2];
+    if (!(mask >> lane & 1)) fault("a thread takes part in an instruction of its warp that does not name it", f);
+    memcpy(slots + lane * CU_EMU_SLOT, mine, bytes);
+    f->state = AT_EXCHANGE, f->mask = mask;
+    leave(f, 0);
+    return slots;
+}
+
+void cu_emu_copy_later(void *to, const void *from, int there)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    if (((uintptr_t)to | (uintptr_t)from) & 15) fault("an asynchronous copy of 16 bytes that are not aligned", f);
+    memset(to, 0xff, 16);
+    f->copies.push_back({to, from, there, f->groups});
+}
+void cu_emu_copy_group() { emu.thread[cu_emu_now->number].groups++; }
+void cu_emu_copy_wait(unsigned groups)
+{
+    fiber *f = emu.thread + cu_emu_now->number;
+    size_t kept = 0;
+    for (const copy &c : f->copies) {
+        if (c.group + groups >= f->groups) f->copies[kept++] = c;
+        else if (c.there) memcpy(c.to, c.from, 16);
+        else memset(c.to, 0, 16);
+    }
+    f->copies.resize(kept);
+}
+
+void cu_emu_seed(uint64_t seed) { emu.random = seed; }
+unsigned cu_emu_faults() { return emu.faults; }
+
+void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread)
+{
+    emu.kernel = name;
+    if (!launch_allowed(grid, block, shared)) return;
+    if (!emu.stacks) emu.stacks = static_cast<unsigned char *>(mmap(nullptr, (size_t)THREADS_TOP * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    emu.work = &thread;
+    emu.threads = block.x * block.y * block.z;
+    if (!emu.ran) emu.ran = new std::map<std::string, uint64_t>;
+    (*emu.ran)[name] += (uint64_t)grid.x * grid.y * grid.z;
+    uint64_t n = (uint64_t)grid.x * grid.y * grid.z, step = draw() % n | 1; /* blocks in some order: a step that meets them all */
+    auto common = [](uint64_t a, uint64_t b) { while (b) { uint64_t r = a % b; a = b, b = r; } return a; };
+    while (common(step, n) != 1) step++;
+    uint64_t at = draw() % n;
+    for (uint64_t i = 0; i < n; i++, at = (at + step) % n)
+        run_block(dim3((unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y)), block, grid, shared);
+}
+
+/* Work may be done more than once (graphs), so it is kept until the device is closed. */
+static std::vector<std::unique_ptr<std::function<void()>>> given;
+static void do_work(void *arg) { (*static_cast<std::function<void()> *>(arg))(); }
+
+cudaError_t cu_emu_give(cudaStream_t stream, std::function<void()> work)
+{
+    given.push_back(std::make_unique<std::function<void()>>(std::move(work)));
+    return fake_cuda_call(stream, do_work, given.back().get());
+}
+void cu_emu_forget() { given.clear(); }
+
+void cu_emu_say_kernels()
+{
+    if (!emu.ran) return;
+    for (const auto &k : *emu.ran) printf("# kernel %-28s ran in the emulation, %llu blocks\n", k.first.c_str(), (unsigned long long)k.second);
+}
+
+/* ---- f16 ---------------------------------------------------------------------------------------------------------------------------- */
+
+extern "C" float f16_to_f32(uint16_t);
+extern "C" uint16_t f16_from_f32(float);
+float __half2float(__half h) { return f16_to_f32(h.bits); }
+__half __float2half_rn(float f) { return __half{f16_from_f32(f)}; }

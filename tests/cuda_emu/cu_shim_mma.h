@@ -1,0 +1,48 @@
+/* cu_shim_mma.h - cu_mma.h's functions on the host, by the table that stands there. Sums are f32, in the order of k. */
+#ifndef KILN_TESTS_CU_SHIM_MMA_H
+#define KILN_TESTS_CU_SHIM_MMA_H
+
+#include "cu_shim.h"
+
+static inline float cu_emu_half_of(uint32_t pair, int high) { return __uint_as_float(high ? pair & 0xffff0000u : pair << 16); }
+
+static inline void cu_mma(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const unsigned char *all = cu_emu_exchange(0xffffffffu, mine, sizeof mine);
+    unsigned g = cu_emu_lane() / 4, t = cu_emu_lane() % 4;
+    for (unsigned e = 0; e < 4; e++) {
+        unsigned column = 2 * t + e % 2;
+        for (unsigned k = 0; k < 16; k++) {
+            uint32_t left[6], right[6];
+            memcpy(left, all + (g * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof left);
+            memcpy(right, all + (column * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof right);
+            c[e] += cu_emu_half_of(left[k / 8 * 2 + e / 2], k % 2) * cu_emu_half_of(right[4 + k / 8], k % 2);
+        }
+    }
+}
+
+static inline void cu_emu_matrices(uint32_t *r, const void *row, int turned)
+{
+    const unsigned char *all = cu_emu_exchange(0xffffffffu, &row, sizeof row);
+    unsigned g = cu_emu_lane() / 4, t = cu_emu_lane() % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        uint16_t pair[2];
+        for (unsigned e = 0; e < 2; e++) {
+            unsigned y = turned ? 2 * t + e : g, x = turned ? g : 2 * t + e;
+            const uint16_t *from;
+            memcpy(&from, all + (8 * i + y) * CU_EMU_SLOT, sizeof from);
+            pair[e] = from[x];
+        }
+        r[i] = (uint32_t)pair[0] | (uint32_t)pair[1] << 16;
+    }
+    cu_emu_exchange(0xffffffffu, &row, sizeof row); /* nobody writes before all have read: ldmatrix is one instruction of the warp */
+}
+static inline void cu_matrices(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 0); }
+static inline void cu_matrices_turned(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 1); }
+
+static inline void cu_copy16(void *to, const void *from, int there) { cu_emu_copy_later(to, from, there); }
+static inline void cu_copy_group() { cu_emu_copy_group(); }
+template <int n> static inline void cu_copy_wait() { cu_emu_copy_wait(n); }
+
+#endif

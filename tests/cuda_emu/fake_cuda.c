@@ -1,0 +1,97 @@
+/* fake_cuda.c - the CUDA runtime's functions on the fake device of tests/memory: an arena with guards, streams whose work happens late
+ * and in any order that events allow, every call able to fail. What it is asked to do is told to the real library in the same
+ * words, so engine/backend/cuda's own C files run on it as they are. */
+#include "../memory/fake_device.h"
+#include "fake_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static error last;
+static struct cudaDeviceProp chip = {.name = "a GPU that is none", .major = 9, .minor = 0, .multiProcessorCount = 132};
+
+void fake_cuda_chip(int major, int minor) { chip.major = major, chip.minor = minor; }
+
+static cudaError_t said(kiln_status status)
+{
+    if (status == KILN_OK) return cudaSuccess;
+    return status == KILN_ERR_NOMEM ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+}
+#define ASK(call) (last = (error){0}, said(fake_device_get()->table->call))
+#define ON fake_device_get()
+
+const char *cudaGetErrorString(cudaError_t status) { return status == cudaSuccess ? "no error" : last.message[0] ? last.message : "an error"; }
+const char *cudaGetErrorName(cudaError_t status) { return status == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : status == cudaSuccess ? "cudaSuccess" : "cudaErrorUnknown"; }
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+cudaError_t cudaSetDevice(int device) { return device ? cudaErrorNoDevice : cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int *n) { return *n = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) { return *p = chip, device ? cudaErrorNoDevice : cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) { return (void)attribute, (void)device, *value = 227 << 10, cudaSuccess; }
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) { return ASK(memory(ON, free_bytes, total, &last)); }
+cudaError_t cudaMalloc(void **out, size_t bytes) { return ASK(alloc(ON, bytes, out, &last)); }
+cudaError_t cudaFree(void *p) { return fake_device_get()->table->release(ON, p), cudaSuccess; }
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) { return (void)flags, ASK(host_alloc(ON, bytes, out, &last)); }
+cudaError_t cudaFreeHost(void *p) { return fake_device_get()->table->host_release(ON, p), cudaSuccess; }
+
+/* ---- streams and events: the fake device's own behind CUDA's names ----------------------------------------------------------- */
+
+static device_stream *stream(cudaStream_t s) { return (device_stream *)(void *)s; }
+static device_event *event(cudaEvent_t v) { return (device_event *)(void *)v; }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    device_stream *s = NULL;
+    cudaError_t status = ((void)flags, ASK(stream_new(ON, &s, &last)));
+    *out = (cudaStream_t)(void *)s;
+    return status;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s) { return fake_device_get()->table->stream_free(ON, stream(s)), cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t s) { return ASK(sync(ON, stream(s), &last)); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags) { return (void)flags, ASK(wait(ON, stream(s), event(v), &last)); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
+{
+    device_event *v = NULL;
+    cudaError_t status = ((void)flags, ASK(event_new(ON, &v, &last)));
+    *out = (cudaEvent_t)(void *)v;
+    return status;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t v) { return fake_device_get()->table->event_free(ON, event(v)), cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t v, cudaStream_t s) { return ASK(record(ON, event(v), stream(s), &last)); }
+cudaError_t cudaEventSynchronize(cudaEvent_t v) { return ASK(sync_event(ON, event(v), &last)); }
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t s)
+{
+    if (kind == cudaMemcpyHostToDevice) return ASK(copy_in(ON, dst, src, bytes, stream(s), &last));
+    return ASK(copy_out(ON, dst, src, bytes, stream(s), &last));
+}
+
+/* ---- graphs: CUDA has a captured one and one that can be launched; here they are the same ------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode) { return (void)mode, ASK(capture_begin(ON, stream(s), &last)); }
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    device_graph *g = NULL;
+    cudaError_t status = ASK(capture_end(ON, stream(s), &g, &last));
+    *out = (cudaGraph_t)(void *)g;
+    return status;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)flags;
+    *out = (cudaGraphExec_t)(void *)graph;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return (void)graph, cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) { return ASK(graph_launch(ON, (device_graph *)(void *)graph, stream(s), &last)); }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return fake_device_get()->table->graph_free(ON, (device_graph *)(void *)graph), cudaSuccess; }
+
+/* ---- kernels -------------------------------------------------------------------------------------------------------------------- */
+
+cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
+{
+    last = (error){0};
+    return said(fake_device_call(stream(s), call, arg, &last));
+}

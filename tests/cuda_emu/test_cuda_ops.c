@@ -1,0 +1,97 @@
+/* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32 and bf16 storage, dense and
+ * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
+ * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check).
+ *
+ * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
+ * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them.
+ */
+#include "cu_emu.h"
+#include "fake_cuda.h"
+
+#include "../backend/ops_run.h"
+#include "../backend/test_ops_table.h"
+#include "../memory/fake_device.h"
+#include "backend/cuda_load.h"
+#include "base/memory_alloc.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const cuda_library kiln_cuda_library;
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+static const struct {
+    uint32_t type;
+    int64_t pad;
+} variants[] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_BF16, 3}};
+
+static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
+
+static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) : kiln_cuda_library.backend; }
+
+static double tolerance_of(const op_case *c, uint32_t type)
+{
+    if (type != KILN_BF16) return c->tolerance > 0 ? c->tolerance : 2e-6;
+    return c->op.kind == OP_ATTENTION ? 0x1p-7 : 1e-3;
+}
+
+static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_t pad, int orders)
+{
+    char what[160];
+    op_setup s;
+    snprintf(what, sizeof what, "%s %s, rows %d apart", c->name, type == KILN_F32 ? "f32" : "bf16", (int)pad);
+    if (!setup_make(&s, c, type, pad)) return 0;
+    void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL), *first = NULL;
+    int ok = expected != NULL;
+    for (int order = 0; order < orders && ok; order++) {
+        cu_emu_seed((uint64_t)order * 77 + 1);
+        void *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
+        ok = got && setup_near(&s, got, expected, tolerance_of(c, type), what);
+        if (ok && first && memcmp(first, got, setup_out_bytes(&s) + 256)) printf("  %s: other bytes under another order\n", what), ok = 0;
+        if (!first) first = got;
+        else mem_free(got);
+    }
+    mem_free(first), mem_free(expected);
+    setup_free(&s);
+    return ok;
+}
+
+/* The table, or the rows whose name begins with `prefix`, in a process of its own: how products are made is chosen once in each. */
+static void table(const char *products, const char *prefix, int orders)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        error e = {0};
+        int failed = 0, ran = 0;
+        setenv("KILN_CUDA_PRODUCTS", products, 1);
+        fake_device_open(&(fake_setting){.bytes = 256 << 20, .seed = 5, .fail_at = -1});
+        const backend *b = the_backend(&e);
+        if (!b) printf("  %s\n", e.message), _exit(101);
+        for (size_t i = 0; i < N_CASES; i++) {
+            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
+            for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++, ran++) failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
+        }
+        if (!on_gpu()) cu_emu_say_kernels();
+        fake_report r = fake_device_close();
+        printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host\n", b->features(), ran, failed, cu_emu_faults(), r.faults);
+        fflush(stdout);
+        _exit(failed + (int)cu_emu_faults() + (int)r.faults + (ran == 0) ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_every_op_with_plain_products(void) { table("plain", "", 2); }
+static void test_every_op_on_tensor_cores(void) { table("mma", "", 2); }
+static void test_every_op_with_the_library(void) { table("library", "", 1); }
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library)};
+    return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
+}
