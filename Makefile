@@ -135,6 +135,10 @@ $(B)/emu/%.o: %.cpp
 	$(if $(Q),@echo "  CXX $<")
 	$(Q)$(CXX) $(CXXFLAGS_EMU) $(emu_flags) -MMD -MP -c $< -o $@
 
+$(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)/tests/cuda_emu/fake_cuda.o $(B)/tests/cuda_emu/fake_matmul.o $(B)/tests/memory/fake_device.o $(B)/libkiln.a
+	$(Q)$(CXX) -shared $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL $^ $(ENGINE_LIBS) -o $@
+	$(Q)chmod go-w $(@D) $@
+
 # ---- tests -----------------------------------------------------------------------------------------
 test_src := $(wildcard tests/*/test_*.c)
 test_bin := $(test_src:%.c=$(B)/%)
@@ -146,7 +150,7 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c tests/cuda_emu/emu_library.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
@@ -159,7 +163,7 @@ test_libs_cuda_emu := -lstdc++
 test_shared := $(wildcard tests/shared/*.c)
 
 # The judge of pictures is a program of its own; its test is linked with its parts.
-test_tools += $(B)/tests/judge/judge
+test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so
 test_libs_judge := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.

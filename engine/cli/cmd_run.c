@@ -19,7 +19,7 @@ enum { SETTINGS_MAX = 200 };
 static const option run_options[] = {
     SOURCE_OPTIONS,
     {"--out", 0, "DIR", "write results here, and nowhere else (default: out)", 0},
-    {"--device", 0, "NAME", "cpu, or reference (plain C: the specification, slow)", 0},
+    {"--device", 0, "NAME", "auto (default: a CUDA device that works, else the processor), cpu, cuda, cuda:1, or reference (plain C, slow)", 0},
     {"--precision", 0, "NAME", "auto (what the processor does best), f32, bf16", 0},
     {"--threads", 'j', "N", "threads to compute with (default: all processors); the result does not depend on it", 0},
     {"--memory", 0, "SIZE", "use at most this much of the device's memory, as 1200M or 4G (also KILN_MEMORY; default: what is free)", 0},

@@ -1,6 +1,7 @@
 /* job.c - see job.h. */
 #include "run/job.h"
 
+#include "backend/choose.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -256,10 +257,9 @@ static kiln_status choose_precision(const char *text, uint32_t *out, error *e)
 
 static kiln_status make_runtime(job *j, const job_setting *s, error *e)
 {
-    const char *device = s->device ? s->device : "cpu";
-    runtime_setting rs = {.backend = backend_find(device), .threads = s->threads, .explain = s->explain, .check_finite = s->validate,
+    runtime_setting rs = {.threads = s->threads, .explain = s->explain, .check_finite = s->validate,
                           .trace = s->trace ? report_op : NULL, .trace_arg = j->report};
-    if (!rs.backend) return error_set(e, KILN_ERR_INVALID, "--device %s: this build has cpu (and reference, which is slow)", device);
+    TRY(backend_choose(s->device, &rs.backend, &rs.device_index, e));
     TRY(choose_precision(s->precision, &rs.precision, e));
     TRY(job_memory_setting(s, &rs, e));
     j->runtime = runtime_new(&rs, e);

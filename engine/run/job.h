@@ -20,7 +20,7 @@ typedef struct {
 
 typedef struct {
     const char *out;       /* output folder           */
-    const char *device;    /* "cpu", "reference"      */
+    const char *device;    /* as backend/choose.h     */
     const char *precision; /* "f32", "bf16", "auto"   */
     unsigned threads;
     const char *events; /* file, "-" for stdout, or NULL */

@@ -1,0 +1,37 @@
+/* emu_library.c - the CUDA backend over the emulation as a library that the command opens (KILN_CUDA_LIBRARY=...): so that whole workflows run
+ * through the real host side, offloader and kernels where no GPU is. KILN_EMU_MEMORY: bytes of the device (2 GiB), KILN_EMU_SEED: of the
+ * order of things, KILN_EMU_REPORT: a file that gets a line when the process ends.
+ */
+#include "cu_emu.h"
+
+#include "../memory/fake_device.h"
+#include "backend/cuda_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+extern const cuda_library kiln_cuda_library;
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    fake_device_open(&(fake_setting){.bytes = (size_t)number("KILN_EMU_MEMORY", (uint64_t)2 << 30), .seed = number("KILN_EMU_SEED", 1), .graphs = 1, .fail_at = -1});
+    cu_emu_seed(number("KILN_EMU_SEED", 1));
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *path = getenv("KILN_EMU_REPORT");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    unsigned kernels = cu_emu_faults();
+    fake_report r = fake_device_close();
+    if (!f) return;
+    fprintf(f, "faults %u kernel_faults %u peak %zu in %llu out %llu kernels %llu launches %llu\n", r.faults, kernels, r.peak, (unsigned long long)r.bytes_in,
+            (unsigned long long)r.bytes_out, (unsigned long long)r.kernels, (unsigned long long)r.launches);
+    fclose(f);
+}
