@@ -30,7 +30,6 @@ struct residency_pass {
     size_t limit;          /* that the placement was made for; 0: none */
     uint64_t clock;        /* of its last run */
     unsigned streak;       /* runs of it in a row, the last time */
-    uint64_t generation;
     const void **data; /* [n_use] */
     size_t issued;     /* uses whose copies are under way: the next one */
     device_event **ready, **done; /* [n_op] made when first needed */
@@ -56,7 +55,7 @@ kiln_status residency_pass_new(residency *r, const residency_demand *d, residenc
 {
     residency_pass *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
-    *p = (residency_pass){.r = r, .d = *d, .generation = UINT64_MAX};
+    *p = (residency_pass){.r = r, .d = *d};
     p->data = mem_calloc(d->n_use + 1, sizeof *p->data);
     p->ready = mem_calloc(d->n_op + 1, sizeof *p->ready);
     p->done = mem_calloc(d->n_op + 1, sizeof *p->done);
@@ -224,7 +223,7 @@ static kiln_status find_placement(residency_pass *p, error *e)
     p->place = place;
     p->placed = 1;
     p->limit = limit;
-    p->generation = UINT64_MAX;
+    r->generation++;
     return KILN_OK;
 }
 

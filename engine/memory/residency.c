@@ -171,6 +171,7 @@ void resident_evict(resident *x)
     void *data = x->data;
     x->data = NULL;
     r->traffic.evicted += x->room;
+    r->generation++;
     residency_drop(r, MEMORY_WEIGHTS, x->room, data);
 }
 
@@ -227,7 +228,7 @@ void residency_give_up(residency *r, size_t bytes)
         void *data = x ? x->data : NULL;
         size_t room = x ? x->room : 0;
         if (x) x->data = NULL; /* nobody else can take it now */
-        if (x) r->traffic.evicted += room;
+        if (x) r->traffic.evicted += room, r->generation++; /* graphs that know its place are none any more */
         pthread_mutex_unlock(&r->lock);
         if (!data) return;
         residency_drop(r, MEMORY_WEIGHTS, room, data);

@@ -70,7 +70,11 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
 
 /* ---- graphs: CUDA has a captured one and one that can be launched; here they are the same ------------------------------------- */
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode) { return (void)mode, ASK(capture_begin(ON, stream(s), &last)); }
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    (void)mode;
+    return ON->table->capture_begin ? ASK(capture_begin(ON, stream(s), &last)) : cudaErrorUnknown;
+}
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
 {
     device_graph *g = NULL;

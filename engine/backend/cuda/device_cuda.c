@@ -76,7 +76,7 @@ static kiln_status stream_new(memory_device *d, device_stream **out, error *e)
 static void stream_free(memory_device *d, device_stream *s)
 {
     (void)d;
-    if (s && (cudaStreamSynchronize(cuda_stream(s)) != cudaSuccess || cudaStreamDestroy(cuda_stream(s)) != cudaSuccess)) cudaGetLastError();
+    if (s && cudaStreamDestroy(cuda_stream(s)) != cudaSuccess) cudaGetLastError();
 }
 static kiln_status event_new(memory_device *d, device_event **out, error *e)
 {
