@@ -180,7 +180,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -204,6 +204,14 @@ test-sanitizers: setup
 	$(Q)for s in address undefined thread; do \
 	    $(MAKE) --no-print-directory DEBUG=1 SAN=$$s tests && \
 	    KILN_BUILD=build/debug-$$s KILN_TEST_LIMIT=1200 scripts/run-tests $(FILTER) || exit 1; done
+
+# The offloader in full: 1,000 orders of the streams and every failing call, with plain kernels and with the CUDA backend's own; every op of
+# the CUDA backend under several orders of threads; a whole workflow on the emulated device.
+.PHONY: test-memory
+test-memory: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_TEST_FULL=1 KILN_BUILD=$(B) KILN_TEST_LIMIT=1800 scripts/run-tests memory
+	$(Q)KILN_TEST_FULL=1 KILN_BUILD=$(B) KILN_TEST_LIMIT=1800 scripts/run-tests cuda_emu
 
 # Each sampler against the reference over every schedule, length and part of a run, and its law over 20,000 draws. Wants a Python
 # with what scripts/golden/requirements.txt lists (PYTHON=...); COMFYUI=FOLDER, a checkout, adds what only ComfyUI has.

@@ -2,7 +2,7 @@
 """How long SD1.5 takes elsewhere on this machine: diffusers on torch, and stable-diffusion.cpp.
 
     bench_peers.py --model DIR [--out FILE.json] [--variants torch-f32,torch-bf16,...] [--steps 3] [--latent 64]
-                   [--threads N] [--sdcpp-python VENV/bin/python]
+                   [--threads N] [--device cpu|cuda] [--sdcpp-python VENV/bin/python]
 
 DIR is a folder by make_random_sd15.py. Each variant runs in a process of its own, so that its peak memory is its
 own. Printed as a table and written as JSON:
@@ -72,20 +72,26 @@ def torch_load(options):
         AutoencoderKL.from_pretrained(options.model / "vae", torch_dtype=kind),
         CLIPTextModel.from_pretrained(options.model / "text_encoder", dtype=kind),
     ]
-    return kind, layout, [part.eval().requires_grad_(False).to(memory_format=layout) for part in parts]
+    return kind, layout, [part.eval().requires_grad_(False).to(memory_format=layout, device=options.device) for part in parts]
 
 
 def torch_worker(options):
     """Times one torch variant; returns the row."""
     import torch
 
+    def done(call):  # a GPU goes on working when a call has returned
+        value = call()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+        return value
+
     torch.set_num_threads(options.threads)
     (kind, layout, (unet, vae, text)), load_s = timed(lambda: torch_load(options))
     load_mb = forget_peak()
     if options.worker.endswith("-compiled"):
         unet, vae.decode = torch.compile(unet), torch.compile(vae.decode)
-    ids = torch.randint(0, 49406, (2, 77), generator=torch.Generator().manual_seed(1))
-    x = torch.randn(1, 4, options.latent, options.latent, generator=torch.Generator().manual_seed(2)).to(kind)
+    ids = torch.randint(0, 49406, (2, 77), generator=torch.Generator().manual_seed(1)).to(options.device)
+    x = torch.randn(1, 4, options.latent, options.latent, generator=torch.Generator().manual_seed(2)).to(options.device, kind)
 
     def step(context):
         both = torch.cat([x, x]).to(memory_format=layout)
@@ -94,13 +100,13 @@ def torch_worker(options):
 
     with torch.inference_mode():
         text(input_ids=ids)
-        context, text_s = timed(lambda: text(input_ids=ids).last_hidden_state)
-        _, first_s = timed(lambda: step(context))
-        steps = [timed(lambda: step(context))[1] for _ in range(options.steps)]
+        context, text_s = timed(lambda: done(lambda: text(input_ids=ids).last_hidden_state))
+        _, first_s = timed(lambda: done(lambda: step(context)))
+        steps = [timed(lambda: done(lambda: step(context)))[1] for _ in range(options.steps)]
         latent = (x * 5).to(memory_format=layout)
-        if options.worker.endswith("-compiled"):
-            vae.decode(latent, return_dict=False)
-        _, decode_s = timed(lambda: vae.decode(latent, return_dict=False))
+        if options.worker.endswith("-compiled") or options.device == "cuda":
+            done(lambda: vae.decode(latent, return_dict=False))
+        _, decode_s = timed(lambda: done(lambda: vae.decode(latent, return_dict=False)))
     return {
         "load_s": load_s,
         "text_s": text_s,
@@ -177,7 +183,7 @@ def run_variant(name, options):
         if not python:
             return {"failed": f"no --sdcpp{'-fast' * fast}-python: an interpreter with stable-diffusion-cpp-python"}
     command = [python, __file__, "--worker", name, "--model", str(options.model)]
-    command += ["--steps", str(options.steps), "--latent", str(options.latent), "--threads", str(options.threads)]
+    command += ["--steps", str(options.steps), "--latent", str(options.latent), "--threads", str(options.threads), "--device", options.device]
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIMEOUT_S, check=False)
@@ -217,6 +223,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="torch's")
     parser.add_argument("--sdcpp-python")
     parser.add_argument("--sdcpp-fast-python")
     parser.add_argument("--worker", choices=TORCH + SDCPP, help=argparse.SUPPRESS)

@@ -363,7 +363,7 @@ static kiln_status foresee(kiln_program *p, error *e)
         snprintf(all->least_name, sizeof all->least_name, "%s", p->r.name);
     }
     if (own.whole > all->whole) all->whole = own.whole;
-    if (own.peak >= all->widest.peak) all->widest = own;
+    if (own.peak >= all->widest.peak) all->widest = own, all->widest_flops = p->x.plan.flops;
     all->streamed += own.streamed;
     return KILN_OK;
 }

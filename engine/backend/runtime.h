@@ -52,6 +52,7 @@ typedef struct {
     size_t least, whole; /* limits: the least with which every program runs, and from which on nothing is streamed */
     char least_name[64]; /* the program that needs most of the two */
     residency_outlook widest; /* of the program with the highest peak */
+    uint64_t widest_flops;
     size_t streamed;     /* bytes, all runs together */
 } runtime_outlook;
 

@@ -1,6 +1,7 @@
 /* job_memory.c - the memory budget of a run: where it comes from, what it will mean, and that before anything is
  * computed. Tensors that go from node to node are on its account when the device is the host.
  */
+#include "backend/rates.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "run/job_parts.h"
@@ -11,6 +12,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
+/* How much of the host's memory packed weights may lock beside a GPU: with more the system has too little left for files. */
+static size_t half_of_the_host(void)
+{
+    size_t free_bytes = 0, total = 0;
+    memory_device *host = device_host();
+    return host->table->memory(host, &free_bytes, &total, NULL) == KILN_OK ? free_bytes / 2 : 0;
+}
+
 kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error *e)
 {
     const char *given = getenv("KILN_MEMORY");
@@ -19,6 +28,7 @@ kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error 
         return error_set(e, KILN_ERR_INVALID, "KILN_MEMORY=%s: it is a size like 500M, 4G or 1.5GiB", given);
     rs->memory = (size_t)bytes;
     rs->memory_follow = bytes == 0;
+    rs->host_memory = rs->backend->device == KILN_CPU ? 0 : half_of_the_host();
     return KILN_OK;
 }
 
@@ -76,6 +86,18 @@ kiln_status job_rehearse(job *j, error *e)
 
 /* ---- for people ---- */
 
+/* Where the same cores copy and compute, the times add up; over a link they overlap. */
+static void say_slowdown(const job *j, const runtime_outlook *o)
+{
+    device_rates rates;
+    char rate[16];
+    if (!o->widest.streamed || !o->widest_flops || device_rates_measure(j->runtime, &rates, NULL) != KILN_OK) return;
+    double compute = (double)o->widest_flops / rates.flops, move = (double)o->widest.streamed / rates.bytes;
+    int overlaps = (int)residency_device(runtime_residency(j->runtime))->table->asynchronous;
+    double slower = overlaps ? (move > compute ? move / compute : 1) : 1 + move / compute;
+    printf("expected: about %.2f times as long as with everything resident (weights come at %s a second; a quick look at this machine)\n", slower, str_bytes(rate, (uint64_t)rates.bytes));
+}
+
 void job_explain_memory(const job *j)
 {
     runtime_outlook o = runtime_outlook_get(j->runtime);
@@ -91,6 +113,7 @@ void job_explain_memory(const job *j)
     printf("with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots of %s\n", str_bytes(a, limit), str_bytes(b, w->peak),
            str_bytes(c, w->fixed), w->n_weight - w->n_streamed, w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
     printf("%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed), str_bytes(b, o.streamed));
+    say_slowdown(j, &o);
 }
 
 void job_say_memory(const job *j, const job_setting *s)

@@ -1,8 +1,9 @@
 /* parity.c - runs a model folder's text encoder, UNet and VAE through the real plugins on the inputs of a reference file
  * (scripts/parity_full.py says which), and writes what they made.
  *
- *     parity PLUGINS MODEL REFERENCE GOT f32|bf16
+ *     parity PLUGINS MODEL REFERENCE GOT f32|bf16      KILN_PARITY_DEVICE=cuda: on another device than the processor
  */
+#include "backend/choose.h"
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
 #include "plugin/catalog.h"
@@ -152,7 +153,10 @@ int main(int argc, char **argv)
     if (argc != 6) return fprintf(stderr, "usage: parity PLUGINS MODEL REFERENCE GOT f32|bf16\n"), 2;
     rig_ctx();
     runtime_free(rig_runtime);
-    rig_runtime = runtime_new(&(runtime_setting){.backend = &backend_cpu, .precision = dtype_from_name(argv[5])}, &e);
+    runtime_setting setting = {.precision = dtype_from_name(argv[5])};
+    const char *device = getenv("KILN_PARITY_DEVICE");
+    if (backend_choose(device ? device : "cpu", &setting.backend, &setting.device_index, &e) != KILN_OK) stop("device", e.message);
+    rig_runtime = runtime_new(&setting, &e);
     if (!rig_runtime) stop("runtime", e.message);
     rig_environment = (call_environment){.runtime = rig_runtime, .pool = runtime_pool(rig_runtime)};
     catalog *c = catalog_open(argv[1], &e);

@@ -1,6 +1,5 @@
 /* test_cuda_offload.c - tests/memory/test_offload.c with the CUDA backend itself: its device table, host side and kernels over the emulation.
- *
- *     test_cuda_offload full      1,000 orders, every failing call (make test-memory)
+ * KILN_TEST_FULL=1 (make test-memory): 50 budgets, 1,000 orders, every failing call.
  */
 #include "cu_emu.h"
 
@@ -10,7 +9,7 @@ extern const cuda_library kiln_cuda_library;
 #define DEVICE (*kiln_cuda_library.backend)
 #define TRUTH DEVICE
 #define SKIPPED 5 /* what runs on the host alone */
-#define BUDGETS 10
+#define BUDGETS (full ? 50 : 10)
 #define ORDERS 12
 #define SPREAD 2
 

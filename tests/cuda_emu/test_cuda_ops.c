@@ -1,5 +1,6 @@
 /* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32 and bf16 storage, dense and
  * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
+ * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
  * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check).
  *
  * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
@@ -86,9 +87,20 @@ static void table(const char *products, const char *prefix, int orders)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void test_every_op_with_plain_products(void) { table("plain", "", 2); }
-static void test_every_op_on_tensor_cores(void) { table("mma", "", 2); }
-static void test_every_op_with_the_library(void) { table("library", "", 1); }
+/* In short: the tensor-core kernels, which fall back on the plain ones for f32 and odd sizes. */
+static int full(void) { return on_gpu() || getenv("KILN_TEST_FULL") != NULL; }
+
+static void test_every_op_with_plain_products(void)
+{
+    if (full()) table("plain", "", 3);
+    else test_skip("make test-memory");
+}
+static void test_every_op_on_tensor_cores(void) { table("mma", "", full() ? 5 : 1); }
+static void test_every_op_with_the_library(void)
+{
+    if (full()) table("library", "", 1);
+    else test_skip("make test-memory");
+}
 
 int main(int argc, char **argv)
 {

@@ -3,6 +3,7 @@
  *     judge PICTURE.png "a red circle to the left of a blue square"     one picture
  *     judge --list FILE [--at-least N]                                  lines of PICTURE<tab>PROMPT
  *     judge --features PICTURE.png                                      the numbers behind the shapes
+ *     judge --difference A.png B.png                                    mean difference of their numbers, of 255
  *
  * Everything the prompt names is checked: the number of things, each shape and colour, the relation by centroids, and
  * size and background when they are named. Exit status: 0 right (in a list: at least N right, by default all),
@@ -114,8 +115,29 @@ static int judge_list(const char *path, long at_least)
     return total[0] + total[1] > 0 && right[0] + right[1] >= at_least ? RIGHT_PICTURE : WRONG_PICTURE;
 }
 
+static enum verdict compare(const char *const path[2])
+{
+    struct picture picture[2];
+    uint8_t *pixels[2] = {NULL, NULL};
+    enum verdict verdict = UNUSABLE;
+    double sum = 0;
+    if (load(path[0], &picture[0], &pixels[0]) == 0 && load(path[1], &picture[1], &pixels[1]) == 0) {
+        size_t n = (size_t)picture[0].width * (size_t)picture[0].height * 3;
+        if (picture[0].width != picture[1].width || picture[0].height != picture[1].height) fprintf(stderr, "judge: pictures of different sizes\n");
+        else {
+            for (size_t i = 0; i < n; i++) sum += abs(pixels[0][i] - pixels[1][i]);
+            printf("%.4f\n", sum / (double)n);
+            verdict = RIGHT_PICTURE;
+        }
+    }
+    free(pixels[0]);
+    free(pixels[1]);
+    return verdict;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "--difference") == 0) return (int)compare((const char *const[2]){argv[2], argv[3]});
     if (argc == 3 && strcmp(argv[1], "--features") == 0) return (int)judge(argv[2], NULL, 1);
     if ((argc == 3 || (argc == 5 && strcmp(argv[3], "--at-least") == 0)) && strcmp(argv[1], "--list") == 0) {
         char *end = NULL;
@@ -127,6 +149,6 @@ int main(int argc, char **argv)
         return judge_list(argv[2], at_least);
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
-    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features PICTURE.png\n");
+    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features PICTURE.png | judge --difference A.png B.png\n");
     return UNUSABLE;
 }

@@ -2,7 +2,7 @@
  * device that is none (fake_device.h). The same bytes at every budget, in every legal order of streams, from run to run;
  * the account exact; every k-th call of the device failing; programs that take turns; a device that others fill.
  *
- *     test_offload full      1,000 orders and every failing call (make test-memory); otherwise a spread of them
+ * KILN_TEST_FULL=1 (make test-memory): 1,000 orders and every failing call; otherwise a spread of them.
  */
 #include "../memory/fake_device.h"
 #include "graph_kit.h"
@@ -507,7 +507,7 @@ int main(int argc, char **argv)
     char path[512];
     error e = {0};
     log_level_set(KILN_LOG_ERROR);
-    if (argc > 1 && strcmp(argv[1], "full") == 0) full = 1, argc--, argv++;
+    full = getenv("KILN_TEST_FULL") != NULL;
     size_t n = list_weights(list, width);
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
     if (!made_write(path, list, n, 1) || !(set = weights_open(path, &e))) return 2;

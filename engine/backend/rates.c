@@ -1,0 +1,91 @@
+/* rates.c - see rates.h. */
+#include "backend/rates.h"
+
+#include "backend/runtime_parts.h"
+#include "base/memory_alloc.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { SIDE = 1024, COPIED = 32 << 20, TRIES = 3 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+typedef struct {
+    runtime *rt;
+    memory_device *device;
+    device_stream *stream;
+    void *host;           /* COPIED bytes, page-locked where that exists */
+    char *there;          /* COPIED bytes on the device */
+    kernel *product;
+} bench;
+
+static kiln_status finish(const bench *b, error *e) { return b->device->table->asynchronous ? b->device->table->sync(b->device, b->stream, e) : KILN_OK; }
+
+static kiln_status copy(bench *b, error *e)
+{
+    if (!b->device->table->asynchronous) return memcpy(b->there, b->host, COPIED), KILN_OK;
+    TRY(b->device->table->copy_in(b->device, b->there, b->host, COPIED, b->stream, e));
+    return finish(b, e);
+}
+
+static op_desc product_of(uint32_t precision)
+{
+    operand_desc x = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE}, w = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE, .weight = 1};
+    return (op_desc){.kind = OP_LINEAR, .n_in = 3, .in = {x, w}, .out = x, .precision = precision};
+}
+
+/* The product's operands stand one behind the other in the room for copies: values do not matter, but they are numbers (0). */
+static kiln_status multiply(bench *b, error *e)
+{
+    size_t each = (size_t)SIDE * SIDE * sizeof(float), packed = b->product->packed_bytes[1] ? b->product->packed_bytes[1] : each;
+    if (3 * each + packed + b->product->scratch_bytes > COPIED) return error_set(e, KILN_ERR_UNSUPPORTED, "the product wants more room");
+    kernel_args a = {.in = {b->there, b->there + each}, .out = b->there + each + packed, .scratch = b->there + 2 * each + packed, .pool = runtime_pool(b->rt), .stream = b->stream};
+    TRY(b->product->run(b->product, &a, e));
+    return finish(b, e);
+}
+
+static kiln_status fastest(bench *b, kiln_status (*call)(bench *, error *), double *seconds, error *e)
+{
+    for (int i = 0; i < TRIES; i++) {
+        double start = now();
+        TRY(call(b, e));
+        double took = now() - start;
+        if (i == 0 || took < *seconds) *seconds = took;
+    }
+    return KILN_OK;
+}
+
+static kiln_status measure(bench *b, device_rates *out, error *e)
+{
+    const device_table *t = b->device->table;
+    op_desc desc = product_of(runtime_precision(b->rt));
+    double copying = 0, multiplying = 0;
+    if (t->asynchronous) TRY(t->stream_new(b->device, &b->stream, e));
+    TRY(t->host_alloc(b->device, COPIED, &b->host, e));
+    void *there = NULL;
+    TRY(t->alloc(b->device, COPIED, &there, e));
+    b->there = there;
+    memset(b->host, 0, COPIED);
+    TRY(runtime_backend(b->rt)->prepare(&desc, &b->product, e));
+    TRY(fastest(b, copy, &copying, e)); /* and so the operands are 0 */
+    TRY(fastest(b, multiply, &multiplying, e));
+    *out = (device_rates){.flops = 2.0 * SIDE * SIDE * SIDE / multiplying, .bytes = COPIED / copying};
+    return KILN_OK;
+}
+
+kiln_status device_rates_measure(runtime *rt, device_rates *out, error *e)
+{
+    bench b = {.rt = rt, .device = residency_device(runtime_residency(rt))};
+    kiln_status status = measure(&b, out, e);
+    if (b.product) b.product->free(b.product);
+    if (b.there) b.device->table->release(b.device, b.there);
+    if (b.host) b.device->table->host_release(b.device, b.host);
+    if (b.stream) b.device->table->stream_free(b.device, b.stream);
+    return status;
+}

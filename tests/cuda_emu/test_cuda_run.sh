@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The whole command on the emulated CUDA device (build/*/emu/kiln-cuda-emu.so): a workflow's picture in f32 is the processor's within 1/255, the
+# same bytes at a budget that streams and under another order of things, the bytes over the link are those foreseen, no fault of host
+# or kernels is counted, and devices that are not there are refused with a reason. In short at 64x64 with one step.
+set -u
+cd "$KILN_ROOT" || exit 2
+kiln=$KILN_BUILD/kiln
+emu=$(realpath "$KILN_BUILD/emu/kiln-cuda-emu.so")
+[ -e "$emu" ] || { echo "skip cuda_run: no emulation in this build"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+size=64 steps=1
+[ -z "${KILN_TEST_FULL:-}" ] || size=128 steps=3
+status=0
+say() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "FAIL $1"; status=1; fi; }
+
+# draw NAME ARG ...
+draw() {
+    name=$1
+    shift
+    "$kiln" run workflows/txt2img.yaml --quiet --no-cache --precision f32 --set steps=$steps --set empty.width=$size --set empty.height=$size --out "$work/$name" "$@" \
+        >"$work/$name.out" 2>"$work/$name.err" || { cat "$work/$name.err"; return 1; }
+}
+# as draw, on the emulated device
+far() { KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/$1.report draw "$@" --device cuda; }
+clean() { grep -q '^faults 0 kernel_faults 0 ' "$work/$1.report"; }
+
+draw cpu --device cpu && far cuda
+say the_workflow_runs $?
+difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_.png" "$work/cuda/kiln_00001_.png")
+echo "# mean difference of the picture: $difference of 255"
+awk -v d="$difference" 'BEGIN { exit !(d != "" && d <= 1) }'
+say the_processors_picture $?
+clean cuda
+say nothing_that_a_device_forbids $?
+
+KILN_EMU_SEED=77 far other --memory 20M && cmp -s "$work/cuda/kiln_00001_.png" "$work/other/kiln_00001_.png" && clean other
+say the_same_bytes_under_a_budget_and_another_order $?
+peak=$(sed -n 's/.* peak \([0-9]*\) .*/\1/p' "$work/other.report")
+[ "${peak:-0}" -gt 0 ] && [ "$peak" -le 20000000 ]
+say the_device_never_held_more $?
+
+KILN_CUDA_LIBRARY=$emu "$kiln" run workflows/txt2img.yaml --device cuda --memory 1M --no-cache --out "$work/small" >/dev/null 2>"$work/small.err"
+[ $? -eq 1 ] && grep -q 'too small for this workflow' "$work/small.err"
+say a_budget_that_is_too_small $?
+KILN_CUDA_LIBRARY=$work/none.so "$kiln" run workflows/txt2img.yaml --device cuda --no-cache --out "$work/none" >/dev/null 2>"$work/none.err"
+[ $? -ne 0 ] && grep -q 'none.so is not there' "$work/none.err" && [ ! -e "$work/none/kiln_00001_.png" ]
+say a_library_that_is_not_there $?
+KILN_CUDA_LIBRARY=$emu "$kiln" run workflows/txt2img.yaml --device cuda:3 --no-cache --out "$work/none" >/dev/null 2>"$work/none.err"
+[ $? -ne 0 ] && grep -q 'no CUDA device 3' "$work/none.err"
+say a_device_that_is_not_there $?
+cp "$emu" "$work/open.so" && chmod go+w "$work/open.so"
+KILN_CUDA_LIBRARY=$work/open.so "$kiln" run workflows/txt2img.yaml --device cuda --no-cache --out "$work/none" >/dev/null 2>"$work/none.err"
+[ $? -ne 0 ] && grep -q 'others may write to it' "$work/none.err"
+say a_library_that_others_may_write $?
+exit $status
