@@ -36,6 +36,8 @@ typedef struct cpu_kernels {
     int (*softmax)(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale);
     /* dst[column][row] = src[row][column] for one block, dst rows `ldd` apart */
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
+    /* The same for 16-bit elements. */
+    void (*transpose_half)(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns);
     /* Winograd F(4x4,3x3) over n channels, a multiple of 16. input: 6x6 pixels of f32 or bf16 -> 36 x n, ldv apart.
      * weight: 9 x n, lds apart -> 36 x n, ldu apart. output: 36 x n, ldm apart -> 16 pixels x n, dense. */
     void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);

@@ -339,6 +339,44 @@ static void transpose(float *dst, size_t ldd, const float *src, size_t lds, size
                 for (size_t j = r; j < rows && j < r + SIDE; j++) dst[i * ldd + j] = src[j * lds + i];
 }
 
+/* 8 x 8: neighbours are paired, then pairs, then fours. */
+static void transpose_eight(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds)
+{
+    typedef uint16_t half8 __attribute__((vector_size(16), aligned(2)));
+    typedef uint32_t word4 __attribute__((vector_size(16)));
+    typedef uint64_t pair2 __attribute__((vector_size(16)));
+    half8 row[8], two[8];
+    word4 four[8];
+    pair2 out[8];
+    for (int i = 0; i < 8; i++) row[i] = *(const half8 *)(const void *)(src + (size_t)i * lds);
+    for (int i = 0; i < 4; i++) {
+        half8 a = row[2 * i], b = row[2 * i + 1];
+        two[2 * i] = (half8){a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]};
+        two[2 * i + 1] = (half8){a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]};
+    }
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            word4 a = (word4)two[4 * i + k], b = (word4)two[4 * i + 2 + k];
+            four[4 * i + 2 * k] = (word4){a[0], b[0], a[1], b[1]};
+            four[4 * i + 2 * k + 1] = (word4){a[2], b[2], a[3], b[3]};
+        }
+    for (int k = 0; k < 4; k++) {
+        pair2 a = (pair2)four[k], b = (pair2)four[4 + k];
+        out[2 * k] = (pair2){a[0], b[0]};
+        out[2 * k + 1] = (pair2){a[1], b[1]};
+    }
+    for (int i = 0; i < 8; i++) *(half8 *)(void *)(dst + (size_t)i * ldd) = (half8)out[i];
+}
+
+static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_t lds, size_t rows, size_t columns)
+{
+    size_t whole_rows = rows / 8 * 8, whole_columns = columns / 8 * 8;
+    for (size_t c = 0; c < whole_columns; c += 8)
+        for (size_t r = 0; r < whole_rows; r += 8) transpose_eight(dst + c * ldd + r, ldd, src + r * lds + c, lds);
+    for (size_t c = 0; c < columns; c++)
+        for (size_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
+}
+
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 --------- */
 
 /* B^T d for one column of six */
@@ -428,6 +466,6 @@ static void winograd_output(float *dst, const float *m, size_t ldm, size_t n)
 const cpu_kernels KERNELS = {
     .name = KERNELS_TEXT, .load = load, .store = store, .act = act, .geglu = geglu, .add = add, .mul = mul, .affine = affine,
     .normalise = normalise, .sum = sum, .squares = squares, .moments = moments, .gemm = gemm, .softmax = softmax,
-    .transpose = transpose, .winograd_input = winograd_input, .winograd_weight = winograd_weight,
+    .transpose = transpose, .transpose_half = transpose_half, .winograd_input = winograd_input, .winograd_weight = winograd_weight,
     .winograd_output = winograd_output,
 };

@@ -248,7 +248,8 @@ kiln_status product_pack(const product *p, const float *b, void *packed, error *
     dnnl_status_t st = s->conv ? md_by_tag(&from, 4, filter, dnnl_f32, dnnl_oihw)
                                : md_by_strides(&from, 2, matrix, dnnl_f32, matrix_strides);
     if (st != dnnl_success) return library(st, "weights", e);
-    memset(packed, 0, product_weight_bytes(p));
+    size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
+    if (product_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u)) memset(packed, 0, product_weight_bytes(p)); /* what fills up its blocks */
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     st = dnnl_reorder_primitive_desc_create(&desc, MD(from), engine, weights_of(p), engine, NULL);

@@ -126,24 +126,26 @@ typedef struct {
     char *dst;
 } packing;
 
+/* A strip of input channels at a time, so that what is turned stays in cache. */
+enum { STRIP = 32 };
+
 static kiln_status pack_block(void *arg, size_t index, unsigned slot, error *e)
 {
     const packing *j = arg;
     const winograd_plan *p = j->c->plan;
     const int64_t *w = j->c->op.in[1].shape.dim;
-    size_t row = (size_t)w[1] * 9, n = (size_t)min64(OUT, w[0] - (int64_t)index * OUT), bytes = dtype_size(j->dtype);
-    float *rows = mem_calloc(row * OUT, sizeof *rows), *turned = mem_alloc(row * OUT * sizeof *turned);
-    kiln_status st = rows && turned ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
+    size_t row = (size_t)w[1] * 9, n = (size_t)min64(OUT, w[0] - (int64_t)index * OUT), from = dtype_size(j->dtype), to = size_of(p->stored), most = STRIP * 9;
+    char *rows = mem_calloc(most * OUT, to), *dst = j->dst + index * OUT * row * to;
+    kiln_status st = rows ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
     (void)slot;
-    if (st == KILN_OK) {
-        st = dtype_convert(rows, KILN_F32, j->src + index * OUT * row * bytes, j->dtype, n * row);
+    for (size_t first = 0; st == KILN_OK && first < row; first += most) {
+        size_t count = row - first < most ? row - first : most;
+        for (size_t o = 0; o < n && st == KILN_OK; o++)
+            st = dtype_convert(rows + o * most * to, p->stored, j->src + ((index * OUT + o) * row + first) * from, j->dtype, count);
         if (st != KILN_OK) error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+        else if (p->stored == KILN_BF16) j->c->k->transpose_half((uint16_t *)(void *)dst + first * OUT, OUT, (const uint16_t *)(const void *)rows, most, OUT, count);
+        else j->c->k->transpose((float *)(void *)dst + first * OUT, OUT, (const float *)(const void *)rows, most, OUT, count);
     }
-    if (st == KILN_OK) {
-        j->c->k->transpose(turned, OUT, rows, row, OUT, row);
-        j->c->k->store(j->dst + index * OUT * row * size_of(p->stored), p->stored, turned, OUT * row);
-    }
-    mem_free(turned);
     mem_free(rows);
     return st;
 }
