@@ -54,7 +54,7 @@ expect unknown_scheduler 2 "did you mean 'karras'" tiny --set sampler.scheduler=
 expect unknown_model 2 "did you mean 'tiny-sd1'" tiny --set model.ckpt_name=tiny-sd2
 expect leaving_the_folder 2 "'..'" tiny --set model.ckpt_name=../golden/tiny-sd1
 expect bad_precision 2 "f32, bf16 or auto" tiny --precision f64 --out "$work/x"
-expect bad_device 2 "cpu" tiny --device cuda --out "$work/x"
+expect bad_device 2 "it is auto, cpu, cuda" tiny --device gpu --out "$work/x"
 expect bad_threads 2 "from 1 to 1024" tiny --threads 0
 : >"$work/file"
 expect unwritable_out 1 "$work/file" tiny --out "$work/file/below"
