@@ -18,8 +18,8 @@ const char *store_default_folder(char *path, size_t room)
 {
     const char *given = getenv("KILN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = given && given[0] ? snprintf(path, room, "%s", given)
-            : xdg && xdg[0]   ? snprintf(path, room, "%s/kiln", xdg)
-            : home && home[0] ? snprintf(path, room, "%s/.cache/kiln", home)
+            : xdg && xdg[0] == '/'   ? snprintf(path, room, "%s/kiln", xdg)
+            : home && home[0] == '/' ? snprintf(path, room, "%s/.cache/kiln", home)
                               : -1;
     return n > 0 && (size_t)n < room ? path : NULL;
 }

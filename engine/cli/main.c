@@ -2,8 +2,11 @@
 #include "base/str.h"
 #include "cli/command.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *command_name(void *arg, size_t i) { return (void)arg, commands[i].name; }
 
@@ -16,7 +19,28 @@ static int help(FILE *to)
     return to == stdout ? EXIT_DONE : EXIT_BAD_INPUT;
 }
 
-int main(int argc, char **argv)
+/* A process may be started with 0, 1 or 2 closed: the next files opened would be taken for them. */
+static int open_standard_streams(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= 2);
+    if (fd > 2) close(fd);
+    return fd > 2;
+}
+
+/* What was printed and could not be written is not passed over in silence. */
+static int close_output(int status)
+{
+    int lost = ferror(stdout);
+    errno = 0;
+    if (fflush(stdout) == 0 && !lost) return status;
+    if (errno == EPIPE) return status; /* the reader has had enough */
+    fprintf(stderr, "kiln: error: what was printed could not all be written: %s\n", errno ? strerror(errno) : "an earlier write failed");
+    return status == EXIT_DONE ? EXIT_RUN_FAILED : status;
+}
+
+static int run_command(int argc, char **argv)
 {
     if (argc < 2) return help(stderr);
     const char *name = argv[1];
@@ -32,4 +56,10 @@ int main(int argc, char **argv)
     const char *near = nearest_name(name, command_name, n_commands, NULL);
     fprintf(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`", near ? near : "", near ? "'?" : "");
     return EXIT_BAD_INPUT;
+}
+
+int main(int argc, char **argv)
+{
+    if (!open_standard_streams()) return EXIT_RUN_FAILED;
+    return close_output(run_command(argc, argv));
 }

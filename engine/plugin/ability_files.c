@@ -254,6 +254,7 @@ static kiln_status commit(kiln_file *f, const char **path)
     kiln_ctx *c = f->ctx;
     char name[NAME_MAX + 1];
     kiln_status status = f->failed;
+    if (status == KILN_OK && c->lacks_text) status = error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory for the texts in %s%s", f->inside, f->stem);
     if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
         status = error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
     if (status == KILN_OK) status = name_it(f, name, sizeof name);
@@ -267,9 +268,14 @@ static kiln_status commit(kiln_file *f, const char **path)
     return status;
 }
 
+/* The engine knows these two: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
+static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0; }
+
 static const char *text(kiln_ctx *c, const char *name)
 {
-    return c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
+    const char *found = c->env && c->env->text && name ? c->env->text(c->env->arg, c->node, name) : NULL;
+    if (!found && c->env && c->env->text && name && is_known(name)) c->lacks_text = 1;
+    return found && *found ? found : NULL;
 }
 
 const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text};

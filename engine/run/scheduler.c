@@ -147,6 +147,7 @@ static void skip_users(scheduler *s, uint32_t cause, node_state as)
     uint32_t *stack = mem_alloc((s->w->n + 1) * sizeof *stack);
     size_t n = 0;
     if (!stack) {
+        error_set(s->e, KILN_ERR_NOMEM, "out of memory for the run");
         s->stop = 1;
         return;
     }
@@ -561,6 +562,7 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
         summary->cancelled = 1;
         return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
     }
+    if (s.e->status == KILN_OK && (s.unfinished > 0 || s.lost > 0)) return error_set(s.e, KILN_ERR_BUG, "%zu nodes were not run", s.unfinished + s.lost);
     return s.e->status;
 }
 

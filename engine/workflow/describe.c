@@ -190,7 +190,10 @@ char *describe_parameters(const workflow *w, int32_t node)
 {
     str s = {0};
     int32_t sampler = upstream_with(w, node, "sampler_name");
-    if (sampler == SOURCE_NONE) return NULL;
+    if (sampler == SOURCE_NONE) {
+        str_append(&s, "");
+        return str_take(&s);
+    }
     const graph_node *g = &w->node[sampler];
     int32_t latent = upstream_with(w, source_named(g, "latent_image"), "width");
     append_param(&s, w, upstream_with(w, source_named(g, "positive"), "text"), "text", "");

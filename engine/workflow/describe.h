@@ -10,7 +10,7 @@
 char *describe_prompt(const workflow *w, int32_t node);
 /* The lines A1111-style readers know, for the picture that `node` writes:
  *   PROMPT \n Negative prompt: ... \n Steps: 20, Sampler: Euler, Schedule type: Normal, CFG scale: 7, Seed: 1, Size: 512x512, Model: x
- * found by walking from the node to the sampler that feeds it. NULL when there is none (or no memory). */
+ * found by walking from the node to the sampler that feeds it; "" when there is none. NULL: no memory. */
 char *describe_parameters(const workflow *w, int32_t node);
 
 #endif

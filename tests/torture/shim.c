@@ -2,8 +2,11 @@
  *
  *     SHIM_FOLDER=DIR  only files below it count          SHIM_AT=K     the K-th call (from 1); 0: only count
  *     SHIM_KIND=alloc | eio | enospc | short | eintr | kill             SHIM_LOG=FILE  gets "COUNT FIRED" at the end
+ *     SHIM_FROM=1      every call from the K-th on fails, not that one alone
  *     SHIM_LIE=1       no fsync counts: a planted bug, which whoever judges what is left has to find
  *     SHIM_DAMAGE=kept | dropped | torn, SHIM_SEED=N                    what a kill leaves of what was not synced
+ *
+ * Allocations count from main() on: what the libraries of a program do before is nobody's to mend.
  *
  * For a kill every change is noted with what undoes it until the file (or, for names, its folder) is synced: `dropped` undoes
  * all that was not, the last first, names too; `torn` undoes about half of the 512-byte pieces of unsynced writes. Left out: changes
@@ -36,7 +39,8 @@ static struct {
     long at, seen, fired;
     char folder[1024], log[1024], damage;
     uint64_t seed;
-    int ready, lies;
+    int ready, lies, goes_on, in_main;
+    pid_t process;
 } shim;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside;
@@ -200,6 +204,7 @@ static void back_up(change *c, const char *path)
 static void write_log(void)
 {
     char text[64];
+    if (getpid() != shim.process) return; /* a child that was forked is not counted */
     int n = snprintf(text, sizeof text, "%ld %ld\n", shim.seen, shim.fired), fd = (int)syscall(SYS_openat, AT_FDCWD, shim.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd >= 0) syscall(SYS_write, fd, text, n), syscall(SYS_close, fd);
 }
@@ -208,7 +213,8 @@ static void write_log(void)
 static int due(sort what)
 {
     if (shim.kind == OFF || shim.kind == ALLOC || (shim.kind == KILL && what != CHANGE) || (shim.kind == SHORT && what != TRANSFER)) return 0;
-    if (++shim.seen != shim.at) return 0;
+    ++shim.seen;
+    if (shim.seen != shim.at && !(shim.goes_on && shim.at && shim.seen > shim.at)) return 0;
     shim.fired++;
     if (shim.kind == KILL) write_log(), cut_the_power();
     return 1;
@@ -218,9 +224,9 @@ static int failure(void) { return shim.kind == ENOSPC_ ? ENOSPC : shim.kind == E
 
 static int alloc_due(void)
 {
-    if (shim.kind != ALLOC || !shim.ready || inside) return 0;
+    if (shim.kind != ALLOC || !shim.in_main || inside) return 0;
     long seen = __atomic_add_fetch(&shim.seen, 1, __ATOMIC_RELAXED);
-    if (seen != shim.at) return 0;
+    if (seen != shim.at && !(shim.goes_on && shim.at && seen > shim.at)) return 0;
     shim.fired++;
     errno = ENOMEM;
     return 1;
@@ -238,7 +244,38 @@ __attribute__((constructor)) static void begin(void)
     shim.damage = damage ? damage[0] : 'k';
     shim.seed = (seed ? strtoull(seed, NULL, 10) : 1) * UINT64_C(0x9e3779b97f4a7c15) + 1;
     shim.lies = getenv("SHIM_LIE") != NULL;
+    shim.goes_on = getenv("SHIM_FROM") != NULL;
+    shim.process = getpid();
     shim.ready = 1;
+}
+
+/* glibc's start of a program: main is called through a function of ours. */
+typedef int (*main_fn)(int, char **, char **);
+typedef int (*start_fn)(main_fn, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+static main_fn real_main;
+
+static int our_main(int argc, char **argv, char **env)
+{
+    shim.in_main = 1;
+    int status = real_main(argc, argv, env);
+    shim.in_main = 0;
+    return status;
+}
+
+SHOW int __libc_start_main(main_fn, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+SHOW int __libc_start_main(main_fn start, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*ld_fini)(void), void *stack)
+{
+    static void *kept;
+    start_fn call = (start_fn)real("__libc_start_main", &kept);
+    real_main = start;
+    return call(our_main, argc, argv, init, fini, ld_fini, stack);
+}
+
+SHOW void _exit(int status)
+{
+    if (shim.kind != OFF && shim.ready) write_log();
+    syscall(SYS_exit_group, status);
+    __builtin_unreachable();
 }
 
 __attribute__((destructor)) static void end(void)

@@ -11,4 +11,5 @@ for scenario in put_small put_large state_first; do
     if SHIM_LIE=1 "$KILN_BUILD/tests/torture/torture" "$shim" "$work" full $scenario | grep -q 'acknowledged is gone'; then echo "ok planted_bug_is_found_in_$scenario"; else echo "FAIL planted_bug_is_found_in_$scenario"; result=1; fi
 done
 bash tests/torture/crowd.sh 4 10 "$work/crowd" | tee "$work/log"
+bash tests/torture/run_faults.sh 29 "$work/runs" | tee -a "$work/log"
 [ $result -eq 0 ] && ! grep -q "^FAIL" "$work/log"
