@@ -26,7 +26,7 @@ static const option run_options[] = {
     {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},
     {"--trace", 0, "FILE", "write a Chrome trace of nodes and ops (chrome://tracing, Perfetto)", 0},
     {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
-    {"--dry-run", 0, NULL, "run nothing: print what would run, what is in the cache, and what it would take", 0},
+    {"--dry-run", 0, NULL, "run nothing: print what would run, what is in the cache, and what it would take (also of a sweep, row by row)", 0},
     {"--cache", 0, "DIR", "keep results here (default: KILN_CACHE, else ~/.cache/kiln)", 0},
     {"--no-cache", 0, NULL, "neither look for kept results nor keep any (also KILN_CACHE=off)", 0},
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
@@ -209,11 +209,13 @@ static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_m
 {
     error e = {0};
     sweep_summary summary = {0};
-    if (mode != RUN) {
-        fprintf(stderr, "kiln: --explain and --dry-run look at one row; give its values with --set instead of --over%s\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+    job_setting setting = *s;
+    if (mode == EXPLAIN) {
+        fprintf(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
         return EXIT_BAD_INPUT;
     }
-    kiln_status status = job_sweep(j, w, s, &summary, &e);
+    if (mode == DRY_RUN) setting.explain = setting.dry_run = 1;
+    kiln_status status = job_sweep(j, w, &setting, &summary, &e);
     int code = sweep_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
         fprintf(stderr, "kiln: interrupted; the same command goes on from here\n");

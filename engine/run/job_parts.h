@@ -13,6 +13,7 @@
 #include "run/job.h"
 #include "run/keeper.h"
 #include "run/report.h"
+#include "run/scheduler.h"
 #include "workflow/key.h"
 
 #include <pthread.h>
@@ -66,6 +67,23 @@ kiln_status job_rehearse(job *j, error *e);
 void job_explain_memory(const job *j);
 void job_say_memory(const job *j, const job_setting *s);
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+
+/* Prepares the machine for looking only, and goes through j->workflow with these hooks; then its end. */
+kiln_status job_explain_all(job *j, const job_setting *setting, int dry, const run_hooks *hooks, error *e);
+void job_close_quietly(job *j);
+
+/* job_dry.c: what a dry run counts; run_hooks with it as self; its last lines. */
+typedef struct {
+    job *job;
+    int quiet; /* no line for each node */
+    size_t run, fetched;
+    double seconds, flops, unknown_flops;
+    size_t bytes, memory;
+} dry_run;
+kiln_status dry_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+int dry_known(void *self, size_t i);
+kiln_status dry_fetch(void *self, size_t i, kiln_value **out, error *e);
+void dry_total(const dry_run *d);
 
 /* run_hooks with the job as self. */
 kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);

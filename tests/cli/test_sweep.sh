@@ -70,7 +70,16 @@ expect sweep_too_many_rows 2 "100000 rows" flow --over width=1..1000 --over pref
 expect sweep_reversed_range 2 "negative step" flow --over width=9..1 --out "$work/x"
 expect sweep_no_csv 2 "nowhere.csv" flow --over-file "$work/nowhere.csv" --out "$work/x"
 expect sweep_sheet_without_sweep 2 "belong to a sweep" flow --sheet "$work/s.png" --out "$work/x"
-expect sweep_dry_run_is_refused 2 "one row" flow --over width=16,32 --dry-run --out "$work/x"
+expect sweep_explain_is_refused 2 "one row" flow --over width=16,32 --explain --out "$work/x"
+mkdir "$work/dry.c"
+"$kiln" run "$work/flow.yaml" --over width=24,40,24 --over prefix=a,b --dry-run --out "$work/dry" --cache "$work/dry.c" >"$work/dry.txt" 2>&1
+check sweep_dry_run_counts_what_is_shared_once grep -qE '^6 rows: [0-9]+ to run, 0 from the cache' "$work/dry.txt"
+check sweep_dry_run_makes_no_file [ ! -e "$work/dry" ]
+planned=$(sed -nE 's/^6 rows: ([0-9]+) to run.*/\1/p' "$work/dry.txt")
+"$kiln" run "$work/flow.yaml" --over width=24,40,24 --over prefix=a,b --out "$work/dry" --cache "$work/dry.c" --events "$work/dry.events" >/dev/null 2>&1
+check sweep_dry_run_says_what_then_runs [ "$(grep '"node_done"' "$work/dry.events" | grep -c '"from": "computed"')" = "$planned" ]
+"$kiln" run "$work/flow.yaml" --over width=24,40,24,56 --over prefix=a,b --dry-run --out "$work/dry" --cache "$work/dry.c" >"$work/dry.txt" 2>&1
+check sweep_dry_run_knows_the_manifest grep -qE '^6 of 8 rows were done before' "$work/dry.txt"
 expect sweep_strange_manifest 2 "no manifest" flow --over width=16,32 --out "$work/x" --manifest "$work/csv/e_00001_.png"
 
 # ---- a failing row
