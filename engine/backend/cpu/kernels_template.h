@@ -135,7 +135,7 @@ INLINE vf vgelu_tanh(vf x) /* (1 + tanh u)/2 = sigmoid(2u) */
 }
 INLINE vf vsilu(vf x) { return x * vsigmoid(x); }
 INLINE vf vquick_gelu(vf x) { return x * vsigmoid(splat(1.702f) * x); }
-INLINE vf vrelu(vf x) { return pick(x > splat(0), x, pick(x == x, splat(0), x)); }
+INLINE vf vrelu(vf x) { return pick(x > splat(0), x, pick(x == x, splat(0), x)); } /* NOLINT: NaN */
 
 /* One loop with its remainder; `v` is the loaded vector and `i` its place. */
 #define MAP(x, n, expr)                                                                            \
@@ -188,7 +188,7 @@ INLINE vh narrow(vf x)
 {
     vu u = (vu)x;
     vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
-    vu nan = (vu)(x != x);
+    vu nan = (vu)(x != x); /* NOLINT: NaN */
     return __builtin_convertvector((nan & quiet) | (~nan & rounded), vh);
 }
 
