@@ -36,8 +36,6 @@ const uint16_t guard_word = 0xFFA5; /* not a number in f32, bf16 and f16: readin
 
 typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
 
-enum { NO_STACK = THREADS_TOP };
-
 struct copy { void *to; const void *from; int there; unsigned group; };
 
 struct fiber {
@@ -45,7 +43,6 @@ struct fiber {
     fiber_state state;
     uint32_t mask;    /* of the exchange that it waits in */
     unsigned char gives[CU_EMU_SLOT];
-    unsigned stack;   /* NO_STACK before it begins and after its end */
     unsigned groups;  /* of copies so far */
     std::vector<copy> copies;
 #if defined __x86_64__
@@ -60,7 +57,6 @@ struct {
     fiber thread[THREADS_TOP];
     unsigned threads;
     unsigned char *stacks;
-    unsigned free_stack[THREADS_TOP], free_stacks; /* the last one used is used first: a kernel that never waits needs one */
     unsigned char slot[THREADS_TOP / 32][32 * CU_EMU_SLOT];
     alignas(1024) unsigned char dynamic[SHARED_TOP + 2 * SHARED_GUARD];
     const std::function<void()> *work;
@@ -107,7 +103,7 @@ __asm__(".text\n.globl cu_emu_switch\n.hidden cu_emu_switch\n.type cu_emu_switch
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size cu_emu_switch, .-cu_emu_switch\n");
 #endif
 
-unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)f->stack * STACK + STACK_GUARD; }
+unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)(f - emu.thread) * STACK + STACK_GUARD; }
 enum { STACK_USED = STACK - STACK_GUARD };
 
 /* Each with a page below it that may not be touched. */
@@ -169,7 +165,6 @@ void prepare(fiber *f)
 
 void go_on(fiber *f)
 {
-    if (f->stack == NO_STACK) f->stack = emu.free_stack[--emu.free_stacks], prepare(f);
     cu_emu_now = &f->now;
 #ifdef CU_EMU_ASAN
     __sanitizer_start_switch_fiber(&emu.asan, stack_of(f), STACK_USED);
@@ -182,7 +177,6 @@ void go_on(fiber *f)
 #ifdef CU_EMU_ASAN
     __sanitizer_finish_switch_fiber(emu.asan, nullptr, nullptr);
 #endif
-    if (f->state == DONE) emu.free_stack[emu.free_stacks++] = f->stack, f->stack = NO_STACK;
 }
 
 /* ---- a block --------------------------------------------------------------------------------------------------------------------- */
@@ -283,11 +277,10 @@ void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
         fiber *f = emu.thread + i;
         f->now.thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
         f->now.block = block, f->now.block_dim = block_dim, f->now.grid_dim = grid_dim, f->now.number = i;
-        f->state = READY, f->groups = 0, f->stack = NO_STACK;
+        f->state = READY, f->groups = 0;
         f->copies.clear();
+        prepare(f);
     }
-    emu.free_stacks = 0;
-    for (unsigned i = THREADS_TOP; i > 0; i--) emu.free_stack[emu.free_stacks++] = i - 1;
     for (;;) {
         unsigned n = 0;
         for (unsigned i = 0; i < emu.threads; i++)
