@@ -118,10 +118,11 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 	$(Q)$(CXX) -shared $(LDFLAGS_ALL) -Wl,--no-undefined -Wl,--exclude-libs,ALL $(cuda_obj) $(B)/libkiln.a -L$(cuda_home)/lib64 -lcudart_static -lxxhash -lrt -ldl -lpthread -lm -o $@
 	$(Q)chmod go-w $(@D) $@
 
-# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none.
+# The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes.
+emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(OPT))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
 emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(filter-out %/matmul.c,$(cuda_src))) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
-CXXFLAGS_EMU = -std=c++17 -g $(OPT) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(SANFLAGS) $(CXXFLAGS)
+CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(SANFLAGS) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $< (emulation)")

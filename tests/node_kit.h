@@ -41,7 +41,8 @@ static inline void node_wrote(void *arg, size_t node, const char *path)
 static inline const char *node_texts(void *arg, size_t node, const char *name)
 {
     (void)arg, (void)node;
-    return node_text[strcmp(name, "prompt") != 0];
+    const char *found = node_text[strcmp(name, "prompt") != 0];
+    return found ? found : "";
 }
 
 static inline int node_cancelled(void *arg)

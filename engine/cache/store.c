@@ -106,7 +106,8 @@ store *store_open(const store_setting *setting, error *e)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&s->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    s->claims_fd = s->index_fd = -1;
+    s->index_fd = -1;
+    for (size_t i = 0; i < CLAIM_FILES; i++) s->claims_fd[i] = -1;
     s->limit = setting->limit ? setting->limit : STORE_LIMIT_DEFAULT;
     s->types = setting->types;
     s->opened = store_time();

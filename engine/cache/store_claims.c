@@ -1,8 +1,10 @@
 /* store_claims.c - who computes what just now; see store_parts.h.
  *
- * A claim is a lock on one byte of FOLDER/claims, at a place made from the key (fcntl's open-file-description locks): it goes
+ * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's open-file-description locks): it goes
  * when the process dies, however it dies. Two keys that meet at one place only make somebody wait for nothing. Locks of one open
- * file do not exclude each other, so inside the process a list of held keys does.
+ * file do not exclude each other, so inside the process a table of held keys does. There are several files because the system walks through all
+ * locks of a file for each one more, and a run of small nodes holds thousands until they are committed; they are opened when first wanted, and
+ * where one cannot be opened its keys are computed without a claim.
  */
 #include "cache/store_parts.h"
 
@@ -12,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +24,10 @@ enum { POLL_MS = 10 };
 static int64_t place_of(digest key) { return (int64_t)(key.lo & UINT64_C(0x3fffffffffffffff)); }
 
 /* 1: done, 0: somebody else has it, -1: locks cannot be had here. */
-static int set_lock(const store *s, int64_t place, short type)
+static int set_lock(int fd, int64_t place, short type)
 {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = place, .l_len = 1};
-    while (fcntl(s->claims_fd, F_OFD_SETLK, &l) != 0) {
+    while (fcntl(fd, F_OFD_SETLK, &l) != 0) {
         if (errno == EINTR) continue;
         return errno == EAGAIN || errno == EACCES ? 0 : -1;
     }
@@ -37,73 +40,100 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
+static int open_file(store *s, int file, char path[STORE_PATH_MAX])
+{
+    if (file) snprintf(path, STORE_PATH_MAX, "%s/claims.%d", s->folder, file);
+    else snprintf(path, STORE_PATH_MAX, "%s/claims", s->folder);
+    return s->claims_fd[file] = open(path, O_RDWR | (s->read_only ? 0 : O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 kiln_status claims_open(store *s, error *e)
 {
     char path[STORE_PATH_MAX];
-    snprintf(path, sizeof path, "%s/claims", s->folder);
-    s->claims_fd = open(path, O_RDWR | (s->read_only ? 0 : O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (s->claims_fd >= 0 || s->read_only) return KILN_OK;
+    if (open_file(s, 0, path) >= 0 || s->read_only) return KILN_OK;
     return error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+}
+
+/* Of a process that may open few files these are not the ones to spend them on. */
+static int may_open_many(void)
+{
+    struct rlimit r;
+    return getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= 8 * CLAIM_FILES;
+}
+
+/* The file of a key; -1: it cannot be had. Lock held. */
+static int file_of(store *s, digest key)
+{
+    char path[STORE_PATH_MAX];
+    int file = (int)(key.hi >> 32 & (CLAIM_FILES - 1));
+    if (file && s->claims_fd[file] < 0 && !may_open_many()) return -1;
+    return s->claims_fd[file] >= 0 || s->read_only ? s->claims_fd[file] : open_file(s, file, path);
 }
 
 int claims_house(store *s, int milliseconds)
 {
     double until = store_clock() + milliseconds * 1e-3;
     for (;;) {
-        int got = s->claims_fd < 0 ? -1 : set_lock(s, HOUSE_PLACE, F_WRLCK);
+        int got = s->claims_fd[0] < 0 ? -1 : set_lock(s->claims_fd[0], HOUSE_PLACE, F_WRLCK);
         if (got != 0) return got > 0;
         if (store_clock() >= until) return 0;
         nap();
     }
 }
 
-void claims_house_free(store *s) { set_lock(s, HOUSE_PLACE, F_UNLCK); }
+void claims_house_free(store *s) { set_lock(s->claims_fd[0], HOUSE_PLACE, F_UNLCK); }
 
-static store_claim *held_here(const store *s, digest key)
+static store_claim **bucket_of(store *s, digest key) { return &s->claim[key.lo % CLAIM_BUCKETS]; }
+
+static store_claim *held_here(store *s, digest key)
 {
-    store_claim *c = s->claim;
+    store_claim *c = *bucket_of(s, key);
     while (c && !digest_equal(c->key, key)) c = c->next;
     return c;
 }
 
 static void let_go(store *s, store_claim *claim)
 {
-    store_claim **link = &s->claim;
+    store_claim **link = bucket_of(s, claim->key);
     while (*link && *link != claim) link = &(*link)->next;
     if (*link) *link = claim->next;
-    if (claim->locked) set_lock(s, place_of(claim->key), F_UNLCK);
+    if (claim->locked) set_lock(file_of(s, claim->key), place_of(claim->key), F_UNLCK);
     mem_free(claim);
 }
 
 void claims_settled(store *s)
 {
-    for (store_claim *c = s->claim, *next; c; c = next) {
-        next = c->next;
-        if (c->deferred) let_go(s, c);
-    }
+    for (size_t i = 0; i < CLAIM_BUCKETS; i++)
+        for (store_claim *c = s->claim[i], *next; c; c = next) {
+            next = c->next;
+            if (c->deferred) let_go(s, c);
+        }
 }
 
 void claims_close(store *s)
 {
-    while (s->claim) let_go(s, s->claim);
-    if (s->claims_fd >= 0) close(s->claims_fd);
+    for (size_t i = 0; i < CLAIM_BUCKETS; i++)
+        while (s->claim[i]) let_go(s, s->claim[i]);
+    for (size_t i = 0; i < CLAIM_FILES; i++)
+        if (s->claims_fd[i] >= 0) close(s->claims_fd[i]);
 }
 
 /* Lock held. STORE_STOPPED here means: not yet, try again. */
 static store_turn try_claim(store *s, digest key, store_claim **out)
 {
     if (queue_find(s, key)) return STORE_IS_THERE;
-    if (s->claims_fd < 0 || s->read_only || !s->db) return STORE_UNCLAIMED;
+    if (s->read_only || !s->db) return STORE_UNCLAIMED;
     if (held_here(s, key)) return STORE_STOPPED;
-    int got = set_lock(s, place_of(key), F_WRLCK);
+    int file = file_of(s, key), got = file < 0 ? -1 : set_lock(file, place_of(key), F_WRLCK);
     if (got == 0) return STORE_STOPPED;
     store_claim *c = got > 0 ? mem_calloc(1, sizeof *c) : NULL;
     if (!c) {
-        if (got > 0) set_lock(s, place_of(key), F_UNLCK);
+        if (got > 0) set_lock(file, place_of(key), F_UNLCK);
         return STORE_UNCLAIMED;
     }
-    *c = (store_claim){.next = s->claim, .store = s, .key = key, .locked = 1};
-    s->claim = c;
+    store_claim **bucket = bucket_of(s, key);
+    *c = (store_claim){.next = *bucket, .store = s, .key = key, .locked = 1};
+    *bucket = c;
     *out = c;
     return STORE_MINE;
 }

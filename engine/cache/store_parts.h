@@ -59,6 +59,8 @@ typedef struct {
     char *path;
 } queued_file;
 
+enum { CLAIM_FILES = 16, CLAIM_BUCKETS = 256 };
+
 struct store_claim {
     store_claim *next;
     store *store;
@@ -92,10 +94,10 @@ struct store {
     pthread_cond_t wake;
     int flusher_runs, closing;
     /* claims */
-    int claims_fd;
+    int claims_fd[CLAIM_FILES]; /* -1: not open */
     int index_fd;        /* of our own, to read the index's change counter without a lock; -1: none */
     uint32_t seen;       /* that counter at the last store_find_many, our own commits added; 0: none   */
-    store_claim *claim; /* held by this process */
+    store_claim *claim[CLAIM_BUCKETS]; /* held by this process */
     int remembers_files;
     uint32_t next_temp;
 };

@@ -23,7 +23,7 @@ typedef struct {
     int (*cancelled)(void *arg);
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*file)(void *arg, size_t node, const char *path);
-    const char *(*text)(void *arg, size_t node, const char *name); /* "prompt", "parameters" */
+    const char *(*text)(void *arg, size_t node, const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
     /* States of unfinished calls (include/kiln/store.h); NULL where nothing is kept. */
     kiln_value *(*state_load)(void *arg, size_t node);
     int (*state_due)(void *arg, size_t node);

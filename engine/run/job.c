@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKFLOW_BYTES_MAX = 16 << 20 };
+enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2 };
 
 /* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
 
@@ -182,15 +182,38 @@ static kiln_status call_once(job *j, size_t i, const void *params, kiln_value *c
     return ctx_call(&j->env, i, g->doc->name, j->info[i]->plugin->id, g->type, j->instance[i], params, in, out, e);
 }
 
-/* KILN_ERR_NOMEM means: evict and call once more. */
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Waits for nodes that run beside this one to let go of tensors; 1: some have. */
+static int others_let_go(const job *j, size_t held)
+{
+    const budget *b = residency_budget(runtime_residency(j->runtime));
+    double until = seconds_now() + (held ? WAIT_FOR_ROOM_S : 0);
+    for (;;) {
+        if (budget_held(b, MEMORY_VALUES) < held) return 1;
+        if (seconds_now() >= until || env_cancelled(NULL)) return 0;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
+/* KILN_ERR_NOMEM means: evict and call once more; and, while nodes beside this one hold tensors on the same budget, as soon as they let go
+ * of some: alone the node has room, as was found before the run. */
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     error first = {0};
     TRY(make_instance(j, i, e));
     kiln_status status = call_once(j, i, params, in, out, &first);
-    if (status == KILN_ERR_NOMEM && residency_limited(runtime_residency(j->runtime))) {
+    for (int tries = 0; status == KILN_ERR_NOMEM && tries < TRIES_FOR_ROOM && residency_limited(runtime_residency(j->runtime)); tries++) {
+        size_t held = budget_held(residency_budget(runtime_residency(j->runtime)), MEMORY_VALUES);
+        if (tries && !others_let_go(j, held)) break;
         residency_give_up(runtime_residency(j->runtime), SIZE_MAX);
-        return call_once(j, i, params, in, out, e);
+        first = (error){0};
+        status = call_once(j, i, params, in, out, &first);
     }
     return status == KILN_OK ? status : error_set(e, status, "%s", first.message);
 }
@@ -201,13 +224,6 @@ typedef struct {
     const void *params;
     kiln_value *const *in;
 } pending_call;
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Device nodes run one at a time, so that what the runtime did meanwhile was this node's. */
 static kiln_status compute_node(void *arg, kiln_value **out, error *e)

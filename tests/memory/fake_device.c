@@ -541,7 +541,7 @@ void fake_device_open(const fake_setting *s)
     fake.setting = *s;
     fake.random = s->seed;
     /* twice the size: guards and gaps are not the program's */
-    fake.arena = malloc(2 * s->bytes + (64 << 20));
+    fake.arena = malloc(2 * s->bytes + (8 << 20));
     fake.base.table = s->graphs ? &graph_table : &plain_table;
 }
 

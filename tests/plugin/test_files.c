@@ -53,7 +53,7 @@ typedef struct {
 } call;
 
 static void on_file(void *arg, size_t node, const char *path) { (void)node, snprintf(((call *)arg)->reported, 1100, "%s", path); }
-static const char *on_text(void *arg, size_t node, const char *name) { return (void)arg, (void)node, strcmp(name, "prompt") == 0 ? "{}" : NULL; }
+static const char *on_text(void *arg, size_t node, const char *name) { return (void)arg, (void)node, strcmp(name, "prompt") == 0 ? "{}" : ""; }
 
 static void begin(call *c)
 {
