@@ -103,16 +103,20 @@ static __global__ void walk(float *out, const float *in, int n, int steps, int b
 }
 void shim_walk(float *out, const float *in, int n, int steps, int barrier) { launch("walk", dim3(1), dim3((unsigned)n), (size_t)n * sizeof(float), walk, out, in, n, steps, barrier); }
 
-static __global__ void copied(float *out, const float *in, int wait)
+static __global__ void copied(float *out, const float *in, int n, int waited)
 {
     CU_DYNAMIC_SHARED(float, s);
-    int t = (int)threadIdx.x;
-    cu_copy16(s + 4 * t, in + 4 * t, 1);
-    cu_copy_group();
-    if (wait) cu_copy_wait<0>();
-    for (int i = 0; i < 4; i++) out[4 * t + i] = s[4 * t + i];
+    for (int group = 0; group < 2; group++) {
+        int at = group * n / 2 + 4 * (int)threadIdx.x;
+        cu_copy16(s + at, in + at, 1);
+        cu_copy_group();
+    }
+    if (waited == 1) cu_copy_wait<1>();
+    if (waited == 2) cu_copy_wait<0>();
+    for (int group = 0; group < 2; group++)
+        for (int i = 0; i < 4; i++) out[group * n / 2 + 4 * (int)threadIdx.x + i] = s[group * n / 2 + 4 * (int)threadIdx.x + i];
 }
-void shim_copied(float *out, const float *in, int n, int wait) { launch("copied", dim3(1), dim3((unsigned)n / 4), (size_t)n * sizeof(float), copied, out, in, wait); }
+void shim_copied(float *out, const float *in, int n, int waited) { launch("copied", dim3(1), dim3((unsigned)n / 8), (size_t)n * sizeof(float), copied, out, in, n, waited); }
 
 static __global__ void beside(float *out, int write, int read)
 {

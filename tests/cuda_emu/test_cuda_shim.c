@@ -75,7 +75,7 @@ static void test_halves_of_a_warp_go_their_own_ways(void)
 static void test_every_thread_once_in_the_seeds_order(void)
 {
     enum { BLOCKS = 12, THREADS = 40, ALL = BLOCKS * THREADS };
-    uint32_t order[3][ALL];
+    static uint32_t order[3][ALL];
     for (int i = 0; i < 3; i++) {
         unsigned char seen[ALL] = {0};
         cu_emu_seed(i == 1 ? 2 : 1), shim_visits(order[i], BLOCKS, THREADS);
@@ -84,6 +84,9 @@ static void test_every_thread_once_in_the_seeds_order(void)
     }
     CHECK(memcmp(order[0], order[1], sizeof order[0]) != 0);
     CHECK(memcmp(order[0], order[2], sizeof order[0]) == 0);
+    int turned[2] = {0}; /* threads of a block, and blocks, that come before a lower one */
+    for (int k = 1; k < ALL; k++) turned[k % THREADS == 0] += order[0][k] < order[0][k - 1];
+    CHECK(turned[0] > 0 && turned[1] > 0);
 }
 
 static void test_roundings(void)
@@ -132,10 +135,13 @@ static void test_a_copy_that_is_not_waited_for_shows(void)
 {
     float out[N];
     fill();
-    shim_copied(out, numbers, N, 1);
+    shim_copied(out, numbers, N, 2);
     CHECK(!differ(out, numbers));
+    shim_copied(out, numbers, N, 1);
+    CHECK(memcmp(out, numbers, N / 2 * sizeof *out) == 0);
+    for (int i = N / 2; i < N; i++) CHECK(isnan(out[i]));
     shim_copied(out, numbers, N, 0);
-    CHECK(isnan(out[0]) && isnan(out[N - 1]));
+    for (int i = 0; i < N; i++) CHECK(isnan(out[i]));
 }
 
 static void test_shared_memory_begins_as_nan(void)
