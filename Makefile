@@ -158,6 +158,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$
 .SECONDARY:
 # Tests of the CUDA backend: with it, over the emulation.
 $(patsubst %.c,$(B)/%,$(wildcard tests/cuda_emu/test_*.c)): $(emu_obj) $(B)/tests/memory/fake_device.o $(B)/tests/backend/ops_run.o
+$(B)/tests/cuda_emu/test_cuda_shim: $(B)/emu/tests/cuda_emu/shim_kernels.cu.o
 $(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
 

@@ -19,6 +19,7 @@
 #endif
 #endif
 #ifdef CU_EMU_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if !defined __x86_64__
@@ -29,8 +30,9 @@ extern unsigned char __start_cu_shared[] __attribute__((weak)), __stop_cu_shared
 
 namespace {
 
-enum { THREADS_TOP = 1024, STACK = 64 << 10, SHARED_TOP = 227 << 10, GUARD = 1024, COPIES_TOP = 256 };
-const unsigned char guard_byte = 0xA5;
+enum { THREADS_TOP = 1024, STACK = 64 << 10, STACK_GUARD = 4096, SHARED_TOP = 227 << 10, SHARED_GUARD = 1024 };
+enum { SHARED_USUAL = 48 << 10 }; /* what a launch gets that did not ask for more */
+const uint16_t guard_word = 0xFFA5; /* not a number in f32, bf16 and f16: reading beside shared memory shows as well */
 
 typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
 
@@ -40,7 +42,7 @@ struct fiber {
     cu_emu_thread now;
     fiber_state state;
     uint32_t mask;    /* of the exchange that it waits in */
-    unsigned round;   /* exchanges so far */
+    unsigned char gives[CU_EMU_SLOT];
     unsigned groups;  /* of copies so far */
     std::vector<copy> copies;
 #if defined __x86_64__
@@ -55,12 +57,13 @@ struct {
     fiber thread[THREADS_TOP];
     unsigned threads;
     unsigned char *stacks;
-    unsigned char slot[THREADS_TOP / 32][2][32 * CU_EMU_SLOT];
-    alignas(1024) unsigned char dynamic[SHARED_TOP + 2 * GUARD];
+    unsigned char slot[THREADS_TOP / 32][32 * CU_EMU_SLOT];
+    alignas(1024) unsigned char dynamic[SHARED_TOP + 2 * SHARED_GUARD];
     const std::function<void()> *work;
     const char *kernel;
     uint64_t random;
     unsigned faults;
+    char last_fault[256];
     std::map<std::string, uint64_t> *ran;
 #if defined __x86_64__
     void *stack_pointer;
@@ -80,12 +83,14 @@ uint64_t draw()
     return z ^ (z >> 31);
 }
 
-void fault(const char *text, const fiber *f = nullptr)
+/* `named` tells the thread too, not only its block. */
+void fault(const char *text, const fiber *f = nullptr, bool named = true)
 {
-    if (emu.faults++ >= 10) return;
-    printf("  %s: %s", emu.kernel, text);
-    if (f) printf(" (block %u %u %u, thread %u %u %u)", f->now.block.x, f->now.block.y, f->now.block.z, f->now.thread.x, f->now.thread.y, f->now.thread.z);
-    printf("\n");
+    char where[96] = "", thread[48] = "";
+    if (f && named) snprintf(thread, sizeof thread, ", thread %u %u %u", f->now.thread.x, f->now.thread.y, f->now.thread.z);
+    if (f) snprintf(where, sizeof where, " (block %u %u %u%s)", f->now.block.x, f->now.block.y, f->now.block.z, thread);
+    snprintf(emu.last_fault, sizeof emu.last_fault, "%s: %s%s", emu.kernel, text, where);
+    if (emu.faults++ < 10) printf("  %s\n", emu.last_fault);
 }
 
 /* ---- fibers ------------------------------------------------------------------------------------------------------------------- */
@@ -98,7 +103,19 @@ __asm__(".text\n.globl cu_emu_switch\n.hidden cu_emu_switch\n.type cu_emu_switch
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size cu_emu_switch, .-cu_emu_switch\n");
 #endif
 
-unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)(f - emu.thread) * STACK; }
+unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)(f - emu.thread) * STACK + STACK_GUARD; }
+enum { STACK_USED = STACK - STACK_GUARD };
+
+/* Each with a page below it that may not be touched. */
+bool stacks_made()
+{
+    if (emu.stacks) return true;
+    void *p = mmap(nullptr, (size_t)THREADS_TOP * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return false;
+    emu.stacks = static_cast<unsigned char *>(p);
+    for (size_t i = 0; i < THREADS_TOP; i++) mprotect(emu.stacks + i * STACK, STACK_GUARD, PROT_NONE);
+    return true;
+}
 
 void leave(fiber *f, int for_good)
 {
@@ -132,7 +149,7 @@ void entered()
 void prepare(fiber *f)
 {
 #if defined __x86_64__
-    void **top = reinterpret_cast<void **>(stack_of(f) + STACK) - 2;
+    void **top = reinterpret_cast<void **>(stack_of(f) + STACK_USED) - 2;
     top[0] = reinterpret_cast<void *>(&entered); /* returned into, with the stack as after a call */
     top[1] = nullptr;
     f->stack_pointer = top - 6;
@@ -140,7 +157,7 @@ void prepare(fiber *f)
 #else
     getcontext(&f->context);
     f->context.uc_stack.ss_sp = stack_of(f);
-    f->context.uc_stack.ss_size = STACK;
+    f->context.uc_stack.ss_size = STACK_USED;
     f->context.uc_link = nullptr;
     makecontext(&f->context, entered, 0);
 #endif
@@ -150,7 +167,7 @@ void go_on(fiber *f)
 {
     cu_emu_now = &f->now;
 #ifdef CU_EMU_ASAN
-    __sanitizer_start_switch_fiber(&emu.asan, stack_of(f), STACK);
+    __sanitizer_start_switch_fiber(&emu.asan, stack_of(f), STACK_USED);
 #endif
 #if defined __x86_64__
     cu_emu_switch(&emu.stack_pointer, f->stack_pointer);
@@ -170,28 +187,40 @@ int exchange_whole(const fiber *f)
     const fiber *warp = emu.thread + f->now.number / 32 * 32;
     for (unsigned i = 0; i < 32; i++) {
         if (!(f->mask >> i & 1)) continue;
-        if (warp + i >= emu.thread + emu.threads || warp[i].state != AT_EXCHANGE || warp[i].mask != f->mask || warp[i].round != f->round) return 0;
+        if (warp + i >= emu.thread + emu.threads || warp[i].state != AT_EXCHANGE || warp[i].mask != f->mask) return 0;
     }
     return 1;
 }
 
-/* 1: somebody may go on. */
+/* Everybody whom the exchange names has what the others gave; what it does not name is NaN. */
+void exchange_done(const fiber *first)
+{
+    unsigned number = first->now.number / 32;
+    uint32_t mask = first->mask;
+    fiber *warp = emu.thread + number * 32;
+    memset(emu.slot[number], 0xff, sizeof emu.slot[number]);
+    for (unsigned i = 0; i < 32; i++) {
+        if (!(mask >> i & 1)) continue;
+        memcpy(emu.slot[number] + i * CU_EMU_SLOT, warp[i].gives, CU_EMU_SLOT);
+        warp[i].state = READY;
+    }
+}
+
+/* 1: somebody may go on. Of a warp's exchanges one at a time: they share its slots. A barrier waits for ended threads too, which chips since
+ * sm_70 do not, but CUDA's rule for conditional barriers does. */
 int release_some()
 {
-    unsigned waiting = 0, done = 0, released = 0;
+    unsigned waiting = 0, released = 0;
     for (unsigned i = 0; i < emu.threads; i++) {
-        fiber *f = emu.thread + i;
-        done += f->state == DONE, waiting += f->state == AT_BARRIER;
+        const fiber *f = emu.thread + i;
+        waiting += f->state == AT_BARRIER;
         if (f->state != AT_EXCHANGE || !exchange_whole(f)) continue;
-        uint32_t mask = f->mask;
-        fiber *warp = emu.thread + i / 32 * 32;
-        for (unsigned k = 0; k < 32; k++)
-            if (mask >> k & 1) warp[k].state = READY, released++;
+        exchange_done(f), released++;
+        i |= 31;
     }
     if (released) return 1;
-    if (!waiting || waiting + done < emu.threads) return 0;
-    for (unsigned i = 0; i < emu.threads; i++)
-        if (emu.thread[i].state == AT_BARRIER) emu.thread[i].state = READY;
+    if (waiting < emu.threads) return 0;
+    for (unsigned i = 0; i < emu.threads; i++) emu.thread[i].state = READY;
     return 1;
 }
 
@@ -203,6 +232,15 @@ void say_stuck()
     }
 }
 
+/* What hangs on a chip is said here, and the block is left as it is. */
+void give_up()
+{
+    say_stuck();
+#ifdef CU_EMU_ASAN
+    for (size_t i = 0; i < THREADS_TOP; i++) __asan_unpoison_memory_region(emu.stacks + i * STACK + STACK_GUARD, STACK_USED);
+#endif
+}
+
 int all_done()
 {
     for (unsigned i = 0; i < emu.threads; i++)
@@ -210,19 +248,36 @@ int all_done()
     return 1;
 }
 
+/* Guards lie before and behind the `shared` bytes of dynamic shared memory, up to the next multiple of two. */
+uint16_t *guard_at(size_t shared, int behind, size_t i)
+{
+    return reinterpret_cast<uint16_t *>(emu.dynamic + (behind ? SHARED_GUARD + (shared + 1) / 2 * 2 : 0)) + i;
+}
+
+void set_guards(size_t shared)
+{
+    for (size_t i = 0; i < SHARED_GUARD / 2; i++) *guard_at(shared, 0, i) = *guard_at(shared, 1, i) = guard_word;
+}
+
+void check_guards(size_t shared)
+{
+    bool whole = true;
+    for (size_t i = 0; i < SHARED_GUARD / 2; i++) whole = whole && *guard_at(shared, 0, i) == guard_word && *guard_at(shared, 1, i) == guard_word;
+    if (whole) return;
+    fault("something was written beside the shared memory", emu.thread, false);
+    set_guards(shared);
+}
+
 void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
 {
     static unsigned order[THREADS_TOP];
-    unsigned char *dynamic = emu.dynamic + GUARD;
-    memset(emu.dynamic, guard_byte, GUARD);
-    memset(dynamic, 0xff, shared);
-    memset(dynamic + shared, guard_byte, GUARD);
+    memset(emu.dynamic + SHARED_GUARD, 0xff, shared);
     if (__start_cu_shared) memset(__start_cu_shared, 0xff, (size_t)(__stop_cu_shared - __start_cu_shared));
     for (unsigned i = 0; i < emu.threads; i++) {
         fiber *f = emu.thread + i;
         f->now.thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
         f->now.block = block, f->now.block_dim = block_dim, f->now.grid_dim = grid_dim, f->now.number = i;
-        f->state = READY, f->round = 0, f->groups = 0;
+        f->state = READY, f->groups = 0;
         f->copies.clear();
         prepare(f);
     }
@@ -237,21 +292,19 @@ void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
         for (unsigned i = 0; i < n; i++) go_on(emu.thread + order[i]);
         if (!release_some()) break;
     }
-    if (!all_done()) say_stuck();
-    for (size_t i = 0; i < GUARD; i++)
-        if (emu.dynamic[i] != guard_byte || dynamic[shared + i] != guard_byte) {
-            fault("something was written beside the shared memory");
-            break;
-        }
+    if (!all_done()) give_up();
+    check_guards(shared);
 }
 
-int launch_allowed(dim3 grid, dim3 block, size_t shared)
+int launch_allowed(dim3 grid, dim3 block, size_t shared, size_t shared_allowed)
 {
     const char *wrong = nullptr;
     if ((uint64_t)block.x * block.y * block.z > THREADS_TOP || block.z > 64) wrong = "a block of more than 1024 threads";
     else if (!block.x || !block.y || !block.z || !grid.x || !grid.y || !grid.z) wrong = "a launch of nothing";
     else if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7fffffffu) wrong = "a grid that is too large";
     else if (shared > SHARED_TOP) wrong = "more shared memory than there is";
+    else if (shared > shared_allowed) wrong = "more shared memory than its launch may have: cudaFuncSetAttribute raises that";
+    else if (!stacks_made()) wrong = "no memory for the threads' stacks";
     if (wrong) fault(wrong);
     return !wrong;
 }
@@ -267,18 +320,21 @@ void __syncthreads()
     leave(f, 0);
 }
 
-unsigned char *cu_emu_dynamic() { return emu.dynamic + GUARD; }
+unsigned char *cu_emu_dynamic() { return emu.dynamic + SHARED_GUARD; }
 
 const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned bytes)
 {
     fiber *f = emu.thread + cu_emu_now->number;
     unsigned lane = cu_emu_lane();
-    unsigned char *slots = emu.slot[f->now.number / 32][++f->round % 2];
-    if (!(mask >> lane & 1)) fault("a thread takes part in an instruction of its warp that does not name it", f);
-    memcpy(slots + lane * CU_EMU_SLOT, mine, bytes);
+    if (!(mask >> lane & 1)) {
+        static unsigned char none[sizeof emu.slot[0]];
+        fault("a thread takes part in an instruction of its warp that does not name it", f);
+        return static_cast<unsigned char *>(memset(none, 0xff, sizeof none));
+    }
+    memcpy(f->gives, mine, bytes);
     f->state = AT_EXCHANGE, f->mask = mask;
     leave(f, 0);
-    return slots;
+    return emu.slot[f->now.number / 32];
 }
 
 void cu_emu_copy_later(void *to, const void *from, int there)
@@ -303,12 +359,31 @@ void cu_emu_copy_wait(unsigned groups)
 
 void cu_emu_seed(uint64_t seed) { emu.random = seed; }
 unsigned cu_emu_faults() { return emu.faults; }
+const char *cu_emu_last_fault() { return emu.last_fault; }
 
-void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread)
+/* By kernel: what cudaFuncSetAttribute gave it. */
+static std::map<const void *, size_t> &allowed()
+{
+    static std::map<const void *, size_t> all;
+    return all;
+}
+size_t cu_emu_shared_allowed(const void *kernel)
+{
+    auto found = allowed().find(kernel);
+    return found == allowed().end() ? (size_t)SHARED_USUAL : found->second;
+}
+cudaError_t cu_emu_allow_shared(const void *kernel, enum cudaFuncAttribute attribute, int bytes)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes < 0 || bytes > SHARED_TOP) return cudaErrorInvalidValue;
+    allowed()[kernel] = (size_t)bytes > SHARED_USUAL ? (size_t)bytes : (size_t)SHARED_USUAL;
+    return cudaSuccess;
+}
+
+void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t shared_allowed, const std::function<void()> &thread)
 {
     emu.kernel = name;
-    if (!launch_allowed(grid, block, shared)) return;
-    if (!emu.stacks) emu.stacks = static_cast<unsigned char *>(mmap(nullptr, (size_t)THREADS_TOP * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (!launch_allowed(grid, block, shared, shared_allowed)) return;
+    set_guards(shared);
     emu.work = &thread;
     emu.threads = block.x * block.y * block.z;
     if (!emu.ran) emu.ran = new std::map<std::string, uint64_t>;

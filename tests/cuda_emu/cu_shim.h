@@ -60,7 +60,7 @@ unsigned char *cu_emu_dynamic();
 
 enum { CU_EMU_SLOT = 64 };
 /* Each lane of the warp that `mask` names gives `bytes`; all come back together. What lane i gave is at [i * CU_EMU_SLOT], until
- * the caller's next but one exchange. */
+ * the caller waits again; of lanes that the mask does not name it is 0xFF. */
 const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned bytes);
 static inline unsigned cu_emu_lane() { return cu_emu_now->number % 32; }
 
@@ -81,14 +81,22 @@ void cu_emu_copy_wait(unsigned groups);
 
 /* A stream of the fake device gets it; it happens some time. */
 cudaError_t cu_emu_give(cudaStream_t stream, std::function<void()> work);
-void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
+void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t shared_allowed, const std::function<void()> &thread);
 
+/* Dynamic shared memory of a launch: 48 KiB, or what the kernel asked for, up to 227 KiB. */
+size_t cu_emu_shared_allowed(const void *kernel);
+cudaError_t cu_emu_allow_shared(const void *kernel, enum cudaFuncAttribute attribute, int bytes);
+template <class... P> static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), enum cudaFuncAttribute attribute, int value)
+{
+    return cu_emu_allow_shared(reinterpret_cast<const void *>(kernel), attribute, value);
+}
 
 template <class... P, class... A>
 static inline cudaError_t cu_emu_enqueue(const char *name, cudaStream_t stream, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... given)
 {
     std::tuple<P...> args(given...);
-    return cu_emu_give(stream, [=] { cu_emu_run(name, grid, block, shared, [&] { std::apply(kernel, args); }); });
+    size_t allowed = cu_emu_shared_allowed(reinterpret_cast<const void *>(kernel));
+    return cu_emu_give(stream, [=] { cu_emu_run(name, grid, block, shared, allowed, [&] { std::apply(kernel, args); }); });
 }
 
 #endif
