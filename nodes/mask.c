@@ -151,8 +151,8 @@ static const kiln_param grow_param[] = {INT_PARAM(grow_params, expand, 0, -16384
 static float extreme(const float *m, int64_t H, int64_t W, int64_t y, int64_t x, int tapered, float sign)
 {
     float best = m[y * W + x];
-    for (int64_t dy = y > 0 ? -1 : 0; dy <= (y + 1 < H); dy++)
-        for (int64_t dx = x > 0 ? -1 : 0; dx <= (x + 1 < W); dx++) {
+    for (int64_t dy = y > 0 ? -1 : 0; dy <= (y + 1 < H ? 1 : 0); dy++)
+        for (int64_t dx = x > 0 ? -1 : 0; dx <= (x + 1 < W ? 1 : 0); dx++) {
             float v = m[(y + dy) * W + x + dx];
             if (!(tapered && dx && dy) && v * sign > best * sign) best = v;
         }

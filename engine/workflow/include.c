@@ -61,7 +61,7 @@ static const char *beside(document *d, const char *name)
 static void fault_circle(document *d, const doc_node *n, place at, const char *path)
 {
     char text[700] = "";
-    const include_chain *link[DEPTH_MAX + 1];
+    const include_chain *link[DEPTH_MAX + 1] = {NULL};
     size_t depth = 0, used = 0;
     for (const include_chain *c = d->chain; c && depth <= DEPTH_MAX; c = c->up) link[depth++] = c;
     while (depth-- > 0 && used < sizeof text - 100) used += (size_t)snprintf(text + used, 90, "%.80s -> ", link[depth]->path);

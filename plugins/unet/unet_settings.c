@@ -32,7 +32,8 @@ static int find(const kiln_host *host, const kiln_weights *view, kiln_weight_inf
     char name[120];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(name, sizeof name, fmt, a, b); /* fmt: one of the literals below */
+    /* cppcheck-suppress wrongPrintfScanfArgNum ; fmt is one of the literals below */
+    snprintf(name, sizeof name, fmt, a, b);
 #pragma GCC diagnostic pop
     *info = (kiln_weight_info){.size = sizeof *info};
     return w->find(view, name, info) == KILN_OK && info->rank >= 1;
