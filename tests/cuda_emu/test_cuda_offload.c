@@ -16,6 +16,7 @@ static inline int slow_build(void) { return getenv("KILN_BUILD") && strstr(geten
 #define BUDGETS (full ? 50 : slow_build() ? 2 : 10)
 #define ORDERS (slow_build() ? 2u : 12u)
 #define SPREAD (slow_build() ? 1 : 2)
+#define DEAF (slow_build() ? 2u : 20u)
 
 #include "../memory/fake_device.h"
 static fake_report close_all(void)
