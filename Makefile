@@ -250,6 +250,7 @@ install: all $(B)/libkiln.so
 	install -m 755 $(B)/libkiln.so $(DESTDIR)$(libdir)/libkiln.so.1
 	ln -sf libkiln.so.1 $(DESTDIR)$(libdir)/libkiln.so
 	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
+	$(if $(cuda_so),install -m 755 $(cuda_so) $(DESTDIR)$(libdir)/kiln/kiln-cuda.so)
 	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
 	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
 	install -d $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l

@@ -210,7 +210,10 @@ kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
     struct cudaDeviceProp p;
     int n = 0;
     cudaError_t status = cudaGetDeviceCount(&n);
-    if (status != cudaSuccess) return cudaGetLastError(), error_set(e, KILN_ERR_UNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(status));
+    if (status != cudaSuccess) cudaGetLastError();
+    if (status == cudaErrorInsufficientDriver)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "no NVIDIA driver is installed, or one older than the CUDA that kiln was built with; install a newer one, or take --device cpu");
+    if (status != cudaSuccess) return error_set(e, KILN_ERR_UNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(status));
     if (index >= (unsigned)n) return error_set(e, KILN_ERR_UNSUPPORTED, "there is no CUDA device %u (there are %d)", index, n);
     if (gpu.opened && gpu.index != (int)index) return error_set(e, KILN_ERR_UNSUPPORTED, "CUDA device %d is in use; one process computes on one", gpu.index);
     *out = &gpu.base;
