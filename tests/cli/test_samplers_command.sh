@@ -1,4 +1,4 @@
-# test_samplers_command.sh - kiln samplers: the list, one by name, JSON, a misspelt name, and a sampler from another plugin.
+# test_samplers_command.sh - kiln samplers: the list, one by name, JSON, a misspelt name. (A plugin's sampler: tests/plugin/test_template.sh.)
 status=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
