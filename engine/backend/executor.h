@@ -36,7 +36,7 @@ typedef struct {
     size_t *bytes, *maker;
     packed_weight *packed;
     size_t *io; /* [r->n + 1] an input's place in the room for inputs */
-    size_t io_bytes;
+    size_t io_bytes, io_changing; /* the latter: without held inputs, which come last */
 } executor;
 
 /* Chooses kernels (the backend's, or on a host device the plain C one where it has none). */

@@ -239,14 +239,21 @@ static kiln_status make_tables(executor *x, error *e)
     return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
 }
 
-static void place_inputs(executor *x)
+static void place_inputs_that(executor *x, int held)
 {
     size_t alignment = residency_device(x->residency)->table->alignment;
     for (uint32_t i = 0; i < x->r->n; i++) {
-        if (x->r->op[i].kind != OP_INPUT) continue;
+        if (x->r->op[i].kind != OP_INPUT || !x->r->op[i].held != !held) continue;
         x->io[i + 1] = x->io_bytes;
         x->io_bytes += ((size_t)shape_count(&x->r->op[i].shape) * dtype_size(x->r->op[i].dtype) + alignment - 1) & ~(alignment - 1);
     }
+}
+
+static void place_inputs(executor *x)
+{
+    place_inputs_that(x, 0);
+    x->io_changing = x->io_bytes;
+    place_inputs_that(x, 1);
 }
 
 static size_t largest_temporary(const executor *x)
@@ -283,7 +290,7 @@ void executor_forget_demand(executor *x)
     x->pass = NULL;
     x->work = NULL, x->use = NULL, x->weight = NULL, x->bytes = NULL;
     x->maker = NULL, x->packed = NULL, x->io = NULL;
-    x->n_use = x->n_weight = x->io_bytes = 0;
+    x->n_use = x->n_weight = x->io_bytes = x->io_changing = 0;
 }
 
 kiln_status executor_demand(executor *x, residency *res, pool *p, error *e)

@@ -14,6 +14,7 @@ typedef struct {
     const kiln_bind *in, *out;
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id, in the device's memory */
+    int keeps;          /* held inputs are as they were: what hangs on them is there */
     residency_room room;
 } binding;
 
@@ -53,6 +54,7 @@ static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
         return KILN_OK;
     }
     b->input[id] = b->room.io + place;
+    if (asynchronous && o->held && b->keeps) return KILN_OK; /* still there */
     char *to = asynchronous ? (char *)rt->host_io + place : b->room.io + place;
     if (from == o->dtype) memcpy(to, bound->tensor.data, bytes);
     else return dtype_convert(to, o->dtype, bound->tensor.data, from, n);
@@ -239,6 +241,10 @@ static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg
 {
     for (uint32_t i = 0; i < b->p->r.n; i++) {
         if (!b->p->x.step[i].kernel) continue;
+        if (b->keeps && b->p->x.plan.held[i]) {
+            TRY(residency_after(b->p->x.pass, i, e)); /* its place in the order still counts */
+            continue;
+        }
         if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
         TRY(run_step(b, i, e));
     }
@@ -275,7 +281,8 @@ static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg
     const device_table *call = rt->device->table;
     char *host = rt->host_io;
     TRY(residency_restart(b->p->x.pass, e));
-    if (b->p->x.io_bytes) TRY(call->copy_in(rt->device, b->room.io, host, b->p->x.io_bytes, b->room.stream, e));
+    size_t in = b->keeps ? b->p->x.io_changing : b->p->x.io_bytes;
+    if (in) TRY(call->copy_in(rt->device, b->room.io, host, in, b->room.stream, e));
     TRY(run_ops(b, cancelled, arg, e));
     host += b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
@@ -293,7 +300,7 @@ static int can_capture(binding *b)
 {
     runtime *rt = b->p->rt;
     captured_run *c = &b->p->captured;
-    uint64_t pointers = b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io;
+    uint64_t pointers = (b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
     for (size_t i = 0; i < b->n_out; i++) pointers = pointers * 31 + output_id(&b->p->r, b->out[i].name);
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite || c->failed || !b->room.steady) return 0;
     if (c->generation != pointers) {
@@ -377,8 +384,15 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     TRY(executor_demand(x, rt->residency, rt->pool, e));
     if (rt->setting.explain || rt->rehearsing) return foresee(b->p, e);
     TRY(residency_begin(x->pass, &b->room, e));
+    b->keeps = x->plan.n_held && b->room.kept && held_same(b->p, b->in, b->n_in);
+    if (b->keeps) {
+        residency_skip(x->pass, x->plan.held);
+        rt->usage.flops -= x->plan.held_flops;
+    } else
+        b->p->held.valid = 0;
     kiln_status status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
     residency_end(x->pass, status != KILN_OK);
+    if (status == KILN_OK && !b->keeps && x->plan.n_held) held_note(b->p, b->in, b->n_in);
     return status;
 }
 

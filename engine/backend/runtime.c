@@ -107,6 +107,8 @@ void program_free(kiln_program *p)
     if (p->captured.graph) p->rt->device->table->graph_free(p->rt->device, p->captured.graph);
     executor_free(&p->x);
     recording_free(&p->r);
+    mem_free(p->held.dtype);
+    mem_free(p->held.bytes);
     mem_free(p->key);
     mem_free(p);
 }
@@ -159,6 +161,7 @@ kiln_status program_plan(kiln_program *p, error *e)
     p->n_recorded = (uint32_t)p->r.n;
     kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
     if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
+    if (status == KILN_OK) status = held_make(p, e);
     if (status == KILN_OK) {
         if (p->rt->setting.explain && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
         atomic_store(&p->planned, 1);

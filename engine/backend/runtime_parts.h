@@ -18,6 +18,13 @@ typedef struct {
     unsigned runs; /* steady ones with these pointers */
 } captured_run;
 
+/* What held inputs (record_hold) were when what hangs on them was computed. */
+typedef struct {
+    uint32_t *dtype; /* [inputs] as bound */
+    char *bytes;
+    int valid;
+} held_inputs;
+
 struct kiln_program {
     runtime *rt;
     recording r;
@@ -28,6 +35,7 @@ struct kiln_program {
     char *key; /* kept programs */
     uint64_t used;
     captured_run captured;
+    held_inputs held;
 };
 
 struct runtime {
@@ -45,5 +53,10 @@ struct runtime {
     runtime_usage usage;
     runtime_outlook outlook;
 };
+
+/* held.c: is all that was kept still right, given these inputs? And after a run that computed it: with which it was. */
+kiln_status held_make(kiln_program *p, error *e);
+int held_same(const kiln_program *p, const kiln_bind *in, size_t n_in);
+void held_note(kiln_program *p, const kiln_bind *in, size_t n_in);
 
 #endif

@@ -170,6 +170,44 @@ static void find_lifetimes(plan *p)
     for (size_t i = 0; i < p->r->n_output; i++) touch(p, p->r->output[i].id, (uint32_t)p->r->n);
 }
 
+/* What is read of the held inputs' ops by others outlives the run: nobody else gets its place. */
+static void keep_for_good(plan *p, uint32_t id)
+{
+    placement *base = &p->place[p->place[id].base];
+    if (base->kind != PLACE_ARENA) return;
+    base->first = 0;
+    base->last = (uint32_t)p->r->n;
+}
+
+static void keep_held(plan *p)
+{
+    for (uint32_t i = 0; p->n_held && i < p->r->n; i++) {
+        const op *o = &p->r->op[i];
+        for (uint32_t k = 0; !p->held[i] && !p->skip[i] && k < o->n_in; k++)
+            if (o->in[k] && p->held[o->in[k] - 1]) keep_for_good(p, o->in[k]);
+    }
+    for (size_t i = 0; p->n_held && i < p->r->n_output; i++)
+        if (p->held[p->r->output[i].id - 1]) keep_for_good(p, p->r->output[i].id);
+}
+
+/* An op is held when a held input is among what it reads and everything else is that too, or a weight. */
+static void find_held(plan *p)
+{
+    for (uint32_t i = 0; i < p->r->n; i++) {
+        const op *o = &p->r->op[i];
+        int some = 0, all = 1;
+        for (uint32_t k = 0; k < o->n_in; k++) {
+            if (!o->in[k]) continue;
+            const op *from = at(p, o->in[k]);
+            int held = from->kind == OP_INPUT ? from->held : p->held[o->in[k] - 1];
+            some |= held;
+            all &= held || from->kind == OP_WEIGHT || from->kind == OP_CONSTANT;
+        }
+        p->held[i] = (uint8_t)(some && all);
+        p->n_held += p->held[i] && !p->skip[i];
+    }
+}
+
 /* Can the op's result take the place of operand k: it dies there, lies the same way, and is not read otherwise?
  * Returns the id whose memory it is, or 0. */
 static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
@@ -285,7 +323,9 @@ static void count_work(plan *p)
         const shape *in[OP_MAX_IN] = {0};
         if (p->skip[i]) continue;
         for (uint32_t k = 0; k < o->n_in && k < OP_MAX_IN; k++) in[k] = o->in[k] ? &at(p, o->in[k])->shape : NULL;
-        p->flops += flops_of_op(o->kind, &o->attr, in, &o->shape);
+        uint64_t flops = flops_of_op(o->kind, &o->attr, in, &o->shape);
+        p->flops += flops;
+        p->held_flops += p->held[i] ? flops : 0;
         p->n_run++;
     }
 }
@@ -297,7 +337,8 @@ kiln_status plan_make(plan *p, recording *r, error *e)
     uint32_t *uses = mem_calloc(r->n + 1, sizeof *uses);
     p->place = mem_calloc(r->n + 1, sizeof *p->place);
     p->skip = mem_calloc(r->n + 1, 1);
-    if (!uses || !p->place || !p->skip) {
+    p->held = mem_calloc(r->n + 1, 1);
+    if (!uses || !p->place || !p->skip || !p->held) {
         mem_free(uses);
         plan_free(p);
         return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
@@ -308,8 +349,11 @@ kiln_status plan_make(plan *p, recording *r, error *e)
     set_types(p);
     find_views(p);
     find_concats(p, uses);
+    find_held(p);
     find_lifetimes(p);
+    keep_held(p); /* before, so that nothing is put over them; and after, for what they were put over */
     share_places(p);
+    keep_held(p);
     kiln_status status = lay_out(p, e);
     count_work(p);
     mem_free(uses);
@@ -321,5 +365,6 @@ void plan_free(plan *p)
 {
     mem_free(p->place);
     mem_free(p->skip);
+    mem_free(p->held);
     *p = (plan){0};
 }

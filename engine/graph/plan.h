@@ -4,6 +4,9 @@
  * (timesteps, ids and masks are read as they are). Slices and reshapes are views where the layout allows, a
  * concatenation's operands are written straight into it when nobody else reads them. Each remaining tensor gets an
  * offset in one arena by its lifetime; `arena_bytes` is the exact peak.
+ *
+ * Ops that hang on held inputs alone (a prompt's keys and values) need not run again while those are the same: what others
+ * read of them has its place from the first op to the last.
  */
 #ifndef KILN_GRAPH_PLAN_H
 #define KILN_GRAPH_PLAN_H
@@ -27,8 +30,10 @@ typedef struct {
     recording *r;        /* owned by the caller; ops with CONVERTs put in */
     placement *place;    /* [r->n + 1] by id          */
     uint8_t *skip;       /* [r->n]: a view or a leaf: nothing to run */
+    uint8_t *held;       /* [r->n]: runs when held inputs have changed */
     size_t arena_bytes;
-    uint64_t flops;
+    uint64_t flops, held_flops; /* the latter are part of the former */
+    uint32_t n_held;
     uint32_t n_run;
 } plan;
 

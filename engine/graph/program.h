@@ -24,6 +24,7 @@ typedef struct {
     const char *scope; /* "unet/down.0/attn1" */
     /* leaves */
     const char *name;          /* input, weight */
+    int held;                  /* input: it seldom changes from run to run */
     kiln_weights *set;         /* weight: borrowed from the program's list */
     const float *constant;
     uint32_t n_part;           /* weight of several stacked along dimension 0: ids of them */
@@ -56,6 +57,8 @@ void recording_free(recording *r);
 
 kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
 void record_output(recording *r, const char *name, kiln_t t);
+/* What hangs on held inputs alone is computed when they have changed, and kept (plan.h). */
+void record_hold(recording *r, kiln_t input);
 kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim, int optional);
 kiln_t record_constant(recording *r, const float *data, uint32_t rank, const int64_t *dim);
 /* Checks operands by the op's rule (shape_rules.h) and appends it. */

@@ -144,6 +144,14 @@ void record_output(recording *r, const char *name, kiln_t t)
         r->output[r->n_output++] = out;
 }
 
+void record_hold(recording *r, kiln_t input)
+{
+    const op *o = recorded(r, input);
+    if (r->failure.status != KILN_OK) return;
+    if (!o || o->kind != OP_INPUT) record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
+    else r->op[input.id - 1].held = 1;
+}
+
 static int keep_set(recording *r, kiln_weights *set)
 {
     for (size_t i = 0; i < r->n_set; i++)

@@ -32,6 +32,7 @@ struct residency_pass {
     unsigned streak;       /* runs of it in a row, the last time */
     const void **data; /* [n_use] */
     size_t issued;     /* uses whose copies are under way: the next one */
+    const uint8_t *skip; /* [n_op] ops that do not run this time, or NULL */
     device_event **ready, **done; /* [n_op] made when first needed */
     uint8_t *arriving;            /* [n_op] ready was recorded in this run */
 };
@@ -95,6 +96,7 @@ void residency_pass_free(residency_pass *p)
     r->n_order = kept;
     r->at = 0;
     if (r->last == p) r->last = NULL;
+    if (r->block_user == p) r->block_user = NULL;
     pthread_mutex_unlock(&r->lock);
     free_events(p, p->ready);
     free_events(p, p->done);
@@ -236,6 +238,7 @@ static kiln_status fit_block(residency *r, memory_kind kind, const char *what, c
     residency_drop(r, kind, *have, *block);
     *block = NULL, *have = 0;
     r->generation++;
+    if (kind == MEMORY_ACTIVATIONS) r->block_user = NULL;
     if (!bytes) return KILN_OK;
     void *data = NULL;
     TRY(residency_alloc(r, kind, bytes, what, &data, e));
@@ -338,9 +341,13 @@ kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
     r->running = p;
     size_t arena = residency_round(r, p->d.arena), scratch = residency_round(r, p->d.scratch);
     *room = (residency_room){.arena = r->block, .scratch = r->block ? r->block + arena : NULL, .io = r->block ? r->block + arena + scratch : NULL,
-                             .stream = r->compute, .generation = r->generation, .steady = is_steady(p)};
+                             .stream = r->compute, .generation = r->generation, .kept = r->block_user == p, .steady = is_steady(p)};
+    r->block_user = NULL;
     return KILN_OK;
 }
+
+void residency_skip(residency_pass *p, const uint8_t *skip) { p->skip = skip; }
+static int runs(const residency_pass *p, uint32_t op) { return !p->skip || !p->skip[op]; }
 
 void residency_end(residency_pass *p, int failed)
 {
@@ -351,6 +358,8 @@ void residency_end(residency_pass *p, int failed)
         sound &= r->call->sync(r->device, r->compute, NULL) == KILN_OK;
     }
     r->running = NULL;
+    r->block_user = failed ? NULL : p;
+    p->skip = NULL;
     let_go(p);
     if (!sound) residency_give_up(r, SIZE_MAX); /* whether what was sent has arrived is not known */
 }
@@ -428,6 +437,7 @@ static kiln_status fill_now(residency_pass *p, uint32_t op, error *e)
         void *data;
         int fresh;
         uint32_t w = p->d.use[p->issued].weight;
+        if (!runs(p, p->d.use[p->issued].op)) continue;
         TRY(find_space(p, p->issued, &data, &fresh, e));
         if (fresh) TRY(undo(p, w, pack(p, w, data, e)));
         p->data[p->issued] = data;
@@ -482,6 +492,7 @@ static kiln_status issue(residency_pass *p, uint32_t op, error *e)
         void *data;
         int fresh;
         uint32_t w = p->d.use[p->issued].weight;
+        if (!runs(p, op)) continue;
         TRY(find_space(p, p->issued, &data, &fresh, e));
         p->data[p->issued] = data;
         if (!fresh) continue;
@@ -499,7 +510,7 @@ static kiln_status issue(residency_pass *p, uint32_t op, error *e)
 /* Does sending them need the host to pack? */
 static int needs_packing(const residency_pass *p, uint32_t op)
 {
-    for (size_t u = p->issued; u < p->d.n_use && p->d.use[u].op == op; u++) {
+    for (size_t u = p->issued; runs(p, op) && u < p->d.n_use && p->d.use[u].op == op; u++) {
         const resident *x = p->d.weight[p->d.use[u].weight];
         if (!x->data && !x->host) return 1;
     }

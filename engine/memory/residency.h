@@ -84,11 +84,15 @@ typedef struct {
     char *arena, *scratch, *io; /* in the device's memory */
     device_stream *stream;      /* what computes */
     uint64_t generation;        /* another number: pointers have changed since the last begin */
+    int kept;                   /* 1: nobody else has used the room since this program's last run, which went well */
     int steady;                 /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but the streams */
 } residency_room;
 
 /* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow. */
 kiln_status residency_begin(residency_pass *p, residency_room *room, error *e);
+/* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not brought. NULL: all run. Of
+ * skipped ops residency_before is not called, residency_after is. */
+void residency_skip(residency_pass *p, const uint8_t *skip);
 /* Begins the ops again from the first, between begin and end. */
 kiln_status residency_restart(residency_pass *p, error *e);
 /* The op's weights are on their way; what is enqueued on the stream after this finds them at residency_data. Ops ascending. */

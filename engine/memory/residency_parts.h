@@ -43,6 +43,7 @@ struct residency {
     /* of the running program */
     residency_pass *running, *last;
     char *block, *ring;
+    const residency_pass *block_user; /* whose run was the last in the block and went well; NULL: nobody's */
     size_t block_bytes, ring_bytes;
     uint64_t generation;
     size_t granted, refused; /* the device gave no more than `granted`: a limit until it has the `refused` bytes again; 0: no such */

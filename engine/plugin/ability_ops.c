@@ -33,6 +33,7 @@ static kiln_t input(kiln_program *p, const char *name, uint32_t dtype, uint32_t 
     return record_input(program_recording(p), name, dtype, rank, dim);
 }
 static void output(kiln_program *p, const char *name, kiln_t t) { record_output(program_recording(p), name, t); }
+static void hold(kiln_program *p, kiln_t t) { record_hold(program_recording(p), t); }
 static kiln_t weight(kiln_program *p, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim)
 {
     return record_weight(program_recording(p), set, name, rank, dim, 0);
@@ -175,5 +176,5 @@ const kiln_ops ops_api = {
     .scope_push = scope_push, .scope_pop = scope_pop, .fail = fail, .error = sticky, .conv2d = conv2d, .linear = linear,
     .attention = attention, .group_norm = group_norm, .layer_norm = layer_norm, .add = add, .mul = mul, .affine = affine, .act = act,
     .geglu = geglu, .upsample_nearest = upsample_nearest, .concat = concat, .slice = slice, .reshape = reshape, .permute = permute,
-    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info,
+    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info, .hold = hold,
 };

@@ -82,6 +82,7 @@ static kiln_status record(const guide *g, const kiln_model *model, const kiln_op
     in.x = ops->input(p, "x", KILN_F32, 4, KILN_DIMS(n, e->h, e->w, g->channels));
     in.timestep = ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(n));
     in.context = ops->input(p, "context", KILN_F32, 3, KILN_DIMS(n, e->length, e->width));
+    if (KILN_HAS(kiln_ops, ops, hold)) ops->hold(p, in.context);
     ops->output(p, "prediction", model->denoiser->record(model->denoiser, ops, p, model->weights, &in));
     return ops->plan(g->call->ctx, p, NULL);
 }
