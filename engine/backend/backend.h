@@ -64,6 +64,15 @@ struct kernel {
     void (*free)(kernel *);
 };
 
+/* Arithmetic on f32 numbers in the device's memory, enqueued on `stream`; of asynchronous devices. */
+typedef struct {
+    /* out = sum c[i] x[i], in f64, in order, without fused operations, rounded once; terms <= KILN_MAX_TERMS */
+    kiln_status (*combine)(float *out, size_t n, uint32_t terms, const double *c, const float *const *x, device_stream *stream, error *);
+    kiln_status (*square_sum)(double *out, const float *x, size_t n, device_stream *stream, error *);
+    /* Rows of `columns` numbers, ld elements apart, of any real type, become dense f32. */
+    kiln_status (*to_f32)(float *out, const void *src, uint32_t dtype, int64_t rows, int64_t columns, int64_t ld, device_stream *stream, error *);
+} device_numbers;
+
 typedef struct backend {
     const char *name;
     uint32_t device;
@@ -78,6 +87,7 @@ typedef struct backend {
     kiln_status (*open)(unsigned index, memory_device **out, error *);
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
+    const device_numbers *numbers; /* NULL: numbers of nodes stay on the host */
 } backend;
 
 extern const backend backend_cpu;           /* backend/cpu/                                  */

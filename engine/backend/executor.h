@@ -36,7 +36,8 @@ typedef struct {
     size_t *bytes, *maker;
     packed_weight *packed;
     size_t *io; /* [r->n + 1] an input's place in the room for inputs */
-    size_t io_bytes, io_changing; /* the latter: without held inputs, which come last */
+    uint32_t *io_order; /* [n_io] inputs as they lie there: those that are held last */
+    size_t io_bytes, n_io;
 } executor;
 
 /* Chooses kernels (the backend's, or on a host device the plain C one where it has none). */

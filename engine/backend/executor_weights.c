@@ -235,7 +235,8 @@ static kiln_status make_tables(executor *x, error *e)
     x->maker = mem_calloc(n, sizeof *x->maker);
     x->packed = mem_calloc(n, sizeof *x->packed);
     x->io = mem_calloc(x->r->n + 1, sizeof *x->io);
-    if (x->work && x->use && x->weight && x->bytes && x->maker && x->packed && x->io) return KILN_OK;
+    x->io_order = mem_calloc(x->r->n + 1, sizeof *x->io_order);
+    if (x->io_order && x->work && x->use && x->weight && x->bytes && x->maker && x->packed && x->io) return KILN_OK;
     return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
 }
 
@@ -244,6 +245,7 @@ static void place_inputs_that(executor *x, int held)
     size_t alignment = residency_device(x->residency)->table->alignment;
     for (uint32_t i = 0; i < x->r->n; i++) {
         if (x->r->op[i].kind != OP_INPUT || !x->r->op[i].held != !held) continue;
+        x->io_order[x->n_io++] = i + 1;
         x->io[i + 1] = x->io_bytes;
         x->io_bytes += ((size_t)shape_count(&x->r->op[i].shape) * dtype_size(x->r->op[i].dtype) + alignment - 1) & ~(alignment - 1);
     }
@@ -252,7 +254,6 @@ static void place_inputs_that(executor *x, int held)
 static void place_inputs(executor *x)
 {
     place_inputs_that(x, 0);
-    x->io_changing = x->io_bytes;
     place_inputs_that(x, 1);
 }
 
@@ -286,11 +287,11 @@ void executor_forget_demand(executor *x)
     residency_pass_free(x->pass);
     for (size_t i = 0; i < x->n_weight; i++) resident_release(x->weight[i]);
     mem_free(x->work), mem_free(x->use), mem_free(x->weight), mem_free(x->bytes);
-    mem_free(x->maker), mem_free(x->packed), mem_free(x->io);
+    mem_free(x->maker), mem_free(x->packed), mem_free(x->io), mem_free(x->io_order);
     x->pass = NULL;
     x->work = NULL, x->use = NULL, x->weight = NULL, x->bytes = NULL;
-    x->maker = NULL, x->packed = NULL, x->io = NULL;
-    x->n_use = x->n_weight = x->io_bytes = x->io_changing = 0;
+    x->maker = NULL, x->packed = NULL, x->io = NULL, x->io_order = NULL;
+    x->n_use = x->n_weight = x->io_bytes = x->n_io = 0;
 }
 
 kiln_status executor_demand(executor *x, residency *res, pool *p, error *e)

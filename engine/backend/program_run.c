@@ -31,12 +31,17 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     char x[80], y[80];
     memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
     if (!shape_equal(&have, s)) return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name, shape_text(&have, x), shape_text(s, y));
-    if (!b->tensor.data || b->tensor.device != KILN_CPU) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name, b->name);
+    int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_numbers_device(p->rt);
+    if (!b->tensor.data || (b->tensor.device != KILN_CPU && !there)) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name, b->name);
+    if (there && b->tensor.dtype != KILN_F32) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' on a device must be f32", p->r.name, b->name);
     int64_t stride = (int64_t)dtype_size(b->tensor.dtype);
     for (uint32_t i = have.rank; i-- > 0; stride *= have.dim[i])
         if (have.dim[i] > 1 && b->tensor.stride[i] != stride) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be dense", p->r.name, b->name);
     return KILN_OK;
 }
+
+/* Bound to the device's own memory? */
+static int is_there(const kiln_bind *b) { return b->tensor.device != KILN_CPU; }
 
 static int is_real(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16; }
 
@@ -49,7 +54,7 @@ static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
     uint32_t from = bound->tensor.dtype;
     size_t n = (size_t)shape_count(&o->shape), bytes = n * dtype_size(o->dtype), place = b->p->x.io[id];
     int asynchronous = (int)rt->device->table->asynchronous;
-    if (from == o->dtype && !asynchronous) {
+    if ((from == o->dtype && !asynchronous) || is_there(bound)) {
         b->input[id] = bound->tensor.data;
         return KILN_OK;
     }
@@ -66,6 +71,7 @@ static kiln_status check_input(const binding *b, uint32_t id, const kiln_bind *b
     const op *o = &b->p->r.op[id - 1];
     uint32_t from = bound->tensor.dtype;
     TRY(fits(b->p, bound, &o->shape, e));
+    if (is_there(bound) && o->dtype != KILN_F32) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': input '%s' is %s, and on a device only f32 is taken", b->p->r.name, o->name, dtype_name(o->dtype));
     if (from == o->dtype || (is_real(from) && is_real(o->dtype))) return KILN_OK;
     return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name, dtype_name(o->dtype), dtype_name(from));
 }
@@ -266,7 +272,7 @@ static kiln_status reserve_io(binding *b, error *e)
 {
     runtime *rt = b->p->rt;
     size_t bytes = b->p->x.io_bytes + 64;
-    for (size_t i = 0; i < b->n_out; i++) bytes += output_span(b, &b->out[i]);
+    for (size_t i = 0; i < b->n_out; i++) bytes += is_there(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
     if (rt->host_io_bytes >= bytes) return KILN_OK;
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     rt->host_io = NULL, rt->host_io_bytes = 0;
@@ -275,24 +281,54 @@ static kiln_status reserve_io(binding *b, error *e)
     return KILN_OK;
 }
 
+/* Inputs that come from the host, neighbours in one copy. */
+static kiln_status copy_inputs(const binding *b, error *e)
+{
+    runtime *rt = b->p->rt;
+    const executor *x = &b->p->x;
+    size_t from = 0, to = 0; /* a copy that waits for its neighbour */
+    for (size_t k = 0; k < x->n_io; k++) {
+        const op *o = &b->p->r.op[x->io_order[k] - 1];
+        size_t place = x->io[x->io_order[k]], end = k + 1 < x->n_io ? x->io[x->io_order[k + 1]] : x->io_bytes;
+        if ((o->held && b->keeps) || is_there(find_bind(b->in, b->n_in, o->name))) continue;
+        if (to > from && to != place) {
+            TRY(rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from, b->room.stream, e));
+            to = from;
+        }
+        if (to == from) from = place;
+        to = end;
+    }
+    return to > from ? rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from, b->room.stream, e) : KILN_OK;
+}
+
+/* An output to where it is wanted: the device's memory, or room on the host. */
+static kiln_status send_output(const binding *b, const kiln_bind *out, char *host, error *e)
+{
+    runtime *rt = b->p->rt;
+    uint32_t id = output_id(&b->p->r, out->name);
+    const placement *x = &b->p->x.plan.place[id];
+    const shape *s = &b->p->r.op[id - 1].shape;
+    int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
+    if (is_there(out)) return rt->setting.backend->numbers->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld, b->room.stream, e);
+    return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->room.stream, e);
+}
+
 static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
     runtime *rt = b->p->rt;
-    const device_table *call = rt->device->table;
     char *host = rt->host_io;
     TRY(residency_restart(b->p->x.pass, e));
-    size_t in = b->keeps ? b->p->x.io_changing : b->p->x.io_bytes;
-    if (in) TRY(call->copy_in(rt->device, b->room.io, host, in, b->room.stream, e));
+    TRY(copy_inputs(b, e));
     TRY(run_ops(b, cancelled, arg, e));
     host += b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
-        uint32_t id = output_id(&b->p->r, b->out[i].name);
-        const placement *x = &b->p->x.plan.place[id];
-        TRY(call->copy_out(rt->device, host, address(b, id), span(&b->p->r.op[id - 1].shape, x->ld, x->dtype), b->room.stream, e));
-        host += output_span(b, &b->out[i]);
+        TRY(send_output(b, &b->out[i], host, e));
+        host += is_there(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
     }
     return KILN_OK;
 }
+
+static uint64_t place_there(const kiln_bind *b) { return is_there(b) ? (uint64_t)(uintptr_t)b->tensor.data : 0; }
 
 /* A run that needs nothing but the streams is captured the second time it comes with the same pointers, and launched as
  * one graph from then on. A device that cannot, or a capture that fails, goes on op by op. */
@@ -301,7 +337,8 @@ static int can_capture(binding *b)
     runtime *rt = b->p->rt;
     captured_run *c = &b->p->captured;
     uint64_t pointers = (b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
-    for (size_t i = 0; i < b->n_out; i++) pointers = pointers * 31 + output_id(&b->p->r, b->out[i].name);
+    for (size_t i = 0; i < b->n_out; i++) pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + place_there(&b->out[i]);
+    for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + place_there(&b->in[i]);
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite || c->failed || !b->room.steady) return 0;
     if (c->generation != pointers) {
         if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
@@ -339,6 +376,7 @@ static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, er
     TRY(rt->device->table->sync(rt->device, b->room.stream, e));
     const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
+        if (is_there(&b->out[i])) continue;
         TRY(deliver(b, &b->out[i], host, e));
         host += output_span(b, &b->out[i]);
     }

@@ -38,6 +38,8 @@ void runtime_free(runtime *rt)
     if (!rt) return;
     for (size_t i = 0; i < KEPT_MAX; i++) program_free(rt->kept[i]);
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
+    if (rt->link) rt->device->table->host_release(rt->device, rt->link);
+    if (rt->measured) runtime_numbers_free(rt, sizeof *rt->measured, rt->measured);
     residency_free(rt->residency);
     pool_free(rt->pool);
     pthread_mutex_destroy(&rt->lock);

@@ -79,4 +79,15 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
 
+/* ---- numbers that stay on the device (numbers.c): kiln_ops' device, upload, download, combine, norm ------------------ */
+
+uint32_t runtime_numbers_device(const runtime *rt); /* KILN_CPU: on the host */
+/* Memory for them, on the account as a value. */
+kiln_status runtime_numbers_new(runtime *rt, size_t bytes, void **out, error *e);
+void runtime_numbers_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
+kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e);
+kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e);
+kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x, error *e);
+kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, error *e);
+
 #endif

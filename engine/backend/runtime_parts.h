@@ -49,6 +49,9 @@ struct runtime {
     uint64_t clock;
     void *host_io; /* page-locked: inputs on their way in, outputs on their way out; asynchronous devices */
     size_t host_io_bytes;
+    void *link; /* page-locked: numbers on their way (numbers.c) */
+    size_t link_bytes;
+    double *measured; /* the device's: what norm found */
     int rehearsing;
     runtime_usage usage;
     runtime_outlook outlook;

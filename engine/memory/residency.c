@@ -236,6 +236,13 @@ void residency_give_up(residency *r, size_t bytes)
     }
 }
 
+kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
+{
+    return residency_alloc(r, kind, residency_round(r, bytes ? bytes : 1), what, out, e);
+}
+void residency_give(residency *r, memory_kind kind, size_t bytes, void *data) { residency_drop(r, kind, residency_round(r, bytes ? bytes : 1), data); }
+device_stream *residency_stream(const residency *r) { return r->compute; }
+
 int residency_limited(const residency *r) { return r->setting.limit != 0 || r->granted != 0; }
 
 static size_t read_size(const residency *r, const size_t *member)

@@ -55,6 +55,10 @@ typedef struct {
 residency_traffic residency_traffic_get(const residency *r);
 /* Evicts what no running pass needs, until `bytes` are free or nothing is left to give. */
 void residency_give_up(residency *r, size_t bytes);
+/* Memory on the device that is neither weights' nor a run's: as `kind` on the account; weights go if need be. */
+kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e);
+void residency_give(residency *r, memory_kind kind, size_t bytes, void *data);
+device_stream *residency_stream(const residency *r); /* what computes; NULL on a host device */
 int residency_limited(const residency *r); /* 1: there is a limit, asked for or met */
 
 /* ---- a program's demand and its passes ------------------------------------------------------------------------------- */

@@ -170,11 +170,42 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
 }
 
+static uint32_t numbers_device(kiln_ctx *c) { return ctx_runtime(c) ? runtime_numbers_device(ctx_runtime(c)) : KILN_CPU; }
+
+static runtime *needed(kiln_ctx *c)
+{
+    runtime *rt = ctx_runtime(c);
+    if (!rt) error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "nothing computes here: there is no device");
+    return rt;
+}
+
+static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
+{
+    runtime *rt = needed(c);
+    return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+}
+static kiln_status download(kiln_ctx *c, float *host, const float *device, size_t n)
+{
+    runtime *rt = needed(c);
+    return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+}
+static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient, const float *const *x)
+{
+    runtime *rt = needed(c);
+    return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+}
+static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
+{
+    runtime *rt = needed(c);
+    return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+}
+
 const kiln_ops ops_api = {
     .size = sizeof(kiln_ops), .program_new = new_program, .program_keep = keep_program, .program_free = program_free, .input = input,
     .output = output, .weight = weight, .weight_optional = weight_optional, .constant = constant, .shape = shape_of,
     .scope_push = scope_push, .scope_pop = scope_pop, .fail = fail, .error = sticky, .conv2d = conv2d, .linear = linear,
     .attention = attention, .group_norm = group_norm, .layer_norm = layer_norm, .add = add, .mul = mul, .affine = affine, .act = act,
     .geglu = geglu, .upsample_nearest = upsample_nearest, .concat = concat, .slice = slice, .reshape = reshape, .permute = permute,
-    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info, .hold = hold,
+    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info, .hold = hold, .device = numbers_device,
+    .upload = upload, .download = download, .combine = combine, .norm = norm,
 };

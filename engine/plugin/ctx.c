@@ -1,6 +1,7 @@
 /* ctx.c - running one node under the contract; see ctx.h. */
 #include "plugin/ctx.h"
 
+#include "backend/runtime.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
@@ -76,9 +77,35 @@ static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, con
     return KILN_OK;
 }
 
+/* Device memory of a call; the list lies in its scratch. */
+typedef struct device_scratch {
+    struct device_scratch *next;
+    void *data;
+    size_t bytes;
+} device_scratch;
+
+static void *scratch_there(kiln_ctx *c, size_t bytes)
+{
+    device_scratch *d = arena_alloc(&c->scratch, sizeof *d);
+    if (!d) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory"), NULL;
+    *d = (device_scratch){.next = c->device_scratch, .bytes = bytes};
+    if (runtime_numbers_new(ctx_runtime(c), bytes, &d->data, &c->failure) != KILN_OK) return NULL;
+    c->device_scratch = d;
+    return d->data;
+}
+
+static void free_scratch(kiln_ctx *c)
+{
+    for (device_scratch *d = c->device_scratch; d; d = d->next) runtime_numbers_free(ctx_runtime(c), d->bytes, d->data);
+    c->device_scratch = NULL;
+    arena_free(&c->scratch);
+}
+
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
-    void *p = device == KILN_CPU ? arena_alloc(&c->scratch, bytes) : NULL;
+    if (device != KILN_CPU && ctx_runtime(c) && device == runtime_numbers_device(ctx_runtime(c))) return scratch_there(c, bytes);
+    if (device != KILN_CPU) return error_set(&c->failure, KILN_ERR_UNSUPPORTED, "working memory on device %u: ask kiln_ops.device() which there is", device), NULL;
+    void *p = arena_alloc(&c->scratch, bytes);
     if (!p) error_set(&c->failure, KILN_ERR_NOMEM, "out of memory: %zu bytes of working memory", bytes);
     return p;
 }
@@ -174,7 +201,7 @@ static kiln_status believe(kiln_ctx *c, kiln_status status)
 static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, error *e)
 {
     files_discard(c);
-    arena_free(&c->scratch);
+    free_scratch(c);
     if (status == KILN_OK) return KILN_OK;
     if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
     error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));

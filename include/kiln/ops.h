@@ -79,6 +79,8 @@ typedef struct {
     double shift, max_period; /* max_period 0 = 10000 */
 } kiln_timestep_embedding;
 
+#define KILN_MAX_TERMS 16
+
 /* A tensor bound to a program's input or output by name. Dense, shape as recorded. dtype may be f32
  * whatever the program's precision is (converted on the way); i32 inputs must be bound as i32. */
 typedef struct {
@@ -180,6 +182,19 @@ typedef struct {
      * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed again
      * when their bytes have changed, or when another program has run in between. It costs the room of what is kept. */
     void (*hold)(kiln_program *, kiln_t input);
+
+    /* Numbers that stay where programs run from one run to the next, as a sampler's latents do: f32, in memory of that device from
+     * kiln_host.scratch(ctx, bytes, device). run() takes such memory as a bind of an f32 input or output (tensor.device says so),
+     * and then nothing crosses the link for it. All [run]; in order with runs. n: how many numbers. Where programs run on the host all
+     * of this works too, on host memory. KILN_ERR_UNSUPPORTED: the device has no such thing; keep them on the host. */
+    uint32_t (*device)(kiln_ctx *); /* one bit: KILN_CPU, or the device that has what follows */
+    kiln_status (*upload)(kiln_ctx *, float *device, const float *host, size_t n);
+    kiln_status (*download)(kiln_ctx *, float *host, const float *device, size_t n);
+    /* out = sum coefficient[i] * x[i], summed in f64 in this order, rounded once; out may be one of x. terms 0 to
+     * KILN_MAX_TERMS; 0: zeros. */
+    kiln_status (*combine)(kiln_ctx *, float *out, size_t n, uint32_t terms, const double *coefficient, const float *const *x);
+    /* sqrt(mean(x^2)) in f64; not finite when one of them is not. */
+    kiln_status (*norm)(kiln_ctx *, const float *x, size_t n, double *out);
 } kiln_ops;
 
 #ifdef __cplusplus

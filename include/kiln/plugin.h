@@ -158,7 +158,8 @@ typedef struct {
     /* Says how far the call is; returns KILN_CANCELLED when it should stop. Call it at least
      * every 100 ms. total 0 = unknown. */
     kiln_status (*progress)(kiln_ctx *, uint64_t done, uint64_t total, const char *what);
-    /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. */
+    /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. device: KILN_CPU, or what
+     * kiln_ops.device() says; memory of another device is nothing to read or write from here. */
     void *(*scratch)(kiln_ctx *, size_t bytes, uint32_t device);
     /* A new dense tensor value, 64-byte aligned, not cleared, writable through view() until it is
      * published as an output or put into another value. NULL: no memory (return KILN_ERR_NOMEM). */

@@ -87,9 +87,9 @@ static kiln_status record(const guide *g, const kiln_model *model, const kiln_op
     return ops->plan(g->call->ctx, p, NULL);
 }
 
-static kiln_tensor window(float *data, uint32_t rank, const int64_t *dim)
+static kiln_tensor window(uint32_t device, float *data, uint32_t rank, const int64_t *dim)
 {
-    kiln_tensor t = {.size = sizeof t, .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data};
+    kiln_tensor t = {.size = sizeof t, .dtype = KILN_F32, .device = device, .rank = rank, .data = data};
     int64_t stride = sizeof(float);
     for (uint32_t i = rank; i-- > 0;) {
         t.dim[i] = dim[i];
@@ -99,8 +99,8 @@ static kiln_tensor window(float *data, uint32_t rank, const int64_t *dim)
     return t;
 }
 
-static kiln_status evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, float *x, float *timestep,
-                            float *context, float *out)
+kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, uint32_t device, float *x, float *timestep,
+                           float *context, float *out)
 {
     const kiln_ops *ops = g->call->host->ability(KILN_OPS_ABILITY);
     char key[KEY_MAX];
@@ -112,8 +112,8 @@ static kiln_status evaluate(const guide *g, const kiln_model *model, int64_t n, 
     kiln_status status = fresh ? record(g, model, ops, p, n, e) : KILN_OK;
     if (status == KILN_OK) {
         const int64_t picture[4] = {n, e->h, e->w, g->channels}, tokens[3] = {n, e->length, e->width};
-        kiln_bind in[3] = {{"x", window(x, 4, picture)}, {"timestep", window(timestep, 1, &n)}, {"context", window(context, 3, tokens)}};
-        kiln_bind result = {"prediction", window(out, 4, picture)};
+        kiln_bind in[3] = {{"x", window(device, x, 4, picture)}, {"timestep", window(KILN_CPU, timestep, 1, &n)}, {"context", window(KILN_CPU, context, 3, tokens)}};
+        kiln_bind result = {"prediction", window(device, out, 4, picture)};
         status = ops->run(g->call->ctx, p, in, 3, &result, 1);
     }
     ops->program_free(p);
@@ -133,7 +133,7 @@ static void gather(const guide *g, const float *x, double scale, const condition
         }
 }
 
-static void gather_tokens(const guide *g, const condition *e, float *dst)
+void guide_gather_tokens(const guide *g, const condition *e, float *dst)
 {
     size_t n = (size_t)(e->length * e->width);
     for (int64_t b = 0; b < g->batch; b++) memcpy(dst + (size_t)b * n, e->tokens + (size_t)(b % e->batch) * n, n * sizeof *dst);
@@ -188,11 +188,11 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     for (size_t i = 0; i < n; i++) {
         if (items[i].done || !go_together(g, items, items + i)) continue;
         gather(g, x, scale.input, items[i].entry, x_in + (size_t)(at * g->batch) * picture);
-        gather_tokens(g, items[i].entry, context + (size_t)(at * g->batch) * tokens);
+        guide_gather_tokens(g, items[i].entry, context + (size_t)(at * g->batch) * tokens);
         at++;
     }
     for (int64_t i = 0; i < count; i++) timestep[i] = (float)levels_timestep(&set->counted, sigma);
-    TRY(evaluate(g, set->model, count, first, x_in, timestep, context, out));
+    TRY(guide_evaluate(g, set->model, count, first, KILN_CPU, x_in, timestep, context, out));
     at = 0;
     for (size_t i = 0; i < n; i++) {
         if (items[i].done || !go_together(g, items, items + i)) continue;
@@ -246,14 +246,18 @@ static kiln_status evaluate_sets(guide *g, uint32_t wanted, double sigma)
     return KILN_OK;
 }
 
+kiln_status guide_not_finite(const guide *g, double sigma)
+{
+    return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
+                               "the model gave a number that is not finite at noise level %g; try --precision f32, "
+                               "or check the model file", sigma);
+}
+
 static kiln_status check_finite(const guide *g, const float *x0, double sigma)
 {
     size_t count = (size_t)(g->batch * g->height * g->width * g->channels);
     for (size_t i = 0; i < count; i++)
-        if (!isfinite(x0[i]))
-            return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
-                                       "the model gave a number that is not finite at noise level %g; try --precision f32, "
-                                       "or check the model file", sigma);
+        if (!isfinite(x0[i])) return guide_not_finite(g, sigma);
     return KILN_OK;
 }
 
@@ -264,6 +268,7 @@ kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out)
     TRY(evaluate_sets(g, wanted, sigma));
     g->evaluated = wanted;
     g->sigma = sigma;
+    g->lies_there = 0;
     TRY(g->by->kind->combine(g, g->x, sigma, out));
     return check_finite(g, out, sigma);
 }

@@ -105,6 +105,12 @@ static kiln_status basic_combine(guide *g, const float *x, double sigma, float *
     return guided(g, g->set[POSITIVE].guess, NULL, 1, x, sigma, out);
 }
 
+static void basic_linear(const guider *by, double *weight)
+{
+    (void)by;
+    weight[POSITIVE] = 1;
+}
+
 /* ---- cfg --------------------------------------------------------------------------------------------- */
 
 static uint32_t cfg_wants(const guider *by)
@@ -115,6 +121,12 @@ static uint32_t cfg_wants(const guider *by)
 static kiln_status cfg_combine(guide *g, const float *x, double sigma, float *out)
 {
     return guided(g, g->set[POSITIVE].guess, guess(g, NEGATIVE), g->by->number[0], x, sigma, out);
+}
+
+static void cfg_linear(const guider *by, double *weight)
+{
+    double cfg = is_one(by->number[0]) ? 1 : by->number[0];
+    weight[POSITIVE] = cfg, weight[NEGATIVE] = 1 - cfg;
 }
 
 /* ---- two conditionings and a negative (InstructPix2Pix: Brooks et al. 2022, eq. 3) --------------------- */
@@ -136,6 +148,13 @@ static kiln_status dual_combine(guide *g, const float *x, double sigma, float *o
     return KILN_OK;
 }
 
+static void dual_linear(const guider *by, double *weight)
+{
+    double a = by->number[0], b = by->number[1];
+    if (!(dual_wants(by) & BIT(THIRD))) weight[POSITIVE] = 1;
+    else weight[POSITIVE] = a, weight[THIRD] = (is_one(b) ? 1 : b) - a, weight[NEGATIVE] = is_one(b) ? 0 : 1 - b;
+}
+
 static uint32_t nested_wants(const guider *by)
 {
     return (void)by, BIT(POSITIVE) | BIT(NEGATIVE) | BIT(THIRD);
@@ -149,6 +168,12 @@ static kiln_status nested_combine(guide *g, const float *x, double sigma, float 
     for (size_t i = 0; i < size_of_all(g); i++)
         out[i] = (float)((double)negative[i] + ((double)out[i] - (double)negative[i]) * g->by->number[1]);
     return KILN_OK;
+}
+
+static void nested_linear(const guider *by, double *weight)
+{
+    double a = by->number[0], b = by->number[1];
+    weight[POSITIVE] = a * b, weight[THIRD] = (1 - a) * b, weight[NEGATIVE] = 1 - b;
 }
 
 /* ---- perp-neg ---------------------------------------------------------------------------------------- */
@@ -171,14 +196,15 @@ static kiln_status perp_combine(guide *g, const float *x, double sigma, float *o
 /* ---- rows -------------------------------------------------------------------------------------------- */
 
 static const guider_kind kinds[] = {
-    {.name = "basic", .node = "BasicGuider", .set = {"conditioning"}, .unconditional = -1, .wants = basic_wants, .combine = basic_combine},
+    {.name = "basic", .node = "BasicGuider", .set = {"conditioning"}, .unconditional = -1, .wants = basic_wants, .combine = basic_combine, .linear = basic_linear},
     {.name = "cfg",
      .node = "CFGGuider",
      .set = {"positive", "negative"},
      .number = {"cfg"},
      .unconditional = NEGATIVE,
      .wants = cfg_wants,
-     .combine = cfg_combine},
+     .combine = cfg_combine,
+     .linear = cfg_linear},
     {.name = "dual-model",
      .node = "DualModelGuider",
      .set = {"positive", "negative"},
@@ -186,21 +212,24 @@ static const guider_kind kinds[] = {
      .on_other = BIT(NEGATIVE),
      .unconditional = NEGATIVE,
      .wants = cfg_wants,
-     .combine = cfg_combine},
+     .combine = cfg_combine,
+     .linear = cfg_linear},
     {.name = "dual-cfg",
      .node = "DualCFGGuider",
      .set = {"cond1", "negative", "cond2"},
      .number = {"cfg_conds", "cfg_cond2_negative"},
      .unconditional = NEGATIVE,
      .wants = dual_wants,
-     .combine = dual_combine},
+     .combine = dual_combine,
+     .linear = dual_linear},
     {.name = "dual-cfg-nested",
      .node = "DualCFGGuider",
      .set = {"cond1", "negative", "cond2"},
      .number = {"cfg_conds", "cfg_cond2_negative"},
      .unconditional = THIRD,
      .wants = nested_wants,
-     .combine = nested_combine},
+     .combine = nested_combine,
+     .linear = nested_linear},
     {.name = "perp-neg",
      .node = "PerpNegGuider",
      .set = {"positive", "negative", "empty_conditioning"},

@@ -29,6 +29,8 @@ struct guider_kind {
     int unconditional;                   /* the set that CFG++ takes its direction from; -1: none */
     uint32_t (*wants)(const guider *);   /* the sets that matter, as bits                       */
     kiln_status (*combine)(guide *g, const float *x, double sigma, float *out);
+    /* What combine makes when nothing hangs on the model, as sum weight[set] * guess[set]; NULL: it is no such sum. */
+    void (*linear)(const guider *, double weight[GUIDER_SETS]);
 };
 
 const guider_kind *guider_named(const char *name);

@@ -110,7 +110,7 @@ static kiln_status make_noise(session *s)
     noise_stream first, fresh;
     stream_seed(&fresh, noise_first_cuda(&job->source), job->seed + 1, (uint32_t)job->source.blocks);
     TRY(begin_noise(s, &first));
-    session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, s->x.data);
+    session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, place_write(&s->place, &s->x));
     if (s->mask && (job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE)) TRY(session_first_noise(s, &fresh, s->noise));
     noise_source_init(&s->random, &job->source, job->sampler, &first, job->seed, job->sigma, job->n, s->count);
     s->random.tree.room = tree_room;
@@ -139,7 +139,8 @@ static kiln_status session_new(const sample_job *job, session **out)
     memset(s, 0, sizeof *s);
     s->job = job;
     if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
-    s->guide = (guide){.call = job->call, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    place_init(&s->place, job->call);
+    s->guide = (guide){.call = job->call, .place = &s->place, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
     TRY(read_other_model(s));
     *out = s;
     return read_latent(s);
@@ -152,6 +153,8 @@ static kiln_status setup(session *s)
     if (job->sampler->flags & KILN_SAMPLER_UNCONDITIONAL && job->guider.kind->unconditional >= 0)
         s->guide.always |= 1u << job->guider.kind->unconditional;
     TRY(read_mask(s));
+    s->place.n = s->count;
+    if (s->mask || job->sampler->flags & KILN_SAMPLER_RESIZES || !guide_may_lie_there(&s->guide)) s->place.ops = NULL; /* the host does most of it */
     return make_noise(s);
 }
 
@@ -165,7 +168,7 @@ static kiln_status start_over(session *s)
     s->misfit = 0;
     if (s->guide.height != s->first_height || s->guide.width != s->first_width) TRY(session_set_size(s, s->first_height, s->first_width));
     TRY(make_noise(s));
-    if (s->denoised) memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+    if (s->denoised.data) memcpy(place_write(&s->place, &s->denoised), place_read(&s->place, &s->x), s->count * sizeof(float));
     return KILN_OK;
 }
 
@@ -231,11 +234,13 @@ static kiln_status latent_of(const session *s, const float *x, double divided_by
     return status;
 }
 
-static kiln_status finish(const session *s, kiln_value **out, kiln_value **denoised)
+static kiln_status finish(session *s, kiln_value **out, kiln_value **denoised)
 {
     double last = s->job->sigma[s->job->n];
-    TRY(latent_of(s, s->x.data, levels_rest(&s->guide.counted, last), out));
-    return denoised ? latent_of(s, s->denoised, 1, denoised) : KILN_OK;
+    const float *x = place_read(&s->place, &s->x), *x0 = denoised ? place_read(&s->place, &s->denoised) : NULL;
+    TRY(s->place.trouble);
+    TRY(latent_of(s, x, levels_rest(&s->guide.counted, last), out));
+    return denoised ? latent_of(s, x0, 1, denoised) : KILN_OK;
 }
 
 static kiln_status nothing_to_do(const sample_job *job, kiln_value **out, kiln_value **denoised)
@@ -256,8 +261,8 @@ kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **den
     TRY(session_new(job, &s));
     TRY(setup(s));
     if (denoised) {
-        if (!(s->denoised = session_floats(s, s->count))) return KILN_ERR_NOMEM;
-        memcpy(s->denoised, s->x.data, s->count * sizeof(float));
+        if (!(s->denoised.data = session_floats(s, s->count))) return KILN_ERR_NOMEM;
+        memcpy(s->denoised.data, place_read(&s->place, &s->x), s->count * sizeof(float));
     }
     if (!options) TRY(options_fill(job->call, job->sampler, NULL, &options));
     session_api(s, options);
@@ -274,8 +279,8 @@ kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **o
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; leave it 0, or choose cuda_all");
     TRY(session_new(job, &s));
     TRY(begin_noise(s, &first));
-    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->x.data);
-    return latent_of(s, s->x.data, 1, out);
+    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, place_write(&s->place, &s->x));
+    return latent_of(s, place_read(&s->place, &s->x), 1, out);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */

@@ -30,11 +30,13 @@ static double percent_to_sigma(const kiln_sampling *api, double percent)
 static double distance(const kiln_sampling *api, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
                        double atol, double rtol)
 {
-    size_t count = session_of(api)->count;
+    session *s = session_of(api);
+    size_t count = s->count;
+    const float *x = place_read(&s->place, a), *y = place_read(&s->place, b), *old = place_read(&s->place, before);
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
-        double most = fmax(fabs((double)a->data[i]), fabs((double)before->data[i]));
-        double e = ((double)a->data[i] - (double)b->data[i]) / fmax(atol, rtol * most);
+        double most = fmax(fabs((double)x[i]), fabs((double)old[i]));
+        double e = ((double)x[i] - (double)y[i]) / fmax(atol, rtol * most);
         sum += e * e;
     }
     return sqrt(sum / (double)count);
@@ -42,9 +44,11 @@ static double distance(const kiln_sampling *api, const kiln_latent *a, const kil
 
 static void clip(const kiln_sampling *api, kiln_latent *x, double deviations)
 {
-    size_t count = session_of(api)->count;
+    session *s = session_of(api);
+    size_t count = s->count;
     double mean = 0, square = 0;
     if (count < 2) return;
+    place_change(&s->place, x);
     for (size_t i = 0; i < count; i++) mean += (double)x->data[i] / (double)count;
     for (size_t i = 0; i < count; i++) square += ((double)x->data[i] - mean) * ((double)x->data[i] - mean);
     double most = deviations * sqrt(square / (double)(count - 1));

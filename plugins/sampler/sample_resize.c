@@ -13,10 +13,13 @@
 kiln_status session_set_size(session *s, int64_t height, int64_t width)
 {
     size_t count = (size_t)(s->guide.batch * height * width * s->guide.channels);
+    int had_denoised = s->denoised.data != NULL;
     s->guide.height = height, s->guide.width = width, s->count = count, s->random.tree.n = count;
-    s->x.data = session_floats(s, count), s->noise = session_floats(s, count), s->masked = session_floats(s, count);
+    s->place.n = count;
+    s->x = (kiln_latent){.data = session_floats(s, count)}, s->noise = session_floats(s, count), s->masked = session_floats(s, count);
     if (!s->x.data || !s->noise || !s->masked) return KILN_ERR_NOMEM;
-    if (s->denoised && !(s->denoised = session_floats(s, count))) return KILN_ERR_NOMEM;
+    if (s->denoised.data) s->denoised = (kiln_latent){.data = session_floats(s, count)};
+    if (had_denoised && !s->denoised.data) return KILN_ERR_NOMEM;
     return guide_init(&s->guide);
 }
 

@@ -79,47 +79,97 @@ void session_add_noise(const session *s, level_blend blend, const float *latent,
 
 static float mask_at(const session *s, size_t i) { return s->mask[i / (size_t)s->guide.channels]; }
 
+static kiln_status denoise_there(session *s, const kiln_latent *x, double sigma, kiln_latent *out)
+{
+    const float *from = place_read_there(&s->place, x);
+    float *to = from ? place_write_there(&s->place, out) : NULL;
+    return to ? guide_denoise_there(&s->guide, from, sigma, to) : s->place.trouble;
+}
+
+static kiln_status denoise_plain(session *s, const kiln_latent *x, double sigma, kiln_latent *out)
+{
+    latent_lies lay = out->lies;
+    kiln_status status = s->place.ops ? denoise_there(s, x, sigma, out) : KILN_ERR_UNSUPPORTED;
+    if (status != KILN_ERR_UNSUPPORTED) return status == KILN_OK ? s->place.trouble : status;
+    out->lies = lay; /* nothing was written there: out may be x */
+    const float *from = place_read(&s->place, x);
+    TRY(s->place.trouble);
+    return guide_denoise(&s->guide, from, sigma, place_write(&s->place, out));
+}
+
 /* With a noise mask, what lies outside it is held at the given latent: noised to sigma on the way in,
  * put back on the way out. */
 static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     session *s = session_of(api);
-    if (!s->mask) return guide_denoise(&s->guide, x->data, sigma, out->data);
+    if (!s->mask) return denoise_plain(s, x, sigma, out);
+    const float *given = place_read(&s->place, x);
     session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->masked);
     for (size_t i = 0; i < s->count; i++) {
         float m = mask_at(s, i);
-        s->masked[i] = x->data[i] * m + s->masked[i] * (1 - m);
+        s->masked[i] = given[i] * m + s->masked[i] * (1 - m);
     }
-    TRY(guide_denoise(&s->guide, s->masked, sigma, out->data));
+    float *guess = place_write(&s->place, out);
+    TRY(guide_denoise(&s->guide, s->masked, sigma, guess));
     for (size_t i = 0; i < s->count; i++) {
         float m = mask_at(s, i);
-        out->data[i] = out->data[i] * m + s->start[i] * (1 - m);
+        guess[i] = guess[i] * m + s->start[i] * (1 - m);
     }
-    return KILN_OK;
+    return s->place.trouble;
 }
 
 static kiln_status session_unconditional(const kiln_sampling *api, kiln_latent *out)
 {
-    return guide_unconditional(&session_of(api)->guide, out->data);
+    session *s = session_of(api);
+    if (!s->guide.lies_there) return guide_unconditional(&s->guide, place_write(&s->place, out));
+    float *to = place_write_there(&s->place, out);
+    return to ? guide_unconditional_there(&s->guide, to) : s->place.trouble;
+}
+
+static void lincomb_there(session *s, kiln_latent *out, size_t n, const double *coefficient, kiln_latent *const *x)
+{
+    const float *from[KILN_MAX_TERMS];
+    float *to;
+    for (size_t k = 0; k < n; k++)
+        if (!(from[k] = place_read_there(&s->place, x[k]))) return;
+    if (!(to = place_write_there(&s->place, out))) return;
+    kiln_status status = s->place.ops->combine(s->job->call->ctx, to, s->count, (uint32_t)n, coefficient, from);
+    if (status != KILN_OK && s->place.trouble == KILN_OK) s->place.trouble = status;
 }
 
 static void session_lincomb(const kiln_sampling *api, kiln_latent *out, size_t n, const double *coefficient,
                             kiln_latent *const *x)
 {
-    size_t count = session_of(api)->count;
-    for (size_t i = 0; i < count; i++) {
+    session *s = session_of(api);
+    if (s->place.ops && n <= KILN_MAX_TERMS) {
+        lincomb_there(s, out, n, coefficient, x);
+        return;
+    }
+    for (size_t k = 0; k < n; k++) place_read(&s->place, x[k]);
+    float *to = place_write(&s->place, out);
+    for (size_t i = 0; i < s->count; i++) {
         double sum = 0;
         for (size_t k = 0; k < n; k++) sum += coefficient[k] * (double)x[k]->data[i];
-        out->data[i] = (float)sum;
+        to[i] = (float)sum;
     }
+}
+
+static double norm_there(session *s, const kiln_latent *x)
+{
+    double norm = 0;
+    const float *from = place_read_there(&s->place, x);
+    kiln_status status = from ? s->place.ops->norm(s->job->call->ctx, from, s->count, &norm) : s->place.trouble;
+    if (status != KILN_OK && s->place.trouble == KILN_OK) s->place.trouble = status;
+    return norm;
 }
 
 static double session_norm(const kiln_sampling *api, const kiln_latent *x)
 {
-    size_t count = session_of(api)->count;
+    session *s = session_of(api);
     double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)x->data[i] * (double)x->data[i];
-    return sqrt(sum / (double)count);
+    if (s->place.ops) return norm_there(s, x);
+    for (size_t i = 0; i < s->count; i++) sum += (double)x->data[i] * (double)x->data[i];
+    return sqrt(sum / (double)s->count);
 }
 
 static kiln_status session_noise(const kiln_sampling *api, double from, double to, kiln_latent *out)
@@ -130,7 +180,7 @@ static kiln_status session_noise(const kiln_sampling *api, double from, double t
     if (status == KILN_ERR_INVALID)
         return c->host->fail(c->ctx, status, "noise between the levels %g and %g: levels of a Brownian path have to be below 1e12", from, to);
     TRY(status);
-    turn(s, s->guide.batch, s->masked, out->data);
+    turn(s, s->guide.batch, s->masked, place_write(&s->place, out));
     return KILN_OK;
 }
 
@@ -175,7 +225,8 @@ static double *session_scalars(const kiln_sampling *api, const char *name, size_
 static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_latent *denoised)
 {
     session *s = session_of(api);
-    if (s->denoised && denoised) memcpy(s->denoised, denoised->data, s->count * sizeof(float));
+    TRY(s->place.trouble);
+    if (s->denoised.data && denoised) session_lincomb(api, &s->denoised, 1, (double[]){1}, (kiln_latent *[]){(kiln_latent *)(uintptr_t)denoised});
     kiln_status status = s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
     state_after_step(s, i + 1);
     return status;

@@ -12,10 +12,6 @@
 
 enum { SLOTS_MAX = 64, SLOT_NAME_MAX = 32 };
 
-struct kiln_latent {
-    float *data;
-};
-
 typedef struct {
     char name[SLOT_NAME_MAX];
     kiln_latent latent;
@@ -32,7 +28,8 @@ typedef struct {
     int64_t first_height, first_width; /* of the latent that was given */
     kiln_latent x;
     float *noise, *start, *mask, *masked; /* mask [N,H,W] or NULL; start: the latent in model space */
-    float *denoised;                      /* the last guess of x0, where it is wanted; else NULL    */
+    kiln_latent denoised;                 /* the last guess of x0, where it is wanted; else no data */
+    latent_place place;
     noise_source random;
     slot_entry slot[SLOTS_MAX], number[SLOTS_MAX];
     size_t n_slot, n_number;

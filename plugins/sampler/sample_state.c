@@ -51,12 +51,25 @@ static kiln_value *new_numbers(const session *s, const double *x, size_t n)
     return new_tensor(s, KILN_F64, 1, (const int64_t[]){(int64_t)n}, x, n * sizeof *x);
 }
 
-static kiln_status put_entries(const session *s, kiln_value *map, const slot_entry *entry, size_t n)
+/* A latent as it was kept after the step. */
+static kiln_status put_latent(session *s, kiln_value *map, const char *key, const kiln_latent *x)
 {
-    for (size_t i = 0; i < n; i++)
-        if (entry[i].latent.data)
-            TRY(kit_set(call_of(s), map, entry[i].name, new_latent(s, entry[i].latent.data)));
-        else if (entry[i].scalar)
+    TRY(place_kept(&s->place, x, s->masked)); /* which nobody uses between steps */
+    return kit_set(call_of(s), map, key, new_latent(s, s->masked));
+}
+
+static kiln_status put_slots(session *s, kiln_value *map)
+{
+    for (size_t i = 0; i < s->n_slot; i++)
+        if (place_is_kept(&s->slot[i].latent)) TRY(put_latent(s, map, s->slot[i].name, &s->slot[i].latent));
+    return KILN_OK;
+}
+
+static kiln_status put_scalars(const session *s, kiln_value *map)
+{
+    const slot_entry *entry = s->number;
+    for (size_t i = 0; i < s->n_number; i++)
+        if (entry[i].scalar)
             TRY(kit_set(call_of(s), map, entry[i].name, new_numbers(s, entry[i].scalar, entry[i].n)));
     return KILN_OK;
 }
@@ -74,24 +87,19 @@ static kiln_status put_noise(const session *s, kiln_value *map)
 }
 
 /* A map under `key`, filled by one of the functions above. */
-static kiln_status put_maps(const session *s, kiln_value *state)
+static kiln_status put_map(session *s, kiln_value *state, const char *key)
 {
     const kiln_call *c = call_of(s);
-    static const char *const key[] = {"slots", "scalars", "noise"};
-    for (int i = 0; i < 3; i++) {
-        kiln_value *map = kit_values(c)->new_map(c->ctx);
-        if (!map) return KILN_ERR_NOMEM;
-        kiln_status status = i == 0 ? put_entries(s, map, s->slot, s->n_slot) : i == 1 ? put_entries(s, map, s->number, s->n_number) : put_noise(s, map);
-        if (status != KILN_OK) {
-            c->host->unref(map);
-            return status;
-        }
-        TRY(kit_set(c, state, key[i], map));
-    }
-    return KILN_OK;
+    kiln_value *map = kit_values(c)->new_map(c->ctx);
+    if (!map) return KILN_ERR_NOMEM;
+    kiln_status status = strcmp(key, "slots") == 0 ? put_slots(s, map) : strcmp(key, "scalars") == 0 ? put_scalars(s, map) : put_noise(s, map);
+    if (status == KILN_OK) return kit_set(c, state, key, map);
+    c->host->unref(map);
+    return status;
 }
 
-static kiln_status put_all(const session *s, kiln_value *state, size_t next)
+/* All but the latents, which are kept where they lie until the state is saved. */
+static kiln_status put_numbers(session *s, kiln_value *state, size_t next)
 {
     const kiln_call *c = call_of(s);
     const kiln_value_api *v = kit_values(c);
@@ -101,33 +109,55 @@ static kiln_status put_all(const session *s, kiln_value *state, size_t next)
     TRY(kit_set(c, state, "seed", new_bits(s, s->job->seed)));
     TRY(kit_set(c, state, "first", v->new_int(c->ctx, (int64_t)next)));
     TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->guide.always)));
-    TRY(kit_set(c, state, "x", new_latent(s, s->x.data)));
-    if (s->denoised) TRY(kit_set(c, state, "denoised", new_latent(s, s->denoised)));
-    return put_maps(s, state);
+    TRY(put_map(s, state, "scalars"));
+    return put_map(s, state, "noise");
+}
+
+static void keep_latents(session *s)
+{
+    place_keep(&s->place, &s->x);
+    if (s->denoised.data) place_keep(&s->place, &s->denoised);
+    for (size_t i = 0; i < s->n_slot; i++)
+        if (s->slot[i].latent.data) place_keep(&s->place, &s->slot[i].latent);
+}
+
+static kiln_status put_latents(session *s, kiln_value *state)
+{
+    TRY(put_latent(s, state, "x", &s->x));
+    if (s->denoised.data) TRY(put_latent(s, state, "denoised", &s->denoised));
+    return put_map(s, state, "slots");
+}
+
+/* The engine tells the user when saving fails, and the run goes on. */
+static void save(session *s)
+{
+    if (put_latents(s, s->last) == KILN_OK) (void)s->store->state_save(call_of(s)->ctx, s->last);
+}
+
+static void forget(session *s)
+{
+    call_of(s)->host->unref(s->last);
+    s->last = NULL;
 }
 
 void state_after_step(session *s, size_t next)
 {
     const kiln_call *c = call_of(s);
     if (!s->store) return;
-    c->host->unref(s->last);
+    forget(s);
     s->last = kit_values(c)->new_map(c->ctx);
-    if (s->last && put_all(s, s->last, next) != KILN_OK) { /* no memory: this step leaves none */
-        c->host->unref(s->last);
-        s->last = NULL;
-    }
-    if (!s->last || !s->store->state_due(c->ctx)) return;
-    (void)s->store->state_save(c->ctx, s->last); /* the engine tells the user when it fails, and the run goes on */
-    c->host->unref(s->last);
-    s->last = NULL;
+    if (s->last && put_numbers(s, s->last, next) != KILN_OK) forget(s); /* no memory: this step leaves none */
+    if (!s->last) return;
+    keep_latents(s);
+    if (s->place.trouble != KILN_OK || !s->store->state_due(c->ctx)) return;
+    save(s);
+    forget(s);
 }
 
 void state_finish(session *s, kiln_status status)
 {
-    const kiln_call *c = call_of(s);
-    if (s->last && status != KILN_OK && s->store->state_due(c->ctx)) (void)s->store->state_save(c->ctx, s->last);
-    c->host->unref(s->last);
-    s->last = NULL;
+    if (s->last && status != KILN_OK && s->place.trouble == KILN_OK && s->store->state_due(call_of(s)->ctx)) save(s);
+    forget(s);
 }
 
 /* ---- taking one up: 1 if it fits, 0 if not ------------------------------------------------------------------------ */
@@ -250,8 +280,8 @@ static int take_all(session *s, const kiln_value *state)
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t first, always;
     if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always)) return 0;
-    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), s->x.data)) return 0;
-    if (s->denoised && !get_latent(s, v->map_get(state, "denoised"), s->denoised)) return 0;
+    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), place_write(&s->place, &s->x))) return 0;
+    if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), place_write(&s->place, &s->denoised))) return 0;
     if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) || !take_noise(s, v->map_get(state, "noise"))) return 0;
     s->guide.always |= (uint32_t)always;
     s->api.first = (size_t)first;

@@ -100,7 +100,7 @@ static const char *features(void)
 static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F32; }
 
 static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = features, .best_precision = best_precision,
-                              .prepare = prepare};
+                              .prepare = prepare, .numbers = &cuda_numbers};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
 const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

@@ -31,6 +31,8 @@ kiln_status cuda_failed(cudaError_t, const char *what, error *);
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e); /* device_cuda.c */
 static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)(void *)s; }
 
+extern const device_numbers cuda_numbers; /* cuda_numbers.c */
+
 typedef struct matmul matmul; /* a product by the vendor's library: cublaslt.c */
 
 typedef struct cuda_kernel cuda_kernel;

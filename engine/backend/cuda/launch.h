@@ -155,6 +155,20 @@ cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
 
+/* ---- numbers of nodes (numbers.cu) ----------------------------------------------------------------------------------------------- */
+
+enum { CU_TERMS = 16 };
+/* out[i] = sum over k of c[k] x[k][i] in f64, one product and one sum at a time */
+typedef struct {
+    int64_t n;
+    int terms;
+    double c[CU_TERMS];
+    const float *x[CU_TERMS];
+    float *out;
+} cu_combine;
+cudaError_t cu_combine_run(const cu_combine *, cudaStream_t);
+cudaError_t cu_square_sum_run(double *out, const float *x, int64_t n, cudaStream_t);
+
 #ifdef __cplusplus
 }
 #endif
