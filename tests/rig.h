@@ -1,14 +1,17 @@
 /* rig.h - the engine around a plugin's C files, for tests that call them directly: the real host table, tensor
- * programs on the CPU backend (KILN_TEST_BACKEND=reference for the plain C one), one call at a time. */
+ * programs on the CPU backend (KILN_TEST_BACKEND=reference for the plain C one, cuda for the library KILN_CUDA_LIBRARY
+ * names), one call at a time. */
 #ifndef KILN_TESTS_RIG_H
 #define KILN_TESTS_RIG_H
 
+#include "backend/cuda_load.h"
 #include "backend/runtime.h"
 #include "kiln/model.h"
 #include "plugin/ctx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static runtime *rig_runtime;
 static call_environment rig_environment;
@@ -28,7 +31,8 @@ static inline kiln_ctx *rig_ctx(void)
     if (!rig_runtime) {
         const char *name = getenv("KILN_TEST_BACKEND");
         error e = {0};
-        rig_runtime = runtime_new(&(runtime_setting){.backend = backend_find(name ? name : "cpu"), .threads = 2, .precision = KILN_F32}, &e);
+        const backend *b = name && strcmp(name, "cuda") == 0 ? cuda_backend(&e) : backend_find(name ? name : "cpu");
+        rig_runtime = b ? runtime_new(&(runtime_setting){.backend = b, .threads = 2, .precision = KILN_F32, .host_memory = SIZE_MAX}, &e) : NULL;
         if (!rig_runtime) {
             fprintf(stderr, "no runtime: %s\n", e.message);
             exit(1);

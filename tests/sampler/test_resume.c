@@ -292,7 +292,7 @@ static void test_stopped_anywhere(void)
         CHECK_MSG(same(whole, rest), "stopped at question %ld", when);
         drop(rest), drop(state);
     }
-    CHECK_MSG(with_state >= 3, "%d", with_state);
+    CHECK_MSG(with_state >= 2, "%d", with_state); /* a device asks once a run, the host at each op as well */
     drop(whole);
 }
 
