@@ -177,7 +177,7 @@ typedef struct {
                        const kiln_bind *out, size_t n_out);
     kiln_status (*info)(const kiln_program *, kiln_program_info *); /* [any] after plan() */
 
-    /* ---- since 1.1: ask with KILN_HAS ---------------------------------------------------------- */
+    /* ---- newer than the first kiln.ops/1: ask with KILN_HAS ------------------------------------- */
     /* Says of an input, while recording, that it seldom changes from run to run (a prompt). What hangs on such inputs
      * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed again
      * when their bytes have changed, or when another program has run in between. It costs the room of what is kept. */
