@@ -151,9 +151,12 @@ typedef struct {
 } cu_attention;
 /* Any sizes, f32 arithmetic (attention.cu). */
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
-/* bf16 on tensor cores (attention_mma.cu). */
+/* bf16 on tensor cores, sm_80 on: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and distances of rows are
+ * multiples of 8, q, k and v of 16 bytes. */
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
+int cu_attention_wide_takes(const cu_attention *);
+cudaError_t cu_attention_wide_run(const cu_attention *, cudaStream_t);
 
 /* ---- numbers of nodes (numbers.cu) ----------------------------------------------------------------------------------------------- */
 
