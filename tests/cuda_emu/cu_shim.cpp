@@ -413,6 +413,14 @@ void cu_emu_say_kernels()
     for (const auto &k : *emu.ran) printf("# kernel %-28s ran in the emulation, %llu blocks\n", k.first.c_str(), (unsigned long long)k.second);
 }
 
+uint64_t cu_emu_blocks(const char *begins)
+{
+    uint64_t n = 0;
+    if (emu.ran)
+        for (const auto &k : *emu.ran) n += k.first.compare(0, strlen(begins), begins) == 0 ? k.second : 0;
+    return n;
+}
+
 /* ---- f16 ---------------------------------------------------------------------------------------------------------------------------- */
 
 extern "C" float f16_to_f32(uint16_t);
