@@ -155,6 +155,23 @@ static void test_a_missing_barrier_shows(void)
     CHECK(wrong == 0 && shown[0] > 0 && shown[1] > 0);
 }
 
+/* Warps do not go in step: who reads what another warp copied, without a barrier, is early under some seed. */
+static void test_a_missing_barrier_between_warps_shows(void)
+{
+    enum { THREADS = 128 };
+    float out[THREADS], moved[THREADS];
+    int shown = 0, wrong = 0;
+    fill();
+    for (int i = 0; i < THREADS; i++) moved[i] = numbers[4 * ((i + 32) % THREADS)];
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        cu_emu_seed(seed);
+        shim_handed_on(out, numbers, THREADS, 1), wrong += memcmp(out, moved, sizeof out) != 0;
+        shim_handed_on(out, numbers, THREADS, 0), shown += memcmp(out, moved, sizeof out) != 0;
+    }
+    printf("  a missing barrier between warps gave other bytes under %d of %d seeds\n", shown, SEEDS);
+    CHECK(wrong == 0 && shown > SEEDS / 2);
+}
+
 static void test_a_copy_that_is_not_waited_for_shows(void)
 {
     float out[N];
@@ -243,7 +260,8 @@ int main(int argc, char **argv)
     static const test_case tests[] = {
         CASE(test_sums_by_shuffles), CASE(test_products_by_tiles), CASE(test_halves_of_a_warp_go_their_own_ways), CASE(test_every_thread_once_in_the_seeds_order),
         CASE(test_blocks_and_threads_come_in_many_orders),
-        CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
+        CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_missing_barrier_between_warps_shows),
+        CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
         CASE(test_writing_beside_shared_memory_is_found), CASE(test_a_barrier_that_not_all_reach_is_found), CASE(test_a_warp_that_is_not_whole_is_found),
         CASE(test_launches_that_a_chip_refuses),
     };
