@@ -134,7 +134,8 @@ cudaError_t cu_product_run(const cu_product *, cudaStream_t);
 /* bf16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
 int cu_product_mma_takes(const cu_product *);
 cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
-/* Up to 16 rows, f32 or bf16 storage, sm_80 on (product_few.cu): no picture; K, a_ld and k_packed multiples of 16 bytes, pointers too. splits is 1. */
+/* Up to 16 rows, f32 or bf16 storage, sm_80 on (product_few.cu): no picture; K (up to 2^28), a_ld and k_packed
+ * multiples of 16 bytes, pointers too. splits is 1. */
 int cu_product_few_takes(const cu_product *);
 cudaError_t cu_product_few_run(const cu_product *, cudaStream_t);
 /* Rows of partial sums, or of a finished f32 product, through the epilogue (product.cu). */

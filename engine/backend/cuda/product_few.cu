@@ -1,84 +1,98 @@
 /* product_few.cu - products of up to 16 rows (time embeddings, conditioning vectors); see launch.h.
  *
- * Such a product takes as long as reading the weights. A tile of 64 columns would leave most of a chip without work and each warp with
- * few reads under way; here a block has 8 columns, its eight warps take turns along K, and each thread asks for AHEAD pieces of
- * 16 bytes before it uses the first. The warps' sums are added in their order. K is cut by its length alone.
+ * Such a product takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would leave most of a chip
+ * without work; here a block has 8 columns of the result, its eight warps take turns along K, and each thread has AHEAD - 1 pieces of
+ * 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier until the warps' sums are added, in their order. K is
+ * cut by its length alone.
  *
- * A warp's read is one piece of each of 4 places along K (lane % 4) of 8 rows of w (lane / 4). In bf16 the sums are tensor cores': w is
- * the right side as it comes, for which element of K stands in which place of an instruction is free as long as both sides agree, and
- * the 16 rows of a cost no more than one. f32 takes one thread's multiplications, 4 elements of every row.
+ * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 the sums are tensor cores': which element of K
+ * stands in which place of an instruction is free as long as both sides agree, so w is the right side as it comes, and 16 rows of a cost
+ * no more than one. In f32 a thread multiplies its four elements with each row's.
  */
 #include "backend/cuda/cu_mma.h"
 #include "backend/cuda/cu_product.h"
 
-enum { ROWS = 16, COLUMNS = 8, WARPS = 8, AHEAD = 4 };
+enum { ROWS = 16, COLUMNS = 8, WARPS = 8, THREADS = WARPS * 32, AHEAD = 8, PIECE = 16, STEP = 4 * PIECE, TURN = WARPS * STEP };
 typedef float few_sums[ROWS][COLUMNS];
+enum { SHARED = AHEAD * THREADS * PIECE + WARPS * ROWS * COLUMNS * 4 };
 
-static __device__ __forceinline__ uint4 piece(const void *row, int64_t k, int size, int there)
+/* One row of w, in bytes: what this thread has asked for. */
+typedef struct {
+    const char *row;
+    uint4 *slot; /* AHEAD, THREADS apart */
+    int at, end, asked, taken;
+} feeder;
+
+static __device__ __forceinline__ void ask(feeder *f)
 {
-    return there ? *reinterpret_cast<const uint4 *>(static_cast<const char *>(row) + k * size) : make_uint4(0, 0, 0, 0);
+    int there = f->at < f->end;
+    cu_copy16(f->slot + f->asked++ % AHEAD * THREADS, there ? f->row + f->at : f->row, there);
+    cu_copy_group();
+    f->at += TURN;
 }
 
-/* The warp's part of the sums, in bf16: of w's row n + lane / 4, or of none. */
-static __device__ __forceinline__ void add_bf16(const cu_product &p, const uint16_t *w, int there, float (*part)[COLUMNS])
+/* Rows that are not there are the last one again, and their sums nobody's. */
+static __device__ __forceinline__ feeder feeder_of(const cu_product &p, uint4 *slots, int64_t n, int size)
 {
-    enum { EACH = 8, STEP = 4 * EACH };
-    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const uint16_t *upper = static_cast<const uint16_t *>(p.a) + g * p.a_ld, *lower = upper + 8 * p.a_ld;
-    int upper_there = g < p.M, lower_there = g + 8 < p.M;
+    int t = (int)threadIdx.x;
+    feeder f = {static_cast<const char *>(p.w) + (n < p.N ? n : p.N - 1) * p.k_packed * size, slots + t, t / 32 * STEP + t % 4 * PIECE, (int)p.K * size, 0, 0};
+    for (int i = 0; i < AHEAD - 1; i++) ask(&f);
+    return f;
+}
+
+/* The next piece. What is asked for then overwrites the one before, which has been used. */
+static __device__ __forceinline__ uint4 take(feeder *f)
+{
+    cu_copy_wait<AHEAD - 2>();
+    uint4 v = f->slot[f->taken++ % AHEAD * THREADS];
+    ask(f);
+    return v;
+}
+
+static __device__ __forceinline__ uint4 left_piece(const cu_product &p, int row, int at, int size)
+{
+    if (at >= (int)p.K * size) return make_uint4(0, 0, 0, 0);
+    return *reinterpret_cast<const uint4 *>(static_cast<const char *>(p.a) + (row < p.M ? row : p.M - 1) * p.a_ld * size + at);
+}
+
+static __device__ __forceinline__ void add_bf16(const cu_product &p, feeder *f, float (*part)[COLUMNS])
+{
+    int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    int at = (int)threadIdx.x / 32 * STEP;
     float sum[2][4] = {};
-    for (int64_t first = warp * STEP; first < p.K; first += AHEAD * WARPS * STEP) {
-        uint4 right[AHEAD], left[AHEAD][2];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            int64_t k = first + i * WARPS * STEP + t * EACH;
-            right[i] = piece(w, k, 2, there && k < p.K);
-            left[i][0] = piece(upper, k, 2, upper_there && k < p.K);
-            left[i][1] = piece(lower, k, 2, lower_there && k < p.K);
-        }
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            uint32_t x[4] = {left[i][0].x, left[i][1].x, left[i][0].y, left[i][1].y}, y[4] = {left[i][0].z, left[i][1].z, left[i][0].w, left[i][1].w};
-            cu_mma(sum[0], x, right[i].x, right[i].y);
-            cu_mma(sum[1], y, right[i].z, right[i].w);
-        }
+    uint4 upper = left_piece(p, g, at + t * PIECE, 2), lower = left_piece(p, g + 8, at + t * PIECE, 2);
+    for (; at < f->end; at += TURN) {
+        uint4 next_upper = left_piece(p, g, at + TURN + t * PIECE, 2), next_lower = left_piece(p, g + 8, at + TURN + t * PIECE, 2), right = take(f);
+        uint32_t low[4] = {upper.x, lower.x, upper.y, lower.y}, high[4] = {upper.z, lower.z, upper.w, lower.w};
+        cu_mma(sum[0], low, right.x, right.y);
+        cu_mma(sum[1], high, right.z, right.w);
+        upper = next_upper, lower = next_lower;
     }
 #pragma unroll
     for (int e = 0; e < 4; e++) part[g + e / 2 * 8][t * 2 + e % 2] = sum[0][e] + sum[1][e];
 }
 
-static __device__ __forceinline__ void add_f32(const cu_product &p, const float *w, int there, float (*part)[COLUMNS])
+static __device__ __forceinline__ void add_f32(const cu_product &p, feeder *f, float (*part)[COLUMNS])
 {
-    enum { EACH = 4, STEP = 4 * EACH };
-    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const float *a = static_cast<const float *>(p.a);
+    int lane = (int)threadIdx.x % 32, t = lane % 4;
     float sum[ROWS] = {};
-    for (int64_t first = warp * STEP; first < p.K; first += AHEAD * WARPS * STEP) {
-        uint4 right[AHEAD];
+    for (int at = (int)threadIdx.x / 32 * STEP; at < f->end; at += TURN) {
+        uint4 right = take(f);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            int64_t k = first + i * WARPS * STEP + t * EACH;
-            right[i] = piece(w, k, 4, there && k < p.K);
-        }
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            int64_t k = first + i * WARPS * STEP + t * EACH;
-#pragma unroll
-            for (int m = 0; m < ROWS; m++) {
-                if (m >= p.M) break;
-                uint4 left = piece(a + m * p.a_ld, k, 4, k < p.K);
-                sum[m] = fmaf(__uint_as_float(left.x), __uint_as_float(right[i].x), sum[m]);
-                sum[m] = fmaf(__uint_as_float(left.y), __uint_as_float(right[i].y), sum[m]);
-                sum[m] = fmaf(__uint_as_float(left.z), __uint_as_float(right[i].z), sum[m]);
-                sum[m] = fmaf(__uint_as_float(left.w), __uint_as_float(right[i].w), sum[m]);
-            }
+        for (int m = 0; m < ROWS; m++) {
+            if (m >= p.M) break;
+            uint4 left = left_piece(p, m, at + t * PIECE, 4);
+            sum[m] = fmaf(__uint_as_float(left.x), __uint_as_float(right.x), sum[m]);
+            sum[m] = fmaf(__uint_as_float(left.y), __uint_as_float(right.y), sum[m]);
+            sum[m] = fmaf(__uint_as_float(left.z), __uint_as_float(right.z), sum[m]);
+            sum[m] = fmaf(__uint_as_float(left.w), __uint_as_float(right.w), sum[m]);
         }
     }
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
         sum[m] += __shfl_xor_sync(0xffffffffu, sum[m], 1);
         sum[m] += __shfl_xor_sync(0xffffffffu, sum[m], 2);
-        if (t == m % 4) part[m][g] = sum[m];
+        if (t == m % 4) part[m][lane / 4] = sum[m];
     }
 }
 
@@ -92,34 +106,40 @@ static __device__ __forceinline__ void finish_few(const cu_product &p, const few
     cu_product_store(p, m, n0 + c, v[0], v[1], 0);
 }
 
-static __global__ void __launch_bounds__(WARPS * 32) product_few_bf16(cu_product p)
+static __global__ void __launch_bounds__(THREADS) product_few_bf16(cu_product p)
 {
-    __shared__ few_sums part[WARPS];
-    int64_t n0 = (int64_t)blockIdx.x * COLUMNS, n = n0 + threadIdx.x % 32 / 4;
-    add_bf16(p, static_cast<const uint16_t *>(p.w) + n * p.k_packed, n < p.N, part[threadIdx.x / 32]);
+    CU_DYNAMIC_SHARED(uint4, slots); /* and behind them the warps' sums */
+    few_sums *part = reinterpret_cast<few_sums *>(slots + AHEAD * THREADS);
+    int64_t n0 = (int64_t)blockIdx.x * COLUMNS;
+    feeder f = feeder_of(p, slots, n0 + threadIdx.x % 32 / 4, 2);
+    add_bf16(p, &f, part[threadIdx.x / 32]);
+    cu_copy_wait<0>();
     __syncthreads();
     finish_few(p, part, n0);
 }
 
-static __global__ void __launch_bounds__(WARPS * 32) product_few_f32(cu_product p)
+static __global__ void __launch_bounds__(THREADS) product_few_f32(cu_product p)
 {
-    __shared__ few_sums part[WARPS];
-    int64_t n0 = (int64_t)blockIdx.x * COLUMNS, n = n0 + threadIdx.x % 32 / 4;
-    add_f32(p, static_cast<const float *>(p.w) + n * p.k_packed, n < p.N, part[threadIdx.x / 32]);
+    CU_DYNAMIC_SHARED(uint4, slots);
+    few_sums *part = reinterpret_cast<few_sums *>(slots + AHEAD * THREADS);
+    int64_t n0 = (int64_t)blockIdx.x * COLUMNS;
+    feeder f = feeder_of(p, slots, n0 + threadIdx.x % 32 / 4, 4);
+    add_f32(p, &f, part[threadIdx.x / 32]);
+    cu_copy_wait<0>();
     __syncthreads();
     finish_few(p, part, n0);
 }
 
 extern "C" int cu_product_few_takes(const cu_product *p)
 {
-    int64_t each = p->type == CU_BF16 ? 8 : 4; /* of 16 bytes */
-    return !p->picture && p->M <= ROWS && (p->type == CU_BF16 || p->type == CU_F32) && p->K % each == 0 && p->a_ld % each == 0 && p->k_packed % each == 0 &&
+    int64_t each = PIECE / (p->type == CU_BF16 ? 2 : 4);
+    return !p->picture && p->M <= ROWS && p->K <= 1 << 28 && (p->type == CU_BF16 || p->type == CU_F32) && p->K % each == 0 && p->a_ld % each == 0 && p->k_packed % each == 0 &&
            (((uintptr_t)p->a | (uintptr_t)p->w) & 15) == 0;
 }
 
 extern "C" cudaError_t cu_product_few_run(const cu_product *p, cudaStream_t stream)
 {
     if (p->M <= 0 || p->N <= 0) return cudaSuccess;
-    dim3 grid((unsigned)((p->N + COLUMNS - 1) / COLUMNS)), block(WARPS * 32);
-    return p->type == CU_BF16 ? CU_LAUNCH(product_few_bf16, grid, block, 0, stream, *p) : CU_LAUNCH(product_few_f32, grid, block, 0, stream, *p);
+    dim3 grid((unsigned)((p->N + COLUMNS - 1) / COLUMNS)), block(THREADS);
+    return p->type == CU_BF16 ? CU_LAUNCH(product_few_bf16, grid, block, SHARED, stream, *p) : CU_LAUNCH(product_few_f32, grid, block, SHARED, stream, *p);
 }
