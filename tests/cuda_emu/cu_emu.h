@@ -14,6 +14,8 @@ const char *cu_emu_last_fault(void); /* "KERNEL: what (block X Y Z, thread X Y Z
 void cu_emu_forget(void);        /* after the device was closed */
 /* A line for each kernel that has run: its name and how many blocks. */
 void cu_emu_say_kernels(void);
+/* Blocks that kernels whose name begins so have run. */
+uint64_t cu_emu_blocks(const char *begins);
 
 #ifdef __cplusplus
 }

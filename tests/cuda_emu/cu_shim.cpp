@@ -181,13 +181,15 @@ void go_on(fiber *f)
 
 /* ---- a block --------------------------------------------------------------------------------------------------------------------- */
 
-/* All that the exchange of this fiber's warp waits for are there. */
+/* All that the exchange of this fiber's warp waits for are there, and nobody of the warp has yet to read what the last one gave. */
 int exchange_whole(const fiber *f)
 {
     const fiber *warp = emu.thread + f->now.number / 32 * 32;
     for (unsigned i = 0; i < 32; i++) {
+        bool there = warp + i < emu.thread + emu.threads;
+        if (there && warp[i].state == READY) return 0;
         if (!(f->mask >> i & 1)) continue;
-        if (warp + i >= emu.thread + emu.threads || warp[i].state != AT_EXCHANGE || warp[i].mask != f->mask) return 0;
+        if (!there || warp[i].state != AT_EXCHANGE || warp[i].mask != f->mask) return 0;
     }
     return 1;
 }
@@ -210,15 +212,16 @@ void exchange_done(const fiber *first)
  * sm_70 do not, but CUDA's rule for conditional barriers does. */
 int release_some()
 {
-    unsigned waiting = 0, released = 0;
+    unsigned waiting = 0, able = 0;
     for (unsigned i = 0; i < emu.threads; i++) {
         const fiber *f = emu.thread + i;
         waiting += f->state == AT_BARRIER;
+        able += f->state == READY;
         if (f->state != AT_EXCHANGE || !exchange_whole(f)) continue;
-        exchange_done(f), released++;
+        exchange_done(f), able++;
         i |= 31;
     }
-    if (released) return 1;
+    if (able) return 1;
     if (waiting < emu.threads) return 0;
     for (unsigned i = 0; i < emu.threads; i++) emu.thread[i].state = READY;
     return 1;
@@ -268,6 +271,21 @@ void check_guards(size_t shared)
     set_guards(shared);
 }
 
+/* Who may go on, in a random order (Fisher and Yates). Warps whose bit is in `resting` wait until nobody else can: without that all warps would go
+ * in step, and who reads what another warp has not written yet would never be early. */
+unsigned draw_order(unsigned *order, uint32_t resting)
+{
+    unsigned n = 0;
+    for (int all = 0; all < 2 && n == 0; all++)
+        for (unsigned i = 0; i < emu.threads; i++)
+            if (emu.thread[i].state == READY && (all || !(resting >> i / 32 & 1))) order[n++] = i;
+    for (unsigned i = n; i > 1; i--) {
+        unsigned k = (unsigned)(draw() % i), t = order[k];
+        order[k] = order[i - 1], order[i - 1] = t;
+    }
+    return n;
+}
+
 void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
 {
     static unsigned order[THREADS_TOP];
@@ -281,17 +299,12 @@ void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
         f->copies.clear();
         prepare(f);
     }
-    for (;;) {
-        unsigned n = 0;
-        for (unsigned i = 0; i < emu.threads; i++)
-            if (emu.thread[i].state == READY) order[n++] = i;
-        for (unsigned i = n; i > 1; i--) { /* Fisher and Yates */
-            unsigned k = (unsigned)(draw() % i), t = order[k];
-            order[k] = order[i - 1], order[i - 1] = t;
-        }
+    uint32_t resting = (uint32_t)draw();
+    do {
+        if (draw() % 16 == 0) resting = (uint32_t)draw();
+        unsigned n = draw_order(order, resting);
         for (unsigned i = 0; i < n; i++) go_on(emu.thread + order[i]);
-        if (!release_some()) break;
-    }
+    } while (release_some());
     if (!all_done()) give_up();
     check_guards(shared);
 }
@@ -411,6 +424,14 @@ void cu_emu_say_kernels()
 {
     if (!emu.ran) return;
     for (const auto &k : *emu.ran) printf("# kernel %-28s ran in the emulation, %llu blocks\n", k.first.c_str(), (unsigned long long)k.second);
+}
+
+uint64_t cu_emu_blocks(const char *begins)
+{
+    uint64_t n = 0;
+    if (emu.ran)
+        for (const auto &k : *emu.ran) n += k.first.compare(0, strlen(begins), begins) == 0 ? k.second : 0;
+    return n;
 }
 
 /* ---- f16 ---------------------------------------------------------------------------------------------------------------------------- */

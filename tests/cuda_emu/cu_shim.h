@@ -1,8 +1,8 @@
 /* cu_shim.h - CUDA's words for kernels that run on the host: what engine/backend/cuda's .cu files need, and no more.
  *
  * Each thread of a block is a fiber of one host thread. A fiber runs until it has to wait for others (__syncthreads, a shuffle, a
- * tensor-core instruction); who goes on then is drawn at random from a seed, and so is the order of blocks, so that a missing
- * barrier shows as other bytes under some seed. Shared memory is filled with 0xFF (NaN) before each block and has
+ * tensor-core instruction); who goes on then is drawn at random from a seed, and so are the order of blocks and which warps rest for a
+ * while, so that a missing barrier shows as other bytes under some seed. Shared memory is filled with 0xFF (NaN) before each block and has
  * guards behind it. What no kernel may do is said on standard output and counted: cu_emu_faults().
  */
 #ifndef KILN_TESTS_CU_SHIM_H

@@ -118,6 +118,23 @@ static __global__ void copied(float *out, const float *in, int n, int waited)
 }
 void shim_copied(float *out, const float *in, int n, int waited) { launch("copied", dim3(1), dim3((unsigned)n / 8), (size_t)n * sizeof(float), copied, out, in, n, waited); }
 
+/* Four warps, each going on to where another one's copies lie, by way of an instruction of its own. */
+static __global__ void handed_on(float *out, const float *in, int barrier)
+{
+    CU_DYNAMIC_SHARED(float, s);
+    int t = (int)threadIdx.x, n = (int)blockDim.x;
+    cu_copy16(s + 4 * t, in + 4 * t, 1);
+    cu_copy_group();
+    cu_copy_wait<0>();
+    if (barrier) __syncthreads();
+    float zero = __shfl_xor_sync(0xffffffffu, 0.0f, 1);
+    out[t] = s[4 * ((t + 32) % n)] + zero;
+}
+void shim_handed_on(float *out, const float *in, int threads, int barrier)
+{
+    launch("handed_on", dim3(1), dim3((unsigned)threads), (size_t)threads * 4 * sizeof(float), handed_on, out, in, barrier);
+}
+
 static __global__ void beside(float *out, int write, int read)
 {
     CU_DYNAMIC_SHARED(float, s);

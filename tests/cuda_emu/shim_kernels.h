@@ -22,6 +22,7 @@ void shim_convert(uint16_t *bf16, uint16_t *half, float *back, const float *in, 
 void shim_turn_round(float *out, const float *in, int n, int barrier);      /* out[i] = in[n - 1 - i] */
 void shim_walk(float *out, const float *in, int n, int steps, int barrier); /* out[i] = in[(i + steps) % n]; the second barrier of each step */
 void shim_copied(float *out, const float *in, int n, int waited);           /* out = in by copies in two groups, of which so many are waited for; n % 8 == 0 */
+void shim_handed_on(float *out, const float *in, int threads, int barrier); /* out[t] = in[4 ((t + 32) % threads)] */
 void shim_beside(float *out, int n, int write, int read);                   /* out[i] = 1; element `write` is written as well, out[0] is element `read` */
 void shim_unwritten(float *out, int fixed);                                 /* out[0]: static, or dynamic shared memory that nobody wrote */
 

@@ -16,6 +16,7 @@
 #include "base/memory_alloc.h"
 #include "harness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,24 +64,19 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
     return ok;
 }
 
-/* The table, or the rows whose name begins with `prefix`, in a process of its own: how products are made is chosen once in each. */
-static void table(const char *products, const char *prefix, int orders)
+/* Work on the backend in a process of its own: how products are made is chosen once in each. `work` says how many of its runs failed. */
+static void in_process(const char *products, int orders, int (*work)(const backend *, int orders, int *ran))
 {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         error e = {0};
-        int failed = 0, ran = 0;
+        int ran = 0;
         setenv("KILN_CUDA_PRODUCTS", products, 1);
         fake_device_open(&(fake_setting){.bytes = 256 << 20, .seed = 5, .fail_at = -1});
         const backend *b = the_backend(&e);
         if (!b) printf("  %s\n", e.message), _exit(101);
-        for (size_t i = 0; i < N_CASES; i++) {
-            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
-            for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
-                if (full() || variants[v].pad != 8) ran++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
-        }
-        if (!on_gpu()) cu_emu_say_kernels();
+        int failed = work(b, orders, &ran);
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host\n", b->features(), ran, failed, cu_emu_faults(), r.faults);
         fflush(stdout);
@@ -91,20 +87,65 @@ static void table(const char *products, const char *prefix, int orders)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static int table(const backend *b, int orders, int *ran)
+{
+    int failed = 0;
+    for (size_t i = 0; i < N_CASES; i++)
+        for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
+            if (full() || variants[v].pad != 8) (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
+    if (!on_gpu()) cu_emu_say_kernels();
+    return failed;
+}
+
+/* The table, and each kernel for tensor cores has had a part in it. */
+static int table_on_tensor_cores(const backend *b, int orders, int *ran)
+{
+    static const char *const kernels[] = {"product_mma", "product_few_bf16", "product_few_f32", "attention_mma", "attention_wide"};
+    int failed = table(b, orders, ran);
+    for (size_t i = 0; !on_gpu() && i < sizeof kernels / sizeof kernels[0]; i++)
+        if (!cu_emu_blocks(kernels[i])) printf("  no row of the table reached %s\n", kernels[i]), failed++;
+    return failed;
+}
+
+/* Rows of a mask of 70 keys: of nothing, of all but the first 64 and all but the last 6 (whole tiles of a kernel are hidden), of one key. */
+static int hidden_keys(const backend *b, int orders, int *ran)
+{
+    static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)), ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
+                                     ATTEND("hidden keys, head of 512", 1, 17, 70, 1, 512, 0, 4, X(1, 1, 17, 70))};
+    static const struct { int row, from, to; } hidden[] = {{0, 0, 70}, {3, 0, 64}, {5, 64, 70}, {8, 0, 37}, {8, 38, 70}, {16, 0, 70}};
+    int failed = 0;
+    (void)orders;
+    for (size_t i = 0; i < 2 * sizeof masked / sizeof masked[0]; i++) {
+        const op_case *c = &masked[i / 2];
+        uint32_t type = i % 2 ? KILN_BF16 : KILN_F32;
+        op_setup s;
+        if (!setup_make(&s, c, type, 0)) return failed + 1;
+        for (size_t h = 0; h < sizeof hidden / sizeof hidden[0]; h++)
+            for (int k = hidden[h].from; k < hidden[h].to; k++) ((float *)s.in[3])[hidden[h].row * 70 + k] = -INFINITY;
+        void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL), *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
+        (*ran)++, failed += !(expected && got && setup_near(&s, got, expected, tolerance_of(c, type), c->name));
+        mem_free(expected), mem_free(got);
+        setup_free(&s);
+    }
+    return failed;
+}
+
 static void test_every_op_with_plain_products(void)
 {
-    if (full()) table("plain", "", 3);
+    if (full()) in_process("plain", 3, table);
     else test_skip("make test-memory");
 }
-static void test_every_op_on_tensor_cores(void) { table("mma", "", full() ? 5 : 1); }
+static void test_every_op_on_tensor_cores(void) { in_process("mma", full() ? 5 : 1, table_on_tensor_cores); }
 static void test_every_op_with_the_library(void)
 {
-    if (full()) table("library", "", 1);
+    if (full()) in_process("library", 1, table);
     else test_skip("make test-memory");
 }
+static void test_keys_hidden_by_a_mask(void) { in_process("mma", 1, hidden_keys); }
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library)};
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library),
+                                      CASE(test_keys_hidden_by_a_mask)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -84,9 +84,33 @@ static void test_every_thread_once_in_the_seeds_order(void)
     }
     CHECK(memcmp(order[0], order[1], sizeof order[0]) != 0);
     CHECK(memcmp(order[0], order[2], sizeof order[0]) == 0);
-    int turned[2] = {0}; /* threads of a block, and blocks, that come before a lower one */
-    for (int k = 1; k < ALL; k++) turned[k % THREADS == 0] += order[0][k] < order[0][k - 1];
-    CHECK(turned[0] > 0 && turned[1] > 0);
+}
+
+/* Blocks come one after the other, whole; their order, and that of the threads of one, are others under other seeds. More than one step from
+ * block to block has to be seen too: orders that only begin elsewhere keep neighbours together. */
+static void test_blocks_and_threads_come_in_many_orders(void)
+{
+    enum { BLOCKS = 12, THREADS = 40, ALL = BLOCKS * THREADS };
+    static uint32_t order[ALL], blocks[SEEDS][BLOCKS], threads[SEEDS][THREADS];
+    int kinds[2] = {0}, steps[BLOCKS] = {0}, seen_steps = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        cu_emu_seed((uint64_t)seed), shim_visits(order, BLOCKS, THREADS);
+        for (int k = 0; k < ALL; k++) {
+            CHECK(order[k] < ALL && order[k] / THREADS == order[k / THREADS * THREADS] / THREADS);
+            if (k % THREADS == 0) blocks[seed][k / THREADS] = order[k] / THREADS;
+            if (order[k] / THREADS == 0) threads[seed][k % THREADS] = order[k];
+        }
+        int same[2] = {0};
+        for (int before = 0; before < seed; before++) {
+            same[0] |= memcmp(blocks[before], blocks[seed], sizeof blocks[0]) == 0;
+            same[1] |= memcmp(threads[before], threads[seed], sizeof threads[0]) == 0;
+        }
+        kinds[0] += !same[0], kinds[1] += !same[1];
+        seen_steps += steps[(blocks[seed][1] + BLOCKS - blocks[seed][0]) % BLOCKS]++ == 0;
+    }
+    printf("  %d seeds: %d orders of blocks with %d steps, %d orders of threads\n", SEEDS, kinds[0], seen_steps, kinds[1]);
+    /* of 48 orders of blocks (12 beginnings, steps 1 5 7 11) 50 draws leave out some; of 40! of threads none comes twice */
+    CHECK(kinds[0] >= 12 && seen_steps >= 2 && kinds[1] == SEEDS);
 }
 
 static void test_roundings(void)
@@ -129,6 +153,23 @@ static void test_a_missing_barrier_shows(void)
     }
     printf("  a missing barrier gave other bytes under %d and %d of %d seeds\n", shown[0], shown[1], SEEDS);
     CHECK(wrong == 0 && shown[0] > 0 && shown[1] > 0);
+}
+
+/* Warps do not go in step: who reads what another warp copied, without a barrier, is early under some seed. */
+static void test_a_missing_barrier_between_warps_shows(void)
+{
+    enum { THREADS = 128 };
+    float out[THREADS], moved[THREADS];
+    int shown = 0, wrong = 0;
+    fill();
+    for (int i = 0; i < THREADS; i++) moved[i] = numbers[4 * ((i + 32) % THREADS)];
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        cu_emu_seed(seed);
+        shim_handed_on(out, numbers, THREADS, 1), wrong += memcmp(out, moved, sizeof out) != 0;
+        shim_handed_on(out, numbers, THREADS, 0), shown += memcmp(out, moved, sizeof out) != 0;
+    }
+    printf("  a missing barrier between warps gave other bytes under %d of %d seeds\n", shown, SEEDS);
+    CHECK(wrong == 0 && shown > SEEDS / 2);
 }
 
 static void test_a_copy_that_is_not_waited_for_shows(void)
@@ -218,7 +259,9 @@ int main(int argc, char **argv)
 {
     static const test_case tests[] = {
         CASE(test_sums_by_shuffles), CASE(test_products_by_tiles), CASE(test_halves_of_a_warp_go_their_own_ways), CASE(test_every_thread_once_in_the_seeds_order),
-        CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
+        CASE(test_blocks_and_threads_come_in_many_orders),
+        CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_missing_barrier_between_warps_shows),
+        CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
         CASE(test_writing_beside_shared_memory_is_found), CASE(test_a_barrier_that_not_all_reach_is_found), CASE(test_a_warp_that_is_not_whole_is_found),
         CASE(test_launches_that_a_chip_refuses),
     };

@@ -134,6 +134,10 @@ cudaError_t cu_product_run(const cu_product *, cudaStream_t);
 /* bf16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
 int cu_product_mma_takes(const cu_product *);
 cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
+/* Up to 16 rows, f32 or bf16 storage, sm_80 on (product_few.cu): no picture; K (up to 2^28), a_ld and k_packed
+ * multiples of 16 bytes, pointers too. splits is 1. */
+int cu_product_few_takes(const cu_product *);
+cudaError_t cu_product_few_run(const cu_product *, cudaStream_t);
 /* Rows of partial sums, or of a finished f32 product, through the epilogue (product.cu). */
 cudaError_t cu_product_finish(const cu_product *, cudaStream_t);
 
@@ -151,9 +155,12 @@ typedef struct {
 } cu_attention;
 /* Any sizes, f32 arithmetic (attention.cu). */
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
-/* bf16 on tensor cores (attention_mma.cu). */
+/* bf16 on tensor cores, sm_80 on: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and distances of rows are
+ * multiples of 8, q, k and v of 16 bytes. */
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
+int cu_attention_wide_takes(const cu_attention *);
+cudaError_t cu_attention_wide_run(const cu_attention *, cudaStream_t);
 
 /* ---- numbers of nodes (numbers.cu) ----------------------------------------------------------------------------------------------- */
 

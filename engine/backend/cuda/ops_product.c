@@ -1,4 +1,4 @@
-/* ops_product.c - linear and convolution: one product, by the vendor's library, on tensor cores, or plainly.
+/* ops_product.c - linear and convolution: one product, by the kernel for few rows, the vendor's library, on tensor cores, or plainly.
  *
  * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to eight elements; the
  * two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is f32, followed by a copy in the result's
@@ -119,7 +119,9 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     p.finish.residual = cuda_residual(k, a);
     if (k->u.product.library && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
         return matmul_run(k->u.product.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch, cuda_stream(a->stream), e);
-    if (k->u.product.by >= CUDA_PRODUCTS_MMA && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
+    int mma = k->u.product.by >= CUDA_PRODUCTS_MMA;
+    if (mma && cu_product_few_takes(&p)) CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
+    else if (mma && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
     else CUDA_TRY(cu_product_run(&p, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
@@ -141,14 +143,17 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     p->out_type = cuda_type(k->op.out.dtype);
     p->out_ld = k->op.out.ld;
     p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
-    p->splits = splits_for(p);
     describe_packing(k);
+    /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows; the library's
+     * choices for such shapes cut K, with a workspace and a second launch. */
+    int few = by >= CUDA_PRODUCTS_MMA && cu_product_few_takes(p);
+    p->splits = few ? 1 : splits_for(p);
     k->u.product.by = by;
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
     k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
-    k->base.name = p->type == CU_BF16 && by >= CUDA_PRODUCTS_MMA ? "mma" : "product";
+    k->base.name = few ? "few" : p->type == CU_BF16 && by >= CUDA_PRODUCTS_MMA ? "mma" : "product";
     k->body = body;
-    if (by == CUDA_PRODUCTS_LIBRARY && !p->picture) {
+    if (by == CUDA_PRODUCTS_LIBRARY && !p->picture && !few) {
         size_t workspace = 0;
         k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);
         if (k->u.product.library) k->base.name = "cublaslt";

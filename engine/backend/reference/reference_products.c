@@ -67,38 +67,36 @@ static double mask_at(const operand_desc *m, const void *data, int64_t n, int64_
     return (double)operand_get(m, data, row, k);
 }
 
-/* softmax(q k^T scale + mask) v for one query of one head, in two passes over the keys. */
+static double score_at(const op_desc *op, const kernel_args *a, int64_t n, int64_t h, int64_t q, int64_t k)
+{
+    const operand_desc *in = op->in;
+    int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / op->attr.attention.heads;
+    double s = 0;
+    for (int64_t i = 0; i < D; i++)
+        s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + i) * (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + i);
+    s *= (double)op->attr.attention.scale;
+    return op->n_in > 3 && in[3].dtype ? s + mask_at(&in[3], a->in[3], n, h, q, k) : s;
+}
+
+/* softmax(q k^T scale + mask) v for one query of one head: two passes over the keys, and one for every few columns of the result, which
+ * is as many as are summed at a time without memory of their own. */
 static void attend(const op_desc *op, const kernel_args *a, int64_t n, int64_t h, int64_t q)
 {
-    const attention_attr *t = &op->attr.attention;
+    enum { AT_ONCE = 64 };
     const operand_desc *in = op->in;
-    int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / t->heads;
-    int64_t keys = t->causal && q + 1 < Tk ? q + 1 : Tk;
+    int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / op->attr.attention.heads;
+    int64_t keys = op->attr.attention.causal && q + 1 < Tk ? q + 1 : Tk;
     double most = -INFINITY, total = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t k = 0; k < keys; k++) {
-            double s = 0;
-            for (int64_t i = 0; i < D; i++)
-                s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + i) * (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + i);
-            s *= (double)t->scale;
-            if (op->n_in > 3 && in[3].dtype) s += mask_at(&in[3], a->in[3], n, h, q, k);
-            if (pass == 0)
-                most = fmax(most, s);
-            else
-                total += s == -INFINITY ? 0 : exp(s - most);
-        }
-    }
-    for (int64_t i = 0; i < D; i++) {
-        double sum = 0;
+    for (int64_t k = 0; k < keys; k++) most = fmax(most, score_at(op, a, n, h, q, k));
+    for (int64_t k = 0; k < keys && most > -INFINITY; k++) total += exp(score_at(op, a, n, h, q, k) - most);
+    for (int64_t first = 0; first < D; first += AT_ONCE) {
+        int64_t count = D - first < AT_ONCE ? D - first : AT_ONCE;
+        double sum[AT_ONCE] = {0};
         for (int64_t k = 0; k < keys && total > 0; k++) {
-            double s = 0;
-            for (int64_t j = 0; j < D; j++)
-                s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + j) * (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + j);
-            s *= (double)t->scale;
-            if (op->n_in > 3 && in[3].dtype) s += mask_at(&in[3], a->in[3], n, h, q, k);
-            if (s != -INFINITY) sum += exp(s - most) * (double)operand_get(&in[2], a->in[2], n * Tk + k, h * D + i);
+            double weight = exp(score_at(op, a, n, h, q, k) - most);
+            for (int64_t i = 0; weight > 0 && i < count; i++) sum[i] += weight * (double)operand_get(&in[2], a->in[2], n * Tk + k, h * D + first + i);
         }
-        operand_set(&op->out, a->out, n * Tq + q, h * D + i, total > 0 ? (float)(sum / total) : 0);
+        for (int64_t i = 0; i < count; i++) operand_set(&op->out, a->out, n * Tq + q, h * D + first + i, total > 0 ? (float)(sum[i] / total) : 0);
     }
 }
 
