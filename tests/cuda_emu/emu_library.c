@@ -3,6 +3,7 @@
  * order of things, KILN_EMU_REPORT: a file that gets a line when the process ends.
  */
 #include "cu_emu.h"
+#include "fake_cuda.h"
 
 #include "../memory/fake_device.h"
 #include "backend/cuda_load.h"
@@ -31,7 +32,9 @@ __attribute__((destructor)) static void end(void)
     unsigned kernels = cu_emu_faults();
     fake_report r = fake_device_close();
     if (!f) return;
-    fprintf(f, "faults %u kernel_faults %u peak %zu in %llu out %llu kernels %llu launches %llu\n", r.faults, kernels, r.peak, (unsigned long long)r.bytes_in,
+    const fake_vendor *v = fake_cuda_vendor("KILN_CUBLASLT");
+    fake_vendor_report library = v ? v->report() : (fake_vendor_report){0};
+    fprintf(f, "faults %u kernel_faults %u library_faults %u products %llu peak %zu in %llu out %llu kernels %llu launches %llu\n", r.faults, kernels, library.faults + library.live, (unsigned long long)library.happened, r.peak, (unsigned long long)r.bytes_in,
             (unsigned long long)r.bytes_out, (unsigned long long)r.kernels, (unsigned long long)r.launches);
     fclose(f);
 }

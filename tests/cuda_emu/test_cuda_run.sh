@@ -23,7 +23,7 @@ draw() {
 }
 # as draw, on the emulated device
 far() { KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/$1.report draw "$@" --device cuda; }
-clean() { grep -q '^faults 0 kernel_faults 0 ' "$work/$1.report"; }
+clean() { grep -q '^faults 0 kernel_faults 0 library_faults 0 ' "$work/$1.report"; }
 
 draw cpu --device cpu && far cuda
 say the_workflow_runs $?
@@ -31,6 +31,8 @@ difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_
 echo "# mean difference of the picture: $difference of 255"
 awk -v d="$difference" 'BEGIN { exit !(d != "" && d <= 1) }'
 say the_processors_picture $?
+grep -q ' products [1-9]' "$work/cuda.report"
+say products_by_the_librarys_stand_in $?
 clean cuda
 say nothing_that_a_device_forbids $?
 
