@@ -137,7 +137,7 @@ $(B)/emu/%.o: %.cpp
 	$(Q)$(CXX) $(CXXFLAGS_EMU) $(emu_flags) -MMD -MP -c $< -o $@
 
 # NVIDIA's libraries, as far as the backend calls them: opened by name, as the real ones are.
-emu_vendor := $(B)/emu/fake-cublaslt.so
+emu_vendor := $(B)/emu/fake-cublaslt.so $(B)/emu/fake-cudnn.so
 $(B)/emu/fake-%.so: $(B)/emu/tests/cuda_emu/fake_%.o $(B)/emu/tests/cuda_emu/fake_vendor.o $(B)/libkiln.a
 	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL $^ -lpthread -lm -o $@
 $(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)/tests/cuda_emu/fake_cuda.o $(B)/tests/memory/fake_device.o $(B)/libkiln.a | $(emu_vendor)
@@ -155,7 +155,7 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c tests/cuda_emu/emu_library.c tests/cuda_emu/fake_vendor.c tests/cuda_emu/fake_cublaslt.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c tests/cuda_emu/emu_library.c tests/cuda_emu/fake_vendor.c tests/cuda_emu/fake_cublaslt.c tests/cuda_emu/fake_cudnn.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@

@@ -111,7 +111,8 @@ cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
 /* ---- NVIDIA's libraries ----------------------------------------------------------------------------------------------------------- */
 
 static int current_device(void) { return current; }
-static struct { const char *variable, *file; const fake_vendor *table; } vendors[] = {{"KILN_CUBLASLT", FAKE_LIBRARIES "/fake-cublaslt.so", NULL}};
+static struct { const char *variable, *file; const fake_vendor *table; } vendors[] = {{"KILN_CUBLASLT", FAKE_LIBRARIES "/fake-cublaslt.so", NULL},
+                                                                                      {"KILN_CUDNN", FAKE_LIBRARIES "/fake-cudnn.so", NULL}};
 enum { VENDORS = sizeof vendors / sizeof vendors[0] };
 
 __attribute__((constructor)) static void name_libraries(void)

@@ -1,8 +1,8 @@
 /* test_cuda_library.c - engine/backend/cuda/matmul.c against a stand-in of cuBLASLt (fake_cublaslt.c): programs in every order and through graphs,
- * every call of the library failing, libraries that are not there; and the stand-in itself, so that what it finds is known.
+ * every call of the library failing, libraries that are not there. test_cuda_convolution.c includes this file for convolution.c and cuDNN.
  *
  * Tolerances: f32 1e-5 as products in test_ops_table.h; bf16 storage between three layers 6e-3, a rounding of 2^-8 at most of each of four tensors, rounded
- * to nearest (half of that) in either of two orders of sums.
+ * to nearest (half of that) in either of two orders of sums; of pictures twice that, since cuDNN's products are rounded before their epilogue.
  */
 #include "../memory/fake_device.h"
 #include "fake_cuda.h"
@@ -23,6 +23,11 @@ enum { LAYERS = 5, ROWS = 40, WIDTH = 96, PART = 88, STEPS = 4 };
 
 static kiln_weights *set;
 static const fake_vendor *library;
+#ifndef PICTURES
+#define PICTURES 0
+#endif
+enum { pictures = PICTURES }; /* 0: layers are linear; 1: convolutions of 3x3 over a picture of 5x8, and the library is cuDNN */
+static int full;
 
 /* ---- a program: a residual that the result takes the place of, an activation, layers with a bias and without; the last two
  * see a part of the columns, so that in bf16 one operand is aligned to 16 bytes and one to 8, which the library is not given ---- */
@@ -32,24 +37,27 @@ static int64_t columns_of(int i) { return i >= 3 ? PART : WIDTH; }
 static kiln_t layer(recording *r, kiln_t x, int i, int bias)
 {
     char name[32];
-    snprintf(name, sizeof name, "w.%d", i);
-    kiln_t in[3] = {x, record_weight(r, set, name, 2, DIMS(WIDTH, columns_of(i)), 0), {0}};
+    snprintf(name, sizeof name, "%c.%d", pictures ? 'c' : 'w', i);
+    kiln_t in[3] = {x, record_weight(r, set, name, pictures ? 4 : 2, DIMS(WIDTH, columns_of(i), 3, 3), 0), {0}};
     snprintf(name, sizeof name, "b.%d", i);
     if (bias) in[2] = record_weight(r, set, name, 1, DIMS(WIDTH), 0);
+    if (pictures) return record_op(r, OP_CONV2D, &(op_attr){.conv2d = {{1, 1}, {1, 1, 1, 1}, {1, 1}, 1}}, in, 3);
     return record_op(r, OP_LINEAR, &(op_attr){0}, in, 3);
 }
+
+static kiln_t part(recording *r, kiln_t x, int start) { return record_op(r, OP_SLICE, &(op_attr){.slice = {pictures ? 3 : 1, start, PART}}, &x, 1); }
 
 static kiln_program *plan_program(runtime *rt, error *e)
 {
     kiln_program *p = program_new(rt, "net", 0, e);
     if (!p) return NULL;
     recording *r = program_recording(p);
-    kiln_t x = record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)), z = layer(r, x, 0, 1), h = layer(r, x, 1, 1);
+    kiln_t x = pictures ? record_input(r, "x", KILN_F32, 4, DIMS(1, 5, 8, WIDTH)) : record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)), z = layer(r, x, 0, 1), h = layer(r, x, 1, 1);
     h = record_op(r, OP_ACT, &(op_attr){.act = {KILN_ACT_GELU_TANH}}, &h, 1);
     h = layer(r, h, 2, 1);
     h = record_op(r, OP_ADD, &(op_attr){0}, (kiln_t[]){h, z}, 2);
-    z = layer(r, record_op(r, OP_SLICE, &(op_attr){.slice = {1, 8, PART}}, &h, 1), 3, 0);
-    h = layer(r, record_op(r, OP_SLICE, &(op_attr){.slice = {1, 4, PART}}, &h, 1), 4, 1);
+    z = layer(r, part(r, h, 8), 3, 0);
+    h = layer(r, part(r, h, 4), 4, 1);
     record_output(r, "y", record_op(r, OP_ADD, &(op_attr){0}, (kiln_t[]){h, z}, 2));
     if (program_plan(p, e) == KILN_OK) return p;
     program_free(p);
@@ -58,9 +66,13 @@ static kiln_program *plan_program(runtime *rt, error *e)
 
 static kiln_bind bind_to(const char *name, float *data)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .data = data}};
-    b.tensor.dim[0] = ROWS, b.tensor.dim[1] = WIDTH;
-    b.tensor.stride[0] = WIDTH * 4, b.tensor.stride[1] = 4;
+    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = pictures ? 4 : 2, .data = data}};
+    const int64_t picture[4] = {1, 5, 8, WIDTH}, matrix[2] = {ROWS, WIDTH};
+    int64_t stride = 4;
+    for (int d = (int)b.tensor.rank - 1; d >= 0; d--) {
+        b.tensor.dim[d] = pictures ? picture[d] : matrix[d], b.tensor.stride[d] = stride;
+        stride *= b.tensor.dim[d];
+    }
     return b;
 }
 
@@ -82,7 +94,7 @@ static double distance(const float *a, const float *b)
 }
 static int near_enough(const float *y, int kind, int step)
 {
-    double far = distance(y, wanted[kind][step]), most = kind ? 6e-3 : 1e-5;
+    double far = distance(y, wanted[kind][step]), most = kind ? 6e-3 * (1 + pictures) : 1e-5;
     return CHECK_MSG(far <= most, "step %d: relative error %.3g, at most %.3g", step, far, most);
 }
 
@@ -132,14 +144,14 @@ static uint64_t run_all(int kind, uint64_t seed, int graphs, uint64_t *given)
 static void test_programs_through_the_library(void)
 {
     for (int kind = 0; kind < 2; kind++)
-        for (uint64_t seed = 1; seed <= 12; seed++) CHECK_EQ(run_all(kind, seed, 0, NULL), by_library[kind]);
+        for (uint64_t seed = 1; seed <= (full || !pictures ? 12u : 4u); seed++) CHECK_EQ(run_all(kind, seed, 0, NULL), by_library[kind]);
 }
 
 /* The second run is captured; what was enqueued while it was happens at each launch. */
 static void test_graphs_of_the_library(void)
 {
     for (int kind = 0; kind < 2; kind++)
-        for (uint64_t seed = 1; seed <= 12; seed++) {
+        for (uint64_t seed = 1; seed <= (full || !pictures ? 12u : 4u); seed++) {
             uint64_t given = 0;
             CHECK_EQ(run_all(kind, seed, 1, &given), by_library[kind]);
             CHECK_MSG(given < by_library[kind], "%d products were given: there was no graph", (int)given);
@@ -163,7 +175,7 @@ static int survives(int64_t k, uint64_t *calls)
     for (int step = 0; step < STEPS && p; step++) {
         e = (error){0};
         kiln_status status = run_step(p, step, y, &e);
-        ok &= status == KILN_OK ? near_enough(y, 0, step) : CHECK_MSG(strstr(e.message, "cuBLASLt"), "call %d fails: %s", (int)k, e.message);
+        ok &= status == KILN_OK ? near_enough(y, 0, step) : CHECK_MSG(strstr(e.message, pictures ? "cuDNN" : "cuBLASLt"), "call %d fails: %s", (int)k, e.message);
     }
     library->fail_at(-1);
     if (p) ok &= CHECK_EQ(run_step(p, 0, y, &e), KILN_OK) && near_enough(y, 0, 0);
@@ -179,8 +191,8 @@ static void test_every_call_of_the_library_may_fail(void)
 {
     uint64_t calls = 0, now;
     REQUIRE(survives(INT64_MAX, &calls));
-    CHECK(calls > 50);
-    for (int64_t k = 0; k < (int64_t)calls; k++) REQUIRE(survives(k, &now));
+    REQUIRE(calls > 50);
+    for (int64_t k = 0; k < (int64_t)calls; k += full || !pictures ? 1 : 3) REQUIRE(survives(k, &now));
 }
 
 /* ---- libraries that are not there: each in a process of its own, since a library is looked for once ----------------------------- */
@@ -214,7 +226,7 @@ static int opening_says(const char *products, const char *file, const char *word
 
 static int names_no_file(void) { return opening_says(NULL, "/nowhere/libcublasLt.so", "KILN_CUBLASLT: /nowhere/libcublasLt.so"); }
 static int names_another_library(void) { return opening_says(NULL, "libm.so.6", "lacks a function"); }
-static int asks_for_what_is_none(void) { return opening_says("fast", NULL, "KILN_CUDA_PRODUCTS=fast: products are made plain, mma, library"); }
+static int asks_for_what_is_none(void) { return opening_says("fast", NULL, "KILN_CUDA_PRODUCTS=fast: products are made plain, mma, library, cudnn"); }
 static int asks_on_an_old_chip(void)
 {
     fake_cuda_chip(7, 5);
@@ -222,7 +234,7 @@ static int asks_on_an_old_chip(void)
 }
 static int does_not_start(void)
 {
-    library->fail_at(0);
+    fake_cuda_vendor("KILN_CUBLASLT")->fail_at(0);
     return opening_says("library", NULL, "does not start");
 }
 static int below_the_library_none_is_opened(void)
@@ -234,10 +246,31 @@ static int is_part_of_result_keys(void)
     return opening_says(NULL, NULL, "") & CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores, cuBLASLt 13.1.0, 132 SMs");
 }
 
+static int cudnn_is_not_there(void)
+{
+    setenv("KILN_CUDNN", "/nowhere/libcudnn.so", 1);
+    return opening_says("cudnn", NULL, "cuDNN is not installed (KILN_CUDNN=FILE names its file): /nowhere/libcudnn.so");
+}
+static int cudnn_is_another_library(void)
+{
+    setenv("KILN_CUDNN", "libm.so.6", 1);
+    return opening_says("cudnn", NULL, "libm.so.6, as cuDNN, cannot be used: lacks a function");
+}
+static int cudnn_does_not_start(void)
+{
+    fake_cuda_vendor("KILN_CUDNN")->fail_at(0);
+    return opening_says("cudnn", NULL, "as cuDNN, cannot be used: CUDNN_STATUS_");
+}
+static int cudnn_is_part_of_result_keys(void)
+{
+    return opening_says("cudnn", NULL, "") & CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores, cuBLASLt 13.1.0, cuDNN 9.19.0, 132 SMs");
+}
+
 static void test_libraries_that_are_not_there(void)
 {
     apart(names_no_file), apart(names_another_library), apart(asks_for_what_is_none), apart(asks_on_an_old_chip), apart(does_not_start);
     apart(below_the_library_none_is_opened), apart(is_part_of_result_keys);
+    apart(cudnn_is_not_there), apart(cudnn_is_another_library), apart(cudnn_does_not_start), apart(cudnn_is_part_of_result_keys);
 }
 
 /* ---- the second of two devices, from a thread that never heard of it --------------------------------------------------------------- */
@@ -278,20 +311,24 @@ int main(int argc, char **argv)
         CASE(test_libraries_that_are_not_there), CASE(test_the_second_of_two_devices), CASE(test_programs_through_the_library), CASE(test_graphs_of_the_library),
         CASE(test_every_call_of_the_library_may_fail),
     };
-    static made_tensor list[2 * LAYERS];
+    static made_tensor list[3 * LAYERS];
     char path[512];
     error e = {0};
     log_level_set(KILN_LOG_ERROR);
     for (int i = 0; i < LAYERS; i++) {
-        made_tensor *t = &list[2 * i];
+        made_tensor *t = &list[3 * i];
         t[0] = (made_tensor){.dtype = KILN_F32, .rank = 2, .dim = {WIDTH, columns_of(i)}, .spread = 0.15f};
         t[1] = (made_tensor){.dtype = KILN_F32, .rank = 1, .dim = {WIDTH}, .spread = 0.5f};
-        snprintf(t[0].name, sizeof t[0].name, "w.%d", i), snprintf(t[1].name, sizeof t[1].name, "b.%d", i);
+        t[2] = (made_tensor){.dtype = KILN_F32, .rank = 4, .dim = {WIDTH, columns_of(i), 3, 3}, .spread = 0.05f};
+        snprintf(t[0].name, sizeof t[0].name, "w.%d", i), snprintf(t[1].name, sizeof t[1].name, "b.%d", i), snprintf(t[2].name, sizeof t[2].name, "c.%d", i);
     }
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
-    library = fake_cuda_vendor("KILN_CUBLASLT");
-    if (!library) printf("# KILN_CUBLASLT names another library than the stand-in\n");
-    if (!library || !made_write(path, list, 2 * LAYERS, 1) || !(set = weights_open(path, &e)) || !expect()) return 2;
+    full = getenv("KILN_TEST_FULL") != NULL;
+    if (pictures) setenv("KILN_CUDA_PRODUCTS", "cudnn", 1);
+    library = fake_cuda_vendor(pictures ? "KILN_CUDNN" : "KILN_CUBLASLT");
+    if (!library || !fake_cuda_vendor("KILN_CUBLASLT") || !fake_cuda_vendor("KILN_CUDNN")) return printf("# KILN_CUBLASLT or KILN_CUDNN names another library than the stand-in\n"), 2;
+    if (!made_write(path, list, 3 * LAYERS, 1) || !(set = weights_open(path, &e))) return 2;
+    if (!expect()) return 2;
     int status = test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
     weights_unref(set);
     return status;

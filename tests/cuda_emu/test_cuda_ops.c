@@ -5,7 +5,8 @@
  * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check).
  *
  * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
- * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them.
+ * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them; bf16 convolutions with a bias, an activation or a residual
+ * by cuDNN 2^-8, since the product is rounded to bf16 before those: at most 2^-9 of it, and a result that is less than it by half.
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
@@ -40,6 +41,8 @@ static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) 
 static double tolerance_of(const op_case *c, uint32_t type)
 {
     if (type != KILN_BF16) return c->tolerance > 0 ? c->tolerance : 2e-6;
+    const char *products = getenv("KILN_CUDA_PRODUCTS");
+    if (c->op.kind == OP_CONV2D && products && strcmp(products, "cudnn") == 0) return 0x1p-8;
     return c->op.kind == OP_ATTENTION ? 0x1p-7 : 1e-3;
 }
 
@@ -65,23 +68,23 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
 }
 
 /* What the stand-ins were asked; returns how much of it none may ask, and descriptors left behind. */
-static unsigned say_libraries(uint64_t *happened)
+static unsigned say_libraries(uint64_t happened[2])
 {
-    static const struct { const char *variable, *calls; } all[] = {{"KILN_CUBLASLT", "cuBLASLt: matmul.c"}};
+    static const struct { const char *variable, *calls; } all[] = {{"KILN_CUBLASLT", "cuBLASLt: matmul.c"}, {"KILN_CUDNN", "cuDNN: convolution.c"}};
     unsigned wrong = 0;
-    *happened = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         const fake_vendor *v = fake_cuda_vendor(all[i].variable);
         fake_vendor_report r = v ? v->report() : (fake_vendor_report){0};
         wrong += r.faults + r.live;
-        *happened += r.happened;
+        happened[i] = r.happened;
         if (r.happened) printf("# %s ran over a stand-in, %llu calls, %llu products; the library itself did not run\n", all[i].calls, (unsigned long long)r.calls, (unsigned long long)r.happened);
     }
     return wrong;
 }
 
-/* The table, or the rows whose name begins with `prefix`, in a process of its own: how products are made is chosen once in each. */
-static void table(const char *products, const char *prefix, int orders)
+/* The table, or the rows whose name begins with `prefix`, in a process of its own: how products are made is chosen once in each.
+ * libraries: how many of NVIDIA's make some of them. */
+static void table(const char *products, int libraries, const char *prefix, int orders)
 {
     fflush(stdout);
     pid_t child = fork();
@@ -97,13 +100,13 @@ static void table(const char *products, const char *prefix, int orders)
             for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
                 if (full() || variants[v].pad != 8) ran++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
         }
-        uint64_t by_library = 0;
+        uint64_t by_library[2] = {0};
         unsigned wrong = 0;
-        if (!on_gpu()) cu_emu_say_kernels(), wrong = say_libraries(&by_library);
+        if (!on_gpu()) cu_emu_say_kernels(), wrong = say_libraries(by_library);
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host, %u of calls to libraries\n", b->numerics(), ran, failed, cu_emu_faults(), r.faults, wrong);
         fflush(stdout);
-        int none = ran == 0 || (!on_gpu() && (by_library > 0) != (strcmp(products, "library") == 0));
+        int none = ran == 0 || (!on_gpu() && (int)(by_library[0] > 0) + (int)(by_library[1] > 0) != libraries);
         _exit(failed + (int)cu_emu_faults() + (int)r.faults + (int)wrong + none ? 1 : 0);
     }
     int status = 0;
@@ -113,14 +116,17 @@ static void table(const char *products, const char *prefix, int orders)
 
 static void test_every_op_with_plain_products(void)
 {
-    if (full()) table("plain", "", 3);
+    if (full()) table("plain", 0, "", 3);
     else test_skip("make test-memory");
 }
-static void test_every_op_on_tensor_cores(void) { table("mma", "", full() ? 5 : 1); }
-static void test_every_op_with_the_library(void) { table("library", "", full() ? 3 : 1); }
+static void test_every_op_on_tensor_cores(void) { table("mma", 0, "", full() ? 5 : 1); }
+static void test_every_op_with_the_library(void) { table("library", 1, "", full() ? 3 : 1); }
+/* In short the convolutions, and the products of one point: the rest is as with the library. */
+static void test_convolutions_with_cudnn(void) { table("cudnn", 2, full() ? "" : "conv2d", full() ? 3 : 1); }
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library)};
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library),
+                                      CASE(test_convolutions_with_cudnn)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -94,6 +94,9 @@ static void describe(char *text, size_t size)
     const cuda_abilities *a = cuda_abilities_get();
     int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor, a->products == CUDA_PRODUCTS_PLAIN ? "plain products" : "tensor cores");
     if (a->cublaslt) snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100, a->cublaslt % 100);
+    size_t unit = a->cudnn >= 90000 ? 10000 : 1000; /* of a major version; 8 counted otherwise than 9 */
+    n = (int)strlen(text);
+    if (a->cudnn) snprintf(text + n, size - (size_t)n, ", cuDNN %zu.%zu.%zu", a->cudnn / unit, a->cudnn % unit / 100, a->cudnn % 100);
 }
 
 static const char *features(void)
@@ -103,7 +106,7 @@ static const char *features(void)
     return text;
 }
 
-/* The chip's generation and the library decide how sums are cut; the library also looks at how many SMs there are. */
+/* The chip's generation and the library decide how sums are cut; the libraries also look at how many SMs there are. */
 static const char *numerics(void)
 {
     static char text[160];

@@ -10,13 +10,14 @@
 #include "backend/backend.h"
 #include "backend/cuda/launch.h"
 
-/* How products are made: the best that a device and the machine have, or what KILN_CUDA_PRODUCTS=plain|mma|library asks for. */
-typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY } cuda_products;
+/* How products are made: the best that a device and the machine have, or what KILN_CUDA_PRODUCTS=plain|mma|library|cudnn asks for; each
+ * has those before it for what it does not take. cuDNN is never chosen unasked: it was measured on no GPU yet. */
+typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY, CUDA_PRODUCTS_CUDNN } cuda_products;
 
 typedef struct {
     int major, minor, processors;
     cuda_products products;
-    size_t cublaslt; /* its version, 0: not used */
+    size_t cublaslt, cudnn; /* their versions, 0: not used */
 } cuda_abilities;
 /* Of the device that was opened. */
 const cuda_abilities *cuda_abilities_get(void);
@@ -36,7 +37,8 @@ static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)
 
 extern const device_numbers cuda_numbers; /* cuda_numbers.c */
 
-typedef struct matmul matmul; /* a product by the vendor's library: matmul.c */
+typedef struct matmul matmul;           /* products by the vendor's libraries: matmul.c */
+typedef struct convolution convolution; /* convolution.c */
 
 typedef struct cuda_kernel cuda_kernel;
 struct cuda_kernel {
@@ -55,6 +57,7 @@ struct cuda_kernel {
             cuda_products by;
             size_t partial_at; /* where in scratch */
             matmul *library;
+            convolution *convolution;
         } product;
     } u;
 };

@@ -1,4 +1,5 @@
 /* device_cuda.c - an NVIDIA GPU as a device of the residency manager; see memory/device.h. Source: CUDA Runtime API. */
+#include "backend/cuda/convolution.h"
 #include "backend/cuda/matmul.h"
 
 #include <stdio.h>
@@ -200,13 +201,13 @@ static const device_table table = {
 /* The best that there is, or what KILN_CUDA_PRODUCTS asks for, or no device. */
 static kiln_status choose_products(cuda_abilities *a, error *e)
 {
-    static const char *const names[] = {"plain", "mma", "library"};
+    static const char *const names[] = {"plain", "mma", "library", "cudnn"};
     const char *text = getenv("KILN_CUDA_PRODUCTS");
     int asked = -1;
     if (text && !*text) text = NULL;
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
-    if (text && asked < 0) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library", text);
+    if (text && asked < 0) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn", text);
     if (asked > CUDA_PRODUCTS_PLAIN && a->major < 8)
         return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d", text, a->major, a->minor);
     a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_PLAIN;
@@ -215,7 +216,7 @@ static kiln_status choose_products(cuda_abilities *a, error *e)
     TRY(matmul_open(&a->cublaslt, e));
     if (!a->cublaslt && text) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file", text);
     if (!a->cublaslt) a->products = CUDA_PRODUCTS_MMA;
-    return KILN_OK;
+    return a->products == CUDA_PRODUCTS_CUDNN ? convolution_open(&a->cudnn, e) : KILN_OK;
 }
 
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
