@@ -271,5 +271,6 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, c
     FAULT(workSpaceSizeInBytes < p.bytes || (p.bytes && !workSpace), "a workspace of %zu bytes, %zu are needed", workSpaceSizeInBytes, p.bytes);
     FAULT(((uintptr_t)x | (uintptr_t)w | (uintptr_t)y | (uintptr_t)workSpace) & 15, "an operand that is not aligned to 16 bytes");
     FAULT(overlap(x, extent(tx), y, extent(ty)) || overlap(w, filter_bytes(fw), y, extent(ty)), "a result in an operand's place");
+    FAULT(p.bytes && (overlap(workSpace, p.bytes, y, extent(ty)) || overlap(workSpace, p.bytes, x, extent(tx))), "a workspace in an operand's place");
     return fake_vendor_enqueue(c->stream, compute, &p, sizeof p) ? CUDNN_STATUS_SUCCESS : STATUS(EXECUTION_FAILED);
 }
