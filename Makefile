@@ -121,7 +121,7 @@ $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 # The same files over tests/cuda_emu: kernels as C++ of the host, a runtime that is none. Optimised in every build, or its tests take minutes.
 emu_opt := $(if $(filter -O0,$(OPT)),-O1,$(OPT))
 emu_flags := -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake $(ENGINE_INC) -Itests
-emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(filter-out %/matmul.c,$(cuda_src))) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
+emu_obj := $(patsubst %.c,$(B)/emu/%.o,$(cuda_src)) $(cuda_kernel:%.cu=$(B)/emu/%.cu.o) $(B)/emu/tests/cuda_emu/cu_shim.o
 CXXFLAGS_EMU = -std=c++17 -g $(emu_opt) -fPIC -ffp-contract=off -Wall -Wextra -Wshadow -Werror -Wno-unknown-pragmas $(SANFLAGS) $(CXXFLAGS)
 $(B)/emu/%.o: %.c
 	@mkdir -p $(@D)
@@ -136,7 +136,11 @@ $(B)/emu/%.o: %.cpp
 	$(if $(Q),@echo "  CXX $<")
 	$(Q)$(CXX) $(CXXFLAGS_EMU) $(emu_flags) -MMD -MP -c $< -o $@
 
-$(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)/tests/cuda_emu/fake_cuda.o $(B)/tests/cuda_emu/fake_matmul.o $(B)/tests/memory/fake_device.o $(B)/libkiln.a
+# NVIDIA's libraries, as far as the backend calls them: opened by name, as the real ones are.
+emu_vendor := $(B)/emu/fake-cublaslt.so $(B)/emu/fake-cudnn.so
+$(B)/emu/fake-%.so: $(B)/emu/tests/cuda_emu/fake_%.o $(B)/emu/tests/cuda_emu/fake_vendor.o $(B)/libkiln.a
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL $^ -lpthread -lm -o $@
+$(B)/emu/kiln-cuda-emu.so: $(emu_obj) $(B)/emu/tests/cuda_emu/emu_library.o $(B)/tests/cuda_emu/fake_cuda.o $(B)/tests/memory/fake_device.o $(B)/libkiln.a | $(emu_vendor)
 	$(Q)$(CXX) -shared $(LDFLAGS_ALL) -Wl,--exclude-libs,ALL $^ $(ENGINE_LIBS) -o $@
 	$(Q)chmod go-w $(@D) $@
 
@@ -151,15 +155,15 @@ $(B)/tests/%.o: tests/%.c
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))
 # Other .c files beside a test are linked into the tests of their folder.
-test_help := $(filter-out $(test_src) tests/judge/judge.c tests/cuda_emu/emu_library.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
+test_help := $(filter-out $(test_src) tests/judge/judge.c tests/cuda_emu/emu_library.c tests/cuda_emu/fake_vendor.c tests/cuda_emu/fake_cublaslt.c tests/cuda_emu/fake_cudnn.c $(wildcard tests/fuzz/*.c tests/bench/*.c tests/torture/*.c),$(wildcard tests/*/*.c))
 test_help_of = $(patsubst %.c,$(B)/%.o,$(filter tests/$(firstword $(subst /, ,$(1)))/%,$(test_help)))
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/harness.o $(B)/libkiln.a $$(plugin_obj_$$(call test_plugin,$$*)) $$(call test_help_of,$$*)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(B)/libkiln.a $(ENGINE_LIBS) $(libs_$(call test_plugin,$*)) $(test_libs_$(firstword $(subst /, ,$*))) -o $@
 .SECONDARY:
 # Tests of the CUDA backend: with it, over the emulation.
-$(patsubst %.c,$(B)/%,$(wildcard tests/cuda_emu/test_*.c)): $(emu_obj) $(B)/tests/memory/fake_device.o $(B)/tests/backend/ops_run.o
+$(patsubst %.c,$(B)/%,$(wildcard tests/cuda_emu/test_*.c)): $(emu_obj) $(B)/tests/memory/fake_device.o $(B)/tests/backend/ops_run.o | $(emu_vendor)
 $(B)/tests/cuda_emu/test_cuda_shim: $(B)/emu/tests/cuda_emu/shim_kernels.cu.o
-$(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -Itests/cuda_emu -Itests/cuda_emu/fake
+$(B)/tests/cuda_emu/%.o: CFLAGS_ALL += -DKILN_CUDA_EMU -DFAKE_LIBRARIES='"$(abspath $(B)/emu)"' -Itests/cuda_emu -Itests/cuda_emu/fake
 test_libs_cuda_emu := -lstdc++
 
 test_shared := $(wildcard tests/shared/*.c)

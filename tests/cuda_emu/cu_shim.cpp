@@ -418,7 +418,11 @@ cudaError_t cu_emu_give(cudaStream_t stream, std::function<void()> work)
     given.push_back(std::make_unique<std::function<void()>>(std::move(work)));
     return fake_cuda_call(stream, do_work, given.back().get());
 }
-void cu_emu_forget() { given.clear(); }
+void cu_emu_forget()
+{
+    given.clear();
+    fake_cuda_forget();
+}
 
 void cu_emu_say_kernels()
 {

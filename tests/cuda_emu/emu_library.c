@@ -3,6 +3,7 @@
  * order of things, KILN_EMU_REPORT: a file that gets a line when the process ends.
  */
 #include "cu_emu.h"
+#include "fake_cuda.h"
 
 #include "../memory/fake_device.h"
 #include "backend/cuda_load.h"
@@ -31,7 +32,14 @@ __attribute__((destructor)) static void end(void)
     unsigned kernels = cu_emu_faults();
     fake_report r = fake_device_close();
     if (!f) return;
-    fprintf(f, "faults %u kernel_faults %u peak %zu in %llu out %llu kernels %llu launches %llu\n", r.faults, kernels, r.peak, (unsigned long long)r.bytes_in,
+    fake_vendor_report library = {0};
+    static const char *const libraries[] = {"KILN_CUBLASLT", "KILN_CUDNN"};
+    for (size_t i = 0; i < 2; i++) {
+        const fake_vendor *v = fake_cuda_vendor(libraries[i]);
+        fake_vendor_report one = v ? v->report() : (fake_vendor_report){0};
+        library.faults += one.faults + one.live, library.happened += one.happened;
+    }
+    fprintf(f, "faults %u kernel_faults %u library_faults %u products %llu peak %zu in %llu out %llu kernels %llu launches %llu\n", r.faults, kernels, library.faults, (unsigned long long)library.happened, r.peak, (unsigned long long)r.bytes_in,
             (unsigned long long)r.bytes_out, (unsigned long long)r.kernels, (unsigned long long)r.launches);
     fclose(f);
 }

@@ -5,14 +5,18 @@
 #include "fake_cuda.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static error last;
+static int devices = 1, home = -1;  /* of which the fake device is this one; -1: no stream was made yet */
+static _Thread_local int current;
 static struct cudaDeviceProp chip = {.name = "a GPU that is none", .major = 9, .minor = 0, .multiProcessorCount = 132};
 
 void fake_cuda_chip(int major, int minor) { chip.major = major, chip.minor = minor; }
+void fake_cuda_devices(int n) { devices = n; }
 
 static cudaError_t said(kiln_status status)
 {
@@ -25,13 +29,15 @@ static cudaError_t said(kiln_status status)
 const char *cudaGetErrorString(cudaError_t status) { return status == cudaSuccess ? "no error" : last.message[0] ? last.message : "an error"; }
 const char *cudaGetErrorName(cudaError_t status) { return status == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : status == cudaSuccess ? "cudaSuccess" : "cudaErrorUnknown"; }
 cudaError_t cudaGetLastError(void) { return cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return device ? cudaErrorNoDevice : cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int *n) { return *n = 1, cudaSuccess; }
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) { return *p = chip, device ? cudaErrorNoDevice : cudaSuccess; }
+cudaError_t cudaSetDevice(int device) { return device >= 0 && device < devices ? (current = device, cudaSuccess) : cudaErrorInvalidDevice; }
+cudaError_t cudaGetDevice(int *device) { return *device = current, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int *n) { return *n = devices, cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) { return *p = chip, device >= 0 && device < devices ? cudaSuccess : cudaErrorInvalidDevice; }
+static int elsewhere(void) { return home >= 0 && current != home; }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) { return (void)attribute, (void)device, *value = 227 << 10, cudaSuccess; }
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) { return ASK(memory(ON, free_bytes, total, &last)); }
-cudaError_t cudaMalloc(void **out, size_t bytes) { return ASK(alloc(ON, bytes, out, &last)); }
+cudaError_t cudaMalloc(void **out, size_t bytes) { return elsewhere() ? cudaErrorInvalidDevice : ASK(alloc(ON, bytes, out, &last)); }
 cudaError_t cudaFree(void *p) { return fake_device_get()->table->release(ON, p), cudaSuccess; }
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) { return (void)flags, ASK(host_alloc(ON, bytes, out, &last)); }
 cudaError_t cudaFreeHost(void *p) { return fake_device_get()->table->host_release(ON, p), cudaSuccess; }
@@ -44,6 +50,7 @@ static device_event *event(cudaEvent_t v) { return (device_event *)(void *)v; }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
     device_stream *s = NULL;
+    if (home < 0) home = current;
     cudaError_t status = ((void)flags, ASK(stream_new(ON, &s, &last)));
     *out = (cudaStream_t)(void *)s;
     return status;
@@ -97,5 +104,38 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return fake_device_get
 cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
 {
     last = (error){0};
+    if (elsewhere()) return cudaErrorInvalidResourceHandle;
     return said(fake_device_call(stream(s), call, arg, &last));
+}
+
+/* ---- NVIDIA's libraries ----------------------------------------------------------------------------------------------------------- */
+
+static int current_device(void) { return current; }
+static struct { const char *variable, *file; const fake_vendor *table; } vendors[] = {{"KILN_CUBLASLT", FAKE_LIBRARIES "/fake-cublaslt.so", NULL},
+                                                                                      {"KILN_CUDNN", FAKE_LIBRARIES "/fake-cudnn.so", NULL}};
+enum { VENDORS = sizeof vendors / sizeof vendors[0] };
+
+__attribute__((constructor)) static void name_libraries(void)
+{
+    static const fake_vendor_host host = {.enqueue = fake_cuda_call, .holds = fake_device_holds, .device = current_device};
+    if (getenv("KILN_TEST_GPU")) return;
+    for (size_t i = 0; i < VENDORS; i++) {
+        setenv(vendors[i].variable, vendors[i].file, 0);
+        void *library = dlopen(getenv(vendors[i].variable), RTLD_NOW | RTLD_LOCAL);
+        vendors[i].table = library ? dlsym(library, "fake_vendor_table") : NULL;
+        if (vendors[i].table) vendors[i].table->connect(&host);
+    }
+}
+
+const fake_vendor *fake_cuda_vendor(const char *variable)
+{
+    for (size_t i = 0; i < VENDORS; i++)
+        if (strcmp(vendors[i].variable, variable) == 0) return vendors[i].table;
+    return NULL;
+}
+
+void fake_cuda_forget(void)
+{
+    for (size_t i = 0; i < VENDORS; i++)
+        if (vendors[i].table) vendors[i].table->forget();
 }

@@ -23,7 +23,7 @@ draw() {
 }
 # as draw, on the emulated device
 far() { KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/$1.report draw "$@" --device cuda; }
-clean() { grep -q '^faults 0 kernel_faults 0 ' "$work/$1.report"; }
+clean() { grep -q '^faults 0 kernel_faults 0 library_faults 0 ' "$work/$1.report"; }
 
 draw cpu --device cpu && far cuda
 say the_workflow_runs $?
@@ -31,8 +31,17 @@ difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_
 echo "# mean difference of the picture: $difference of 255"
 awk -v d="$difference" 'BEGIN { exit !(d != "" && d <= 1) }'
 say the_processors_picture $?
+grep -q ' products [1-9]' "$work/cuda.report"
+say products_by_the_librarys_stand_in $?
 clean cuda
 say nothing_that_a_device_forbids $?
+
+KILN_CUDA_PRODUCTS=cudnn far cudnn && clean cudnn
+say the_workflow_runs_with_cudnns_stand_in $?
+difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_.png" "$work/cudnn/kiln_00001_.png")
+products() { sed -n 's/.* products \([0-9]*\) .*/\1/p' "$work/$1.report"; }
+[ "$(products cudnn)" -gt "$(products cuda)" ] && awk -v d="$difference" 'BEGIN { exit !(d != "" && d <= 1) }'
+say its_picture_too $?
 
 KILN_EMU_SEED=77 far other --memory 20M && cmp -s "$work/cuda/kiln_00001_.png" "$work/other/kiln_00001_.png" && clean other
 say the_same_bytes_under_a_budget_and_another_order $?

@@ -541,7 +541,7 @@ void fake_device_open(const fake_setting *s)
     fake.setting = *s;
     fake.random = s->seed;
     /* twice the size: guards and gaps are not the program's */
-    fake.arena = malloc(2 * s->bytes + (8 << 20));
+    fake.arena = aligned_alloc(ALIGN, (2 * s->bytes + (8 << 20) + ALIGN - 1) / ALIGN * ALIGN);
     fake.base.table = s->graphs ? &graph_table : &plain_table;
 }
 
@@ -551,6 +551,14 @@ kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, 
 {
     TRY(called(KILN_ERR_IO, e));
     return enqueue(&(job){.kind = JOB_CALL, .stream = s, .call = call, .arg = arg}, e);
+}
+int fake_device_holds(const void *p, size_t bytes)
+{
+    for (size_t b = 0; b < fake.n_block; b++) {
+        const char *data = fake.arena + fake.block[b].at;
+        if (fake.block[b].live && (const char *)p >= data && (const char *)p + bytes <= data + fake.block[b].bytes) return 1;
+    }
+    return 0;
 }
 void fake_device_taken(size_t bytes) { fake.taken = bytes; }
 void fake_device_fail_at(int64_t k, int for_good)

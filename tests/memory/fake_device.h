@@ -34,6 +34,8 @@ memory_device *fake_device_get(void);
 /* Enqueues a call, as a kernel. */
 kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e);
 void fake_device_fail_at(int64_t k, int for_good); /* counted from now */
+/* The bytes lie in one block that is live. */
+int fake_device_holds(const void *p, size_t bytes);
 void fake_device_taken(size_t bytes);              /* by somebody else, from now on */
 extern const backend fake_backend;
 

@@ -42,6 +42,7 @@ kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *sr
 static kiln_status cuda_run(const kernel *base, const kernel_args *a, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
+    TRY(cuda_here(e));
     return k->body(k, a, e);
 }
 
@@ -75,6 +76,7 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
 {
     if (op->kind >= OP_KIND_COUNT || !prepares[op->kind]) return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
     TRY(check_types(op, e));
+    TRY(cuda_here(e));
     cuda_kernel *k = mem_calloc(1, sizeof *k);
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
@@ -87,19 +89,37 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     return status;
 }
 
+static void describe(char *text, size_t size)
+{
+    const cuda_abilities *a = cuda_abilities_get();
+    int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor, a->products == CUDA_PRODUCTS_PLAIN ? "plain products" : "tensor cores");
+    if (a->cublaslt) snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100, a->cublaslt % 100);
+    size_t unit = a->cudnn >= 90000 ? 10000 : 1000; /* of a major version; 8 counted otherwise than 9 */
+    n = (int)strlen(text);
+    if (a->cudnn) snprintf(text + n, size - (size_t)n, ", cuDNN %zu.%zu.%zu", a->cudnn / unit, a->cudnn % unit / 100, a->cudnn % 100);
+}
+
 static const char *features(void)
 {
-    static char text[64];
-    const cuda_abilities *a = cuda_abilities_get();
-    static const char *const by[] = {"plain products", "tensor cores", "tensor cores, cuBLASLt"};
-    snprintf(text, sizeof text, "sm_%d%d, %s", a->major, a->minor, by[a->products]);
+    static char text[128];
+    describe(text, sizeof text);
     return text;
 }
 
-/* The chip's generation and the library decide how sums are cut. */
+/* The chip's generation and the library decide how sums are cut; the libraries also look at how many SMs there are. */
+static const char *numerics(void)
+{
+    static char text[160];
+    const cuda_abilities *a = cuda_abilities_get();
+    describe(text, sizeof text);
+    size_t n = strlen(text);
+    if (a->cublaslt) snprintf(text + n, sizeof text - n, ", %d SMs", a->processors);
+    return text;
+}
+
 static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F32; }
 
-static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = features, .best_precision = best_precision,
+static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = numerics, .best_precision = best_precision,
                               .prepare = prepare, .numbers = &cuda_numbers};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;

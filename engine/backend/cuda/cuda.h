@@ -10,12 +10,14 @@
 #include "backend/backend.h"
 #include "backend/cuda/launch.h"
 
-/* How products are made, from what a device has; KILN_CUDA_PRODUCTS=plain|mma|library lowers it, for tests. */
-typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY } cuda_products;
+/* How products are made: the best that a device and the machine have, or what KILN_CUDA_PRODUCTS=plain|mma|library|cudnn asks for; each
+ * has those before it for what it does not take. cuDNN is never chosen unasked: it was measured on no GPU yet. */
+typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY, CUDA_PRODUCTS_CUDNN } cuda_products;
 
 typedef struct {
     int major, minor, processors;
     cuda_products products;
+    size_t cublaslt, cudnn; /* their versions, 0: not used */
 } cuda_abilities;
 /* Of the device that was opened. */
 const cuda_abilities *cuda_abilities_get(void);
@@ -28,12 +30,15 @@ kiln_status cuda_failed(cudaError_t, const char *what, error *);
         if (cuda_ != cudaSuccess) return cuda_failed(cuda_, what, e);                              \
     } while (0)
 
+/* Makes the opened device the calling thread's: launches and the vendor's libraries go by that. */
+kiln_status cuda_here(error *e);
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e); /* device_cuda.c */
 static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)(void *)s; }
 
 extern const device_numbers cuda_numbers; /* cuda_numbers.c */
 
-typedef struct matmul matmul; /* a product by the vendor's library: cublaslt.c */
+typedef struct matmul matmul;           /* products by the vendor's libraries: matmul.c */
+typedef struct convolution convolution; /* convolution.c */
 
 typedef struct cuda_kernel cuda_kernel;
 struct cuda_kernel {
@@ -52,6 +57,7 @@ struct cuda_kernel {
             cuda_products by;
             size_t partial_at; /* where in scratch */
             matmul *library;
+            convolution *convolution;
         } product;
     } u;
 };

@@ -1,5 +1,6 @@
 /* device_cuda.c - an NVIDIA GPU as a device of the residency manager; see memory/device.h. Source: CUDA Runtime API. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/convolution.h"
+#include "backend/cuda/matmul.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static struct {
 const cuda_abilities *cuda_abilities_get(void) { return &gpu.abilities; }
 
 /* The runtime's current device belongs to a thread; any thread may call. */
-static kiln_status here(error *e)
+kiln_status cuda_here(error *e)
 {
     CUDA_TRY(cudaSetDevice(gpu.index), "cudaSetDevice");
     return KILN_OK;
@@ -28,7 +29,7 @@ static void device_close(memory_device *d) { (void)d; }
 static kiln_status device_memory(memory_device *d, size_t *free_bytes, size_t *total, error *e)
 {
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     CUDA_TRY(cudaMemGetInfo(free_bytes, total), "cudaMemGetInfo");
     return KILN_OK;
 }
@@ -36,7 +37,7 @@ static kiln_status device_memory(memory_device *d, size_t *free_bytes, size_t *t
 static kiln_status device_alloc(memory_device *d, size_t bytes, void **out, error *e)
 {
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     CUDA_TRY(cudaMalloc(out, bytes), "cudaMalloc");
     return KILN_OK;
 }
@@ -48,7 +49,7 @@ static void device_release(memory_device *d, void *p)
 static kiln_status host_alloc(memory_device *d, size_t bytes, void **out, error *e)
 {
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     cudaError_t status = cudaHostAlloc(out, bytes, cudaHostAllocDefault);
     if (status == cudaSuccess) return KILN_OK;
     cudaGetLastError();
@@ -68,7 +69,7 @@ static kiln_status stream_new(memory_device *d, device_stream **out, error *e)
 {
     cudaStream_t s;
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     CUDA_TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
     *out = (device_stream *)(void *)s;
     return KILN_OK;
@@ -82,7 +83,7 @@ static kiln_status event_new(memory_device *d, device_event **out, error *e)
 {
     cudaEvent_t v;
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     CUDA_TRY(cudaEventCreateWithFlags(&v, cudaEventDisableTiming), "cudaEventCreate");
     *out = (device_event *)(void *)v;
     return KILN_OK;
@@ -144,7 +145,7 @@ static kiln_status copy_out(memory_device *d, void *host, const void *src, size_
 static kiln_status capture_begin(memory_device *d, device_stream *s, error *e)
 {
     (void)d;
-    TRY(here(e));
+    TRY(cuda_here(e));
     CUDA_TRY(cudaStreamBeginCapture(cuda_stream(s), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     memset(&captured, 0, sizeof captured);
     counting = &captured;
@@ -174,6 +175,7 @@ static kiln_status capture_end(memory_device *d, device_stream *s, device_graph 
 static kiln_status graph_launch(memory_device *d, device_graph *g, device_stream *s, error *e)
 {
     (void)d;
+    TRY(cuda_here(e));
     CUDA_TRY(cudaGraphLaunch(g->exec, cuda_stream(s)), "cudaGraphLaunch");
     gpu.traffic.in += g->each.in, gpu.traffic.out += g->each.out, gpu.traffic.copies += g->each.copies;
     return KILN_OK;
@@ -196,13 +198,25 @@ static const device_table table = {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------- */
 
-static void choose_products(cuda_abilities *a)
+/* The best that there is, or what KILN_CUDA_PRODUCTS asks for, or no device. */
+static kiln_status choose_products(cuda_abilities *a, error *e)
 {
+    static const char *const names[] = {"plain", "mma", "library", "cudnn"};
     const char *text = getenv("KILN_CUDA_PRODUCTS");
-    static const char *const names[] = {"plain", "mma", "library"};
-    a->products = a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_PLAIN;
-    for (int i = 0; text && i < (int)a->products; i++)
-        if (strcmp(text, names[i]) == 0) a->products = (cuda_products)i;
+    int asked = -1;
+    if (text && !*text) text = NULL;
+    for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
+        if (strcmp(text, names[i]) == 0) asked = i;
+    if (text && asked < 0) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn", text);
+    if (asked > CUDA_PRODUCTS_PLAIN && a->major < 8)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d", text, a->major, a->minor);
+    a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_PLAIN;
+    if (a->products < CUDA_PRODUCTS_LIBRARY) return KILN_OK;
+    TRY(cuda_here(e));
+    TRY(matmul_open(&a->cublaslt, e));
+    if (!a->cublaslt && text) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file", text);
+    if (!a->cublaslt) a->products = CUDA_PRODUCTS_MMA;
+    return a->products == CUDA_PRODUCTS_CUDNN ? convolution_open(&a->cudnn, e) : KILN_OK;
 }
 
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
@@ -222,7 +236,7 @@ kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
     gpu.index = (int)index;
     gpu.abilities = (cuda_abilities){.major = p.major, .minor = p.minor, .processors = p.multiProcessorCount};
     if (p.major * 10 + p.minor < 75) return error_set(e, KILN_ERR_UNSUPPORTED, "%s is sm_%d%d; kiln's kernels want sm_75 or newer", p.name, p.major, p.minor);
-    choose_products(&gpu.abilities);
+    TRY(choose_products(&gpu.abilities, e));
     snprintf(gpu.name, sizeof gpu.name, "%s, %d SMs, sm_%d%d", p.name, p.multiProcessorCount, p.major, p.minor);
     gpu.base.table = &table;
     gpu.opened = 1;

@@ -1,8 +1,9 @@
 /* matmul.c - see matmul.h.
  *
  * The library thinks in columns: our row-major out[M,N] = a[M,K] w[N,K]^T is its out^T[N,M] = (w^T)^T a^T, so w is its first operand,
- * transposed, and a its second. Sums are f32; tf32 is never asked for. The algorithm is the library's first choice for the shape, asked
- * once when the op is prepared, so that every run takes the same one.
+ * transposed, and a its second. Sums are f32, also where K is cut: schemes that keep parts in the result's type are excluded, and tf32 is
+ * never asked for. The algorithm is the library's first choice for the shape, asked once when the op is prepared, so that every run takes the
+ * same one. By the manual ("Results Reproducibility") its bits hang on the version, the chip's generation and its number of SMs.
  */
 #include "backend/cuda/matmul.h"
 
@@ -11,13 +12,13 @@
 
 #include <cublasLt.h>
 #include <dlfcn.h>
-#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE = 32 << 20, ALIGNED = 16 };
+enum { WORKSPACE = 32 << 20, ALIGNED = 16, OLDEST = 120000 };
 
 #define FUNCTIONS(X)                                                                               \
-    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)   \
+    X(cublasLtGetVersion) X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)   \
     X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
     X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 
@@ -27,7 +28,6 @@ static struct {
 #undef X
     cublasLtHandle_t handle;
 } lt;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int look_up(void *library)
 {
@@ -37,16 +37,22 @@ static int look_up(void *library)
     return 1;
 }
 
-static void load(void)
+kiln_status matmul_open(size_t *version, error *e)
 {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-    void *library = NULL;
+    const char *named = getenv("KILN_CUBLASLT");
+    void *library = named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+    *version = 0;
+    if (named && !library) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUBLASLT: %s", dlerror());
     for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) log_info("cuBLASLt is not installed: products by kiln's own kernels");
-    else if (!look_up(library) || lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS) {
-        lt.handle = NULL;
-        log_warn("cuBLASLt is there but does not start: products by kiln's own kernels");
-    }
+    if (!library) return log_info("cuBLASLt is not installed: products by kiln's own kernels"), KILN_OK;
+    const char *why = !look_up(library) ? "lacks a function" : lt.cublasLtGetVersion() < OLDEST ? "is older than 12.0" : lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS ? "does not start" : NULL;
+    if (!why) return *version = lt.cublasLtGetVersion(), KILN_OK;
+    lt.handle = NULL;
+    dlclose(library);
+    if (named) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUBLASLT: %s, as cuBLASLt, %s", named, why);
+    log_warn("cuBLASLt is there but %s: products by kiln's own kernels", why);
+    return KILN_OK;
 }
 
 struct matmul {
@@ -96,11 +102,13 @@ static int describe(matmul *m, const cu_product *p, int bias)
     cublasLtEpilogue_t epilogue = epilogue_of(p, bias);
     cudaDataType_t bias_type = type_of(p->out_type);
     uint64_t M = (uint64_t)p->M, N = (uint64_t)p->N, K = (uint64_t)p->K;
+    const void *as_aligned = (const void *)(uintptr_t)ALIGNED; /* while an algorithm is chosen only the pointer's alignment counts */
     int64_t c_ld = p->finish.residual_ld ? p->finish.residual_ld : p->out_ld;
     return LT(lt.cublasLtMatmulDescCreate(&m->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
            LT(lt.cublasLtMatmulDescSetAttribute(m->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed)) &&
            LT(lt.cublasLtMatmulDescSetAttribute(m->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)) &&
            (!bias || LT(lt.cublasLtMatmulDescSetAttribute(m->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type))) &&
+           (!bias || LT(lt.cublasLtMatmulDescSetAttribute(m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &as_aligned, sizeof as_aligned))) &&
            LT(lt.cublasLtMatrixLayoutCreate(&m->w, type_of(p->type), K, N, p->k_packed)) && LT(lt.cublasLtMatrixLayoutCreate(&m->a, type_of(p->type), K, M, p->a_ld)) &&
            LT(lt.cublasLtMatrixLayoutCreate(&m->c, type_of(p->out_type), N, M, c_ld)) && LT(lt.cublasLtMatrixLayoutCreate(&m->out, type_of(p->out_type), N, M, p->out_ld));
 }
@@ -110,13 +118,14 @@ static int choose(matmul *m)
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found;
     uint64_t most = WORKSPACE;
-    uint32_t aligned = ALIGNED;
+    uint32_t aligned = ALIGNED, scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int n = 0, ok = LT(lt.cublasLtMatmulPreferenceCreate(&preference)) &&
-                    LT(lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most));
+                    LT(lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most)) &&
+                    LT(lt.cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme));
     static const cublasLtMatmulPreferenceAttributes_t each[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     for (size_t i = 0; ok && i < 4; i++) ok = LT(lt.cublasLtMatmulPreferenceSetAttribute(preference, each[i], &aligned, sizeof aligned));
-    ok = ok && LT(lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, m->desc, m->w, m->a, m->c, m->out, preference, 1, &found, &n)) && n == 1;
+    ok = ok && LT(lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, m->desc, m->w, m->a, m->c, m->out, preference, 1, &found, &n)) && n == 1 && LT(found.state);
     if (preference) lt.cublasLtMatmulPreferenceDestroy(preference);
     if (!ok) return 0;
     m->algorithm = found.algo;
@@ -126,7 +135,6 @@ static int choose(matmul *m)
 
 matmul *matmul_make(const cu_product *p, int bias, size_t *workspace)
 {
-    pthread_once(&once, load);
     if (!lt.handle || !takes(p)) return NULL;
     matmul *m = mem_calloc(1, sizeof *m);
     if (m && describe(m, p, bias) && choose(m)) {
@@ -138,11 +146,14 @@ matmul *matmul_make(const cu_product *p, int bias, size_t *workspace)
     return NULL;
 }
 
+/* The descriptor's pointer to the bias is set for each run: weights move. A program's runs come one after the other, and the call takes what it needs
+ * of descriptors, alpha and beta before it returns, so that captured runs keep theirs. C and D in one place must be one layout, says the manual. */
 kiln_status matmul_run(const matmul *m, const cu_product *p, const void *bias, void *workspace, cudaStream_t stream, error *e)
 {
     const float one = 1;
+    const void *c = m->beta != 0 ? p->finish.residual : p->out;
     if (bias && !LT(lt.cublasLtMatmulDescSetAttribute(m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias))) return error_set(e, KILN_ERR_IO, "cuBLASLt refuses the bias");
-    cublasStatus_t status = lt.cublasLtMatmul(lt.handle, m->desc, &one, p->w, m->w, p->a, m->a, &m->beta, m->beta != 0 ? p->finish.residual : p->out,
-                                              m->beta != 0 ? m->c : m->out, p->out, m->out, &m->algorithm, workspace, m->workspace, stream);
+    cublasStatus_t status = lt.cublasLtMatmul(lt.handle, m->desc, &one, p->w, m->w, p->a, m->a, &m->beta, c, c == p->out ? m->out : m->c, p->out, m->out, &m->algorithm,
+                                              m->workspace ? workspace : NULL, m->workspace, stream);
     return status == CUBLAS_STATUS_SUCCESS ? KILN_OK : error_set(e, KILN_ERR_IO, "cuBLASLt: status %d", (int)status);
 }

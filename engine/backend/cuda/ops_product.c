@@ -1,9 +1,10 @@
-/* ops_product.c - linear and convolution: one product, by the kernel for few rows, the vendor's library, on tensor cores, or plainly.
+/* ops_product.c - linear and convolution: one product, by the kernel for few rows, the vendor's libraries, on tensor cores, or plainly.
  *
  * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to eight elements; the
  * two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is f32, followed by a copy in the result's
  * type for the library.
  */
+#include "backend/cuda/convolution.h"
 #include "backend/cuda/matmul.h"
 
 #include "tensor/dtype.h"
@@ -119,6 +120,8 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     p.finish.residual = cuda_residual(k, a);
     if (k->u.product.library && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
         return matmul_run(k->u.product.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch, cuda_stream(a->stream), e);
+    if (k->u.product.convolution && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
+        return convolution_run(k->u.product.convolution, &p, a->scratch, cuda_stream(a->stream), e);
     int mma = k->u.product.by >= CUDA_PRODUCTS_MMA;
     if (mma && cu_product_few_takes(&p)) CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
     else if (mma && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
@@ -153,18 +156,20 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
     k->base.name = few ? "few" : p->type == CU_BF16 && by >= CUDA_PRODUCTS_MMA ? "mma" : "product";
     k->body = body;
-    if (by == CUDA_PRODUCTS_LIBRARY && !p->picture && !few) {
-        size_t workspace = 0;
-        k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);
-        if (k->u.product.library) k->base.name = "cublaslt";
-        if (workspace > k->base.scratch_bytes) k->base.scratch_bytes = workspace;
-    }
+    size_t workspace = 0;
+    if (by >= CUDA_PRODUCTS_LIBRARY && !p->picture && !few) k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);
+    if (by == CUDA_PRODUCTS_CUDNN && p->picture) k->u.product.convolution = convolution_make(p, &workspace);
+    if (k->u.product.library) k->base.name = "cublaslt";
+    if (k->u.product.convolution) k->base.name = "cudnn";
+    if (workspace > k->base.scratch_bytes) k->base.scratch_bytes = workspace;
     return KILN_OK;
 }
 
 void cuda_product_free(cuda_kernel *k)
 {
-    if (k->op.kind == OP_LINEAR || k->op.kind == OP_CONV2D) matmul_free(k->u.product.library);
+    if (k->op.kind != OP_LINEAR && k->op.kind != OP_CONV2D) return;
+    matmul_free(k->u.product.library);
+    convolution_free(k->u.product.convolution);
 }
 
 kiln_status cuda_prepare_linear(cuda_kernel *k, error *e)
