@@ -1,13 +1,15 @@
 /* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32 and bf16 storage, dense and
  * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
  * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
- * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check).
+ * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short
+ * form there too, for tools that make everything slow. The last case says which kernels ran, by file, and fails when one never did.
  *
  * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
  * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them.
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
+#include "kernel_list.h"
 
 #include "../backend/ops_run.h"
 #include "../backend/test_ops_table.h"
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +35,33 @@ static const struct {
 static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
 
 /* In short: the tensor-core kernels, which fall back on the plain ones for f32 and odd sizes; rows 0 and 3 apart. */
-static int full(void) { return on_gpu() || getenv("KILN_TEST_FULL") != NULL; }
+static int full(void) { return (on_gpu() && !getenv("KILN_TEST_SHORT")) || getenv("KILN_TEST_FULL") != NULL; }
+
+/* What ran, added up over the processes of this program. */
+typedef struct {
+    uint64_t launches, blocks;
+} kernel_runs;
+static kernel_runs *runs; /* [n_listed] */
+static listed_kernel listed[KERNELS_MAX];
+static size_t n_listed;
+
+static void list_kernels(void)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/engine/backend/cuda", test_root());
+    n_listed = kernel_list(folder, listed);
+    void *shared = mmap(NULL, sizeof *runs * KERNELS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    runs = shared == MAP_FAILED ? NULL : shared;
+}
+
+static void note_runs(void)
+{
+    for (size_t i = 0; runs && i < n_listed; i++) {
+        uint64_t blocks;
+        runs[i].launches += cu_emu_ran(listed[i].name, &blocks);
+        runs[i].blocks += blocks;
+    }
+}
 
 static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) : kiln_cuda_library.backend; }
 
@@ -80,7 +109,7 @@ static void table(const char *products, const char *prefix, int orders)
             for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
                 if (full() || variants[v].pad != 8) ran++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
         }
-        if (!on_gpu()) cu_emu_say_kernels();
+        note_runs();
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host\n", b->features(), ran, failed, cu_emu_faults(), r.faults);
         fflush(stdout);
@@ -103,8 +132,34 @@ static void test_every_op_with_the_library(void)
     else test_skip("make test-memory");
 }
 
+static uint64_t launches(void)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n_listed; i++) sum += runs[i].launches;
+    return sum;
+}
+
+/* Of what is compiled, what really ran: a kernel that no row of the table reaches is not tested. */
+static void test_every_kernel_ran(void)
+{
+    if (on_gpu()) {
+        test_skip("the emulation counts them");
+        return;
+    }
+    REQUIRE(runs && n_listed > 0);
+    if (!launches()) table("mma", "", 1);
+    for (size_t i = 0; i < n_listed; i++) {
+        if (i == 0 || strcmp(listed[i].file, listed[i - 1].file) != 0) printf("%s# %s ran in the emulation:", i ? "\n" : "", listed[i].file);
+        printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches, (unsigned long long)runs[i].blocks);
+    }
+    printf("\n# matmul.c (cuBLASLt): compiled, not run: the emulation has no such library\n");
+    for (size_t i = 0; i < n_listed; i++) CHECK_MSG(runs[i].launches > 0, "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file, listed[i].name);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library)};
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library),
+                                      CASE(test_every_kernel_ran)};
+    list_kernels();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
