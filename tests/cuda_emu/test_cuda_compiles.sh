@@ -27,13 +27,12 @@ done
 # The build's own rule makes a warning an error: a file that is not wrong but careless does not pass.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags=$(make --no-print-directory -n V=1 B="$work/b" CUDA_ARCH=75 "$work/b/engine/backend/cuda/lookup.cu.o" | sed -n 's/^[^ ]*nvcc \(.*\) -MMD.*/\1/p')
+read -ra flags < <(make --no-print-directory -n V=1 B="$work/b" CUDA_ARCH=75 "$work/b/engine/backend/cuda/lookup.cu.o" | sed -n 's/^[^ ]*nvcc \(.*\) -MMD.*/\1/p')
 printf 'static __global__ void careless(int *x) { int unused = 1; x[0] = 2; }\nvoid run(int *x) { careless<<<1, 1>>>(x); }\n' >"$work/careless.cu"
-if [ -z "$flags" ]; then
+if [ ${#flags[@]} -eq 0 ]; then
     echo "FAIL a_warning_is_an_error: the Makefile's command was not found"
     status=1
-# shellcheck disable=SC2086
-elif nvcc $flags -c "$work/careless.cu" -o "$work/careless.o" >"$work/log" 2>&1 || ! grep -q unused "$work/log"; then
+elif nvcc "${flags[@]}" -c "$work/careless.cu" -o "$work/careless.o" >"$work/log" 2>&1 || ! grep -q unused "$work/log"; then
     echo "FAIL a_warning_is_an_error"
     status=1
 else

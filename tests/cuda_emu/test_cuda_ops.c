@@ -2,7 +2,7 @@
  * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
  * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
  * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short
- * form there too, for tools that make everything slow. The last case says which kernels ran, by file, and fails when one never did.
+ * form there too, for tools that make everything slow; KILN_TEST_OPS=linear: the rows whose name begins so. The last case says which kernels ran, by file, and fails when one never did.
  *
  * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
  * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them.
@@ -63,6 +63,8 @@ static void note_runs(void)
     }
 }
 
+static const char *only(void) { return getenv("KILN_TEST_OPS") ? getenv("KILN_TEST_OPS") : ""; }
+
 static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) : kiln_cuda_library.backend; }
 
 static double tolerance_of(const op_case *c, uint32_t type)
@@ -105,7 +107,7 @@ static void table(const char *products, const char *prefix, int orders)
         const backend *b = the_backend(&e);
         if (!b) printf("  %s\n", e.message), _exit(101);
         for (size_t i = 0; i < N_CASES; i++) {
-            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;
+            if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0 || strncmp(cases[i].name, only(), strlen(only())) != 0) continue;
             for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
                 if (full() || variants[v].pad != 8) ran++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
         }
@@ -144,6 +146,10 @@ static void test_every_kernel_ran(void)
 {
     if (on_gpu()) {
         test_skip("the emulation counts them");
+        return;
+    }
+    if (*only()) {
+        test_skip("KILN_TEST_OPS leaves rows out");
         return;
     }
     REQUIRE(runs && n_listed > 0);
