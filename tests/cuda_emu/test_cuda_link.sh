@@ -15,10 +15,11 @@ status=0
 latent=4 size=$((8 * 4)) steps=2 width=96 tokens=77
 round() { echo $((($1 + 255) / 256 * 256)); } # each input has a place of its own, aligned for the device; they go as one copy
 cells=$((latent * latent * 4))
-# Both halves of CFG at once: every step x, timestep and context go in, and the guess comes back in the type of the activations.
-sampler_in() { echo $((steps * ($(round $((2 * cells * 4))) + $(round 8) + $(round $((2 * tokens * width * 4)))))); }
-sampler_out() { echo $((steps * 2 * cells * type)); }
-sampler_copies() { echo $((steps * 2)); }
+# The noised latent goes in once, the prompts' context (both halves of CFG) once, since a decode was there meanwhile; each step its timesteps go in
+# and one number comes back, by which what is not finite is found; in the end the latent comes back in f32.
+sampler_in() { echo $((cells * 4 + $(round $((2 * tokens * width * 4))) + steps * $(round 8))); }
+sampler_out() { echo $((steps * 8 + cells * 4)); }
+sampler_copies() { echo $((1 + steps + steps + 1)); } # context and the first timesteps are neighbours, and go as one
 decode_in() { round $((cells * 4)); }
 decode_out() { echo $((size * size * 3 * type)); }
 decode_copies() { echo 2; }
@@ -79,7 +80,7 @@ check_link() { # NAME PRECISION
     same "$2_a_warm_decode_brings_a_latent" "$(moved "$1" 2 decode 3)" "$(decode_in)"
     same "$2_prompts_are_encoded_once" "$(moved "$1" 2 positive 3)$(moved "$1" 2 negative 3)." .
     for row in 1 2; do
-        same "$2_guesses_go_back_row_$row" "$(moved "$1" $row sampler 4)" "$(sampler_out)"
+        same "$2_a_latent_goes_back_row_$row" "$(moved "$1" $row sampler 4)" "$(sampler_out)"
         same "$2_a_picture_goes_back_row_$row" "$(moved "$1" $row decode 4)" "$(decode_out)"
     done
     same "$2_tokens_go_back" "$(moved "$1" 1 positive 4)" "$(text_out)"

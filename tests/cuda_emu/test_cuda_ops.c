@@ -15,9 +15,11 @@
 #include "../backend/test_ops_table.h"
 #include "../memory/fake_device.h"
 #include "backend/cuda_load.h"
+#include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +96,48 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
     return ok;
 }
 
+/* ---- numbers of nodes (backend.h's device_numbers), through the runtime -------------------------------------------------------- */
+
+enum { NUMBERS = 1000 }; /* no multiple of a block */
+
+/* A sum is the same bytes as on the host; a norm's squares are summed in another order, in f64. */
+static int numbers_right(runtime *rt)
+{
+    error e = {0};
+    float x[3][NUMBERS], got[NUMBERS];
+    const double c[3] = {0.7, -1.3, 1e-3};
+    void *there[4] = {0};
+    double norm = 0, squares = 0;
+    int ok = 1;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < NUMBERS; i++) x[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
+    for (int k = 0; k < 4 && ok; k++) ok = runtime_numbers_new(rt, sizeof got, &there[k], &e) == KILN_OK;
+    for (int k = 0; k < 3 && ok; k++) ok = runtime_upload(rt, there[k], x[k], NUMBERS, &e) == KILN_OK;
+    ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) == KILN_OK;
+    ok = ok && runtime_download(rt, got, there[3], NUMBERS, &e) == KILN_OK && runtime_norm(rt, there[0], NUMBERS, &norm, &e) == KILN_OK;
+    for (int i = 0; i < NUMBERS && ok; i++) {
+        double sum = 0;
+        for (int k = 0; k < 3; k++) sum += c[k] * (double)x[k][i];
+        ok = got[i] == (float)sum;
+        squares += (double)x[0][i] * (double)x[0][i];
+    }
+    ok = ok && fabs(norm - sqrt(squares / NUMBERS)) <= 1e-12 * norm && norm > 0;
+    for (int k = 0; k < 4; k++)
+        if (there[k]) runtime_numbers_free(rt, sizeof got, there[k]);
+    if (!ok) printf("  numbers on the device: %s\n", e.message[0] ? e.message : "other sums than on the host");
+    return ok;
+}
+
+static int run_numbers(const backend *b)
+{
+    error e = {0};
+    runtime *rt = runtime_new(&(runtime_setting){.backend = b, .threads = 1, .precision = KILN_F32}, &e);
+    int ok = rt && numbers_right(rt);
+    if (!rt) printf("  %s\n", e.message);
+    runtime_free(rt);
+    return ok;
+}
+
 /* The table, or the rows whose name begins with `prefix`, in a process of its own: how products are made is chosen once in each. */
 static void table(const char *products, const char *prefix, int orders)
 {
@@ -111,6 +155,7 @@ static void table(const char *products, const char *prefix, int orders)
             for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
                 if (full() || variants[v].pad != 8) ran++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, orders);
         }
+        if (!*prefix && !*only()) ran++, failed += !run_numbers(b);
         note_runs();
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host\n", b->features(), ran, failed, cu_emu_faults(), r.faults);
