@@ -95,7 +95,7 @@ endif
 $(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
 
 # ---- CUDA: engine/backend/cuda is a library of its own, opened at run time; needs nvcc, nothing else of CUDA at run time but the driver -------
-# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones.
+# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones. FILE.cu.arch says for which an object was compiled.
 CUDA_ARCH ?= 75 80 86 89 90
 cuda_home := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 cuda_src := $(wildcard engine/backend/cuda/*.c)
@@ -112,6 +112,7 @@ $(B)/engine/backend/cuda/%.cu.o: engine/backend/cuda/%.cu
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC $<")
 	$(Q)$(NVCC) $(NVCC_FLAGS) $(cuda_codes) -MMD -MP -c $< -o $@
+	$(Q)echo $(CUDA_ARCH) >$(@:.o=.arch)
 $(B)/backends/kiln-cuda.so: $(cuda_obj) $(B)/libkiln.a
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  SO  $@")

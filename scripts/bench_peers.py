@@ -90,7 +90,7 @@ def torch_worker(options):
     load_mb = forget_peak()
     if options.worker.endswith("-compiled"):
         unet, vae.decode = torch.compile(unet), torch.compile(vae.decode)
-    ids = torch.randint(0, 49406, (2, 77), generator=torch.Generator().manual_seed(1)).to(options.device)
+    ids = torch.randint(0, text.config.vocab_size, (2, 77), generator=torch.Generator().manual_seed(1)).to(options.device)
     x = torch.randn(1, 4, options.latent, options.latent, generator=torch.Generator().manual_seed(2)).to(options.device, kind)
 
     def step(context):
@@ -106,7 +106,8 @@ def torch_worker(options):
         latent = (x * 5).to(memory_format=layout)
         if options.worker.endswith("-compiled") or options.device == "cuda":
             done(lambda: vae.decode(latent, return_dict=False))
-        _, decode_s = timed(lambda: done(lambda: vae.decode(latent, return_dict=False)))
+        decodes = 5 if options.device == "cuda" else 1
+        decode_s = statistics.median(timed(lambda: done(lambda: vae.decode(latent, return_dict=False)))[1] for _ in range(decodes))
     return {
         "load_s": load_s,
         "text_s": text_s,
@@ -210,7 +211,7 @@ def table(results):
         if "failed" in row:
             lines.append(f"| {name} | {row['failed']} |" + " |" * (len(COLUMNS) - 1))
             continue
-        cells = ["-" if row.get(key) is None else f"{row[key]:.0f}" if key.endswith("_mb") else f"{row[key]:.2f}" for key in COLUMNS]
+        cells = ["-" if row.get(key) is None else f"{row[key]:.0f}" if key.endswith("_mb") else f"{row[key]:.4g}" for key in COLUMNS]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

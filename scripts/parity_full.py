@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Full-size SD1.5 against diffusers: the numbers behind `make parity-full`.
 
-    parity_full.py reference --cache DIR [--dtype f16] [--latent 64]
-        makes DIR/model (random weights, once) and DIR/reference.safetensors: inputs and diffusers' outputs
+    parity_full.py reference --cache DIR [--dtype f16] [--latent 64] [--device cpu|cuda] [--model FOLDER]
+        makes DIR/model (random weights, once; or takes FOLDER) and DIR/reference.safetensors: inputs and diffusers' outputs,
+        computed in f32 on that device (TensorFloat-32 off: its products have ten bits)
     parity_full.py compare REFERENCE GOT --precision f32|bf16
         reads what kiln computed for the same inputs and prints errors beside their bounds
     parity_full.py all --cache DIR --tool COMMAND [--precision f32,bf16]
@@ -31,6 +32,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it torch's deterministic mode refuses products on CUDA
 
 import torch
 
@@ -56,22 +58,22 @@ VAE_BLOCKS = [
 TIMES = [999.0, 37.25]
 
 
-def text_reference(folder):
+def text_reference(folder, device):
     import text
 
     tokenizer, encoder = text.load(folder)
     rows = [[token for token, _ in page] for page in text.prompt.chunks(tokenizer, text.PROMPTS[5])]
     ids = torch.tensor(rows)
-    _, last, pooled = text.layers(encoder.float(), ids)
+    _, last, pooled = text.layers(encoder.float().to(device), ids.to(device))
     return {"text.ids": ids, "text.last": last, "text.pooled": pooled}
 
 
-def unet_reference(folder, latent, with_blocks):
+def unet_reference(folder, latent, with_blocks, device):
     import unet
 
-    network = unet.load(folder, torch.float32)
-    x = common.randn("parity.x", len(TIMES), 4, latent, latent)
-    context = common.randn("parity.context", len(TIMES), 77, sd15.UNET["cross_attention_dim"])
+    network = unet.load(folder, torch.float32).to(device)
+    x = common.randn("parity.x", len(TIMES), 4, latent, latent).to(device)
+    context = common.randn("parity.context", len(TIMES), 77, network.config.cross_attention_dim).to(device)
     tensors = {"unet.x": common.nhwc(x), "unet.t": torch.tensor(TIMES), "unet.context": context}
 
     def call():
@@ -91,13 +93,13 @@ def recorded(network, names, call, with_blocks):
     return {}
 
 
-def vae_reference(folder, latent, with_blocks):
+def vae_reference(folder, latent, with_blocks, device):
     import unet
     import vae
 
-    coder = vae.load(folder, torch.float32)
-    image = vae.picture("parity.image", 8 * latent, 8 * latent)
-    code = 5 * common.randn("parity.latent", 1, 4, latent, latent)
+    coder = vae.load(folder, torch.float32).to(device)
+    image = vae.picture("parity.image", 8 * latent, 8 * latent).to(device)
+    code = 5 * common.randn("parity.latent", 1, 4, latent, latent).to(device)
     tensors = {"vae.image": image, "vae.latent": code}
 
     def call():
@@ -111,7 +113,8 @@ def vae_reference(folder, latent, with_blocks):
 
 def description(options):
     """What a reference was made for; another one is made anew."""
-    return {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed), "blocks": str(options.blocks)}
+    made = {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed), "blocks": str(options.blocks)}
+    return {**made, "device": options.device, "model": str(options.model or "random")}
 
 
 def described(path):
@@ -119,21 +122,29 @@ def described(path):
 
     with safe_open(path, "pt") as file:
         meta = file.metadata() or {}
-    return {key: meta.get(key) for key in ("latent", "dtype", "seed", "blocks")}
+    return {key: meta.get(key) for key in ("latent", "dtype", "seed", "blocks", "device", "model")}
+
+
+def model_folder(options):
+    return options.model or options.cache / "model"
 
 
 def reference(options):
     torch.set_num_threads(options.threads)
-    model = options.cache / "model"
-    sd15.make(model, options.dtype, options.seed)
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    model, device = model_folder(options), torch.device(options.device)
+    if not options.model:
+        sd15.make(model, options.dtype, options.seed)
+    options.cache.mkdir(parents=True, exist_ok=True)
     target = options.cache / "reference.safetensors"
     with torch.inference_mode():
-        tensors = text_reference(model)
-        tensors.update(unet_reference(model, options.latent, options.blocks))
-        tensors.update(vae_reference(model, options.latent, options.blocks))
+        tensors = text_reference(model, device)
+        tensors.update(unet_reference(model, options.latent, options.blocks, device))
+        tensors.update(vae_reference(model, options.latent, options.blocks, device))
     meta = {**common.versions(), "layout": "NHWC", **description(options)}
     part = target.with_suffix(".part")
-    common.save(part, tensors, meta)
+    common.save(part, {name: value.cpu() for name, value in tensors.items()}, meta)
     part.rename(target)
     return model, target
 
@@ -181,7 +192,7 @@ def compare(wanted, got, precision, allow_missing):
 
 
 def everything(options):
-    model, target = options.cache / "model", options.cache / "reference.safetensors"
+    model, target = model_folder(options), options.cache / "reference.safetensors"
     if not (target.exists() and described(target) == description(options)):
         reference(options)
     good = True
@@ -199,6 +210,8 @@ def add_reference_options(parser):
     parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="torch's")
+    parser.add_argument("--model", type=pathlib.Path, help="a diffusers folder instead of one of random weights")
     parser.add_argument("--blocks", action="store_true", help="also write what goes into and comes out of submodules")
 
 
@@ -220,6 +233,8 @@ def parse():
     unknown = set(getattr(options, "precision", "f32").split(",")) - set(BOUNDS)
     if unknown:
         parser.error(f"--precision: {', '.join(sorted(unknown))} is not one of {', '.join(BOUNDS)}")
+    if getattr(options, "device", "cpu") == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no CUDA device")
     return options
 
 

@@ -230,10 +230,13 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
 {
     const pending_call *c = arg;
     const kiln_node *t = c->job->workflow.node[c->node].type;
+    int alone = (t->flags & KILN_NODE_DEVICE) != 0;
     uint64_t flops = runtime_usage_get(c->job->runtime).flops;
+    device_traffic moved = alone ? job_link(c->job) : (device_traffic){0};
     double start = seconds_now();
     kiln_status status = job_call_node(c->job, c->node, c->params, c->in, out, e);
-    if (status == KILN_OK && (t->flags & KILN_NODE_DEVICE))
+    if (alone) job_tell_link(c->job, c->node, moved);
+    if (status == KILN_OK && alone)
         keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
     return status;
 }

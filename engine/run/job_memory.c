@@ -44,6 +44,20 @@ void job_memory_begin(job *j)
 
 void job_memory_end(void) { value_account(NULL, NULL, NULL); }
 
+/* ---- the link ---- */
+
+device_traffic job_link(const job *j)
+{
+    const memory_device *d = residency_device(runtime_residency(j->runtime));
+    return d->table->asynchronous ? d->table->traffic(d) : (device_traffic){0};
+}
+
+void job_tell_link(job *j, size_t i, device_traffic before)
+{
+    device_traffic all = job_link(j);
+    if (all.copies != before.copies) report_link(j->report, i, &(device_traffic){.in = all.in - before.in, .out = all.out - before.out, .copies = all.copies - before.copies});
+}
+
 /* ---- before anything runs ---- */
 
 static void no_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { (void)arg, (void)node, (void)done, (void)total, (void)what; }
@@ -129,4 +143,7 @@ void job_say_memory(const job *j, const job_setting *s)
     if (limit)
         fprintf(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n", str_bytes(limit_text, limit),
                 str_bytes(held, budget_peak(residency_budget(r))), str_bytes(moved, residency_traffic_get(r).packed_bytes));
+    device_traffic link = job_link(j);
+    if (link.copies)
+        fprintf(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out), (unsigned long long)link.copies);
 }

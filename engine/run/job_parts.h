@@ -64,6 +64,10 @@ void job_memory_end(void);
 /* With a budget that was asked for: calls the nodes of j->workflow once without computing, so that a budget that is too
  * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is known. */
 kiln_status job_rehearse(job *j, error *e);
+/* What went over the link so far; all 0 where the device's memory is the host's. */
+device_traffic job_link(const job *j);
+/* Tells the report what node i, which alone used the device, moved since `before`. */
+void job_tell_link(job *j, size_t i, device_traffic before);
 void job_explain_memory(const job *j);
 void job_say_memory(const job *j, const job_setting *s);
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);

@@ -331,6 +331,18 @@ void report_note(report *r, size_t node, const char *text)
     pthread_mutex_unlock(&r->lock);
 }
 
+void report_link(report *r, size_t node, const device_traffic *moved)
+{
+    str fields = {0};
+    char in[16], out[16];
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, node);
+    str_printf(&fields, ", \"in\": %llu, \"out\": %llu, \"copies\": %llu", (unsigned long long)moved->in, (unsigned long long)moved->out, (unsigned long long)moved->copies);
+    emit(r, "link", &fields);
+    if (r->verbose) say(r, "%s (%s): link: %s in, %s out, %llu copies", name_of(r, node), type_of(r, node), str_bytes(in, moved->in), str_bytes(out, moved->out), (unsigned long long)moved->copies);
+    pthread_mutex_unlock(&r->lock);
+}
+
 void report_file(report *r, size_t node, const char *path)
 {
     str fields = {0};

@@ -100,9 +100,11 @@ static void text(const kiln_ops *ops, kiln_weights *set)
         memcpy(&id, (const char *)stored + 8 * i, 8);
         ids[i] = (int32_t)id;
     }
-    for (int64_t n = 0; n < info.dim[0]; n++)
-        for (int64_t t = info.dim[1] - 1; t >= 0; t--)
-            if (ids[n * info.dim[1] + t] == 49407) end[n] = (int32_t)t;
+    for (int64_t n = 0; n < info.dim[0]; n++) { /* CLIP's end token is the highest of its tokens */
+        const int32_t *row = ids + n * info.dim[1];
+        for (int64_t t = 1; t < info.dim[1]; t++)
+            if (row[t] > row[end[n]]) end[n] = (int32_t)t;
+    }
     kiln_program *p = fresh(ops, "text");
     kiln_t in = ops->input(p, "ids", KILN_I32, 2, info.dim), at = ops->input(p, "end", KILN_I32, 1, info.dim);
     kiln_text_features f = clip->encoder->record(clip->encoder, ops, p, clip->weights, in, at, -1);

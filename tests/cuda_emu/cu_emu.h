@@ -12,10 +12,8 @@ void cu_emu_seed(uint64_t seed); /* of the order of threads and blocks */
 unsigned cu_emu_faults(void);    /* what kernels did that none may do, so far */
 const char *cu_emu_last_fault(void); /* "KERNEL: what (block X Y Z, thread X Y Z)"; "" before the first */
 void cu_emu_forget(void);        /* after the device was closed */
-/* A line for each kernel that has run: its name and how many blocks. */
-void cu_emu_say_kernels(void);
-/* Blocks that kernels whose name begins so have run. */
-uint64_t cu_emu_blocks(const char *begins);
+/* What has run so far of `kernel`, with whatever template arguments: launches, and blocks in *blocks. */
+uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks);
 
 #ifdef __cplusplus
 }

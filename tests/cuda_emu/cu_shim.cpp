@@ -36,6 +36,7 @@ const uint16_t guard_word = 0xFFA5; /* not a number in f32, bf16 and f16: readin
 
 typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
 
+struct count { uint64_t launches, blocks; };
 struct copy { void *to; const void *from; int there; unsigned group; };
 
 struct fiber {
@@ -64,7 +65,7 @@ struct {
     uint64_t random;
     unsigned faults;
     char last_fault[256];
-    std::map<std::string, uint64_t> *ran;
+    std::map<std::string, count> *ran;
 #if defined __x86_64__
     void *stack_pointer;
 #else
@@ -399,9 +400,11 @@ void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t s
     set_guards(shared);
     emu.work = &thread;
     emu.threads = block.x * block.y * block.z;
-    if (!emu.ran) emu.ran = new std::map<std::string, uint64_t>;
-    (*emu.ran)[name] += (uint64_t)grid.x * grid.y * grid.z;
-    uint64_t n = (uint64_t)grid.x * grid.y * grid.z, step = draw() % n | 1; /* blocks in some order: a step that meets them all */
+    uint64_t n = (uint64_t)grid.x * grid.y * grid.z;
+    if (!emu.ran) emu.ran = new std::map<std::string, count>;
+    count &ran = (*emu.ran)[name];
+    ran.launches++, ran.blocks += n;
+    uint64_t step = draw() % n | 1; /* blocks in some order: a step that meets them all */
     auto common = [](uint64_t a, uint64_t b) { while (b) { uint64_t r = a % b; a = b, b = r; } return a; };
     while (common(step, n) != 1) step++;
     uint64_t at = draw() % n;
@@ -424,18 +427,14 @@ void cu_emu_forget()
     fake_cuda_forget();
 }
 
-void cu_emu_say_kernels()
+uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks)
 {
-    if (!emu.ran) return;
-    for (const auto &k : *emu.ran) printf("# kernel %-28s ran in the emulation, %llu blocks\n", k.first.c_str(), (unsigned long long)k.second);
-}
-
-uint64_t cu_emu_blocks(const char *begins)
-{
-    uint64_t n = 0;
+    count sum = {0, 0};
     if (emu.ran)
-        for (const auto &k : *emu.ran) n += k.first.compare(0, strlen(begins), begins) == 0 ? k.second : 0;
-    return n;
+        for (const auto &k : *emu.ran)
+            if (k.first == kernel || k.first.compare(0, strlen(kernel) + 1, std::string(kernel) + "<") == 0) sum.launches += k.second.launches, sum.blocks += k.second.blocks;
+    *blocks = sum.blocks;
+    return sum.launches;
 }
 
 /* ---- f16 ---------------------------------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
  * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
  * NVIDIA's libraries are stand-ins (fake_vendor.h): what calls them runs, their kernels do not; the output says which is which.
- * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check).
+ * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short
+ * form there too, for tools that make everything slow; KILN_TEST_OPS=linear: the rows whose name begins so. The last case says which kernels ran, by file, and fails when one never did.
  *
  * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
  * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them; bf16 convolutions with a bias, an activation or a residual
@@ -10,18 +11,22 @@
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
+#include "kernel_list.h"
 
 #include "../backend/ops_run.h"
 #include "../backend/test_ops_table.h"
 #include "../memory/fake_device.h"
 #include "backend/cuda_load.h"
+#include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
 
 #include <math.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +40,35 @@ static const struct {
 static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
 
 /* In short: the tensor-core kernels, which fall back on the plain ones for f32 and odd sizes; rows 0 and 3 apart. */
-static int full(void) { return on_gpu() || getenv("KILN_TEST_FULL") != NULL; }
+static int full(void) { return (on_gpu() && !getenv("KILN_TEST_SHORT")) || getenv("KILN_TEST_FULL") != NULL; }
+
+/* What ran, added up over the processes of this program. */
+typedef struct {
+    uint64_t launches, blocks;
+} kernel_runs;
+static kernel_runs *runs; /* [n_listed] */
+static listed_kernel listed[KERNELS_MAX];
+static size_t n_listed;
+
+static void list_kernels(void)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/engine/backend/cuda", test_root());
+    n_listed = kernel_list(folder, listed);
+    void *shared = mmap(NULL, sizeof *runs * KERNELS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    runs = shared == MAP_FAILED ? NULL : shared;
+}
+
+static void note_runs(void)
+{
+    for (size_t i = 0; runs && i < n_listed; i++) {
+        uint64_t blocks;
+        runs[i].launches += cu_emu_ran(listed[i].name, &blocks);
+        runs[i].blocks += blocks;
+    }
+}
+
+static const char *only(void) { return getenv("KILN_TEST_OPS") ? getenv("KILN_TEST_OPS") : ""; }
 
 static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) : kiln_cuda_library.backend; }
 
@@ -65,6 +98,48 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
     }
     mem_free(first), mem_free(expected);
     setup_free(&s);
+    return ok;
+}
+
+/* ---- numbers of nodes (backend.h's device_numbers), through the runtime -------------------------------------------------------- */
+
+enum { NUMBERS = 1000 }; /* no multiple of a block */
+
+/* A sum is the same bytes as on the host; a norm's squares are summed in another order, in f64. */
+static int numbers_right(runtime *rt)
+{
+    error e = {0};
+    float x[3][NUMBERS], got[NUMBERS];
+    const double c[3] = {0.7, -1.3, 1e-3};
+    void *there[4] = {0};
+    double norm = 0, squares = 0;
+    int ok = 1;
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < NUMBERS; i++) x[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
+    for (int k = 0; k < 4 && ok; k++) ok = runtime_numbers_new(rt, sizeof got, &there[k], &e) == KILN_OK;
+    for (int k = 0; k < 3 && ok; k++) ok = runtime_upload(rt, there[k], x[k], NUMBERS, &e) == KILN_OK;
+    ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) == KILN_OK;
+    ok = ok && runtime_download(rt, got, there[3], NUMBERS, &e) == KILN_OK && runtime_norm(rt, there[0], NUMBERS, &norm, &e) == KILN_OK;
+    for (int i = 0; i < NUMBERS && ok; i++) {
+        double sum = 0;
+        for (int k = 0; k < 3; k++) sum += c[k] * (double)x[k][i];
+        ok = got[i] == (float)sum;
+        squares += (double)x[0][i] * (double)x[0][i];
+    }
+    ok = ok && fabs(norm - sqrt(squares / NUMBERS)) <= 1e-12 * norm && norm > 0;
+    for (int k = 0; k < 4; k++)
+        if (there[k]) runtime_numbers_free(rt, sizeof got, there[k]);
+    if (!ok) printf("  numbers on the device: %s\n", e.message[0] ? e.message : "other sums than on the host");
+    return ok;
+}
+
+static int run_numbers(const backend *b)
+{
+    error e = {0};
+    runtime *rt = runtime_new(&(runtime_setting){.backend = b, .threads = 1, .precision = KILN_F32}, &e);
+    int ok = rt && numbers_right(rt);
+    if (!rt) printf("  %s\n", e.message);
+    runtime_free(rt);
     return ok;
 }
 
@@ -108,6 +183,7 @@ static void in_process(job j)
         uint64_t by_library[2] = {0};
         unsigned wrong = 0;
         if (!on_gpu()) wrong = say_libraries(by_library);
+        note_runs();
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host, %u of calls to libraries\n", b->numerics(), ran, failed, cu_emu_faults(), r.faults, wrong);
         fflush(stdout);
@@ -124,21 +200,11 @@ static int table(const job *j, const backend *b, int *ran)
 {
     int failed = 0;
     for (size_t i = 0; i < N_CASES; i++) {
-        if (j->prefix && strncmp(cases[i].name, j->prefix, strlen(j->prefix)) != 0) continue;
+        if ((j->prefix && strncmp(cases[i].name, j->prefix, strlen(j->prefix)) != 0) || strncmp(cases[i].name, only(), strlen(only())) != 0) continue;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
             if (full() || variants[v].pad != 8) (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
     }
-    if (!on_gpu()) cu_emu_say_kernels();
-    return failed;
-}
-
-/* The table, and each kernel for tensor cores has had a part in it. */
-static int table_on_tensor_cores(const job *j, const backend *b, int *ran)
-{
-    static const char *const kernels[] = {"product_mma", "product_few_bf16", "product_few_f32", "attention_mma", "attention_wide"};
-    int failed = table(j, b, ran);
-    for (size_t i = 0; !on_gpu() && i < sizeof kernels / sizeof kernels[0]; i++)
-        if (!cu_emu_blocks(kernels[i])) printf("  no row of the table reached %s\n", kernels[i]), failed++;
+    if (!j->prefix && !*only()) (*ran)++, failed += !run_numbers(b);
     return failed;
 }
 
@@ -170,15 +236,44 @@ static void test_every_op_with_plain_products(void)
     if (full()) in_process((job){"plain", 0, 3, NULL, table});
     else test_skip("make test-memory");
 }
-static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, table_on_tensor_cores}); }
+static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, table}); }
 static void test_every_op_with_the_library(void) { in_process((job){"library", 1, full() ? 3 : 1, NULL, table}); }
 /* In short the convolutions, and the products of one point: the rest is as with the library. */
 static void test_convolutions_with_cudnn(void) { in_process((job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", table}); }
 static void test_keys_hidden_by_a_mask(void) { in_process((job){"mma", 0, 1, NULL, hidden_keys}); }
 
+static uint64_t launches(void)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n_listed; i++) sum += runs[i].launches;
+    return sum;
+}
+
+/* Of what is compiled, what really ran: a kernel that no row of the table reaches is not tested. */
+static void test_every_kernel_ran(void)
+{
+    if (on_gpu()) {
+        test_skip("the emulation counts them");
+        return;
+    }
+    if (*only()) {
+        test_skip("KILN_TEST_OPS leaves rows out");
+        return;
+    }
+    REQUIRE(runs && n_listed > 0);
+    if (!launches()) in_process((job){"mma", 0, 1, NULL, table});
+    for (size_t i = 0; i < n_listed; i++) {
+        if (i == 0 || strcmp(listed[i].file, listed[i - 1].file) != 0) printf("%s# %s ran in the emulation:", i ? "\n" : "", listed[i].file);
+        printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches, (unsigned long long)runs[i].blocks);
+    }
+    printf("\n# cuBLASLt, cuDNN: not run; matmul.c and convolution.c ran over stand-ins\n");
+    for (size_t i = 0; i < n_listed; i++) CHECK_MSG(runs[i].launches > 0, "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file, listed[i].name);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library),
-                                      CASE(test_convolutions_with_cudnn), CASE(test_keys_hidden_by_a_mask)};
+                                      CASE(test_convolutions_with_cudnn), CASE(test_keys_hidden_by_a_mask), CASE(test_every_kernel_ran)};
+    list_kernels();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
