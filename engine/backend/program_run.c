@@ -419,7 +419,7 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     executor *x = &b->p->x;
     TRY(check_binds(b, e));
     note_usage(rt, x);
-    TRY(executor_demand(x, rt->residency, rt->pool, e));
+    TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
     if (rt->setting.explain || rt->rehearsing) return foresee(b->p, e);
     TRY(residency_begin(x->pass, &b->room, e));
     b->keeps = x->plan.n_held && b->room.kept && held_same(b->p, b->in, b->n_in);

@@ -9,7 +9,7 @@
  *       residency_after(pass, op)      its slots may be used again
  *     residency_end(pass)
  *
- * On a host device weights are packed straight into place, from the map. On an asynchronous one they are packed into
+ * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and packed into
  * page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of use.
  * The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
  *

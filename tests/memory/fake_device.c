@@ -547,6 +547,7 @@ void fake_device_open(const fake_setting *s)
 
 fake_report fake_device_look(void) { return fake.report; }
 memory_device *fake_device_get(void) { return &fake.base; }
+int fake_device_locked(const void *p, size_t bytes) { return is_locked(p, bytes); }
 kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e)
 {
     TRY(called(KILN_ERR_IO, e));

@@ -31,6 +31,8 @@ void fake_device_open(const fake_setting *s);
 fake_report fake_device_close(void);
 fake_report fake_device_look(void);
 memory_device *fake_device_get(void);
+/* 1: all of it is page-locked. From any thread while no call is under way. */
+int fake_device_locked(const void *p, size_t bytes);
 /* Enqueues a call, as a kernel. */
 kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e);
 void fake_device_fail_at(int64_t k, int for_good); /* counted from now */
