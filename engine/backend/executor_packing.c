@@ -223,6 +223,14 @@ kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
     return status;
 }
 
+void packing_will_need(void *arg, size_t use)
+{
+    const executor *x = arg;
+    const packed_weight *w = &x->packed[x->use[use].weight];
+    packing p = packing_of(x, w->op, w->operand);
+    for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++) weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
+}
+
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)
 {
     packing p = packing_of(x, op_index, operand);

@@ -10,5 +10,7 @@ size_t packed_operand_bytes(const step *s, uint32_t k);
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand);
 /* residency_demand's pack (arg: the executor): numbers are looked at for NaN and infinity the first time only. */
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e);
+/* residency_demand's will_need. */
+void packing_will_need(void *arg, size_t use);
 
 #endif

@@ -15,6 +15,8 @@ typedef struct {
     uint64_t seed;        /* of the order of things */
     int graphs;           /* it has them */
     int deaf;             /* waits are ignored: the planted mistake that a test must find */
+    int hasty;            /* the host does not wait for events: another planted mistake. Faults are counted and not said */
+    void (*at_sync)(void); /* or NULL: called when the host is about to wait for a stream */
     int64_t fail_at;      /* the k-th call fails; below 0: none */
     int fail_for_good;    /* and every later one */
 } fake_setting;
@@ -36,6 +38,7 @@ int fake_device_locked(const void *p, size_t bytes);
 /* Enqueues a call, as a kernel. */
 kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e);
 void fake_device_fail_at(int64_t k, int for_good); /* counted from now */
+void fake_device_deaf(int deaf);                   /* from now on */
 void fake_device_taken(size_t bytes);              /* by somebody else, from now on */
 extern const backend fake_backend;
 
