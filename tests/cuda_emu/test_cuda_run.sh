@@ -34,6 +34,9 @@ say the_processors_picture $?
 clean cuda
 say nothing_that_a_device_forbids $?
 
+far traced --trace "$work/trace" && grep -q "\"bring in 'denoiser'\"" "$work/trace" && grep -q "\"bring in 'vae decode'\"" "$work/trace" && cmp -s "$work/cuda/kiln_00001_.png" "$work/traced/kiln_00001_.png" && clean traced
+say the_next_program_is_brought_in_and_the_trace_shows_it $?
+
 KILN_EMU_SEED=77 far other --memory 20M && cmp -s "$work/cuda/kiln_00001_.png" "$work/other/kiln_00001_.png" && clean other
 say the_same_bytes_under_a_budget_and_another_order $?
 peak=$(sed -n 's/.* peak \([0-9]*\) .*/\1/p' "$work/other.report")
