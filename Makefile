@@ -218,7 +218,7 @@ test-sanitizers: setup
 test-memory: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_TEST_FULL=1 KILN_BUILD=$(B) KILN_TEST_LIMIT=1800 scripts/run-tests memory
-	$(Q)KILN_TEST_FULL=1 KILN_BUILD=$(B) KILN_TEST_LIMIT=1800 scripts/run-tests cuda_emu
+	$(Q)KILN_TEST_FULL=1 KILN_BUILD=$(B) KILN_TEST_LIMIT=3600 scripts/run-tests cuda_emu
 
 # Each sampler against the reference over every schedule, length and part of a run, and its law over 20,000 draws. Wants a Python
 # with what scripts/golden/requirements.txt lists (PYTHON=...); COMFYUI=FOLDER, a checkout, adds what only ComfyUI has.

@@ -56,6 +56,9 @@ struct kernel {
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];
     char pack_form[OP_MAX_IN][96];
+    /* Per operand: the type from which packing is a plain copy of the tensor's bytes (they are packed_bytes then), so that they may be
+     * read from the file straight to where the packed ones go; 0: none. */
+    uint32_t pack_copies[OP_MAX_IN];
     /* Fills dst, packed_bytes of HOST memory, which is then copied to the device as it is.
      * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
     kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,

@@ -19,6 +19,14 @@ typedef struct {
     int scanned;          /* its numbers were looked at for NaN and infinity */
 } packed_weight;
 
+/* Host memory that weights are read into on their way to a device, when they are not packed as they are stored: a runtime's,
+ * for one packing at a time. Zeroed: empty. */
+typedef struct {
+    void *data;
+    size_t bytes;
+} weight_buffer;
+void weight_buffer_free(weight_buffer *b);
+
 typedef struct {
     recording *r;
     plan plan;
@@ -27,6 +35,7 @@ typedef struct {
     uint32_t warned; /* bit by op kind: it was said that the backend has no kernel */
     /* what it wants, once executor_demand was called */
     pool *pool;
+    weight_buffer *buffer;
     residency *residency;
     residency_pass *pass;
     size_t n_use, n_weight;
@@ -45,8 +54,8 @@ kiln_status executor_make(executor *x, recording *r, const backend *b, error *e)
 void executor_free(executor *x);
 /* To the log, at level INFO, a line an op: scope, kind, shape, place in the arena, kernel, work. */
 void executor_log(const executor *x);
-/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. */
-kiln_status executor_demand(executor *x, residency *res, pool *p, error *e);
+/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. The buffer is borrowed for the pass's life. */
+kiln_status executor_demand(executor *x, residency *res, pool *p, weight_buffer *buffer, error *e);
 void executor_forget_demand(executor *x);
 
 #endif

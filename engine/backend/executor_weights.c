@@ -1,5 +1,5 @@
-/* executor_weights.c - what a program wants of the device's memory, and how its weights are packed; see executor.h. */
-#include "backend/executor.h"
+/* executor_weights.c - what a program wants of the device's memory; see executor.h. */
+#include "backend/executor_packing.h"
 
 #include "base/hash.h"
 #include "base/memory_alloc.h"
@@ -7,138 +7,6 @@
 #include "tensor/dtype.h"
 
 #include <string.h>
-
-/* ---- packing -------------------------------------------------------------------------------------------------------- */
-
-typedef struct {
-    const executor *x;
-    const step *s;
-    uint32_t operand;
-    const op *leaf;
-    pool *pool;
-} packing;
-
-static const op *part_of(const packing *p, uint32_t i) { return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf; }
-static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_part : 1; }
-
-/* The type in which all parts lie in files as they are, or 0: they do not. */
-static uint32_t stored_type(const packing *p)
-{
-    uint32_t dtype = 0;
-    for (uint32_t i = 0; i < n_parts(p); i++) {
-        kiln_weight_info info = {.size = sizeof info};
-        if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
-        dtype = info.dtype;
-    }
-    return dtype;
-}
-
-/* Host bytes that packing this leaf takes beside its source and its result. */
-static size_t temporary_bytes(const packing *p)
-{
-    if (p->leaf->kind == OP_CONSTANT) return 0;
-    uint32_t dtype = stored_type(p);
-    if (dtype && n_parts(p) == 1) return 0;
-    return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
-}
-
-/* One part below the other, as they are stored or as f32. */
-static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
-{
-    for (uint32_t i = 0; i < n_parts(p); i++) {
-        kiln_weight_info info = {.size = sizeof info};
-        const void *bytes = dtype ? weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) : NULL;
-        size_t n = (size_t)shape_count(&part_of(p, i)->shape) * dtype_size(dtype ? dtype : KILN_F32);
-        if (bytes) memcpy(to, bytes, n);
-        else TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, e));
-        to += n;
-    }
-    return KILN_OK;
-}
-
-typedef struct {
-    const void *data;
-    uint32_t dtype;
-    void *owned;
-    size_t owned_bytes;
-} source;
-
-static void source_free(const packing *p, source *s)
-{
-    if (s->owned_bytes) budget_give(residency_budget(p->x->residency), MEMORY_STAGING, s->owned_bytes);
-    mem_free(s->owned);
-}
-
-/* The leaf's elements as they are stored; gathered, and turned into f32, when they do not lie in the file that way. */
-static kiln_status leaf_source(const packing *p, source *s, error *e)
-{
-    const op *leaf = p->leaf;
-    size_t bytes = temporary_bytes(p);
-    kiln_weight_info info = {.size = sizeof info};
-    *s = (source){.data = leaf->constant, .dtype = KILN_F32};
-    if (leaf->kind == OP_CONSTANT) return KILN_OK;
-    if (!bytes) {
-        const op *part = part_of(p, 0);
-        s->data = weights_bytes(part->set, part->name, &info);
-        s->dtype = info.dtype;
-        return KILN_OK;
-    }
-    memory_device *device = residency_device(p->x->residency);
-    if (!device->table->asynchronous) {
-        TRY(budget_take(residency_budget(p->x->residency), MEMORY_STAGING, bytes, leaf->name ? leaf->name : "stacked weights", e));
-        s->owned_bytes = bytes;
-    }
-    if (!(s->owned = mem_alloc(bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
-    s->data = s->owned;
-    uint32_t dtype = stored_type(p);
-    s->dtype = dtype ? dtype : KILN_F32;
-    return gather(p, s->owned, dtype, e);
-}
-
-static kiln_status scan(const packing *p, error *e)
-{
-    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
-    return KILN_OK;
-}
-
-static void release_pages(const packing *p)
-{
-    for (uint32_t i = 0; p->leaf->kind == OP_WEIGHT && i < n_parts(p); i++) weights_release_pages(part_of(p, i)->set, part_of(p, i)->name);
-}
-
-static packing packing_of(const executor *x, uint32_t op_index, uint32_t operand)
-{
-    return (packing){.x = x, .s = &x->step[op_index], .operand = operand, .leaf = &x->r->op[x->r->op[op_index].in[operand] - 1], .pool = x->pool};
-}
-
-static kiln_status fill(const packing *p, void *dst, error *e)
-{
-    const kernel *k = p->s->kernel;
-    const operand_desc *d = &p->s->desc.in[p->operand];
-    source s;
-    kiln_status status = leaf_source(p, &s, e);
-    if (status == KILN_OK)
-        status = k->packed_bytes[p->operand] ? k->pack(k, p->operand, s.data, s.dtype, dst, p->pool, e)
-                                             : dtype_convert(dst, d->dtype, s.data, s.dtype, (size_t)shape_count(&d->shape));
-    source_free(p, &s);
-    return status;
-}
-
-/* residency_demand's pack: numbers are looked at the first time only. */
-static kiln_status pack_use(void *arg, size_t use, void *dst, error *e)
-{
-    executor *x = arg;
-    packed_weight *w = &x->packed[x->use[use].weight];
-    packing p = packing_of(x, w->op, w->operand);
-    kiln_status status = w->scanned ? KILN_OK : scan(&p, e);
-    w->scanned = status == KILN_OK;
-    if (status == KILN_OK) status = fill(&p, dst, e);
-    release_pages(&p);
-    if (status == KILN_OK) return KILN_OK;
-    const op *o = &x->r->op[w->op];
-    error_prefix(e, "program '%s'%s%s: weight '%s'", x->r->name, at_or_not(o), o->scope, p.leaf->name ? p.leaf->name : "constant");
-    return status;
-}
 
 /* What identifies a leaf: set and name, the parts' names, or the constant's content. */
 static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, str *name, error *e)
@@ -161,11 +29,6 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
 
 /* ---- the demand -------------------------------------------------------------------------------------------------------- */
 
-static size_t operand_bytes(const step *s, uint32_t k)
-{
-    return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k] : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
-}
-
 static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **out, error *e)
 {
     const step *s = &x->step[i];
@@ -173,7 +36,7 @@ static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **
     const char *form = s->kernel->packed_bytes[k] ? s->kernel->pack_form[k] : dtype_name(s->desc.in[k].dtype);
     str set = {0}, name = {0};
     kiln_status status = leaf_identity(x, leaf, &set, &name, e);
-    if (status == KILN_OK) status = residency_know(x->residency, str_text(&set), str_text(&name), form, operand_bytes(s, k), out, e);
+    if (status == KILN_OK) status = residency_know(x->residency, str_text(&set), str_text(&name), form, packed_operand_bytes(s, k), out, e);
     str_free(&set);
     str_free(&name);
     return status;
@@ -188,9 +51,9 @@ static uint32_t number_of(executor *x, resident *w, uint32_t i, uint32_t k)
             return (uint32_t)n;
         }
     x->weight[x->n_weight] = w;
-    x->bytes[x->n_weight] = operand_bytes(&x->step[i], k);
+    x->bytes[x->n_weight] = packed_operand_bytes(&x->step[i], k);
     x->maker[x->n_weight] = x->n_use;
-    x->packed[x->n_weight] = (packed_weight){.op = i, .operand = k, .bytes = operand_bytes(&x->step[i], k)};
+    x->packed[x->n_weight] = (packed_weight){.op = i, .operand = k, .bytes = packed_operand_bytes(&x->step[i], k)};
     return (uint32_t)x->n_weight++;
 }
 
@@ -261,8 +124,7 @@ static size_t largest_temporary(const executor *x)
 {
     size_t most = 0;
     for (size_t n = 0; n < x->n_weight; n++) {
-        packing p = packing_of(x, x->packed[n].op, x->packed[n].operand);
-        size_t bytes = temporary_bytes(&p);
+        size_t bytes = packing_temporary(x, x->packed[n].op, x->packed[n].operand);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -278,7 +140,7 @@ static kiln_status make_demand(executor *x, error *e)
     place_inputs(x);
     residency_demand d = {.name = x->r->name, .arena = x->plan.arena_bytes, .scratch = x->scratch_bytes, .io = x->io_bytes, .temporary = largest_temporary(x),
                           .n_op = x->r->n, .n_use = x->n_use, .n_weight = x->n_weight, .work = x->work, .use = x->use, .weight = x->weight,
-                          .bytes = x->bytes, .maker = x->maker, .pack = pack_use, .arg = x};
+                          .bytes = x->bytes, .maker = x->maker, .pack = packing_fill_use, .will_need = packing_will_need, .arg = x};
     return residency_pass_new(x->residency, &d, &x->pass, e);
 }
 
@@ -294,11 +156,12 @@ void executor_forget_demand(executor *x)
     x->n_use = x->n_weight = x->io_bytes = x->n_io = 0;
 }
 
-kiln_status executor_demand(executor *x, residency *res, pool *p, error *e)
+kiln_status executor_demand(executor *x, residency *res, pool *p, weight_buffer *buffer, error *e)
 {
     if (x->pass) return KILN_OK;
     x->residency = res;
     x->pool = p;
+    x->buffer = buffer;
     kiln_status status = make_demand(x, e);
     if (status != KILN_OK) executor_forget_demand(x);
     return status;

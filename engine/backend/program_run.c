@@ -2,6 +2,7 @@
 #include "backend/runtime_parts.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/str.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
@@ -363,16 +364,30 @@ static kiln_status capture(const binding *b, error *e)
     return KILN_ERR_UNSUPPORTED;
 }
 
+/* In the last of its runs in a row: the next program's weights, while this one computes. */
+static void bring_next(const binding *b, int (*cancelled)(void *), void *arg)
+{
+    runtime *rt = b->p->rt;
+    double start = now();
+    residency_ahead a = residency_bring_next(b->p->x.pass, cancelled, arg);
+    char what[128], how[64], bytes[16];
+    if (!a.name || !rt->setting.trace) return;
+    snprintf(what, sizeof what, "bring in '%s'", a.name);
+    snprintf(how, sizeof how, "%zu weights, %s", a.weights, str_bytes(bytes, a.bytes));
+    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = "", .op = what, .kernel = how, .start = start, .seconds = now() - start});
+}
+
 static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
     runtime *rt = b->p->rt;
     TRY(reserve_io(b, e));
     TRY(bring_inputs(b));
-    if (can_capture(b) && capture(b, NULL) == KILN_OK) {
+    if (!b->room.checkpoints && can_capture(b) && capture(b, NULL) == KILN_OK) {
         if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
         TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->room.stream, e));
     } else
         TRY(enqueue(b, cancelled, arg, e));
+    bring_next(b, cancelled, arg);
     TRY(rt->device->table->sync(rt->device, b->room.stream, e));
     const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
@@ -419,7 +434,7 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     executor *x = &b->p->x;
     TRY(check_binds(b, e));
     note_usage(rt, x);
-    TRY(executor_demand(x, rt->residency, rt->pool, e));
+    TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
     if (rt->setting.explain || rt->rehearsing) return foresee(b->p, e);
     TRY(residency_begin(x->pass, &b->room, e));
     b->keeps = x->plan.n_held && b->room.kept && held_same(b->p, b->in, b->n_in);

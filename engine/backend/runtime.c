@@ -40,6 +40,7 @@ void runtime_free(runtime *rt)
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     if (rt->link) rt->device->table->host_release(rt->device, rt->link);
     if (rt->measured) runtime_numbers_free(rt, sizeof *rt->measured, rt->measured);
+    weight_buffer_free(&rt->buffer);
     residency_free(rt->residency);
     pool_free(rt->pool);
     pthread_mutex_destroy(&rt->lock);

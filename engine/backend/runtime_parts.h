@@ -52,6 +52,7 @@ struct runtime {
     void *link; /* page-locked: numbers on their way (numbers.c) */
     size_t link_bytes;
     double *measured; /* the device's: what norm found */
+    weight_buffer buffer;
     int rehearsing;
     runtime_usage usage;
     runtime_outlook outlook;

@@ -66,8 +66,12 @@ kiln_status file_map_unchanged(const file_map *m, error *e)
     struct stat st;
     if (stat(m->path, &st) != 0)
         return error_set(e, KILN_ERR_IO, "%s: gone since it was opened: %s", m->path, strerror(errno));
-    if ((uint64_t)st.st_dev != m->device || (uint64_t)st.st_ino != m->inode || (size_t)st.st_size != m->size ||
-        stat_mtime_ns(&st) != m->mtime_ns)
+    return file_map_is(m, &st, e);
+}
+
+kiln_status file_map_is(const file_map *m, const struct stat *st, error *e)
+{
+    if ((uint64_t)st->st_dev != m->device || (uint64_t)st->st_ino != m->inode || (size_t)st->st_size != m->size || stat_mtime_ns(st) != m->mtime_ns)
         return error_set(e, KILN_ERR_IO, "%s: changed since it was opened; run again", m->path);
     return KILN_OK;
 }

@@ -3,7 +3,10 @@
 #define KILN_BASE_FILE_H
 
 #include "base/hash.h"
+#include "base/pool.h"
 #include "base/status.h"
+
+#include <sys/stat.h>
 
 /* A read-only private map of a regular file. */
 typedef struct {
@@ -18,6 +21,11 @@ kiln_status file_map_open(file_map *m, const char *path, error *e);
 void file_map_close(file_map *m);
 /* KILN_ERR_IO with a message when the file on disk is no longer the one that was mapped. */
 kiln_status file_map_unchanged(const file_map *m, error *e);
+/* The same of what a file's `st` says. */
+kiln_status file_map_is(const file_map *m, const struct stat *st, error *e);
+/* Reads `bytes` bytes from byte `at` of the mapped file into dst, not through the map: pieces of 2 MiB by the pool's threads (NULL: by
+ * the caller alone). KILN_ERR_IO with file and byte when it cannot be read or is not the file that was mapped; dst is undefined then. */
+kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst, pool *p, error *e);
 
 /* Reads at most `limit` bytes into a NUL-terminated buffer (free with mem_free). */
 kiln_status file_read(const char *path, size_t limit, char **data, size_t *size, error *e);

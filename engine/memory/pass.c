@@ -21,23 +21,7 @@ enum {
     SHORT_STREAK = 3 /* runs in a row up to which a program shares the room with those that come between */
 };
 
-struct residency_pass {
-    residency *r;
-    residency_pass *next;
-    residency_demand d;
-    weight_plan place;
-    int placed;
-    size_t limit;          /* that the placement was made for; 0: none */
-    uint64_t clock;        /* of its last run */
-    unsigned streak;       /* runs of it in a row, the last time */
-    const void **data; /* [n_use] */
-    size_t issued;     /* uses whose copies are under way: the next one */
-    const uint8_t *skip; /* [n_op] ops that do not run this time, or NULL */
-    device_event **ready, **done; /* [n_op] made when first needed */
-    uint8_t *arriving;            /* [n_op] ready was recorded in this run */
-};
-
-static size_t block_of(const residency_pass *p)
+size_t pass_block(const residency_pass *p)
 {
     return residency_round(p->r, p->d.arena) + residency_round(p->r, p->d.scratch) + residency_round(p->r, p->d.io);
 }
@@ -46,7 +30,7 @@ static weight_demand demand_of(const residency_pass *p)
 {
     const residency_demand *d = &p->d;
     const residency *r = p->r;
-    size_t fixed = block_of(p);
+    size_t fixed = pass_block(p);
     if (!r->call->asynchronous) fixed += d->temporary;
     return (weight_demand){.n_op = d->n_op, .n_weight = d->n_weight, .n_use = d->n_use, .work = d->work, .bytes = d->bytes, .use = d->use,
                               .fixed = fixed, .alignment = r->call->alignment, .overlap = (int)r->call->asynchronous};
@@ -85,66 +69,24 @@ void residency_pass_free(residency_pass *p)
     if (!p) return;
     residency *r = p->r;
     pthread_mutex_lock(&r->lock);
+    while (p->guards) pthread_cond_wait(&r->unguarded, &r->lock);
     for (residency_pass **at = &r->passes; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
             break;
         }
-    size_t kept = 0;
-    for (size_t i = 0; i < r->n_order; i++)
-        if (r->order[i] != p) r->order[kept++] = r->order[i];
-    r->n_order = kept;
-    r->at = 0;
+    order_forget(r, p);
     if (r->last == p) r->last = NULL;
     if (r->block_user == p) r->block_user = NULL;
     pthread_mutex_unlock(&r->lock);
     free_events(p, p->ready);
     free_events(p, p->done);
+    for (int i = 0; i < CHECKPOINTS; i++)
+        if (p->check[i]) r->call->event_free(r->device, p->check[i]);
     weight_plan_free(&p->place);
     mem_free(p->data);
     mem_free(p->arriving);
     mem_free(p);
-}
-
-/* ---- the order of programs --------------------------------------------------------------------------------------------- */
-
-kiln_status residency_rehearse(residency_pass *p, error *e)
-{
-    residency *r = p->r;
-    kiln_status status = KILN_OK;
-    pthread_mutex_lock(&r->lock);
-    if (r->n_order == r->order_room) {
-        size_t room = r->order_room ? 2 * r->order_room : 16;
-        residency_pass **more = mem_realloc(r->order, room * sizeof *more);
-        if (more) r->order = more, r->order_room = room;
-        else status = error_set(e, KILN_ERR_NOMEM, "out of memory");
-    }
-    if (status == KILN_OK && (!r->n_order || r->order[r->n_order - 1] != p)) r->order[r->n_order++] = p;
-    r->at = 0;
-    pthread_mutex_unlock(&r->lock);
-    return status;
-}
-
-/* Where in the order p's run stands: here, or at its next place, round the end if need be. */
-static void find_place(residency *r, const residency_pass *p)
-{
-    for (size_t i = 0; i < r->n_order; i++) {
-        size_t at = (r->at + i) % r->n_order;
-        if (r->order[at] != p) continue;
-        r->at = at;
-        return;
-    }
-}
-
-/* Gives every weight the distance of its next use after this program. Called with the lock held. */
-static void set_wanted(residency *r)
-{
-    for (residency_pass *q = r->passes; q; q = q->next)
-        for (size_t w = 0; w < q->d.n_weight; w++) q->d.weight[w]->wanted = UINT64_MAX;
-    for (size_t i = r->n_order; i-- > 0;) {
-        const residency_pass *q = r->order[(r->at + i) % r->n_order];
-        for (size_t w = 0; w < q->d.n_weight; w++) q->d.weight[w]->wanted = i;
-    }
 }
 
 /* ---- the limit ------------------------------------------------------------------------------------------------------------- */
@@ -152,7 +94,7 @@ static void set_wanted(residency *r)
 static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
 
 /* The limit as it is now: where it follows the device, what is free there and what we hold, less a twentieth of all. 0: none. */
-static size_t limit_now(residency *r)
+size_t pass_limit(residency *r)
 {
     size_t limit = r->setting.limit, free_bytes = 0, total = 0;
     if (!r->granted && !r->setting.follow) return limit;
@@ -206,10 +148,10 @@ static int fits_well(const residency_pass *p, size_t limit)
     return p->place.n_streamed == 0 || limit <= p->limit + p->limit / 20;
 }
 
-static kiln_status find_placement(residency_pass *p, error *e)
+kiln_status pass_find_placement(residency_pass *p, error *e)
 {
     residency *r = p->r;
-    size_t whole = limit_now(r);
+    size_t whole = pass_limit(r);
     pthread_mutex_lock(&r->lock);
     size_t limit = whole ? share_of(p, whole) : 0;
     pthread_mutex_unlock(&r->lock);
@@ -266,7 +208,7 @@ static void let_go(residency_pass *p)
     pthread_mutex_unlock(&p->r->lock);
 }
 
-static size_t missing(const residency_pass *p)
+size_t pass_missing(const residency_pass *p)
 {
     size_t bytes = 0;
     for (size_t w = 0; w < p->d.n_weight; w++)
@@ -278,9 +220,9 @@ static size_t missing(const residency_pass *p)
 static int make_way(residency_pass *p)
 {
     residency *r = p->r;
-    size_t limit = limit_now(r), block = block_of(p), temporary = r->call->asynchronous ? 0 : p->d.temporary;
+    size_t limit = pass_limit(r), block = pass_block(p), temporary = r->call->asynchronous ? 0 : p->d.temporary;
     if (!limit) return 0;
-    size_t held = budget_used(r->budget) - r->block_bytes - r->ring_bytes + missing(p) + temporary;
+    size_t held = budget_used(r->budget) - r->block_bytes - r->ring_bytes + pass_missing(p) + temporary;
     size_t larger = (r->block_bytes > block ? r->block_bytes : block) + (r->ring_bytes > p->place.ring ? r->ring_bytes : p->place.ring);
     int exact = held + larger > limit;
     if (held + block + p->place.ring > limit) residency_give_up(r, held + block + p->place.ring - limit);
@@ -290,7 +232,7 @@ static int make_way(residency_pass *p)
 static kiln_status take_room(residency_pass *p, error *e)
 {
     residency *r = p->r;
-    size_t block = block_of(p);
+    size_t block = pass_block(p);
     int exact = make_way(p);
     if (r->ring_bytes > p->place.ring) /* what shrinks goes first */
         TRY(fit_block(r, MEMORY_WEIGHTS, "the slots of streamed weights", &r->ring, &r->ring_bytes, p->place.ring, exact, e));
@@ -309,15 +251,16 @@ static int is_steady(const residency_pass *p)
 static kiln_status begin(residency_pass *p, error *e)
 {
     residency *r = p->r;
-    TRY(find_placement(p, e));
+    TRY(pass_find_placement(p, e));
     pthread_mutex_lock(&r->lock);
     p->streak = r->last == p ? p->streak + 1 : 1;
     r->last = p;
     p->clock = ++r->clock;
-    find_place(r, p);
-    if (r->n_order) set_wanted(r);
+    order_find(r, p);
+    if (r->n_order) order_set_wanted(r, r->at);
     pthread_mutex_unlock(&r->lock);
     hold(p);
+    TRY(ahead_wait(r, e));
     TRY(take_room(p, e));
     return residency_restart(p, e);
 }
@@ -339,9 +282,10 @@ kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
         return error_set(e, status, "%s", why.message);
     }
     r->running = p;
+    ahead_begin(p);
     size_t arena = residency_round(r, p->d.arena), scratch = residency_round(r, p->d.scratch);
     *room = (residency_room){.arena = r->block, .scratch = r->block ? r->block + arena : NULL, .io = r->block ? r->block + arena + scratch : NULL,
-                             .stream = r->compute, .generation = r->generation, .kept = r->block_user == p, .steady = is_steady(p)};
+                             .stream = r->compute, .generation = r->generation, .kept = r->block_user == p, .steady = is_steady(p), .checkpoints = p->n_check > 0};
     r->block_user = NULL;
     return KILN_OK;
 }
@@ -357,6 +301,7 @@ void residency_end(residency_pass *p, int failed)
         sound &= r->call->sync(r->device, r->copy, NULL) == KILN_OK;
         sound &= r->call->sync(r->device, r->compute, NULL) == KILN_OK;
     }
+    if (sound) ahead_seen(r, failed ? r->ahead_recorded : r->ahead_waited);
     r->running = NULL;
     r->block_user = failed ? NULL : p;
     p->skip = NULL;
@@ -364,15 +309,16 @@ void residency_end(residency_pass *p, int failed)
     if (!sound) residency_give_up(r, SIZE_MAX); /* whether what was sent has arrived is not known */
 }
 
-static kiln_status event_for(residency *r, device_event **event, error *e) { return *event ? KILN_OK : r->call->event_new(r->device, event, e); }
+kiln_status pass_event(residency *r, device_event **event, error *e) { return *event ? KILN_OK : r->call->event_new(r->device, event, e); }
 
 kiln_status residency_restart(residency_pass *p, error *e)
 {
     residency *r = p->r;
     memset(p->arriving, 0, p->d.n_op);
     p->issued = 0;
+    p->n_checked = 0;
     if (!r->call->asynchronous) return KILN_OK;
-    TRY(event_for(r, &r->fork, e)); /* copies of this run come after what was computed before; in a graph they become part of it */
+    TRY(pass_event(r, &r->fork, e)); /* copies of this run come after what was computed before; in a graph they become part of it */
     TRY(r->call->record(r->device, r->fork, r->compute, e));
     return r->call->wait(r->device, r->copy, r->fork, e);
 }
@@ -388,7 +334,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static kiln_status pack(residency_pass *p, uint32_t weight, void *dst, error *e)
+kiln_status pass_pack_weight(residency_pass *p, uint32_t weight, void *dst, error *e)
 {
     residency *r = p->r;
     double start = now();
@@ -439,7 +385,7 @@ static kiln_status fill_now(residency_pass *p, uint32_t op, error *e)
         uint32_t w = p->d.use[p->issued].weight;
         if (!runs(p, p->d.use[p->issued].op)) continue;
         TRY(find_space(p, p->issued, &data, &fresh, e));
-        if (fresh) TRY(undo(p, w, pack(p, w, data, e)));
+        if (fresh) TRY(undo(p, w, pass_pack_weight(p, w, data, e)));
         p->data[p->issued] = data;
     }
     return KILN_OK;
@@ -459,7 +405,7 @@ static kiln_status take_stage(residency *r, size_t bytes, stage **out, error *e)
     return KILN_OK;
 }
 
-static kiln_status copy_weight(residency_pass *p, uint32_t w, void *dst, error *e)
+kiln_status pass_copy_weight(residency_pass *p, uint32_t w, void *dst, error *e)
 {
     residency *r = p->r;
     resident *x = p->d.weight[w];
@@ -467,7 +413,7 @@ static kiln_status copy_weight(residency_pass *p, uint32_t w, void *dst, error *
     r->traffic.copied_bytes += x->bytes;
     if (resident_host(x)) {
         if (!had) {
-            kiln_status status = pack(p, w, x->host, e);
+            kiln_status status = pass_pack_weight(p, w, x->host, e);
             if (status != KILN_OK) {
                 resident_unhost(x);
                 return status;
@@ -477,7 +423,7 @@ static kiln_status copy_weight(residency_pass *p, uint32_t w, void *dst, error *
     }
     stage *s;
     TRY(take_stage(r, x->room, &s, e));
-    TRY(pack(p, w, s->data, e));
+    TRY(pass_pack_weight(p, w, s->data, e));
     TRY(r->call->copy_in(r->device, dst, s->data, x->bytes, r->copy, e));
     s->busy = 1;
     return r->call->record(r->device, s->copied, r->copy, e);
@@ -498,11 +444,11 @@ static kiln_status issue(residency_pass *p, uint32_t op, error *e)
         if (!fresh) continue;
         if (!waited) TRY(undo(p, w, r->call->wait(r->device, r->copy, p->done[p->place.after[op]], e)));
         waited = 1;
-        TRY(undo(p, w, copy_weight(p, w, data, e)));
+        TRY(undo(p, w, pass_copy_weight(p, w, data, e)));
         sent = 1;
     }
     if (!sent) return KILN_OK;
-    TRY(event_for(r, &p->ready[op], e));
+    TRY(pass_event(r, &p->ready[op], e));
     p->arriving[op] = 1;
     return r->call->record(r->device, p->ready[op], r->copy, e);
 }
@@ -554,8 +500,9 @@ static int uses_slots(const residency_pass *p, uint32_t op)
 kiln_status residency_after(residency_pass *p, uint32_t op, error *e)
 {
     residency *r = p->r;
+    ahead_check(p, op);
     if (!r->call->asynchronous || !p->place.n_streamed || !uses_slots(p, op)) return KILN_OK;
-    TRY(event_for(r, &p->done[op], e));
+    TRY(pass_event(r, &p->done[op], e));
     return r->call->record(r->device, p->done[op], r->compute, e);
 }
 

@@ -28,6 +28,7 @@ residency *residency_new(const residency_setting *setting, error *e)
     r->call = setting->device->table;
     r->budget = budget_new(setting->limit);
     pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->unguarded, NULL);
     if (!r->budget) error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (!r->budget || make_streams(r, e) != KILN_OK) {
         residency_free(r);
@@ -47,6 +48,7 @@ void residency_free(residency *r)
     if (r->block) residency_drop(r, MEMORY_ACTIVATIONS, r->block_bytes, r->block);
     if (r->ring) residency_drop(r, MEMORY_WEIGHTS, r->ring_bytes, r->ring);
     if (r->fork) r->call->event_free(r->device, r->fork);
+    if (r->arrived) r->call->event_free(r->device, r->arrived);
     if (r->compute) r->call->stream_free(r->device, r->compute);
     if (r->copy) r->call->stream_free(r->device, r->copy);
     for (size_t i = 0; i < BUCKETS; i++)
@@ -59,6 +61,7 @@ void residency_free(residency *r)
         }
     budget_free(r->budget);
     mem_free(r->order);
+    pthread_cond_destroy(&r->unguarded);
     pthread_mutex_destroy(&r->lock);
     mem_free(r);
 }
@@ -156,6 +159,7 @@ void resident_release(resident *x)
     if (last) take_out(r, x);
     pthread_mutex_unlock(&r->lock);
     if (!last) return;
+    ahead_settle(r, x->ahead);
     residency_drop(r, MEMORY_WEIGHTS, x->room, x->data);
     resident_unhost(x);
     mem_free(x);
@@ -163,11 +167,13 @@ void resident_release(resident *x)
 
 const void *resident_data(const resident *x) { return x->data; }
 
+
 kiln_status resident_place(resident *x, const char *what, error *e) { return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e); }
 
 void resident_evict(resident *x)
 {
     residency *r = x->owner;
+    ahead_settle(r, x->ahead);
     void *data = x->data;
     x->data = NULL;
     r->traffic.evicted += x->room;
@@ -202,8 +208,7 @@ void resident_unhost(resident *x)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* 1: x should go rather than y: its next use is further away; where that is not known, it was used longer ago. */
-static int goes_before(const resident *x, const resident *y)
+int resident_goes_before(const resident *x, const resident *y)
 {
     if (x->wanted != y->wanted) return x->wanted > y->wanted;
     if (x->used != y->used) return x->used < y->used;
@@ -216,7 +221,7 @@ static resident *first_to_go(residency *r)
     resident *best = NULL;
     for (size_t i = 0; i < BUCKETS; i++)
         for (resident *x = r->bucket[i]; x; x = x->next)
-            if (x->data && !x->in && (!best || goes_before(x, best))) best = x;
+            if (x->data && !x->in && !x->kept_for && (!best || resident_goes_before(x, best))) best = x;
     return best;
 }
 
@@ -227,10 +232,12 @@ void residency_give_up(residency *r, size_t bytes)
         resident *x = first_to_go(r);
         void *data = x ? x->data : NULL;
         size_t room = x ? x->room : 0;
+        uint64_t batch = x ? x->ahead : 0;
         if (x) x->data = NULL; /* nobody else can take it now */
         if (x) r->traffic.evicted += room, r->generation++; /* graphs that know its place are none any more */
         pthread_mutex_unlock(&r->lock);
         if (!data) return;
+        ahead_settle(r, batch);
         residency_drop(r, MEMORY_WEIGHTS, room, data);
         given += room;
     }

@@ -7,9 +7,10 @@
  *     residency_begin(r, pass)         room for activations and residents, others evicted
  *       residency_before(pass, op)     this op's weights are there (or will be, by the time the stream gets there)
  *       residency_after(pass, op)      its slots may be used again
+ *     residency_bring_next(pass)     the weights of the program after it, when the order was rehearsed
  *     residency_end(pass)
  *
- * On a host device weights are packed straight into place, from the map. On an asynchronous one they are packed into
+ * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and packed into
  * page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of use.
  * The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
  *
@@ -49,6 +50,7 @@ size_t residency_peak(const residency *r);
 typedef struct {
     uint64_t packed_bytes, packed; /* how often packing ran, and how much it made */
     uint64_t copied_bytes;         /* to an asynchronous device */
+    uint64_t ahead_bytes;          /* of those, for a program before it began */
     uint64_t evicted;
     double seconds; /* spent packing */
 } residency_traffic;
@@ -75,6 +77,8 @@ typedef struct {
     const size_t *maker;       /* [n_weight] a use of it, for `pack` */
     /* Makes the packed bytes of the weight of use[i] in host memory. */
     kiln_status (*pack)(void *arg, size_t use, void *dst, error *e);
+    /* Or NULL. On a host device: the weight of use[i] will be packed soon, so its file may be read meanwhile. */
+    void (*will_need)(void *arg, size_t use);
     void *arg;
 } residency_demand;
 
@@ -90,6 +94,7 @@ typedef struct {
     uint64_t generation;        /* another number: pointers have changed since the last begin */
     int kept;                   /* 1: nobody else has used the room since this program's last run, which went well */
     int steady;                 /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but the streams */
+    int checkpoints;            /* 1: weights may make way while the run is under way (residency_bring_next): its ops are to be enqueued one by one */
 } residency_room;
 
 /* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow. */
@@ -106,8 +111,18 @@ kiln_status residency_after(residency_pass *p, uint32_t op, error *e);
 /* failed: an error came between begin and here, and the streams are waited for; otherwise the caller has waited. */
 void residency_end(residency_pass *p, int failed);
 
+typedef struct {
+    const char *name; /* of the next program; NULL: nothing was to be done */
+    size_t weights, bytes;
+} residency_ahead;
+/* On an asynchronous device, after all of p's run has been enqueued and before it is waited for: if it is the last of p's runs in a row, the
+ * weights that the next program will keep are brought in, as far as there is room or can be made: what is not wanted before them leaves,
+ * and of p's own what no op that is still under way reads. stop(arg) is asked between weights. What goes wrong here is undone and not
+ * p's fault; the next begin does what is missing and tells. `name` lasts until the next call. */
+residency_ahead residency_bring_next(residency_pass *p, int (*stop)(void *), void *arg);
+
 /* Notes that a run of this program comes now, without running it: so that what is evicted later is what is wanted again
- * last. The order noted is taken to come round again. */
+ * last, and what comes next is known. The order noted is taken to come round again. */
 kiln_status residency_rehearse(residency_pass *p, error *e);
 
 /* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */

@@ -82,7 +82,7 @@ static kiln_status too_small(size_t limit, const runtime_outlook *o, error *e)
 kiln_status job_rehearse(job *j, error *e)
 {
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
-    if (!limit) return KILN_OK;
+    if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous) return KILN_OK; /* there the order says what to bring in ahead */
     call_environment kept = j->env;
     run_summary summary;
     error why = {0};
@@ -93,8 +93,8 @@ kiln_status job_rehearse(job *j, error *e)
     runtime_rehearse(j->runtime, 0);
     j->env = kept;
     runtime_outlook o = runtime_outlook_get(j->runtime);
-    if (o.least > limit) return too_small(limit, &o, e);
-    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
+    if (limit && o.least > limit) return too_small(limit, &o, e);
+    if (limit && status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
     return KILN_OK; /* another fault comes again when it is run, and is reported there */
 }
 

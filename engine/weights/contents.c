@@ -1,8 +1,8 @@
 /* contents.c - what a set hands out: bytes, numbers, texts, its identity; see weights.h.
  *
- * Bytes come straight from the file's map. That the file is still the one that was opened is asked each time, so a file
- * replaced or rewritten between two uses is an error. One cut short in the very moment of reading raises SIGBUS, as
- * with every map; kiln installs no handler for it.
+ * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one that
+ * was opened is asked each time, so a file replaced or rewritten between two uses is an error. One cut short in the very moment in which
+ * the map is read raises SIGBUS, as with every map; kiln installs no handler for it.
  */
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -77,7 +77,7 @@ void weights_release_pages(const kiln_weights *w, const char *name)
 enum { STRIP = 32 };
 
 /* dst[columns, rows] = the transposed of the stored [rows, columns], a strip of rows at a time. */
-static kiln_status read_transposed(const weights_entry *x, float *dst)
+static kiln_status read_transposed(const weights_entry *x, const uint8_t *stored, float *dst)
 {
     size_t rows = (size_t)x->dim[1], columns = (size_t)x->dim[0], width = dtype_size(x->dtype);
     float *strip = mem_alloc(STRIP * columns * sizeof *strip);
@@ -85,12 +85,21 @@ static kiln_status read_transposed(const weights_entry *x, float *dst)
     kiln_status status = KILN_OK;
     for (size_t r = 0; r < rows && status == KILN_OK; r += STRIP) {
         size_t n = rows - r < STRIP ? rows - r : STRIP;
-        status = dtype_convert(strip, KILN_F32, weights_data(x) + r * columns * width, x->dtype, n * columns);
+        status = dtype_convert(strip, KILN_F32, stored + r * columns * width, x->dtype, n * columns);
         for (size_t c = 0; c < columns && status == KILN_OK; c++)
             for (size_t i = 0; i < n; i++) dst[c * rows + r + i] = strip[i * columns + c];
     }
     mem_free(strip);
     return status;
+}
+
+static kiln_status as_f32(const kiln_weights *w, const weights_entry *x, const uint8_t *stored, float *dst, error *e)
+{
+    if (x->bytes == 0) return KILN_OK;
+    kiln_status status = x->transposed ? read_transposed(x, stored, dst) : dtype_convert(dst, KILN_F32, stored, x->dtype, (size_t)x->bytes / dtype_size(x->dtype));
+    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s: out of memory for '%.200s'", w->path, x->name);
+    if (status != KILN_OK) return error_set(e, status, "%s: tensor '%.200s' of type %s cannot be read as f32", w->path, x->name, x->type_name);
+    return KILN_OK;
 }
 
 kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e)
@@ -99,12 +108,7 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     if (!x) return weights_missing(w, name, e);
     TRY(usable(x, e));
     weights_mark_entry(w, x);
-    if (x->bytes == 0) return KILN_OK;
-    kiln_status status = x->transposed ? read_transposed(x, dst)
-                                       : dtype_convert(dst, KILN_F32, weights_data(x), x->dtype, (size_t)x->bytes / dtype_size(x->dtype));
-    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s: out of memory for '%.200s'", w->path, name);
-    if (status != KILN_OK) return error_set(e, status, "%s: tensor '%.200s' of type %s cannot be read as f32", w->path, name, x->type_name);
-    return KILN_OK;
+    return as_f32(w, x, weights_data(x), dst, e);
 }
 
 /* An element is NaN or infinite when its exponent bits are all ones. Whole blocks are tested without a branch. */
@@ -148,19 +152,55 @@ static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*an
     return n;
 }
 
-kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e)
+static kiln_status scan(const weights_entry *x, const uint8_t *stored, error *e)
 {
-    const weights_entry *x = weights_entry_of(w, name);
-    if (!x) return weights_missing(w, name, e);
-    TRY(usable(x, e));
     for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
         if (scans[i].dtype != x->dtype) continue;
-        size_t n = (size_t)x->bytes / scans[i].width, at = first_nonfinite(weights_data(x), n, scans[i].width, scans[i].any);
+        size_t n = (size_t)x->bytes / scans[i].width, at = first_nonfinite(stored, n, scans[i].width, scans[i].any);
         if (at < n)
             return error_set(e, KILN_ERR_INVALID, "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is damaged or its training failed",
                              x->file->map.path, (unsigned long long)(x->begin + at * scans[i].width), x->name, at);
     }
     return KILN_OK;
+}
+
+kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    if (!x) return weights_missing(w, name, e);
+    TRY(usable(x, e));
+    return scan(x, weights_data(x), e);
+}
+
+/* ---- without the map ------------------------------------------------------------------------------------------------- */
+
+size_t weights_stored_bytes(const kiln_weights *w, const char *name)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? (size_t)x->bytes : 0;
+}
+
+kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *dst, pool *p, error *e)
+{
+    weights_entry *x = weights_entry_of(w, name);
+    error why = {0};
+    if (!x) return weights_missing(w, name, e);
+    if (!x->dtype) return usable(x, e);
+    weights_mark_entry(w, x);
+    kiln_status status = file_map_read(&x->file->map, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
+    return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
+}
+
+kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? scan(x, stored, e) : weights_missing(w, name, e);
+}
+
+kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? as_f32(w, x, stored, dst, e) : weights_missing(w, name, e);
 }
 
 /* ---- texts --------------------------------------------------------------------------------------------------------- */

@@ -33,6 +33,14 @@ kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
 /* KILN_ERR_INVALID naming file, byte and tensor at the first NaN or infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
+/* The same without the map, for devices that weights are copied to: the tensor's bytes as they are stored (a transposed view's too), read
+ * from the file into dst (weights_stored_bytes of them) by the pool's threads (base/file.h, file_map_read). KILN_ERR_IO with file and
+ * tensor when they cannot be read or the file has changed; KILN_ERR_UNSUPPORTED: of a type kiln does not compute with. [any] */
+size_t weights_stored_bytes(const kiln_weights *w, const char *name); /* 0: no such tensor */
+kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *dst, pool *p, error *e);
+/* weights_scan_finite and weights_read_f32 of bytes that were read so. */
+kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e);
+kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e);
 /* Hints to the system, without a failure: the tensor's pages are wanted soon; or are not needed any more (it is packed)
  * and leave this process' memory. They stay readable: a later access reads the file again. */
 void weights_will_need(const kiln_weights *w, const char *name);

@@ -1,7 +1,8 @@
 /* bandwidth.c - how fast this machine copies memory, and reads a mapped file and a file on its disk: what streaming weights
  * is held against; with a device, how fast its link is, in both directions. Prints "NAME GB/s" lines; GB are 10^9 bytes that arrive.
  *
- *     bandwidth [FILE]            FILE: larger than 64 MB; read once through a map (warm) when given
+ *     bandwidth [FILE]            FILE: larger than 64 MB; read through a map (warm) when given
+ *     bandwidth FILE reads        and by reads beside the map, each with the file in the page cache and after it was asked to leave
  *     bandwidth --device cuda     as kiln moves weights: pieces of 64 MiB, page-locked, several under way at once, on one stream
  */
 #include "backend/choose.h"
@@ -9,9 +10,12 @@
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { REPEATS = 7 };
 static const size_t BYTES = (size_t)256 << 20, PIECE = (size_t)1 << 20;
@@ -131,6 +135,61 @@ static int measure_link(const char *name)
     return 0;
 }
 
+/* ---- a file, through its map and beside it ------------------------------------------------------------------------------------------- */
+
+/* The file's pages leave the page cache, as far as the system obliges. */
+static void forget(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    fdatasync(fd); /* pages that are not on the disk yet stay */
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
+typedef struct {
+    pool *p;
+    const char *path;
+    char *to;
+    size_t bytes;
+} source;
+
+/* GB/s of `bytes` from the file, opened anew: through the map as weights are packed on the host (a copy by all threads), or read beside it. */
+static double once(const source *s, int read, int cold)
+{
+    file_map map;
+    error e = {0};
+    if (cold) forget(s->path);
+    if (file_map_open(&map, s->path, &e) != KILN_OK) return 0;
+    double start = now();
+    kiln_status status = KILN_OK;
+    if (read) status = file_map_read(&map, 0, s->bytes, s->to, s->p, &e);
+    else pool_for(s->p, s->bytes / PIECE, copy_piece, &(piece_copy){s->to, (const char *)map.data});
+    double seconds = now() - start;
+    file_map_close(&map);
+    if (status != KILN_OK) fprintf(stderr, "bandwidth: %s\n", e.message);
+    return status == KILN_OK ? (double)s->bytes / seconds * 1e-9 : 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* In turns, so that what else the machine does hits both; medians, for there is no ceiling to a disk that others use. */
+static void compare(const source *s, int cold)
+{
+    double rates[2][REPEATS], ratio[REPEATS];
+    for (int i = 0; i < REPEATS; i++) {
+        for (int read = 0; read < 2; read++) rates[read][i] = once(s, read, cold);
+        ratio[i] = rates[0][i] > 0 ? rates[1][i] / rates[0][i] : 0;
+    }
+    for (int read = 0; read < 2; read++) qsort(rates[read], REPEATS, sizeof(double), ascending);
+    qsort(ratio, REPEATS, sizeof(double), ascending);
+    printf("%s map %.2f reads %.2f ratio %.2f (%.2f-%.2f)\n", cold ? "cold" : "warm", rates[0][REPEATS / 2], rates[1][REPEATS / 2], ratio[REPEATS / 2], ratio[0], ratio[REPEATS - 1]);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--device") == 0) return argc == 3 ? measure_link(argv[2]) : (fprintf(stderr, "usage: bandwidth --device NAME\n"), 2);
@@ -145,6 +204,7 @@ int main(int argc, char **argv)
         if (file_map_open(&map, argv[1], &e) != KILN_OK) return fprintf(stderr, "bandwidth: %s\n", e.message), 1;
         size_t bytes = map.size < BYTES ? map.size / PIECE * PIECE : BYTES;
         if (bytes) printf("map %.2f\n", rate(p, a, (const char *)map.data, bytes));
+        for (int cold = 0; bytes && cold < 2 && argc > 2 && strcmp(argv[2], "reads") == 0; cold++) compare(&(source){p, argv[1], a, bytes}, cold);
         file_map_close(&map);
     }
     mem_free(a), mem_free(b);

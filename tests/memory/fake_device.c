@@ -75,7 +75,7 @@ static uint64_t draw(void)
 
 static void fault(const char *text)
 {
-    if (fake.report.faults++ < 10) printf("  fake device: %s\n", text);
+    if (fake.report.faults++ < 10 && !fake.setting.hasty) printf("  fake device: %s\n", text);
 }
 
 /* A lost device does nothing any more of what it was given. */
@@ -396,6 +396,7 @@ static kiln_status fake_wait(memory_device *d, device_stream *s, device_event *v
 static kiln_status fake_sync(memory_device *d, device_stream *s, error *e)
 {
     (void)d;
+    if (fake.setting.at_sync) fake.setting.at_sync();
     TRY(called(KILN_ERR_IO, e));
     if (fake.origin) {
         fake.broken = 1;
@@ -409,7 +410,7 @@ static kiln_status fake_sync_event(memory_device *d, device_event *v, error *e)
 {
     (void)d;
     TRY(called(KILN_ERR_IO, e));
-    while (v->happened < v->recorded)
+    while (!fake.setting.hasty && v->happened < v->recorded)
         if (!step_on()) {
             fault("the host waits for an event that never happens");
             break;
@@ -547,6 +548,7 @@ void fake_device_open(const fake_setting *s)
 
 fake_report fake_device_look(void) { return fake.report; }
 memory_device *fake_device_get(void) { return &fake.base; }
+int fake_device_locked(const void *p, size_t bytes) { return is_locked(p, bytes); }
 kiln_status fake_device_call(device_stream *s, void (*call)(void *), void *arg, error *e)
 {
     TRY(called(KILN_ERR_IO, e));
@@ -560,6 +562,7 @@ int fake_device_holds(const void *p, size_t bytes)
     }
     return 0;
 }
+void fake_device_deaf(int deaf) { fake.setting.deaf = deaf; }
 void fake_device_taken(size_t bytes) { fake.taken = bytes; }
 void fake_device_fail_at(int64_t k, int for_good)
 {

@@ -17,7 +17,7 @@ typedef struct {
     size_t bytes[WEIGHTS], maker[WEIGHTS];
     weight_use use[WEIGHTS];
     double work[WEIGHTS];
-    unsigned packed[WEIGHTS];
+    unsigned packed[WEIGHTS], asked[WEIGHTS];
     int fails; /* the weight whose packing fails; below 0: none */
 } net;
 
@@ -29,6 +29,8 @@ static kiln_status pack(void *arg, size_t use, void *dst, error *e)
     memset(dst, (int)use + 1, BYTES);
     return KILN_OK;
 }
+
+static void will_need(void *arg, size_t use) { ((net *)arg)->asked[use]++; }
 
 static residency *open_manager(size_t limit) { return residency_new(&(residency_setting){.device = device_host(), .limit = limit}, NULL); }
 
@@ -44,7 +46,7 @@ static residency_pass *open_net(residency *r, net *n, const char *set)
         n->bytes[i] = BYTES, n->maker[i] = i, n->use[i] = (weight_use){i, i}, n->work[i] = 1;
     }
     residency_demand d = {.name = set, .arena = 3000, .n_op = WEIGHTS, .n_use = WEIGHTS, .n_weight = WEIGHTS, .work = n->work, .use = n->use,
-                          .weight = n->weight, .bytes = n->bytes, .maker = n->maker, .pack = pack, .arg = n};
+                          .weight = n->weight, .bytes = n->bytes, .maker = n->maker, .pack = pack, .will_need = will_need, .arg = n};
     return residency_pass_new(r, &d, &p, NULL) == KILN_OK ? p : NULL;
 }
 
@@ -184,6 +186,65 @@ static void test_every_allocation_may_fail(void)
     CHECK(k > 15 && k < 200);
 }
 
+static unsigned asked_in_all(const net *n)
+{
+    unsigned sum = 0;
+    for (int i = 0; i < WEIGHTS; i++) sum += n->asked[i];
+    return sum;
+}
+
+/* a a a b, rehearsed: b's files are asked for when a's last run begins, once for each weight that is not there. */
+static void test_files_of_the_next_program_are_asked_for(void)
+{
+    residency *r = open_manager(0);
+    net one, two;
+    residency_room room;
+    residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
+    REQUIRE(p && q);
+    for (int i = 0; i < 4; i++) CHECK_EQ(residency_rehearse(i < 3 ? p : q, NULL), KILN_OK);
+    for (int round = 0; round < 2; round++) {
+        CHECK(run(p, NULL) == KILN_OK && run(p, NULL) == KILN_OK);
+        CHECK_EQ(asked_in_all(&two), round ? WEIGHTS : 0);
+        REQUIRE(residency_begin(p, &room, NULL) == KILN_OK);
+        CHECK_EQ(asked_in_all(&two), WEIGHTS); /* the second time they are all there */
+        CHECK(residency_bring_next(p, NULL, NULL).name == NULL); /* there is nothing to copy on a host */
+        residency_end(p, 0);
+        CHECK_EQ(run(q, NULL), KILN_OK);
+    }
+    residency_give_up(r, 1); /* the one that goes is asked for again */
+    resident *gone = NULL;
+    for (int i = 0; i < WEIGHTS && !gone; i++)
+        if (!resident_data(one.weight[i]) || !resident_data(two.weight[i])) gone = one.weight[i];
+    CHECK(gone != NULL);
+    for (int i = 0; i < 3; i++) CHECK_EQ(run(p, NULL), KILN_OK);
+    CHECK_EQ(asked_in_all(&two), WEIGHTS + (packed_in_all(&one) == WEIGHTS));
+    CHECK_EQ(asked_in_all(&one), 0); /* past the end of the order nothing is known */
+    close_net(&one, p), close_net(&two, q);
+    residency_free(r);
+}
+
+/* Programs go while the order stands: what is left of it still holds. */
+static void test_the_order_without_one_that_went(void)
+{
+    residency *r = open_manager(0);
+    net n[3];
+    residency_pass *p[3];
+    for (int i = 0; i < 3; i++) REQUIRE((p[i] = open_net(r, &n[i], i == 0 ? "one" : i == 1 ? "two" : "three")) != NULL);
+    for (int i = 0; i < 3; i++) CHECK_EQ(residency_rehearse(p[i], NULL), KILN_OK);
+    CHECK_EQ(run(p[0], NULL), KILN_OK);
+    CHECK_EQ(asked_in_all(&n[1]), WEIGHTS);
+    CHECK_EQ(run(p[1], NULL), KILN_OK);
+    CHECK_EQ(asked_in_all(&n[2]), WEIGHTS);
+    close_net(&n[0], p[0]);
+    residency_give_up(r, SIZE_MAX);
+    CHECK_EQ(run(p[1], NULL), KILN_OK); /* round the end: it comes again, and then the third */
+    CHECK_EQ(asked_in_all(&n[2]), 2 * WEIGHTS);
+    close_net(&n[2], p[2]);
+    CHECK_EQ(run(p[1], NULL), KILN_OK);
+    close_net(&n[1], p[1]);
+    residency_free(r);
+}
+
 static void *know_and_release(void *arg)
 {
     for (int i = 0; i < 4000; i++) {
@@ -219,6 +280,7 @@ int main(int argc, char **argv)
         CASE(test_what_is_asked_for_twice_is_one), CASE(test_two_programs_share_and_the_last_one_takes_it_along),
         CASE(test_giving_up_takes_all_but_what_runs), CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
         CASE(test_under_a_limit_a_run_packs_what_is_streamed_again), CASE(test_every_allocation_may_fail), CASE(test_threads_come_and_go),
+        CASE(test_files_of_the_next_program_are_asked_for), CASE(test_the_order_without_one_that_went),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

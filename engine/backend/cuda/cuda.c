@@ -26,7 +26,7 @@ void cuda_epilogue(const cuda_kernel *k, cu_epilogue *out)
 
 void cuda_pack_as(cuda_kernel *k, uint32_t i, uint32_t type)
 {
-    k->pack_type[i] = type;
+    k->pack_type[i] = k->base.pack_copies[i] = type;
     k->base.packed_bytes[i] = (size_t)shape_count(&k->op.in[i].shape) * dtype_size(type);
     snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "%s", dtype_name(type));
 }

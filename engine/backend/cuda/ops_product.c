@@ -97,6 +97,8 @@ static void describe_packing(cuda_kernel *k)
     uint32_t type = p->type == CU_BF16 ? KILN_BF16 : KILN_F32;
     p->k_packed = round_up(p->K, 8);
     k->pack_type[1] = type;
+    k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
+    k->base.pack_copies[2] = 0;
     k->base.packed_bytes[1] = (size_t)(p->N * p->k_packed) * dtype_size(type);
     snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type), (long long)p->k_packed, p->picture ? p->kh * p->kw : 1,
              p->finish.geglu ? " geglu" : "");

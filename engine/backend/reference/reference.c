@@ -112,6 +112,7 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!op->in[i].dtype || !op->in[i].weight) continue;
         k->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
+        k->base.pack_copies[i] = KILN_F32;
         snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "f32");
     }
     *out = &k->base;

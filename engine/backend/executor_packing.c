@@ -1,0 +1,238 @@
+/* executor_packing.c - see executor_packing.h.
+ *
+ * Where the host computes, weights are packed from the mapped file, which is where they wait. For a device that they are copied to they
+ * are read from the file itself, in parallel and never through the map: straight to where the packed bytes go when packing
+ * would copy them as they are, else into a buffer from which they are packed.
+ */
+#include "backend/executor_packing.h"
+
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <string.h>
+
+typedef struct {
+    const executor *x;
+    const step *s;
+    uint32_t operand;
+    const op *leaf;
+    pool *pool;
+} packing;
+
+static const op *part_of(const packing *p, uint32_t i) { return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf; }
+static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_part : 1; }
+
+size_t packed_operand_bytes(const step *s, uint32_t k)
+{
+    return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k] : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
+}
+
+/* The type in which all parts lie in files as they are, or 0: they do not. */
+static uint32_t stored_type(const packing *p)
+{
+    uint32_t dtype = 0;
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
+        dtype = info.dtype;
+    }
+    return dtype;
+}
+
+/* Host bytes that packing this leaf takes beside its source and its result. */
+static size_t temporary_bytes(const packing *p)
+{
+    if (p->leaf->kind == OP_CONSTANT) return 0;
+    uint32_t dtype = stored_type(p);
+    if (dtype && n_parts(p) == 1) return 0;
+    return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
+}
+
+/* One part below the other, as they are stored or as f32. */
+static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        const void *bytes = dtype ? weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) : NULL;
+        size_t n = (size_t)shape_count(&part_of(p, i)->shape) * dtype_size(dtype ? dtype : KILN_F32);
+        if (bytes) memcpy(to, bytes, n);
+        else TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, e));
+        to += n;
+    }
+    return KILN_OK;
+}
+
+/* ---- from the map ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const void *data;
+    uint32_t dtype;
+    void *owned;
+    size_t owned_bytes;
+} source;
+
+static void source_free(const packing *p, source *s)
+{
+    if (s->owned_bytes) budget_give(residency_budget(p->x->residency), MEMORY_STAGING, s->owned_bytes);
+    mem_free(s->owned);
+}
+
+/* A weight's elements as they are stored; gathered, and turned into f32, when they do not lie in the file that way. */
+static kiln_status leaf_source(const packing *p, source *s, error *e)
+{
+    const op *leaf = p->leaf;
+    size_t bytes = temporary_bytes(p);
+    kiln_weight_info info = {.size = sizeof info};
+    if (!bytes) {
+        const op *part = part_of(p, 0);
+        s->data = weights_bytes(part->set, part->name, &info);
+        s->dtype = info.dtype;
+        return KILN_OK;
+    }
+    TRY(budget_take(residency_budget(p->x->residency), MEMORY_STAGING, bytes, leaf->name ? leaf->name : "stacked weights", e));
+    s->owned_bytes = bytes;
+    if (!(s->owned = mem_alloc(bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
+    s->data = s->owned;
+    uint32_t dtype = stored_type(p);
+    s->dtype = dtype ? dtype : KILN_F32;
+    return gather(p, s->owned, dtype, e);
+}
+
+static kiln_status scan(const packing *p, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) TRY(weights_scan_finite(part_of(p, i)->set, part_of(p, i)->name, e));
+    return KILN_OK;
+}
+
+static void release_pages(const packing *p)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) weights_release_pages(part_of(p, i)->set, part_of(p, i)->name);
+}
+
+static packing packing_of(const executor *x, uint32_t op_index, uint32_t operand)
+{
+    return (packing){.x = x, .s = &x->step[op_index], .operand = operand, .leaf = &x->r->op[x->r->op[op_index].in[operand] - 1], .pool = x->pool};
+}
+
+static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, void *dst, error *e)
+{
+    const kernel *k = p->s->kernel;
+    const operand_desc *d = &p->s->desc.in[p->operand];
+    return k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e) : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
+}
+
+static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e)
+{
+    source s = {0};
+    kiln_status status = look ? scan(p, e) : KILN_OK;
+    if (status == KILN_OK) status = leaf_source(p, &s, e);
+    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, dst, e);
+    source_free(p, &s);
+    release_pages(p);
+    return status;
+}
+
+/* ---- from the file itself ---------------------------------------------------------------------------------------------- */
+
+enum { BUFFER_KEPT = 64 << 20 }; /* a larger one is given back after use */
+
+void weight_buffer_free(weight_buffer *b)
+{
+    mem_free(b->data);
+    *b = (weight_buffer){0};
+}
+
+static kiln_status buffer_room(weight_buffer *b, size_t bytes, error *e)
+{
+    if (b->bytes >= bytes) return KILN_OK;
+    weight_buffer_free(b);
+    if (!(b->data = mem_aligned(64, bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
+    b->bytes = bytes;
+    return KILN_OK;
+}
+
+static size_t stored_bytes(const packing *p)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < n_parts(p); i++) bytes += weights_stored_bytes(part_of(p, i)->set, part_of(p, i)->name);
+    return bytes;
+}
+
+/* The parts' bytes as they are stored, one part behind the other. */
+static kiln_status read_parts(const packing *p, int look, char *to, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        const op *part = part_of(p, i);
+        TRY(weights_read_stored(part->set, part->name, to, p->pool, e));
+        if (look) TRY(weights_scan_stored(part->set, part->name, to, e));
+        to += weights_stored_bytes(part->set, part->name);
+    }
+    return KILN_OK;
+}
+
+static kiln_status parts_as_f32(const packing *p, const char *stored, float *to, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) {
+        const op *part = part_of(p, i);
+        TRY(weights_stored_as_f32(part->set, part->name, stored, to, e));
+        stored += weights_stored_bytes(part->set, part->name);
+        to += shape_count(&part->shape);
+    }
+    return KILN_OK;
+}
+
+static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtype, void *dst, error *e)
+{
+    weight_buffer *b = p->x->buffer;
+    size_t stored = stored_bytes(p), behind = (stored + 63) & ~(size_t)63, floats = dtype ? 0 : (size_t)shape_count(&p->leaf->shape) * sizeof(float);
+    TRY(buffer_room(b, behind + floats + 1, e));
+    char *data = b->data;
+    TRY(read_parts(p, look, data, e));
+    if (!dtype) TRY(parts_as_f32(p, data, (float *)(void *)(data + behind), e));
+    return pack_from(p, dtype ? data : data + behind, dtype ? dtype : KILN_F32, dst, e);
+}
+
+static kiln_status fill_from_file(const packing *p, int look, void *dst, error *e)
+{
+    const kernel *k = p->s->kernel;
+    uint32_t dtype = stored_type(p), copied = k->packed_bytes[p->operand] ? k->pack_copies[p->operand] : p->s->desc.in[p->operand].dtype;
+    if (dtype && dtype == copied && stored_bytes(p) == packed_operand_bytes(p->s, p->operand)) return read_parts(p, look, dst, e);
+    kiln_status status = pack_through_buffer(p, look, dtype, dst, e);
+    if (p->x->buffer->bytes > BUFFER_KEPT) weight_buffer_free(p->x->buffer);
+    return status;
+}
+
+static kiln_status fill(const packing *p, int look, void *dst, error *e)
+{
+    if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, KILN_F32, dst, e);
+    return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e) : fill_from_map(p, look, dst, e);
+}
+
+kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
+{
+    executor *x = arg;
+    packed_weight *w = &x->packed[x->use[use].weight];
+    packing p = packing_of(x, w->op, w->operand);
+    kiln_status status = fill(&p, !w->scanned, dst, e);
+    if (status == KILN_OK) {
+        w->scanned = 1;
+        return KILN_OK;
+    }
+    const op *o = &x->r->op[w->op];
+    error_prefix(e, "program '%s'%s%s: weight '%s'", x->r->name, at_or_not(o), o->scope, p.leaf->name ? p.leaf->name : "constant");
+    return status;
+}
+
+void packing_will_need(void *arg, size_t use)
+{
+    const executor *x = arg;
+    const packed_weight *w = &x->packed[x->use[use].weight];
+    packing p = packing_of(x, w->op, w->operand);
+    for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++) weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
+}
+
+size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)
+{
+    packing p = packing_of(x, op_index, operand);
+    return temporary_bytes(&p);
+}
