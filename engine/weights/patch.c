@@ -41,8 +41,8 @@ static kiln_status find_number(const kiln_weights *w, const char *name, weights_
 static kiln_status does_not_fit(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *a, const weights_entry *b, error *e)
 {
     char base_shape[128], a_shape[128], b_shape[128] = "";
-    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%s%s does not fit '%.200s' %s of %s", p->from->path, a->name, shape_of(a, a_shape),
-                     b ? " x " : "", b ? b->name : "", b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path);
+    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%.200s%s%s does not fit '%.200s' %s of %s", p->from->path, a->name, shape_of(a, a_shape),
+                     b ? " x '" : "", b ? b->name : "", b ? "' " : "", b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path);
 }
 
 static kiln_status check_product(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *up, const weights_entry *down, error *e)
