@@ -308,8 +308,9 @@ static const char *write_named(const naming *n, int number)
     kiln_weights *kohya = weights_open(golden_path("lora/kohya.safetensors"), NULL);
     lora_names names[2];
     size_t count = 0, modules = 0;
-    lora_names_make(rig_host(), rig_ctx(), unet_of(base_model), LORA_UNET, &names[0]);
-    lora_names_make(rig_host(), &rig_call, text_of(base_clip), LORA_TEXT, &names[1]);
+    const kiln_weights *unet = unet_of(base_model), *text = text_of(base_clip);
+    kiln_ctx *ctx = rig_ctx(); /* whose scratch memory holds the names */
+    CHECK(lora_names_make(rig_host(), ctx, unet, LORA_UNET, &names[0]) == KILN_OK && lora_names_make(rig_host(), ctx, text, LORA_TEXT, &names[1]) == KILN_OK);
     for (size_t i = 0; i < weights_count(kohya); i++) {
         kiln_weight_info up = {.size = sizeof up}, down = {.size = sizeof down};
         char stem[400], spelled[400], other[500];
