@@ -97,6 +97,15 @@ expect lora_cache_other_file_of_that_name 0 "" cached --set lora=mine.safetensor
 last=$(find "$work/kept-out" -name '*.png' | sort | tail -n 1)
 check lora_cache_other_picture other_pixels "$last" "$(picture s1)"
 
+# ---- the LoRA that ships: black ground where the prompt is silent, and the model's own white without it
+shipped() { "$kiln" run workflows/lora.yaml --no-cache --quiet --out "$work/shipped" --set "strength=$1"; }
+for s in 0 1; do
+    expect "lora_shipped_$s" 0 "" shipped $s
+    ground=white; [ $s = 1 ] && ground=black
+    printf '%s\ta red circle above a blue square on a %s background\n' "$(tail -n 1 "$work/stdout")" $ground >"$work/list.tsv"
+    expect "lora_shipped_on_$ground" 0 "1 of 1 right" "$KILN_BUILD/tests/judge/judge" --list "$work/list.tsv" --at-least 1
+done
+
 # ---- what is said
 expect lora_missing 2 "no file 'nowhere.safetensors' for loras" draw no "$work/one.yaml" --set lora=nowhere.safetensors
 expect lora_near_name 2 "did you mean 'mine.safetensors'" "$kiln" run --models "$work/models:tests/golden" --out "$work/no" "$work/one.yaml" --set lora=mime.safetensors
