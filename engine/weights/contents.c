@@ -1,4 +1,4 @@
-/* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are numbers.c's.
+/* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are elements.c's.
  *
  * Bytes come straight from the file's map. That the file is still the one that was opened is asked each time, so a file
  * replaced or rewritten between two uses is an error. One cut short in the very moment of reading raises SIGBUS, as

@@ -1,5 +1,5 @@
 /* patch.c - sets in which some tensors have something added to them; see include/kiln/weights.h. Here it is checked that
- * all of it fits; numbers.c computes it, each time a tensor is read. */
+ * all of it fits; elements.c computes it, each time a tensor is read. */
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "weights/set.h"

@@ -1,6 +1,6 @@
 /* weights.c - a set from its opening to its end, looking tensors up, who used what; see weights.h. The files are
  * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out in
- * contents.c, their numbers in numbers.c. */
+ * contents.c, their numbers in elements.c. */
 #include "weights/weights.h"
 
 #include "base/memory_alloc.h"

@@ -1,4 +1,4 @@
-/* numbers.c - a tensor as f32: converted, transposed, patched; and whether its numbers are finite. See weights.h.
+/* elements.c - a tensor as f32: converted, transposed, patched; and whether its numbers are finite. See weights.h.
  *
  * Everything is read in ranges of elements, so that a slice of a patched tensor costs its own rows only. A patched
  * element is, in this order and all in f32: the base's number, then for each patch in the order given
