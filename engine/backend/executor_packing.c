@@ -39,13 +39,24 @@ static uint32_t stored_type(const packing *p)
     return dtype;
 }
 
-/* Host bytes that packing this leaf takes beside its source and its result. */
-static size_t temporary_bytes(const packing *p)
+/* Host bytes of the copy that packing this leaf makes of its source; 0: it needs none. */
+static size_t copy_bytes(const packing *p)
 {
     if (p->leaf->kind == OP_CONSTANT) return 0;
     uint32_t dtype = stored_type(p);
     if (dtype && n_parts(p) == 1) return 0;
     return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
+}
+
+/* All the host bytes that packing it takes beside its source and its result: the copy, and a patch's factors as f32. */
+static size_t temporary_bytes(const packing *p)
+{
+    size_t copy = copy_bytes(p), most = 0;
+    for (uint32_t i = 0; copy && !stored_type(p) && i < n_parts(p); i++) {
+        size_t bytes = weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name);
+        if (bytes > most) most = bytes;
+    }
+    return copy + most;
 }
 
 /* One part below the other, as they are stored or as f32. */
@@ -81,7 +92,7 @@ static void source_free(const packing *p, source *s)
 static kiln_status leaf_source(const packing *p, source *s, error *e)
 {
     const op *leaf = p->leaf;
-    size_t bytes = temporary_bytes(p);
+    size_t copy = copy_bytes(p), bytes = temporary_bytes(p);
     kiln_weight_info info = {.size = sizeof info};
     if (!bytes) {
         const op *part = part_of(p, 0);
@@ -91,7 +102,7 @@ static kiln_status leaf_source(const packing *p, source *s, error *e)
     }
     TRY(budget_take(residency_budget(p->x->residency), MEMORY_STAGING, bytes, leaf->name ? leaf->name : "stacked weights", e));
     s->owned_bytes = bytes;
-    if (!(s->owned = mem_alloc(bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
+    if (!(s->owned = mem_alloc(copy))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", copy);
     s->data = s->owned;
     uint32_t dtype = stored_type(p);
     s->dtype = dtype ? dtype : KILN_F32;

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* What identifies a leaf: set and name, the parts' names, or the constant's content. */
+/* What identifies a leaf: its parts' tensors, wherever they are seen, so that sets which share a tensor share its packed
+ * form; their names; or the constant's content. */
 static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, str *name, error *e)
 {
     char hex[33];
@@ -19,9 +20,8 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
     }
     for (uint32_t i = 0; i < (leaf->n_part ? leaf->n_part : 1); i++) {
         const op *part = leaf->n_part ? &x->r->op[leaf->part[i] - 1] : leaf;
-        const char *identity = weights_identity(part->set, e);
-        if (!identity) return e->status != KILN_OK ? e->status : KILN_ERR_IO;
-        str_printf(set, "%s,", identity);
+        TRY(weights_tensor_identity(part->set, part->name, hex, e));
+        str_printf(set, "%s,", hex);
         str_printf(name, "%s,", part->name);
     }
     return set->failed || name->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;

@@ -1,4 +1,4 @@
-/* contents.c - what a set hands out: bytes, numbers, texts, its identity; see weights.h.
+/* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are elements.c's.
  *
  * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one that
  * was opened is asked each time, so a file replaced or rewritten between two uses is an error. One cut short in the very moment in which
@@ -6,7 +6,6 @@
  */
 #include "base/log.h"
 #include "base/memory_alloc.h"
-#include "tensor/dtype.h"
 #include "weights/set.h"
 
 #include <string.h>
@@ -18,12 +17,12 @@
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (!x || x->transposed || !x->dtype) return NULL;
+    if (!x || x->transposed || x->patch || !x->dtype) return NULL;
     if (info) weights_describe(x, info);
     return weights_data(x);
 }
 
-static kiln_status usable(const weights_entry *x, error *e)
+kiln_status weights_usable(const weights_entry *x, error *e)
 {
     if (x->dtype) return file_map_unchanged(&x->file->map, e);
     if (!x->rank && x->bytes)
@@ -54,153 +53,37 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
 {
     weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e), NULL;
-    if (usable(x, e) != KILN_OK) return NULL;
+    if (weights_usable(x, e) != KILN_OK) return NULL;
     if (x->transposed) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is a transposed view and has no bytes of its own", w->path, name), NULL;
+    if (x->patch) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is patched and has no bytes of its own", w->path, name), NULL;
     weights_mark_entry(w, x);
     return weights_data(x);
+}
+
+/* A patched tensor lies where its base and its factors do. */
+static void advise_all(const weights_entry *x, size_t around, int advice)
+{
+    if (!x->patch) {
+        advise(x, around, advice);
+        return;
+    }
+    advise_all(x->patch->base, around, advice);
+    for (const patch_term *t = x->patch->term; t; t = t->next) {
+        advise_all(t->left, around, advice);
+        if (t->right) advise_all(t->right, around, advice);
+    }
 }
 
 void weights_will_need(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise(x, 0, MADV_WILLNEED);
+    if (x) advise_all(x, 0, MADV_WILLNEED);
 }
 
 void weights_release_pages(const kiln_weights *w, const char *name)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    if (x) advise(x, AROUND, MADV_DONTNEED);
-}
-
-/* ---- numbers ------------------------------------------------------------------------------------------------------- */
-
-enum { STRIP = 32 };
-
-/* dst[columns, rows] = the transposed of the stored [rows, columns], a strip of rows at a time. */
-static kiln_status read_transposed(const weights_entry *x, const uint8_t *stored, float *dst)
-{
-    size_t rows = (size_t)x->dim[1], columns = (size_t)x->dim[0], width = dtype_size(x->dtype);
-    float *strip = mem_alloc(STRIP * columns * sizeof *strip);
-    if (!strip) return KILN_ERR_NOMEM;
-    kiln_status status = KILN_OK;
-    for (size_t r = 0; r < rows && status == KILN_OK; r += STRIP) {
-        size_t n = rows - r < STRIP ? rows - r : STRIP;
-        status = dtype_convert(strip, KILN_F32, stored + r * columns * width, x->dtype, n * columns);
-        for (size_t c = 0; c < columns && status == KILN_OK; c++)
-            for (size_t i = 0; i < n; i++) dst[c * rows + r + i] = strip[i * columns + c];
-    }
-    mem_free(strip);
-    return status;
-}
-
-static kiln_status as_f32(const kiln_weights *w, const weights_entry *x, const uint8_t *stored, float *dst, error *e)
-{
-    if (x->bytes == 0) return KILN_OK;
-    kiln_status status = x->transposed ? read_transposed(x, stored, dst) : dtype_convert(dst, KILN_F32, stored, x->dtype, (size_t)x->bytes / dtype_size(x->dtype));
-    if (status == KILN_ERR_NOMEM) return error_set(e, status, "%s: out of memory for '%.200s'", w->path, x->name);
-    if (status != KILN_OK) return error_set(e, status, "%s: tensor '%.200s' of type %s cannot be read as f32", w->path, x->name, x->type_name);
-    return KILN_OK;
-}
-
-kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e)
-{
-    weights_entry *x = weights_entry_of(w, name);
-    if (!x) return weights_missing(w, name, e);
-    TRY(usable(x, e));
-    weights_mark_entry(w, x);
-    return as_f32(w, x, weights_data(x), dst, e);
-}
-
-/* An element is NaN or infinite when its exponent bits are all ones. Whole blocks are tested without a branch. */
-enum { BLOCK = 4096, LANES = 64 };
-#define NONFINITE(suffix, type, ones)                                                                                                  \
-    static type suffix##_at(const uint8_t *p)                                                                                          \
-    {                                                                                                                                  \
-        type v;                                                                                                                        \
-        memcpy(&v, p, sizeof v);                                                                                                       \
-        return (type)((v & (ones)) == (ones));                                                                                         \
-    }                                                                                                                                  \
-    static int any_##suffix(const uint8_t *p, size_t n)                                                                                \
-    {                                                                                                                                  \
-        type bad = 0;                                                                                                                  \
-        size_t i = 0;                                                                                                                  \
-        for (; i + LANES <= n; i += LANES, p += LANES * sizeof bad) /* a fixed count, for the vectoriser */                            \
-            for (size_t k = 0; k < LANES; k++) bad |= suffix##_at(p + k * sizeof bad);                                                 \
-        for (; i < n; i++, p += sizeof bad) bad |= suffix##_at(p);                                                                     \
-        return bad != 0;                                                                                                               \
-    }
-NONFINITE(f32, uint32_t, 0x7f800000u)
-NONFINITE(f16, uint16_t, 0x7c00u)
-NONFINITE(bf16, uint16_t, 0x7f80u)
-NONFINITE(f64, uint64_t, 0x7ff0000000000000u)
-
-static const struct {
-    uint32_t dtype;
-    size_t width;
-    int (*any)(const uint8_t *, size_t);
-} scans[] = {{KILN_F32, 4, any_f32}, {KILN_F16, 2, any_f16}, {KILN_BF16, 2, any_bf16}, {KILN_F64, 8, any_f64}};
-
-/* Index of the first element that is not finite; n: none. */
-static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*any)(const uint8_t *, size_t))
-{
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t m = n - i < BLOCK ? n - i : BLOCK;
-        if (!any(p + i * width, m)) continue;
-        while (!any(p + i * width, 1)) i++;
-        return i;
-    }
-    return n;
-}
-
-static kiln_status scan(const weights_entry *x, const uint8_t *stored, error *e)
-{
-    for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
-        if (scans[i].dtype != x->dtype) continue;
-        size_t n = (size_t)x->bytes / scans[i].width, at = first_nonfinite(stored, n, scans[i].width, scans[i].any);
-        if (at < n)
-            return error_set(e, KILN_ERR_INVALID, "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is damaged or its training failed",
-                             x->file->map.path, (unsigned long long)(x->begin + at * scans[i].width), x->name, at);
-    }
-    return KILN_OK;
-}
-
-kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e)
-{
-    const weights_entry *x = weights_entry_of(w, name);
-    if (!x) return weights_missing(w, name, e);
-    TRY(usable(x, e));
-    return scan(x, weights_data(x), e);
-}
-
-/* ---- without the map ------------------------------------------------------------------------------------------------- */
-
-size_t weights_stored_bytes(const kiln_weights *w, const char *name)
-{
-    const weights_entry *x = weights_entry_of(w, name);
-    return x ? (size_t)x->bytes : 0;
-}
-
-kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *dst, pool *p, error *e)
-{
-    weights_entry *x = weights_entry_of(w, name);
-    error why = {0};
-    if (!x) return weights_missing(w, name, e);
-    if (!x->dtype) return usable(x, e);
-    weights_mark_entry(w, x);
-    kiln_status status = file_map_read(&x->file->map, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
-    return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
-}
-
-kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e)
-{
-    const weights_entry *x = weights_entry_of(w, name);
-    return x ? scan(x, stored, e) : weights_missing(w, name, e);
-}
-
-kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e)
-{
-    const weights_entry *x = weights_entry_of(w, name);
-    return x ? as_f32(w, x, stored, dst, e) : weights_missing(w, name, e);
+    if (x) advise_all(x, AROUND, MADV_DONTNEED);
 }
 
 /* ---- texts --------------------------------------------------------------------------------------------------------- */
@@ -291,26 +174,79 @@ static kiln_status content_of(const weights_file *f, digest *out, error *e)
     return file_map_unchanged(&f->map, e);
 }
 
+/* What an entry is, names aside: where its numbers come from (`content`) and which of them it takes. */
+static void hash_window(hasher *h, const weights_entry *x)
+{
+    hash_text(h, x->type_name);
+    hash_u64(h, x->begin);
+    hash_u64(h, x->bytes);
+    hash_u64(h, x->rank | (uint64_t)(x->transposed != 0) << 32);
+    for (uint32_t k = 0; k < x->rank; k++) hash_u64(h, (uint64_t)x->dim[k]);
+}
+
+static kiln_status source_of(const weights_entry *x, digest *out, error *e);
+
+static kiln_status hash_entry(hasher *h, const weights_entry *x, error *e)
+{
+    digest source = {0};
+    TRY(source_of(x, &source, e));
+    hash_digest(h, source);
+    hash_window(h, x);
+    return KILN_OK;
+}
+
+static kiln_status hash_patch(hasher *h, const weights_patched *p, error *e)
+{
+    hash_text(h, "patched");
+    TRY(hash_entry(h, p->base, e));
+    for (const patch_term *t = p->term; t; t = t->next) {
+        hash_double(h, (double)t->factor);
+        TRY(hash_entry(h, t->left, e));
+        hash_u64(h, t->right != NULL);
+        if (t->right) TRY(hash_entry(h, t->right, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status source_of(const weights_entry *x, digest *out, error *e)
+{
+    if (!x->patch) return content_of(x->file, out, e);
+    hasher *h = hasher_new();
+    if (!h) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", x->file->map.path);
+    kiln_status status = hash_patch(h, x->patch, e);
+    *out = hasher_digest(h);
+    hasher_free(h);
+    return status;
+}
+
 static kiln_status make_identity(kiln_weights *w, error *e)
 {
     hasher *h = hasher_new();
     digest content = {0};
     if (!h) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     kiln_status status = KILN_OK;
-    const weights_file *last = NULL;
+    const weights_entry *last = NULL;
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         const weights_entry *x = &w->entry[i];
-        if (x->file != last) status = content_of(x->file, &content, e);
-        last = x->file;
+        if (!last || x->file != last->file || x->patch != last->patch) status = source_of(x, &content, e);
+        last = x;
         hash_digest(h, content);
         hash_text(h, x->name);
-        hash_text(h, x->type_name);
-        hash_u64(h, x->begin);
-        hash_u64(h, x->bytes);
-        hash_u64(h, x->rank | (uint64_t)(x->transposed != 0) << 32);
-        for (uint32_t k = 0; k < x->rank; k++) hash_u64(h, (uint64_t)x->dim[k]);
+        hash_window(h, x);
     }
     if (status == KILN_OK) digest_hex(hasher_digest(h), w->identity);
+    hasher_free(h);
+    return status;
+}
+
+kiln_status weights_tensor_identity(const kiln_weights *w, const char *name, char hex[33], error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    if (!x) return weights_missing(w, name, e);
+    hasher *h = hasher_new();
+    if (!h) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    kiln_status status = hash_entry(h, x, e);
+    digest_hex(hasher_digest(h), hex);
     hasher_free(h);
     return status;
 }

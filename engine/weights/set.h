@@ -1,7 +1,8 @@
 /* set.h - what a weight set is made of; for the files behind weights.h alone.
  *
  * A set from files owns maps and headers. A view owns names and windows on its base's files, and keeps the base
- * alive. Every set counts what was asked of it; asking a view asks its base too.
+ * alive. A patched set owns what is to be added to which of its base's tensors. Every set counts what was asked of it;
+ * asking a view or a patched set asks its base too.
  */
 #ifndef KILN_WEIGHTS_SET_H
 #define KILN_WEIGHTS_SET_H
@@ -21,17 +22,34 @@ typedef struct {
     char *prefix; /* "unet/" or "" */
 } weights_file;
 
+typedef struct weights_patched weights_patched;
+
 typedef struct {
     const char *name;
-    const weights_file *file;
+    const weights_file *file; /* of a patched tensor: the base's */
     const char *type_name; /* as in the file */
     uint32_t dtype, rank;  /* 0: of a type or rank kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
-    uint64_t begin, bytes; /* in the file */
-    size_t parent;         /* view: the base's entry */
+    uint64_t begin, bytes; /* in the file; of a patched tensor: in what is computed, as f32 */
+    const weights_patched *patch; /* NULL: the bytes lie in the file */
+    size_t parent;         /* view, patched set: the base's entry */
     int transposed;        /* dim is [a,b], stored [b,a] */
     atomic_uchar used;
 } weights_entry;
+
+/* factor * (left x right): left is up [O,r], right is down [r,...]; or, right NULL, factor * left. */
+typedef struct patch_term {
+    struct patch_term *next;
+    float factor;
+    size_t rank;
+    const weights_entry *left, *right;
+} patch_term;
+
+struct weights_patched {
+    const weights_entry *base; /* of the base set, which is kept alive, as are the sets of the terms */
+    size_t count, columns;     /* elements; of those, in a row of dimension 0 */
+    patch_term *term;          /* in the order given */
+};
 
 typedef struct text_entry {
     struct text_entry *next;
@@ -42,7 +60,9 @@ typedef struct text_entry {
 
 struct kiln_weights {
     atomic_uint refs;
-    kiln_weights *base; /* view: kept alive */
+    kiln_weights *base; /* view, patched set: kept alive */
+    kiln_weights **from; /* patched set: the sets of its terms, each once for each patch, kept alive */
+    size_t n_from;
     arena memory;
     char *path, *root; /* as opened; the real path of its folder, NULL for a single file */
     weights_file *file;
@@ -70,6 +90,8 @@ int weights_sort(kiln_weights *w, const char **twice); /* 0 and the name when on
 weights_entry *weights_entry_of(const kiln_weights *w, const char *name);
 void weights_describe(const weights_entry *x, kiln_weight_info *out);
 void weights_mark_entry(const kiln_weights *w, weights_entry *x);
+/* Of a type that can be read, in a file that is still the one that was opened. */
+kiln_status weights_usable(const weights_entry *x, error *e);
 static inline const uint8_t *weights_data(const weights_entry *x) { return x->file->map.data + x->begin; }
 
 #endif

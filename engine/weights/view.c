@@ -109,7 +109,7 @@ static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const ca
     const weights_entry *from = &w->base->entry[parent];
     weights_entry *x = &w->entry[w->n];
     *x = (weights_entry){.file = from->file, .type_name = from->type_name, .dtype = from->dtype, .rank = from->rank, .begin = from->begin,
-                         .bytes = from->bytes, .parent = parent, .transposed = from->transposed};
+                         .bytes = from->bytes, .patch = from->patch, .parent = parent, .transposed = from->transposed};
     memcpy(x->dim, from->dim, sizeof x->dim);
     if (!(x->name = build_name(w, r->to, c))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     TRY(apply(w, r, x, from->name, e));

@@ -1,5 +1,6 @@
 /* weights.c - a set from its opening to its end, looking tensors up, who used what; see weights.h. The files are
- * found in folder.c, read in safetensors.c, given other names in view.c, their bytes handed out in contents.c. */
+ * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out in
+ * contents.c, their numbers in elements.c. */
 #include "weights/weights.h"
 
 #include "base/memory_alloc.h"
@@ -180,6 +181,8 @@ void weights_unref(kiln_weights *w)
             mem_free(w->file[i].prefix);
         }
         for (text_entry *t = w->texts; t; t = t->next) mem_free(t->text);
+        for (size_t i = 0; i < w->n_from; i++) weights_unref(w->from[i]);
+        mem_free(w->from);
         mem_free(w->file);
         mem_free(w->path);
         mem_free(w->root);

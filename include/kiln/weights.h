@@ -1,4 +1,4 @@
-/* weights.h - "kiln.weights/1": an immutable set of named tensors, and views of it.
+/* weights.h - "kiln.weights/1": an immutable set of named tensors, views of it, and patches.
  *
  * open() maps a .safetensors file, a sharded model, or a whole diffusers folder; the
  * header is checked in full before anything is trusted and nothing is read until it is
@@ -6,6 +6,7 @@
  *
  *     kiln_weights *all = w->open(ctx, path);
  *     kiln_weights *unet = w->view(ctx, all, rules, n);   // "unet/" stripped, say
+ *     kiln_weights *both = w->patch(ctx, unet, patches, n); // a LoRA on top; the base's bytes stay as they are
  *     kiln_t k = ops->weight(p, unet, "conv_in.weight", 4, dims);
  *
  * Names. A single file: its tensor names. A folder: each tensor is called
@@ -15,8 +16,8 @@
  * shards (*.safetensors.index.json, which may also be opened itself); else the only .safetensors there is. The root of
  * a folder with a model_index.json is not searched. Pickles (.ckpt, .pt, .bin) are never read.
  *
- * Ownership: open(), view() and ref() return a reference, unref() drops one; a view
- * keeps its base alive. Sets are immutable; every function is [any].
+ * Ownership: open(), view(), patch() and ref() return a reference, unref() drops one; a view
+ * keeps its base alive, a patched set that and the sets its patches come from. Sets are immutable; every function is [any].
  */
 #ifndef KILN_WEIGHTS_H
 #define KILN_WEIGHTS_H
@@ -54,6 +55,19 @@ typedef struct {
     uint32_t more;        /* 1: after this match go on to the following rules as well          */
 } kiln_weight_rule;
 
+/* One addition to one tensor W of the base set, all of the same shape but for dimensions of size 1 at the end:
+ *   W + strength * scale * (up x down), up [O,r], down [r,...] with W [O,...] (Hu et al. 2021, "LoRA", section 4.1); or
+ *   W + strength * scale * difference, with up and down NULL.
+ * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first the
+ * base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r ascending. */
+typedef struct {
+    uint32_t size;
+    const char *name;       /* in the base set                                              */
+    double strength, scale; /* finite; scale is alpha / r, 1 when a file gives no alpha     */
+    kiln_weights *from;     /* the set that has up and down, or difference                  */
+    const char *up, *down, *difference;
+} kiln_weight_patch;
+
 typedef struct {
     uint32_t size;
     /* NULL: reported on ctx with file, offset and reason. */
@@ -67,7 +81,7 @@ typedef struct {
     /* KILN_ERR_INVALID, silently, when there is none of that name. */
     kiln_status (*find)(const kiln_weights *, const char *name, kiln_weight_info *out);
     /* The stored bytes in their stored order: read-only, any alignment, valid while the set lives.
-     * NULL with a message when the tensor is missing or is a transposed view. */
+     * NULL with a message when the tensor is missing, is a transposed view or is patched. */
     const void *(*map)(kiln_ctx *, const kiln_weights *, const char *name);
     /* Copies the tensor as f32 into dst[product of dim], transposed if the view says so. */
     kiln_status (*read_f32)(kiln_ctx *, const kiln_weights *, const char *name, float *dst);
@@ -82,6 +96,13 @@ typedef struct {
     /* The bind report. Programs mark what they use; `unused` calls fn for every tensor of the set
      * that no program and no map()/read_f32() has asked for, and returns how many there were. */
     size_t (*unused)(const kiln_weights *, void (*fn)(void *arg, const kiln_weight_info *), void *arg);
+
+    /* The base set with additions to some of its tensors. `patch` is n structs of one size (the first's); base and from may be
+     * files, views or patched sets, and the result may be viewed and patched again. A patched tensor is of type f32 in the
+     * new set. Where strength * scale is 0 nothing is added; when nothing is at all, the result is the base itself.
+     * NULL with a message: a name is missing, shapes do not fit, r is 0, a tensor is not of a floating-point type, a
+     * strength or a scale is not finite. What the patches name is marked as used in `from`. */
+    kiln_weights *(*patch)(kiln_ctx *, kiln_weights *base, const kiln_weight_patch *patch, size_t n);
 } kiln_weights_api;
 
 #ifdef __cplusplus

@@ -1,0 +1,2 @@
+nodes_lora := lora
+libs_lora := -ljansson
