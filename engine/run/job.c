@@ -267,8 +267,8 @@ static kiln_status writable(const char *path, error *e)
 static kiln_status choose_precision(const char *text, uint32_t *out, error *e)
 {
     *out = !text || strcmp(text, "auto") == 0 ? 0 : dtype_from_name(text);
-    if (!text || strcmp(text, "auto") == 0 || *out == KILN_F32 || *out == KILN_BF16) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16 or auto", text);
+    if (!text || strcmp(text, "auto") == 0 || *out == KILN_F32 || *out == KILN_BF16 || *out == KILN_F16) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16, f16 or auto", text);
 }
 
 static kiln_status make_runtime(job *j, const job_setting *s, error *e)

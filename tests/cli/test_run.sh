@@ -53,7 +53,7 @@ expect S10_unknown_sampler 2 "did you mean 'euler'" tiny --set sampler.sampler_n
 expect unknown_scheduler 2 "did you mean 'karras'" tiny --set sampler.scheduler=karas
 expect unknown_model 2 "did you mean 'tiny-sd1'" tiny --set model.ckpt_name=tiny-sd2
 expect leaving_the_folder 2 "'..'" tiny --set model.ckpt_name=../golden/tiny-sd1
-expect bad_precision 2 "f32, bf16 or auto" tiny --precision f64 --out "$work/x"
+expect bad_precision 2 "f32, bf16, f16 or auto" tiny --precision f64 --out "$work/x"
 expect bad_device 2 "it is auto, cpu, cuda" tiny --device gpu --out "$work/x"
 expect bad_threads 2 "from 1 to 1024" tiny --threads 0
 : >"$work/file"

@@ -12,6 +12,9 @@ void cu_emu_seed(uint64_t seed); /* of the order of threads and blocks */
 unsigned cu_emu_faults(void);    /* what kernels did that none may do, so far */
 const char *cu_emu_last_fault(void); /* "KERNEL: what (block X Y Z, thread X Y Z)"; "" before the first */
 void cu_emu_forget(void);        /* after the device was closed */
+/* How often a thread came to one of these, so far. */
+typedef enum { CU_EMU_MMA16_BF16, CU_EMU_MMA16_F16, CU_EMU_MMA8_F16, CU_EMU_ASYNC_COPY, CU_EMU_KINDS } cu_emu_kind;
+uint64_t cu_emu_count(cu_emu_kind kind);
 /* A line for each kernel that has run: its name and how many blocks. */
 void cu_emu_say_kernels(void);
 

@@ -65,6 +65,7 @@ struct {
     unsigned faults;
     char last_fault[256];
     std::map<std::string, uint64_t> *ran;
+    uint64_t count[CU_EMU_KINDS];
 #if defined __x86_64__
     void *stack_pointer;
 #else
@@ -336,6 +337,18 @@ const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned b
     leave(f, 0);
     return emu.slot[f->now.number / 32];
 }
+
+int cu_emu_before_sm80() { return fake_cuda_major() < 8; }
+void cu_emu_instruction(cu_emu_kind kind)
+{
+    static const char *const names[CU_EMU_KINDS] = {"mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16", "cp.async"};
+    emu.count[kind]++;
+    if (kind == CU_EMU_MMA8_F16 || !cu_emu_before_sm80()) return;
+    char text[96];
+    snprintf(text, sizeof text, "an instruction that the chip does not have: %s", names[kind]);
+    fault(text, emu.thread + cu_emu_now->number);
+}
+uint64_t cu_emu_count(cu_emu_kind kind) { return emu.count[kind]; }
 
 void cu_emu_copy_later(void *to, const void *from, int there)
 {

@@ -10,6 +10,7 @@ extern "C" {
 
 /* Compute capability; 9.0 unless told. Before the device is opened for the first time. */
 void fake_cuda_chip(int major, int minor);
+int fake_cuda_major(void);
 /* To the end of a stream. */
 cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg);
 

@@ -1,4 +1,4 @@
-/* attention_mma.cu - attention in bf16 on tensor cores, heads of up to 160; see launch.h. Scheme: Dao 2023, FlashAttention-2.
+/* attention_mma.cu - attention in bf16 or f16 on tensor cores, heads of up to 160; see launch.h. Scheme: Dao 2023, FlashAttention-2.
  *
  * A block of four warps has 64 queries of one head, 16 a warp, kept in registers. Keys and values come by tiles, the next one under way
  * (cp.async) while this one is worked on; scores are never anywhere but in registers, where the layout of a product's sum is
@@ -22,7 +22,7 @@ template <int HEAD> static __device__ __forceinline__ void fetch(const cu_attent
 }
 
 /* One tile's scores of the warp's 16 queries: key 8 j + 2 t + e for query g, or g + 8 */
-template <int HEAD> static __device__ __forceinline__ void score(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
+template <int TYPE, int HEAD> static __device__ __forceinline__ void score(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
 {
     typedef sizes<HEAD> Z;
     int lane = (int)threadIdx.x % 32;
@@ -34,8 +34,8 @@ template <int HEAD> static __device__ __forceinline__ void score(const uint32_t 
         for (int j = 0; j < Z::KEYS / 16; j++) {
             uint32_t b[4];
             cu_matrices(b, keys + (j * 16 + lane % 8 + lane / 16 * 8) * Z::ROW + (d * 16 + lane / 8 % 2 * 8) * 2);
-            cu_mma(s[2 * j], q[d], b[0], b[1]);
-            cu_mma(s[2 * j + 1], q[d], b[2], b[3]);
+            cu_mma<TYPE>(s[2 * j], q[d], b[0], b[1]);
+            cu_mma<TYPE>(s[2 * j + 1], q[d], b[2], b[3]);
         }
 }
 
@@ -77,20 +77,20 @@ template <int N> static __device__ __forceinline__ void soften(const cu_attentio
 }
 
 /* sum += weights values */
-template <int HEAD> static __device__ __forceinline__ void gather(const float (*s)[4], unsigned char *values, float (*sum)[4])
+template <int TYPE, int HEAD> static __device__ __forceinline__ void gather(const float (*s)[4], unsigned char *values, float (*sum)[4])
 {
     typedef sizes<HEAD> Z;
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int k = 0; k < Z::KEYS / 16; k++) {
-        uint32_t w[4] = {cu_bf16_pair(s[2 * k][0], s[2 * k][1]), cu_bf16_pair(s[2 * k][2], s[2 * k][3]), cu_bf16_pair(s[2 * k + 1][0], s[2 * k + 1][1]),
-                         cu_bf16_pair(s[2 * k + 1][2], s[2 * k + 1][3])};
+        uint32_t w[4] = {cu_pair<TYPE>(s[2 * k][0], s[2 * k][1]), cu_pair<TYPE>(s[2 * k][2], s[2 * k][3]), cu_pair<TYPE>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                         cu_pair<TYPE>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
         for (int d = 0; d < Z::STEPS; d++) {
             uint32_t b[4];
             cu_matrices_turned(b, values + (k * 16 + lane % 16) * Z::ROW + (d * 16 + lane / 16 * 8) * 2);
-            cu_mma(sum[2 * d], w, b[0], b[1]);
-            cu_mma(sum[2 * d + 1], w, b[2], b[3]);
+            cu_mma<TYPE>(sum[2 * d], w, b[0], b[1]);
+            cu_mma<TYPE>(sum[2 * d + 1], w, b[2], b[3]);
         }
     }
 }
@@ -112,7 +112,7 @@ template <int HEAD> static __device__ __forceinline__ void put(const cu_attentio
     }
 }
 
-template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_mma(cu_attention a)
+template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) attention_mma(cu_attention a)
 {
     typedef sizes<HEAD> Z;
     CU_DYNAMIC_SHARED(unsigned char, memory); /* two tiles of keys, two of values */
@@ -147,39 +147,44 @@ template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_
         cu_copy_wait<1>();
         __syncthreads();
         float s[Z::KEYS / 8][4], shrink[2];
-        score<HEAD>(query, now, s);
+        score<TYPE, HEAD>(query, now, s);
         soften<Z::KEYS / 8>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
 #pragma unroll
         for (int j = 0; j < HEAD / 8; j++) sum[j][0] *= shrink[0], sum[j][1] *= shrink[0], sum[j][2] *= shrink[1], sum[j][3] *= shrink[1];
-        gather<HEAD>(s, now + 2 * Z::TILE, sum);
+        gather<TYPE, HEAD>(s, now + 2 * Z::TILE, sum);
         __syncthreads();
     }
     cu_copy_wait<0>();
     put<HEAD>(a, sum, &r, image * a.queries, q, column);
 }
 
-template <int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
+template <int TYPE, int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
 {
     enum { ALL = 4 * sizes<HEAD>::TILE, ASKED = QUERIES * sizes<HEAD>::ROW };
     dim3 grid((unsigned)((a->queries + QUERIES - 1) / QUERIES), (unsigned)a->heads, (unsigned)a->images);
-    return CU_LAUNCH(attention_mma<HEAD>, grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED, stream, *a);
+    return CU_LAUNCH((attention_mma<TYPE, HEAD>), grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED, stream, *a);
+}
+
+template <int TYPE> static cudaError_t run_head(const cu_attention *a, cudaStream_t stream)
+{
+    if (a->head <= 32) return run<TYPE, 32>(a, stream);
+    if (a->head <= 48) return run<TYPE, 48>(a, stream);
+    if (a->head <= 64) return run<TYPE, 64>(a, stream);
+    if (a->head <= 80) return run<TYPE, 80>(a, stream);
+    if (a->head <= 96) return run<TYPE, 96>(a, stream);
+    if (a->head <= 128) return run<TYPE, 128>(a, stream);
+    return run<TYPE, 160>(a, stream);
 }
 
 static int whole(const void *p, int64_t ld) { return ((uintptr_t)p & 15) == 0 && ld % 8 == 0; }
 
 extern "C" int cu_attention_mma_takes(const cu_attention *a)
 {
-    return a->type == CU_BF16 && a->head % 8 == 0 && a->head <= 160 && whole(a->q, a->q_ld) && whole(a->k, a->k_ld) && whole(a->v, a->v_ld);
+    return (a->type == CU_BF16 || a->type == CU_F16) && a->head % 8 == 0 && a->head <= 160 && whole(a->q, a->q_ld) && whole(a->k, a->k_ld) && whole(a->v, a->v_ld);
 }
 
 extern "C" cudaError_t cu_attention_mma_run(const cu_attention *a, cudaStream_t stream)
 {
     if (a->images <= 0 || a->queries <= 0 || a->heads <= 0) return cudaSuccess;
-    if (a->head <= 32) return run<32>(a, stream);
-    if (a->head <= 48) return run<48>(a, stream);
-    if (a->head <= 64) return run<64>(a, stream);
-    if (a->head <= 80) return run<80>(a, stream);
-    if (a->head <= 96) return run<96>(a, stream);
-    if (a->head <= 128) return run<128>(a, stream);
-    return run<160>(a, stream);
+    return a->type == CU_F16 ? run_head<CU_F16>(a, stream) : run_head<CU_BF16>(a, stream);
 }

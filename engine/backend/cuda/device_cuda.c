@@ -200,7 +200,7 @@ static void choose_products(cuda_abilities *a)
 {
     const char *text = getenv("KILN_CUDA_PRODUCTS");
     static const char *const names[] = {"plain", "mma", "library"};
-    a->products = a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_PLAIN;
+    a->products = a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_MMA;
     for (int i = 0; text && i < (int)a->products; i++)
         if (strcmp(text, names[i]) == 0) a->products = (cuda_products)i;
 }

@@ -129,9 +129,9 @@ typedef struct {
     float *partial;              /* [splits, M, N] */
     cu_epilogue finish;
 } cu_product;
-/* Any sizes, f32 or bf16 storage, f32 arithmetic (product.cu). */
+/* Any sizes and storage, f32 arithmetic (product.cu). */
 cudaError_t cu_product_run(const cu_product *, cudaStream_t);
-/* bf16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
+/* bf16 or f16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
 int cu_product_mma_takes(const cu_product *);
 cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
 /* Rows of partial sums, or of a finished f32 product, through the epilogue (product.cu). */
@@ -151,7 +151,7 @@ typedef struct {
 } cu_attention;
 /* Any sizes, f32 arithmetic (attention.cu). */
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
-/* bf16 on tensor cores (attention_mma.cu). */
+/* bf16 or f16 on tensor cores (attention_mma.cu). */
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
 
