@@ -15,7 +15,7 @@ static kiln_status check_precision(const backend *b, uint32_t precision, error *
     if (precision != KILN_F32 && precision != KILN_BF16 && precision != KILN_F16)
         return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: a program's is f32, bf16 or f16", dtype_name(precision));
     if (b->precisions >> precision & 1) return KILN_OK;
-    return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: '%s' computes in f32 or bf16; say --precision bf16 or f32, or take a CUDA device (--device cuda)", dtype_name(precision), b->name);
+    return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: '%s' computes in f32 or bf16", dtype_name(precision), b->name);
 }
 
 static kiln_status open_device(runtime *rt, error *e)
