@@ -39,6 +39,7 @@ static inline float4 make_float4(float x, float y, float z, float w) { return fl
 static inline float __uint_as_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t __float_as_uint(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 
+template <class T> static inline T __ldg(const T *p) { return *p; }
 struct __half { uint16_t bits; };
 float __half2float(__half h);
 __half __float2half_rn(float f);

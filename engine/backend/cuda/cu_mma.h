@@ -81,7 +81,7 @@ template <int TYPE> static __device__ __forceinline__ void cu_mma(float *c, cons
 static __device__ __forceinline__ void cu_copy16(void *to, const void *from, int there)
 {
     if (!cu_before_sm80()) cu_async16(to, from, there);
-    else *static_cast<uint4 *>(to) = there ? *static_cast<const uint4 *>(from) : make_uint4(0, 0, 0, 0);
+    else *static_cast<uint4 *>(to) = there ? __ldg(static_cast<const uint4 *>(from)) : make_uint4(0, 0, 0, 0); /* a load that may pass the stores before it */
 }
 /* What was asked for so far is a group; cu_copy_wait<n> waits until no more than n groups are under way (this thread's). */
 static __device__ __forceinline__ void cu_copy_group()
