@@ -33,7 +33,7 @@ typedef struct {
     uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
     operand_desc in[OP_MAX_IN];
     operand_desc out;
-    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16: bf16 products allowed */
+    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: products of that type allowed, summed in f32 */
 } op_desc;
 
 typedef struct kernel kernel;
@@ -83,8 +83,9 @@ typedef struct backend {
     const char *(*features)(void);
     /* What decides the bits of a result here beside the precision ("avx512_core_bf16, products f32"): part of result keys. */
     const char *(*numerics)(void);
-    /* 1 when `precision` is worth using here without being asked (bf16 needs the instructions). */
+    /* The precision that is worth using here without being asked (16 bits need the instructions). After open. */
     uint32_t (*best_precision)(void);
+    uint32_t precisions; /* those that programs may have here: 1u << KILN_F32 | ... */
     /* The device to compute on, opened once (the same each time); kept until the process ends or close. index: which
      * of several. KILN_ERR_UNSUPPORTED with a sentence when there is none. */
     kiln_status (*open)(unsigned index, memory_device **out, error *);

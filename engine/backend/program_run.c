@@ -139,7 +139,10 @@ static int all_finite(const operand_desc *d, const void *data)
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             int64_t at = r * d->ld + c;
-            float v = d->dtype == KILN_BF16 ? bf16_to_f32(((const uint16_t *)data)[at]) : d->dtype == KILN_F32 ? ((const float *)data)[at] : 0;
+            float v = d->dtype == KILN_BF16   ? bf16_to_f32(((const uint16_t *)data)[at])
+                      : d->dtype == KILN_F16  ? f16_to_f32(((const uint16_t *)data)[at])
+                      : d->dtype == KILN_F32  ? ((const float *)data)[at]
+                                              : 0;
             if (!isfinite(v)) return 0;
         }
     return 1;

@@ -5,13 +5,23 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"
+#include "tensor/dtype.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static kiln_status check_precision(const backend *b, uint32_t precision, error *e)
+{
+    if (precision != KILN_F32 && precision != KILN_BF16 && precision != KILN_F16)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: a program's is f32, bf16 or f16", dtype_name(precision));
+    if (b->precisions >> precision & 1) return KILN_OK;
+    return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: '%s' computes in f32 or bf16", dtype_name(precision), b->name);
+}
+
 static kiln_status open_device(runtime *rt, error *e)
 {
     const runtime_setting *s = &rt->setting;
+    if (s->precision) TRY(check_precision(s->backend, s->precision, e));
     TRY(s->backend->open(s->device_index, &rt->device, e));
     if (!rt->setting.precision) rt->setting.precision = s->backend->best_precision();
     rt->pool = pool_new(s->threads);
@@ -94,10 +104,7 @@ kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, err
     kiln_program *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a program"), NULL;
     if (!precision) precision = rt->setting.precision;
-    if (precision != KILN_F32 && precision != KILN_BF16) {
-        error_set(e, KILN_ERR_UNSUPPORTED, "a program's precision is f32 or bf16");
-        return mem_free(p), NULL;
-    }
+    if (check_precision(rt->setting.backend, precision, e) != KILN_OK) return mem_free(p), NULL;
     p->rt = rt;
     atomic_init(&p->refs, 1);
     if (recording_init(&p->r, name, precision, e) != KILN_OK) return mem_free(p), NULL;

@@ -20,7 +20,7 @@ static const option run_options[] = {
     SOURCE_OPTIONS,
     {"--out", 0, "DIR", "write results here, and nowhere else (default: out)", 0},
     {"--device", 0, "NAME", "auto (default: a CUDA device that works, else the processor), cpu, cuda, cuda:1, or reference (plain C, slow)", 0},
-    {"--precision", 0, "NAME", "auto (what the processor does best), f32, bf16", 0},
+    {"--precision", 0, "NAME", "auto (what the device does best), f32, bf16, or f16 (CUDA devices)", 0},
     {"--threads", 'j', "N", "threads to compute with (default: all processors); the result does not depend on it", 0},
     {"--memory", 0, "SIZE", "use at most this much of the device's memory, as 1200M or 4G (also KILN_MEMORY; default: what is free)", 0},
     {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},

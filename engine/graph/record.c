@@ -110,8 +110,8 @@ kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t ran
 {
     op o = {.kind = OP_INPUT, .dtype = dtype};
     if (r->failure.status != KILN_OK || !has_name(r, "an input", name)) return none;
-    if (dtype != KILN_F32 && dtype != KILN_BF16 && dtype != KILN_I32)
-        return record_fail(r, KILN_ERR_UNSUPPORTED, "input '%s': type %s; inputs are f32, bf16 or i32", name, dtype_name(dtype));
+    if (dtype != KILN_F32 && dtype != KILN_BF16 && dtype != KILN_F16 && dtype != KILN_I32)
+        return record_fail(r, KILN_ERR_UNSUPPORTED, "input '%s': type %s; inputs are f32, bf16, f16 or i32", name, dtype_name(dtype));
     if (!has_elements(&o.shape, rank, dim))
         return record_fail(r, KILN_ERR_INVALID, "input '%s': a shape takes %d dimensions at most, each 1 or more", name, KILN_MAX_RANK);
     for (size_t i = 0; i < r->n; i++)

@@ -267,11 +267,13 @@ static kiln_status writable(const char *path, error *e)
     return error_set(e, KILN_ERR_IO, "%s: cannot be written to; give another folder with --out", path);
 }
 
-static kiln_status choose_precision(const char *text, uint32_t *out, error *e)
+static kiln_status choose_precision(const char *text, const backend *b, uint32_t *out, error *e)
 {
     *out = !text || strcmp(text, "auto") == 0 ? 0 : dtype_from_name(text);
-    if (!text || strcmp(text, "auto") == 0 || *out == KILN_F32 || *out == KILN_BF16) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16 or auto", text);
+    if (!text || strcmp(text, "auto") == 0) return KILN_OK;
+    if (*out != KILN_F32 && *out != KILN_BF16 && *out != KILN_F16) return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16, f16 or auto", text);
+    if (b->precisions >> *out & 1) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "--precision %s: this run is on '%s', which computes in f32 or bf16; take --precision bf16 or f32, or a CUDA device (--device cuda)", text, b->name);
 }
 
 static kiln_status make_runtime(job *j, const job_setting *s, error *e)
@@ -279,7 +281,7 @@ static kiln_status make_runtime(job *j, const job_setting *s, error *e)
     runtime_setting rs = {.threads = s->threads, .explain = s->explain, .check_finite = s->validate,
                           .trace = s->trace ? report_op : NULL, .trace_arg = j->report};
     TRY(backend_choose(s->device, &rs.backend, &rs.device_index, e));
-    TRY(choose_precision(s->precision, &rs.precision, e));
+    TRY(choose_precision(s->precision, rs.backend, &rs.precision, e));
     TRY(job_memory_setting(s, &rs, e));
     j->runtime = runtime_new(&rs, e);
     if (!j->runtime) return e->status;

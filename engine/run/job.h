@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
     const char *out;       /* output folder           */
     const char *device;    /* as backend/choose.h     */
-    const char *precision; /* "f32", "bf16", "auto"   */
+    const char *precision; /* "f32", "bf16", "f16", "auto" */
     unsigned threads;
     const char *events; /* file, "-" for stdout, or NULL */
     const char *trace;  /* file or NULL                  */

@@ -66,6 +66,17 @@ uint16_t f16_from_f32(float f)
     return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
+int f16_all_finite(const uint16_t *v, size_t n)
+{
+    enum { LANES = 64 };
+    uint16_t bad = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) /* a fixed count, for the vectoriser */
+        for (size_t k = 0; k < LANES; k++) bad |= (uint16_t)((v[i + k] & 0x7c00u) == 0x7c00u);
+    for (; i < n; i++) bad |= (uint16_t)((v[i] & 0x7c00u) == 0x7c00u);
+    return !bad;
+}
+
 static float load(const unsigned char *p, uint32_t dtype)
 {
     float f = 0;
@@ -107,6 +118,16 @@ static size_t convert_fast(void *dst, uint32_t dst_dtype, const void *src, uint3
 #endif
     (void)dst, (void)dst_dtype, (void)src, (void)src_dtype, (void)n;
     return 0;
+}
+
+float dtype_largest(const void *src, uint32_t src_dtype, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        float v = load((const unsigned char *)src + i * dtype_size(src_dtype), src_dtype);
+        if (isfinite(v) && fabsf(v) > fabsf(most)) most = v;
+    }
+    return most;
 }
 
 kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)

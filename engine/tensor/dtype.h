@@ -25,5 +25,9 @@ static inline uint16_t bf16_from_f32(float f)
 }
 float f16_to_f32(uint16_t v);
 uint16_t f16_from_f32(float f);
+/* 1 when none of n f16 is infinite or NaN. */
+int f16_all_finite(const uint16_t *v, size_t n);
+/* Of n elements that are finite in src's type the one of largest magnitude. */
+float dtype_largest(const void *src, uint32_t src_dtype, size_t n);
 
 #endif

@@ -15,7 +15,7 @@
  * Dimensions are in memory order and known when recorded: pictures are N,H,W,C, token
  * sequences N,T,C. Weights keep the order of their file (torch: O,I,kh,kw and O,I); the
  * backend packs them as it likes. Storage of activations is the program's precision
- * (f32 or bf16); sums, statistics and softmax are f32 in every case.
+ * (f32, bf16 or f16); sums, statistics and softmax are f32 in every case.
  *
  * Recording is single-threaded per program; run() of one program must not overlap itself.
  * Every function is [run] unless said. Handles of one program mean nothing in another.
@@ -40,7 +40,7 @@ typedef struct { uint32_t id; } kiln_t; /* id 0: nothing ("no bias") */
 typedef struct {
     uint32_t size;
     uint32_t device;    /* 0 = the device of the running call                          */
-    uint32_t precision; /* KILN_F32 or KILN_BF16; 0 = the run's --precision            */
+    uint32_t precision; /* KILN_F32, KILN_BF16 or, where the device has it, KILN_F16; 0 = the run's --precision */
     const char *name;   /* for messages, traces and --explain; copied                  */
 } kiln_program_options;
 

@@ -12,7 +12,7 @@
 enum { GUARD = 256 };
 static const unsigned char guard_byte = 0xA5;
 
-/* Numbers in -1..1 from a 32-bit mixer (SplitMix-like), exact in bf16 so that storage loses nothing. */
+/* Numbers in -1..1 from a 32-bit mixer (SplitMix-like), exact in bf16 so that storage loses nothing; in f16 but for those below 2^-17. */
 static float number(uint32_t *state)
 {
     uint32_t z = (*state += 0x9e3779b9u);
@@ -39,7 +39,7 @@ static int fill(op_setup *s, uint32_t i)
             if (d->dtype == KILN_I32)
                 ((int32_t *)s->in[i])[place] = (int32_t)((v + 1) * 2.4f); /* 0..4 */
             else if (size == 2)
-                ((uint16_t *)s->in[i])[place] = bf16_from_f32(v);
+                ((uint16_t *)s->in[i])[place] = d->dtype == KILN_F16 ? f16_from_f32(v) : bf16_from_f32(v);
             else
                 ((float *)s->in[i])[place] = v;
         }
@@ -221,6 +221,7 @@ static double element(const op_setup *s, const void *all, int64_t r, int64_t c)
     size_t at = (size_t)(r * s->op.out.ld + c);
     const unsigned char *data = (const unsigned char *)all + GUARD;
     if (s->op.out.dtype == KILN_BF16) return (double)bf16_to_f32(((const uint16_t *)(const void *)data)[at]);
+    if (s->op.out.dtype == KILN_F16) return (double)f16_to_f32(((const uint16_t *)(const void *)data)[at]);
     if (s->op.out.dtype == KILN_I32) return (double)((const int32_t *)(const void *)data)[at];
     return (double)((const float *)(const void *)data)[at];
 }

@@ -218,8 +218,9 @@ static void test_misuse(void)
     CHECK_STR(e.message, "program 'net' has no output");
     program_free(p);
     e = (error){0};
-    CHECK(program_new(rt, "net", KILN_F16, &e) == NULL);
+    CHECK(program_new(rt, "net", KILN_I32, &e) == NULL);
     CHECK_EQ(e.status, KILN_ERR_UNSUPPORTED);
+    CHECK_STR(e.message, "precision i32: a program's is f32, bf16 or f16");
     e = (error){0};
     p = program_new(rt, "net", 0, &e);
     REQUIRE(p);
@@ -255,6 +256,23 @@ static void test_explain_computes_nothing(void)
     CHECK_EQ(program_run(p, NULL, 0, NULL, 0, NULL, NULL, &e), KILN_ERR_INVALID); /* bindings are still checked */
     program_free(p);
     runtime_free(rt);
+}
+
+/* The plain backend stores f16, the processor's does not: said before anything is recorded, and of a program that asks by itself. */
+static void test_a_precision_that_the_device_has_not(void)
+{
+    error e = {0};
+    CHECK(runtime_new(&(runtime_setting){.backend = &backend_cpu, .threads = 1, .precision = KILN_F16}, &e) == NULL);
+    CHECK_EQ(e.status, KILN_ERR_UNSUPPORTED);
+    CHECK_STR(e.message, "precision f16: 'cpu' computes in f32 or bf16");
+    for (int plain = 0; plain < 2; plain++) {
+        runtime *rt = make_runtime((runtime_setting){.backend = plain ? &backend_reference : &backend_cpu});
+        e = (error){0};
+        kiln_program *p = program_new(rt, "net", KILN_F16, &e);
+        CHECK_MSG(plain ? p != NULL : !p && e.status == KILN_ERR_UNSUPPORTED && strstr(e.message, "'cpu' computes in f32 or bf16") != NULL, "%s", e.message);
+        program_free(p);
+        runtime_free(rt);
+    }
 }
 
 static void test_not_finite_names_the_place(void)
@@ -349,7 +367,7 @@ static void test_close_weights(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_it_runs), CASE(test_binding_errors), CASE(test_cancel_between_ops), CASE(test_kept_programs), CASE(test_misuse),
-                                      CASE(test_explain_computes_nothing), CASE(test_not_finite_names_the_place), CASE(test_bad_weight_is_named), CASE(test_no_memory),
+                                      CASE(test_explain_computes_nothing), CASE(test_a_precision_that_the_device_has_not), CASE(test_not_finite_names_the_place), CASE(test_bad_weight_is_named), CASE(test_no_memory),
                                       CASE(test_close_weights)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -53,7 +53,10 @@ expect S10_unknown_sampler 2 "did you mean 'euler'" tiny --set sampler.sampler_n
 expect unknown_scheduler 2 "did you mean 'karras'" tiny --set sampler.scheduler=karas
 expect unknown_model 2 "did you mean 'tiny-sd1'" tiny --set model.ckpt_name=tiny-sd2
 expect leaving_the_folder 2 "'..'" tiny --set model.ckpt_name=../golden/tiny-sd1
-expect bad_precision 2 "f32, bf16 or auto" tiny --precision f64 --out "$work/x"
+expect bad_precision 2 "f32, bf16, f16 or auto" tiny --precision f64 --out "$work/x"
+expect f16_is_not_for_the_processor 2 "--precision f16: this run is on 'cpu', which computes in f32 or bf16; take --precision bf16 or f32, or a CUDA device" tiny --device cpu --precision f16 --out "$work/half"
+expect f16_explained_neither 2 "--precision f16: this run is on 'cpu'" tiny --device cpu --precision f16 --explain
+[ -z "$(ls "$work/half" 2>/dev/null)" ] && ok f16_left_nothing || bad f16_left_nothing "$(ls "$work/half")"
 expect bad_device 2 "it is auto, cpu, cuda" tiny --device gpu --out "$work/x"
 expect bad_threads 2 "from 1 to 1024" tiny --threads 0
 : >"$work/file"

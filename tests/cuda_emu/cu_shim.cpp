@@ -66,6 +66,7 @@ struct {
     unsigned faults;
     char last_fault[256];
     std::map<std::string, count> *ran;
+    uint64_t seen[CU_EMU_KINDS];
 #if defined __x86_64__
     void *stack_pointer;
 #else
@@ -351,6 +352,18 @@ const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned b
     return emu.slot[f->now.number / 32];
 }
 
+int cu_emu_before_sm80() { return fake_cuda_major() < 8; }
+void cu_emu_instruction(cu_emu_kind kind)
+{
+    static const char *const names[CU_EMU_KINDS] = {"mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16", "cp.async"};
+    emu.seen[kind]++;
+    if (kind == CU_EMU_MMA8_F16 || !cu_emu_before_sm80()) return;
+    char text[96];
+    snprintf(text, sizeof text, "an instruction that the chip does not have: %s", names[kind]);
+    fault(text, emu.thread + cu_emu_now->number);
+}
+uint64_t cu_emu_count(cu_emu_kind kind) { return emu.seen[kind]; }
+
 void cu_emu_copy_later(void *to, const void *from, int there)
 {
     fiber *f = emu.thread + cu_emu_now->number;
@@ -431,8 +444,10 @@ uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks)
 {
     count sum = {0, 0};
     if (emu.ran)
-        for (const auto &k : *emu.ran)
-            if (k.first == kernel || k.first.compare(0, strlen(kernel) + 1, std::string(kernel) + "<") == 0) sum.launches += k.second.launches, sum.blocks += k.second.blocks;
+        for (const auto &k : *emu.ran) {
+            size_t from = k.first.find_first_not_of('('); /* with a comma among its arguments it was written in brackets */
+            if (k.first == kernel || k.first.compare(from, strlen(kernel) + 1, std::string(kernel) + "<") == 0) sum.launches += k.second.launches, sum.blocks += k.second.blocks;
+        }
     *blocks = sum.blocks;
     return sum.launches;
 }

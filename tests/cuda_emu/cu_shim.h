@@ -39,9 +39,14 @@ static inline float4 make_float4(float x, float y, float z, float w) { return fl
 static inline float __uint_as_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t __float_as_uint(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 
+template <class T> static inline T __ldg(const T *p) { return *p; }
 struct __half { uint16_t bits; };
 float __half2float(__half h);
 __half __float2half_rn(float f);
+struct __half2 { __half x, y; };
+static inline __half2 __floats2half2_rn(float x, float y) { return __half2{__float2half_rn(x), __float2half_rn(y)}; }
+static inline float __low2float(__half2 h) { return __half2float(h.x); }
+static inline float __high2float(__half2 h) { return __half2float(h.y); }
 
 /* ---- the running thread ---------------------------------------------------------------------------------------------------- */
 
@@ -71,6 +76,10 @@ template <class T> static inline T __shfl_xor_sync(uint32_t mask, T v, int by)
     memcpy(&r, all + (cu_emu_lane() ^ (unsigned)by) * CU_EMU_SLOT, sizeof r);
     return r;
 }
+
+/* 1: the chip is older than sm_80. An instruction is counted, and one that the chip does not have is a fault. */
+int cu_emu_before_sm80();
+void cu_emu_instruction(cu_emu_kind kind);
 
 /* This thread's asynchronous copies: they happen when they are waited for. */
 void cu_emu_copy_later(void *to, const void *from, int there);

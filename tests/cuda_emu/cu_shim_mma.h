@@ -1,25 +1,47 @@
-/* cu_shim_mma.h - cu_mma.h's functions on the host, by the table that stands there. Sums are f32, in the order of k. */
+/* cu_shim_mma.h - the instructions that cu_mma.h names, on the host, by the table that stands there. Sums are f32, in the order of k. */
 #ifndef KILN_TESTS_CU_SHIM_MMA_H
 #define KILN_TESTS_CU_SHIM_MMA_H
 
 #include "cu_shim.h"
 
-static inline float cu_emu_half_of(uint32_t pair, int high) { return __uint_as_float(high ? pair & 0xffff0000u : pair << 16); }
+static inline int cu_before_sm80() { return cu_emu_before_sm80(); }
 
-static inline void cu_mma(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+static inline float cu_emu_bf16_of(uint32_t pair, unsigned high) { return __uint_as_float(high ? pair & 0xffff0000u : pair << 16); }
+static inline float cu_emu_f16_of(uint32_t pair, unsigned high) { return __half2float(__half{(uint16_t)(high ? pair >> 16 : pair)}); }
+
+/* DEEP / 4 registers of the left side, then DEEP / 8 of the right one */
+template <unsigned DEEP> static inline void cu_emu_multiply(float *c, const uint32_t *mine, float (*number)(uint32_t pair, unsigned high))
 {
-    uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    const unsigned char *all = cu_emu_exchange(0xffffffffu, mine, sizeof mine);
+    const unsigned char *all = cu_emu_exchange(0xffffffffu, mine, DEEP / 8 * 3 * sizeof *mine);
     unsigned g = cu_emu_lane() / 4, t = cu_emu_lane() % 4;
     for (unsigned e = 0; e < 4; e++) {
         unsigned column = 2 * t + e % 2;
-        for (unsigned k = 0; k < 16; k++) {
+        for (unsigned k = 0; k < DEEP; k++) {
             uint32_t left[6], right[6];
             memcpy(left, all + (g * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof left);
             memcpy(right, all + (column * 4 + k % 8 / 2) * CU_EMU_SLOT, sizeof right);
-            c[e] += cu_emu_half_of(left[k / 8 * 2 + e / 2], k % 2) * cu_emu_half_of(right[4 + k / 8], k % 2);
+            c[e] += number(left[k / 8 * 2 + e / 2], k % 2) * number(right[DEEP / 4 + k / 8], k % 2);
         }
     }
+}
+
+static inline void cu_mma16_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    cu_emu_instruction(CU_EMU_MMA16_BF16);
+    cu_emu_multiply<16>(c, mine, cu_emu_bf16_of);
+}
+static inline void cu_mma16_f16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    cu_emu_instruction(CU_EMU_MMA16_F16);
+    cu_emu_multiply<16>(c, mine, cu_emu_f16_of);
+}
+static inline void cu_mma8_f16(float *c, uint32_t a0, uint32_t a1, uint32_t b)
+{
+    uint32_t mine[3] = {a0, a1, b};
+    cu_emu_instruction(CU_EMU_MMA8_F16);
+    cu_emu_multiply<8>(c, mine, cu_emu_f16_of);
 }
 
 static inline void cu_emu_matrices(uint32_t *r, const void *row, int turned)
@@ -41,8 +63,12 @@ static inline void cu_emu_matrices(uint32_t *r, const void *row, int turned)
 static inline void cu_matrices(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 0); }
 static inline void cu_matrices_turned(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 1); }
 
-static inline void cu_copy16(void *to, const void *from, int there) { cu_emu_copy_later(to, from, there); }
-static inline void cu_copy_group() { cu_emu_copy_group(); }
-template <int n> static inline void cu_copy_wait() { cu_emu_copy_wait(n); }
+static inline void cu_async16(void *to, const void *from, int there)
+{
+    cu_emu_instruction(CU_EMU_ASYNC_COPY);
+    cu_emu_copy_later(to, from, there);
+}
+static inline void cu_async_group() { cu_emu_copy_group(); }
+template <int n> static inline void cu_async_wait() { cu_emu_copy_wait(n); }
 
 #endif

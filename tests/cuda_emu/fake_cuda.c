@@ -17,6 +17,7 @@ static struct cudaDeviceProp chip = {.name = "a GPU that is none", .major = 9, .
 
 void fake_cuda_chip(int major, int minor) { chip.major = major, chip.minor = minor; }
 void fake_cuda_devices(int n) { devices = n; }
+int fake_cuda_major(void) { return chip.major; }
 
 static cudaError_t said(kiln_status status)
 {

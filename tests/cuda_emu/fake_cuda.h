@@ -20,6 +20,7 @@ void fake_cuda_devices(int n);
 const fake_vendor *fake_cuda_vendor(const char *variable);
 /* After the device was closed: work that was given to it. */
 void fake_cuda_forget(void);
+int fake_cuda_major(void);
 /* To the end of a stream. */
 cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg);
 

@@ -76,6 +76,24 @@ static __global__ void convert(uint16_t *bf16, uint16_t *half, float *back, cons
 }
 void shim_convert(uint16_t *bf16, uint16_t *half, float *back, const float *in, int n) { launch("convert", dim3((unsigned)(n + 31) / 32), dim3(32), 0, convert, bf16, half, back, in, n); }
 
+template <int TYPE> static __global__ void tensor_product(float *out, const float *a, const float *b)
+{
+    int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4 * 2;
+    float c[4] = {};
+    uint32_t left[4], right[2];
+    for (int i = 0; i < 4; i++) {
+        const float *at = a + (g + i % 2 * 8) * 16 + t + i / 2 * 8;
+        left[i] = cu_pair<TYPE>(at[0], at[1]);
+    }
+    for (int i = 0; i < 2; i++) right[i] = cu_pair<TYPE>(b[(t + i * 8) * 8 + g], b[(t + i * 8 + 1) * 8 + g]);
+    cu_mma<TYPE>(c, left, right[0], right[1]);
+    for (int e = 0; e < 4; e++) out[(g + e / 2 * 8) * 8 + t + e % 2] = c[e];
+}
+void shim_tensor_product(float *out, const float *a, const float *b, int f16)
+{
+    launch("tensor_product", dim3(1), dim3(32), 0, f16 ? tensor_product<CU_F16> : tensor_product<CU_BF16>, out, a, b);
+}
+
 /* ---- right, or with something left out ------------------------------------------------------------------------------------------- */
 
 static __global__ void turn_round(float *out, const float *in, int n, int barrier)

@@ -15,6 +15,8 @@ void shim_sum_rows(float *out, const float *in, int rows, int columns);         
 void shim_product(float *out, const float *a, const float *b, int m, int n, int k);         /* tiles in shared memory */
 void shim_halves_of_warps(float *out, const float *in, int threads);                        /* sums of 16 lanes each, then of all 32 */
 void shim_visits(uint32_t *order, uint32_t blocks, uint32_t threads);                       /* order[k]: which thread of all came k-th */
+/* out [16,8] = a [16,16] b [16,8], by one cu_mma of CU_BF16 or CU_F16 */
+void shim_tensor_product(float *out, const float *a, const float *b, int f16);
 void shim_convert(uint16_t *bf16, uint16_t *half, float *back, const float *in, int n);     /* back: of `half` */
 
 /* ---- right, or with something left out --------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32 and bf16 storage, dense and
- * with distance between rows, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
+/* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32, bf16 and f16 storage, dense and
+ * with distance between rows, on a chip that has all of the instructions and on sm_75, which has fewer, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
  * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
  * NVIDIA's libraries are stand-ins (fake_vendor.h): what calls them runs, their kernels do not; the output says which is which.
  * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short
@@ -20,6 +20,7 @@
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
+#include "tensor/dtype.h"
 
 #include <math.h>
 #include <math.h>
@@ -35,7 +36,7 @@ enum { N_CASES = sizeof cases / sizeof cases[0], NOT_HERE = 77 };
 static const struct {
     uint32_t type;
     int64_t pad;
-} variants[] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_BF16, 3}};
+} variants[] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_F16, 8}, {KILN_BF16, 3}, {KILN_F16, 3}};
 
 static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
 
@@ -74,8 +75,9 @@ static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) 
 
 static double tolerance_of(const op_case *c, uint32_t type)
 {
-    if (type != KILN_BF16) return c->tolerance > 0 ? c->tolerance : 2e-6;
     const char *products = getenv("KILN_CUDA_PRODUCTS");
+    if (type == KILN_F32) return c->tolerance > 0 ? c->tolerance : 2e-6;
+    if (type == KILN_F16) return c->op.kind == OP_ATTENTION ? 0x1p-10 : 1e-4;
     if (c->op.kind == OP_CONV2D && products && strcmp(products, "cudnn") == 0) return 0x1p-8;
     return c->op.kind == OP_ATTENTION ? 0x1p-7 : 1e-3;
 }
@@ -84,7 +86,7 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
 {
     char what[160];
     op_setup s;
-    snprintf(what, sizeof what, "%s %s, rows %d apart", c->name, type == KILN_F32 ? "f32" : "bf16", (int)pad);
+    snprintf(what, sizeof what, "%s %s, rows %d apart", c->name, dtype_name(type), (int)pad);
     if (!setup_make(&s, c, type, pad)) return 0;
     void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL), *first = NULL;
     int ok = expected != NULL;
@@ -158,10 +160,29 @@ static unsigned say_libraries(uint64_t happened[2])
     return wrong;
 }
 
+/* The tensor cores did what is asked of them: those of sm_75 know neither bf16 nor the deeper product. */
+static int right_instructions(const char *products, int sm, uint32_t only)
+{
+    int plain = strcmp(products, "plain") == 0, old = sm < 80, fine = 1, bf16 = !only || only == KILN_BF16, f16 = !only || only == KILN_F16;
+    fine &= (cu_emu_count(CU_EMU_MMA16_BF16) > 0) == (!plain && !old && bf16);
+    fine &= (cu_emu_count(CU_EMU_MMA16_F16) > 0) == (!plain && !old && f16);
+    fine &= (cu_emu_count(CU_EMU_MMA8_F16) > 0) == (!plain && old && f16);
+    if (!fine) printf("  sm_%d, %s: not the instructions that belong there\n", sm, products);
+    return fine;
+}
+
+static int in_table(size_t v, uint32_t only)
+{
+    if (only && variants[v].type != only) return 0;
+    return full() || (only ? variants[v].pad == 0 : variants[v].pad != 8);
+}
+
 typedef struct job {
     const char *products;
     int libraries, orders; /* how many of NVIDIA's libraries make some of the products */
     const char *prefix;    /* of the rows' names */
+    int sm;                /* the chip */
+    uint32_t only;         /* a type of storage; 0: all */
     int (*work)(const struct job *, const backend *, int *ran); /* returns how many of its runs failed */
 } job;
 
@@ -174,6 +195,7 @@ static void in_process(job j)
         error e = {0};
         int ran = 0;
         setenv("KILN_CUDA_PRODUCTS", j.products, 1);
+        fake_cuda_chip(j.sm / 10, j.sm % 10);
         fake_device_open(&(fake_setting){.bytes = 256 << 20, .seed = 5, .fail_at = -1});
         const backend *b = the_backend(&e);
         memory_device *d = NULL;
@@ -188,7 +210,7 @@ static void in_process(job j)
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host, %u of calls to libraries\n", b->numerics(), ran, failed, cu_emu_faults(), r.faults, wrong);
         fflush(stdout);
         int none = ran == 0 || (!on_gpu() && (int)(by_library[0] > 0) + (int)(by_library[1] > 0) != j.libraries);
-        _exit(failed + (int)cu_emu_faults() + (int)r.faults + (int)wrong + none ? 1 : 0);
+        _exit(failed || cu_emu_faults() || r.faults || wrong || none);
     }
     int status = 0;
     waitpid(child, &status, 0);
@@ -202,9 +224,10 @@ static int table(const job *j, const backend *b, int *ran)
     for (size_t i = 0; i < N_CASES; i++) {
         if ((j->prefix && strncmp(cases[i].name, j->prefix, strlen(j->prefix)) != 0) || strncmp(cases[i].name, only(), strlen(only())) != 0) continue;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
-            if (full() || variants[v].pad != 8) (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
+            if (in_table(v, j->only)) (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
     }
     if (!j->prefix && !*only()) (*ran)++, failed += !run_numbers(b);
+    if (!on_gpu() && !j->prefix && !*only()) failed += !right_instructions(j->products, j->sm, j->only);
     return failed;
 }
 
@@ -233,14 +256,52 @@ static int hidden_keys(const job *j, const backend *b, int *ran)
 
 static void test_every_op_with_plain_products(void)
 {
-    if (full()) in_process((job){"plain", 0, 3, NULL, table});
+    if (full()) in_process((job){"plain", 0, 3, NULL, 90, 0, table});
     else test_skip("make test-memory");
 }
-static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, table}); }
-static void test_every_op_with_the_library(void) { in_process((job){"library", 1, full() ? 3 : 1, NULL, table}); }
+static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, 90, 0, table}); }
+static void test_every_op_on_sm_75(void)
+{
+    if (on_gpu()) test_skip("the chip is what it is");
+    else in_process((job){"mma", 0, full() ? 3 : 1, NULL, 75, full() ? 0 : (uint32_t)KILN_F16, table});
+}
+static void test_every_op_with_the_library(void) { in_process((job){"library", 1, full() ? 3 : 1, NULL, 90, full() ? 0 : (uint32_t)KILN_BF16, table}); }
 /* In short the convolutions, and the products of one point: the rest is as with the library. */
-static void test_convolutions_with_cudnn(void) { in_process((job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", table}); }
-static void test_keys_hidden_by_a_mask(void) { in_process((job){"mma", 0, 1, NULL, hidden_keys}); }
+static void test_convolutions_with_cudnn(void) { in_process((job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", 90, full() ? 0 : (uint32_t)KILN_BF16, table}); }
+static void test_keys_hidden_by_a_mask(void) { in_process((job){"mma", 0, 1, NULL, 90, 0, hidden_keys}); }
+
+/* What a device is asked for when nobody says: in a process each, which opens one chip. */
+static void test_the_precision_that_suits_the_chip(void)
+{
+    static const struct {
+        int sm;
+        uint32_t best;
+        const char *says;
+    } chips[] = {{75, KILN_F16, "tensor cores for f16"}, {80, KILN_BF16, "tensor cores, "}, {86, KILN_BF16, "tensor cores, "}, {90, KILN_BF16, "tensor cores, "}};
+    if (on_gpu()) {
+        test_skip("the chip is what it is");
+        return;
+    }
+    for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            error e = {0};
+            memory_device *device = NULL;
+            const backend *b = kiln_cuda_library.backend;
+            unsetenv("KILN_CUDA_PRODUCTS");
+            fake_cuda_chip(chips[i].sm / 10, chips[i].sm % 10);
+            fake_device_open(&(fake_setting){.bytes = 1 << 20, .seed = 5, .fail_at = -1});
+            int fine = b->open(0, &device, &e) == KILN_OK && b->best_precision() == chips[i].best && strstr(b->features(), chips[i].says) != NULL && b->precisions >> KILN_F16 & 1;
+            if (!fine) printf("  sm_%d: %s, best in %s %s\n", chips[i].sm, b->features(), dtype_name(b->best_precision()), e.message);
+            fflush(stdout);
+            _exit(!fine);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
 
 static uint64_t launches(void)
 {
@@ -261,7 +322,7 @@ static void test_every_kernel_ran(void)
         return;
     }
     REQUIRE(runs && n_listed > 0);
-    if (!launches()) in_process((job){"mma", 0, 1, NULL, table});
+    if (!launches()) in_process((job){"mma", 0, 1, NULL, 90, 0, table});
     for (size_t i = 0; i < n_listed; i++) {
         if (i == 0 || strcmp(listed[i].file, listed[i - 1].file) != 0) printf("%s# %s ran in the emulation:", i ? "\n" : "", listed[i].file);
         printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches, (unsigned long long)runs[i].blocks);
@@ -272,8 +333,8 @@ static void test_every_kernel_ran(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_with_the_library),
-                                      CASE(test_convolutions_with_cudnn), CASE(test_keys_hidden_by_a_mask), CASE(test_every_kernel_ran)};
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_on_sm_75), CASE(test_every_op_with_the_library),
+                                      CASE(test_convolutions_with_cudnn), CASE(test_keys_hidden_by_a_mask), CASE(test_every_kernel_ran), CASE(test_the_precision_that_suits_the_chip)};
     list_kernels();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

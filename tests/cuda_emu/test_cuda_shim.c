@@ -3,6 +3,7 @@
  * Numbers are small integers, or sums of them below 2^24, so f32 is exact in any order and every comparison is for equality.
  */
 #include "cu_emu.h"
+#include "fake_cuda.h"
 #include "harness.h"
 #include "shim_kernels.h"
 
@@ -52,6 +53,32 @@ static void test_products_by_tiles(void)
         CHECK_EQ(wrong, 0);
     }
     CHECK_EQ(cu_emu_faults(), 0);
+}
+
+/* One instruction of the tensor cores; on sm_75 two of half the depth, and none for bf16. */
+static void test_products_of_tensor_cores(void)
+{
+    static const cu_emu_kind kinds[] = {CU_EMU_MMA16_BF16, CU_EMU_MMA16_F16, CU_EMU_MMA8_F16};
+    float out[16 * 8 > N ? 16 * 8 : N];
+    fill();
+    for (int i = 0; i < 3; i++) {
+        int wrong = 0;
+        uint64_t before = cu_emu_count(kinds[i]);
+        fake_cuda_chip(i == 2 ? 7 : 8, i == 2 ? 5 : 0);
+        shim_tensor_product(out, numbers, numbers + 1000, i > 0);
+        for (int e = 0; e < 16 * 8; e++) {
+            float sum = 0;
+            for (int k = 0; k < 16; k++) sum += numbers[e / 8 * 16 + k] * numbers[1000 + k * 8 + e % 8];
+            wrong += out[e] != sum;
+        }
+        CHECK_EQ(wrong, 0);
+        CHECK_EQ(cu_emu_count(kinds[i]) - before, i == 2 ? 64 : 32);
+    }
+    CHECK_EQ(cu_emu_faults(), 0);
+    uint64_t asynchronous = cu_emu_count(CU_EMU_ASYNC_COPY);
+    shim_copied(out, numbers, N, 0); /* there is nothing to wait for */
+    CHECK(memcmp(out, numbers, N * sizeof *out) == 0 && cu_emu_count(CU_EMU_ASYNC_COPY) == asynchronous);
+    fake_cuda_chip(9, 0);
 }
 
 static void test_halves_of_a_warp_go_their_own_ways(void)
@@ -241,6 +268,16 @@ static void test_a_warp_that_is_not_whole_is_found(void)
     FAULT(shim_halves_of_warps(out, numbers, 48), "not all that it names take part"); /* the last warp is half a one */
 }
 
+static void test_an_instruction_that_the_chip_does_not_have_is_found(void)
+{
+    float out[16 * 8];
+    fill();
+    NO_FAULT(shim_tensor_product(out, numbers, numbers + 1000, 0));
+    fake_cuda_chip(7, 5);
+    FAULT(shim_tensor_product(out, numbers, numbers + 1000, 0), "tensor_product: an instruction that the chip does not have: mma.m16n8k16 of bf16 (block 0 0 0, thread ");
+    fake_cuda_chip(9, 0);
+}
+
 static void test_launches_that_a_chip_refuses(void)
 {
     NO_FAULT(shim_launch(65535, 1, 0));
@@ -258,12 +295,12 @@ static void test_launches_that_a_chip_refuses(void)
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
-        CASE(test_sums_by_shuffles), CASE(test_products_by_tiles), CASE(test_halves_of_a_warp_go_their_own_ways), CASE(test_every_thread_once_in_the_seeds_order),
+        CASE(test_sums_by_shuffles), CASE(test_products_by_tiles), CASE(test_products_of_tensor_cores), CASE(test_halves_of_a_warp_go_their_own_ways), CASE(test_every_thread_once_in_the_seeds_order),
         CASE(test_blocks_and_threads_come_in_many_orders),
         CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_missing_barrier_between_warps_shows),
         CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
         CASE(test_writing_beside_shared_memory_is_found), CASE(test_a_barrier_that_not_all_reach_is_found), CASE(test_a_warp_that_is_not_whole_is_found),
-        CASE(test_launches_that_a_chip_refuses),
+        CASE(test_an_instruction_that_the_chip_does_not_have_is_found), CASE(test_launches_that_a_chip_refuses),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -134,7 +134,7 @@ static const struct {
 } mistakes[] = {
     {"no_name", no_name, "an input without a name", ""}, {"no_dim", no_dim, "input 'x'", ""}, {"empty", empty, "each 1 or more", ""},
     {"negative", negative, "each 1 or more", ""}, {"huge", huge, "input 'x'", ""}, {"rank9", rank9, "dimensions at most", ""},
-    {"odd_type", odd_type, "inputs are f32, bf16 or i32", ""}, {"twice", twice, "two inputs are called 'x'", ""},
+    {"odd_type", odd_type, "inputs are f32, bf16, f16 or i32", ""}, {"twice", twice, "two inputs are called 'x'", ""},
     {"output_twice", output_twice, "two outputs are called 'y'", ""}, {"output_of_weight", output_of_weight, "output 'y'", "computed"},
     {"output_of_nothing", output_of_nothing, "output 'y'", ""}, {"weight_missing", weight_missing, "made.safetensors", "'bias.8'"},
     {"weight_shape", weight_shape, "'bias.8' is [8]", "wants [9]"}, {"weight_no_set", weight_no_set, "of no set", ""},

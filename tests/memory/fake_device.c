@@ -627,4 +627,5 @@ static kiln_status fake_open(unsigned index, memory_device **out, error *e)
 }
 static const char *text(void) { return "fake"; }
 static uint32_t precision(void) { return KILN_F32; }
-const backend fake_backend = {.name = "fake", .device = KILN_CUDA, .open = fake_open, .features = text, .numerics = text, .best_precision = precision, .prepare = fake_prepare};
+const backend fake_backend = {.name = "fake", .device = KILN_CUDA, .open = fake_open, .features = text, .numerics = text, .best_precision = precision,
+                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16, .prepare = fake_prepare};

@@ -80,7 +80,10 @@ static void test_what_a_program_cannot_be_is_refused(void)
 {
     kiln_program_options o = {.size = sizeof o, .precision = KILN_F16};
     CHECK(ops()->program_new(rig_ctx(), &o) == NULL);
-    CHECK_MSG(strstr(rig_message(), "f32 or bf16"), "%s", rig_message());
+    CHECK_MSG(strstr(rig_message(), "computes in f32 or bf16"), "%s", rig_message());
+    o = (kiln_program_options){.size = sizeof o, .precision = KILN_U8};
+    CHECK(ops()->program_new(rig_ctx(), &o) == NULL);
+    CHECK_MSG(strstr(rig_message(), "f32, bf16 or f16"), "%s", rig_message());
     o = (kiln_program_options){.size = sizeof o, .device = 77};
     CHECK(ops()->program_new(rig_ctx(), &o) == NULL);
     CHECK_MSG(strstr(rig_message(), "CPU"), "%s", rig_message());

@@ -157,11 +157,13 @@ static void test_names_order_and_form_do_not_matter(void)
 
 static void test_device_and_precision(void)
 {
-    static const key_setting bf16 = {.device = "cpu", .precision = "bf16"}, cuda = {.device = "cuda", .precision = "f32"};
+    static const key_setting bf16 = {.device = "cpu", .precision = "bf16"}, f16 = {.device = "cpu", .precision = "f16"}, cuda = {.device = "cuda", .precision = "f32"};
     write_file("one.bin", "one");
     OTHER(key_of(model, "x", &bf16, NULL), key_of(model, "x", &cpu, NULL));
     OTHER(key_of(model, "x", &cuda, NULL), key_of(model, "x", &cpu, NULL));
     OTHER(key_of(model, "s", &bf16, NULL), key_of(model, "s", &cpu, NULL));
+    OTHER(key_of(model, "x", &f16, NULL), key_of(model, "x", &bf16, NULL));
+    OTHER(key_of(model, "x", &f16, NULL), key_of(model, "x", &cpu, NULL));
     SAME(key_of(model, "b", &bf16, NULL), key_of(model, "b", &cpu, NULL)); /* computes nothing on the device */
     SAME(key_of(model, "m", &cuda, NULL), key_of(model, "m", &cpu, NULL));
 }

@@ -249,7 +249,7 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
 }
 
 const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .open = open_host, .features = cpu_features, .numerics = cpu_numerics, .best_precision = best_precision,
-                             .prepare = cpu_prepare_op};
+                             .precisions = 1u << KILN_F32 | 1u << KILN_BF16, .prepare = cpu_prepare_op};
 
 const backend *backend_find(const char *name)
 {

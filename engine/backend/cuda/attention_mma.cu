@@ -1,4 +1,4 @@
-/* attention_mma.cu - attention in bf16 on tensor cores, heads of up to 160; see launch.h and cu_attention.h.
+/* attention_mma.cu - attention in bf16 or f16 on tensor cores, heads of up to 160; see launch.h and cu_attention.h.
  *
  * A block of four warps has 64 queries of one head, 16 a warp, kept in registers. Keys and values come by tiles, the next one under way
  * (cp.async) while this one is worked on; scores are never anywhere but in registers, where the layout of a product's sum is
@@ -11,7 +11,7 @@ template <int HEAD> struct sizes {
     enum { KEYS = HEAD > 80 ? 32 : 64, ROW = cu_head<HEAD>::ROW, TILE = KEYS * ROW, STEPS = HEAD / 16 };
 };
 
-template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_mma(cu_attention a)
+template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) attention_mma(cu_attention a)
 {
     typedef sizes<HEAD> Z;
     CU_DYNAMIC_SHARED(unsigned char, memory); /* two tiles of keys, two of values */
@@ -45,20 +45,31 @@ template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_
         cu_copy_wait<1>();
         __syncthreads();
         float s[Z::KEYS / 8][4], shrink[2];
-        cu_scores<HEAD, Z::STEPS, Z::KEYS>(query, now, s);
+        cu_scores<TYPE, HEAD, Z::STEPS, Z::KEYS>(query, now, s);
         cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
-        cu_gather<HEAD, HEAD, Z::KEYS>(s, shrink, now + 2 * Z::TILE, sum);
+        cu_gather<TYPE, HEAD, HEAD, Z::KEYS>(s, shrink, now + 2 * Z::TILE, sum);
         __syncthreads();
     }
     cu_copy_wait<0>();
     cu_put<HEAD>(a, sum, &r, image * a.queries, q, column, 0);
 }
 
-template <int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
+template <int TYPE, int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
 {
     enum { ALL = 4 * sizes<HEAD>::TILE, ASKED = QUERIES * sizes<HEAD>::ROW };
     dim3 grid((unsigned)((a->queries + QUERIES - 1) / QUERIES), (unsigned)a->heads, (unsigned)a->images);
-    return CU_LAUNCH(attention_mma<HEAD>, grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED, stream, *a);
+    return CU_LAUNCH((attention_mma<TYPE, HEAD>), grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED, stream, *a);
+}
+
+template <int TYPE> static cudaError_t run_head(const cu_attention *a, cudaStream_t stream)
+{
+    if (a->head <= 32) return run<TYPE, 32>(a, stream);
+    if (a->head <= 48) return run<TYPE, 48>(a, stream);
+    if (a->head <= 64) return run<TYPE, 64>(a, stream);
+    if (a->head <= 80) return run<TYPE, 80>(a, stream);
+    if (a->head <= 96) return run<TYPE, 96>(a, stream);
+    if (a->head <= 128) return run<TYPE, 128>(a, stream);
+    return run<TYPE, 160>(a, stream);
 }
 
 extern "C" int cu_attention_mma_takes(const cu_attention *a) { return cu_attention_whole(a) && a->head <= 160; }
@@ -66,11 +77,5 @@ extern "C" int cu_attention_mma_takes(const cu_attention *a) { return cu_attenti
 extern "C" cudaError_t cu_attention_mma_run(const cu_attention *a, cudaStream_t stream)
 {
     if (a->images <= 0 || a->queries <= 0 || a->heads <= 0) return cudaSuccess;
-    if (a->head <= 32) return run<32>(a, stream);
-    if (a->head <= 48) return run<48>(a, stream);
-    if (a->head <= 64) return run<64>(a, stream);
-    if (a->head <= 80) return run<80>(a, stream);
-    if (a->head <= 96) return run<96>(a, stream);
-    if (a->head <= 128) return run<128>(a, stream);
-    return run<160>(a, stream);
+    return a->type == CU_F16 ? run_head<CU_F16>(a, stream) : run_head<CU_BF16>(a, stream);
 }

@@ -1,4 +1,4 @@
-/* attention_wide.cu - attention in bf16 on tensor cores, heads of 161 to 512; see launch.h and cu_attention.h.
+/* attention_wide.cu - attention in bf16 or f16 on tensor cores, heads of 161 to 512; see launch.h and cu_attention.h.
  *
  * A head of 512 is too wide for one warp: 16 queries and the sums of their values would be 384 registers a thread. So a block of eight
  * warps has 64 queries, and two warps share 16 of them, each with one half of the head: it makes the scores' sums over its half, adds the other
@@ -29,7 +29,7 @@ template <int KEYS> static __device__ __forceinline__ void add_other_half(float4
     }
 }
 
-template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_wide(cu_attention a)
+template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) attention_wide(cu_attention a)
 {
     typedef sizes<HEAD> Z;
     CU_DYNAMIC_SHARED(unsigned char, memory); /* a tile of keys, one of values, each warp's scores */
@@ -60,33 +60,38 @@ template <int HEAD> static __global__ void __launch_bounds__(THREADS) attention_
         __syncthreads(); /* the keys are there, and all are done with the values and scores before */
         cu_fetch<HEAD, THREADS>(a, value_tile, values, (int64_t)i * Z::KEYS, a.keys, Z::KEYS, a.v_ld);
         cu_copy_group();
-        cu_scores<HEAD, Z::STEPS, Z::KEYS>(query, key_tile + first * 2, s);
+        cu_scores<TYPE, HEAD, Z::STEPS, Z::KEYS>(query, key_tile + first * 2, s);
         add_other_half<Z::KEYS>(parts, s); /* has a barrier: all are done with the keys */
         if (i + 1 < tiles) cu_fetch<HEAD, THREADS>(a, key_tile, keys, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.k_ld);
         cu_copy_group();
         cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
         cu_copy_wait<1>();
         __syncthreads(); /* the values are there */
-        cu_gather<HEAD, Z::HALF, Z::KEYS>(s, shrink, value_tile + first * 2, sum);
+        cu_gather<TYPE, HEAD, Z::HALF, Z::KEYS>(s, shrink, value_tile + first * 2, sum);
     }
     cu_copy_wait<0>();
     cu_put<Z::HALF>(a, sum, &r, image * a.queries, q, column, first);
 }
 
-template <int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
+template <int TYPE, int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
 {
     dim3 grid((unsigned)((a->queries + QUERIES - 1) / QUERIES), (unsigned)a->heads, (unsigned)a->images);
-    cudaError_t status = cudaFuncSetAttribute(attention_wide<HEAD>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<HEAD>::ALL);
-    return status != cudaSuccess ? status : CU_LAUNCH(attention_wide<HEAD>, grid, dim3(THREADS), sizes<HEAD>::ALL, stream, *a);
+    cudaError_t status = cudaFuncSetAttribute(attention_wide<TYPE, HEAD>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<HEAD>::ALL);
+    return status != cudaSuccess ? status : CU_LAUNCH((attention_wide<TYPE, HEAD>), grid, dim3(THREADS), sizes<HEAD>::ALL, stream, *a);
 }
 
 extern "C" int cu_attention_wide_takes(const cu_attention *a) { return cu_attention_whole(a) && a->head > 160 && a->head <= 512; }
 
+template <int TYPE> static cudaError_t run_head(const cu_attention *a, cudaStream_t stream)
+{
+    if (a->head <= 192) return run<TYPE, 192>(a, stream);
+    if (a->head <= 256) return run<TYPE, 256>(a, stream);
+    if (a->head <= 384) return run<TYPE, 384>(a, stream);
+    return run<TYPE, 512>(a, stream);
+}
+
 extern "C" cudaError_t cu_attention_wide_run(const cu_attention *a, cudaStream_t stream)
 {
     if (a->images <= 0 || a->queries <= 0 || a->heads <= 0) return cudaSuccess;
-    if (a->head <= 192) return run<192>(a, stream);
-    if (a->head <= 256) return run<256>(a, stream);
-    if (a->head <= 384) return run<384>(a, stream);
-    return run<512>(a, stream);
+    return a->type == CU_BF16 ? run_head<CU_BF16>(a, stream) : run_head<CU_F16>(a, stream);
 }

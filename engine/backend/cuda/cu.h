@@ -33,6 +33,7 @@ static inline cudaError_t cu_launch(K kernel, dim3 grid, dim3 block, size_t shar
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------------- */
 
@@ -43,7 +44,26 @@ static __device__ __forceinline__ uint16_t cu_to_bf16(float f)
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
-static __device__ __forceinline__ uint32_t cu_bf16_pair(float low, float high) { return (uint32_t)cu_to_bf16(low) | (uint32_t)cu_to_bf16(high) << 16; }
+
+/* Two neighbours of CU_BF16 or CU_F16 in a register, the first one low. */
+template <int TYPE> static __device__ __forceinline__ uint32_t cu_pair(float low, float high)
+{
+    if (TYPE == CU_BF16) return (uint32_t)cu_to_bf16(low) | (uint32_t)cu_to_bf16(high) << 16;
+    __half2 h = __floats2half2_rn(low, high);
+    uint32_t pair;
+    memcpy(&pair, &h, sizeof pair);
+    return pair;
+}
+template <int TYPE> static __device__ __forceinline__ void cu_unpair(float *out, uint32_t pair)
+{
+    if (TYPE == CU_BF16) {
+        out[0] = __uint_as_float(pair << 16), out[1] = __uint_as_float(pair & 0xffff0000u);
+        return;
+    }
+    __half2 h;
+    memcpy(&h, &pair, sizeof h);
+    out[0] = __low2float(h), out[1] = __high2float(h);
+}
 
 static __device__ __forceinline__ float cu_load(const void *p, int type, int64_t at)
 {
@@ -58,6 +78,16 @@ static __device__ __forceinline__ void cu_store(void *p, int type, int64_t at, f
     else static_cast<__half *>(p)[at] = __float2half_rn(v);
 }
 
+template <int TYPE> static __device__ __forceinline__ void cu_load_halves(float *out, const void *p)
+{
+    uint4 a = *static_cast<const uint4 *>(p);
+    cu_unpair<TYPE>(out, a.x), cu_unpair<TYPE>(out + 2, a.y), cu_unpair<TYPE>(out + 4, a.z), cu_unpair<TYPE>(out + 6, a.w);
+}
+template <int TYPE> static __device__ __forceinline__ void cu_store_halves(void *p, const float *v)
+{
+    *static_cast<uint4 *>(p) = make_uint4(cu_pair<TYPE>(v[0], v[1]), cu_pair<TYPE>(v[2], v[3]), cu_pair<TYPE>(v[4], v[5]), cu_pair<TYPE>(v[6], v[7]));
+}
+
 /* V neighbours at once: 1, or 8 of an address that is a multiple of 16 bytes. */
 template <int V> static __device__ __forceinline__ void cu_load_row(float *out, const void *p, int type, int64_t at)
 {
@@ -65,11 +95,11 @@ template <int V> static __device__ __forceinline__ void cu_load_row(float *out, 
         const float4 *q = reinterpret_cast<const float4 *>(static_cast<const float *>(p) + at);
         float4 a = q[0], b = q[1];
         out[0] = a.x, out[1] = a.y, out[2] = a.z, out[3] = a.w, out[4] = b.x, out[5] = b.y, out[6] = b.z, out[7] = b.w;
-    } else if (V == 8 && type == CU_BF16) {
-        uint4 a = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(p) + at);
-        uint32_t w[4] = {a.x, a.y, a.z, a.w};
-        for (int i = 0; i < 4; i++) out[2 * i] = __uint_as_float(w[i] << 16), out[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
-    } else
+    } else if (V == 8 && type == CU_BF16)
+        cu_load_halves<CU_BF16>(out, static_cast<const uint16_t *>(p) + at);
+    else if (V == 8)
+        cu_load_halves<CU_F16>(out, static_cast<const uint16_t *>(p) + at);
+    else
         for (int i = 0; i < V; i++) out[i] = cu_load(p, type, at + i);
 }
 template <int V> static __device__ __forceinline__ void cu_store_row(void *p, int type, int64_t at, const float *v)
@@ -77,10 +107,11 @@ template <int V> static __device__ __forceinline__ void cu_store_row(void *p, in
     if (V == 8 && type == CU_F32) {
         float4 *q = reinterpret_cast<float4 *>(static_cast<float *>(p) + at);
         q[0] = make_float4(v[0], v[1], v[2], v[3]), q[1] = make_float4(v[4], v[5], v[6], v[7]);
-    } else if (V == 8 && type == CU_BF16) {
-        *reinterpret_cast<uint4 *>(static_cast<uint16_t *>(p) + at) =
-            make_uint4(cu_bf16_pair(v[0], v[1]), cu_bf16_pair(v[2], v[3]), cu_bf16_pair(v[4], v[5]), cu_bf16_pair(v[6], v[7]));
-    } else
+    } else if (V == 8 && type == CU_BF16)
+        cu_store_halves<CU_BF16>(static_cast<uint16_t *>(p) + at, v);
+    else if (V == 8)
+        cu_store_halves<CU_F16>(static_cast<uint16_t *>(p) + at, v);
+    else
         for (int i = 0; i < V; i++) cu_store(p, type, at + i, v[i]);
 }
 

@@ -14,7 +14,8 @@ template <int HEAD> struct cu_head { enum { ROW = HEAD * 2 + 16 }; };
 typedef struct { float most[2], total[2]; } cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
 
 /* Rows row.. of a matrix of `end` rows to shared memory; what is outside of it, or of the head, is 0. */
-template <int HEAD, int THREADS> static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from, int64_t row, int64_t end, int rows, int64_t ld)
+template <int HEAD, int THREADS> static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from, int64_t row, int64_t end, int rows,
+                                                                                                 int64_t ld)
 {
     int left = end - row < rows ? (int)(end - row) : rows;
     from += row * ld;
@@ -33,7 +34,7 @@ template <int HEAD, int STEPS> static __device__ __forceinline__ void cu_queries
 }
 
 /* s = q keys^T */
-template <int HEAD, int STEPS, int KEYS> static __device__ __forceinline__ void cu_scores(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
+template <int TYPE, int HEAD, int STEPS, int KEYS> static __device__ __forceinline__ void cu_scores(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
 {
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -44,8 +45,8 @@ template <int HEAD, int STEPS, int KEYS> static __device__ __forceinline__ void 
         for (int j = 0; j < KEYS / 16; j++) {
             uint32_t b[4];
             cu_matrices(b, keys + (j * 16 + lane % 8 + lane / 16 * 8) * cu_head<HEAD>::ROW + (d * 16 + lane / 8 % 2 * 8) * 2);
-            cu_mma(s[2 * j], q[d], b[0], b[1]);
-            cu_mma(s[2 * j + 1], q[d], b[2], b[3]);
+            cu_mma<TYPE>(s[2 * j], q[d], b[0], b[1]);
+            cu_mma<TYPE>(s[2 * j + 1], q[d], b[2], b[3]);
         }
 }
 
@@ -85,21 +86,21 @@ template <int KEYS> static __device__ __forceinline__ void cu_soften(const cu_at
 }
 
 /* sum = sum shrink + weights values, COLUMNS of them */
-template <int HEAD, int COLUMNS, int KEYS> static __device__ __forceinline__ void cu_gather(const float (*s)[4], const float *shrink, unsigned char *values, float (*sum)[4])
+template <int TYPE, int HEAD, int COLUMNS, int KEYS> static __device__ __forceinline__ void cu_gather(const float (*s)[4], const float *shrink, unsigned char *values, float (*sum)[4])
 {
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int j = 0; j < COLUMNS / 8; j++) sum[j][0] *= shrink[0], sum[j][1] *= shrink[0], sum[j][2] *= shrink[1], sum[j][3] *= shrink[1];
 #pragma unroll
     for (int k = 0; k < KEYS / 16; k++) {
-        uint32_t w[4] = {cu_bf16_pair(s[2 * k][0], s[2 * k][1]), cu_bf16_pair(s[2 * k][2], s[2 * k][3]), cu_bf16_pair(s[2 * k + 1][0], s[2 * k + 1][1]),
-                         cu_bf16_pair(s[2 * k + 1][2], s[2 * k + 1][3])};
+        uint32_t w[4] = {cu_pair<TYPE>(s[2 * k][0], s[2 * k][1]), cu_pair<TYPE>(s[2 * k][2], s[2 * k][3]), cu_pair<TYPE>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                         cu_pair<TYPE>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
         for (int d = 0; d < COLUMNS / 16; d++) {
             uint32_t b[4];
             cu_matrices_turned(b, values + (k * 16 + lane % 16) * cu_head<HEAD>::ROW + (d * 16 + lane / 16 * 8) * 2);
-            cu_mma(sum[2 * d], w, b[0], b[1]);
-            cu_mma(sum[2 * d + 1], w, b[2], b[3]);
+            cu_mma<TYPE>(sum[2 * d], w, b[0], b[1]);
+            cu_mma<TYPE>(sum[2 * d + 1], w, b[2], b[3]);
         }
     }
 }
@@ -135,7 +136,7 @@ static __device__ __forceinline__ const uint16_t *cu_rows_of(const void *x, int6
 /* Storage and sizes that both kernels want; which heads is theirs to say. */
 static inline int cu_attention_whole(const cu_attention *a)
 {
-    return a->type == CU_BF16 && a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 && a->v_ld % 8 == 0 && (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
+    return (a->type == CU_BF16 || a->type == CU_F16) && a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 && a->v_ld % 8 == 0 && (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
 }
 
 #endif

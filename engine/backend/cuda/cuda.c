@@ -5,6 +5,7 @@
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,12 +32,23 @@ void cuda_pack_as(cuda_kernel *k, uint32_t i, uint32_t type)
     snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "%s", dtype_name(type));
 }
 
+int cuda_packed_fits(const void *packed, uint32_t type, uint32_t src_dtype, size_t n) { return type != KILN_F16 || src_dtype == KILN_F16 || f16_all_finite(packed, n); }
+
+kiln_status cuda_too_large(const void *src, uint32_t src_dtype, size_t n, error *e)
+{
+    const float most = dtype_largest(src, src_dtype, n);
+    if (fabsf(most) < 65520) return KILN_OK; /* what is infinite was so before */
+    return error_set(e, KILN_ERR_INVALID, "the number %g does not fit f16, which ends at 65504; say --precision f32 (or bf16)", (double)most);
+}
+
 kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
+    size_t n = (size_t)shape_count(&k->op.in[operand].shape);
     (void)p;
-    kiln_status status = dtype_convert(dst, k->pack_type[operand], src, src_dtype, (size_t)shape_count(&k->op.in[operand].shape));
-    return status == KILN_OK ? status : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    kiln_status status = dtype_convert(dst, k->pack_type[operand], src, src_dtype, n);
+    if (status != KILN_OK) return error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    return cuda_packed_fits(dst, k->pack_type[operand], src_dtype, n) ? KILN_OK : cuda_too_large(src, src_dtype, n, e);
 }
 
 static kiln_status cuda_run(const kernel *base, const kernel_args *a, error *e)
@@ -89,10 +101,22 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     return status;
 }
 
+int cuda_on_tensor_cores(int type)
+{
+    const cuda_abilities *a = cuda_abilities_get();
+    return a->products >= CUDA_PRODUCTS_MMA && (type == CU_F16 || (type == CU_BF16 && a->major >= 8));
+}
+
+int cuda_takes_wide_heads(int type)
+{
+    (void)type;
+    return cuda_abilities_get()->major >= 8; /* 99 KiB of shared memory; sm_75 has 64 */
+}
+
 static void describe(char *text, size_t size)
 {
     const cuda_abilities *a = cuda_abilities_get();
-    int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor, a->products == CUDA_PRODUCTS_PLAIN ? "plain products" : "tensor cores");
+    int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor, a->products == CUDA_PRODUCTS_PLAIN ? "plain products" : a->major < 8 ? "tensor cores for f16" : "tensor cores");
     if (a->cublaslt) snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100, a->cublaslt % 100);
     size_t unit = a->cudnn >= 90000 ? 10000 : 1000; /* of a major version; 8 counted otherwise than 9 */
     n = (int)strlen(text);
@@ -117,10 +141,11 @@ static const char *numerics(void)
     return text;
 }
 
-static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F32; }
+/* What tensor cores multiply; bf16, whose range is f32's, where they can. */
+static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F16; }
 
 static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = numerics, .best_precision = best_precision,
-                              .prepare = prepare, .numbers = &cuda_numbers};
+                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16, .prepare = prepare, .numbers = &cuda_numbers};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
 const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

@@ -21,6 +21,9 @@ typedef struct {
 } cuda_abilities;
 /* Of the device that was opened. */
 const cuda_abilities *cuda_abilities_get(void);
+/* 1: its tensor cores multiply CU_F16 or CU_BF16 and are to be used. Those of sm_75 know no bf16. */
+int cuda_on_tensor_cores(int type);
+int cuda_takes_wide_heads(int type); /* has it the shared memory of cu_attention_wide_run? */
 
 /* NOMEM for want of memory, IO with the driver's words for the rest; forgets CUDA's own sticky last error. */
 kiln_status cuda_failed(cudaError_t, const char *what, error *);
@@ -45,7 +48,7 @@ struct cuda_kernel {
     kernel base;
     op_desc op;
     kiln_status (*body)(const cuda_kernel *, const kernel_args *, error *);
-    uint32_t pack_type[OP_MAX_IN]; /* what weights become: KILN_F32, KILN_BF16 */
+    uint32_t pack_type[OP_MAX_IN]; /* what weights become: KILN_F32, KILN_BF16, KILN_F16 */
     union {
         cu_map map;
         cu_norm norm;
@@ -54,7 +57,6 @@ struct cuda_kernel {
         cu_attention attention;
         struct {
             cu_product p;
-            cuda_products by;
             size_t partial_at; /* where in scratch */
             matmul *library;
             convolution *convolution;
@@ -68,6 +70,9 @@ cuda_prepare cuda_prepare_map, cuda_prepare_movement, cuda_prepare_lookup, cuda_
 void cuda_product_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *, error *);
+/* 0: a number did not fit the type that it was packed in, which only f16 is too narrow for; then why, as INVALID. */
+int cuda_packed_fits(const void *packed, uint32_t type, uint32_t src_dtype, size_t n);
+kiln_status cuda_too_large(const void *src, uint32_t src_dtype, size_t n, error *e);
 /* Weight operand i becomes `type`, dense. */
 void cuda_pack_as(cuda_kernel *, uint32_t i, uint32_t type);
 
@@ -81,6 +86,7 @@ static inline int64_t cuda_rows(const operand_desc *d)
     return n;
 }
 static inline int64_t cuda_ld(const operand_desc *d) { return d->weight ? cuda_columns(d) : d->ld; }
+static inline uint32_t cuda_dtype(int type) { return type == CU_F32 ? KILN_F32 : type == CU_BF16 ? KILN_BF16 : type == CU_F16 ? KILN_F16 : KILN_I32; }
 static inline int cuda_type(uint32_t dtype) { return dtype == KILN_F32 ? CU_F32 : dtype == KILN_BF16 ? CU_BF16 : dtype == KILN_F16 ? CU_F16 : CU_I32; }
 /* As the kernel sees it: packed weights in their packed type. */
 static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i) { return cuda_type(k->op.in[i].weight ? k->pack_type[i] : k->op.in[i].dtype); }

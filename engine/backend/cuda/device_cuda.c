@@ -208,9 +208,9 @@ static kiln_status choose_products(cuda_abilities *a, error *e)
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
     if (text && asked < 0) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn", text);
-    if (asked > CUDA_PRODUCTS_PLAIN && a->major < 8)
+    if (asked > CUDA_PRODUCTS_MMA && a->major < 8)
         return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d", text, a->major, a->minor);
-    a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_PLAIN;
+    a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_MMA;
     if (a->products < CUDA_PRODUCTS_LIBRARY) return KILN_OK;
     TRY(cuda_here(e));
     TRY(matmul_open(&a->cublaslt, e));

@@ -129,12 +129,12 @@ typedef struct {
     float *partial;              /* [splits, M, N] */
     cu_epilogue finish;
 } cu_product;
-/* Any sizes, f32 or bf16 storage, f32 arithmetic (product.cu). */
+/* Any sizes and storage, f32 arithmetic (product.cu). */
 cudaError_t cu_product_run(const cu_product *, cudaStream_t);
-/* bf16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
+/* bf16 or f16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
 int cu_product_mma_takes(const cu_product *);
 cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
-/* Up to 16 rows, f32 or bf16 storage, sm_80 on (product_few.cu): no picture; K (up to 2^28), a_ld and k_packed
+/* Up to 16 rows, any storage (product_few.cu; bf16 from sm_80 on): no picture; K (up to 2^28), a_ld and k_packed
  * multiples of 16 bytes, pointers too. splits is 1. */
 int cu_product_few_takes(const cu_product *);
 cudaError_t cu_product_few_run(const cu_product *, cudaStream_t);
@@ -155,7 +155,7 @@ typedef struct {
 } cu_attention;
 /* Any sizes, f32 arithmetic (attention.cu). */
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
-/* bf16 on tensor cores, sm_80 on: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and distances of rows are
+/* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and distances of rows are
  * multiples of 8, q, k and v of 16 bytes. */
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);

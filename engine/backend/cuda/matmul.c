@@ -82,9 +82,9 @@ static int takes(const cu_product *p)
     if (p->finish.geglu || p->picture || p->M < 1 || p->N < 1 || p->K < 1) return 0;
     if (act != CU_ACT_NONE && act != CU_ACT_GELU_TANH && act != CU_ACT_RELU) return 0;
     if (act != CU_ACT_NONE && p->finish.residual_ld) return 0;
-    size_t size = p->type == CU_BF16 ? 2 : 4, out = p->out_type == CU_BF16 ? 2 : 4;
+    size_t size = p->type == CU_F32 ? 4 : 2, out = p->out_type == CU_F32 ? 4 : 2;
     if (p->finish.residual_ld && (p->finish.residual_type != p->out_type || (size_t)p->finish.residual_ld * out % ALIGNED)) return 0;
-    return p->out_type != CU_F16 && (size_t)p->a_ld * size % ALIGNED == 0 && (size_t)p->out_ld * out % ALIGNED == 0;
+    return (size_t)p->a_ld * size % ALIGNED == 0 && (size_t)p->out_ld * out % ALIGNED == 0;
 }
 
 static cublasLtEpilogue_t epilogue_of(const cu_product *p, int bias)
@@ -94,7 +94,7 @@ static cublasLtEpilogue_t epilogue_of(const cu_product *p, int bias)
     return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static cudaDataType_t type_of(int type) { return type == CU_BF16 ? CUDA_R_16BF : CUDA_R_32F; }
+static cudaDataType_t type_of(int type) { return type == CU_BF16 ? CUDA_R_16BF : type == CU_F16 ? CUDA_R_16F : CUDA_R_32F; }
 
 static int describe(matmul *m, const cu_product *p, int bias)
 {

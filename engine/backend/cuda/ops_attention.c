@@ -6,9 +6,9 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     cu_attention t = k->u.attention;
     t.q = a->in[0], t.k = a->in[1], t.v = a->in[2], t.out = a->out;
     t.mask = k->op.n_in > 3 && k->op.in[3].dtype ? a->in[3] : NULL;
-    int mma = cuda_abilities_get()->products >= CUDA_PRODUCTS_MMA;
+    int mma = cuda_on_tensor_cores(t.type);
     if (mma && cu_attention_mma_takes(&t)) CUDA_TRY(cu_attention_mma_run(&t, cuda_stream(a->stream)), "launch");
-    else if (mma && cu_attention_wide_takes(&t)) CUDA_TRY(cu_attention_wide_run(&t, cuda_stream(a->stream)), "launch");
+    else if (mma && cuda_takes_wide_heads(t.type) && cu_attention_wide_takes(&t)) CUDA_TRY(cu_attention_wide_run(&t, cuda_stream(a->stream)), "launch");
     else CUDA_TRY(cu_attention_run(&t, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "tensor/dtype.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,14 +21,16 @@ static size_t bias_floats(int64_t n) { return (size_t)round_up(n, 64); }
 /* Row of the file's weight that becomes row n. */
 static int64_t source_row(const cu_product *p, int64_t n) { return p->finish.geglu ? n % 2 * (p->N / 2) + n / 2 : n; }
 
-static kiln_status pack_bias(const cuda_kernel *k, const void *src, uint32_t src_dtype, void *dst)
+static kiln_status pack_bias(const cuda_kernel *k, const void *src, uint32_t src_dtype, void *dst, error *e)
 {
     const cu_product *p = &k->u.product.p;
     float *to = dst;
     size_t size = dtype_size(src_dtype);
     memset(dst, 0, k->base.packed_bytes[2]);
     for (int64_t n = 0; n < p->N; n++) TRY(dtype_convert(to + n, KILN_F32, (const char *)src + (size_t)source_row(p, n) * size, src_dtype, 1));
-    return dtype_convert(to + bias_floats(p->N), k->op.out.dtype, to, KILN_F32, (size_t)p->N);
+    void *copy = to + bias_floats(p->N);
+    TRY(dtype_convert(copy, k->op.out.dtype, to, KILN_F32, (size_t)p->N));
+    return cuda_packed_fits(copy, k->op.out.dtype, src_dtype, (size_t)p->N) ? KILN_OK : cuda_too_large(src, src_dtype, (size_t)p->N, e);
 }
 
 /* [I, kh, kw] of one output to [kh, kw, I] */
@@ -44,11 +47,12 @@ typedef struct {
     uint32_t src_dtype;
     char *dst;
     int64_t piece;
+    atomic_int too_large; /* a row had a number that its type has not */
 } pack_job;
 
 static void pack_rows(void *arg, size_t piece)
 {
-    const pack_job *j = arg;
+    pack_job *j = arg;
     const cu_product *p = &j->k->u.product.p;
     uint32_t type = j->k->pack_type[1];
     size_t from = (size_t)p->K * dtype_size(j->src_dtype), to = (size_t)p->k_packed * dtype_size(type);
@@ -60,6 +64,7 @@ static void pack_rows(void *arg, size_t piece)
         memset(dst + (size_t)p->K * dtype_size(type), 0, to - (size_t)p->K * dtype_size(type));
         if (!taps) {
             dtype_convert(dst, type, src, j->src_dtype, (size_t)p->K);
+            if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
             continue;
         }
         /* channels by pieces, so that a row of any length is turned in little room */
@@ -73,6 +78,7 @@ static void pack_rows(void *arg, size_t piece)
             for (int64_t t = 0; t < all; t++)
                 dtype_convert(dst + (size_t)(t * p->channels + c) * dtype_size(type), type, wide[1] + t * count, KILN_F32, (size_t)count);
         }
+        if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
     }
 }
 
@@ -82,19 +88,19 @@ static kiln_status pack(const kernel *base, uint32_t operand, const void *src, u
     if (operand > 2) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
     if (src_dtype != KILN_F32 && src_dtype != KILN_BF16 && src_dtype != KILN_F16)
         return error_set(e, KILN_ERR_UNSUPPORTED, "weights of type %s are not supported", dtype_name(src_dtype));
-    if (operand == 2) return pack_bias(k, src, src_dtype, dst);
+    if (operand == 2) return pack_bias(k, src, src_dtype, dst, e);
     pack_job j = {.k = k, .src = src, .src_dtype = src_dtype, .dst = dst, .piece = 16};
     size_t pieces = (size_t)((k->u.product.p.N + j.piece - 1) / j.piece);
     if (threads) pool_for(threads, pieces, pack_rows, &j);
     else
         for (size_t i = 0; i < pieces; i++) pack_rows(&j, i);
-    return KILN_OK;
+    return atomic_load(&j.too_large) ? cuda_too_large(src, src_dtype, (size_t)(k->u.product.p.N * k->u.product.p.K), e) : KILN_OK;
 }
 
 static void describe_packing(cuda_kernel *k)
 {
     cu_product *p = &k->u.product.p;
-    uint32_t type = p->type == CU_BF16 ? KILN_BF16 : KILN_F32;
+    uint32_t type = cuda_dtype(p->type);
     p->k_packed = round_up(p->K, 8);
     k->pack_type[1] = type;
     k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
@@ -113,6 +119,13 @@ static void describe_packing(cuda_kernel *k)
 
 static int aligned(const void *p) { return ((uintptr_t)p & 15) == 0; }
 
+/* By the kernel for few rows: f32 without tensor cores, the others on them. */
+static int takes_few(const cu_product *p)
+{
+    int may = p->type == CU_F32 ? cuda_abilities_get()->products >= CUDA_PRODUCTS_MMA : cuda_on_tensor_cores(p->type);
+    return may && cu_product_few_takes(p);
+}
+
 static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
 {
     cu_product p = k->u.product.p;
@@ -124,9 +137,8 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
         return matmul_run(k->u.product.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch, cuda_stream(a->stream), e);
     if (k->u.product.convolution && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
         return convolution_run(k->u.product.convolution, &p, a->scratch, cuda_stream(a->stream), e);
-    int mma = k->u.product.by >= CUDA_PRODUCTS_MMA;
-    if (mma && cu_product_few_takes(&p)) CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
-    else if (mma && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
+    if (takes_few(&p)) CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
+    else if (cuda_on_tensor_cores(p.type) && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
     else CUDA_TRY(cu_product_run(&p, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
@@ -143,7 +155,7 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
 {
     cu_product *p = &k->u.product.p;
     cuda_products by = cuda_abilities_get()->products;
-    if (p->type != CU_F32 && p->type != CU_BF16) return error_set(e, KILN_ERR_UNSUPPORTED, "products of %s", dtype_name(k->op.in[0].dtype));
+    if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "products of %s", dtype_name(k->op.in[0].dtype));
     if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight)) return error_set(e, KILN_ERR_UNSUPPORTED, "a product with something that is no weight");
     p->out_type = cuda_type(k->op.out.dtype);
     p->out_ld = k->op.out.ld;
@@ -151,12 +163,11 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     describe_packing(k);
     /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows; the library's
      * choices for such shapes cut K, with a workspace and a second launch. */
-    int few = by >= CUDA_PRODUCTS_MMA && cu_product_few_takes(p);
+    int few = takes_few(p);
     p->splits = few ? 1 : splits_for(p);
-    k->u.product.by = by;
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
     k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
-    k->base.name = few ? "few" : p->type == CU_BF16 && by >= CUDA_PRODUCTS_MMA ? "mma" : "product";
+    k->base.name = few ? "few" : cuda_on_tensor_cores(p->type) ? "mma" : "product";
     k->body = body;
     size_t workspace = 0;
     if (by >= CUDA_PRODUCTS_LIBRARY && !p->picture && !few) k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);

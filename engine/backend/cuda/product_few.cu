@@ -5,7 +5,7 @@
  * 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier until the warps' sums are added, in their order. K is
  * cut by its length alone.
  *
- * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 the sums are tensor cores': which element of K
+ * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 and f16 the sums are tensor cores': which element of K
  * stands in which place of an instruction is free as long as both sides agree, so w is the right side as it comes, and 16 rows of a cost
  * no more than one. In f32 a thread multiplies its four elements with each row's.
  */
@@ -55,7 +55,7 @@ static __device__ __forceinline__ uint4 left_piece(const cu_product &p, int row,
     return *reinterpret_cast<const uint4 *>(static_cast<const char *>(p.a) + (row < p.M ? row : p.M - 1) * p.a_ld * size + at);
 }
 
-static __device__ __forceinline__ void add_bf16(const cu_product &p, feeder *f, float (*part)[COLUMNS])
+template <int TYPE> static __device__ __forceinline__ void add_halves(const cu_product &p, feeder *f, float (*part)[COLUMNS])
 {
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     int at = (int)threadIdx.x / 32 * STEP;
@@ -64,8 +64,8 @@ static __device__ __forceinline__ void add_bf16(const cu_product &p, feeder *f, 
     for (; at < f->end; at += TURN) {
         uint4 next_upper = left_piece(p, g, at + TURN + t * PIECE, 2), next_lower = left_piece(p, g + 8, at + TURN + t * PIECE, 2), right = take(f);
         uint32_t low[4] = {upper.x, lower.x, upper.y, lower.y}, high[4] = {upper.z, lower.z, upper.w, lower.w};
-        cu_mma(sum[0], low, right.x, right.y);
-        cu_mma(sum[1], high, right.z, right.w);
+        cu_mma<TYPE>(sum[0], low, right.x, right.y);
+        cu_mma<TYPE>(sum[1], high, right.z, right.w);
         upper = next_upper, lower = next_lower;
     }
 #pragma unroll
@@ -106,13 +106,13 @@ static __device__ __forceinline__ void finish_few(const cu_product &p, const few
     cu_product_store(p, m, n0 + c, v[0], v[1], 0);
 }
 
-static __global__ void __launch_bounds__(THREADS) product_few_bf16(cu_product p)
+template <int TYPE> static __global__ void __launch_bounds__(THREADS) product_few_halves(cu_product p)
 {
     CU_DYNAMIC_SHARED(uint4, slots); /* and behind them the warps' sums */
     few_sums *part = reinterpret_cast<few_sums *>(slots + AHEAD * THREADS);
     int64_t n0 = (int64_t)blockIdx.x * COLUMNS;
     feeder f = feeder_of(p, slots, n0 + threadIdx.x % 32 / 4, 2);
-    add_bf16(p, &f, part[threadIdx.x / 32]);
+    add_halves<TYPE>(p, &f, part[threadIdx.x / 32]);
     cu_copy_wait<0>();
     __syncthreads();
     finish_few(p, part, n0);
@@ -132,8 +132,8 @@ static __global__ void __launch_bounds__(THREADS) product_few_f32(cu_product p)
 
 extern "C" int cu_product_few_takes(const cu_product *p)
 {
-    int64_t each = PIECE / (p->type == CU_BF16 ? 2 : 4);
-    return !p->picture && p->M <= ROWS && p->K <= 1 << 28 && (p->type == CU_BF16 || p->type == CU_F32) && p->K % each == 0 && p->a_ld % each == 0 && p->k_packed % each == 0 &&
+    int64_t each = PIECE / (p->type == CU_F32 ? 4 : 2);
+    return !p->picture && p->M <= ROWS && p->K <= 1 << 28 && p->K % each == 0 && p->a_ld % each == 0 && p->k_packed % each == 0 &&
            (((uintptr_t)p->a | (uintptr_t)p->w) & 15) == 0;
 }
 
@@ -141,5 +141,6 @@ extern "C" cudaError_t cu_product_few_run(const cu_product *p, cudaStream_t stre
 {
     if (p->M <= 0 || p->N <= 0) return cudaSuccess;
     dim3 grid((unsigned)((p->N + COLUMNS - 1) / COLUMNS)), block(THREADS);
-    return p->type == CU_BF16 ? CU_LAUNCH(product_few_bf16, grid, block, SHARED, stream, *p) : CU_LAUNCH(product_few_f32, grid, block, SHARED, stream, *p);
+    if (p->type == CU_F32) return CU_LAUNCH(product_few_f32, grid, block, SHARED, stream, *p);
+    return p->type == CU_BF16 ? CU_LAUNCH(product_few_halves<CU_BF16>, grid, block, SHARED, stream, *p) : CU_LAUNCH(product_few_halves<CU_F16>, grid, block, SHARED, stream, *p);
 }

@@ -1,4 +1,4 @@
-/* product_mma.cu - matrix products and convolutions in bf16 on tensor cores; see launch.h.
+/* product_mma.cu - matrix products and convolutions in bf16 or f16 on tensor cores; see launch.h.
  *
  * Convolution is a product whose left side is gathered from the picture as it is needed (implicit GEMM), eight channels of a tap at a
  * time. A block of 8 warps (2 x 4) makes WIDE x WIDE sums from 32 columns of both sides a step, three steps in flight (cp.async). Rows of 64
@@ -44,7 +44,7 @@ template <int WIDE> static __device__ __forceinline__ void feed(const cu_product
 }
 
 /* The warp's sums of one step: (WIDE / 2) x (WIDE / 4). */
-template <int WIDE> static __device__ __forceinline__ void multiply(unsigned char *stage, float (*sum)[WIDE / 32][4])
+template <int TYPE, int WIDE> static __device__ __forceinline__ void multiply(unsigned char *stage, float (*sum)[WIDE / 32][4])
 {
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, m = warp / 4 * (WIDE / 2), n = warp % 4 * (WIDE / 4);
 #pragma unroll
@@ -57,11 +57,11 @@ template <int WIDE> static __device__ __forceinline__ void multiply(unsigned cha
 #pragma unroll
         for (int i = 0; i < WIDE / 32; i++)
 #pragma unroll
-            for (int j = 0; j < WIDE / 32; j++) cu_mma(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+            for (int j = 0; j < WIDE / 32; j++) cu_mma<TYPE>(sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
 }
 
-template <int WIDE> static __global__ void __launch_bounds__(256) product_mma(cu_product p)
+template <int TYPE, int WIDE> static __global__ void __launch_bounds__(256) product_mma(cu_product p)
 {
     CU_DYNAMIC_SHARED(unsigned char, memory);
     enum { STAGE = 2 * WIDE * ROW };
@@ -79,7 +79,7 @@ template <int WIDE> static __global__ void __launch_bounds__(256) product_mma(cu
         __syncthreads(); /* all have their part of this step, and are done with the one that is overwritten next */
         if (s + STAGES - 1 < steps) feed<WIDE>(p, &f, memory + (s + STAGES - 1) % STAGES * STAGE);
         cu_copy_group();
-        multiply<WIDE>(memory + s % STAGES * STAGE, sum);
+        multiply<TYPE, WIDE>(memory + s % STAGES * STAGE, sum);
     }
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     int64_t m = m0 + warp / 4 * (WIDE / 2) + lane / 4, n = n0 + warp % 4 * (WIDE / 4) + lane % 4 * 2;
@@ -96,18 +96,19 @@ template <int WIDE> static __global__ void __launch_bounds__(256) product_mma(cu
 extern "C" int cu_product_mma_takes(const cu_product *p)
 {
     int eights = p->a_ld % 8 == 0 && p->k_packed % 8 == 0 && (p->picture ? p->channels : p->K) % 8 == 0;
-    return p->type == CU_BF16 && eights && ((uintptr_t)p->a & 15) == 0 && ((uintptr_t)p->w & 15) == 0;
+    return (p->type == CU_BF16 || p->type == CU_F16) && eights && ((uintptr_t)p->a & 15) == 0 && ((uintptr_t)p->w & 15) == 0;
 }
 
-template <int WIDE> static cudaError_t run(const cu_product *p, cudaStream_t stream)
+template <int TYPE, int WIDE> static cudaError_t run(const cu_product *p, cudaStream_t stream)
 {
     dim3 grid((unsigned)((p->M + WIDE - 1) / WIDE), (unsigned)((p->N + WIDE - 1) / WIDE), (unsigned)p->splits);
-    return CU_LAUNCH(product_mma<WIDE>, grid, dim3(256), STAGES * 2 * WIDE * ROW, stream, *p);
+    return CU_LAUNCH((product_mma<TYPE, WIDE>), grid, dim3(256), STAGES * 2 * WIDE * ROW, stream, *p);
 }
+template <int TYPE> static cudaError_t run_type(const cu_product *p, cudaStream_t stream) { return p->M <= 64 || p->N <= 64 ? run<TYPE, 64>(p, stream) : run<TYPE, 128>(p, stream); }
 
 extern "C" cudaError_t cu_product_mma_run(const cu_product *p, cudaStream_t stream)
 {
     if (p->M <= 0 || p->N <= 0) return cudaSuccess;
-    cudaError_t status = p->M <= 64 || p->N <= 64 ? run<64>(p, stream) : run<128>(p, stream);
+    cudaError_t status = p->type == CU_F16 ? run_type<CU_F16>(p, stream) : run_type<CU_BF16>(p, stream);
     return status == cudaSuccess && p->splits > 1 ? cu_product_finish(p, stream) : status;
 }

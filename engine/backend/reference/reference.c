@@ -130,4 +130,4 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
 }
 
 const backend backend_reference = {.name = "reference", .device = KILN_CPU, .open = open_host, .features = reference_features, .numerics = reference_features,
-                                   .best_precision = reference_precision, .prepare = reference_prepare};
+                                   .best_precision = reference_precision, .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16, .prepare = reference_prepare};
