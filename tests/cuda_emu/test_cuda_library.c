@@ -230,7 +230,7 @@ static int asks_for_what_is_none(void) { return opening_says("fast", NULL, "KILN
 static int asks_on_an_old_chip(void)
 {
     fake_cuda_chip(7, 5);
-    return opening_says("mma", NULL, "wants sm_80 or newer; this device is sm_75");
+    return opening_says("library", NULL, "wants sm_80 or newer; this device is sm_75");
 }
 static int does_not_start(void)
 {
