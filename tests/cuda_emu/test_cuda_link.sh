@@ -110,8 +110,9 @@ if [ -n "${KILN_TEST_FULL:-}" ]; then
     draw six f32 --memory 20M
     foreseen=$(sed -nE 's/^([0-9.]+) MB come in again each time.*/\1/p' "$work/explain")
     again=$(($(moved six 1 sampler 3) - $(sampler_in) - five))
-    echo "# $again bytes of weights come in again in a step, $foreseen MB foreseen"
-    awk -v a=$again -v f="$foreseen" 'BEGIN { exit !(f > 0 && a > (f - 0.0501) * 1e6 && a < (f + 0.0501) * 1e6) }'
+    held=$(weights unet 'attn2\.to_[kv]') # keys and values of the prompt are kept, so the weights that make them do not come again, though they are foreseen
+    echo "# $again bytes of weights come in again in a step, $foreseen MB foreseen, up to $held bytes of them for what is kept"
+    awk -v a=$again -v f="$foreseen" -v h="$held" 'BEGIN { exit !(f > 0 && a < (f + 0.0501) * 1e6 && a + h > (f - 0.0501) * 1e6) }'
     same what_a_budget_brings_again $? 0
 else
     echo "skip bf16_and_a_budget: make test-memory"

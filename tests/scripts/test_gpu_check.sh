@@ -9,7 +9,7 @@ status=0
 check() { # NAME COMMAND ...
     local name=$1
     shift
-    if "$@"; then echo "ok $name"; else tail -n 25 "$work/said" 2>/dev/null | sed 's/^/  /'; echo "FAIL $name"; status=1; fi
+    if "$@"; then echo "ok $name"; else grep -hE '\| FAILED \||^exit status' "$work/table.md" "$work/said" 2>/dev/null | sort -u | sed 's/^/  /'; echo "FAIL $name"; status=1; fi
 }
 says() { grep -qE -- "$1" "$work/said"; }
 # ends WANTED ARG ...: runs it, keeps what it says
