@@ -80,7 +80,7 @@ static void in_process(const char *products, int orders, int (*work)(const backe
         fake_report r = fake_device_close();
         printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host\n", b->features(), ran, failed, cu_emu_faults(), r.faults);
         fflush(stdout);
-        _exit(failed + (int)cu_emu_faults() + (int)r.faults + (ran == 0) ? 1 : 0);
+        _exit(failed || cu_emu_faults() || r.faults || ran == 0);
     }
     int status = 0;
     waitpid(child, &status, 0);
@@ -110,7 +110,8 @@ static int table_on_tensor_cores(const backend *b, int orders, int *ran)
 /* Rows of a mask of 70 keys: of nothing, of all but the first 64 and all but the last 6 (whole tiles of a kernel are hidden), of one key. */
 static int hidden_keys(const backend *b, int orders, int *ran)
 {
-    static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)), ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
+    static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)),
+                                     ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
                                      ATTEND("hidden keys, head of 512", 1, 17, 70, 1, 512, 0, 4, X(1, 1, 17, 70))};
     static const struct { int row, from, to; } hidden[] = {{0, 0, 70}, {3, 0, 64}, {5, 64, 70}, {8, 0, 37}, {8, 38, 70}, {16, 0, 70}};
     int failed = 0;

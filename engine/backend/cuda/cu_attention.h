@@ -14,7 +14,8 @@ template <int HEAD> struct cu_head { enum { ROW = HEAD * 2 + 16 }; };
 typedef struct { float most[2], total[2]; } cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
 
 /* Rows row.. of a matrix of `end` rows to shared memory; what is outside of it, or of the head, is 0. */
-template <int HEAD, int THREADS> static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from, int64_t row, int64_t end, int rows, int64_t ld)
+template <int HEAD, int THREADS> static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from, int64_t row, int64_t end, int rows,
+                                                                                                 int64_t ld)
 {
     int left = end - row < rows ? (int)(end - row) : rows;
     from += row * ld;
