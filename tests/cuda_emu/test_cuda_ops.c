@@ -234,7 +234,8 @@ static int table(const job *j, const backend *b, int *ran)
 /* Rows of a mask of 70 keys: of nothing, of all but the first 64 and all but the last 6 (whole tiles of a kernel are hidden), of one key. */
 static int hidden_keys(const job *j, const backend *b, int *ran)
 {
-    static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)), ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
+    static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)),
+                                     ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
                                      ATTEND("hidden keys, head of 512", 1, 17, 70, 1, 512, 0, 4, X(1, 1, 17, 70))};
     static const struct { int row, from, to; } hidden[] = {{0, 0, 70}, {3, 0, 64}, {5, 64, 70}, {8, 0, 37}, {8, 38, 70}, {16, 0, 70}};
     int failed = 0;

@@ -90,6 +90,7 @@ static __device__ __forceinline__ void add_f32(const cu_product &p, feeder *f, f
     }
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
+        if (m >= p.M) break;
         sum[m] += __shfl_xor_sync(0xffffffffu, sum[m], 1);
         sum[m] += __shfl_xor_sync(0xffffffffu, sum[m], 2);
         if (t == m % 4) part[m][lane / 4] = sum[m];
