@@ -110,7 +110,7 @@ static kiln_status scale_of(const loading *l, const network *n, const char *key,
     char name[LORA_NAME_ROOM];
     kiln_weight_info info;
     float alpha = 0;
-    *out = n->alpha && rank > 0 ? n->alpha / (n->root ? sqrt((double)rank) : (double)rank) : 1;
+    *out = n->alpha > 0 && rank > 0 ? n->alpha / (n->root ? sqrt((double)rank) : (double)rank) : 1;
     if (!lora_key_other(key, k, LORA_ALPHA, 0, name) || !file_has(l, name, &info)) return KILN_OK;
     for (uint32_t i = 0; i < info.rank; i++)
         if (info.dim[i] != 1) return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' has %u dimensions; an alpha is one number", l->path, name, info.rank);
