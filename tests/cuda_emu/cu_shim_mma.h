@@ -7,7 +7,13 @@
 static inline int cu_before_sm80() { return cu_emu_before_sm80(); }
 
 static inline float cu_emu_bf16_of(uint32_t pair, unsigned high) { return __uint_as_float(high ? pair & 0xffff0000u : pair << 16); }
-static inline float cu_emu_f16_of(uint32_t pair, unsigned high) { return __half2float(__half{(uint16_t)(high ? pair >> 16 : pair)}); }
+/* As __half2float, inline: the exponent moves by 127 - 15, which is exact for subnormal numbers too. */
+static inline float cu_emu_f16_of(uint32_t pair, unsigned high)
+{
+    uint32_t h = high ? pair >> 16 : pair & 0xffffu, magnitude = (h & 0x7fffu) << 13, sign = (h & 0x8000u) << 16;
+    if ((h & 0x7c00u) == 0x7c00u) return __uint_as_float(sign | 0x7f800000u | magnitude);
+    return __uint_as_float(sign | __float_as_uint(__uint_as_float(magnitude) * 0x1p112f));
+}
 
 /* DEEP / 4 registers of the left side, then DEEP / 8 of the right one */
 template <unsigned DEEP> static inline void cu_emu_multiply(float *c, const uint32_t *mine, float (*number)(uint32_t pair, unsigned high))

@@ -26,7 +26,6 @@ decode_copies() { echo 2; }
 # The prompt's ids and the place of its end; tokens and pooled come back.
 text_in() { echo $(($(round $((tokens * 4))) + $(round 4))); }
 text_out() { echo $(((tokens + 1) * width * type)); }
-text_copies() { echo 3; }
 
 # weights PART NAMES: bytes of a part's tensors on the device, by engine/backend/cuda's packing: rows of products padded to eight elements, a product's bias
 # as f32 padded to 64 and once more in the activations' type (q, k and v together), looked-up tables in that type, the rest in f32.
@@ -72,10 +71,13 @@ same() {
 check_link() { # NAME PRECISION
     type=4
     [ "$2" = bf16 ] && type=2
-    same "$2_a_sampler_brings_its_weights_once_and_its_steps" "$(moved "$1" 1 sampler 3)" $(($(weights unet .) + $(sampler_in)))
-    same "$2_a_decode_brings_its_weights_once_and_a_latent" "$(moved "$1" 1 decode 3)" $(($(weights vae '^(decoder|post_quant)') + $(decode_in)))
+    # The next program's weights come during the last run of the one before: the UNet's with the second prompt, the VAE's with the last step. In all they are as many.
+    same "$2_weights_come_once" $(($(moved "$1" 1 positive 3) + $(moved "$1" 1 negative 3) + $(moved "$1" 1 sampler 3) + $(moved "$1" 1 decode 3))) \
+        $(($(weights text_encoder .) + $(weights unet .) + $(weights vae '^(decoder|post_quant)') + 2 * $(text_in) + $(sampler_in) + $(decode_in)))
     same "$2_a_prompt_brings_its_weights_once_and_ids" "$(moved "$1" 1 positive 3)" $(($(weights text_encoder .) + $(text_in)))
-    same "$2_another_prompt_brings_ids" "$(moved "$1" 1 negative 3)" "$(text_in)"
+    same "$2_the_decoders_weights_are_there_before_the_last_step_ends" "$(moved "$1" 1 decode 3)" "$(decode_in)"
+    [ "$(moved "$1" 1 negative 3)" -gt $(($(weights unet .) / 2)) ]
+    same "$2_the_unets_come_while_the_text_is_encoded" $? 0
     same "$2_a_warm_sampler_brings_its_steps" "$(moved "$1" 2 sampler 3)" "$(sampler_in)"
     same "$2_a_warm_decode_brings_a_latent" "$(moved "$1" 2 decode 3)" "$(decode_in)"
     same "$2_prompts_are_encoded_once" "$(moved "$1" 2 positive 3)$(moved "$1" 2 negative 3)." .
@@ -86,7 +88,6 @@ check_link() { # NAME PRECISION
     same "$2_tokens_go_back" "$(moved "$1" 1 positive 4)" "$(text_out)"
     same "$2_copies_of_a_warm_sampler" "$(moved "$1" 2 sampler 5)" "$(sampler_copies)"
     same "$2_copies_of_a_warm_decode" "$(moved "$1" 2 decode 5)" "$(decode_copies)"
-    same "$2_copies_of_another_prompt" "$(moved "$1" 1 negative 5)" "$(text_copies)"
     same "$2_nothing_moves_beside_nodes" "$(awk '{ i += $3; o += $4 } END { print "in", i, "out", o }' "$work/$1.link")" "$(grep -o 'in [0-9]* out [0-9]*' "$work/$1.report")"
     same "$2_no_faults" "$(grep -o '^faults [0-9]* kernel_faults [0-9]*' "$work/$1.report")" "faults 0 kernel_faults 0"
 }
