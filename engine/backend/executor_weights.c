@@ -139,7 +139,7 @@ static kiln_status make_demand(executor *x, error *e)
     }
     place_inputs(x);
     residency_demand d = {.name = x->r->name, .arena = x->plan.arena_bytes, .scratch = x->scratch_bytes, .io = x->io_bytes, .temporary = largest_temporary(x),
-                          .n_op = x->r->n, .n_use = x->n_use, .n_weight = x->n_weight, .work = x->work, .use = x->use, .weight = x->weight,
+                          .n_op = x->r->n, .n_use = x->n_use, .n_weight = x->n_weight, .work = x->work, .seldom = x->plan.held, .use = x->use, .weight = x->weight,
                           .bytes = x->bytes, .maker = x->maker, .pack = packing_fill_use, .will_need = packing_will_need, .arg = x};
     return residency_pass_new(x->residency, &d, &x->pass, e);
 }

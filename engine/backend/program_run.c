@@ -427,7 +427,8 @@ static kiln_status foresee(kiln_program *p, error *e)
     }
     if (own.whole > all->whole) all->whole = own.whole;
     if (own.peak >= all->widest.peak) all->widest = own, all->widest_flops = p->x.plan.flops;
-    all->streamed += own.streamed;
+    all->streamed += own.streamed + (p->rt->foreseen == p ? 0 : own.once);
+    p->rt->foreseen = p;
     return KILN_OK;
 }
 

@@ -69,6 +69,7 @@ void runtime_rehearse(runtime *rt, int on)
     pthread_mutex_lock(&rt->lock);
     rt->rehearsing = on;
     if (on) rt->outlook = (runtime_outlook){0};
+    rt->foreseen = NULL;
     pthread_mutex_unlock(&rt->lock);
 }
 

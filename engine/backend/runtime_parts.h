@@ -54,6 +54,7 @@ struct runtime {
     double *measured; /* the device's: what norm found */
     weight_buffer buffer;
     int rehearsing;
+    const kiln_program *foreseen; /* the last one that was */
     runtime_usage usage;
     runtime_outlook outlook;
 };

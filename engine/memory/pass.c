@@ -517,7 +517,9 @@ kiln_status residency_look(const residency_pass *p, residency_outlook *out, erro
     if (limit) limit = beside_values(p, limit, weight_plan_least(&d));
     TRY(weight_plan_make(&d, p->r->setting.limit && !limit ? 1 : limit, &place, e));
     out->resident = place.resident, out->ring = place.ring, out->peak = place.peak + values;
-    out->streamed = place.streamed_bytes, out->n_streamed = place.n_streamed;
+    for (size_t u = 0; p->d.seldom && u < p->d.n_use; u++)
+        if (p->d.seldom[p->d.use[u].op] && place.streamed[p->d.use[u].weight]) out->once += p->d.bytes[p->d.use[u].weight];
+    out->streamed = place.streamed_bytes - out->once, out->n_streamed = place.n_streamed;
     weight_plan_free(&place);
     return KILN_OK;
 }

@@ -71,6 +71,7 @@ typedef struct {
     size_t temporary;          /* host bytes that packing one weight may need for itself, taken from the same limit on a host device */
     size_t n_op, n_use, n_weight;
     const double *work;        /* [n_op] */
+    const uint8_t *seldom;     /* [n_op] 1: it runs only in the first of runs in a row (residency_skip); or NULL */
     const weight_use *use;     /* [n_use] ops ascending */
     resident *const *weight;   /* [n_weight] each once */
     const size_t *bytes;       /* [n_weight] */
@@ -128,7 +129,7 @@ kiln_status residency_rehearse(residency_pass *p, error *e);
 /* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */
 typedef struct {
     size_t fixed, resident, ring, peak;  /* bytes, when planned alone within the limit */
-    size_t streamed;                     /* bytes a run */
+    size_t streamed, once;               /* bytes a run; and what the first of runs in a row brings beside, for ops that seldom run */
     size_t least, whole;                 /* limits: the least that works, and from which on nothing is streamed */
     uint32_t n_weight, n_streamed;
 } residency_outlook;

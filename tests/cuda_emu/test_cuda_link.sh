@@ -102,7 +102,7 @@ same nothing_on_the_processor "$(cat "$work/cpu.events" "$work/cpu.err" | grep -
 
 if [ -n "${KILN_TEST_FULL:-}" ]; then
     draw half bf16 && check_link half bf16
-    # Under a budget a step brings the foreseen bytes again, within the half of a unit to which --explain prints them. Looked at is the sixth: a program's first
+    # Under a budget a step brings the foreseen bytes again, as --explain prints them. Looked at is the sixth: a program's first
     # runs leave room for those that come between (engine/memory/pass.c).
     type=4 steps=5
     draw five f32 --memory 20M
@@ -111,9 +111,9 @@ if [ -n "${KILN_TEST_FULL:-}" ]; then
     draw six f32 --memory 20M
     foreseen=$(sed -nE 's/^([0-9.]+) MB come in again each time.*/\1/p' "$work/explain")
     again=$(($(moved six 1 sampler 3) - $(sampler_in) - five))
-    held=$(weights unet 'attn2\.to_[kv]') # keys and values of the prompt are kept, so the weights that make them do not come again, though they are foreseen
-    echo "# $again bytes of weights come in again in a step, $foreseen MB foreseen, up to $held bytes of them for what is kept"
-    awk -v a=$again -v f="$foreseen" -v h="$held" 'BEGIN { exit !(f > 0 && a < (f + 0.0501) * 1e6 && a + h > (f - 0.0501) * 1e6) }'
+    echo "# $again bytes of weights come in again in a step, $foreseen MB foreseen"
+    # a twentieth of the limit more: a placement is kept until there would be room for that much more (fits_well in engine/memory/pass.c)
+    awk -v a=$again -v f="$foreseen" 'BEGIN { exit !(f > 0 && a > (f - 0.0501) * 1e6 && a < (f + 0.0501 + 1) * 1e6) }'
     same what_a_budget_brings_again $? 0
 else
     echo "skip bf16_and_a_budget: make test-memory"

@@ -229,6 +229,10 @@ static void test_nothing_is_streamed_for_what_is_kept(void)
     kiln_program *p = plan_net(rt, 1, &e);
     uint64_t packed[3];
     REQUIRE(p);
+    runtime_rehearse(rt, 1);
+    for (int i = 0; i < 3; i++) CHECK_EQ(run_net(p, i, 0, &y, &e), KILN_OK);
+    runtime_rehearse(rt, 0);
+    runtime_outlook foreseen = runtime_outlook_get(rt);
     for (int i = 0; i < 3; i++) {
         uint64_t before = residency_traffic_get(runtime_residency(rt)).packed_bytes;
         CHECK_EQ(run_net(p, i, 0, &y, &e), KILN_OK);
@@ -236,6 +240,8 @@ static void test_nothing_is_streamed_for_what_is_kept(void)
     }
     CHECK_EQ(packed[0] - packed[1], (uint64_t)(LAYERS + 1) * WIDTH * WIDTH * 4); /* V of layer 2 is read twice */
     CHECK_EQ(packed[2], packed[1]);
+    CHECK_EQ(foreseen.widest.streamed, packed[1]);
+    CHECK_EQ(foreseen.streamed, packed[0] + packed[1] + packed[2]);
     program_free(p);
     runtime_free(rt);
 }
