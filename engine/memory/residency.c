@@ -167,7 +167,6 @@ void resident_release(resident *x)
 
 const void *resident_data(const resident *x) { return x->data; }
 
-
 kiln_status resident_place(resident *x, const char *what, error *e) { return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e); }
 
 void resident_evict(resident *x)

@@ -7,20 +7,25 @@
 
 static const kiln_t none = {0};
 
-static int known_device(const kiln_program_options *o) { return !o || !o->device || o->device == KILN_CPU; }
+/* The runtime, if it computes on the device that was asked for; else NULL, with a message. */
+static runtime *runtime_for(kiln_ctx *c, const kiln_program_options *o)
+{
+    runtime *rt = ctx_runtime(c);
+    if (!rt) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "nothing computes here: there is no device"), NULL;
+    if (!o || !o->device || o->device == runtime_backend(rt)->device) return rt;
+    return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "a program for device %u: this run computes on '%s' alone", o->device, runtime_backend(rt)->name), NULL;
+}
 
 static kiln_program *new_program(kiln_ctx *c, const kiln_program_options *o)
 {
-    runtime *rt = ctx_runtime(c);
-    if (!rt || !known_device(o)) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "programs run on the CPU in this build"), NULL;
-    return program_new(rt, o ? o->name : NULL, o ? o->precision : 0, ctx_error(c));
+    runtime *rt = runtime_for(c, o);
+    return rt ? program_new(rt, o ? o->name : NULL, o ? o->precision : 0, ctx_error(c)) : NULL;
 }
 
 static kiln_program *keep_program(kiln_ctx *c, const char *key, const kiln_program_options *o, int *fresh)
 {
-    runtime *rt = ctx_runtime(c);
-    if (!rt || !known_device(o)) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "programs run on the CPU in this build"), NULL;
-    return program_keep(rt, key, o ? o->name : NULL, o ? o->precision : 0, fresh, ctx_error(c));
+    runtime *rt = runtime_for(c, o);
+    return rt ? program_keep(rt, key, o ? o->name : NULL, o ? o->precision : 0, fresh, ctx_error(c)) : NULL;
 }
 
 static kiln_t op1(kiln_program *p, op_kind kind, const op_attr *a, kiln_t x)
@@ -172,31 +177,24 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
 
 static uint32_t numbers_device(kiln_ctx *c) { return ctx_runtime(c) ? runtime_numbers_device(ctx_runtime(c)) : KILN_CPU; }
 
-static runtime *needed(kiln_ctx *c)
-{
-    runtime *rt = ctx_runtime(c);
-    if (!rt) error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "nothing computes here: there is no device");
-    return rt;
-}
-
 static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
 {
-    runtime *rt = needed(c);
+    runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
 }
 static kiln_status download(kiln_ctx *c, float *host, const float *device, size_t n)
 {
-    runtime *rt = needed(c);
+    runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
 }
 static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient, const float *const *x)
 {
-    runtime *rt = needed(c);
+    runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
 }
 static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
 {
-    runtime *rt = needed(c);
+    runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
 }
 

@@ -39,7 +39,7 @@ typedef struct { uint32_t id; } kiln_t; /* id 0: nothing ("no bias") */
 
 typedef struct {
     uint32_t size;
-    uint32_t device;    /* 0 = the device of the running call                          */
+    uint32_t device;    /* 0 = where the run computes; another is refused              */
     uint32_t precision; /* KILN_F32, KILN_BF16 or, where the device has it, KILN_F16; 0 = the run's --precision */
     const char *name;   /* for messages, traces and --explain; copied                  */
 } kiln_program_options;

@@ -2,6 +2,7 @@
 #include "harness.h"
 #include "rig.h"
 
+#include <math.h>
 #include <string.h>
 
 static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY); }
@@ -86,11 +87,42 @@ static void test_what_a_program_cannot_be_is_refused(void)
     CHECK_MSG(strstr(rig_message(), "f32, bf16 or f16"), "%s", rig_message());
     o = (kiln_program_options){.size = sizeof o, .device = 77};
     CHECK(ops()->program_new(rig_ctx(), &o) == NULL);
-    CHECK_MSG(strstr(rig_message(), "CPU"), "%s", rig_message());
+    CHECK_MSG(strstr(rig_message(), "computes on 'cpu'"), "%s", rig_message());
     kiln_program *p = ops()->program_new(rig_ctx(), NULL); /* all options have a default */
     CHECK(p != NULL);
     ops()->program_free(p);
     ops()->program_free(NULL);
+}
+
+/* The same calls whether programs run on the host or on a device. */
+static void test_numbers_where_programs_run(void)
+{
+    const kiln_ops *o = ops();
+    kiln_ctx *c = rig_ctx();
+    uint32_t device = o->device(c);
+    const float one[3] = {1, 2, -3}, two[3] = {10, 0, 0.5f};
+    float *x = rig_host()->scratch(c, sizeof one, device), *y = rig_host()->scratch(c, sizeof one, device), back[3] = {0};
+    double norm = 0;
+    REQUIRE(x && y);
+    CHECK(o->upload(c, x, one, 3) == KILN_OK && o->upload(c, y, two, 3) == KILN_OK);
+    CHECK_EQ(o->combine(c, x, 3, 2, (const double[]){2, -1}, (const float *const[]){x, y}), KILN_OK);
+    CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == -8 && back[1] == 4 && back[2] == -6.5f);
+    CHECK(o->norm(c, y, 3, &norm) == KILN_OK && fabs(norm * norm * 3 - 100.25) < 1e-12);
+    CHECK_EQ(o->combine(c, x, 3, 0, NULL, NULL), KILN_OK);
+    CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == 0 && back[1] == 0 && back[2] == 0);
+    CHECK_EQ(o->combine(c, x, 3, KILN_MAX_TERMS + 1, NULL, NULL), KILN_ERR_INVALID);
+    CHECK(rig_host()->scratch(rig_ctx(), 64, 1u << 7) == NULL); /* a device that there is not */
+    CHECK_MSG(strstr(rig_message(), "kiln_ops.device()"), "%s", rig_message());
+}
+
+static void test_a_program_is_for_the_device_of_the_run(void)
+{
+    kiln_program_options here = {.size = sizeof here, .device = KILN_CPU}, there = {.size = sizeof there, .device = KILN_CUDA};
+    kiln_program *p = ops()->program_new(rig_ctx(), &here);
+    CHECK(p != NULL);
+    ops()->program_free(p);
+    CHECK(ops()->program_new(rig_ctx(), &there) == NULL);
+    CHECK_MSG(strstr(rig_message(), "computes on"), "%s", rig_message());
 }
 
 static void test_a_kept_program_is_ready_the_second_time(void)
@@ -117,7 +149,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_a_program_from_recording_to_result), CASE(test_a_recorders_mistakes_come_back_from_plan),
-        CASE(test_what_a_program_cannot_be_is_refused), CASE(test_a_kept_program_is_ready_the_second_time),
+        CASE(test_what_a_program_cannot_be_is_refused), CASE(test_numbers_where_programs_run), CASE(test_a_program_is_for_the_device_of_the_run), CASE(test_a_kept_program_is_ready_the_second_time),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

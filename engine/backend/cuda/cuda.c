@@ -107,11 +107,8 @@ int cuda_on_tensor_cores(int type)
     return a->products >= CUDA_PRODUCTS_MMA && (type == CU_F16 || (type == CU_BF16 && a->major >= 8));
 }
 
-int cuda_takes_wide_heads(int type)
-{
-    (void)type;
-    return cuda_abilities_get()->major >= 8; /* 99 KiB of shared memory; sm_75 has 64 */
-}
+/* 99 KiB of shared memory; sm_75 has 64. */
+int cuda_takes_wide_heads(void) { return cuda_abilities_get()->major >= 8; }
 
 static void describe(char *text, size_t size)
 {

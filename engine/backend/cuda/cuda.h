@@ -23,7 +23,7 @@ typedef struct {
 const cuda_abilities *cuda_abilities_get(void);
 /* 1: its tensor cores multiply CU_F16 or CU_BF16 and are to be used. Those of sm_75 know no bf16. */
 int cuda_on_tensor_cores(int type);
-int cuda_takes_wide_heads(int type); /* has it the shared memory of cu_attention_wide_run? */
+int cuda_takes_wide_heads(void); /* has it the shared memory of cu_attention_wide_run? */
 
 /* NOMEM for want of memory, IO with the driver's words for the rest; forgets CUDA's own sticky last error. */
 kiln_status cuda_failed(cudaError_t, const char *what, error *);

@@ -8,7 +8,7 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     t.mask = k->op.n_in > 3 && k->op.in[3].dtype ? a->in[3] : NULL;
     int mma = cuda_on_tensor_cores(t.type);
     if (mma && cu_attention_mma_takes(&t)) CUDA_TRY(cu_attention_mma_run(&t, cuda_stream(a->stream)), "launch");
-    else if (mma && cuda_takes_wide_heads(t.type) && cu_attention_wide_takes(&t)) CUDA_TRY(cu_attention_wide_run(&t, cuda_stream(a->stream)), "launch");
+    else if (mma && cuda_takes_wide_heads() && cu_attention_wide_takes(&t)) CUDA_TRY(cu_attention_wide_run(&t, cuda_stream(a->stream)), "launch");
     else CUDA_TRY(cu_attention_run(&t, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
