@@ -1,6 +1,7 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
 #   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
 #   CC=clang           another compiler             V=1  show commands
+#   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
 # Every .c file under engine/ is part of libkiln, engine/cli/ is the command, each folder of
 # plugins/ with a plugin.mk is one .so, each tests/*/test_*.c is one program.
 
@@ -28,7 +29,7 @@ ifneq ($(notdir $(CC)),gcc)
 config := $(config)-$(notdir $(CC))
 endif
 endif
-B := build/$(config)
+B := $(or $(KILN_BUILD),build/$(config))
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla -Werror
 OPT := -O2
@@ -189,7 +190,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
