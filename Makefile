@@ -190,7 +190,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -229,6 +229,11 @@ test-memory: setup
 test-samplers: setup
 	$(Q)$(MAKE) --no-print-directory $(addprefix $(B)/tests/sampler/,test_samplers test_sampler_order test_sampler_law)
 	$(Q)KILN_BUILD=$(B) COMFYUI=$(COMFYUI) scripts/test-samplers
+
+# The suite in an unusual place: blanks and an umlaut in the path, umask 002, no HOME, read-only sources (scripts/test-places).
+.PHONY: test-places
+test-places: setup
+	$(Q)scripts/test-places $(FILTER)
 
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
