@@ -190,7 +190,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -234,6 +234,12 @@ test-samplers: setup
 .PHONY: test-places
 test-places: setup
 	$(Q)scripts/test-places $(FILTER)
+
+# Breaks each promise of the README and asks that its test fails (tests/promises/README.md).
+.PHONY: test-promises
+test-promises: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/test-promises
 
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
