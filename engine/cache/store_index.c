@@ -73,11 +73,14 @@ static int64_t pragma(store *s, const char *sql)
 }
 
 /* Why the last call failed. To be asked at once: SQLite forgets it with the next call that succeeds, and then says "not an error". */
-static const char *reason_of(sqlite3 *db)
+static void reason_of(sqlite3 *db, char *reason, size_t room)
 {
-    int code = sqlite3_errcode(db);
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return "another process holds its lock";
-    return code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE ? "SQLite gave no reason" : sqlite3_errmsg(db);
+    int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
+    const char *text = code == SQLITE_BUSY || code == SQLITE_LOCKED                           ? "another process holds its lock"
+                       : code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE ? "SQLite gave no reason"
+                                                                                                : sqlite3_errmsg(db);
+    int from_system = system != 0 && (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_FULL);
+    snprintf(reason, room, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "", from_system ? ")" : "");
 }
 
 /* What comes from a file may be anything: nothing in it is executed, nothing in it is mapped. */
@@ -146,7 +149,7 @@ static int create(store *s, char *reason, size_t room)
         ok = execute(s, text) == SQLITE_OK;
     }
     ok = ok && execute(s, "COMMIT") == SQLITE_OK;
-    if (!ok) snprintf(reason, room, "%s", reason_of(s->db));
+    if (!ok) reason_of(s->db, reason, room);
     if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
     return ok;
 }
@@ -158,7 +161,7 @@ static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_COR
 typedef struct {
     int64_t application, version, tables;
     int ours, damaged;
-    char reason[160]; /* when one of the numbers is negative */
+    char reason[256]; /* when one of the numbers is negative */
 } looks;
 
 /* In one transaction: read one by one, they could be from before and after another process made the tables. */
@@ -171,7 +174,7 @@ static looks look_at(store *s)
     if (l.application >= 0 && l.version >= 0) l.tables = pragma(s, "SELECT count(*) FROM sqlite_schema");
     if (l.application < 0 || l.version < 0 || l.tables < 0) {
         l.damaged = damaged(s);
-        snprintf(l.reason, sizeof l.reason, "%s", reason_of(s->db));
+        reason_of(s->db, l.reason, sizeof l.reason);
     }
     l.ours = l.tables > 0 && schema_is_ours(s);
     if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
@@ -200,7 +203,7 @@ static verdict look_over(store *s, int hot, const char **why, char *reason, size
     *why = "is damaged";
     if (!hot) return INDEX_GOOD;
     int64_t faults = pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'");
-    if (faults < 0) snprintf(reason, room, "%s", reason_of(s->db));
+    if (faults < 0) reason_of(s->db, reason, room);
     return faults == 0 ? INDEX_GOOD : faults > 0 || damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
 }
 
@@ -288,7 +291,8 @@ static verdict try_open(store *s, const char **why, char *reason, size_t room)
     int hot, got = connect(s, &hot, why);
     index_path(s, "-suspect", suspect);
     int suspected = access(suspect, F_OK) == 0;
-    snprintf(reason, room, "%s", s->db ? reason_of(s->db) : "out of memory");
+    snprintf(reason, room, "out of memory");
+    if (s->db) reason_of(s->db, reason, room);
     verdict v = got == SQLITE_OK ? look_over(s, hot || suspected, why, reason, room) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
     if (v == INDEX_GOOD && suspected && !s->read_only) unlink(suspect);
     if (v == INDEX_GOOD) return v;
@@ -384,10 +388,12 @@ static void mark_suspect(const store *s)
 kiln_status index_failed(store *s, const char *doing, error *e)
 {
     if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
+    char reason[256];
     int code = sqlite3_errcode(s->db);
-    error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, reason_of(s->db));
+    reason_of(s->db, reason, sizeof reason);
+    error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, reason);
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, reason_of(s->db));
+        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, reason);
         disconnect(s);
         mark_suspect(s);
     }

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,13 +31,20 @@ static int open_standard_streams(void)
     return fd > 2;
 }
 
+/* Standard output is a pipe or socket whose other end is closed: the reader has had enough. */
+static int reader_is_gone(void)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 /* What was printed and could not be written is not passed over in silence. */
 static int close_output(int status)
 {
     int lost = ferror(stdout);
     errno = 0;
     if (fflush(stdout) == 0 && !lost) return status;
-    if (errno == EPIPE) return status; /* the reader has had enough */
+    if (errno == EPIPE || reader_is_gone()) return status;
     fprintf(stderr, "kiln: error: what was printed could not all be written: %s\n", errno ? strerror(errno) : "an earlier write failed");
     return status == EXIT_DONE ? EXIT_RUN_FAILED : status;
 }
@@ -58,8 +67,11 @@ static int run_command(int argc, char **argv)
     return EXIT_BAD_INPUT;
 }
 
+/* A write that fails says so where it fails, with the file's name: neither a closed pipe nor a limit on the size of files (ulimit -f) ends the process. */
 int main(int argc, char **argv)
 {
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (!open_standard_streams()) return EXIT_RUN_FAILED;
     return close_output(run_command(argc, argv));
 }

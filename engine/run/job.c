@@ -14,30 +14,12 @@
 #include "workflow/key.h"
 #include "workflow/png_text.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2 };
-
-/* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
-
-atomic_int interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    if (atomic_fetch_add(&interrupted, 1) > 0) _exit(130); /* the second time nobody waits */
-}
-
-void job_watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- the catalog as the checker sees it ---------------------------------------------------------------------------- */
 

@@ -20,6 +20,8 @@ struct report {
     const workflow *w;
     pthread_mutex_t lock;
     FILE *events, *trace;
+    const char *events_path, *trace_path;
+    int events_lost, trace_lost; /* errno of the first write that failed */
     int bar, quiet, verbose, bar_drawn, trace_items;
     double start, last_draw;
     double *node_start, *node_line; /* by node */
@@ -60,8 +62,7 @@ static void emit(report *r, const char *kind, str *rest)
         json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
         str_append(&line, "}\n");
-        fputs(str_text(&line), r->events);
-        fflush(r->events);
+        if ((fputs(str_text(&line), r->events) == EOF || fflush(r->events) != 0) && !r->events_lost) r->events_lost = errno;
         str_free(&line);
     }
     str_free(rest);
@@ -89,7 +90,7 @@ static void trace_item(report *r, const char *name, const char *category, double
         str_char(&s, '}');
     }
     str_char(&s, '}');
-    fputs(str_text(&s), r->trace);
+    if (fputs(str_text(&s), r->trace) == EOF && !r->trace_lost) r->trace_lost = errno;
     str_free(&s);
 }
 
@@ -174,7 +175,7 @@ report *report_open(const report_setting *s, error *e)
 {
     report *r = mem_calloc(1, sizeof *r);
     if (!r) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
-    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
+    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .events_path = s->events, .trace_path = s->trace, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
     r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
@@ -230,11 +231,13 @@ void report_row(report *r, size_t part, const char *status, const char *message,
     pthread_mutex_unlock(&r->lock);
 }
 
-static int close_file(FILE *f)
+/* Whoever reads events through a pipe may have enough of them: that is no failure of the run. */
+static kiln_status close_file(FILE *f, const char *path, int lost, error *e)
 {
-    if (!f) return 1;
-    int ok = !ferror(f) && fflush(f) == 0;
-    return (f == stdout || fclose(f) == 0) && ok;
+    if (!f) return KILN_OK;
+    if (fflush(f) != 0 && !lost) lost = errno;
+    if (f != stdout && fclose(f) != 0 && !lost) lost = errno;
+    return lost == 0 || lost == EPIPE ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(lost));
 }
 
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e)
@@ -249,14 +252,13 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
         emit(r, "run_done", &fields);
     }
     if (r->trace) fputs("\n]}\n", r->trace);
-    int ok = close_file(r->events);
-    ok = close_file(r->trace) && ok;
+    kiln_status events = close_file(r->events, r->events_path, r->events_lost, e), trace = close_file(r->trace, r->trace_path, r->trace_lost, e);
     pthread_mutex_unlock(&r->lock);
     pthread_mutex_destroy(&r->lock);
     mem_free(r->node_start);
     mem_free(r->node_line);
     mem_free(r);
-    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "the events or trace file could not be written");
+    return events != KILN_OK ? events : trace;
 }
 
 static void event_fields(const report *r, const run_event *ev, str *fields)
