@@ -25,7 +25,7 @@ goes_on() {
     local name=$1 folder=$2 words=$3 code
     shift 3
     rm -rf "$work/out" && mkdir -m 777 "$work/out"
-    timeout 20 "$@" "$kiln" run "$work/w.yaml" --cache "$folder" --out "$work/out" >"$work/stdout" 2>"$work/log"
+    timeout 60 "$@" "$kiln" run "$work/w.yaml" --cache "$folder" --out "$work/out" >"$work/stdout" 2>"$work/log"
     code=$?
     if [ $code -ne 0 ]; then bad "$name" "status $code: $(tail -n 1 "$work/log")"; return; fi
     if ! cmp -s "$work/out/p_00001_.png" "$right"; then bad "$name" "another picture, or none"; return; fi
@@ -58,7 +58,10 @@ if [ -z "$(ls "$work/everybodys")" ]; then ok nothing_is_put_there; else bad not
 # As somebody whom permissions hold.
 as=() mine=$work/mine
 mkdir -m 755 "$mine"
-if [ "$(id -u)" -eq 0 ]; then as=(setpriv --reuid 65534 --regid 65534 --clear-groups env XDG_CACHE_HOME="$mine/xdg" HOME="$mine") && chown 65534:65534 "$mine"; fi
+if [ "$(id -u)" -eq 0 ]; then
+    as=(setpriv --reuid 65534 --regid 65534 --clear-groups env XDG_CACHE_HOME="$mine/xdg" HOME="$mine")
+    chown 65534:65534 "$mine"
+fi
 if "${as[@]}" "$kiln" --version >/dev/null 2>&1; then
     mkdir -m 555 "$work/closed"
     unkept no_permission_to_make_it "$work/closed/cache" "Permission denied" "${as[@]}"
@@ -93,7 +96,8 @@ if [ -f "$value" ]; then ok the_value_is_a_file_again; else bad the_value_is_a_f
 
 if command -v python3 >/dev/null; then
     fresh
-    python3 -c "import sqlite3,sys,time; c=sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(1, flush=True); time.sleep(60)" "$work/c/index.sqlite" >"$work/locked" 2>&1 &
+    hold="import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(1, flush=True); time.sleep(60)"
+    python3 -c "$hold" "$work/c/index.sqlite" >"$work/locked" 2>&1 &
     holder=$!
     until [ -s "$work/locked" ]; do sleep 0.05; done
     goes_on a_locked_index "$work/c" "another process holds its lock"
@@ -106,12 +110,16 @@ else
 fi
 
 # The environment's folder, a sweep, a dry run.
-KILN_CACHE=$work/file "$kiln" run "$work/w.yaml" --out "$work/env" >/dev/null 2>"$work/log" && cmp -s "$work/env/p_00001_.png" "$right" && grep -q 'not kept' "$work/log" && ok named_by_the_environment ||
+KILN_CACHE=$work/file "$kiln" run "$work/w.yaml" --out "$work/env" >/dev/null 2>"$work/log" &&
+    cmp -s "$work/env/p_00001_.png" "$right" && grep -q 'not kept' "$work/log" && ok named_by_the_environment ||
     bad named_by_the_environment "$(cat "$work/log")"
-"$kiln" run "$work/w.yaml" --over blank.color=1..3 --cache "$work/file" --out "$work/sweep" >/dev/null 2>"$work/log" && [ "$(ls "$work"/sweep/*.png | wc -l)" -eq 3 ] && [ "$(grep -c 'not kept' "$work/log")" -eq 1 ] && ok a_sweep ||
+"$kiln" run "$work/w.yaml" --over blank.color=1..3 --cache "$work/file" --out "$work/sweep" >/dev/null 2>"$work/log" &&
+    [ "$(ls "$work"/sweep/*.png | wc -l)" -eq 3 ] && [ "$(grep -c 'not kept' "$work/log")" -eq 1 ] && ok a_sweep ||
     bad a_sweep "$(cat "$work/log")"
-"$kiln" run "$work/w.yaml" --dry-run --cache "$work/file" >"$work/stdout" 2>"$work/log" && grep -q '^large ' "$work/stdout" && ok a_dry_run || bad a_dry_run "$(cat "$work/log")"
+"$kiln" run "$work/w.yaml" --dry-run --cache "$work/file" >"$work/stdout" 2>"$work/log" && grep -q '^large ' "$work/stdout" && ok a_dry_run ||
+    bad a_dry_run "$(cat "$work/log")"
 # What is remembered of plugins lies in the default cache's folder.
 mkdir -p "$work/other/kiln" && mkfifo "$work/other/kiln/probe"
-XDG_CACHE_HOME="$work/other" timeout 20 "$kiln" nodes >/dev/null 2>"$work/log" && ok a_fifo_for_what_is_known_of_plugins || bad a_fifo_for_what_is_known_of_plugins "status $?: $(cat "$work/log")"
+XDG_CACHE_HOME="$work/other" timeout 60 "$kiln" nodes >/dev/null 2>"$work/log" && ok a_fifo_for_what_is_known_of_plugins ||
+    bad a_fifo_for_what_is_known_of_plugins "status $?: $(cat "$work/log")"
 exit $status
