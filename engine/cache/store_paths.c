@@ -17,7 +17,9 @@ const char *path_kind(const char *path)
     static const struct {
         mode_t kind;
         const char *name;
-    } known[] = {{S_IFDIR, "a folder"}, {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO"}, {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+    } known[] = {
+        {S_IFDIR, "a folder"}, {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO"}, {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"}, {S_IFBLK, "a device"},
+    };
     struct stat st;
     if (lstat(path, &st) != 0) return NULL;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

@@ -2,6 +2,7 @@
 #include "run/report.h"
 
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static void emit(report *r, const char *kind, str *rest)
         json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
         str_append(&line, "}\n");
-        if ((fputs(str_text(&line), r->events) == EOF || fflush(r->events) != 0) && !r->events_lost) r->events_lost = errno;
+        if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost) r->events_lost = errno;
         str_free(&line);
     }
     str_free(rest);
@@ -90,7 +91,7 @@ static void trace_item(report *r, const char *name, const char *category, double
         str_char(&s, '}');
     }
     str_char(&s, '}');
-    if (fputs(str_text(&s), r->trace) == EOF && !r->trace_lost) r->trace_lost = errno;
+    if (print_raw(r->trace, str_text(&s)) != 0 && !r->trace_lost) r->trace_lost = errno;
     str_free(&s);
 }
 
@@ -98,7 +99,7 @@ static void trace_item(report *r, const char *name, const char *category, double
 
 static void clear_bar(report *r)
 {
-    if (r->bar_drawn) fputs("\r\033[K", stderr);
+    if (r->bar_drawn) print_raw(stderr, "\r\033[K");
     r->bar_drawn = 0;
 }
 
@@ -136,7 +137,7 @@ static int row_line(const report *r, size_t node, uint64_t done, uint64_t total,
 
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
-    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512];
+    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512], shown[512];
     double spent = now() - r->node_start[node];
     size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
     for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
@@ -145,9 +146,9 @@ static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, cons
                           : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
                      (unsigned long long)done, (unsigned long long)total, rest);
     size_t width = columns() - 1;
-    if (n > 0 && (size_t)n > width && width < sizeof line) line[width] = '\0';
-    fprintf(stderr, "\r\033[K%s", line);
-    fflush(stderr);
+    text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, n > 0 ? strlen(line) : 0);
+    print_text(stderr, "\r\033[K%s", shown);
+    print_flush(stderr);
     r->bar_drawn = 1;
 }
 
@@ -156,9 +157,11 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt
     va_list args;
     clear_bar(r);
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    flockfile(stderr);
+    print_textv(stderr, fmt, args);
+    print_raw(stderr, "\n");
+    funlockfile(stderr);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 /* ---- public ----------------------------------------------------------------------------------------------------------- */
@@ -187,7 +190,7 @@ report *report_open(const report_setting *s, error *e)
         report_close(r, NULL, NULL, NULL);
         return NULL;
     }
-    if (r->trace) fputs("{\"traceEvents\": [\n", r->trace);
+    if (r->trace) print_raw(r->trace, "{\"traceEvents\": [\n");
     str fields = {0};
     json_text(&fields, "workflow", s->workflow->doc->path);
     emit(r, "run_start", &fields);
@@ -251,7 +254,7 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
         str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
         emit(r, "run_done", &fields);
     }
-    if (r->trace) fputs("\n]}\n", r->trace);
+    if (r->trace) print_raw(r->trace, "\n]}\n");
     kiln_status events = close_file(r->events, r->events_path, r->events_lost, e), trace = close_file(r->trace, r->trace_path, r->trace_lost, e);
     pthread_mutex_unlock(&r->lock);
     pthread_mutex_destroy(&r->lock);
@@ -353,8 +356,8 @@ void report_file(report *r, size_t node, const char *path)
     json_text(&fields, "path", path);
     emit(r, "file", &fields);
     clear_bar(r);
-    if (r->events != stdout) printf("%s\n", path); /* results, so also when quiet */
-    fflush(stdout);
+    if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
+    print_flush(stdout);
     pthread_mutex_unlock(&r->lock);
 }
 
