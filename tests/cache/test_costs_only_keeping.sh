@@ -52,6 +52,10 @@ unkept a_file_for_a_folder "$work/file" "$work/file"
 unkept a_fifo_for_a_folder "$work/fifo" "$work/fifo"
 unkept below_a_file "$work/file/cache" "Not a directory"
 unkept where_nothing_can_be_made /proc/kiln-cache "/proc/kiln-cache"
+mkdir "$work/closed_mount"
+front=(unshare -m sh -c 'mount -t tmpfs -o ro none "$0" && exec "$@"' "$work/closed_mount")
+if "${front[@]}" true 2>/dev/null; then unkept a_read_only_mount "$work/closed_mount/cache" "Read-only file system" "${front[@]}"
+else echo "skip a_read_only_mount: no mounts here"; fi
 mkdir -m 777 "$work/everybodys"
 goes_on a_folder_of_everybody "$work/everybodys" 'chmod go-w'
 if [ -z "$(ls "$work/everybodys")" ]; then ok nothing_is_put_there; else bad nothing_is_put_there "$(ls "$work/everybodys")"; fi
