@@ -97,8 +97,6 @@ static void mark_controls(char to[FORMAT_MAX], const char *fmt, char mark)
     to[n] = '\0';
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static int format(char *to, size_t room, const char *fmt, va_list args)
 {
     va_list again;
@@ -107,7 +105,6 @@ static int format(char *to, size_t room, const char *fmt, va_list args)
     va_end(again);
     return n;
 }
-#pragma GCC diagnostic pop
 
 int print_textv(FILE *to, const char *fmt, va_list args)
 {
