@@ -1,5 +1,6 @@
 /* cmd_run.c - `kiln run` and `kiln check`. */
 #include "base/log.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "run/job_sweep.h"
@@ -73,7 +74,7 @@ static const manual check_manual = {
 
 static int complain(const error *e)
 {
-    fprintf(stderr, "kiln: error: %s\n", e->message);
+    print_text(stderr, "kiln: error: %s\n", e->message);
     return e->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
@@ -84,7 +85,7 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
         char *text = (char *)(size_t)a->given[i].value, *equals = strchr(text, '=');
         if (!equals || equals == text || *n == SETTINGS_MAX) {
-            fprintf(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
+            print_text(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
             return 0;
         }
         *equals = '\0';
@@ -96,7 +97,7 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
-    fprintf(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
+    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
     return 0;
 }
 
@@ -119,7 +120,7 @@ static int read_count(const arguments *a, const char *name, unsigned most, unsig
     const char *text = argument(a, name);
     uint64_t n = 0;
     if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > most)) {
-        fprintf(stderr, "kiln: %s %s: it is a number from 1 to %u\n", name, text, most);
+        print_text(stderr, "kiln: %s %s: it is a number from 1 to %u\n", name, text, most);
         return 0;
     }
     *out = (unsigned)n;
@@ -144,11 +145,11 @@ static int read_cache_options(const arguments *a, job_setting *s)
     double seconds = 0;
     s->cache = argument(a, "--cache");
     s->no_cache = argument(a, "--no-cache") != NULL;
-    if (s->cache && s->no_cache) return fprintf(stderr, "kiln: --cache and --no-cache: which?\n"), 0;
+    if (s->cache && s->no_cache) return print_text(stderr, "kiln: --cache and --no-cache: which?\n"), 0;
     if (size && (!str_to_bytes(size, strlen(size), &s->cache_limit) || s->cache_limit == 0))
-        return fprintf(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
+        return print_text(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
     if (state && (!str_to_double(state, strlen(state), &seconds) || !(seconds >= 0 && seconds <= 1e6)))
-        return fprintf(stderr, "kiln: --save-state %s: it is a number of seconds, 0 for never\n", state), 0;
+        return print_text(stderr, "kiln: --save-state %s: it is a number of seconds, 0 for never\n", state), 0;
     if (state) s->state_seconds = seconds > 0 ? seconds : -1;
     return 1;
 }
@@ -157,7 +158,7 @@ static int read_memory(const arguments *a, job_setting *s)
 {
     const char *size = argument(a, "--memory");
     if (size && (!str_to_bytes(size, strlen(size), &s->memory) || s->memory == 0))
-        return fprintf(stderr, "kiln: --memory %s: it is a size like 500M, 4G or 1.5GiB\n", size), 0;
+        return print_text(stderr, "kiln: --memory %s: it is a size like 500M, 4G or 1.5GiB\n", size), 0;
     return 1;
 }
 
@@ -178,11 +179,11 @@ static int run_job(job *j, const job_setting *s, run_mode mode)
     kiln_status status = mode == EXPLAIN ? job_explain(j, s, &e) : mode == DRY_RUN ? job_dry_run(j, s, &e) : job_run(j, s, &summary, &e);
     int code = exit_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        fprintf(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
+        print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
     else if (status != KILN_OK && summary.failed == 0)
-        fprintf(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
+        print_text(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        fprintf(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
+        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
     return code;
 }
 
@@ -213,16 +214,16 @@ static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_m
     sweep_summary summary = {0};
     job_setting setting = *s;
     if (mode == EXPLAIN) {
-        fprintf(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+        print_text(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
         return EXIT_BAD_INPUT;
     }
     if (mode == DRY_RUN) setting.explain = setting.dry_run = 1;
     kiln_status status = job_sweep(j, w, &setting, &summary, &e);
     int code = sweep_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        fprintf(stderr, "kiln: interrupted; the same command goes on from here\n");
+        print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
     else if (status != KILN_OK)
-        fprintf(stderr, "kiln: error: %s\n", e.message);
+        print_text(stderr, "kiln: error: %s\n", e.message);
     return code;
 }
 
@@ -256,12 +257,12 @@ int cmd_run(int argc, char **argv)
     if (faults) {
         status = EXIT_BAD_INPUT;
     } else if (!is_sweep && (sweeping.sheet || sweeping.manifest || sweeping.again)) {
-        fprintf(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
+        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
         status = EXIT_BAD_INPUT;
     } else {
         status = is_sweep ? run_sweep(j, &sweeping, &s, mode) : run_job(j, &s, mode);
     }
-    if (faults) fprintf(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
+    if (faults) print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
     job_close(j);
     return status;
 }
@@ -284,9 +285,9 @@ int cmd_check(int argc, char **argv)
         if (job_check_rows(j, &from, &rows, &faults, &e) != KILN_OK)
             faults = 1, complain(&e);
         else if (faults == 0)
-            printf("%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
+            print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
     } else if (faults == 0) {
-        printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
+        print_text(stdout, "%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
     }
     job_close(j);
     return faults ? EXIT_BAD_INPUT : EXIT_DONE;

@@ -2,6 +2,7 @@
 #include "run/job_sweep_parts.h"
 
 #include "base/memory_alloc.h"
+#include "base/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ void sweep_show_faults(const row_work *w, faults_shown *shown)
             continue;
         }
         shown->seen[shown->n++] = d;
-        fprintf(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
+        print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
     }
 }
 
@@ -127,7 +128,7 @@ kiln_status sweep_scan_rows(sweep_run *r, error *e)
     for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) {
         status = env_cancelled(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : scan_row(r, i, &keys, h, all, &n, &shown, e);
     }
-    if (shown.more) fprintf(stderr, "and %zu more errors\n", shown.more);
+    if (shown.more) print_text(stderr, "and %zu more errors\n", shown.more);
     if (status == KILN_OK) rank_prefixes(r, all, n);
     if (status == KILN_OK && r->sum->faulty) status = error_set(e, KILN_ERR_INVALID, "%zu of %zu rows have faults; nothing was run", r->sum->faulty, r->plan.n_row);
     hasher_free(h);
