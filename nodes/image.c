@@ -1,7 +1,8 @@
 /* image.c - LoadImage, LoadImageMask, SaveImage, PreviewImage.
  *
  * SaveImage writes 8-bit PNGs, clip(255 x) truncated as ComfyUI does, with the workflow in the text chunk `prompt` and the
- * lines A1111-style readers know in `parameters`; so a picture opens in both, and `kiln run picture.png` runs it again.
+ * lines A1111-style readers know in `parameters`; so a picture opens in both. `kiln run picture.png` runs what is in `kiln`: the same with
+ * the parameters of the workflow's head.
  */
 #include "image.h"
 
@@ -123,7 +124,7 @@ static void to_bytes(const kiln_tensor *t, int64_t index, uint8_t *pixels)
 static kiln_status write_one(const kiln_call *c, uint32_t where, const char *prefix, const kiln_tensor *t, int64_t index, int level, uint8_t *pixels)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
-    static const char *const keys[] = {"parameters", "prompt"};
+    static const char *const keys[] = {"parameters", "prompt", "kiln"};
     png_note note[COUNT(keys)];
     char name[256];
     png_write w = {.pixels = pixels, .width = t->dim[2], .height = t->dim[1], .channels = (int)t->dim[3], .level = level, .note = note};

@@ -268,8 +268,8 @@ static kiln_status commit(kiln_file *f, const char **path)
     return status;
 }
 
-/* The engine knows these two: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
-static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0; }
+/* The engine knows these three: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
+static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0 || strcmp(name, "kiln") == 0; }
 
 static const char *text(kiln_ctx *c, const char *name)
 {

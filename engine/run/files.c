@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { NAMES_MAX = 200 };
@@ -35,6 +36,12 @@ static const char *folder_of(arena *a, const char *path)
     return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
+static int is_picture(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
+}
+
 static const char *executable_folder(arena *a)
 {
     char path[4096];
@@ -46,12 +53,13 @@ static const char *executable_folder(arena *a)
 
 kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e)
 {
-    const char *here = folder_of(a, workflow), *exe = executable_folder(a);
+    const char *here = folder_of(a, workflow), *exe = executable_folder(a), *above = here && is_picture(workflow) ? join(a, here, "..") : NULL;
     *r = (file_roots){0};
     if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     add_list(a, r->model, &r->n_model, models);
     add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"));
     add_root(r->model, &r->n_model, join(a, here, "models"));
+    if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
     if (exe) {
         add_root(r->model, &r->n_model, join(a, exe, "../share/kiln/workflows/models"));
         add_root(r->model, &r->n_model, join(a, exe, "../../workflows/models")); /* build/release/kiln */
@@ -60,6 +68,7 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"));
     add_root(r->input, &r->n_input, here);
     add_root(r->input, &r->n_input, join(a, here, "input"));
+    if (above) add_root(r->input, &r->n_input, above), add_root(r->input, &r->n_input, join(a, above, "input"));
     return KILN_OK;
 }
 

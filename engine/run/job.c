@@ -79,7 +79,8 @@ static kiln_status read_source(job *j, const char *path, error *e)
 {
     size_t n = strlen(path);
     if (n < 4 || strcasecmp(path + n - 4, ".png") != 0) return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
-    TRY(png_text_read(path, "prompt", &j->text, e));
+    TRY(png_text_find(path, "kiln", &j->text, e)); /* with parameters */
+    if (!j->text) TRY(png_text_read(path, "prompt", &j->text, e));
     j->text_size = strlen(j->text);
     return KILN_OK;
 }
@@ -147,17 +148,25 @@ static void env_file(void *arg, size_t node, const char *path)
     report_file(j->report, node, path);
 }
 
+static const struct {
+    const char *name;
+    char *(*make)(const workflow *w, int32_t node);
+} text_kind[] = {{"prompt", describe_prompt}, {"parameters", describe_parameters}, {"kiln", describe_source}};
+enum { N_TEXTS = sizeof text_kind / sizeof text_kind[0] };
+
 static const char *env_text(void *arg, size_t node, const char *name)
 {
     job *j = arg;
-    char **list = strcmp(name, "prompt") == 0 ? j->prompt : strcmp(name, "parameters") == 0 ? j->parameters : NULL;
-    if (!list) return NULL;
+    size_t kind = 0;
+    while (kind < N_TEXTS && strcmp(name, text_kind[kind].name) != 0) kind++;
+    if (kind == N_TEXTS) return NULL;
     size_t at = node;
     const workflow *w = j->part_of ? j->part_of(j->sweep, node, &at) : &j->workflow;
     pthread_mutex_lock(&j->lock);
-    if (!list[node]) list[node] = list == j->prompt ? describe_prompt(w, (int32_t)at) : describe_parameters(w, (int32_t)at);
+    char **text = &j->texts[node * N_TEXTS + kind];
+    if (!*text) *text = text_kind[kind].make(w, (int32_t)at);
     pthread_mutex_unlock(&j->lock);
-    return list[node];
+    return *text;
 }
 
 static kiln_status make_instance(job *j, size_t i, error *e)
@@ -349,9 +358,8 @@ kiln_status job_take_up(job *j, error *e)
 {
     size_t n = j->workflow.n + 1;
     j->instance = mem_calloc(n, sizeof *j->instance);
-    j->prompt = mem_calloc(n, sizeof *j->prompt);
-    j->parameters = mem_calloc(n, sizeof *j->parameters);
-    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    j->texts = mem_calloc(n, N_TEXTS * sizeof *j->texts);
+    if (!j->instance || !j->texts) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return keeper_watch(j->keeper, &j->workflow, e);
 }
 
@@ -368,11 +376,10 @@ void job_let_go(job *j)
     for (size_t i = 0; i < j->workflow.n; i++) {
         const graph_node *g = &j->workflow.node[i];
         if (j->instance && j->instance[i] && g->type->destroy) g->type->destroy(j->instance[i]);
-        if (j->prompt) mem_free(j->prompt[i]);
-        if (j->parameters) mem_free(j->parameters[i]);
+        for (size_t k = 0; j->texts && k < N_TEXTS; k++) mem_free(j->texts[i * N_TEXTS + k]);
     }
-    mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
-    j->instance = NULL, j->prompt = NULL, j->parameters = NULL;
+    mem_free(j->instance), mem_free(j->texts);
+    j->instance = NULL, j->texts = NULL;
 }
 
 void job_finish(job *j)

@@ -34,7 +34,7 @@ struct job {
     runtime *runtime;
     call_environment env;
     void **instance;
-    char **prompt, **parameters; /* by node, made when asked for */
+    char **texts; /* by node and kind (job.c), made when asked for */
     pthread_mutex_t lock;
     /* while it is a sweep (job_sweep.c): the row's own workflow of a node, and who else is told of files */
     void *sweep;
