@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SETTINGS_MAX = 200 };
 
@@ -71,6 +72,14 @@ static const manual check_manual = {
     .examples = "  kiln check workflows/txt2img.yaml\n",
 };
 
+/* A sheet is a PNG whatever it is called: said before hours of rows. */
+static int sheet_named_well(const char *path)
+{
+    size_t n = path ? strlen(path) : 0;
+    if (!path || (n > 4 && strcasecmp(path + n - 4, ".png") == 0)) return 1;
+    return fprintf(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+}
+
 static int complain(const error *e)
 {
     fprintf(stderr, "kiln: error: %s\n", e->message);
@@ -106,6 +115,8 @@ static job *open_job(const arguments *a, set_option *set, job_source *out, size_
     job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &s.n_set)) return NULL;
+    s.rows = 1;
+    for (size_t i = 0; i < a->n_given; i++) s.over |= strncmp(a->given[i].option->name, "--over", 6) == 0;
     *out = s;
     job *j = job_open(&s, faults, &e);
     if (!j) *status = complain(&e);
@@ -237,7 +248,7 @@ int cmd_run(int argc, char **argv)
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
     if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--jobs", 64, &s.jobs)) return EXIT_BAD_INPUT;
-    if (!read_cache_options(&a, &s) || !read_memory(&a, &s)) return EXIT_BAD_INPUT;
+    if (!read_cache_options(&a, &s) || !read_memory(&a, &s) || !sheet_named_well(argument(&a, "--sheet"))) return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
     s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");

@@ -190,7 +190,7 @@ kiln_status loader_search(const char *list, arena *memory, plugin_list *out, err
     error own = {0};
     search s = {.memory = memory, .out = out, .e = e ? e : &own};
     TRY(add_list(&s, list, 1, "--plugins"));
-    TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 0, "KILN_PLUGIN_PATH"));
+    TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 1, "KILN_PLUGIN_PATH"));
     return add_installed(&s);
 }
 

@@ -117,8 +117,9 @@ job *job_open(const job_source *from, size_t *faults, error *e)
         job_close(j);
         return NULL;
     }
-    document_print_faults(&j->doc, print_line, stderr);
-    *faults = j->doc.n_fault;
+    int by_row = from->over || (from->rows && j->doc.matrix);
+    (by_row ? document_print_warnings : document_print_faults)(&j->doc, print_line, stderr);
+    *faults = by_row ? 0 : j->doc.n_fault;
     return j;
 }
 

@@ -77,17 +77,26 @@ void document_sort_faults(document *d)
 
 const char *document_file(const document *d, place at) { return at.file < d->n_file ? d->file[at.file] : d->path; }
 
+static void print_fault(const document *d, const fault *f, void (*line)(void *arg, const char *text), void *arg)
+{
+    char text[2048];
+    const char *what = f->warning ? "warning" : "error";
+    if (f->at.line)
+        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
+    else
+        snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
+    line(arg, text);
+}
+
+void document_print_warnings(const document *d, void (*line)(void *arg, const char *text), void *arg)
+{
+    for (const fault *f = d->faults; f; f = f->next)
+        if (f->warning) print_fault(d, f, line, arg);
+}
+
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg)
 {
-    for (const fault *f = d->faults; f; f = f->next) {
-        char text[2048];
-        const char *what = f->warning ? "warning" : "error";
-        if (f->at.line)
-            snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
-        else
-            snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
-        line(arg, text);
-    }
+    for (const fault *f = d->faults; f; f = f->next) print_fault(d, f, line, arg);
     if (d->n_fault > FAULTS_MAX) {
         char text[100];
         snprintf(text, sizeof text, "and %zu more errors", d->n_fault - FAULTS_MAX);
@@ -523,10 +532,29 @@ static void set_input(document *d, const set_option *s, const char *from)
     *in = (doc_input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value, .source = from};
 }
 
+static void mark_used(document *d, const char *from)
+{
+    for (const char *p = from; p && (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
+        const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
+        workflow_param *found = end ? find_param(d, p + 2, (size_t)(end - p) - 2) : NULL;
+        if (found) found->used = 1;
+    }
+}
+
+/* A parameter whose inputs have all been set to something else does nothing. */
+static void find_used(document *d)
+{
+    for (size_t i = 0; i < d->n_param; i++) d->param[i].used = 0;
+    for (const source_text *s = d->structural; s; s = s->next) mark_used(d, s->text);
+    for (size_t i = 0; i < d->n_node; i++)
+        for (size_t k = 0; k < d->node[i].n_input; k++) mark_used(d, d->node[i].input[k].source);
+}
+
 static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
         if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
+    if (!d->included && n_set) find_used(d);
     for (size_t i = 0; i < d->n_param; i++)
         if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
 }
