@@ -87,10 +87,13 @@ kiln_status job_rehearse(job *j, error *e)
     run_summary summary;
     error why = {0};
     j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = no_progress, .text = kept.text, .arg = j};
+    int level = log_level();
+    log_level_set(KILN_LOG_ERROR); /* what nodes warn of comes again when it is run */
     runtime_rehearse(j->runtime, 1);
     kiln_status status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
                                       &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
     runtime_rehearse(j->runtime, 0);
+    log_level_set(level);
     j->env = kept;
     runtime_outlook o = runtime_outlook_get(j->runtime);
     if (limit && o.least > limit) return too_small(limit, &o, e);
