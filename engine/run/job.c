@@ -452,7 +452,10 @@ kiln_status job_explain_all(job *j, const job_setting *setting, int dry, const r
     kiln_status status = prepare(j, &s, e);
     if (status == KILN_OK) {
         j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = env_progress, .text = env_text, .arg = j};
-        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, e);
+        error why = {0};
+        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
+        if (status == KILN_ERR_NOMEM && residency_limited(runtime_residency(j->runtime))) TRY(job_least_memory(j, e));
+        if (status != KILN_OK) error_set(e, status, "%s", why.message);
     }
     return status;
 }
