@@ -43,8 +43,8 @@ static kiln_status load_image_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
-    .type = "LoadImage", .title = "Load Image", .category = "image", .doc = "Reads a PNG picture.", KILN_ARRAY(out, load_out),
+const kiln_node node_load_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 2,
+    .type = "LoadImage", .title = "Load Image", .category = "image", .doc = "Reads a PNG picture, turned as its EXIF orientation says.", KILN_ARRAY(out, load_out),
     KILN_ARRAY(param, load_param), .params_size = sizeof(load_params), .run = load_image_run};
 
 typedef struct { const char *image; int32_t channel; } load_mask_params;
@@ -70,7 +70,7 @@ static kiln_status load_image_mask_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image_mask = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
+const kiln_node node_load_image_mask = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 2,
     .type = "LoadImageMask", .title = "Load Image as Mask", .category = "mask", .doc = "Reads one channel of a PNG picture.", KILN_ARRAY(out, load_mask_out),
     KILN_ARRAY(param, load_mask_param), .params_size = sizeof(load_mask_params), .run = load_image_mask_run};
 
