@@ -66,6 +66,8 @@ void job_memory_end(void);
 kiln_status job_rehearse(job *j, error *e);
 /* A node found no room within the budget: KILN_ERR_NOMEM with the least budget that works; KILN_OK when that is no more than the budget. */
 kiln_status job_least_memory(job *j, error *e);
+/* job_look.c: a key_setting.unreadable. */
+int job_unreadable(void *arg, const char *path);
 /* What went over the link so far; all 0 where the device's memory is the host's. */
 device_traffic job_link(const job *j);
 /* Tells the report what node i, which alone used the device, moved since `before`. */
