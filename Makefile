@@ -1,6 +1,7 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
 #   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
 #   CC=clang           another compiler             V=1  show commands
+#   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
 # Every .c file under engine/ is part of libkiln, engine/cli/ is the command, each folder of
 # plugins/ with a plugin.mk is one .so, each tests/*/test_*.c is one program.
 
@@ -28,7 +29,7 @@ ifneq ($(notdir $(CC)),gcc)
 config := $(config)-$(notdir $(CC))
 endif
 endif
-B := build/$(config)
+B := $(or $(KILN_BUILD),build/$(config))
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvla -Werror
 OPT := -O2
@@ -70,7 +71,7 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
 # ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
-# The loader refuses what others may write to, so that is taken away where the umask allows it.
+# What lies in plugins/NAME/data is shipped beside the plugin, as kiln-NAME.data (docs/writing-a-plugin.md).
 plugin_mk := $(wildcard plugins/*/plugin.mk)
 plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
 -include $(plugin_mk)
@@ -83,11 +84,13 @@ $(B)/sdk/%.o: %.c
 
 define plugin_rule
 plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c) $$(nodes_$(1):%=nodes/%.c))
-$(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1))
+plugin_data_$(1) := $$(shell find plugins/$(1)/data -type f 2>/dev/null)
+$(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1)) $$(plugin_data_$(1))
 	@mkdir -p $$(@D)
 	$$(if $$(Q),@echo "  SO  $$@")
-	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$^ $$(libs_$(1)) -lm -o $$@
+	$$(Q)$$(CC) -shared $$(LDFLAGS_ALL) -Wl,--no-undefined $$(plugin_obj_$(1)) $$(libs_$(1)) -lm -o $$@
 	$$(Q)chmod go-w $$(@D) $$@
+	$$(if $$(plugin_data_$(1)),$$(Q)rm -rf $$(@:.so=.data) && cp -R plugins/$(1)/data $$(@:.so=.data) && chmod -R u+w $$(@:.so=.data) && chmod -R go-w $$(@:.so=.data))
 endef
 ifneq ($(filter address thread,$(SAN)),)
 plugin_undefined_ok := 1
@@ -187,7 +190,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,5p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -247,25 +250,21 @@ fuzz:
 	$(Q)scripts/fuzz
 
 # ---- install -------------------------------------------------------------------------------------------
-libdir := $(PREFIX)/lib
-install: all $(B)/libkiln.so
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(libdir)/kiln/plugins $(DESTDIR)$(libdir)/pkgconfig \
-	    $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln/workflows
-	install -m 755 $(B)/kiln $(DESTDIR)$(PREFIX)/bin/kiln
-	install -m 755 $(B)/libkiln.so $(DESTDIR)$(libdir)/libkiln.so.1
-	ln -sf libkiln.so.1 $(DESTDIR)$(libdir)/libkiln.so
-	install -m 755 $(plugin_so) $(DESTDIR)$(libdir)/kiln/plugins/
-	$(if $(cuda_so),install -m 755 $(cuda_so) $(DESTDIR)$(libdir)/kiln/kiln-cuda.so)
-	install -m 644 include/kiln/*.h $(DESTDIR)$(PREFIX)/include/kiln/
-	cp -r workflows/. $(DESTDIR)$(PREFIX)/share/kiln/workflows/
-	install -d $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l
-	install -m 644 plugins/clip/tokenizer/clip-l/* $(DESTDIR)$(PREFIX)/share/kiln/tokenizer/clip-l/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in > $(DESTDIR)$(libdir)/pkgconfig/kiln.pc
+root := $(DESTDIR)$(PREFIX)
+libdir := $(root)/lib
+install: all
+	install -d "$(root)/bin" "$(libdir)/kiln/plugins" "$(libdir)/pkgconfig" "$(root)/include/kiln" "$(root)/share/kiln/workflows"
+	install -m 755 $(B)/kiln "$(root)/bin/kiln"
+	install -m 755 $(plugin_so) "$(libdir)/kiln/plugins/"
+	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
+	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
+	$(if $(cuda_so),install -m 755 $(cuda_so) "$(libdir)/kiln/kiln-cuda.so")
+	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
+	cp -R workflows/. "$(root)/share/kiln/workflows/"
+	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in >"$(libdir)/pkgconfig/kiln.pc"
 uninstall:
-	rm -rf $(DESTDIR)$(PREFIX)/bin/kiln $(DESTDIR)$(libdir)/libkiln.so* $(DESTDIR)$(libdir)/kiln \
-	    $(DESTDIR)$(libdir)/pkgconfig/kiln.pc $(DESTDIR)$(PREFIX)/include/kiln $(DESTDIR)$(PREFIX)/share/kiln
-$(B)/libkiln.so: $(engine_obj)
-	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,libkiln.so.1 $^ $(ENGINE_LIBS) -o $@
+	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/pkgconfig/kiln.pc" "$(root)/include/kiln" "$(root)/share/kiln"
 
 # ---- for who works on kiln ----------------------------------------------------------------------------
 sources = $(shell git ls-files '*.c' '*.h')

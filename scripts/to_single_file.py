@@ -2,7 +2,8 @@
 """A diffusers folder of SD1.x -> one .safetensors file with the key names of the original (LDM) checkpoints.
 
     to_single_file.py DIR OUT.safetensors
-    to_single_file.py DIR --names            only prints `part/diffusers name <tab> checkpoint name`, sorted
+    to_single_file.py DIR --names            only prints `part/diffusers name <tab> checkpoint name`, sorted; DIR may
+                                             hold a list of its tensors (tensors.txt, as tests/bench/sd15) instead of them
 
 Tensors are copied bit by bit. The VAE's attention projections become 1x1 convolutions, as in those files. The
 tokenizer and the configuration have no place there: who reads such a file has to know SD1.x's.
@@ -110,6 +111,23 @@ def is_projection(name):
     return re.search(r"mid\.attn_1\.(q|k|v|proj_out)\.weight$", name) is not None
 
 
+def listed(folder, part):
+    """The names of a part's tensors by tensors.txt."""
+    lines = [line.split() for line in (folder / "tensors.txt").read_text().splitlines()]
+    return [name for file, name, _ in lines if file.startswith(part + "/")]
+
+
+def name_pairs(folder):
+    """[(part/name in the folder, checkpoint name)], sorted"""
+    if not (folder / "tensors.txt").exists():
+        return sorted((f"{part}/{name}", new) for new, (part, name, _) in collect(folder).items())
+    pairs = []
+    for part, (_, rename) in PARTS.items():
+        config = json.loads((folder / part / "config.json").read_text())
+        pairs += [(f"{part}/{name}", rename(name, config)) for name in listed(folder, part)]
+    return sorted(pairs)
+
+
 def collect(folder):
     """{checkpoint name: (part, name in the folder, open file)}"""
     from safetensors import safe_open
@@ -147,7 +165,7 @@ def main():
     if options.names == (options.out is not None):
         parser.error("give OUT or --names, and one of them only")
     if options.names:
-        print("\n".join(sorted(f"{part}/{name}\t{new}" for new, (part, name, _) in collect(options.folder).items())))
+        print("\n".join(f"{name}\t{new}" for name, new in name_pairs(options.folder)))
         return
     write(options.folder, options.out)
 

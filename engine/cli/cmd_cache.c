@@ -33,7 +33,7 @@ static const manual about = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln cache ls --sort time -n 5\n"
-                "  kiln cache show 377e0a7b\n"
+                "  kiln cache show KEY\n"
                 "  kiln cache gc --size 2G\n"
                 "  kiln cache clear --type VAEDecode\n",
 };

@@ -126,6 +126,8 @@ int cmd_graph(int argc, char **argv)
         fprintf(stderr, "kiln: which workflow file, and where to?\nusage: %s\n", about.usage);
         return EXIT_BAD_INPUT;
     }
+    char shipped[SHIPPED_PATH_MAX];
+    take_shipped(&a.operand[0], shipped);
     job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .models = argument(&a, "--models"), .input = argument(&a, "--input")}, &faults, &e);
     if (!j) {
         fprintf(stderr, "kiln: error: %s\n", e.message);

@@ -47,6 +47,8 @@ int cmd_inspect(int argc, char **argv)
         fprintf(stderr, "kiln: which file or folder?\nusage: %s\n", about.usage);
         return EXIT_BAD_INPUT;
     }
+    char shipped[SHIPPED_PATH_MAX];
+    take_shipped(&a.operand[0], shipped);
     kiln_weights *w = weights_open(a.operand[0], &e);
     int ok = w && list(w, argument(&a, "--finite") != NULL, &e);
     const char *identity = ok && argument(&a, "--identity") ? weights_identity(w, &e) : NULL;

@@ -111,12 +111,14 @@ static int one_file(const arguments *a, const manual *m)
 
 static job *open_job(const arguments *a, set_option *set, job_source *out, size_t *faults, int *status)
 {
+    static char shipped[SHIPPED_PATH_MAX];
     error e = {0};
     job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &s.n_set)) return NULL;
     s.rows = 1;
     for (size_t i = 0; i < a->n_given; i++) s.over |= strncmp(a->given[i].option->name, "--over", 6) == 0;
+    take_shipped(&s.path, shipped);
     *out = s;
     job *j = job_open(&s, faults, &e);
     if (!j) *status = complain(&e);

@@ -56,6 +56,10 @@ int arguments_read(arguments *a, const manual *m, int argc, char **argv);
 const char *argument(const arguments *a, const char *name); /* its last value, "" for a flag, NULL when absent */
 void manual_print(const manual *m);
 
+/* A name below workflows/ that is not there is looked for among what kiln ships: *name then points to `path`. */
+enum { SHIPPED_PATH_MAX = 4096 };
+void take_shipped(const char **name, char path[SHIPPED_PATH_MAX]);
+
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_graph(int argc, char **argv);

@@ -1,6 +1,7 @@
 /* main.c - the kiln command: finds the subcommand in the table and runs it. */
 #include "base/str.h"
 #include "cli/command.h"
+#include "plugin/crash_report.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,5 +62,8 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!open_standard_streams()) return EXIT_RUN_FAILED;
-    return close_output(run_command(argc, argv));
+    crash_report_begin();
+    int status = close_output(run_command(argc, argv));
+    crash_report_end();
+    return status;
 }

@@ -67,20 +67,36 @@ static void fill_info(plugin_info *info, plugin *p)
     info->table = &p->table, info->n_node = p->table.n_node;
 }
 
+/* kiln's own plugins, or what was put before them on the path under the same id to replace them. */
+static int is_own(const plugin *p) { return p->state == PLUGIN_LOADED && strncmp(p->table.id, "org.kiln.", strlen("org.kiln.")) == 0; }
+
+/* Nodes, samplers and families are taken in: a name belongs to the first, the next one's plugin is refused. */
+static kiln_status admit(catalog *c, size_t i, error *e)
+{
+    plugin *p = &c->plugins.item[i];
+    check_types(c, p);
+    loader_open(p, &c->memory);
+    fill_info(&c->info[i], p);
+    return add_nodes(c, i, e);
+}
+
+/* kiln's own first, so that a stranger with a known name is the one to be refused, wherever it lies on the path. */
 static kiln_status load_all(catalog *c, const char *list, error *e)
 {
     TRY(loader_search(list, &c->memory, &c->plugins, e));
     c->info = arena_alloc(&c->memory, (c->plugins.n + 1) * sizeof *c->info);
-    if (!c->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    int *own = arena_alloc(&c->memory, (c->plugins.n + 1) * sizeof *own);
+    if (!c->info || !own) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < c->plugins.n; i++) {
         plugin *p = &c->plugins.item[i];
         loader_load(p, &c->memory);
         if (p->state == PLUGIN_LOADED) check_id(c, p);
-        if (p->state == PLUGIN_LOADED) check_types(c, p);
-        loader_open(p, &c->memory);
-        fill_info(&c->info[i], p);
-        TRY(add_nodes(c, i, e));
+        own[i] = is_own(p);
     }
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (own[i]) TRY(admit(c, i, e));
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (!own[i]) TRY(admit(c, i, e));
     return KILN_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
+#include "plugin/crash_report.h"
 #include "tensor/value.h"
 
 #include <stdio.h>
@@ -126,6 +127,7 @@ const kiln_host engine_host = {
     .size = sizeof(kiln_host), .abi_major = KILN_ABI_MAJOR, .abi_minor = KILN_ABI_MINOR, .name = "kiln", .version = KILN_VERSION,
     .log = host_log, .ability = host_ability, .fail = host_fail, .progress = host_progress, .scratch = host_scratch,
     .tensor_new = host_tensor_new, .view = host_view, .ref = value_ref, .unref = value_unref, .parallel_for = host_parallel_for,
+    .data_folder = registry_data,
 };
 
 /* ---- the call --------------------------------------------------------------------------------------------------- */
@@ -178,7 +180,9 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
 static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(const kiln_call *), const kiln_call *call)
 {
     uint64_t before = float_state();
+    const kiln_ctx *outer = crash_report_enter(c);
     kiln_status status = fn(call);
+    crash_report_leave(c, outer);
     if (float_state() != before) {
         float_state_set(before);
         log_warn("node '%s' (%s) of %s changed the floating-point mode; it was put back", c->node_name, t->type, c->plugin);

@@ -12,7 +12,9 @@
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
+#include "plugin/plugin_data.h"
 #include "plugin/probe.h"
+#include "plugin/trust.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -40,17 +42,6 @@ void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
     static char nothing[] = "no memory to say why";
     p->why = arena_strdup(memory, text);
     if (!p->why) p->why = nothing;
-}
-
-/* ---- trust ---------------------------------------------------------------------------------------------------------- */
-
-/* NULL, or what is wrong with the owner and mode of a file or folder. */
-static const char *distrust(const struct stat *s)
-{
-    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins have to be yours or root's";
-    if (s->st_mode & S_IWOTH) return "can be written by anyone; take that away with: chmod o-w";
-    if (s->st_mode & S_IWGRP) return "can be written by its group; take that away with: chmod g-w";
-    return NULL;
 }
 
 /* ---- search ---------------------------------------------------------------------------------------------------------- */
@@ -114,7 +105,7 @@ static kiln_status add_folder(search *s, const char *folder)
     struct dirent **found = NULL;
     struct stat st;
     kiln_status status = KILN_OK;
-    const char *fault = stat(folder, &st) == 0 ? distrust(&st) : strerror(errno);
+    const char *fault = stat(folder, &st) == 0 ? trust_fault(&st) : strerror(errno);
     int n = fault ? 0 : scandir(folder, &found, is_so, by_bytes);
     if (fault || n < 0) {
         plugin *p = add(s, folder);
@@ -213,7 +204,7 @@ static const char *folder_fault(const char *path)
     if (!copy) return "cannot be checked: out of memory";
     char *slash = strrchr(copy, '/');
     if (slash) slash[slash == copy] = '\0';
-    const char *fault = stat(copy, &s) == 0 ? distrust(&s) : "cannot be looked at";
+    const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be looked at";
     mem_free(copy);
     return fault;
 }
@@ -221,6 +212,7 @@ static const char *folder_fault(const char *path)
 /* Opens and distrusts the file; -1 after refusing it. */
 static int open_checked(plugin *p, arena *memory, struct stat *s)
 {
+    error e = {0};
     const char *fault = folder_fault(p->path);
     if (fault) return plugin_refuse(p, memory, "its folder %s", fault), -1;
     int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -228,10 +220,12 @@ static int open_checked(plugin *p, arena *memory, struct stat *s)
         plugin_refuse(p, memory, "cannot be opened: %s", strerror(errno));
     } else if (!S_ISREG(s->st_mode)) {
         plugin_refuse(p, memory, "is no regular file");
-    } else if ((fault = distrust(s)) != NULL) {
+    } else if ((fault = trust_fault(s)) != NULL) {
         plugin_refuse(p, memory, "%s", fault);
     } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX || !content_digest(fd, (size_t)s->st_size, &p->identity)) {
         plugin_refuse(p, memory, "cannot be read, or is empty or larger than 1 GiB");
+    } else if (plugin_data_find(p->path, memory, &p->data, &p->identity, &e) != KILN_OK) {
+        plugin_refuse(p, memory, "its data: %s", e.message);
     } else {
         return fd;
     }
@@ -278,7 +272,7 @@ void loader_load(plugin *p, arena *memory)
     const char *by = access(name, R_OK) == 0 ? name : p->path; /* a machine without /proc */
     digest key = probe_key(&s, p->identity);
     if (!probe_remembered(key)) {
-        if (probe_plugin(by, PROBE_SECONDS, &e) != KILN_OK) {
+        if (probe_plugin(by, p->data, PROBE_SECONDS, &e) != KILN_OK) {
             plugin_refuse(p, memory, "%s", without_name(e.message, by));
             close(fd);
             return;
@@ -293,11 +287,11 @@ void loader_open(plugin *p, arena *memory)
     if (p->state != PLUGIN_LOADED || !p->table.open) return;
     size_t mark = registry_mark();
     uint64_t floats = float_state();
-    registry_owner_set(p->table.id);
+    registry_owner_set(p->table.id, p->data);
     kiln_status status = p->table.open(&engine_host);
     float_state_set(floats);
     if (registry_fault()[0]) plugin_refuse(p, memory, "its open() failed: %s", registry_fault());
     else if (status != KILN_OK) plugin_refuse(p, memory, "its open() failed: %s (%s)", status_text(status), status_name(status));
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
     if (p->state != PLUGIN_LOADED) registry_rewind(mark);
 }

@@ -21,7 +21,8 @@ typedef struct {
     char *path;          /* real path; of a folder when the whole folder was refused */
     char *why;           /* NULL when loaded                                          */
     kiln_plugin table;   /* the checked copy; zero unless the file could be loaded   */
-    digest identity;     /* of the file's content: part of result keys               */
+    const char *data;    /* the folder of files it ships, see plugin_data.h; NULL: none */
+    digest identity;     /* of the file's content and its data's: part of result keys */
     uint64_t device, inode;
     int changed_floats;  /* loading it changed the floating-point mode (-ffast-math); it was put back */
 } plugin;

@@ -59,7 +59,7 @@ static void quiet(void)
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) signal(usual[i], SIG_DFL);
 }
 
-static void child(int fd, const char *name)
+static void child(int fd, const char *name, const char *data)
 {
     report r = {.stage = STAGE_LOAD};
     arena memory = {0};
@@ -75,7 +75,7 @@ static void child(int fd, const char *name)
     if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {
         r.stage = STAGE_OPEN;
         tell(fd, &r);
-        registry_owner_set("the probe");
+        registry_owner_set("the probe", data);
         if (table.open) table.open(&engine_host); /* what it returns is asked in the process that keeps it */
         r.stage = STAGE_DONE;
     }
@@ -137,7 +137,7 @@ static kiln_status judge(const report *last, int ended, int wait_status, unsigne
     return KILN_OK;
 }
 
-kiln_status probe_plugin(const char *name, unsigned seconds, error *e)
+kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, error *e)
 {
     int fd[2], wait_status = 0;
     if (pipe2(fd, O_CLOEXEC) != 0) return error_set(e, KILN_ERR_IO, "no pipe for trying it: %s", strerror(errno));
@@ -148,7 +148,7 @@ kiln_status probe_plugin(const char *name, unsigned seconds, error *e)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
         setpgid(0, 0);
-        child(fd[1], name);
+        child(fd[1], name, data);
     }
     close(fd[1]);
     if (pid < 0) {

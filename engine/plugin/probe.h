@@ -14,9 +14,9 @@
 
 enum { PROBE_SECONDS = 10 };
 
-/* Loads `name` (what dlopen is given) in a child process. KILN_OK: it can be loaded here. A failure's message says what
+/* Loads `name` (what dlopen is given; `data` is its data folder or NULL) in a child process. KILN_OK: it can be loaded here. A failure's message says what
  * happened ("its constructor ended the process with status 3", "signal SEGV while ..."). Waits at most `seconds`. */
-kiln_status probe_plugin(const char *name, unsigned seconds, error *e);
+kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, error *e);
 
 /* What a probed file is remembered by: which file, how long, when changed, its content and this engine's version. */
 digest probe_key(const struct stat *file, digest content);

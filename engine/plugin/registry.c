@@ -22,15 +22,17 @@ static struct {
 
 enum { KIND_SAMPLER = 100, KIND_SCHEDULE = 101, KIND_STORED = 102 }; /* families use their own kinds, 1.. */
 
-static const char *owner;
+static const char *owner, *owner_data;
 static char fault[512];
 
-void registry_owner_set(const char *plugin)
+void registry_owner_set(const char *plugin, const char *data)
 {
     owner = plugin;
+    owner_data = data;
     fault[0] = '\0';
 }
 const char *registry_owner(void) { return owner; }
+const char *registry_data(void) { return owner_data; }
 const char *registry_fault(void) { return fault; }
 
 size_t registry_mark(void) { return table.n; }

@@ -211,6 +211,8 @@ uint32_t value_kind(const kiln_value *v) { return v ? v->kind : 0; }
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e)
 {
     if (value_kind(v) != KILN_V_TENSOR) return error_set(e, KILN_ERR_INVALID, "expected a tensor, got %s", v ? value_kind_name(v->kind) : "nothing");
+    if (out->size < offsetof(kiln_tensor, data) + sizeof out->data)
+        return error_set(e, KILN_ERR_BUG, "view() was given a kiln_tensor that says it is %u bytes; set .size = sizeof first", out->size);
     uint32_t room = out->size < sizeof(kiln_tensor) ? out->size : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
     memcpy(out, &v->as.tensor.window, room);
     out->size = room;

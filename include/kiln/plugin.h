@@ -176,6 +176,11 @@ typedef struct {
      * fn is called concurrently; it must not call back into the host, and what it computes must not
      * depend on which thread runs it. */
     void (*parallel_for)(kiln_ctx *, size_t n, void (*fn)(void *arg, size_t i), void *arg);
+
+    /* [open] The folder with the files this plugin ships: for NAME.so it is NAME.data beside it. NULL when there is none, and
+     * outside open(); the text itself is valid until the process ends. The names and contents of the files are part of the
+     * results' keys, as the plugin's own bytes are. */
+    const char *(*data_folder)(void);
 } kiln_host;
 
 /* The arguments of one run(). */

@@ -4,6 +4,7 @@
 
 static kiln_status open_plugin(const kiln_host *host)
 {
+    if (KILN_HAS(kiln_host, host, data_folder)) clip_family_data(host->data_folder());
     const kiln_model_api *api = host->ability(KILN_MODEL_ABILITY);
     return api ? api->register_family(&clip_family) : KILN_ERR_UNSUPPORTED;
 }

@@ -1,8 +1,8 @@
 /* family.c - see family.h. A folder's text_encoder/ and tokenizer/, a text encoder's own folder, or the
  * cond_stage_model of a single file; all are seen through a view under transformers' names.
  *
- * A single file has no tokenizer: then CLIP's own list of merges is taken from the data that is installed
- * with kiln (share/kiln/tokenizer/clip-l), and the ids follow from it.
+ * A single file has no tokenizer: then CLIP's own list of merges is taken from the data this plugin ships
+ * (data/clip-l), and the ids follow from it.
  */
 #include "family.h"
 
@@ -11,7 +11,6 @@
 #include "prompt.h"
 #include "text_model.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,27 +149,22 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
 
 /* ---- tokenizer -------------------------------------------------------------------------------------------- */
 
-/* The installed list of merges, NUL-terminated; NULL when there is none. Free it. */
-static char *installed_merges(size_t *n)
+static const char *data_folder; /* of this plugin, from the host; NULL when it lies without its data */
+
+void clip_family_data(const char *folder) { data_folder = folder; }
+
+/* CLIP's own list of merges, NUL-terminated; NULL when it cannot be read. Free it. */
+static char *own_merges(size_t *n)
 {
-    static const char *const below[] = {"../../../share/kiln/tokenizer/clip-l/merges.txt", /* PREFIX/lib/kiln/plugins */
-                                        "../../../plugins/clip/tokenizer/clip-l/merges.txt"}; /* build/CONFIG/plugins */
-    Dl_info self;
-    if (!dladdr((const void *)&clip_family, &self) || !self.dli_fname) return NULL;
-    const char *slash = strrchr(self.dli_fname, '/');
-    for (size_t i = 0; i < COUNT(below); i++) {
-        char path[4096];
-        int length = snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - self.dli_fname + 1) : 0, self.dli_fname, below[i]);
-        FILE *f = length < (int)sizeof path ? fopen(path, "rbe") : NULL;
-        if (!f) continue;
-        enum { ROOM = 4 << 20 };
-        char *text = malloc(ROOM + 1);
-        *n = text ? fread(text, 1, ROOM, f) : 0;
-        fclose(f);
-        if (text) text[*n] = 0;
-        return text;
-    }
-    return NULL;
+    enum { ROOM = 4 << 20 };
+    char path[4096];
+    int length = data_folder ? snprintf(path, sizeof path, "%s/clip-l/merges.txt", data_folder) : -1;
+    FILE *f = length > 0 && length < (int)sizeof path ? fopen(path, "rbe") : NULL;
+    char *text = f ? malloc(ROOM + 1) : NULL;
+    *n = text ? fread(text, 1, ROOM, f) : 0;
+    if (f) fclose(f);
+    if (text) text[*n] = 0;
+    return text;
 }
 
 static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const place *at)
@@ -185,13 +179,14 @@ static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
                    vocab ? at->merges : at->vocab);
         return NULL;
     }
-    if (!vocab && !(merges = own = installed_merges(&n_merges))) {
-        host->fail(ctx, KILN_ERR_UNSUPPORTED, "the checkpoint has no tokenizer (%s and merges.txt) and CLIP's is not installed in "
-                   "share/kiln/tokenizer/clip-l; put those files there or beside the model", at->vocab ? at->vocab : "tokenizer/vocab.json");
+    if (!vocab && !(merges = own = own_merges(&n_merges))) {
+        host->fail(ctx, KILN_ERR_UNSUPPORTED, "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
+                   "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln anew",
+                   at->vocab ? at->vocab : "tokenizer/vocab.json");
         return NULL;
     }
     bpe *b = bpe_new(vocab, n_vocab, merges, n_merges, why);
-    if (!b) host->fail(ctx, KILN_ERR_INVALID, "%s: %s", vocab ? "tokenizer" : "the installed tokenizer", why);
+    if (!b) host->fail(ctx, KILN_ERR_INVALID, "%s: %s", vocab ? "tokenizer" : "CLIP's own tokenizer", why);
     free(own);
     return b;
 }

@@ -6,4 +6,7 @@
 
 extern const kiln_model_family clip_family;
 
+/* Where the files lie that this plugin ships (kiln_host.data_folder); the text is kept. [open] */
+void clip_family_data(const char *folder);
+
 #endif

@@ -1,2 +1,2 @@
 nodes_clip := text
-libs_clip := -ljansson -lutf8proc -ldl
+libs_clip := -ljansson -lutf8proc

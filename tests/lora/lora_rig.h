@@ -31,9 +31,9 @@ static inline int load_plugin(const char *name)
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const kiln_plugin *p = so ? dlsym(so, "kiln_plugin_v1") : NULL;
     if (!CHECK_MSG(p != NULL, "%s", dlerror())) return 0;
-    registry_owner_set(name);
+    registry_owner_set(name, NULL);
     int ok = CHECK_EQ(p->open(rig_host()), KILN_OK);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
     return ok;
 }
 

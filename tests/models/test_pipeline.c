@@ -27,9 +27,9 @@ static void load_plugin(const char *name)
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const kiln_plugin *p = so ? dlsym(so, "kiln_plugin_v1") : NULL;
     if (!CHECK_MSG(p != NULL, "%s", dlerror())) return;
-    registry_owner_set(name);
+    registry_owner_set(name, NULL);
     CHECK_EQ(p->open(rig_host()), KILN_OK);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
     plugins[n_plugin++] = p;
 }
 

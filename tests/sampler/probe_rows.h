@@ -50,9 +50,9 @@ static const kiln_sampler probe_rows[] = {PROBE_ROWS("probe_", probe_run), PROBE
 static inline void open_probes(int last)
 {
     const kiln_sampler_api *api = rig_host()->ability(KILN_SAMPLER_ABILITY);
-    registry_owner_set("test");
+    registry_owner_set("test", NULL);
     for (int i = 0; i < (last ? 8 : 4); i++) CHECK_EQ(api->register_sampler(&probe_rows[i]), KILN_OK);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
 }
 
 #endif

@@ -250,9 +250,9 @@ static inline int refused(const kiln_node *type, const char *settings, kiln_valu
 
 static inline void open_plugin(void)
 {
-    registry_owner_set("sampler");
+    registry_owner_set("sampler", NULL);
     CHECK_EQ(kiln_plugin_v1.open(rig_host()), KILN_OK);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
 }
 
 /* What a sampling is made of; what is NULL is the usual: pattern noise, empty latent, euler, 4 normal levels of the model. */

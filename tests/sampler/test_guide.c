@@ -402,9 +402,9 @@ static void test_models_of_an_older_header(void)
 int main(int argc, char **argv)
 {
     open_plugin();
-    registry_owner_set("test");
+    registry_owner_set("test", NULL);
     ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&asking_row);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
     static const test_case cases[] = {
         CASE(test_curves),
         CASE(test_zero_terminal_table),

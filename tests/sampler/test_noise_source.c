@@ -186,8 +186,8 @@ int main(int argc, char **argv)
     };
     open_plugin();
     open_probes(1);
-    registry_owner_set("test");
+    registry_owner_set("test", NULL);
     CHECK_EQ(((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&start_row), KILN_OK);
-    registry_owner_set(NULL);
+    registry_owner_set(NULL, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -50,9 +50,14 @@ static void test_tensors(void)
     kiln_value *x = tensor(KILN_F16, 3, (int64_t[]){2, 3, 5});
     CHECK_EQ(value_view(x, &t, &e), KILN_OK);
     CHECK(t.stride[2] == 2 && t.stride[1] == 10 && t.stride[0] == 30 && t.rank == 3 && t.dtype == KILN_F16 && (uintptr_t)t.data % 64 == 0);
-    kiln_tensor older = {.size = offsetof(kiln_tensor, stride), .data = &e};
-    CHECK_EQ(value_view(x, &older, &e), KILN_OK); /* a shorter window is filled as far as it goes */
-    CHECK(older.size == offsetof(kiln_tensor, stride) && older.dim[2] == 5 && older.data == (void *)&e);
+    const uint32_t short_sizes[] = {0, 4, offsetof(kiln_tensor, stride), offsetof(kiln_tensor, data)};
+    for (size_t i = 0; i < 4; i++) { /* nothing is filled, so it must not say OK */
+        kiln_tensor forgotten = {.size = short_sizes[i], .data = &e};
+        CHECK_EQ(value_view(x, &forgotten, &e), KILN_ERR_BUG);
+        CHECK_MSG(strstr(e.message, "set .size = sizeof first") != NULL, "%s", e.message);
+        CHECK(forgotten.data == (void *)&e && forgotten.rank == 0);
+        e = (error){0};
+    }
     value_unref(x);
     const struct {
         uint32_t dtype, device, rank;

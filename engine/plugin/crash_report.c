@@ -1,0 +1,190 @@
+/* crash_report.c - see crash_report.h. What runs in a handler only writes: no locks, no heap, no stdio. */
+#include "plugin/crash_report.h"
+
+#include "plugin/ctx.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ACTIVE_MAX = 64, STACK_BYTES = 64 << 10 };
+
+static atomic_int armed;
+static _Atomic(const kiln_ctx *) active[ACTIVE_MAX]; /* calls that run, for a crash on a thread that runs none itself */
+static _Thread_local const kiln_ctx *current;
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    char text[1024];
+    size_t n;
+} line;
+
+/* Control characters of foreign names do not reach the terminal. */
+static void say(line *l, const char *text)
+{
+    for (; text && *text && l->n < sizeof l->text - 1; text++) l->text[l->n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+}
+
+static void say_number(line *l, int value)
+{
+    char digits[12];
+    size_t i = sizeof digits - 1;
+    unsigned rest = value < 0 ? 0u - (unsigned)value : (unsigned)value;
+    digits[i] = '\0';
+    do digits[--i] = (char)('0' + rest % 10), rest /= 10;
+    while (rest);
+    say(l, value < 0 ? "-" : "");
+    say(l, digits + i);
+}
+
+static void say_call(line *l, const kiln_ctx *c)
+{
+    say(l, "node '"), say(l, c->node_name), say(l, "' ("), say(l, c->node_type), say(l, ") of plugin "), say(l, c->plugin);
+}
+
+/* "node 'x' (T) of plugin p" of this thread's call; else all that run; 0 when none does. */
+static int say_who(line *l)
+{
+    int n = 0;
+    if (current) return say_call(l, current), 1;
+    for (size_t i = 0; i < ACTIVE_MAX; i++) {
+        const kiln_ctx *c = atomic_load(&active[i]);
+        if (!c) continue;
+        say(l, n++ ? ", or " : "");
+        say_call(l, c);
+    }
+    return n > 0;
+}
+
+static void put(line *l)
+{
+    l->text[l->n++] = '\n';
+    for (size_t done = 0; done < l->n;) {
+        ssize_t wrote = write(STDERR_FILENO, l->text + done, l->n - done);
+        if (wrote <= 0) return;
+        done += (size_t)wrote;
+    }
+}
+
+/* ---- crashes ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    int number;
+    const char *name;
+} signals[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}};
+
+static void on_crash(int number)
+{
+    line l = {.n = 0};
+    const char *name = "a signal";
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (signals[i].number == number) name = signals[i].name;
+    say(&l, "kiln: error: ");
+    if (!say_who(&l)) say(&l, "kiln itself");
+    say(&l, " crashed with "), say(&l, name);
+    say(&l, "; what was kept of earlier results is sound, and the same command goes on from there");
+    put(&l);
+    signal(number, SIG_DFL); /* SA_RESETHAND did; and the signal comes again when the handler returns */
+    raise(number);
+}
+
+static void watch_crashes(void)
+{
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their own reports say more */
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction a = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
+        sigaction(signals[i].number, &a, NULL);
+    }
+#endif
+}
+
+/* A stack that ran over has no room for its own handler: each thread gets another for it, and gives it back when it ends. */
+static pthread_key_t stack_key;
+static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
+
+static void free_stack(void *stack)
+{
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    munmap(stack, STACK_BYTES);
+}
+
+static void make_key(void) { pthread_key_create(&stack_key, free_stack); }
+
+static void own_stack(void)
+{
+    stack_t old;
+    pthread_once(&stack_once, make_key);
+    if (pthread_getspecific(stack_key) || sigaltstack(NULL, &old) != 0 || !(old.ss_flags & SS_DISABLE)) return;
+    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) return;
+    if (pthread_setspecific(stack_key, stack) != 0 || sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK_BYTES}, NULL) != 0) {
+        pthread_setspecific(stack_key, NULL);
+        munmap(stack, STACK_BYTES);
+    }
+}
+
+/* ---- exit() ------------------------------------------------------------------------------------------------------- */
+
+static void blame(line *l)
+{
+    say(l, "kiln: error: ");
+    if (!say_who(l)) say(l, "a plugin");
+    say(l, " ended the process with ");
+}
+
+static void on_exit_called(int status, void *arg)
+{
+    (void)arg;
+    if (!atomic_load(&armed)) return;
+    line l = {.n = 0};
+    blame(&l);
+    say(&l, "exit("), say_number(&l, status), say(&l, "); a plugin must never exit");
+    put(&l);
+    _exit(1);
+}
+
+static void on_quick_exit_called(void)
+{
+    if (!atomic_load(&armed)) return;
+    line l = {.n = 0};
+    blame(&l);
+    say(&l, "quick_exit(); a plugin must never exit");
+    put(&l);
+    _exit(1);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+
+void crash_report_begin(void)
+{
+    own_stack();
+    watch_crashes();
+    atomic_store(&armed, on_exit(on_exit_called, NULL) == 0 && at_quick_exit(on_quick_exit_called) == 0);
+}
+
+void crash_report_end(void) { atomic_store(&armed, 0); }
+
+const kiln_ctx *crash_report_enter(const kiln_ctx *call)
+{
+    const kiln_ctx *outer = current;
+    own_stack();
+    current = call;
+    for (size_t i = 0; i < ACTIVE_MAX; i++) {
+        const kiln_ctx *none = NULL;
+        if (atomic_compare_exchange_strong(&active[i], &none, call)) break;
+    }
+    return outer;
+}
+
+void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer)
+{
+    current = outer;
+    for (size_t i = 0; i < ACTIVE_MAX; i++) {
+        const kiln_ctx *own = call;
+        if (atomic_compare_exchange_strong(&active[i], &own, NULL)) break;
+    }
+}
