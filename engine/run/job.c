@@ -2,6 +2,7 @@
 #include "run/job.h"
 
 #include "backend/choose.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2 };
+enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2, DESCRIPTORS_OF_A_RUN = 12 };
 
 /* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
 
@@ -307,8 +308,16 @@ static kiln_status open_keeper(job *j, const job_setting *s, error *e)
     return keeper_open(&k, &j->keeper, e);
 }
 
+static void say_few_descriptors(const job *j)
+{
+    if (descriptors_left(DESCRIPTORS_OF_A_RUN)) return;
+    log_warn("fewer than %d more files can be opened (the limit is %lu at once); if that is too few, allow more with: ulimit -n %zu", DESCRIPTORS_OF_A_RUN, descriptors_limit(),
+             catalog_plugins(j->catalog) + DESCRIPTORS_ENOUGH);
+}
+
 kiln_status job_machine(job *j, const job_setting *s, error *e)
 {
+    say_few_descriptors(j);
     if (!s->explain) TRY(writable(s->out ? s->out : "out", e));
     j->report = report_open(&(report_setting){.workflow = &j->workflow, .events = s->explain ? NULL : s->events, .trace = s->explain ? NULL : s->trace,
                                               .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
