@@ -116,6 +116,7 @@ static kiln_status add_folder(search *s, const char *folder)
         plugin_refuse(p, s->memory, "the folder %s", fault ? fault : strerror(errno));
         return KILN_OK;
     }
+    if (n == 0) log_warn("the plugin folder '%s' holds no .so file", folder);
     for (int i = 0; i < n; i++) {
         char *path = status == KILN_OK ? path_join(folder, found[i]->d_name) : NULL;
         if (path) status = add_file(s, path);

@@ -100,9 +100,19 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc,
     return KILN_OK;
 }
 
+/* What was asked for with --plugins or is installed, and is not there for the workflow. */
+static void say_refused(const catalog *c)
+{
+    for (size_t i = 0; i < catalog_plugins(c); i++) {
+        const plugin_info *p = catalog_plugin(c, i);
+        if (!p->table && !p->shadowed) log_warn("%s was not loaded: %s", p->path, p->why);
+    }
+}
+
 static kiln_status open_all(job *j, const job_source *s, error *e)
 {
     if (!(j->catalog = catalog_open(s->plugins, e))) return e->status;
+    say_refused(j->catalog);
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_source(j, s->path, e));
