@@ -201,7 +201,7 @@ static kiln_status concat_run(const kiln_call *c) { return each_entry(c, c->in[0
 
 typedef struct { int64_t width, height, x, y; double strength; } area_params;
 #define STRENGTH(type_) {.name = "strength", .type = KILN_P_FLOAT, .offset = offsetof(type_, strength), .def = 1, .min = 0, .max = 10, .step = 0.01, .doc = "How much it counts where several overlap."}
-#define PIXELS(field, least, text) {.name = #field, .type = KILN_P_INT, .offset = offsetof(area_params, field), .def = least, .min = least, .max = 16384, .step = 8, .doc = text}
+#define PIXELS(field, least, text) {.name = #field, .type = KILN_P_INT, .offset = offsetof(area_params, field), .def = least, .min = least, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = text}
 static const kiln_param area_param[] = {PIXELS(width, 64, "Pixels."), PIXELS(height, 64, "Pixels."), PIXELS(x, 0, "Left edge, pixels."),
                                         PIXELS(y, 0, "Top edge, pixels."), STRENGTH(area_params)};
 

@@ -1,7 +1,8 @@
 /* image.c - LoadImage, LoadImageMask, SaveImage, PreviewImage.
  *
  * SaveImage writes 8-bit PNGs, clip(255 x) truncated as ComfyUI does, with the workflow in the text chunk `prompt` and the
- * lines A1111-style readers know in `parameters`; so a picture opens in both, and `kiln run picture.png` runs it again.
+ * lines A1111-style readers know in `parameters`; so a picture opens in both. `kiln run picture.png` runs what is in `kiln`: the same with
+ * the parameters of the workflow's head.
  */
 #include "image.h"
 
@@ -42,8 +43,8 @@ static kiln_status load_image_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
-    .type = "LoadImage", .title = "Load Image", .category = "image", .doc = "Reads a PNG picture.", KILN_ARRAY(out, load_out),
+const kiln_node node_load_image = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 2,
+    .type = "LoadImage", .title = "Load Image", .category = "image", .doc = "Reads a PNG picture, turned as its EXIF orientation says.", KILN_ARRAY(out, load_out),
     KILN_ARRAY(param, load_param), .params_size = sizeof(load_params), .run = load_image_run};
 
 typedef struct { const char *image; int32_t channel; } load_mask_params;
@@ -69,7 +70,7 @@ static kiln_status load_image_mask_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image_mask = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,
+const kiln_node node_load_image_mask = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 2,
     .type = "LoadImageMask", .title = "Load Image as Mask", .category = "mask", .doc = "Reads one channel of a PNG picture.", KILN_ARRAY(out, load_mask_out),
     KILN_ARRAY(param, load_mask_param), .params_size = sizeof(load_mask_params), .run = load_image_mask_run};
 
@@ -87,6 +88,7 @@ typedef struct { const char *token; int value, digits; } token;
 static int expand(const char *prefix, const token *t, size_t n, char *out, size_t room)
 {
     size_t used = 0;
+    out[0] = '\0';
     while (*prefix) {
         size_t i = 0;
         while (i < n && strncmp(prefix, t[i].token, strlen(t[i].token)) != 0) i++;
@@ -98,15 +100,18 @@ static int expand(const char *prefix, const token *t, size_t n, char *out, size_
     return 1;
 }
 
-static kiln_status file_prefix(const kiln_call *c, const char *prefix, const kiln_tensor *t, int64_t index, char out[256])
+enum { NAME_ROOM = 1100 /* longer than any that kiln_files takes */ };
+
+static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index, char out[NAME_ROOM])
 {
     time_t seconds = time(NULL);
     struct tm now;
     localtime_r(&seconds, &now);
-    const token tokens[] = {{"%width%", (int)t->dim[2], 1}, {"%height%", (int)t->dim[1], 1}, {"%year%", now.tm_year + 1900, 4}, {"%month%", now.tm_mon + 1, 2},
+    const token tokens[] = {{"%width%", (int)width, 1}, {"%height%", (int)height, 1}, {"%year%", now.tm_year + 1900, 4}, {"%month%", now.tm_mon + 1, 2},
         {"%day%", now.tm_mday, 2}, {"%hour%", now.tm_hour, 2}, {"%minute%", now.tm_min, 2}, {"%second%", now.tm_sec, 2}, {"%batch_num%", (int)index, 1}};
-    if (expand(prefix, tokens, COUNT(tokens), out, 256)) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "the file name prefix is longer than 255 characters");
+    if (!expand(prefix, tokens, COUNT(tokens), out, NAME_ROOM)) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the file name prefix is longer than 1024 characters");
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    return KILN_HAS(kiln_files_api, files, check) ? files->check(c->ctx, out) : KILN_OK;
 }
 
 /* clip(255 x, 0, 255), truncated; NaN is 0. */
@@ -123,15 +128,15 @@ static void to_bytes(const kiln_tensor *t, int64_t index, uint8_t *pixels)
 static kiln_status write_one(const kiln_call *c, uint32_t where, const char *prefix, const kiln_tensor *t, int64_t index, int level, uint8_t *pixels)
 {
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
-    static const char *const keys[] = {"parameters", "prompt"};
+    static const char *const keys[] = {"parameters", "prompt", "kiln"};
     png_note note[COUNT(keys)];
-    char name[256];
+    char name[NAME_ROOM];
     png_write w = {.pixels = pixels, .width = t->dim[2], .height = t->dim[1], .channels = (int)t->dim[3], .level = level, .note = note};
     for (size_t i = 0; i < COUNT(keys); i++) {
         const char *text = files->text(c->ctx, keys[i]);
         if (text) note[w.n_note++] = (png_note){keys[i], text};
     }
-    TRY(file_prefix(c, prefix, t, index, name));
+    TRY(file_prefix(c, prefix, t->dim[2], t->dim[1], index, name));
     kiln_file *f = files->create(c->ctx, where, name, "png");
     if (!f) return KILN_ERR_IO;
     to_bytes(t, index, pixels);
@@ -150,17 +155,11 @@ static kiln_status write_all(const kiln_call *c, uint32_t where, const char *pre
     return KILN_OK;
 }
 
-/* Said before anything runs: a picture that took minutes is not lost to its name. */
+/* Said before anything runs: a picture that took minutes is not lost to its name. Tokens stand for the longest they may become. */
 static kiln_status save_image_check(const kiln_call *c)
 {
-    const char *prefix = ((const save_params *)c->params)->prefix, *why = NULL;
-    size_t n = strlen(prefix);
-    if (n == 0 || prefix[n - 1] == '/') why = "needs the beginning of a file name";
-    if (prefix[0] == '/') why = "is an absolute path; results stay below the output folder (--out)";
-    for (const char *part = prefix; *part; part += strcspn(part, "/"), part += *part == '/')
-        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) why = "holds '..'; results stay below the output folder (--out)";
-    if (!why) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "filename_prefix '%.80s' %s", prefix, why);
+    char name[NAME_ROOM];
+    return file_prefix(c, ((const save_params *)c->params)->prefix, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 99999, name);
 }
 
 static kiln_status save_image_run(const kiln_call *c) { return write_all(c, KILN_FILES_OUTPUT, ((const save_params *)c->params)->prefix, 4); }

@@ -36,8 +36,8 @@ static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_valu
 
 typedef struct { int64_t width, height, batch_size; } empty_params;
 static const kiln_param empty_param[] = {
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(empty_params, width), .def = 512, .min = 16, .max = 16384, .step = 8, .doc = "Pixels; an eighth of it in cells."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(empty_params, height), .def = 512, .min = 16, .max = 16384, .step = 8, .doc = "Pixels; an eighth of it in cells."},
+    {.name = "width", .type = KILN_P_INT, .offset = offsetof(empty_params, width), .def = 512, .min = 16, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; an eighth of it in cells."},
+    {.name = "height", .type = KILN_P_INT, .offset = offsetof(empty_params, height), .def = 512, .min = 16, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; an eighth of it in cells."},
     {.name = "batch_size", .type = KILN_P_INT, .offset = offsetof(empty_params, batch_size), .def = 1, .min = 1, .max = 4096, .step = 1, .doc = "Pictures at once."}};
 
 static kiln_status empty_latent_run(const kiln_call *c)

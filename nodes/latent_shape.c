@@ -65,8 +65,8 @@ typedef struct { int32_t method, crop; int64_t width, height; } upscale_params;
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
 static const kiln_param upscale_param[] = {
     {.name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, method), .choice = method_choice, .doc = "How cells between cells are made."},
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8, .doc = "Pixels; 0 keeps the proportions."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8, .doc = "Pixels; 0 keeps the proportions."},
+    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; 0 keeps the proportions."},
+    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; 0 keeps the proportions."},
     {.name = "crop", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, crop), .choice = crop_choice, .doc = "Cut the middle out first, so that proportions stay."}};
 
 static kiln_status latent_upscale_run(const kiln_call *c)
@@ -149,7 +149,7 @@ NODE(latent_flip, "LatentFlip", "Flip Latent", "Mirrors a latent.", KILN_ARRAY(i
 /* ---- crop and composite -------------------------------------------------------------------------------------------- */
 
 typedef struct { int64_t width, height, x, y, feather; } box_params;
-#define PIXELS(field, default_, least, text) {.name = #field, .type = KILN_P_INT, .offset = offsetof(box_params, field), .def = default_, .min = least, .max = 16384, .step = 8, .doc = text}
+#define PIXELS(field, default_, least, text) {.name = #field, .type = KILN_P_INT, .offset = offsetof(box_params, field), .def = default_, .min = least, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = text}
 static const kiln_param crop_param[] = {PIXELS(width, 512, 64, "Pixels."), PIXELS(height, 512, 64, "Pixels."), PIXELS(x, 0, 0, "Left edge, pixels."), PIXELS(y, 0, 0, "Top edge, pixels.")};
 static const kiln_param composite_param[] = {PIXELS(x, 0, 0, "Left edge, pixels."), PIXELS(y, 0, 0, "Top edge, pixels."), PIXELS(feather, 0, 0, "Pixels over which the pasted latent fades in.")};
 

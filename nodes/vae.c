@@ -162,6 +162,14 @@ static kiln_status encode_all(const conversion *v, const kiln_tensor *pixels, fl
     return KILN_OK;
 }
 
+static void say_cut(const kiln_call *c, const kiln_tensor *pixels, int64_t width, int64_t height)
+{
+    char text[200];
+    snprintf(text, sizeof text, "VAEEncode: a picture of %lldx%lld pixels is cut to %lldx%lld, its middle; scale it before to keep all of it", (long long)pixels->dim[2], (long long)pixels->dim[1],
+             (long long)width, (long long)height);
+    c->host->log(KILN_LOG_WARN, text);
+}
+
 static kiln_status encode_run(const kiln_call *c)
 {
     kiln_tensor pixels, latent;
@@ -175,6 +183,7 @@ static kiln_status encode_run(const kiln_call *c)
     if (h < 1 || w < 1 || pixels.dim[3] < 3)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the picture is %lldx%lld with %lld channels; a VAE needs %dx%d with 3 at least",
                              (long long)pixels.dim[2], (long long)pixels.dim[1], (long long)pixels.dim[3], f->factor, f->factor);
+    if (h * f->factor != pixels.dim[1] || w * f->factor != pixels.dim[2]) say_cut(c, &pixels, w * f->factor, h * f->factor);
     memcpy(v.in, KILN_DIMS(1, h * f->factor, w * f->factor, 3), sizeof v.in);
     memcpy(v.out, KILN_DIMS(1, h, w, f->channels), sizeof v.out);
     kiln_status status = kit_new_f32(c, 4, KILN_DIMS(pixels.dim[0], h, w, f->channels), &samples, &latent);

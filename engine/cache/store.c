@@ -294,9 +294,20 @@ static kiln_status read_parts(store *s, const store_entry *about, const stored_v
     return KILN_OK;
 }
 
+/* An index that names so many values was not written by this engine: no memory is asked for on its word. */
+static kiln_status too_many(store *s, digest key, uint32_t n, error *e)
+{
+    store_entry about;
+    pthread_mutex_lock(&s->lock);
+    kiln_status status = find(s, key, &about) && about.n_value == n ? rows_damaged(s, key, e) : error_set(e, KILN_ERR_INVALID, "not in the cache");
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
 static kiln_status get(store *s, digest key, uint32_t n, kiln_value **out, error *e)
 {
     store_entry about;
+    if (n > STORE_VALUES_MAX) return too_many(s, key, n, e);
     stored_value *part = mem_calloc(n + 1u, sizeof *part);
     if (!part) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     pthread_mutex_lock(&s->lock);
@@ -345,6 +356,7 @@ kiln_status store_put(store *s, digest key, const store_note *note, uint32_t n, 
     double now = store_time();
     queued q = {.about = {.key = key, .n_value = n, .seconds = note->seconds, .made = now, .used = now}};
     if (s->read_only) return KILN_OK;
+    if (n > STORE_VALUES_MAX) return error_set(e, KILN_ERR_UNSUPPORTED, "more than %d values are not stored as one result", STORE_VALUES_MAX);
     for (uint32_t i = 0; i < n; i++)
         if (!codec_can_encode(values[i], s->types)) return error_set(e, KILN_ERR_UNSUPPORTED, "a handle is not stored");
     if (!(q.value = mem_calloc(n + 1u, sizeof *q.value))) return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");

@@ -25,6 +25,7 @@
 enum {
     STORE_INLINE_MAX = 64 << 10, /* larger values become files: SQLite is the slower of the two from about 100 KB on */
     STORE_BUSY_MS = 5000,        /* nobody waits longer for another process's lock */
+    STORE_VALUES_MAX = 4096,     /* of one result; a node has 256 outputs at most */
     STORE_FOLDER_MAX = 3800,
     STORE_PATH_MAX = 4096
 };

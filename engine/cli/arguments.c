@@ -55,12 +55,10 @@ static int read_option(arguments *a, const manual *m, int argc, char **argv, int
         if (equals) print_text(stderr, "kiln: option '%s' takes no value\n", o->name);
         return !equals && add(a, o, "");
     }
-    if (equals && is_long) return add(a, o, equals + 1);
-    if (*i + 1 >= argc) {
-        print_text(stderr, "kiln: option '%s' needs a value: %s %s\n", o->name, o->name, o->value);
-        return 0;
-    }
-    return add(a, o, argv[++*i]);
+    const char *value = equals && is_long ? equals + 1 : *i + 1 < argc ? argv[++*i] : "";
+    if (*value) return add(a, o, value);
+    print_text(stderr, "kiln: option '%s' needs a value: %s %s\n", o->name, o->name, o->value);
+    return 0;
 }
 
 int arguments_read(arguments *a, const manual *m, int argc, char **argv)

@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SETTINGS_MAX = 200 };
 
 #define SOURCE_OPTIONS                                                                             \
-    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node", 1},       \
+    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node; the last of a name holds", 1},       \
     {"--plugins", 0, "PATHS", "look for plugins here first (folders or files, ':' between)", 0},   \
     {"--models", 0, "DIRS", "look for models here first (also KILN_MODELS)", 0},                   \
     {"--input", 0, "DIRS", "look for input pictures here first (also KILN_INPUT)", 0}
@@ -35,7 +36,7 @@ static const option run_options[] = {
     {"--jobs", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
     {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt", 1},
     {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
-    {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG with labelled axes", 0},
+    {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG (FILE ends in .png) with labelled axes", 0},
     {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
     {"--again", 0, NULL, "run also the rows that the manifest says are done", 0},
     {"--keep-going", 0, NULL, "when a node fails, finish the branches that do not need it (the default)", 0},
@@ -71,6 +72,39 @@ static const manual check_manual = {
     .n_options = sizeof check_options / sizeof check_options[0],
     .examples = "  kiln check workflows/txt2img.yaml\n",
 };
+
+/* Options of which one would be passed over in silence beside the other, and why. */
+static const struct {
+    const char *a, *b, *why;
+} together[] = {
+    {"--quiet", "--verbose", "which?"},
+    {"--explain", "--dry-run", "which?"},
+    {"--cache", "--no-cache", "which?"},
+    {"--cache-size", "--no-cache", "nothing is kept"},
+    {"--save-state", "--no-cache", "nothing is kept"},
+    {"--explain", "--events", "nothing is run, so there are no events"},
+    {"--dry-run", "--events", "nothing is run, so there are no events"},
+    {"--explain", "--trace", "nothing is run, so there is no trace"},
+    {"--dry-run", "--trace", "nothing is run, so there is no trace"},
+    {"--dry-run", "--sheet", "nothing is run, so there is no sheet"},
+};
+
+static int options_agree(const arguments *a)
+{
+    const char *events = argument(a, "--events"), *trace = argument(a, "--trace");
+    for (size_t i = 0; i < sizeof together / sizeof together[0]; i++)
+        if (argument(a, together[i].a) && argument(a, together[i].b)) return print_text(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
+    if (events && trace && strcmp(events, trace) == 0) return print_text(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
+    return 1;
+}
+
+/* A sheet is a PNG whatever it is called: said before hours of rows. */
+static int sheet_named_well(const char *path)
+{
+    size_t n = path ? strlen(path) : 0;
+    if (!path || (n > 4 && strcasecmp(path + n - 4, ".png") == 0)) return 1;
+    return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+}
 
 static int complain(const error *e)
 {
@@ -108,6 +142,8 @@ static job *open_job(const arguments *a, set_option *set, job_source *out, size_
     job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &s.n_set)) return NULL;
+    s.rows = 1;
+    for (size_t i = 0; i < a->n_given; i++) s.over |= strncmp(a->given[i].option->name, "--over", 6) == 0;
     take_shipped(&s.path, shipped);
     *out = s;
     job *j = job_open(&s, faults, &e);
@@ -145,7 +181,6 @@ static int read_cache_options(const arguments *a, job_setting *s)
     double seconds = 0;
     s->cache = argument(a, "--cache");
     s->no_cache = argument(a, "--no-cache") != NULL;
-    if (s->cache && s->no_cache) return print_text(stderr, "kiln: --cache and --no-cache: which?\n"), 0;
     if (size && (!str_to_bytes(size, strlen(size), &s->cache_limit) || s->cache_limit == 0))
         return print_text(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
     if (state && (!str_to_double(state, strlen(state), &seconds) || !(seconds >= 0 && seconds <= 1e6)))
@@ -240,7 +275,7 @@ int cmd_run(int argc, char **argv)
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
     if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--jobs", 64, &s.jobs)) return EXIT_BAD_INPUT;
-    if (!read_cache_options(&a, &s) || !read_memory(&a, &s)) return EXIT_BAD_INPUT;
+    if (!options_agree(&a) || !read_cache_options(&a, &s) || !read_memory(&a, &s) || !sheet_named_well(argument(&a, "--sheet"))) return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
     s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");

@@ -54,15 +54,14 @@ static int run_command(int argc, char **argv)
 {
     if (argc < 2) return help(stderr);
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) return print_text(stdout, "kiln %s\n", KILN_VERSION) < 0;
-    if (strcmp(name, "help") == 0 && argc > 2) {
-        char *again[] = {argv[2], "--help"};
-        for (size_t i = 0; i < n_commands; i++)
-            if (strcmp(commands[i].name, argv[2]) == 0) return commands[i].run(2, again);
-    }
-    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help(stdout);
+    int is_version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0, is_help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    if ((is_version && argc > 2) || (is_help && argc > 3)) return print_text(stderr, "kiln: %s: what is '%s'?\n", name, argv[is_version ? 2 : 3]), EXIT_BAD_INPUT;
+    if (is_version) return print_text(stdout, "kiln %s\n", KILN_VERSION) < 0;
+    if (is_help && argc == 2) return help(stdout);
+    if (is_help) name = argv[2];
+    char *manual_of[] = {argv[is_help ? 2 : 1], "--help"};
     for (size_t i = 0; i < n_commands; i++)
-        if (strcmp(commands[i].name, name) == 0) return commands[i].run(argc - 1, argv + 1);
+        if (strcmp(commands[i].name, name) == 0) return is_help ? commands[i].run(2, manual_of) : commands[i].run(argc - 1, argv + 1);
     const char *near = nearest_name(name, command_name, n_commands, NULL);
     print_text(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`", near ? near : "", near ? "'?" : "");
     return EXIT_BAD_INPUT;

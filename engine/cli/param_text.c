@@ -111,6 +111,7 @@ void param_json(str *s, const kiln_param *p)
     member_bool(s, "required", p->flags & KILN_PARAM_REQUIRED);
     member_bool(s, "multiline", p->flags & KILN_PARAM_MULTILINE);
     member_bool(s, "neutral", p->flags & KILN_PARAM_NEUTRAL);
+    member_bool(s, "floored", p->flags & KILN_PARAM_FLOORED);
     if (!(p->flags & KILN_PARAM_REQUIRED)) {
         member_key(s, "default");
         if (p->type == KILN_P_ENUM) str_json(s, choice_of(p, p->def), strlen(choice_of(p, p->def)), 0);

@@ -60,6 +60,7 @@ static kiln_status check_prefix(kiln_ctx *c, const char *prefix)
     if (prefix[0] == '/') return refuse(c, prefix, "is an absolute path; results stay below the output folder (--out), so give a relative one");
     for (const char *part = prefix; *part;) {
         size_t len = strcspn(part, "/");
+        if (len > NAME_MAX && part[len]) return refuse(c, prefix, "has a folder with a name longer than 255 bytes");
         if (len == 2 && part[0] == '.' && part[1] == '.') return refuse(c, prefix, "holds '..'; results stay below the output folder (--out)");
         part += len + (part[len] == '/');
     }
@@ -272,8 +273,8 @@ static kiln_status commit(kiln_file *f, const char **path)
     return status;
 }
 
-/* The engine knows these two: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
-static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0; }
+/* The engine knows these three: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
+static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0 || strcmp(name, "kiln") == 0; }
 
 static const char *text(kiln_ctx *c, const char *name)
 {
@@ -282,4 +283,4 @@ static const char *text(kiln_ctx *c, const char *name)
     return found && *found ? found : NULL;
 }
 
-const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text};
+const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text, .check = check_prefix};

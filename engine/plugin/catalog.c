@@ -1,6 +1,7 @@
 /* catalog.c - all plugins and node types; see catalog.h. */
 #include "plugin/catalog.h"
 
+#include "base/descriptors.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
@@ -8,6 +9,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { DESCRIPTORS_SPARE = 4 /* a probe has three open */ };
 
 struct catalog {
     arena memory;
@@ -80,6 +83,14 @@ static kiln_status admit(catalog *c, size_t i, error *e)
     return add_nodes(c, i, e);
 }
 
+/* Then plugins are missing that are there, and every message about what they bring would blame the wrong thing. */
+static kiln_status descriptors_suffice(const catalog *c, error *e)
+{
+    size_t refused = 0;
+    for (size_t i = 0; i < c->plugins.n; i++) refused += c->plugins.item[i].state == PLUGIN_REFUSED;
+    return refused && !descriptors_left(DESCRIPTORS_SPARE) ? descriptors_ran_out(c->plugins.n, e) : KILN_OK;
+}
+
 /* kiln's own first, so that a stranger with a known name is the one to be refused, wherever it lies on the path. */
 static kiln_status load_all(catalog *c, const char *list, error *e)
 {
@@ -93,6 +104,7 @@ static kiln_status load_all(catalog *c, const char *list, error *e)
         if (p->state == PLUGIN_LOADED) check_id(c, p);
         own[i] = is_own(p);
     }
+    TRY(descriptors_suffice(c, e));
     for (size_t i = 0; i < c->plugins.n; i++)
         if (own[i]) TRY(admit(c, i, e));
     for (size_t i = 0; i < c->plugins.n; i++)

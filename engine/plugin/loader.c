@@ -11,6 +11,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
+#include "plugin/ancestors.h"
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
@@ -105,7 +106,9 @@ static kiln_status add_folder(search *s, const char *folder)
     struct dirent **found = NULL;
     struct stat st;
     kiln_status status = KILN_OK;
+    char above[600];
     const char *fault = stat(folder, &st) == 0 ? trust_fault(&st) : strerror(errno);
+    if (!fault) fault = ancestors_fault(folder, above);
     int n = fault ? 0 : scandir(folder, &found, is_so, by_bytes);
     if (fault || n < 0) {
         plugin *p = add(s, folder);
@@ -113,6 +116,7 @@ static kiln_status add_folder(search *s, const char *folder)
         plugin_refuse(p, s->memory, "the folder %s", fault ? fault : strerror(errno));
         return KILN_OK;
     }
+    if (n == 0) log_warn("the plugin folder '%s' holds no .so file", folder);
     for (int i = 0; i < n; i++) {
         char *path = status == KILN_OK ? path_join(folder, found[i]->d_name) : NULL;
         if (path) status = add_file(s, path);
@@ -181,7 +185,7 @@ kiln_status loader_search(const char *list, arena *memory, plugin_list *out, err
     error own = {0};
     search s = {.memory = memory, .out = out, .e = e ? e : &own};
     TRY(add_list(&s, list, 1, "--plugins"));
-    TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 0, "KILN_PLUGIN_PATH"));
+    TRY(add_list(&s, getenv("KILN_PLUGIN_PATH"), 1, "KILN_PLUGIN_PATH"));
     return add_installed(&s);
 }
 
@@ -197,7 +201,7 @@ static int content_digest(int fd, size_t size, digest *out)
     return 1;
 }
 
-static const char *folder_fault(const char *path)
+static const char *folder_fault(const char *path, char above[600])
 {
     struct stat s;
     char *copy = mem_strdup(path);
@@ -205,6 +209,7 @@ static const char *folder_fault(const char *path)
     char *slash = strrchr(copy, '/');
     if (slash) slash[slash == copy] = '\0';
     const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be looked at";
+    if (!fault) fault = ancestors_fault(copy, above);
     mem_free(copy);
     return fault;
 }
@@ -213,7 +218,8 @@ static const char *folder_fault(const char *path)
 static int open_checked(plugin *p, arena *memory, struct stat *s)
 {
     error e = {0};
-    const char *fault = folder_fault(p->path);
+    char above[600];
+    const char *fault = folder_fault(p->path, above);
     if (fault) return plugin_refuse(p, memory, "its folder %s", fault), -1;
     int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, s) != 0) {

@@ -18,7 +18,7 @@ enum { NODES_MAX = 4096, PORTS_MAX = 256, PARAMS_MAX = 1024, CHOICES_MAX = 1000,
 enum {
     NODE_FLAGS = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_OUTPUT | KILN_NODE_DEVICE,
     PORT_FLAGS = KILN_PORT_OPTIONAL | KILN_PORT_LIST,
-    PARAM_FLAGS = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL,
+    PARAM_FLAGS = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL | KILN_PARAM_FLOORED,
     DTYPES = (1 << (KILN_BOOL8 + 1)) - 2,
 };
 
@@ -197,6 +197,8 @@ static kiln_status check_params(const reader *r)
         if (!text_ok(p->doc)) return bad(r, "parameter '%s' has no doc; give it one line of help", p->name);
         if (!table_param_size(p->type)) return bad(r, "parameter '%s' has type %u, which this version does not know", p->name, p->type);
         if (p->flags & ~(uint32_t)PARAM_FLAGS) return bad(r, "parameter '%s' has flags 0x%x this version does not know", p->name, p->flags);
+        if (p->flags & KILN_PARAM_FLOORED && (p->type != KILN_P_INT || !(p->step >= 1 && p->step == floor(p->step) && p->step <= 1e9)))
+            return bad(r, "parameter '%s' is FLOORED; that takes type INT and a whole step of 1 at least", p->name);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(p->name, n->param[j].name) == 0) return bad(r, "two parameters are called '%s'; every name once", p->name);
         for (uint32_t j = 0; j < n->n_in; j++)

@@ -8,22 +8,29 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-enum { NAMES_MAX = 200 };
+enum { NAMES_MAX = 200, FOLDERS_MAX = FILE_ROOTS_MAX - 8 /* room for those nobody has to name */ };
 
 static void add_root(const char **list, size_t *n, const char *path)
 {
     if (path && *n < FILE_ROOTS_MAX && folder_exists(path)) list[(*n)++] = path;
 }
 
-static void add_list(arena *a, const char **list, size_t *n, const char *paths)
+/* Folders that somebody named have to be there. */
+static kiln_status add_list(arena *a, const char **list, size_t *n, const char *paths, const char *where, error *e)
 {
     while (paths && *paths) {
         size_t length = strcspn(paths, ":");
-        if (length) add_root(list, n, arena_strndup(a, paths, length));
+        const char *path = arena_strndup(a, paths, length);
+        if (!path) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (length && !folder_exists(path)) return error_set(e, KILN_ERR_INVALID, "%s: %s '%.300s'", where, file_exists(path) ? "this is a file and no folder:" : "there is no folder", path);
+        if (length && *n == FOLDERS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d folders", where, FOLDERS_MAX);
+        if (length) list[(*n)++] = path;
         paths += length + (paths[length] == ':');
     }
+    return KILN_OK;
 }
 
 static const char *join(arena *a, const char *folder, const char *name) { return arena_printf(a, "%s/%s", folder, name); }
@@ -33,6 +40,12 @@ static const char *folder_of(arena *a, const char *path)
     const char *slash = strrchr(path, '/');
     if (!slash) return ".";
     return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static int is_picture(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
 static const char *executable_folder(arena *a)
@@ -46,20 +59,22 @@ static const char *executable_folder(arena *a)
 
 kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e)
 {
-    const char *here = folder_of(a, workflow), *exe = executable_folder(a);
+    const char *here = folder_of(a, workflow), *exe = executable_folder(a), *above = here && is_picture(workflow) ? join(a, here, "..") : NULL;
     *r = (file_roots){0};
     if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    add_list(a, r->model, &r->n_model, models);
-    add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"));
+    TRY(add_list(a, r->model, &r->n_model, models, "--models", e));
+    TRY(add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"), "KILN_MODELS", e));
     add_root(r->model, &r->n_model, join(a, here, "models"));
+    if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
     if (exe) {
         add_root(r->model, &r->n_model, join(a, exe, "../share/kiln/workflows/models"));
         add_root(r->model, &r->n_model, join(a, exe, "../../workflows/models")); /* build/release/kiln */
     }
-    add_list(a, r->input, &r->n_input, input);
-    add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"));
+    TRY(add_list(a, r->input, &r->n_input, input, "--input", e));
+    TRY(add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"), "KILN_INPUT", e));
     add_root(r->input, &r->n_input, here);
     add_root(r->input, &r->n_input, join(a, here, "input"));
+    if (above) add_root(r->input, &r->n_input, above), add_root(r->input, &r->n_input, join(a, above, "input"));
     return KILN_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "run/job.h"
 
 #include "backend/choose.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2 };
+enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2, DESCRIPTORS_OF_A_RUN = 12 };
 
 /* ---- the catalog as the checker sees it ---------------------------------------------------------------------------- */
 
@@ -62,7 +63,8 @@ static kiln_status read_source(job *j, const char *path, error *e)
 {
     size_t n = strlen(path);
     if (n < 4 || strcasecmp(path + n - 4, ".png") != 0) return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
-    TRY(png_text_read(path, "prompt", &j->text, e));
+    TRY(png_text_find(path, "kiln", &j->text, e)); /* with parameters */
+    if (!j->text) TRY(png_text_read(path, "prompt", &j->text, e));
     j->text_size = strlen(j->text);
     return KILN_OK;
 }
@@ -81,9 +83,19 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc,
     return KILN_OK;
 }
 
+/* What was asked for with --plugins or is installed, and is not there for the workflow. */
+static void say_refused(const catalog *c)
+{
+    for (size_t i = 0; i < catalog_plugins(c); i++) {
+        const plugin_info *p = catalog_plugin(c, i);
+        if (!p->table && !p->shadowed) log_warn("%s was not loaded: %s", p->path, p->why);
+    }
+}
+
 static kiln_status open_all(job *j, const job_source *s, error *e)
 {
     if (!(j->catalog = catalog_open(s->plugins, e))) return e->status;
+    say_refused(j->catalog);
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_source(j, s->path, e));
@@ -99,8 +111,9 @@ job *job_open(const job_source *from, size_t *faults, error *e)
         job_close(j);
         return NULL;
     }
-    document_print_faults(&j->doc, print_line, stderr);
-    *faults = j->doc.n_fault;
+    int by_row = from->over || (from->rows && j->doc.matrix);
+    (by_row ? document_print_warnings : document_print_faults)(&j->doc, print_line, stderr);
+    *faults = by_row ? 0 : j->doc.n_fault;
     return j;
 }
 
@@ -130,17 +143,25 @@ static void env_file(void *arg, size_t node, const char *path)
     report_file(j->report, node, path);
 }
 
+static const struct {
+    const char *name;
+    char *(*make)(const workflow *w, int32_t node);
+} text_kind[] = {{"prompt", describe_prompt}, {"parameters", describe_parameters}, {"kiln", describe_source}};
+enum { N_TEXTS = sizeof text_kind / sizeof text_kind[0] };
+
 static const char *env_text(void *arg, size_t node, const char *name)
 {
     job *j = arg;
-    char **list = strcmp(name, "prompt") == 0 ? j->prompt : strcmp(name, "parameters") == 0 ? j->parameters : NULL;
-    if (!list) return NULL;
+    size_t kind = 0;
+    while (kind < N_TEXTS && strcmp(name, text_kind[kind].name) != 0) kind++;
+    if (kind == N_TEXTS) return NULL;
     size_t at = node;
     const workflow *w = j->part_of ? j->part_of(j->sweep, node, &at) : &j->workflow;
     pthread_mutex_lock(&j->lock);
-    if (!list[node]) list[node] = list == j->prompt ? describe_prompt(w, (int32_t)at) : describe_parameters(w, (int32_t)at);
+    char **text = &j->texts[node * N_TEXTS + kind];
+    if (!*text) *text = text_kind[kind].make(w, (int32_t)at);
     pthread_mutex_unlock(&j->lock);
-    return list[node];
+    return *text;
 }
 
 static kiln_status make_instance(job *j, size_t i, error *e)
@@ -280,8 +301,16 @@ static kiln_status open_keeper(job *j, const job_setting *s, error *e)
     return keeper_open(&k, &j->keeper, e);
 }
 
+static void say_few_descriptors(const job *j)
+{
+    if (descriptors_left(DESCRIPTORS_OF_A_RUN)) return;
+    log_warn("fewer than %d more files can be opened (the limit is %lu at once); if that is too few, allow more with: ulimit -n %zu", DESCRIPTORS_OF_A_RUN, descriptors_limit(),
+             catalog_plugins(j->catalog) + DESCRIPTORS_ENOUGH);
+}
+
 kiln_status job_machine(job *j, const job_setting *s, error *e)
 {
+    say_few_descriptors(j);
     if (!s->explain) TRY(writable(s->out ? s->out : "out", e));
     j->report = report_open(&(report_setting){.workflow = &j->workflow, .events = s->explain ? NULL : s->events, .trace = s->explain ? NULL : s->trace,
                                               .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
@@ -324,7 +353,7 @@ static digest families_digest(const job *j)
 
 key_setting job_keys(const job *j)
 {
-    return (key_setting){.origin = origin, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+    return (key_setting){.origin = origin, .unreadable = job_unreadable, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
                          .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
 }
 
@@ -332,9 +361,8 @@ kiln_status job_take_up(job *j, error *e)
 {
     size_t n = j->workflow.n + 1;
     j->instance = mem_calloc(n, sizeof *j->instance);
-    j->prompt = mem_calloc(n, sizeof *j->prompt);
-    j->parameters = mem_calloc(n, sizeof *j->parameters);
-    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    j->texts = mem_calloc(n, N_TEXTS * sizeof *j->texts);
+    if (!j->instance || !j->texts) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return keeper_watch(j->keeper, &j->workflow, e);
 }
 
@@ -351,11 +379,10 @@ void job_let_go(job *j)
     for (size_t i = 0; i < j->workflow.n; i++) {
         const graph_node *g = &j->workflow.node[i];
         if (j->instance && j->instance[i] && g->type->destroy) g->type->destroy(j->instance[i]);
-        if (j->prompt) mem_free(j->prompt[i]);
-        if (j->parameters) mem_free(j->parameters[i]);
+        for (size_t k = 0; j->texts && k < N_TEXTS; k++) mem_free(j->texts[i * N_TEXTS + k]);
     }
-    mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
-    j->instance = NULL, j->prompt = NULL, j->parameters = NULL;
+    mem_free(j->instance), mem_free(j->texts);
+    j->instance = NULL, j->texts = NULL;
 }
 
 void job_finish(job *j)
@@ -427,7 +454,10 @@ kiln_status job_explain_all(job *j, const job_setting *setting, int dry, const r
     kiln_status status = prepare(j, &s, e);
     if (status == KILN_OK) {
         j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = env_progress, .text = env_text, .arg = j};
-        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, e);
+        error why = {0};
+        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
+        if (status == KILN_ERR_NOMEM && residency_limited(runtime_residency(j->runtime))) TRY(job_least_memory(j, e));
+        if (status != KILN_OK) error_set(e, status, "%s", why.message);
     }
     return status;
 }

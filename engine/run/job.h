@@ -16,6 +16,8 @@ typedef struct {
     const char *plugins;     /* --plugins, ':'-separated, or NULL */
     const char *models;      /* --models, or NULL                 */
     const char *input;       /* --input, or NULL                  */
+    int over;                /* rows of a sweep set more than `set` does (--over, --over-file)      */
+    int rows;                /* whoever opens it goes through the rows of `matrix:`, if there is one */
 } job_source;
 
 typedef struct {
@@ -37,7 +39,8 @@ typedef struct {
 typedef struct job job;
 
 /* Loads plugins, reads and checks. *faults: printed to stderr already; the job is of use only when it is 0. NULL with a
- * message when there is no workflow to speak of. */
+ * message when there is no workflow to speak of. Of a workflow whose rows are gone through only warnings are printed and *faults is 0: a row may replace
+ * the value that is wrong, and job_sweep and job_check_rows tell what is wrong with the rows. */
 job *job_open(const job_source *from, size_t *faults, error *e);
 void job_close(job *j);
 const workflow *job_workflow(const job *j);

@@ -73,28 +73,60 @@ static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_
     return KILN_OK;
 }
 
-static kiln_status too_small(size_t limit, const runtime_outlook *o, error *e)
+static kiln_status too_small(size_t limit, size_t least, const char *what, error *e)
 {
-    char has[16], least[16];
-    return error_set(e, KILN_ERR_NOMEM, "a memory budget of %s is too small for this workflow: '%s' needs %s at least; give --memory %zuM or more (nothing was run)",
-                     str_bytes(has, limit), o->least_name, str_bytes(least, o->least), (o->least + 999999) / 1000000);
+    char has[16], needed[16];
+    return error_set(e, KILN_ERR_NOMEM, "a memory budget of %s is too small for this workflow: %s needs %s at least; give --memory %zuM or more (nothing was run)",
+                     str_bytes(has, limit), what, str_bytes(needed, least), least / 1000000 + (least % 1000000 != 0));
+}
+
+static kiln_status rehearse(job *j, error *why)
+{
+    call_environment kept = j->env;
+    run_summary summary;
+    int level = log_level();
+    j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = no_progress, .text = kept.text, .arg = j};
+    log_level_set(KILN_LOG_ERROR); /* what nodes warn of comes again when it is run */
+    runtime_rehearse(j->runtime, 1);
+    kiln_status status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
+                                      &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, why);
+    runtime_rehearse(j->runtime, 0);
+    log_level_set(level);
+    j->env = kept;
+    return status;
+}
+
+/* Tensors that go from node to node did not fit: once more without a limit, to know what all of it would take. */
+kiln_status job_least_memory(job *j, error *e)
+{
+    budget *b = residency_budget(runtime_residency(j->runtime));
+    size_t limit = budget_limit(b);
+    error why = {0};
+    char name[80];
+    residency_give_up(runtime_residency(j->runtime), SIZE_MAX);
+    budget_set_limit(b, SIZE_MAX / 4);
+    budget_peak_reset(b);
+    kiln_status status = rehearse(j, &why);
+    size_t values = budget_peak(b);
+    budget_set_limit(b, limit);
+    if (status == KILN_CANCELLED) return error_set(e, status, "%s", why.message);
+    runtime_outlook o = runtime_outlook_get(j->runtime);
+    snprintf(name, sizeof name, "'%.64s'", o.least_name);
+    if (o.least > limit && o.least >= values) return too_small(limit, o.least, name, e);
+    return values > limit ? too_small(limit, values, "what goes from node to node", e) : KILN_OK;
 }
 
 kiln_status job_rehearse(job *j, error *e)
 {
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
-    if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous) return KILN_OK; /* there the order says what to bring in ahead */
-    call_environment kept = j->env;
-    run_summary summary;
     error why = {0};
-    j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = no_progress, .text = kept.text, .arg = j};
-    runtime_rehearse(j->runtime, 1);
-    kiln_status status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
-                                      &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
-    runtime_rehearse(j->runtime, 0);
-    j->env = kept;
+    char name[80];
+    if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous) return KILN_OK; /* there the order says what to bring in ahead */
+    kiln_status status = rehearse(j, &why);
+    if (limit && status == KILN_ERR_NOMEM) TRY(job_least_memory(j, e));
     runtime_outlook o = runtime_outlook_get(j->runtime);
-    if (limit && o.least > limit) return too_small(limit, &o, e);
+    snprintf(name, sizeof name, "'%.64s'", o.least_name);
+    if (limit && o.least > limit) return too_small(limit, o.least, name, e);
     if (limit && status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
     return KILN_OK; /* another fault comes again when it is run, and is reported there */
 }

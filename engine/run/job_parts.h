@@ -34,7 +34,7 @@ struct job {
     runtime *runtime;
     call_environment env;
     void **instance;
-    char **prompt, **parameters; /* by node, made when asked for */
+    char **texts; /* by node and kind (job.c), made when asked for */
     pthread_mutex_t lock;
     /* while it is a sweep (job_sweep.c): the row's own workflow of a node, and who else is told of files */
     void *sweep;
@@ -65,6 +65,10 @@ void job_memory_end(void);
 /* With a budget that was asked for: calls the nodes of j->workflow once without computing, so that a budget that is too
  * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is known. */
 kiln_status job_rehearse(job *j, error *e);
+/* A node found no room within the budget: KILN_ERR_NOMEM with the least budget that works; KILN_OK when that is no more than the budget. */
+kiln_status job_least_memory(job *j, error *e);
+/* job_look.c: a key_setting.unreadable. */
+int job_unreadable(void *arg, const char *path);
 /* What went over the link so far; all 0 where the device's memory is the host's. */
 device_traffic job_link(const job *j);
 /* Tells the report what node i, which alone used the device, moved since `before`. */

@@ -233,10 +233,25 @@ static int has_manifest(const sweep_run *r)
     return there;
 }
 
+/* The file's values alone are wrong, and rows replace them: the first row's workflow stands for the whole from here on. */
+static kiln_status take_first_row(sweep_run *r, error *e)
+{
+    job *j = r->j;
+    row_work first;
+    TRY(sweep_check_rows(r, e));
+    kiln_status status = sweep_read_row(r, 0, &first, e);
+    if (status == KILN_OK && first.doc.n_fault) status = error_set(e, KILN_ERR_INVALID, "what the first row reads has changed since it was checked");
+    if (status != KILN_OK) return document_free(&first.doc), status;
+    document_free(&j->doc);
+    j->doc = first.doc, j->workflow = first.w, j->info = first.info;
+    j->workflow.doc = &j->doc;
+    return KILN_OK;
+}
+
 static kiln_status sweep_begin(sweep_run *r, error *e)
 {
     const sweep_setting *w = r->what;
-    TRY(sweep_make(&r->plan, &(sweep_source){.over = w->over, .n_over = w->n_over, .over_file = w->over_file, .matrix = job_matrix(r->j), .path = w->source->path}, e));
+    TRY(sweep_make(&r->plan, &(sweep_source){.over = w->over, .n_over = w->n_over, .over_file = w->over_file, .matrix = job_matrix(r->j), .path = w->source->path, .set = w->source->set, .n_set = w->source->n_set}, e));
     r->set = mem_calloc(w->source->n_set + SWEEP_NAMES_MAX, sizeof *r->set);
     r->row = mem_calloc(r->plan.n_row, sizeof *r->row);
     r->todo = mem_calloc(r->plan.n_row, sizeof *r->todo);
@@ -244,6 +259,8 @@ static kiln_status sweep_begin(sweep_run *r, error *e)
     if (!r->set || !r->row || !r->todo || !r->work) return no_memory(e);
     for (size_t i = 0; i < w->source->n_set; i++) r->set[i] = w->source->set[i];
     r->sum->rows = r->plan.n_row;
+    if (r->j->doc.n_fault) TRY(take_first_row(r, e));
+    r->base = r->j->workflow, r->base_info = r->j->info;
     return job_machine(r->j, r->setting, e);
 }
 
@@ -284,15 +301,13 @@ static void sweep_end(sweep_run *r)
 
 kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *setting, sweep_summary *summary, error *e)
 {
-    sweep_run r = {.j = j, .what = what, .setting = setting, .out = setting->out ? setting->out : "out", .sum = summary};
-    workflow base = j->workflow;
-    const node_info **info = j->info;
+    sweep_run r = {.j = j, .what = what, .setting = setting, .out = setting->out ? setting->out : "out", .sum = summary, .base = j->workflow, .base_info = j->info};
     error late = {0};
     *summary = (sweep_summary){0};
     pthread_mutex_init(&r.lock, NULL);
     kiln_status status = sweep_do(&r, e);
     if (j->runtime && r.nodes.total && !setting->dry_run) job_say_memory(j, setting);
-    j->workflow = base; /* the report still asks it for names; the batch is gone */
+    j->workflow = r.base; /* the report still asks it for names; the batch is gone */
     kiln_status closed = report_close(j->report, &r.nodes, status != KILN_OK ? status_name(status) : summary->failed ? "partly" : "ok", &late);
     j->report = NULL;
     if (manifest_close(r.manifest, &late) != KILN_OK) closed = late.status;
@@ -300,8 +315,8 @@ kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *sett
     if (r.manifest && !setting->dry_run) say_summary(&r);
     j->workflow = (workflow){0};
     sweep_end(&r);
-    j->workflow = base;
-    j->info = info;
+    j->workflow = r.base;
+    j->info = r.base_info;
     return status != KILN_OK ? status : closed != KILN_OK ? error_set(e, closed, "%s", late.message) : KILN_OK;
 }
 
@@ -310,17 +325,11 @@ kiln_status job_check_rows(job *j, const job_source *from, size_t *rows, size_t 
     sweep_summary summary = {0};
     sweep_setting what = {.source = from};
     sweep_run r = {.j = j, .what = &what, .sum = &summary};
-    faults_shown shown = {.n = 0};
-    kiln_status status = sweep_make(&r.plan, &(sweep_source){.matrix = job_matrix(j), .path = from->path}, e);
+    kiln_status status = sweep_make(&r.plan, &(sweep_source){.matrix = job_matrix(j), .path = from->path, .set = from->set, .n_set = from->n_set}, e);
     if (status == KILN_OK && !(r.set = mem_calloc(from->n_set + SWEEP_NAMES_MAX, sizeof *r.set))) status = no_memory(e);
     for (size_t i = 0; status == KILN_OK && i < from->n_set; i++) r.set[i] = from->set[i];
-    for (size_t i = 0; status == KILN_OK && i < r.plan.n_row; i++) {
-        row_work w;
-        status = sweep_read_row(&r, i, &w, e);
-        if (status == KILN_OK && w.doc.n_fault) sweep_show_faults(&w, &shown), ++*faulty;
-        document_free(&w.doc);
-    }
-    if (shown.more) print_text(stderr, "and %zu more errors\n", shown.more);
+    if (status == KILN_OK) status = sweep_check_rows(&r, e);
+    *faulty = summary.faulty;
     *rows = r.plan.n_row;
     sweep_free(&r.plan);
     mem_free(r.set);

@@ -44,6 +44,7 @@ typedef struct {
 } kept_node;
 
 typedef struct {
+    const document *file; /* what is wrong (or odd) without any row's settings is no row's; its warnings have been told */
     digest seen[FAULTS_SHOWN];
     size_t n, more;
 } faults_shown;
@@ -53,6 +54,8 @@ typedef struct {
     const sweep_setting *what;
     const job_setting *setting;
     const char *out;
+    workflow base; /* the first row's, while rows are made */
+    const node_info **base_info;
     sweep plan;
     set_option *set; /* the row's, behind those of the command line */
     row_record *row;
@@ -82,8 +85,10 @@ static inline int is_output(const graph_node *g) { return g->needed && (g->type-
 
 /* The source read with the row's settings; look at w->doc.n_fault. The document is to be freed also on failure. */
 kiln_status sweep_read_row(sweep_run *r, size_t row, row_work *w, error *e);
-/* Each different fault once, with the first row that has it. */
+/* Each different fault and warning once, with the first row that has it. */
 void sweep_show_faults(const row_work *w, faults_shown *shown);
+/* Reads all rows and prints their faults: KILN_ERR_INVALID when there are some. */
+kiln_status sweep_check_rows(sweep_run *r, error *e);
 /* Reads and checks all rows; keys and prefixes into r->row. */
 kiln_status sweep_scan_rows(sweep_run *r, error *e);
 /* Those the manifest (NULL: there is none) does not know into r->todo, ordered so that equal prefixes meet. */

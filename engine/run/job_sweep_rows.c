@@ -60,14 +60,21 @@ static void list_prefix(const row_work *w, prefix_key *all, size_t *n)
 
 /* ---- faults --------------------------------------------------------------------------------------------------------- */
 
-/* Each different fault once, with the first row that has it. */
+static int is_the_files(const document *file, const fault *f)
+{
+    for (const fault *own = file ? file->faults : NULL; own; own = own->next)
+        if (own->warning == f->warning && own->at.file == f->at.file && own->at.line == f->at.line && own->at.column == f->at.column && strcmp(own->text, f->text) == 0) return 1;
+    return 0;
+}
+
 void sweep_show_faults(const row_work *w, faults_shown *shown)
 {
     for (const fault *f = w->doc.faults; f; f = f->next) {
         char text[1400], at[300] = "";
-        if (f->warning) continue;
+        int any_row = is_the_files(shown->file, f);
+        if (f->warning && any_row) continue;
         if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(&w->doc, f->at), f->at.line, f->at.column);
-        snprintf(text, sizeof text, "%serror: %s", at, f->text);
+        snprintf(text, sizeof text, "%s%s: %s", at, f->warning ? "warning" : "error", f->text);
         digest d = digest_of(text, strlen(text));
         size_t k = 0;
         while (k < shown->n && !digest_equal(shown->seen[k], d)) k++;
@@ -77,8 +84,35 @@ void sweep_show_faults(const row_work *w, faults_shown *shown)
             continue;
         }
         shown->seen[shown->n++] = d;
-        print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
+        if (any_row) print_text(stderr, "%s\n", text);
+        else print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
     }
+}
+
+static kiln_status faulty(const sweep_run *r, error *e)
+{
+    return r->sum->faulty ? error_set(e, KILN_ERR_INVALID, "%zu of %zu rows have faults; nothing was run", r->sum->faulty, r->plan.n_row) : KILN_OK;
+}
+
+static void show_more(const faults_shown *shown)
+{
+    if (shown->more) print_text(stderr, "and %zu more errors and warnings\n", shown->more);
+}
+
+kiln_status sweep_check_rows(sweep_run *r, error *e)
+{
+    faults_shown shown = {.file = &r->j->doc};
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) {
+        row_work w;
+        status = env_cancelled(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : sweep_read_row(r, i, &w, e);
+        if (status != KILN_OK) break;
+        sweep_show_faults(&w, &shown);
+        r->sum->faulty += w.doc.n_fault > 0;
+        document_free(&w.doc);
+    }
+    show_more(&shown);
+    return status == KILN_OK ? faulty(r, e) : status;
 }
 
 /* ---- the first pass ------------------------------------------------------------------------------------------------------ */
@@ -106,8 +140,8 @@ static kiln_status scan_row(sweep_run *r, size_t row, const key_setting *keys, h
 {
     row_work w;
     kiln_status status = sweep_read_row(r, row, &w, e);
+    if (status == KILN_OK) sweep_show_faults(&w, shown);
     if (status == KILN_OK && w.doc.n_fault) {
-        sweep_show_faults(&w, shown);
         r->sum->faulty++;
     } else if (status == KILN_OK && (status = workflow_keys(&w.w, keys, e)) == KILN_OK) {
         list_prefix(&w, all, n);
@@ -120,7 +154,7 @@ static kiln_status scan_row(sweep_run *r, size_t row, const key_setting *keys, h
 kiln_status sweep_scan_rows(sweep_run *r, error *e)
 {
     size_t n = 0;
-    faults_shown shown = {.n = 0};
+    faults_shown shown = {.file = &r->j->doc};
     key_setting keys = job_keys(r->j);
     hasher *h = hasher_new();
     prefix_key *all = mem_calloc(r->plan.n_row, PREFIX_KEYS * sizeof *all);
@@ -128,9 +162,9 @@ kiln_status sweep_scan_rows(sweep_run *r, error *e)
     for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) {
         status = env_cancelled(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : scan_row(r, i, &keys, h, all, &n, &shown, e);
     }
-    if (shown.more) print_text(stderr, "and %zu more errors\n", shown.more);
+    show_more(&shown);
     if (status == KILN_OK) rank_prefixes(r, all, n);
-    if (status == KILN_OK && r->sum->faulty) status = error_set(e, KILN_ERR_INVALID, "%zu of %zu rows have faults; nothing was run", r->sum->faulty, r->plan.n_row);
+    if (status == KILN_OK) status = faulty(r, e);
     hasher_free(h);
     mem_free(all);
     return status;

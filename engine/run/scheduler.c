@@ -1,6 +1,7 @@
 /* scheduler.c - see scheduler.h. One lock guards all state; nodes run outside it. */
 #include "run/scheduler.h"
 
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
@@ -278,6 +279,9 @@ static kiln_status fill_param(const graph_node *g, const kiln_param *p, const ki
     str_free(&number);
     if (failed) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", g->doc->name, g->type->type);
     kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
+    int64_t given, used;
+    if (status == KILN_OK && param_floored(p, params, &given, &used))
+        log_warn("node '%s' (%s): wired input '%s': %lld is no multiple of %g; %lld will be used", g->doc->name, g->type->type, p->name, (long long)given, p->step, (long long)used);
     if (status == KILN_OK) return KILN_OK;
     return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name, why[0] ? why : "not a plain value");
 }

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
@@ -216,6 +217,15 @@ static kiln_status add_list(values *v, const char *text, error *e)
 
 /* ---- axes ------------------------------------------------------------------------------------------------------------ */
 
+/* The last value that --set gives the name; NULL: none. */
+static const char *set_value(const sweep_source *from, const char *name)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < from->n_set; i++)
+        if (strcmp(from->set[i].name, name) == 0) value = from->set[i].value;
+    return value;
+}
+
 static sweep_axis *axis_of(sweep *s, const char *name)
 {
     for (size_t a = 0; a < s->n_axis; a++)
@@ -244,13 +254,14 @@ static const char *const *one_name(sweep *s, const char *name, size_t n)
     return list;
 }
 
-static kiln_status read_over(sweep *s, const char *text, size_t matrix_axes, error *e)
+static kiln_status read_over(sweep *s, const sweep_source *from, const char *text, size_t matrix_axes, error *e)
 {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1]) return error_set(e, KILN_ERR_INVALID, "--over %.200s: it is NAME=VALUES, as in seed=1..100 or cfg=5,7,9", text);
     if (!utf8_valid(text, strlen(text))) return error_set(e, KILN_ERR_INVALID, "--over: a value is not UTF-8");
     const char *const *name = one_name(s, text, (size_t)(equals - text));
     if (!name) return no_memory(e);
+    if (set_value(from, name[0])) return error_set(e, KILN_ERR_INVALID, "--over %.100s and --set of the same name: which? Take one of them away", name[0]);
     sweep_axis *there = axis_of(s, name[0]);
     if (there && (size_t)(there - s->axis) >= matrix_axes) return error_set(e, KILN_ERR_INVALID, "--over %.200s: '%.100s' already varies by another --over or --over-file", text, name[0]);
     if (there && there->n_name > 1) return error_set(e, KILN_ERR_INVALID, "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
@@ -258,6 +269,7 @@ static kiln_status read_over(sweep *s, const char *text, size_t matrix_axes, err
     snprintf(what, sizeof what, "--over %.100s", name[0]);
     values v = {.s = s, .what = what};
     kiln_status status = add_list(&v, equals + 1, e);
+    if (status == KILN_OK && there) log_warn("--over %s: what the workflow's `matrix` says of '%s' is not used", name[0], name[0]);
     if (status == KILN_OK) status = set_axis(s, &v, name, 1, there, e);
     mem_free(v.value);
     return status;
@@ -290,7 +302,7 @@ static kiln_status read_record(values *v, reader *r, int header, size_t *n, erro
     return KILN_OK;
 }
 
-static kiln_status take_header(sweep *s, values *v, size_t n, const char *const **out, error *e)
+static kiln_status take_header(sweep *s, const sweep_source *from, values *v, size_t n, const char *const **out, error *e)
 {
     const char **name = arena_alloc(&s->memory, n * sizeof *name);
     if (!name) return no_memory(e);
@@ -300,6 +312,7 @@ static kiln_status take_header(sweep *s, values *v, size_t n, const char *const 
         if (!name[i][0]) return error_set(e, KILN_ERR_INVALID, "%s:1: column %zu has no name; the first line names what each column sets", v->what, i + 1);
         for (size_t k = 0; k < i; k++)
             if (strcmp(name[i], name[k]) == 0) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' stands there twice", v->what, name[i]);
+        if (set_value(from, name[i])) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' also has a --set: which? Take one of them away", v->what, name[i]);
         if (axis_of(s, name[i])) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' already varies by the workflow's `matrix`", v->what, name[i]);
     }
     *out = name;
@@ -307,13 +320,13 @@ static kiln_status take_header(sweep *s, values *v, size_t n, const char *const 
     return KILN_OK;
 }
 
-static kiln_status read_csv(sweep *s, values *v, reader *r, error *e)
+static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, reader *r, error *e)
 {
     const char *const *name = NULL;
     size_t n_name = 0, n;
     if (r->at == r->end) return error_set(e, KILN_ERR_INVALID, "%s: the file is empty; its first line names what each column sets", v->what);
     TRY(read_record(v, r, 1, &n_name, e));
-    TRY(take_header(s, v, n_name, &name, e));
+    TRY(take_header(s, from, v, n_name, &name, e));
     while (r->at < r->end) {
         size_t line = r->line;
         if (*r->at == '\n' || *r->at == '\r') { /* an empty line */
@@ -327,13 +340,14 @@ static kiln_status read_csv(sweep *s, values *v, reader *r, error *e)
     return set_axis(s, v, name, n_name, NULL, e);
 }
 
-static kiln_status read_over_file(sweep *s, const char *path, error *e)
+static kiln_status read_over_file(sweep *s, const sweep_source *from, error *e)
 {
+    const char *path = from->over_file;
     values v = {.s = s, .what = path};
     char *data = NULL;
     reader r;
     kiln_status status = read_text("--over-file", path, &data, &r, e);
-    if (status == KILN_OK) status = read_csv(s, &v, &r, e);
+    if (status == KILN_OK) status = read_csv(s, from, &v, &r, e);
     mem_free(data);
     mem_free(v.value);
     return status;
@@ -410,6 +424,25 @@ static kiln_status read_matrix(sweep *s, const sweep_source *from, error *e)
     return m->kind == YAML_MAP ? matrix_lists(s, from, m, e) : matrix_rows(s, from, m, e);
 }
 
+/* ---- --set of a name that varies ------------------------------------------------------------------------------------------------ */
+
+/* What is asked for on the command line holds; the workflow's own rows give way, and it is said. */
+static kiln_status pin_matrix(sweep *s, const sweep_source *from, error *e)
+{
+    for (size_t a = 0; a < s->n_axis; a++) {
+        sweep_axis *x = &s->axis[a];
+        for (size_t k = 0; k < x->n_name; k++) {
+            const char *value = set_value(from, x->name[k]), *copy = value ? arena_strdup(&s->memory, value) : NULL;
+            if (!value) continue;
+            if (!copy) return no_memory(e);
+            log_warn("--set %s=%.60s holds for every row; what the workflow's `matrix` says of '%s' is not used", x->name[k], value, x->name[k]);
+            if (x->n_name == 1) x->n = 1;
+            for (size_t i = 0; i < x->n; i++) x->value[i * x->n_name + k] = copy;
+        }
+    }
+    return KILN_OK;
+}
+
 /* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
 
 kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
@@ -417,8 +450,9 @@ kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
     *s = (sweep){0};
     if (from->matrix) TRY(read_matrix(s, from, e));
     size_t matrix_axes = s->n_axis;
-    if (from->over_file) TRY(read_over_file(s, from->over_file, e));
-    for (size_t i = 0; i < from->n_over; i++) TRY(read_over(s, from->over[i], matrix_axes, e));
+    TRY(pin_matrix(s, from, e));
+    if (from->over_file) TRY(read_over_file(s, from, e));
+    for (size_t i = 0; i < from->n_over; i++) TRY(read_over(s, from, from->over[i], matrix_axes, e));
     s->n_row = 1;
     for (size_t a = 0; a < s->n_axis; a++) {
         size_t n = s->n_row;

@@ -29,6 +29,8 @@ typedef struct {
     const char *over_file;   /* CSV file, or NULL */
     const yaml_node *matrix; /* the head's, or NULL */
     const char *path;        /* what messages call the workflow */
+    const set_option *set;   /* --set: pins what the matrix varies; of a name that --over varies it is an error */
+    size_t n_set;
 } sweep_source;
 
 /* KILN_ERR_INVALID with a sentence that names the option or the place. The caller ends with sweep_free in every case. */

@@ -175,6 +175,9 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     kiln_status status = param_parse(p, in->text, in->quoted, k->catalog, &k->doc->memory, g->params, why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
     if (status != KILN_OK) document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why);
+    int64_t given, used;
+    if (status == KILN_OK && param_floored(p, g->params, &given, &used))
+        document_warn(k->doc, in->value_at, g->doc, "input '%s': %lld is no multiple of %g; %lld will be used", in->name, (long long)given, p->step, (long long)used);
     if (status == KILN_OK && p->type == KILN_P_FILE) memcpy(&g->file[index], (const char *)g->params + p->offset, sizeof g->file[index]);
 }
 

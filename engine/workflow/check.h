@@ -72,6 +72,8 @@ const char *param_wire_type(uint32_t param_type);
 kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a, void *params,
                         char why[512]);
 kiln_status param_default(const kiln_param *p, arena *a, void *params);
+/* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
+int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
 /* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
 void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t room);
 

@@ -10,7 +10,7 @@ enum { WALK_MAX = 4096 };
 
 /* ---- values -------------------------------------------------------------------------------------------------- */
 
-static void append_value(str *s, const graph_node *g, const kiln_param *p, int json)
+void describe_value(str *s, const graph_node *g, const kiln_param *p, int json)
 {
     const char *at = (const char *)g->params + p->offset, *text = NULL;
     int32_t small = 0;
@@ -37,7 +37,7 @@ static void append_value(str *s, const graph_node *g, const kiln_param *p, int j
 }
 
 /* A file is written as the workflow names it, not as the path it was found at: that would not run elsewhere. */
-static const char *literal_of(const graph_node *g, const char *name)
+const char *describe_literal(const graph_node *g, const char *name)
 {
     for (size_t i = 0; i < g->doc->n_input; i++)
         if (strcmp(g->doc->input[i].name, name) == 0 && !g->doc->input[i].is_wire) return g->doc->input[i].text;
@@ -46,11 +46,11 @@ static const char *literal_of(const graph_node *g, const char *name)
 
 static void append_input(str *s, const graph_node *g, const kiln_param *p)
 {
-    const char *file = p->type == KILN_P_FILE ? literal_of(g, p->name) : NULL;
+    const char *file = p->type == KILN_P_FILE ? describe_literal(g, p->name) : NULL;
     if (file)
         str_json(s, file, strlen(file), 1);
     else
-        append_value(s, g, p, 1);
+        describe_value(s, g, p, 1);
 }
 
 static void append_wire(str *s, const workflow *w, source from)
@@ -93,7 +93,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
 
 /* ---- what a node hangs on -------------------------------------------------------------------------------------- */
 
-static void mark_sources(const workflow *w, int32_t node, unsigned char *wanted)
+void describe_mark(const workflow *w, int32_t node, unsigned char *wanted)
 {
     if (node != SOURCE_NONE) wanted[node] = 1;
     for (size_t i = w->n; i-- > 0;) {
@@ -113,7 +113,7 @@ char *describe_prompt(const workflow *w, int32_t node)
     int first = 1;
     unsigned char *wanted = mem_calloc(w->n + 1, 1);
     if (!wanted) return NULL;
-    mark_sources(w, node, wanted);
+    describe_mark(w, node, wanted);
     str_char(&s, '{');
     for (size_t i = 0; i < w->n; i++) {
         const graph_node *g = &w->node[i];
@@ -178,12 +178,12 @@ static void append_param(str *s, const workflow *w, int32_t node, const char *na
     const graph_node *g = node == SOURCE_NONE ? NULL : &w->node[node];
     const kiln_param *p = g ? param_named(g, name) : NULL;
     if (!p) return;
-    const char *file = p->type == KILN_P_FILE ? literal_of(g, name) : NULL;
+    const char *file = p->type == KILN_P_FILE ? describe_literal(g, name) : NULL;
     str_append(s, label);
     if (file)
         str_append(s, file);
     else
-        append_value(s, g, p, 0);
+        describe_value(s, g, p, 0);
 }
 
 char *describe_parameters(const workflow *w, int32_t node)

@@ -75,17 +75,26 @@ void document_sort_faults(document *d)
 
 const char *document_file(const document *d, place at) { return at.file < d->n_file ? d->file[at.file] : d->path; }
 
+static void print_fault(const document *d, const fault *f, void (*line)(void *arg, const char *text), void *arg)
+{
+    char text[2048];
+    const char *what = f->warning ? "warning" : "error";
+    if (f->at.line)
+        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
+    else
+        snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
+    line(arg, text);
+}
+
+void document_print_warnings(const document *d, void (*line)(void *arg, const char *text), void *arg)
+{
+    for (const fault *f = d->faults; f; f = f->next)
+        if (f->warning) print_fault(d, f, line, arg);
+}
+
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg)
 {
-    for (const fault *f = d->faults; f; f = f->next) {
-        char text[2048];
-        const char *what = f->warning ? "warning" : "error";
-        if (f->at.line)
-            snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
-        else
-            snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
-        line(arg, text);
-    }
+    for (const fault *f = d->faults; f; f = f->next) print_fault(d, f, line, arg);
     if (d->n_fault > FAULTS_MAX) {
         char text[100];
         snprintf(text, sizeof text, "and %zu more errors", d->n_fault - FAULTS_MAX);
@@ -122,8 +131,14 @@ static void unknown_param(document *d, place at, const doc_node *owner, const ch
         document_fault(d, at, owner, "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
 }
 
-/* Appends what "${name}" at text stands for; end: its closing brace. */
-static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out, int *quoted)
+/* A plain text as one in which a $ is written $$. */
+static void append_plain(str *s, const char *text)
+{
+    for (; *text; text++) str_append_n(s, *text == '$' ? "$$" : text, *text == '$' ? 2 : 1);
+}
+
+/* Appends what "${name}" at text stands for; end: its closing brace. `source`: of an included file, in the root's parameters. */
+static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out, str *source, int *quoted)
 {
     size_t n = (size_t)(end - text) - 2;
     char name[128];
@@ -133,6 +148,8 @@ static void expand_one(document *d, place at, const doc_node *owner, const char 
         *quoted = p->quoted;
         d->expanded += strlen(p->text);
         str_append(out, p->text);
+        if (p->source && d->included) d->expanded += strlen(p->source), str_append(source, p->source);
+        else if (d->included) append_plain(source, p->text);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
@@ -140,45 +157,65 @@ static void expand_one(document *d, place at, const doc_node *owner, const char 
 }
 
 /* Writes a scalar with its ${references} replaced and $$ made $ into out; returns the number of references. */
-static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, int *quoted)
+static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, str *source, int *quoted)
 {
     size_t references = 0;
     for (const char *p = scalar->text; *p && d->expanded <= DOCUMENT_EXPANDED_MAX;) {
         size_t plain = strcspn(p, "$");
-        str_append_n(out, p, plain);
+        str_append_n(out, p, plain), str_append_n(source, p, plain);
         p += plain;
         if (p[0] != '$') break;
         const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
         if (end) {
-            expand_one(d, scalar->at, owner, p, end, out, quoted);
+            expand_one(d, scalar->at, owner, p, end, out, source, quoted);
             references++;
             p = end + 1;
         } else if (p[1] == '{') {
             document_fault(d, scalar->at, owner, "a ${ without its }; write $${ for a plain ${");
             return references;
         } else {
-            str_char(out, '$');
+            str_char(out, '$'), str_append(source, "$$");
             p += p[1] == '$' ? 2 : 1;
         }
     }
     return references;
 }
 
-/* A scalar's text as the node gets it. API files have no references: there a $ is a $. */
-static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted)
+static const char *keep(document *d, str *s)
+{
+    const char *copy = s->failed ? NULL : arena_strdup(&d->memory, str_text(s));
+    if (!copy) d->failed = 1;
+    str_free(s);
+    return copy ? copy : "";
+}
+
+static void note_structural(document *d, const char *source)
+{
+    source_text *s = arena_alloc(&d->memory, sizeof *s);
+    if (!s) d->failed = 1;
+    else *s = (source_text){.next = d->structural, .text = source}, d->structural = s;
+}
+
+/* A scalar's text as the node gets it. API files have no references: there a $ is a $. source: doc_input.source; NULL: the
+ * text is no value. */
+static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted, const char **source)
 {
     *quoted = scalar->quoted;
+    if (source) *source = NULL;
     if (d->api_format || !strchr(scalar->text, '$') || d->expanded > DOCUMENT_EXPANDED_MAX) return scalar->text;
-    str out = {0};
+    str out = {0}, in_root = {0};
     int param_quoted = 0;
-    size_t references = expand_all(d, owner, scalar, &out, &param_quoted);
+    size_t references = expand_all(d, owner, scalar, &out, &in_root, &param_quoted);
     if (d->expanded > DOCUMENT_EXPANDED_MAX) document_fault(d, scalar->at, owner, "the ${references} of this file make more than 16 MiB of text");
     /* "${steps}" alone stands for the parameter itself, whatever quotes it wears. */
     if (references == 1 && strncmp(scalar->text, "${", 2) == 0 && strchr(scalar->text, '}') == scalar->text + scalar->length - 1) *quoted = param_quoted;
-    const char *copy = arena_strdup(&d->memory, str_text(&out));
-    if (!copy || out.failed) d->failed = 1;
-    str_free(&out);
-    return copy ? copy : "";
+    if (references) {
+        const char *text = d->included ? keep(d, &in_root) : scalar->text;
+        if (source) *source = text;
+        else note_structural(d, text);
+    }
+    str_free(&in_root);
+    return keep(d, &out);
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------- */
@@ -191,7 +228,7 @@ static int is_wire_list(const yaml_node *v)
 static doc_wire read_wire(document *d, const doc_node *owner, const yaml_node *v)
 {
     int quoted;
-    return (doc_wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted), .output = expand(d, owner, v->item[1], &quoted)};
+    return (doc_wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted, NULL), .output = expand(d, owner, v->item[1], &quoted, NULL)};
 }
 
 static int is_list_of_wires(const yaml_node *v)
@@ -223,7 +260,7 @@ static void read_input(document *d, const doc_node *owner, const yaml_node *key,
     if (!wrapped && (is_wire_list(v) || is_list_of_wires(v))) {
         read_wires(d, owner, v, in);
     } else if (v->kind == YAML_SCALAR) {
-        in->text = expand(d, owner, v, &in->quoted);
+        in->text = expand(d, owner, v, &in->quoted, &in->source);
     } else {
         in->not_scalar = 1;
         in->text = "";
@@ -364,6 +401,7 @@ static void apply_params(document *d, const set_option *set, size_t n)
         workflow_param *p = find_param(d, set[i].name, strlen(set[i].name));
         if (!p) continue;
         p->text = set[i].value;
+        p->source = d->set_source ? d->set_source[i] : NULL;
         p->quoted = 0;
         p->set = 1;
     }
@@ -445,17 +483,35 @@ static void read_root(document *d, const yaml_node *root, const set_option *set,
 
 static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node[i].name; }
 
+/* The first node with an input of that name, for who wrote `seed` where there are no parameters. */
+static const doc_node *node_with(const document *d, const char *input)
+{
+    for (size_t i = 0; i < d->n_node; i++)
+        for (size_t k = 0; k < d->node[i].n_input; k++)
+            if (strcmp(d->node[i].input[k].name, input) == 0 && !d->node[i].input[k].is_wire) return &d->node[i];
+    return NULL;
+}
+
+static void unknown_setting(document *d, const char *set, const char *name, int is_node)
+{
+    const char *near = is_node ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
+    const doc_node *has = near || is_node ? NULL : node_with(d, name);
+    if (has)
+        document_fault(d, d->set_at, NULL, "%s %.200s: no parameter is called '%.200s', but a node has an input of that name; did you mean '%.200s.%.200s'?", d->set_word, set, name, has->name, name);
+    else
+        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, set, is_node ? "node" : "parameter", name,
+                       near ? "; did you mean '" : is_node ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
+}
+
 /* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
-static void set_input(document *d, const set_option *s)
+static void set_input(document *d, const set_option *s, const char *from)
 {
     const char *dot = strrchr(s->name, '.');
     char name[256];
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
     doc_node *n = dot ? document_node(d, name) : NULL;
     if (!n) {
-        const char *near = dot ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
-        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, s->name, dot ? "node" : "parameter", name,
-                       near ? "; did you mean '" : dot ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
+        unknown_setting(d, s->name, name, dot != NULL);
         return;
     }
     doc_input *in = NULL;
@@ -471,13 +527,32 @@ static void set_input(document *d, const set_option *s)
         n->input = grown;
         in = &grown[n->n_input++];
     }
-    *in = (doc_input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value};
+    *in = (doc_input){.name = dot + 1, .at = n->at, .value_at = n->at, .text = s->value, .source = from};
+}
+
+static void mark_used(document *d, const char *from)
+{
+    for (const char *p = from; p && (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
+        const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
+        workflow_param *found = end ? find_param(d, p + 2, (size_t)(end - p) - 2) : NULL;
+        if (found) found->used = 1;
+    }
+}
+
+/* A parameter whose inputs have all been set to something else does nothing. */
+static void find_used(document *d)
+{
+    for (size_t i = 0; i < d->n_param; i++) d->param[i].used = 0;
+    for (const source_text *s = d->structural; s; s = s->next) mark_used(d, s->text);
+    for (size_t i = 0; i < d->n_node; i++)
+        for (size_t k = 0; k < d->node[i].n_input; k++) mark_used(d, d->node[i].input[k].source);
 }
 
 static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
-        if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i]);
+        if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
+    if (!d->included && n_set) find_used(d);
     for (size_t i = 0; i < d->n_param; i++)
         if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
 }
@@ -492,10 +567,10 @@ void document_read_included(document *d, const yaml_node *root, const set_option
     finish(d, set, n_set);
 }
 
-const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar)
+const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar, const char **source)
 {
     int quoted;
-    return expand(d, owner, scalar, &quoted);
+    return expand(d, owner, scalar, &quoted, source);
 }
 
 kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e)

@@ -37,6 +37,7 @@ typedef struct {
     doc_wire *wires; /* one, or several for an input that takes a list */
     size_t n_wire;
     const char *text; /* literal: after ${} substitution */
+    const char *source; /* literal: before it, as a text of the root's parameters; NULL: there were no ${references} */
     int quoted;
     int not_scalar; /* literal list or map: no parameter takes one */
 } doc_input;
@@ -56,6 +57,7 @@ typedef struct {
     const char *name;
     place at;
     const char *text; /* default or what --set gave */
+    const char *source; /* of an included file: `text` before its ${references} were replaced (doc_input.source); NULL: there were none */
     int quoted, used, set;
     const char *help;
 } workflow_param;
@@ -65,6 +67,7 @@ typedef struct {
     const char *path; /* as the user gave it */
     const char **file; /* place.file: the files read, the first is path */
     size_t n_file, included_bytes;
+    int included; /* while reading: a part of another file */
     const struct include_chain *chain; /* while reading: the file that is read and those that include it */
     const char *name; /* head's name, or NULL */
     int api_format;
@@ -77,11 +80,18 @@ typedef struct {
     fault *faults; /* sorted by place once reading and checking are done */
     size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
     size_t expanded;           /* bytes made by ${references} so far                        */
+    struct source_text *structural; /* sources that decide more than a value: wires, names of included files (describe_source.c) */
     const yaml_node *matrix;   /* the head's rows of a sweep, as they stand; NULL: none */
     place set_at;         /* where settings come from: nowhere for --set, the place of `set:` in an include */
     const char *set_word; /* "--set" or "`set`" */
+    const char *const *set_source; /* by setting: as doc_input.source; NULL: all are plain */
     int failed; /* memory ran out: nothing else is to be believed */
 } document;
+
+typedef struct source_text {
+    struct source_text *next;
+    const char *text;
+} source_text;
 
 /* One --set NAME=VALUE: a parameter of the head, or NODE.INPUT. */
 typedef struct {
@@ -103,6 +113,7 @@ int document_may_suggest(const document *d, size_t n_candidates);
 const char *document_file(const document *d, place at); /* the path of the file a place is in */
 /* Every fault as "path:line:column: error: text", one a line. */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
+void document_print_warnings(const document *d, void (*line)(void *arg, const char *text), void *arg);
 doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */
 
 #endif

@@ -112,7 +112,7 @@ static yaml_node *read_tree(document *d, const doc_node *n, place at, const incl
     return status == KILN_OK ? root : NULL;
 }
 
-static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set_option *set)
+static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set_option *set, const char **source)
 {
     size_t k = 0;
     if (map && (map->kind != YAML_MAP || map->n > SETTINGS_MAX)) {
@@ -123,7 +123,7 @@ static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set
         if (map->item[i]->kind != YAML_SCALAR)
             document_fault(d, map->item[i]->at, n, "`set`: '%.100s' takes a single value; wires go to `inputs`", map->key[i]->text);
         else
-            set[k++] = (set_option){.name = map->key[i]->text, .value = document_expand(d, n, map->item[i])};
+            set[k] = (set_option){.name = map->key[i]->text, .value = document_expand(d, n, map->item[i], &source[k])}, k++;
     }
     return k;
 }
@@ -132,19 +132,21 @@ static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set
 static void read_part(document *d, const doc_node *n, const include_chain *chain, const yaml_node *root, document *c)
 {
     set_option set[SETTINGS_MAX];
+    const char *from[SETTINGS_MAX];
     const yaml_node *given = yaml_get(n->include, "set");
-    size_t n_set = read_set(d, n, given, set);
+    size_t n_set = read_set(d, n, given, set, from);
     *c = *d;
     c->node = NULL, c->param = NULL, c->in_port = NULL, c->out_port = NULL, c->matrix = NULL, c->name = NULL;
     c->n_node = c->n_param = c->n_in_port = c->n_out_port = 0;
-    c->chain = chain;
+    c->chain = chain, c->included = 1;
     c->set_at = given ? given->at : n->at;
-    c->set_word = "`set`:";
+    c->set_word = "`set`:", c->set_source = from;
     document_read_included(c, root, set, n_set);
     if (c->matrix) document_warn(c, c->matrix->at, NULL, "the `matrix` of an included file is not looked at");
     d->memory = c->memory;
     d->faults = c->faults, d->n_fault = c->n_fault, d->n_warning = c->n_warning;
     d->n_file = c->n_file, d->included_bytes = c->included_bytes, d->expanded = c->expanded;
+    d->structural = c->structural;
     d->failed |= c->failed;
 }
 
@@ -249,7 +251,7 @@ static void include_one(includer *x, const doc_node *entry)
         document_fault(d, name->at, entry, "`include` names one file");
         return;
     }
-    const include_chain *chain = enter(d, entry, name->at, document_expand(d, entry, name));
+    const include_chain *chain = enter(d, entry, name->at, document_expand(d, entry, name, NULL));
     const yaml_node *root = chain ? read_tree(d, entry, name->at, chain) : NULL;
     if (!root) return;
     read_part(d, entry, chain, root, &c);

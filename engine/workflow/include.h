@@ -16,8 +16,9 @@ void include_root(document *d);
 /* After the nodes and ports of a file: puts the nodes of what it includes in the place of the entries, and ties the wires. */
 void include_files(document *d);
 
-/* What document.c does for it: reads a file's tree into an empty document; a scalar with its ${references} replaced. */
+/* What document.c does for it: reads a file's tree into an empty document; a scalar with its ${references} replaced, and as
+ * doc_input.source; NULL: nobody can say it anew, since it decides what there is. */
 void document_read_included(document *d, const yaml_node *root, const set_option *set, size_t n_set);
-const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar);
+const char *document_expand(document *d, const doc_node *owner, const yaml_node *scalar, const char **source);
 
 #endif

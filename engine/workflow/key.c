@@ -53,6 +53,12 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
     return KILN_OK;
 }
 
+/* The node will say what is wrong with the file; hours of reading would not. */
+static int is_unreadable(const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on)
+{
+    return p->type == KILN_P_FILE && g->file[index] && on->unreadable && on->unreadable(on->arg, g->file[index]);
+}
+
 static int hash_source(hasher *h, const workflow *w, source s)
 {
     hash_digest(h, w->node[s.node].key);
@@ -80,6 +86,11 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     for (uint32_t i = 0; i < t->n_param; i++) {
         const kiln_param *p = node_param(t, i);
         if (p->flags & KILN_PARAM_NEUTRAL) continue;
+        if (is_unreadable(g, p, i, on)) {
+            hash_text(h, p->name), hash_text(h, g->file[i]);
+            lasting = 0;
+            continue;
+        }
         if (g->param_in[i].node == SOURCE_NONE) {
             TRY(hash_param(h, g, p, i, on, e));
         } else {

@@ -20,6 +20,9 @@ typedef struct {
     /* Content of the plugin that registered `name` in `from` ("sampler", "schedule"); 0: not known. May be NULL. */
     int (*origin)(void *arg, const char *from, const char *name, digest *out);
     void *arg;
+    /* 1: this file (or folder) is not worth reading whole, since its header already says that no node can use it, or it is larger than
+     * anybody waits for. Its name stands for it, and the node is not lasting. May be NULL. */
+    int (*unreadable)(void *arg, const char *path);
     digest families;       /* content of the plugins whose model families a loader chooses among */
 } key_setting;
 

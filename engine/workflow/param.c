@@ -35,6 +35,16 @@ static const char *bound_text(double v, char buf[40])
     return buf;
 }
 
+int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used)
+{
+    int64_t step = (int64_t)p->step;
+    if (p->type != KILN_P_INT || !(p->flags & KILN_PARAM_FLOORED) || step < 2) return 0;
+    memcpy(given, (const char *)params + p->offset, sizeof *given);
+    int64_t over = (*given % step + step) % step;
+    *used = *given - over;
+    return over != 0;
+}
+
 static size_t choices_text(const kiln_param *p, const catalog_view *c, char *text, size_t room)
 {
     size_t used = 0;
@@ -53,7 +63,11 @@ void param_describe(const kiln_param *p, const catalog_view *catalog, char *text
     text[0] = '\0';
     switch (p->type) {
     case KILN_P_BOOL: snprintf(text, room, "true or false"); break;
-    case KILN_P_INT: snprintf(text, room, "a whole number from %s to %s", bound_text(p->min, low), bound_text(p->max, high)); break;
+    case KILN_P_INT: {
+        int n = snprintf(text, room, "a whole number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
+        if (p->flags & KILN_PARAM_FLOORED && n > 0 && (size_t)n < room) snprintf(text + n, room - (size_t)n, ", a multiple of %s", bound_text(p->step, low));
+        break;
+    }
     case KILN_P_SEED: snprintf(text, room, "a whole number from 0 to 18446744073709551615"); break;
     case KILN_P_FLOAT: snprintf(text, room, "a number from %s to %s", bound_text(p->min, low), bound_text(p->max, high)); break;
     case KILN_P_STRING: snprintf(text, room, "a text"); break;

@@ -89,10 +89,10 @@ static kiln_status walk(const file_map *m, const char *path, const char *key, ch
         }
         at += 12 + n;
     }
-    return error_set(e, KILN_ERR_INVALID, "%s: this picture carries no workflow (no text chunk '%s'); it was saved by something else, or its metadata was stripped", path, key);
+    return KILN_OK;
 }
 
-kiln_status png_text_read(const char *path, const char *key, char **text, error *e)
+kiln_status png_text_find(const char *path, const char *key, char **text, error *e)
 {
     file_map m;
     *text = NULL;
@@ -100,4 +100,11 @@ kiln_status png_text_read(const char *path, const char *key, char **text, error 
     kiln_status status = walk(&m, path, key, text, e);
     file_map_close(&m);
     return status;
+}
+
+kiln_status png_text_read(const char *path, const char *key, char **text, error *e)
+{
+    TRY(png_text_find(path, key, text, e));
+    if (*text) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "%s: this picture carries no workflow (no text chunk '%s'); it was saved by something else, or its metadata was stripped", path, key);
 }

@@ -116,7 +116,10 @@ typedef enum {
 enum {
     KILN_PARAM_REQUIRED = 1, /* no default: the workflow has to say it         */
     KILN_PARAM_MULTILINE = 2,/* a hint for editors                             */
-    KILN_PARAM_NEUTRAL = 4   /* does not change the result: not part of its key */
+    KILN_PARAM_NEUTRAL = 4,  /* does not change the result: not part of its key */
+    KILN_PARAM_FLOORED = 8   /* INT: the node takes the value down to a multiple of `step`, as for
+                                pixels of which eight are a cell. A value that is none is used,
+                                and the engine warns of what will be used instead    */
 };
 
 typedef struct {

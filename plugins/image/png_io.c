@@ -3,6 +3,8 @@
  */
 #include "png_io.h"
 
+#include "orientation.h"
+
 #include <errno.h>
 #include <png.h>
 #include <setjmp.h>
@@ -83,6 +85,23 @@ static void set_transforms(reader *r)
     r->out.channels = transparent ? 4 : 3;
 }
 
+static void set_upright(reader *r)
+{
+    png_bytep exif = NULL;
+    png_uint_32 n = 0;
+    if (!png_get_eXIf_1(r->png, r->info, &n, &exif) || !exif) return;
+    int orientation = orientation_of(exif, n);
+    if (orientation == 1) return;
+    uint8_t *turned = malloc((size_t)r->out.width * (size_t)r->out.channels * (size_t)r->out.height);
+    if (!turned) stop(r->png, KILN_ERR_NOMEM, "out of memory");
+    orientation_apply(orientation, r->out.rgba, r->out.width, r->out.height, r->out.channels, turned);
+    free(r->out.rgba);
+    r->out.rgba = turned;
+    if (orientation < 5) return;
+    int64_t width = r->out.width;
+    r->out.width = r->out.height, r->out.height = width;
+}
+
 /* 0 when libpng jumped or there was no memory. */
 static int decode(reader *r, const kiln_call *c, FILE *f)
 {
@@ -105,7 +124,8 @@ static int decode(reader *r, const kiln_call *c, FILE *f)
             report(r->png, c, pass * r->out.height + y, r->passes * r->out.height, "reading");
             png_read_row(r->png, r->out.rgba + (size_t)y * stride, NULL);
         }
-    png_read_end(r->png, NULL);
+    png_read_end(r->png, r->info); /* eXIf may stand behind the picture */
+    set_upright(r);
     return 1;
 }
 

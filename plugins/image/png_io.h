@@ -12,7 +12,7 @@ typedef struct {
     uint8_t *rgba; /* [height][width][channels], malloc()ed: free with png_picture_free */
 } png_picture;
 
-/* Any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA. Fails with a sentence: no PNG, damaged, too large. */
+/* Any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA, turned as the Orientation of its eXIf chunk says. Fails with a sentence: no PNG, damaged, too large. */
 kiln_status png_read_file(const kiln_call *c, const char *path, png_picture *out);
 void png_picture_free(png_picture *p);
 

@@ -2,7 +2,7 @@
  *
  * Built by scripts/fuzz with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer. What must hold besides not
  * crashing: a fault has a place in the file; what is sound gets a key for each needed node; the text that goes into a
- * picture is sound too and has the same keys; a run ends each needed node in exactly one way.
+ * picture is sound too and has the same keys, in both forms, and kiln's own says itself again; a run ends each needed node in exactly one way.
  */
 #include "base/memory_alloc.h"
 #include "run/scheduler.h"
@@ -73,10 +73,9 @@ static const graph_node *node_named(const workflow *w, const char *name)
     return NULL;
 }
 
-static void check_description(const workflow *w)
+static void check_text(const workflow *w, char *text)
 {
     reading again = {0};
-    char *text = describe_prompt(w, SOURCE_NONE);
     must(text != NULL, "a sound workflow can be described");
     must(read_all(&again, text, strlen(text)) && again.sound, "what goes into a picture is sound");
     for (size_t i = 0; i < w->n && i < 100; i++) {
@@ -84,10 +83,19 @@ static void check_description(const workflow *w)
         const graph_node *other = node_named(&again.w, w->node[i].doc->name);
         must(other && digest_equal(other->key, w->node[i].key), "and has the same keys");
     }
+    char *twice = describe_source(&again.w, SOURCE_NONE);
+    must(twice && (again.doc.api_format || strcmp(twice, text) == 0), "what was described says itself again");
+    mem_free(twice);
     mem_free(text);
+    document_free(&again.doc);
+}
+
+static void check_description(const workflow *w)
+{
+    check_text(w, describe_prompt(w, SOURCE_NONE));
+    if (!w->doc->api_format) check_text(w, describe_source(w, SOURCE_NONE));
     for (int32_t i = 0; i < (int32_t)w->n && i < 10; i++)
         if (w->node[i].needed) mem_free(describe_parameters(w, i));
-    document_free(&again.doc);
 }
 
 static kiln_status call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)

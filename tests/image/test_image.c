@@ -146,13 +146,13 @@ static void test_file_names(void)
 
 static void test_prefixes_that_lead_out_are_refused_before_and_while_running(void)
 {
-    static const char *const bad[] = {"", "/etc/x", "../x", "a/../x", "a/..", "folder/"};
+    static const char *const bad[] = {"", "/etc/x", "../x", "a/../x", "a/..", "folder/", ".", "a/.", "a\tb", "a\033[31m", "a\177", "\377"};
     kiln_value *image = IMAGE_OF(1, 1, 1, 3, ((const float[]){0, 0, 0}), NULL);
     node_files = 0;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error e = {0};
         CHECK_MSG(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){bad[i]}, &e) == KILN_ERR_INVALID, "'%s' passed", bad[i]);
-        CHECK(strstr(e.message, "filename_prefix") != NULL);
+        CHECK_MSG(strstr(e.message, "file name prefix") != NULL, "%s", e.message);
         made m = save(image, bad[i]);
         CHECK_MSG(m.status != KILN_OK, "'%s' was written", bad[i]);
         made_free(&m);
@@ -165,8 +165,10 @@ static void test_prefixes_that_lead_out_are_refused_before_and_while_running(voi
     char longer[300];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
+    error e = {0};
+    CHECK_EQ(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){longer}, &e), KILN_ERR_INVALID);
     made m = save(image, longer);
-    refused(&m, KILN_ERR_INVALID, "longer than 255");
+    refused(&m, KILN_ERR_INVALID, "longer than 200");
     CHECK_EQ(node_files, 0);
     value_unref(image);
 }

@@ -1,0 +1,87 @@
+/* job_look.c - a look at large files before their content is digested: a header that is wrong is found in a millisecond, and the same
+ * file read to its end takes minutes, or hours when it is a sparse one of terabytes.
+ *
+ * Nothing is refused here. The node that opens the file says what is wrong with it; its key just does not wait for the content.
+ */
+#include "base/arena.h"
+#include "base/memory_alloc.h"
+#include "run/job_parts.h"
+#include "weights/safetensors.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEPTH_MAX = 8, ENTRIES_MAX = 10000 };
+
+static const int64_t LOOK_FROM = INT64_C(256) << 20; /* what is smaller is read in the time of a look or two */
+static const int64_t READ_MAX = INT64_C(1) << 40;    /* a quarter of an hour from the fastest disks */
+
+static int ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && strcasecmp(path + n - m, ending) == 0;
+}
+
+static int read_exactly(int fd, void *to, size_t n)
+{
+    for (size_t got = 0; got < n;) {
+        ssize_t some = pread(fd, (char *)to + got, n - got, (off_t)got);
+        if (some <= 0) return 0;
+        got += (size_t)some;
+    }
+    return 1;
+}
+
+/* 1: the header, read whole, is not one of a file of this size. */
+static int header_is_wrong(const char *path, int64_t size)
+{
+    uint8_t length[8], *head = NULL;
+    safetensors_header h = {.count = 0};
+    error e = {0};
+    uint64_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), wrong = 0;
+    if (fd < 0) return 0; /* told by whoever digests it */
+    if (read_exactly(fd, length, 8)) {
+        for (int i = 7; i >= 0; i--) n = n << 8 | length[i];
+        wrong = n > SAFETENSORS_HEADER_MAX || (int64_t)n > size - 8;
+        if (!wrong && (head = mem_alloc((size_t)n + 9)) && read_exactly(fd, head, (size_t)n + 8))
+            wrong = safetensors_parse(&h, path, head, (size_t)size, &e) == KILN_ERR_INVALID;
+    }
+    safetensors_free(&h);
+    mem_free(head);
+    close(fd);
+    return wrong;
+}
+
+static int unreadable(const char *path, int depth);
+
+static int holds_unreadable(const char *folder, int depth)
+{
+    DIR *d = depth < DEPTH_MAX ? opendir(folder) : NULL;
+    int found = 0;
+    for (int i = 0; d && !found && i < ENTRIES_MAX; i++) {
+        struct dirent *x = readdir(d);
+        if (!x) break;
+        arena a = {0};
+        const char *path = x->d_name[0] == '.' ? NULL : arena_printf(&a, "%s/%s", folder, x->d_name);
+        found = path && unreadable(path, depth + 1);
+        arena_free(&a);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+static int unreadable(const char *path, int depth)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return 0;
+    if (S_ISDIR(st.st_mode)) return holds_unreadable(path, depth);
+    if (!S_ISREG(st.st_mode) || st.st_size < LOOK_FROM) return 0;
+    return st.st_size > READ_MAX || (ends_in(path, ".safetensors") && header_is_wrong(path, st.st_size));
+}
+
+int job_unreadable(void *arg, const char *path) { return (void)arg, unreadable(path, 0); }
