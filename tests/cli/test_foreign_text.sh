@@ -53,7 +53,8 @@ nodes:
   "large\e[31m\nforged": {class_type: ImageScaleBy, inputs: {image: ["blank\e]0;owned\a\x7f\x9b\u202e", 0], upscale_method: lanczos, scale_by: 1.5}}
   "save\e[31m": {class_type: SaveImage, inputs: {images: ["large\e[31m\nforged", 0], filename_prefix: "p${say}"}}
 Y
-{ cat "$work/good.yaml"; echo '  "talk\e[5m\a": {class_type: TestTalk, inputs: {text: "\e]0;owned\a\x9b\u202e"}}'; } >"$work/talk.yaml"
+# A file's name holds no control characters (check says so), but what a node is told may: there the sweeps put theirs.
+{ sed 's/p${say}/p/' "$work/good.yaml"; echo '  "talk\e[5m\a": {class_type: TestTalk, inputs: {text: "${say}\e]0;owned\a\x9b\u202e"}}'; } >"$work/talk.yaml"
 cat >"$work/wrong.yaml" <<'Y'
 kiln: 1
 nodes:
@@ -119,7 +120,7 @@ shown run_talk "$kiln" run "$work/talk.yaml" --plugins "$work/plugins" --no-cach
 shown run_cache_in_a_hostile_place "$kiln" run "$work/good.yaml" --cache "$work/names.safetensors/c$H$B$N" --out "$work/out"
 shown run_prefix "$kiln" run "$work/good.yaml" --no-cache --set say="$H" --out "$work/out"
 shown run_set_unknown "$kiln" run "$work/good.yaml" --no-cache --set "odd$H$B=1" --out "$work/out"
-shown run_sweep "$kiln" run "$work/good.yaml" --no-cache --over "say=a,b$H" --out "$work/sweep" -v --events "$work/o/sweep_events" --manifest "$work/o/manifest"
+shown run_sweep "$kiln" run "$work/talk.yaml" --plugins "$work/plugins" --no-cache --over "say=a,b$H" --out "$work/sweep" -v --events "$work/o/sweep_events" --manifest "$work/o/manifest"
 shown run_sweep_dry "$kiln" run "$work/good.yaml" --no-cache --over "say=a,b$H" --out "$work/sweep" --dry-run
 shown run_sweep_quiet "$kiln" run "$work/good.yaml" --no-cache --over "say=a,b$H" --out "$work/sweep2" -q
 shown run_sweep_of_a_file "$kiln" run "$work/good.yaml" --no-cache --over-file "$work/rows.csv" --out "$work/sweep3"
