@@ -175,9 +175,9 @@ test_libs_judge := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
-test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so
+test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so
 endif
-$(B)/tests/torture/shim.so: tests/torture/shim.c
+$(B)/tests/torture/%.so: tests/torture/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -g -O1 -fPIC -shared -fno-builtin $(WARN) -Wno-conversion -Wno-pedantic $< -ldl -o $@
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o

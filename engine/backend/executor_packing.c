@@ -132,15 +132,24 @@ static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, 
     return k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e) : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
 }
 
+/* What was packed was read from files that are still what its identity says. */
+static kiln_status unchanged(const packing *p, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) TRY(weights_unchanged(part_of(p, i)->set, part_of(p, i)->name, e));
+    return KILN_OK;
+}
+
 static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e)
 {
     source s = {0};
-    kiln_status status = look ? scan(p, e) : KILN_OK;
-    if (status == KILN_OK) status = leaf_source(p, &s, e);
-    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, dst, e);
+    error why = {0};
+    kiln_status status = look ? scan(p, &why) : KILN_OK;
+    if (status == KILN_OK) status = leaf_source(p, &s, &why);
+    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, dst, &why);
     source_free(p, &s);
     release_pages(p);
-    return status;
+    TRY(unchanged(p, e)); /* before anything that was found in such bytes is told */
+    return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
 /* ---- from the file itself ---------------------------------------------------------------------------------------------- */

@@ -173,6 +173,7 @@ static kiln_value *env_state_load(void *arg, size_t node) { return keeper_state_
 static int env_state_due(void *arg, size_t node) { return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0); }
 static kiln_status env_state_save(void *arg, size_t node, const kiln_value *state, error *e)
 {
+    TRY(job_files_unchanged(arg, node, e));
     return keeper_state_save(((job *)arg)->keeper, node, state, e);
 }
 
@@ -234,7 +235,9 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     uint64_t flops = runtime_usage_get(c->job->runtime).flops;
     device_traffic moved = alone ? job_link(c->job) : (device_traffic){0};
     double start = seconds_now();
+    TRY(job_files_begin(c->job, c->node, c->in, e));
     kiln_status status = job_call_node(c->job, c->node, c->params, c->in, out, e);
+    status = job_files_end(c->job, c->node, status, out, e);
     if (alone) job_tell_link(c->job, c->node, moved);
     if (status == KILN_OK && alone)
         keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
@@ -351,7 +354,8 @@ kiln_status job_take_up(job *j, error *e)
     j->instance = mem_calloc(n, sizeof *j->instance);
     j->prompt = mem_calloc(n, sizeof *j->prompt);
     j->parameters = mem_calloc(n, sizeof *j->parameters);
-    if (!j->instance || !j->prompt || !j->parameters) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    j->files = mem_calloc(n, sizeof *j->files);
+    if (!j->instance || !j->prompt || !j->parameters || !j->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return keeper_watch(j->keeper, &j->workflow, e);
 }
 
@@ -371,8 +375,8 @@ void job_let_go(job *j)
         if (j->prompt) mem_free(j->prompt[i]);
         if (j->parameters) mem_free(j->parameters[i]);
     }
-    mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters);
-    j->instance = NULL, j->prompt = NULL, j->parameters = NULL;
+    mem_free(j->instance), mem_free(j->prompt), mem_free(j->parameters), mem_free(j->files);
+    j->instance = NULL, j->prompt = NULL, j->parameters = NULL, j->files = NULL;
 }
 
 void job_finish(job *j)
@@ -389,7 +393,7 @@ call_environment job_environment(job *j, const job_setting *s, output_folder *ou
 {
     return (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = output, .cancelled = env_cancelled,
                               .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
-                              .state_due = env_state_due, .state_save = env_state_save, .arg = j, .validate = s->validate};
+                              .state_due = env_state_due, .state_save = env_state_save, .opened = job_files_opened, .unchanged = job_files_unchanged, .arg = j, .validate = s->validate};
 }
 
 kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)

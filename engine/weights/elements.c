@@ -199,7 +199,8 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     if (!x) return weights_missing(w, name, e);
     TRY(weights_usable(x, e));
     weights_mark_entry(w, x);
-    return read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, e);
+    TRY(read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, e));
+    return weights_unchanged(w, name, e);
 }
 
 /* ---- finite numbers ------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* key.c - see key.h. Each field is fed with its tag and length, so that no two different nodes feed alike. */
 #include "workflow/key.h"
 
-#include "base/file.h"
+#include "base/file_list.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ static int makes_models(const kiln_node *t)
     return 0;
 }
 
-static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, error *e)
+static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, file_list *seen, error *e)
 {
     const char *at = (const char *)g->params + p->offset, *text;
     int32_t small;
@@ -44,7 +44,7 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
             hash_text(h, NULL);
             break;
         }
-        TRY(file_digest(g->file[index], &content, e));
+        TRY(file_digest_seen(g->file[index], seen, &content, e));
         hash_digest(h, content);
         break;
     case KILN_P_NAME: memcpy(&text, at, sizeof text), hash_name(h, p, text, on); break;
@@ -60,7 +60,7 @@ static int hash_source(hasher *h, const workflow *w, source s)
     return w->node[s.node].lasting;
 }
 
-static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, error *e)
+static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen, error *e)
 {
     const kiln_node *t = g->type;
     int lasting = (t->flags & KILN_NODE_PURE) != 0;
@@ -81,7 +81,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
         const kiln_param *p = node_param(t, i);
         if (p->flags & KILN_PARAM_NEUTRAL) continue;
         if (g->param_in[i].node == SOURCE_NONE) {
-            TRY(hash_param(h, g, p, i, on, e));
+            TRY(hash_param(h, g, p, i, on, seen, e));
         } else {
             hash_text(h, p->name);
             lasting &= hash_source(h, w, g->param_in[i]);
@@ -97,6 +97,20 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     return KILN_OK;
 }
 
+static kiln_status keep_seen(workflow *w, graph_node *g, const file_list *seen, error *e)
+{
+    size_t n = file_list_count(seen);
+    if (n == 0) return KILN_OK;
+    file_seen *rows = arena_alloc(&w->doc->memory, n * sizeof *rows);
+    if (!rows) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = *file_list_at(seen, i);
+        if (!(rows[i].path = arena_strdup(&w->doc->memory, rows[i].path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    }
+    g->seen = rows, g->n_seen = n;
+    return KILN_OK;
+}
+
 kiln_status workflow_keys(workflow *w, const key_setting *on, error *e)
 {
     hasher *h = hasher_new();
@@ -105,7 +119,11 @@ kiln_status workflow_keys(workflow *w, const key_setting *on, error *e)
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         graph_node *g = &w->node[w->order[i]];
         if (!g->needed) continue;
-        status = node_key(w, g, on, h, e);
+        file_list *seen = file_list_new();
+        g->seen = NULL, g->n_seen = 0;
+        status = seen ? node_key(w, g, on, h, seen, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (status == KILN_OK) status = keep_seen(w, g, seen, e);
+        file_list_unref(seen);
         if (status != KILN_OK) error_prefix(e, "node '%s' (%s)", g->doc->name, g->type->type);
     }
     hasher_free(h);

@@ -23,7 +23,7 @@ typedef struct {
     digest families;       /* content of the plugins whose model families a loader chooses among */
 } key_setting;
 
-/* Fills key and lasting of every needed node, in order. Reads each file's content once. */
+/* Fills key, lasting and seen of every needed node, in order. Reads each file's content once. */
 kiln_status workflow_keys(workflow *w, const key_setting *on, error *e);
 
 #endif
