@@ -42,14 +42,15 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-co
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
-ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstdc++ -ldl -lpthread -lm
 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
 engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
 endif
-engine_obj := $(engine_src:%.c=$(B)/%.o)
+engine_edge := $(wildcard engine/backend/cpu/*.cpp)
+engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
 
 # Files named for an instruction set are compiled for it and only called when the processor has it.
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
@@ -61,6 +62,13 @@ $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
 	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) $(DEFS) -MMD -MP -c $< -o $@
+
+# Where exceptions of a C++ library end; what may be unwound through is compiled for it.
+$(B)/engine/%.o: engine/%.cpp
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CXX $<")
+	$(Q)$(CXX) -std=c++17 -g $(OPT) -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror $(SANFLAGS) $(CXXFLAGS) $(ENGINE_INC) -MMD -MP -c $< -o $@
+$(B)/engine/backend/cpu/onednn.o: CFLAGS_ALL += -fexceptions
 
 $(B)/libkiln.a: $(engine_obj)
 	$(Q)rm -f $@ && ar rcs $@ $^
