@@ -55,7 +55,7 @@ kiln_status file_map_open(file_map *m, const char *path, error *e)
         m->guard = map_guard(data, m->size);
         return KILN_OK;
     }
-    kiln_status status = m->path ? error_set(e, KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
+    kiln_status status = m->path ? error_set(e, failed == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
                                  : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     mem_free(m->path);
     *m = (file_map){0};

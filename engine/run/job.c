@@ -344,7 +344,7 @@ static digest families_digest(const job *j)
 
 key_setting job_keys(const job *j)
 {
-    return (key_setting){.origin = origin, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+    return (key_setting){.origin = origin, .beside = job_files_beside, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
                          .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
 }
 

@@ -79,6 +79,8 @@ kiln_status job_files_end(job *j, size_t i, kiln_status status, kiln_value **out
 /* For call_environment. */
 kiln_status job_files_opened(void *arg, size_t i, const char *path, const file_identity *was, error *e);
 kiln_status job_files_unchanged(void *arg, size_t i, error *e);
+/* For key_setting: of an index of shards, the shards and the texts that lie with it. */
+kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
 
 /* Prepares the machine for looking only, and goes through j->workflow with these hooks; then its end. */

@@ -24,13 +24,33 @@ static int makes_models(const kiln_node *t)
     return 0;
 }
 
+typedef struct {
+    hasher *h;
+    file_list *seen;
+} file_hash;
+
+static kiln_status hash_file(void *to, const char *path, error *e)
+{
+    file_hash *f = to;
+    digest content;
+    TRY(file_digest_seen(path, f->seen, &content, e));
+    hash_digest(f->h, content);
+    return KILN_OK;
+}
+
+static kiln_status hash_files(hasher *h, const char *path, const key_setting *on, file_list *seen, error *e)
+{
+    file_hash f = {h, seen};
+    TRY(hash_file(&f, path, e));
+    return on->beside ? on->beside(on->arg, path, hash_file, &f, e) : KILN_OK;
+}
+
 static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, file_list *seen, error *e)
 {
     const char *at = (const char *)g->params + p->offset, *text;
     int32_t small;
     int64_t whole;
     double number;
-    digest content;
     hash_text(h, p->name);
     hash_u64(h, p->type);
     switch (p->type) {
@@ -44,8 +64,7 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
             hash_text(h, NULL);
             break;
         }
-        TRY(file_digest_seen(g->file[index], seen, &content, e));
-        hash_digest(h, content);
+        TRY(hash_files(h, g->file[index], on, seen, e));
         break;
     case KILN_P_NAME: memcpy(&text, at, sizeof text), hash_name(h, p, text, on); break;
     default: memcpy(&text, at, sizeof text), hash_text(h, text); break;

@@ -19,6 +19,8 @@ typedef struct {
     const char *engine;    /* the engine's version; may be NULL                                */
     /* Content of the plugin that registered `name` in `from` ("sampler", "schedule"); 0: not known. May be NULL. */
     int (*origin)(void *arg, const char *from, const char *name, digest *out);
+    /* Calls each(to, path) for the files that are read with `path`, where it is one that names others (an index of shards). May be NULL. */
+    kiln_status (*beside)(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
     void *arg;
     digest families;       /* content of the plugins whose model families a loader chooses among */
 } key_setting;

@@ -42,7 +42,6 @@ struct product {
 
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
-static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
 /* ---- the edge --------------------------------------------------------------------------------------------- */
 
@@ -84,7 +83,16 @@ static void engine_make(void *arg)
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 
-static void engine_init(void) { at_the_edge(ROOM_TO_MAKE, engine_make, NULL, &engine_status); }
+/* Once it is there it stays; without memory for it the next product tries again. */
+static dnnl_status_t engine_ready(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!engine) at_the_edge(ROOM_TO_MAKE, engine_make, NULL, &engine_status);
+    dnnl_status_t status = engine_status;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
 
 static kiln_status library(dnnl_status_t status, const char *what, error *e)
 {
@@ -185,8 +193,7 @@ static void make_it(void *arg)
 
 kiln_status product_new(const product_shape *s, const product *like, product **out, error *e)
 {
-    pthread_once(&engine_once, engine_init);
-    TRY(library(engine_status, "engine", e));
+    TRY(library(engine_ready(), "engine", e));
     product *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
     p->shape = *s;
