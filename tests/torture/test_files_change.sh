@@ -65,7 +65,7 @@ between_looks() { # NAME HOW FILE WORKFLOW SETTINGS...
     TOUCH_PATH="/$file" TOUCH_AT=0 TOUCH_COUNT="$work/looks" LD_PRELOAD="$touch" draw "$@" --no-cache --out "$work/whole" >/dev/null 2>"$work/log"
     looks=$(cat "$work/looks" 2>/dev/null || echo 0)
     right=$(pixels "$(made_in "$work/whole")")
-    for k in $(seq 1 6) $(awk -v n="$looks" 'BEGIN { for (k = 9; k < n - 1; k = int(k * 4)) print k }') $((looks - 1)) "$looks"; do
+    for k in $(seq 1 6) $(awk -v n="$looks" 'BEGIN { for (k = 9; k < n - 1; k = int(k * 7)) print k }') "$looks"; do
         changed_at "$k" "$how" "$file" "$right" "$@" || break
         tried=$((tried + 1))
     done
@@ -114,11 +114,28 @@ changed_while() { # NAME HOW FILE SETTINGS...
     if [ "$(pixels "$(made_in "$work/after")")" = "$right" ]; then ok "$name"; else bad "$name" "the next run: another picture"; fi
 }
 
-long="--set steps=40"
+long="--set steps=24"
 changed_while sampling_unet_written shift_bytes $unet $long
 changed_while sampling_unet_written_with_a_budget shift_bytes $unet $long --memory 8M
 changed_while sampling_unet_written_and_put_back there_and_back $unet $long --memory 8M
 changed_while sampling_unet_cut cut_short $unet $long --memory 8M
 changed_while sampling_unet_replaced replaced $unet $long --memory 8M
 changed_while sampling_vae_cut cut_short $vae $long
+
+# ---- a sweep: rows that read it meanwhile fail, later ones read it anew, and what is there at the end is right
+
+rows() { draw workflows/txt2img.yaml --set steps=1 --set empty.width=64 --set empty.height=64 --over seed=1..68 --memory 8M "$@"; }
+pictures() { for file in "$1"/*.png; do pixels "$file"; done | sort; }
+rm -rf "$work/whole" "$work/cut" "$work/cache"
+rows --no-cache --out "$work/whole" >/dev/null 2>"$work/log"
+rows --cache "$work/cache" --out "$work/cut" >/dev/null 2>"$work/log" & pid=$!
+for _ in $(seq 2000); do [ "$(find "$work/cut" -name '*.png' 2>/dev/null | wc -l)" -ge 5 ] && break; sleep 0.005; done
+there_and_back $unet
+wait $pid; end=$?
+right=$(pictures "$work/whole")
+if [ $end -ne 3 ]; then bad sweep_some_rows_fail "status $end: $(tail -n 2 "$work/log")"
+elif [ -n "$(comm -13 <(echo "$right") <(pictures "$work/cut"))" ]; then bad sweep_some_rows_fail "a wrong picture"
+else ok sweep_some_rows_fail; fi
+rows --cache "$work/cache" --out "$work/cut" >/dev/null 2>"$work/log"; end=$?
+if [ $end -eq 0 ] && [ "$(pictures "$work/cut")" = "$right" ]; then ok sweep_is_completed; else bad sweep_is_completed "status $end: $(tail -n 2 "$work/log")"; fi
 exit $status
