@@ -105,9 +105,9 @@ static kiln_status host_room(const packing *p, size_t bytes, error *e)
     if (b->bytes >= bytes) return KILN_OK;
     weight_buffer_free(b);
     TRY(budget_take(account, MEMORY_STAGING, bytes, name_of(p), e));
-    if (!(b->data = mem_pages(bytes))) return budget_give(account, MEMORY_STAGING, bytes), error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
-    b->bytes = bytes, b->account = account;
-    return KILN_OK;
+    if ((b->data = mem_pages(bytes))) return b->bytes = bytes, b->account = account, KILN_OK;
+    budget_give(account, MEMORY_STAGING, bytes);
+    return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
 }
 
 /* A weight's elements as they are stored; gathered, and turned into f32, when they do not lie in the file that way. */

@@ -75,7 +75,8 @@ kiln_status file_map_unchanged(const file_map *m, error *e)
     struct stat st;
     size_t torn = map_torn(m->guard);
     if (torn != MAP_WHOLE)
-        return error_set(e, KILN_ERR_IO, "%s: byte %zu: could not be read: the file was cut short while it was in use, or its disk fails; put it back and run again", m->path, torn);
+        return error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot be read: the file was cut short while it was in use, or its disk fails; put it back and run again",
+                         m->path, torn);
     if (stat(m->path, &st) != 0)
         return error_set(e, KILN_ERR_IO, "%s: gone since it was opened: %s", m->path, strerror(errno));
     return file_map_is(m, &st, e);

@@ -46,7 +46,8 @@ kiln_status folder_make(const char *path, error *e);
 int file_exists(const char *path);
 int folder_exists(const char *path);
 /* Digest of a file's content, read in parallel chunks of a fixed size; remembered in the process by
- * file_identity. A file written to a moment ago is first left alone until a further write would show. Folder: digest of the sorted relative paths and contents. */
+ * file_identity. A file written to a moment ago is first left alone until a further write would show. Folder: digest of the
+ * sorted relative paths and contents. */
 kiln_status file_digest(const char *path, digest *out, error *e);
 /* The same; every regular file that was read is noted in `seen` with the state it was in (file_list.h). */
 struct file_list;

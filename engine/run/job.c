@@ -393,7 +393,8 @@ call_environment job_environment(job *j, const job_setting *s, output_folder *ou
 {
     return (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = output, .cancelled = env_cancelled,
                               .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
-                              .state_due = env_state_due, .state_save = env_state_save, .opened = job_files_opened, .unchanged = job_files_unchanged, .arg = j, .validate = s->validate};
+                              .state_due = env_state_due, .state_save = env_state_save, .opened = job_files_opened,
+                              .unchanged = job_files_unchanged, .arg = j, .validate = s->validate};
 }
 
 kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)

@@ -48,7 +48,9 @@ changed_at() { # K HOW FILE RIGHT WORKFLOW SETTINGS...
     fi
     put_back "$file"
     if [ $end -ge 126 ]; then why="look $k: status $end: $(tail -n 2 "$work/log")"; return 1; fi
-    if [ $end -eq 0 ] && [ "$(pixels "$made")" != "$right" ] && [ "$(pixels "$made")" != "$other" ]; then why="look $k: status 0 and a wrong picture"; return 1; fi
+    if [ $end -eq 0 ] && [ "$(pixels "$made")" != "$right" ] && [ "$(pixels "$made")" != "$other" ]; then
+        why="look $k: status 0 and a wrong picture"; return 1
+    fi
     if [ $end -ne 0 ] && [ -n "$made" ]; then why="look $k: status $end and a picture"; return 1; fi
     if [ $end -ne 0 ] && ! grep -qF "${file##*/}" "$work/log"; then why="look $k: does not name the file: $(tail -n 2 "$work/log")"; return 1; fi
     [ $end -eq 0 ] || refused=$((refused + 1))

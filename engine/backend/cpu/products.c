@@ -167,7 +167,8 @@ static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src,
 {
     size_t bytes = k->pack_scratch[operand] * cpu_slots();
     void *scratch = bytes ? mem_aligned(64, bytes) : NULL;
-    kiln_status st = bytes && !scratch ? error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights") : grid_pack_in(k, operand, src, dtype, dst, scratch, p, e);
+    if (bytes && !scratch) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
+    kiln_status st = grid_pack_in(k, operand, src, dtype, dst, scratch, p, e);
     mem_free(scratch);
     return st;
 }
@@ -250,7 +251,8 @@ kiln_status grid_finish(cpu_kernel *c, error *e)
         g->packed_elements += round_up(product_weight_bytes(p) / size_of(g->type), 64);
         if (g->type != g->stored) g->b_bytes = most(g->b_bytes, round_up(product_weight_bytes(p), 64));
         n = most(n, (size_t)b->n);
-        c->base.pack_scratch[1] = most(c->base.pack_scratch[1], round_up((size_t)b->n * width * sizeof(float), 64) + (g->type != g->stored ? round_up(product_weight_bytes(p), 64) : 0));
+        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64), packed = g->type != g->stored ? round_up(product_weight_bytes(p), 64) : 0;
+        c->base.pack_scratch[1] = most(c->base.pack_scratch[1], rows + packed);
         layout ^= (product_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
         if (i == 0) c->base.name = product_name(p);
     }
