@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 /* A file's state on disk: while none of these changes, neither does the content. Every write moves the two times, and the second one
- * (when the inode changed) cannot be set back by a program. What this cannot see is in docs/reliability.md. */
+ * (when the inode changed) cannot be set back by a program. What this cannot see is in docs/cache.md. */
 typedef struct {
     uint64_t device, inode, size;
     int64_t mtime_ns, ctime_ns;
