@@ -98,20 +98,28 @@ endif
 $(foreach p,$(plugin_names),$(eval $(call plugin_rule,$(p))))
 
 # ---- CUDA: engine/backend/cuda is a library of its own, opened at run time; needs nvcc, nothing else of CUDA at run time but the driver -------
-# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones. FILE.cu.arch says for which an object was compiled.
-CUDA_ARCH ?= 75 80 86 89 90
+# make CUDA_ARCH="80 90": the chips to build for; the last one's PTX serves newer ones. FILE.cu.arch says for which an object was compiled. By itself
+# it is built for the chips that are here, so not at all where there is no GPU; `make cuda` and `make install` build it for all.
+CUDA_ALL := 75 80 86 89 90
+CUDA_ARCH ?= $(if $(NVCC),$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -un))
+CUDA_ARCH := $(CUDA_ARCH)
 cuda_home := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 cuda_src := $(wildcard engine/backend/cuda/*.c)
 cuda_kernel := $(wildcard engine/backend/cuda/*.cu)
 cuda_obj := $(cuda_src:%.c=$(B)/%.o) $(cuda_kernel:%.cu=$(B)/%.cu.o)
-cuda_so := $(if $(and $(NVCC),$(filter-out %-address %-undefined %-thread,$(config))),$(B)/backends/kiln-cuda.so)
+cuda_so := $(if $(and $(NVCC),$(CUDA_ARCH),$(filter-out %-address %-undefined %-thread,$(config))),$(B)/backends/kiln-cuda.so)
 cuda_codes = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 NVCC_FLAGS := -std=c++17 -O3 --Werror all-warnings -Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden -Iinclude -Iengine
 $(B)/engine/backend/cuda/%.o: engine/backend/cuda/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
 	$(Q)$(CC) $(CFLAGS_ALL) $(ENGINE_INC) -isystem $(cuda_home)/include $(DEFS) -MMD -MP -c $< -o $@
-$(B)/engine/backend/cuda/%.cu.o: engine/backend/cuda/%.cu
+# Other chips than last time: every kernel is compiled anew.
+$(B)/cuda.arch: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUDA_ARCH)' | cmp -s - $@ || echo '$(CUDA_ARCH)' >$@
+.PHONY: FORCE
+$(B)/engine/backend/cuda/%.cu.o: engine/backend/cuda/%.cu $(B)/cuda.arch
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  NVCC $<")
 	$(Q)$(NVCC) $(NVCC_FLAGS) $(cuda_codes) -MMD -MP -c $< -o $@
@@ -190,23 +198,31 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
 	$(Q)scripts/setup
 
+cuda_no_gpu := "  CUDA: no GPU here, so its backend is not built; make cuda builds it for all chips"
+cuda_no_nvcc := "  CUDA: no nvcc, so everything but CUDA is built"
 .PHONY: cuda-note
 cuda-note:
-	@$(if $(NVCC),:,echo "  CUDA: no nvcc, so everything but CUDA is built")
+	@$(if $(cuda_so),:,$(if $(NVCC),echo $(cuda_no_gpu),echo $(cuda_no_nvcc)))
+.PHONY: cuda
+cuda:
+	$(if $(NVCC),,$(error make cuda: nvcc is not on the PATH; install the CUDA toolkit))
+	$(Q)$(MAKE) --no-print-directory -j$(or $(JOBS),$(shell nproc)) CUDA_ARCH="$(CUDA_ALL)" $(B)/backends/kiln-cuda.so
 
+# As many compilers at once as there are processors, unless -j says otherwise.
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 run: setup
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory $(parallel) all
 	$(Q)$(B)/kiln run workflows/txt2img.yaml --out out
 
 tests: all $(test_bin) $(test_tools)
 test: setup
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(MAKE) --no-print-directory $(parallel) tests
 	$(Q)KILN_BUILD=$(B) scripts/run-tests $(FILTER)
 
 # The whole suite once under each sanitizer (slow; continuous integration runs `make test`).
@@ -230,6 +246,17 @@ test-samplers: setup
 	$(Q)$(MAKE) --no-print-directory $(addprefix $(B)/tests/sampler/,test_samplers test_sampler_order test_sampler_law)
 	$(Q)KILN_BUILD=$(B) COMFYUI=$(COMFYUI) scripts/test-samplers
 
+# The suite in an unusual place: blanks and an umlaut in the path, umask 002, no HOME, read-only sources (scripts/test-places).
+.PHONY: test-places
+test-places: setup
+	$(Q)scripts/test-places $(FILTER)
+
+# Breaks each promise of the README and asks that its test fails (tests/promises/README.md).
+.PHONY: test-promises
+test-promises: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/test-promises
+
 bench: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench
@@ -252,13 +279,13 @@ fuzz:
 # ---- install -------------------------------------------------------------------------------------------
 root := $(DESTDIR)$(PREFIX)
 libdir := $(root)/lib
-install: all
+install: all $(if $(NVCC),cuda)
 	install -d "$(root)/bin" "$(libdir)/kiln/plugins" "$(libdir)/pkgconfig" "$(root)/include/kiln" "$(root)/share/kiln/workflows"
 	install -m 755 $(B)/kiln "$(root)/bin/kiln"
 	install -m 755 $(plugin_so) "$(libdir)/kiln/plugins/"
 	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
 	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
-	$(if $(cuda_so),install -m 755 $(cuda_so) "$(libdir)/kiln/kiln-cuda.so")
+	$(if $(NVCC),install -m 755 $(B)/backends/kiln-cuda.so "$(libdir)/kiln/kiln-cuda.so")
 	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
 	cp -R workflows/. "$(root)/share/kiln/workflows/"
 	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"

@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "base/unfinished.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +149,7 @@ kiln_status file_write_whole(const char *path, const void *data, size_t size, er
         str_free(&temp);
         return KILN_ERR_IO;
     }
+    int listed = unfinished_begin(AT_FDCWD, temp.data);
     mode_t mask = umask(0);
     umask(mask);
     int ok = write_all(fd, data, size) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0;
@@ -155,6 +157,7 @@ kiln_status file_write_whole(const char *path, const void *data, size_t size, er
     if (close(fd) != 0 && ok) ok = 0, failed = errno;
     if (ok && rename(temp.data, path) != 0) ok = 0, failed = errno;
     if (!ok) unlink(temp.data);
+    unfinished_end(listed);
     if (ok) sync_folder_of(path);
     str_free(&temp);
     return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(failed));

@@ -1,5 +1,6 @@
 /* log.c - see log.h. The level and the sink are the process's, and atomic. */
 #include "base/log.h"
+#include "base/print.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -35,6 +36,6 @@ void log_at(int level, const char *fmt, ...)
     if (current_sink)
         current_sink(sink_arg, level, line);
     else
-        fprintf(stderr, "kiln: %s%s\n", word[level > 3 ? 3 : level], line);
+        print_text(stderr, "kiln: %s%s\n", word[level > 3 ? 3 : level], line);
     pthread_mutex_unlock(&lock);
 }

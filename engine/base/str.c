@@ -50,8 +50,7 @@ void str_printf(str *s, const char *fmt, ...)
     va_end(again);
 }
 
-/* Length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), 0 when there is none. */
-static size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code)
+size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code)
 {
     if (n == 0) return 0;
     if (s[0] < 0x80) return *code = s[0], 1;
@@ -66,6 +65,11 @@ static size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code)
     if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
     *code = c;
     return len;
+}
+
+int text_is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 int utf8_valid(const char *s, size_t n)
@@ -99,7 +103,7 @@ void str_json(str *s, const char *text, size_t n, int ascii)
     while (n > 0) {
         uint32_t c = 0xfffd;
         size_t len = utf8_sequence(p, n, &c);
-        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f || (c >= 0x80 && (ascii || len == 0)))
+        if (c == '"' || c == '\\' || text_is_control(c) || (c >= 0x80 && (ascii || len == 0)))
             json_escape(s, c);
         else
             str_append_n(s, (const char *)p, len);

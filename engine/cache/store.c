@@ -71,9 +71,11 @@ static kiln_status find_folder(store *s, const store_setting *setting, error *e)
     char wanted[STORE_FOLDER_MAX], *real;
     const char *path = setting->folder ? setting->folder : store_default_folder(wanted, sizeof wanted);
     if (!path) return error_set(e, KILN_ERR_INVALID, "no folder for the cache: neither KILN_CACHE nor XDG_CACHE_HOME nor HOME is set; give --cache DIR, or --no-cache");
-    if (setting->must_exist && !folder_exists(path)) return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
+    if (setting->must_exist && access(path, F_OK) != 0 && errno != ENOENT) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s", path, strerror(errno));
+    if (setting->must_exist && access(path, F_OK) != 0) return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
     if (!setting->read_only && !folder_exists(path)) {
-        TRY(folder_make(path, e));
+        error why = {0};
+        if (folder_make(path, &why) != KILN_OK) return error_set(e, why.status, "no cache can be kept at %s; give another folder with --cache, or --no-cache", why.message);
         chmod(path, 0700); /* ours alone: what is kept may be private */
     }
     if (!(real = path_real(path))) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", path, strerror(errno));

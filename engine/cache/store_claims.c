@@ -40,18 +40,19 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-static int open_file(store *s, int file, char path[STORE_PATH_MAX])
+static int open_file(store *s, int file, error *e)
 {
+    char path[STORE_PATH_MAX];
     if (file) snprintf(path, STORE_PATH_MAX, "%s/claims.%d", s->folder, file);
     else snprintf(path, STORE_PATH_MAX, "%s/claims", s->folder);
-    return s->claims_fd[file] = open(path, O_RDWR | (s->read_only ? 0 : O_CREAT) | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return s->claims_fd[file] = open_below(path, O_RDWR | (s->read_only ? 0 : O_CREAT), NULL, e);
 }
 
 kiln_status claims_open(store *s, error *e)
 {
-    char path[STORE_PATH_MAX];
-    if (open_file(s, 0, path) >= 0 || s->read_only) return KILN_OK;
-    return error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    error why = {0};
+    if (open_file(s, 0, &why) >= 0 || s->read_only) return KILN_OK;
+    return error_set(e, KILN_ERR_IO, "the cache's locks cannot be had: %s; move it away, or give another folder with --cache", why.message);
 }
 
 /* Of a process that may open few files these are not the ones to spend them on. */
@@ -64,10 +65,9 @@ static int may_open_many(void)
 /* The file of a key; -1: it cannot be had. Lock held. */
 static int file_of(store *s, digest key)
 {
-    char path[STORE_PATH_MAX];
     int file = (int)(key.hi >> 32 & (CLAIM_FILES - 1));
     if (file && s->claims_fd[file] < 0 && !may_open_many()) return -1;
-    return s->claims_fd[file] >= 0 || s->read_only ? s->claims_fd[file] : open_file(s, file, path);
+    return s->claims_fd[file] >= 0 || s->read_only ? s->claims_fd[file] : open_file(s, file, NULL);
 }
 
 int claims_house(store *s, int milliseconds)

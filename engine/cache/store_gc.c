@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,7 +262,7 @@ static int writer_is_gone(store *s, const char *name)
 
 static void sweep_folder(sweep *w, const char *path)
 {
-    DIR *d = opendir(path);
+    DIR *d = open_folder_below(path);
     for (struct dirent *x; d && (x = readdir(d));) {
         char file[STORE_PATH_MAX + 300];
         struct stat st;

@@ -72,6 +72,17 @@ static int64_t pragma(store *s, const char *sql)
     return value;
 }
 
+/* Why the last call failed. To be asked at once: SQLite forgets it with the next call that succeeds, and then says "not an error". */
+static void reason_of(sqlite3 *db, char *reason, size_t room)
+{
+    int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
+    const char *text = code == SQLITE_BUSY || code == SQLITE_LOCKED                           ? "another process holds its lock"
+                       : code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE ? "SQLite gave no reason"
+                                                                                                : sqlite3_errmsg(db);
+    int from_system = system != 0 && (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_FULL);
+    snprintf(reason, room, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "", from_system ? ")" : "");
+}
+
 /* What comes from a file may be anything: nothing in it is executed, nothing in it is mapped. */
 static void harden(store *s)
 {
@@ -128,19 +139,19 @@ static int schema_is_ours(store *s)
 }
 
 /* Several may come at once: the first makes the tables, the others find them made. */
-static int create(store *s)
+static int create(store *s, char *reason, size_t room)
 {
     char text[sizeof schema + 200];
     execute(s, "PRAGMA page_size=8192");
-    if (execute(s, "BEGIN EXCLUSIVE") != SQLITE_OK) return 0;
-    if (pragma(s, "PRAGMA application_id") == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
+    int ok = execute(s, "BEGIN EXCLUSIVE") == SQLITE_OK;
+    if (ok && pragma(s, "PRAGMA application_id") == 0 && pragma(s, "SELECT count(*) FROM sqlite_schema") == 0) {
         snprintf(text, sizeof text, "%sPRAGMA application_id=%d;PRAGMA user_version=%d;", schema, APPLICATION, VERSION);
-        if (execute(s, text) != SQLITE_OK) {
-            execute(s, "ROLLBACK");
-            return 0;
-        }
+        ok = execute(s, text) == SQLITE_OK;
     }
-    return execute(s, "COMMIT") == SQLITE_OK;
+    ok = ok && execute(s, "COMMIT") == SQLITE_OK;
+    if (!ok) reason_of(s->db, reason, room);
+    if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
+    return ok;
 }
 
 typedef enum { INDEX_GOOD, INDEX_NOT_OURS, INDEX_UNAVAILABLE } verdict;
@@ -150,6 +161,7 @@ static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_COR
 typedef struct {
     int64_t application, version, tables;
     int ours, damaged;
+    char reason[256]; /* when one of the numbers is negative */
 } looks;
 
 /* In one transaction: read one by one, they could be from before and after another process made the tables. */
@@ -160,20 +172,27 @@ static looks look_at(store *s)
     l.application = pragma(s, "PRAGMA application_id");
     if (l.application >= 0) l.version = pragma(s, "PRAGMA user_version");
     if (l.application >= 0 && l.version >= 0) l.tables = pragma(s, "SELECT count(*) FROM sqlite_schema");
-    l.damaged = (l.application < 0 || l.version < 0 || l.tables < 0) && damaged(s);
+    if (l.application < 0 || l.version < 0 || l.tables < 0) {
+        l.damaged = damaged(s);
+        reason_of(s->db, l.reason, sizeof l.reason);
+    }
     l.ours = l.tables > 0 && schema_is_ours(s);
     if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
     return l;
 }
 
-static verdict look_over(store *s, int hot, const char **why)
+/* *why: what is wrong with an index that is not ours; reason: why one cannot be had. */
+static verdict look_over(store *s, int hot, const char **why, char *reason, size_t room)
 {
     looks l = look_at(s);
     if (l.application == 0 && l.version == 0 && l.tables == 0) {
-        if (s->read_only || !create(s)) return INDEX_UNAVAILABLE;
+        snprintf(reason, room, "it is empty, and the folder may not be written to");
+        if (s->read_only) return INDEX_UNAVAILABLE;
+        if (!create(s, reason, room)) return INDEX_UNAVAILABLE;
         l = look_at(s);
     }
     *why = "is damaged or no index";
+    snprintf(reason, room, "%s", l.reason);
     if (l.application < 0 || l.version < 0 || l.tables < 0) return l.damaged ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
     *why = l.application != APPLICATION ? "belongs to another application"
            : l.version > VERSION        ? "was written by a newer kiln"
@@ -184,6 +203,7 @@ static verdict look_over(store *s, int hot, const char **why)
     *why = "is damaged";
     if (!hot) return INDEX_GOOD;
     int64_t faults = pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'");
+    if (faults < 0) reason_of(s->db, reason, room);
     return faults == 0 ? INDEX_GOOD : faults > 0 || damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
 }
 
@@ -219,7 +239,25 @@ static void begin_file(const store *s, const char *path)
     if (fd >= 0) close(fd);
 }
 
-static int connect(store *s, int *hot)
+/* SQLite opens whatever lies there, and would wait for the other end of a FIFO. */
+static int files_are_files(const store *s, const char **why)
+{
+    static const struct {
+        const char *suffix, *why;
+    } row[] = {
+        {"", "is no file"}, {"-journal", "has something else than a file for a journal"}, {"-wal", "has something else than a file for a log"},
+        {"-shm", "has something else than a file for its log's index"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        char path[STORE_PATH_MAX];
+        index_path(s, row[i].suffix, path);
+        *why = row[i].why;
+        if (path_kind(path)) return 0;
+    }
+    return 1;
+}
+
+static int connect(store *s, int *hot, const char **why)
 {
     char path[STORE_PATH_MAX], journal[STORE_PATH_MAX];
     struct stat st;
@@ -227,11 +265,10 @@ static int connect(store *s, int *hot)
     index_path(s, "", path);
     index_path(s, "-journal", journal);
     begin_file(s, path);
-    if (lstat(path, &st) == 0) {
-        s->index_device = st.st_dev, s->index_inode = st.st_ino;
-        if (!S_ISREG(st.st_mode)) return SQLITE_NOTADB;
-    }
-    *hot = stat(journal, &st) == 0 && st.st_size > 0;
+    if (lstat(path, &st) == 0) s->index_device = st.st_dev, s->index_inode = st.st_ino;
+    if (!files_are_files(s, why)) return SQLITE_NOTADB;
+    *why = "is damaged or no index";
+    *hot = lstat(journal, &st) == 0 && st.st_size > 0;
     int flags = s->read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     int got = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
     if (got == SQLITE_OK) harden(s);
@@ -251,14 +288,14 @@ static void disconnect(store *s)
 static verdict try_open(store *s, const char **why, char *reason, size_t room)
 {
     char suspect[STORE_PATH_MAX];
-    int hot, got = connect(s, &hot);
-    *why = "is damaged or no index";
+    int hot, got = connect(s, &hot, why);
     index_path(s, "-suspect", suspect);
     int suspected = access(suspect, F_OK) == 0;
-    verdict v = got == SQLITE_OK ? look_over(s, hot || suspected, why) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    snprintf(reason, room, "out of memory");
+    if (s->db) reason_of(s->db, reason, room);
+    verdict v = got == SQLITE_OK ? look_over(s, hot || suspected, why, reason, room) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
     if (v == INDEX_GOOD && suspected && !s->read_only) unlink(suspect);
     if (v == INDEX_GOOD) return v;
-    snprintf(reason, room, "%s", s->db ? sqlite3_errmsg(s->db) : "it is no file");
     disconnect(s);
     return v;
 }
@@ -267,7 +304,7 @@ static void open_counter(store *s)
 {
     char path[STORE_PATH_MAX];
     index_path(s, "", path);
-    if (!s->read_only && !index_wal_is_safe(sqlite3_libversion_number())) s->index_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (!s->read_only && !index_wal_is_safe(sqlite3_libversion_number())) s->index_fd = open_below(path, O_RDONLY, NULL, NULL);
 }
 
 /* Only who holds the house moves an index aside, after a second look: another process may have done it in between. */
@@ -286,7 +323,7 @@ kiln_status index_open(store *s, error *e)
         }
         if (house) claims_house_free(s);
     }
-    if (v == INDEX_NOT_OURS) return error_set(e, KILN_ERR_IO, "the cache's index %s %s; remove it, or give another folder with --cache", path, why);
+    if (v == INDEX_NOT_OURS) return error_set(e, KILN_ERR_IO, "the cache's index %s %s; move it away, or give another folder with --cache", path, why);
     if (v == INDEX_UNAVAILABLE)
         return error_set(e, KILN_ERR_IO, "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache", path, reason);
     set_journal(s);
@@ -344,17 +381,19 @@ static void mark_suspect(const store *s)
 {
     char path[STORE_PATH_MAX];
     index_path(s, "-suspect", path);
-    int fd = s->read_only ? -1 : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = s->read_only ? -1 : open_below(path, O_WRONLY | O_CREAT, NULL, NULL);
     if (fd >= 0) close(fd);
 }
 
 kiln_status index_failed(store *s, const char *doing, error *e)
 {
     if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
+    char reason[256];
     int code = sqlite3_errcode(s->db);
-    error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, sqlite3_errmsg(s->db));
+    reason_of(s->db, reason, sizeof reason);
+    error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, reason);
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, sqlite3_errmsg(s->db));
+        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, reason);
         disconnect(s);
         mark_suspect(s);
     }

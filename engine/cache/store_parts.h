@@ -3,6 +3,7 @@
  *     store.c         opening, finding, getting, putting: the functions of store.h
  *     store_index.c   the SQLite file: schema, settings, statements, what to do with one that is not ours
  *     store_queue.c   what has been put and is not committed yet; the thread that commits it
+ *     store_paths.c   how anything below the folder is opened
  *     store_values.c  values as files, and inline bytes back to values
  *     store_claims.c  who computes what
  *     store_states.c  states of unfinished calls
@@ -17,6 +18,7 @@
 #include "base/file.h"
 #include "cache/store.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sqlite3.h>
 
@@ -154,7 +156,16 @@ int temp_open(store *s, char path[STORE_PATH_MAX], error *e);
 kiln_status write_fully(int fd, const void *bytes, size_t n, const char *path, error *e);
 /* fsync, rename, fsync of the folder. */
 kiln_status file_settle(int fd, const char *from, const char *to, error *e);
+
+/* ---- store_paths.c ---- */
+/* open() of a regular file, without waiting and without following a link; -1 with a message, and in *why (may be NULL) errno, ELOOP for
+ * whatever is no regular file. */
+int open_below(const char *path, int flags, int *why, error *e);
+DIR *open_folder_below(const char *path); /* NULL: none, or a link */
+/* "a FIFO": what is there and is no regular file; NULL: a file, or nothing. */
+const char *path_kind(const char *path);
 kiln_status folder_private(const char *path, error *e); /* mkdir 0700 unless it is there */
+kiln_status folder_sync(const char *path, error *e);
 
 /* ---- store_claims.c ---- */
 kiln_status claims_open(store *s, error *e);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { STATE_BYTES_MAX = 1 << 30 };
@@ -89,16 +90,41 @@ static kiln_status decode_state(const store *s, const unsigned char *bytes, size
     return codec_decode(&(codec_source){.self = &r, .read = read_state, .size = n}, s->types, out, e);
 }
 
+static kiln_status read_bytes(int fd, unsigned char *to, size_t n, error *e)
+{
+    while (n > 0) {
+        ssize_t got = read(fd, to, n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return error_set(e, KILN_ERR_IO, "it cannot be read: %s", strerror(errno));
+        if (got == 0) return error_set(e, KILN_ERR_INVALID, "it ends early");
+        to += got, n -= (size_t)got;
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_file(const char *path, unsigned char **bytes, size_t *n, error *e)
+{
+    struct stat st;
+    int fd = open_below(path, O_RDONLY, NULL, e);
+    if (fd < 0) return KILN_ERR_IO;
+    kiln_status status = fstat(fd, &st) == 0 && st.st_size <= STATE_BYTES_MAX ? KILN_OK : error_set(e, KILN_ERR_INVALID, "it is too large");
+    if (status == KILN_OK && !(*bytes = mem_alloc((size_t)st.st_size + 1))) status = error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK) status = read_bytes(fd, *bytes, *n = (size_t)st.st_size, e);
+    close(fd);
+    return status;
+}
+
 kiln_value *store_state_get(store *s, digest key)
 {
-    char path[STORE_PATH_MAX], *bytes = NULL;
+    char path[STORE_PATH_MAX];
+    unsigned char *bytes = NULL;
     size_t n = 0;
     kiln_value *v = NULL;
     error why = {0};
     state_path(s, key, path);
     if (access(path, F_OK) != 0) return NULL;
-    kiln_status status = file_read(path, STATE_BYTES_MAX, &bytes, &n, &why);
-    if (status == KILN_OK) status = decode_state(s, (const unsigned char *)bytes, n, &v, &why);
+    kiln_status status = read_file(path, &bytes, &n, &why);
+    if (status == KILN_OK) status = decode_state(s, bytes, n, &v, &why);
     mem_free(bytes);
     if (status == KILN_OK) return v;
     log_warn("the saved state %s is of no use (%s): it is removed, and the call begins anew", path, why.message);

@@ -17,12 +17,6 @@
 
 enum { PIECE = 256 << 10 /* stays in the processor's second cache between reading or writing and hashing */ };
 
-kiln_status folder_private(const char *path, error *e)
-{
-    if (mkdir(path, 0700) == 0 || errno == EEXIST) return KILN_OK;
-    return error_set(e, KILN_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
-}
-
 void value_path(const store *s, digest content, char path[STORE_PATH_MAX])
 {
     char hex[33];
@@ -60,10 +54,7 @@ static kiln_status sync_folder_of(const char *path, error *e)
     char folder[STORE_PATH_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int ok = fd >= 0 && fsync(fd) == 0, why = errno;
-    if (fd >= 0) close(fd);
-    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot be synced: %s", folder, strerror(why));
+    return folder_sync(folder, e);
 }
 
 kiln_status file_settle(int fd, const char *from, const char *to, error *e)
@@ -118,7 +109,7 @@ static kiln_status value_folder(const store *s, digest content, error *e)
     char path[STORE_PATH_MAX], hex[33];
     snprintf(path, sizeof path, "%s/values/%.2s", s->folder, digest_hex(content, hex));
     if (mkdir(path, 0700) == 0) return sync_folder_of(path, e);
-    return errno == EEXIST ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    return folder_private(path, e);
 }
 
 static kiln_status write_file(store *s, const kiln_value *v, writing *w, stored_value *out, error *e)
@@ -196,6 +187,14 @@ static kiln_status open_status(int why)
     return why == ENOENT || why == ENOTDIR || why == ELOOP ? KILN_ERR_INVALID : KILN_ERR_IO;
 }
 
+static kiln_status open_value(const char *path, int *fd, error *e)
+{
+    error what = {0};
+    int why = 0;
+    *fd = open_below(path, O_RDONLY, &why, &what);
+    return *fd >= 0 ? KILN_OK : error_set(e, open_status(why), "%s", what.message);
+}
+
 static kiln_status has_size(const reading_file *r, uint64_t size, error *e)
 {
     struct stat st;
@@ -220,10 +219,9 @@ kiln_status value_read_file(store *s, digest content, uint64_t size, kiln_value 
 {
     char path[STORE_PATH_MAX];
     value_path(s, content, path);
-    reading_file r = {.fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), .hash = hasher_new()};
-    kiln_status status = r.fd < 0 ? error_set(e, open_status(errno), "its file cannot be opened: %s", strerror(errno))
-                         : r.hash ? read_open_file(s, &r, content, size, out, e)
-                                  : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    reading_file r = {.hash = hasher_new()};
+    kiln_status status = open_value(path, &r.fd, e);
+    if (status == KILN_OK) status = r.hash ? read_open_file(s, &r, content, size, out, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (r.fd >= 0) close(r.fd);
     hasher_free(r.hash);
     return status;
@@ -234,10 +232,9 @@ kiln_status value_check_file(store *s, digest content, uint64_t size, error *e)
     char path[STORE_PATH_MAX];
     value_path(s, content, path);
     unsigned char *piece = mem_alloc(PIECE);
-    reading_file r = {.fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), .hash = hasher_new()};
-    kiln_status status = r.fd < 0 ? error_set(e, open_status(errno), "its file cannot be opened: %s", strerror(errno))
-                         : piece && r.hash ? has_size(&r, size, e)
-                                           : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    reading_file r = {.hash = hasher_new()};
+    kiln_status status = open_value(path, &r.fd, e);
+    if (status == KILN_OK) status = piece && r.hash ? has_size(&r, size, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (uint64_t left = size; status == KILN_OK && left > 0;) {
         size_t n = left < PIECE ? (size_t)left : PIECE;
         status = read_file(&r, piece, n, e);

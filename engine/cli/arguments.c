@@ -1,4 +1,5 @@
 /* arguments.c - reading options by their declarations; see command.h. */
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 
@@ -24,18 +25,18 @@ static const char *option_name(void *arg, size_t i) { return ((const manual *)ar
 static int unknown(const manual *m, const char *text)
 {
     const char *near = nearest_name(text, option_name, m->n_options, (void *)(size_t)m);
-    fprintf(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help", near ? near : "", near ? "'?" : "");
+    print_text(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help", near ? near : "", near ? "'?" : "");
     return 0;
 }
 
 static int add(arguments *a, const option *o, const char *value)
 {
     if (!o->many && argument(a, o->name)) {
-        fprintf(stderr, "kiln: option '%s' is given twice\n", o->name);
+        print_text(stderr, "kiln: option '%s' is given twice\n", o->name);
         return 0;
     }
     if (a->n_given == sizeof a->given / sizeof a->given[0]) {
-        fprintf(stderr, "kiln: too many options\n");
+        print_text(stderr, "kiln: too many options\n");
         return 0;
     }
     a->given[a->n_given++] = (given){.option = o, .value = value};
@@ -51,12 +52,12 @@ static int read_option(arguments *a, const manual *m, int argc, char **argv, int
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) return a->help = 1;
     if (!o) return unknown(m, text);
     if (!o->value) {
-        if (equals) fprintf(stderr, "kiln: option '%s' takes no value\n", o->name);
+        if (equals) print_text(stderr, "kiln: option '%s' takes no value\n", o->name);
         return !equals && add(a, o, "");
     }
     const char *value = equals && is_long ? equals + 1 : *i + 1 < argc ? argv[++*i] : "";
     if (*value) return add(a, o, value);
-    fprintf(stderr, "kiln: option '%s' needs a value: %s %s\n", o->name, o->name, o->value);
+    print_text(stderr, "kiln: option '%s' needs a value: %s %s\n", o->name, o->name, o->value);
     return 0;
 }
 
@@ -70,7 +71,7 @@ int arguments_read(arguments *a, const manual *m, int argc, char **argv)
         } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
             if (!read_option(a, m, argc, argv, &i)) return 0;
         } else if (a->n_operand == sizeof a->operand / sizeof a->operand[0]) {
-            fprintf(stderr, "kiln: too many arguments\n");
+            print_text(stderr, "kiln: too many arguments\n");
             return 0;
         } else {
             a->operand[a->n_operand++] = argv[i];
@@ -88,14 +89,16 @@ const char *argument(const arguments *a, const char *name)
 
 void manual_print(const manual *m)
 {
-    printf("usage: %s\n\n%s\n", m->usage, m->about);
-    if (m->n_options) printf("\noptions:\n");
+    print_text(stdout, "usage: %s\n\n", m->usage);
+    print_raw(stdout, m->about);
+    print_raw(stdout, "\n");
+    if (m->n_options) print_text(stdout, "\noptions:\n");
     for (size_t i = 0; i < m->n_options; i++) {
         const option *o = &m->options[i];
         char left[64], letter[8] = "";
         if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
         snprintf(left, sizeof left, "%s%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s\n", left, o->help);
+        print_text(stdout, "  %-24s %s\n", left, o->help);
     }
-    if (m->examples) printf("\nexamples:\n%s", m->examples);
+    if (m->examples) print_raw(stdout, "\nexamples:\n"), print_raw(stdout, m->examples);
 }

@@ -9,6 +9,7 @@
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "base/memory_guard.h"
+#include "base/print.h"
 #include "cli/sample_values.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
@@ -62,11 +63,11 @@ __attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, cons
         return;
     }
     b->counts.failed++;
-    fprintf(b->to, "  FAIL %-14s ", test);
+    print_text(b->to, "  FAIL %-14s ", test);
     va_start(args, fmt);
-    vfprintf(b->to, fmt, args);
+    print_textv(b->to, fmt, args);
     va_end(args);
-    fputc('\n', b->to);
+    print_raw(b->to, "\n");
     fflush(b->to);
 }
 

@@ -1,6 +1,7 @@
 /* cmd_cache.c - `kiln cache`: what is kept between runs, and what to do about it. */
 #include "base/arena.h"
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "cache/store.h"
 #include "cli/command.h"
@@ -67,7 +68,7 @@ static void print_json_entry(const store_entry *x)
     str_double(&s, x->made);
     str_append(&s, ", \"used\": ");
     str_double(&s, x->used);
-    printf("%s}\n", str_text(&s));
+    print_text(stdout, "%s}\n", str_text(&s));
     str_free(&s);
 }
 
@@ -75,14 +76,14 @@ static void print_line(const store_entry *x)
 {
     char key[33], bytes[16], used[32];
     when(x->used, used);
-    printf("%.16s  %-24.24s %10s %9.3f s  %s  %s\n", digest_hex(x->key, key), x->type, str_bytes(bytes, x->bytes), x->seconds, used, x->what);
+    print_text(stdout, "%.16s  %-24.24s %10s %9.3f s  %s  %s\n", digest_hex(x->key, key), x->type, str_bytes(bytes, x->bytes), x->seconds, used, x->what);
 }
 
 static void print_whole(const store_entry *x)
 {
     char key[33], bytes[16], made[32], used[32];
     when(x->made, made), when(x->used, used);
-    printf("key       %s\ntype      %s\nholds     %s\nvalues    %u, %s\ncomputed  %s, in %.3f s\nused      %s\n", digest_hex(x->key, key), x->type, x->what, x->n_value,
+    print_text(stdout, "key       %s\ntype      %s\nholds     %s\nvalues    %u, %s\ncomputed  %s, in %.3f s\nused      %s\n", digest_hex(x->key, key), x->type, x->what, x->n_value,
            str_bytes(bytes, x->bytes), made, x->seconds, used);
 }
 
@@ -108,7 +109,7 @@ static int read_limit(const request *r, listing *l)
 {
     const char *text = argument(r->args, "--limit");
     l->left = LIST_DEFAULT;
-    if (text && !str_to_u64(text, strlen(text), &l->left)) return fprintf(stderr, "kiln: --limit %s: it is a number; 0 for all\n", text), 0;
+    if (text && !str_to_u64(text, strlen(text), &l->left)) return print_text(stderr, "kiln: --limit %s: it is a number; 0 for all\n", text), 0;
     l->endless = l->left == 0;
     return 1;
 }
@@ -121,11 +122,11 @@ static int do_ls(const request *r, error *e)
     store_totals total;
     int order = 0;
     while (how && order < 3 && strcmp(how, name[order]) != 0) order++;
-    if (order == 3) return fprintf(stderr, "kiln: --sort %s: it is use, size or time\n", how), EXIT_BAD_INPUT;
+    if (order == 3) return print_text(stderr, "kiln: --sort %s: it is use, size or time\n", how), EXIT_BAD_INPUT;
     if (!read_limit(r, &l)) return EXIT_BAD_INPUT;
-    if (!r->json) printf("%-16s  %-24s %10s %11s  %-19s  %s\n", "key", "node type", "bytes", "computed in", "used", "holds");
+    if (!r->json) print_text(stdout, "%-16s  %-24s %10s %11s  %-19s  %s\n", "key", "node type", "bytes", "computed in", "used", "holds");
     if (store_each(r->store, (store_order)order, type, list_one, &l, e) != KILN_OK || store_total(r->store, &total, e) != KILN_OK) return EXIT_RUN_FAILED;
-    if (!r->json && !type && total.entries > l.shown) printf("... and %llu more (-n 0 lists all)\n", (unsigned long long)(total.entries - l.shown));
+    if (!r->json && !type && total.entries > l.shown) print_text(stdout, "... and %llu more (-n 0 lists all)\n", (unsigned long long)(total.entries - l.shown));
     return EXIT_DONE;
 }
 
@@ -150,11 +151,11 @@ static int do_show(const request *r, error *e)
     store_entry more[8];
     search s = {.prefix = r->args->n_operand > 1 ? r->args->operand[1] : "", .more = more};
     if (strlen(s.prefix) < PREFIX_MIN || strspn(s.prefix, "0123456789abcdef") != strlen(s.prefix))
-        return fprintf(stderr, "kiln: cache show: which key? At least %d of its digits (0-9, a-f); `kiln cache ls` lists them\n", PREFIX_MIN), EXIT_BAD_INPUT;
+        return print_text(stderr, "kiln: cache show: which key? At least %d of its digits (0-9, a-f); `kiln cache ls` lists them\n", PREFIX_MIN), EXIT_BAD_INPUT;
     if (store_each(r->store, STORE_BY_USE, NULL, match, &s, e) != KILN_OK) return EXIT_RUN_FAILED;
-    if (s.n == 0) return fprintf(stderr, "kiln: nothing is kept under %s\n", s.prefix), EXIT_BAD_INPUT;
+    if (s.n == 0) return print_text(stderr, "kiln: nothing is kept under %s\n", s.prefix), EXIT_BAD_INPUT;
     if (s.n > 1) {
-        fprintf(stderr, "kiln: %zu keys begin with %s:\n", s.n, s.prefix);
+        print_text(stderr, "kiln: %zu keys begin with %s:\n", s.n, s.prefix);
         for (size_t i = 0; i < s.n && i < 8; i++) print_line(&more[i]);
         return EXIT_BAD_INPUT;
     }
@@ -181,14 +182,14 @@ static int do_stat(const request *r, error *e)
         str s = {0};
         str_append(&s, "{\"folder\": ");
         str_json(&s, folder, strlen(folder), 1);
-        printf("%s, \"entries\": %llu, \"values\": %llu, \"bytes\": %llu, \"limit\": %llu, \"states\": %llu, \"state_bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, "
+        print_text(stdout, "%s, \"entries\": %llu, \"values\": %llu, \"bytes\": %llu, \"limit\": %llu, \"states\": %llu, \"state_bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, "
                "\"files\": %llu, \"journal\": \"%s\", \"sqlite\": \"%s\"}\n",
                str_text(&s), (unsigned long long)t.entries, (unsigned long long)t.values, (unsigned long long)t.bytes, (unsigned long long)t.limit, (unsigned long long)t.states,
                (unsigned long long)t.state_bytes, (unsigned long long)t.orphans, (unsigned long long)t.orphan_bytes, (unsigned long long)t.remembered_files, t.journal, t.sqlite);
         str_free(&s);
         return EXIT_DONE;
     }
-    printf("folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
+    print_text(stdout, "folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
            "files     %llu whose digests are remembered\nindex     SQLite %s, journal %s\n",
            folder, (unsigned long long)t.entries, (unsigned long long)t.values, str_bytes(bytes, t.bytes), str_bytes(limit, t.limit), (unsigned long long)t.states,
            str_bytes(states, t.state_bytes), (unsigned long long)t.orphans, str_bytes(orphans, t.orphan_bytes), (unsigned long long)t.remembered_files, t.sqlite, t.journal);
@@ -199,10 +200,10 @@ static void print_report(const request *r, const store_report *out, const char *
 {
     char bytes[16], orphans[16];
     if (r->json)
-        printf("{\"removed\": %llu, \"bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, \"checked\": %llu, \"damaged\": %llu}\n", (unsigned long long)out->entries,
+        print_text(stdout, "{\"removed\": %llu, \"bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, \"checked\": %llu, \"damaged\": %llu}\n", (unsigned long long)out->entries,
                (unsigned long long)out->bytes, (unsigned long long)out->orphans, (unsigned long long)out->orphan_bytes, (unsigned long long)out->checked, (unsigned long long)out->damaged);
     else
-        printf("%s %llu results (%s), swept %llu files nobody named (%s)\n", verb, (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
+        print_text(stdout, "%s %llu results (%s), swept %llu files nobody named (%s)\n", verb, (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
                str_bytes(orphans, out->orphan_bytes));
 }
 
@@ -211,7 +212,7 @@ static int do_gc(const request *r, error *e)
     const char *size = argument(r->args, "--size");
     uint64_t limit = 0;
     store_report out;
-    if (size && (!str_to_bytes(size, strlen(size), &limit) || limit == 0)) return fprintf(stderr, "kiln: --size %s: it is a size like 500M or 2G; `kiln cache clear` removes everything\n", size), EXIT_BAD_INPUT;
+    if (size && (!str_to_bytes(size, strlen(size), &limit) || limit == 0)) return print_text(stderr, "kiln: --size %s: it is a size like 500M or 2G; `kiln cache clear` removes everything\n", size), EXIT_BAD_INPUT;
     if (store_gc(r->store, limit, &out, e) != KILN_OK) return EXIT_RUN_FAILED;
     print_report(r, &out, "dropped");
     return EXIT_DONE;
@@ -221,7 +222,7 @@ static void tell_bad(void *arg, const store_entry *x, const char *why)
 {
     char key[33];
     (void)arg;
-    fprintf(stderr, "damaged: %s (%s): %s\n", digest_hex(x->key, key), x->type, why);
+    print_text(stderr, "damaged: %s (%s): %s\n", digest_hex(x->key, key), x->type, why);
 }
 
 static int do_verify(const request *r, error *e)
@@ -229,7 +230,7 @@ static int do_verify(const request *r, error *e)
     store_report out;
     if (store_verify(r->store, &out, tell_bad, NULL, e) != KILN_OK) return EXIT_RUN_FAILED;
     if (r->json) print_report(r, &out, "");
-    else printf("%llu results read, %llu damaged%s\n", (unsigned long long)out.checked, (unsigned long long)out.damaged, out.damaged ? " and removed: they will be computed again" : "");
+    else print_text(stdout, "%llu results read, %llu damaged%s\n", (unsigned long long)out.checked, (unsigned long long)out.damaged, out.damaged ? " and removed: they will be computed again" : "");
     return out.damaged ? EXIT_RUN_FAILED : EXIT_DONE;
 }
 
@@ -267,10 +268,10 @@ static int options_fit(const arguments *a, size_t action)
     for (size_t i = 0; i < a->n_given; i++) {
         const char *name = a->given[i].option->name;
         if (strcmp(name, "--cache") == 0 || strcmp(name, "--json") == 0 || strstr(actions[action].takes, name)) continue;
-        return fprintf(stderr, "kiln: cache %s takes no %s\n", actions[action].name, name), 0;
+        return print_text(stderr, "kiln: cache %s takes no %s\n", actions[action].name, name), 0;
     }
     if (a->n_operand <= actions[action].operands) return 1;
-    return fprintf(stderr, "kiln: cache %s: what is '%s'?\n", actions[action].name, a->operand[actions[action].operands]), 0;
+    return print_text(stderr, "kiln: cache %s: what is '%s'?\n", actions[action].name, a->operand[actions[action].operands]), 0;
 }
 
 int cmd_cache(int argc, char **argv)
@@ -279,20 +280,20 @@ int cmd_cache(int argc, char **argv)
     error e = {0};
     if (!arguments_read(&a, &about, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&about), EXIT_DONE;
-    if (a.n_operand == 0) return fprintf(stderr, "kiln: cache: do what?\nusage: %s\n", about.usage), EXIT_BAD_INPUT;
+    if (a.n_operand == 0) return print_text(stderr, "kiln: cache: do what?\nusage: %s\n", about.usage), EXIT_BAD_INPUT;
     size_t i = find_action(a.operand[0]);
     if (i == N_ACTIONS) {
         const char *near = nearest_name(a.operand[0], action_name, N_ACTIONS, NULL);
-        fprintf(stderr, "kiln: cache: no action '%s'%s%s%s\nusage: %s\n", a.operand[0], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", about.usage);
+        print_text(stderr, "kiln: cache: no action '%s'%s%s%s\nusage: %s\n", a.operand[0], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", about.usage);
         return EXIT_BAD_INPUT;
     }
     if (!options_fit(&a, i)) return EXIT_BAD_INPUT;
     const char *given_folder = getenv("KILN_CACHE");
     if (!argument(&a, "--cache") && given_folder && strcmp(given_folder, "off") == 0)
-        return fprintf(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"), EXIT_BAD_INPUT;
+        return print_text(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"), EXIT_BAD_INPUT;
     store *s = store_open(&(store_setting){.folder = argument(&a, "--cache"), .must_exist = 1}, &e);
     int status = s ? actions[i].run(&(request){.args = &a, .store = s, .json = argument(&a, "--json") != NULL}, &e) : EXIT_BAD_INPUT;
     store_close(s);
-    if (e.status != KILN_OK) fprintf(stderr, "kiln: error: %s\n", e.message);
+    if (e.status != KILN_OK) print_text(stderr, "kiln: error: %s\n", e.message);
     return status;
 }

@@ -1,13 +1,13 @@
 /* cmd_graph.c - `kiln graph`: a workflow's wiring as a drawing, through Graphviz's dot. */
 #include "base/file.h"
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "run/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static char *draw(const workflow *w)
 
 static int fail(const char *what, const char *why)
 {
-    fprintf(stderr, "kiln: error: %s: %s\n", what, why);
+    print_text(stderr, "kiln: error: %s: %s\n", what, why);
     return EXIT_RUN_FAILED;
 }
 
@@ -90,10 +90,9 @@ static int render(const char *text, const char *path, const char *type)
         close(in[1]);
         return fail("dot", "Graphviz is not installed; install the package graphviz, or write x.dot");
     }
-    signal(SIGPIPE, SIG_IGN); /* a dot that stops reading is told by its status */
     for (size_t n = strlen(text); n > 0;) {
         ssize_t done = write(in[1], text, n);
-        if (done <= 0) break;
+        if (done <= 0) break; /* a dot that stops reading is told by its status */
         text += done, n -= (size_t)done;
     }
     close(in[1]);
@@ -107,10 +106,10 @@ static int deliver(const char *text, const char *path)
 {
     error e = {0};
     const char *dot = strrchr(path, '.'), *type = dot ? dot + 1 : "";
-    if (strcmp(path, "-") == 0) return fputs(text, stdout) < 0;
+    if (strcmp(path, "-") == 0) return print_raw(stdout, text) < 0; /* its labels are str_json()'s */
     if (strcmp(type, "dot") == 0 || strcmp(type, "gv") == 0) return file_write_whole(path, text, strlen(text), &e) == KILN_OK ? EXIT_DONE : fail("graph", e.message);
     if (strcmp(type, "svg") == 0 || strcmp(type, "png") == 0 || strcmp(type, "pdf") == 0) return render(text, path, type);
-    fprintf(stderr, "kiln: -o %s: the ending must be .svg, .png, .pdf or .dot\n", path);
+    print_text(stderr, "kiln: -o %s: the ending must be .svg, .png, .pdf or .dot\n", path);
     return EXIT_BAD_INPUT;
 }
 
@@ -123,14 +122,14 @@ int cmd_graph(int argc, char **argv)
     if (a.help) return manual_print(&about), EXIT_DONE;
     const char *path = argument(&a, "--output");
     if (a.n_operand != 1 || !path) {
-        fprintf(stderr, "kiln: which workflow file, and where to?\nusage: %s\n", about.usage);
+        print_text(stderr, "kiln: which workflow file, and where to?\nusage: %s\n", about.usage);
         return EXIT_BAD_INPUT;
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
     job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .models = argument(&a, "--models"), .input = argument(&a, "--input")}, &faults, &e);
     if (!j) {
-        fprintf(stderr, "kiln: error: %s\n", e.message);
+        print_text(stderr, "kiln: error: %s\n", e.message);
         return EXIT_BAD_INPUT;
     }
     char *text = faults ? NULL : draw(job_workflow(j));

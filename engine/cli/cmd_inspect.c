@@ -1,4 +1,5 @@
 /* cmd_inspect.c - `kiln inspect`: what is in a model file or folder. */
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "tensor/dtype.h"
@@ -29,11 +30,11 @@ static int list(const kiln_weights *w, int finite, error *e)
         shape s = {0};
         weights_at(w, i, &info);
         shape_make(&s, info.rank, info.dim);
-        printf("%-6s %-24s %s\n", info.dtype ? dtype_name(info.dtype) : "other", shape_text(&s, text), info.name);
+        print_text(stdout, "%-6s %-24s %s\n", info.dtype ? dtype_name(info.dtype) : "other", shape_text(&s, text), info.name);
         total += info.bytes;
         if (finite && info.dtype && weights_scan_finite(w, info.name, e) != KILN_OK) return 0;
     }
-    printf("%zu tensors, %s\n", weights_count(w), str_bytes(bytes, total));
+    print_text(stdout, "%zu tensors, %s\n", weights_count(w), str_bytes(bytes, total));
     return 1;
 }
 
@@ -44,7 +45,7 @@ int cmd_inspect(int argc, char **argv)
     if (!arguments_read(&a, &about, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&about), EXIT_DONE;
     if (a.n_operand != 1) {
-        fprintf(stderr, "kiln: which file or folder?\nusage: %s\n", about.usage);
+        print_text(stderr, "kiln: which file or folder?\nusage: %s\n", about.usage);
         return EXIT_BAD_INPUT;
     }
     char shipped[SHIPPED_PATH_MAX];
@@ -52,9 +53,9 @@ int cmd_inspect(int argc, char **argv)
     kiln_weights *w = weights_open(a.operand[0], &e);
     int ok = w && list(w, argument(&a, "--finite") != NULL, &e);
     const char *identity = ok && argument(&a, "--identity") ? weights_identity(w, &e) : NULL;
-    if (identity) printf("identity %s\n", identity);
+    if (identity) print_text(stdout, "identity %s\n", identity);
     weights_unref(w);
     if (e.status == KILN_OK) return EXIT_DONE;
-    fprintf(stderr, "kiln: error: %s\n", e.message);
+    print_text(stderr, "kiln: error: %s\n", e.message);
     return EXIT_BAD_INPUT;
 }

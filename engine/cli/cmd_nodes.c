@@ -1,4 +1,5 @@
 /* cmd_nodes.c - `kiln nodes [NAME]`: node types as their rows declare them. Nothing here knows any node. */
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/param_text.h"
@@ -31,25 +32,25 @@ enum { N_DTYPE = sizeof dtype_name / sizeof dtype_name[0] };
 
 static void print_port(const kiln_port *p)
 {
-    printf("  %-20s %s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "", p->flags & KILN_PORT_LIST ? ", any number of wires" : "",
+    print_text(stdout, "  %-20s %s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "", p->flags & KILN_PORT_LIST ? ", any number of wires" : "",
            p->dtypes ? "," : "");
     for (uint32_t d = 1; d < N_DTYPE; d++)
-        if (p->dtypes >> d & 1) printf(" %s", dtype_name[d]);
-    if (p->rank_max) printf(p->rank_min == p->rank_max ? ", rank %u" : ", rank %u to %u", p->rank_min, p->rank_max);
-    printf("\n  %-20s   %s\n", "", p->doc);
+        if (p->dtypes >> d & 1) print_text(stdout, " %s", dtype_name[d]);
+    if (p->rank_max) print_text(stdout, p->rank_min == p->rank_max ? ", rank %u" : ", rank %u to %u", p->rank_min, p->rank_max);
+    print_text(stdout, "\n  %-20s   %s\n", "", p->doc);
 }
 
 static void print_node(const node_info *i)
 {
     const kiln_node *n = i->node;
-    printf("%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "", n->flags & KILN_NODE_OUTPUT ? " (output node)" : "", n->doc);
-    printf("%s%s%splugin %s %s, revision %u\n", n->category ? "category " : "", n->category ? n->category : "", n->category ? ", " : "", i->plugin->id,
+    print_text(stdout, "%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "", n->flags & KILN_NODE_OUTPUT ? " (output node)" : "", n->doc);
+    print_text(stdout, "%s%s%splugin %s %s, revision %u\n", n->category ? "category " : "", n->category ? n->category : "", n->category ? ", " : "", i->plugin->id,
            i->plugin->version, n->revision);
-    if (n->n_in) printf("\ninputs:\n");
+    if (n->n_in) print_text(stdout, "\ninputs:\n");
     for (uint32_t k = 0; k < n->n_in; k++) print_port(node_in(n, k));
-    if (n->n_param) printf("\nparameters:\n");
+    if (n->n_param) print_text(stdout, "\nparameters:\n");
     for (uint32_t k = 0; k < n->n_param; k++) param_print(node_param(n, k));
-    if (n->n_out) printf("\noutputs:\n");
+    if (n->n_out) print_text(stdout, "\noutputs:\n");
     for (uint32_t k = 0; k < n->n_out; k++) print_port(node_out(n, k));
 }
 
@@ -109,9 +110,9 @@ static void print_list(const catalog *c)
 {
     for (size_t i = 0; i < catalog_nodes(c); i++) {
         const node_info *n = catalog_node(c, i);
-        printf("%-32s %-24s %s\n", n->node->type, n->node->category ? n->node->category : "", n->node->doc);
+        print_text(stdout, "%-32s %-24s %s\n", n->node->type, n->node->category ? n->node->category : "", n->node->doc);
     }
-    if (!catalog_nodes(c)) printf("there are no node types, because no plugin was loaded; see `kiln plugins`\n");
+    if (!catalog_nodes(c)) print_text(stdout, "there are no node types, because no plugin was loaded; see `kiln plugins`\n");
 }
 
 static void print_json(const node_info *const *chosen, size_t n)
@@ -124,7 +125,7 @@ static void print_json(const node_info *const *chosen, size_t n)
         str_append(&s, str_text(&one));
         str_free(&one);
     }
-    printf("[%s]\n", str_text(&s));
+    print_raw(stdout, "["), print_raw(stdout, str_text(&s)), print_raw(stdout, "]\n");
     str_free(&s);
 }
 
@@ -135,12 +136,12 @@ static int print_chosen(const catalog *c, const arguments *a)
         chosen[i] = catalog_find(c, a->operand[i]);
         if (chosen[i]) continue;
         const char *near = catalog_nearest(c, a->operand[i]);
-        fprintf(stderr, "kiln nodes: there is no node type '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln nodes`", near ? near : "", near ? "'?" : "");
+        print_text(stderr, "kiln nodes: there is no node type '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln nodes`", near ? near : "", near ? "'?" : "");
         return EXIT_BAD_INPUT;
     }
     if (argument(a, "--json")) print_json(chosen, a->n_operand);
     for (size_t i = 0; i < a->n_operand && !argument(a, "--json"); i++) {
-        if (i) printf("\n\n");
+        if (i) print_text(stdout, "\n\n");
         print_node(chosen[i]);
     }
     return EXIT_DONE;
@@ -148,14 +149,15 @@ static int print_chosen(const catalog *c, const arguments *a)
 
 static void print_json_all(const catalog *c)
 {
-    printf("[");
+    print_text(stdout, "[");
     for (size_t i = 0; i < catalog_nodes(c); i++) {
         str s = {0};
         json_node(&s, catalog_node(c, i));
-        printf("%s%s", i ? ",\n" : "", str_text(&s));
+        if (i) print_raw(stdout, ",\n");
+        print_raw(stdout, str_text(&s));
         str_free(&s);
     }
-    printf("]\n");
+    print_text(stdout, "]\n");
 }
 
 int cmd_nodes(int argc, char **argv)
@@ -166,7 +168,7 @@ int cmd_nodes(int argc, char **argv)
     if (a.help) return manual_print(&help), EXIT_DONE;
     catalog *c = catalog_open(argument(&a, "--plugins"), &e);
     if (!c) {
-        fprintf(stderr, "kiln nodes: %s\n", e.message);
+        print_text(stderr, "kiln nodes: %s\n", e.message);
         return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     }
     int status = EXIT_DONE;

@@ -1,4 +1,5 @@
 /* cmd_plugins.c - `kiln plugins`: what loaded, from where, and what did not and why. */
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "plugin/catalog.h"
@@ -49,7 +50,7 @@ static void print_json(const catalog *c)
         }
         str_append(&s, "}");
     }
-    printf("%s\n]\n", s.len ? s.data : "[");
+    print_raw(stdout, s.len ? s.data : "["), print_raw(stdout, "\n]\n");
     str_free(&s);
 }
 
@@ -58,13 +59,13 @@ static void print_nodes(const plugin_info *p)
     size_t column = 0;
     for (size_t i = 0; i < p->n_node; i++) {
         const char *type = p->table->node[i]->type, *comma = i + 1 < p->n_node ? "," : "";
-        if (column == 0 || column + strlen(type) > 96) column = (size_t)printf(column ? "\n     " : "     ") + 4;
-        column += (size_t)printf(" %s%s", type, comma);
+        if (column == 0 || column + strlen(type) > 96) column = (size_t)print_text(stdout, column ? "\n     " : "     ") + 4;
+        column += (size_t)print_text(stdout, " %s%s", type, comma);
     }
-    if (column) printf("\n");
+    if (column) print_text(stdout, "\n");
 }
 
-static void print_text(const catalog *c)
+static void print_list(const catalog *c)
 {
     size_t loaded = 0, left = 0;
     for (size_t i = 0; i < catalog_plugins(c); i++) {
@@ -74,15 +75,15 @@ static void print_text(const catalog *c)
             continue;
         }
         loaded++;
-        printf("%s %s (%s), %zu node type%s\n      %s\n", p->id, p->version, p->license, p->n_node, p->n_node == 1 ? "" : "s", p->path);
+        print_text(stdout, "%s %s (%s), %zu node type%s\n      %s\n", p->id, p->version, p->license, p->n_node, p->n_node == 1 ? "" : "s", p->path);
         print_nodes(p);
-        if (p->changed_floats) printf("      changed the floating-point mode when it was loaded (-ffast-math?); it was put back\n");
+        if (p->changed_floats) print_text(stdout, "      changed the floating-point mode when it was loaded (-ffast-math?); it was put back\n");
     }
-    if (!loaded) printf("no plugin was loaded; say where they are with --plugins or KILN_PLUGIN_PATH\n");
-    if (left) printf("\nnot loaded:\n");
+    if (!loaded) print_text(stdout, "no plugin was loaded; say where they are with --plugins or KILN_PLUGIN_PATH\n");
+    if (left) print_text(stdout, "\nnot loaded:\n");
     for (size_t i = 0; i < catalog_plugins(c); i++) {
         const plugin_info *p = catalog_plugin(c, i);
-        if (!p->table) printf("  %s\n      %s\n", p->path, p->why);
+        if (!p->table) print_text(stdout, "  %s\n      %s\n", p->path, p->why);
     }
 }
 
@@ -93,16 +94,16 @@ int cmd_plugins(int argc, char **argv)
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
     if (a.n_operand) {
-        fprintf(stderr, "kiln plugins: '%s' is not expected here; a folder is given with --plugins\n", a.operand[0]);
+        print_text(stderr, "kiln plugins: '%s' is not expected here; a folder is given with --plugins\n", a.operand[0]);
         return EXIT_BAD_INPUT;
     }
     catalog *c = catalog_open(argument(&a, "--plugins"), &e);
     if (!c) {
-        fprintf(stderr, "kiln plugins: %s\n", e.message);
+        print_text(stderr, "kiln plugins: %s\n", e.message);
         return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     }
     if (argument(&a, "--json")) print_json(c);
-    else print_text(c);
+    else print_list(c);
     int refused = 0;
     for (size_t i = 0; i < catalog_plugins(c); i++) refused |= !catalog_plugin(c, i)->table && !catalog_plugin(c, i)->shadowed;
     catalog_close(c);

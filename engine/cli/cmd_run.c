@@ -1,5 +1,6 @@
 /* cmd_run.c - `kiln run` and `kiln check`. */
 #include "base/log.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "run/job_sweep.h"
@@ -92,8 +93,8 @@ static int options_agree(const arguments *a)
 {
     const char *events = argument(a, "--events"), *trace = argument(a, "--trace");
     for (size_t i = 0; i < sizeof together / sizeof together[0]; i++)
-        if (argument(a, together[i].a) && argument(a, together[i].b)) return fprintf(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
-    if (events && trace && strcmp(events, trace) == 0) return fprintf(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
+        if (argument(a, together[i].a) && argument(a, together[i].b)) return print_text(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
+    if (events && trace && strcmp(events, trace) == 0) return print_text(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
     return 1;
 }
 
@@ -102,12 +103,12 @@ static int sheet_named_well(const char *path)
 {
     size_t n = path ? strlen(path) : 0;
     if (!path || (n > 4 && strcasecmp(path + n - 4, ".png") == 0)) return 1;
-    return fprintf(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
+    return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
 }
 
 static int complain(const error *e)
 {
-    fprintf(stderr, "kiln: error: %s\n", e->message);
+    print_text(stderr, "kiln: error: %s\n", e->message);
     return e->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
@@ -118,7 +119,7 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
         char *text = (char *)(size_t)a->given[i].value, *equals = strchr(text, '=');
         if (!equals || equals == text || *n == SETTINGS_MAX) {
-            fprintf(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
+            print_text(stderr, "kiln: --set %s: it is NAME=VALUE (at most %d of them)\n", text, SETTINGS_MAX);
             return 0;
         }
         *equals = '\0';
@@ -130,7 +131,7 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
-    fprintf(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
+    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
     return 0;
 }
 
@@ -155,7 +156,7 @@ static int read_count(const arguments *a, const char *name, unsigned most, unsig
     const char *text = argument(a, name);
     uint64_t n = 0;
     if (text && (!str_to_u64(text, strlen(text), &n) || n < 1 || n > most)) {
-        fprintf(stderr, "kiln: %s %s: it is a number from 1 to %u\n", name, text, most);
+        print_text(stderr, "kiln: %s %s: it is a number from 1 to %u\n", name, text, most);
         return 0;
     }
     *out = (unsigned)n;
@@ -181,9 +182,9 @@ static int read_cache_options(const arguments *a, job_setting *s)
     s->cache = argument(a, "--cache");
     s->no_cache = argument(a, "--no-cache") != NULL;
     if (size && (!str_to_bytes(size, strlen(size), &s->cache_limit) || s->cache_limit == 0))
-        return fprintf(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
+        return print_text(stderr, "kiln: --cache-size %s: it is a size like 500M, 20G or 1.5G\n", size), 0;
     if (state && (!str_to_double(state, strlen(state), &seconds) || !(seconds >= 0 && seconds <= 1e6)))
-        return fprintf(stderr, "kiln: --save-state %s: it is a number of seconds, 0 for never\n", state), 0;
+        return print_text(stderr, "kiln: --save-state %s: it is a number of seconds, 0 for never\n", state), 0;
     if (state) s->state_seconds = seconds > 0 ? seconds : -1;
     return 1;
 }
@@ -192,7 +193,7 @@ static int read_memory(const arguments *a, job_setting *s)
 {
     const char *size = argument(a, "--memory");
     if (size && (!str_to_bytes(size, strlen(size), &s->memory) || s->memory == 0))
-        return fprintf(stderr, "kiln: --memory %s: it is a size like 500M, 4G or 1.5GiB\n", size), 0;
+        return print_text(stderr, "kiln: --memory %s: it is a size like 500M, 4G or 1.5GiB\n", size), 0;
     return 1;
 }
 
@@ -213,11 +214,11 @@ static int run_job(job *j, const job_setting *s, run_mode mode)
     kiln_status status = mode == EXPLAIN ? job_explain(j, s, &e) : mode == DRY_RUN ? job_dry_run(j, s, &e) : job_run(j, s, &summary, &e);
     int code = exit_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        fprintf(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
+        print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
     else if (status != KILN_OK && summary.failed == 0)
-        fprintf(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
+        print_text(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        fprintf(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
+        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
     return code;
 }
 
@@ -248,16 +249,16 @@ static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_m
     sweep_summary summary = {0};
     job_setting setting = *s;
     if (mode == EXPLAIN) {
-        fprintf(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+        print_text(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
         return EXIT_BAD_INPUT;
     }
     if (mode == DRY_RUN) setting.explain = setting.dry_run = 1;
     kiln_status status = job_sweep(j, w, &setting, &summary, &e);
     int code = sweep_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        fprintf(stderr, "kiln: interrupted; the same command goes on from here\n");
+        print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
     else if (status != KILN_OK)
-        fprintf(stderr, "kiln: error: %s\n", e.message);
+        print_text(stderr, "kiln: error: %s\n", e.message);
     return code;
 }
 
@@ -291,12 +292,12 @@ int cmd_run(int argc, char **argv)
     if (faults) {
         status = EXIT_BAD_INPUT;
     } else if (!is_sweep && (sweeping.sheet || sweeping.manifest || sweeping.again)) {
-        fprintf(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
+        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
         status = EXIT_BAD_INPUT;
     } else {
         status = is_sweep ? run_sweep(j, &sweeping, &s, mode) : run_job(j, &s, mode);
     }
-    if (faults) fprintf(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
+    if (faults) print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
     job_close(j);
     return status;
 }
@@ -319,9 +320,9 @@ int cmd_check(int argc, char **argv)
         if (job_check_rows(j, &from, &rows, &faults, &e) != KILN_OK)
             faults = 1, complain(&e);
         else if (faults == 0)
-            printf("%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
+            print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
     } else if (faults == 0) {
-        printf("%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
+        print_text(stdout, "%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
     }
     job_close(j);
     return faults ? EXIT_BAD_INPUT : EXIT_DONE;

@@ -1,4 +1,5 @@
 /* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers as their rows declare them, whoever brought them. */
+#include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/param_text.h"
@@ -65,28 +66,28 @@ static void options_text(const kiln_sampler *s, str *out)
 
 static void print_list(void)
 {
-    printf("%-30s %5s %11s  %-10s  %s\n", "sampler", "order", "evaluations", "noise", "options and their defaults; source");
+    print_text(stdout, "%-30s %5s %11s  %-10s  %s\n", "sampler", "order", "evaluations", "noise", "options and their defaults; source");
     for (size_t i = 0; i < sampler_api.sampler_count(); i++) {
         const kiln_sampler *s = sampler_api.sampler_at(i);
         char order[16];
         str opts = {0};
         order_text(s, order);
         options_text(s, &opts);
-        printf("%-30s %5s %11g  %-10s  %s%s%s\n", s->name, order, s->evaluations, noise_of(s), str_text(&opts), opts.len ? "; " : "", s->source ? s->source : "");
+        print_text(stdout, "%-30s %5s %11g  %-10s  %s%s%s\n", s->name, order, s->evaluations, noise_of(s), str_text(&opts), opts.len ? "; " : "", s->source ? s->source : "");
         str_free(&opts);
     }
-    if (!sampler_api.sampler_count()) printf("there are no samplers, because no plugin that brings any was loaded; see `kiln plugins`\n");
+    if (!sampler_api.sampler_count()) print_text(stdout, "there are no samplers, because no plugin that brings any was loaded; see `kiln plugins`\n");
 }
 
 static void print_sampler(const kiln_sampler *s)
 {
     char order[16];
     order_text(s, order);
-    printf("%s\n%s\n%s\n\n", s->name, s->doc ? s->doc : "", s->source ? s->source : "");
-    printf("  %-20s %s\n  %-20s %g\n  %-20s %s\n", "order", order, "evaluations a step", s->evaluations, "noise", noise_of(s));
-    if (s->flags & KILN_SAMPLER_EXTRA_STEP) printf("  %-20s made for one step more, the last but one dropped\n", "levels");
-    if (s->flags & KILN_SAMPLER_UNCONDITIONAL) printf("  %-20s is evaluated at cfg 1 as well\n", "negative");
-    if (s->n_param) printf("\noptions:\n");
+    print_text(stdout, "%s\n%s\n%s\n\n", s->name, s->doc ? s->doc : "", s->source ? s->source : "");
+    print_text(stdout, "  %-20s %s\n  %-20s %g\n  %-20s %s\n", "order", order, "evaluations a step", s->evaluations, "noise", noise_of(s));
+    if (s->flags & KILN_SAMPLER_EXTRA_STEP) print_text(stdout, "  %-20s made for one step more, the last but one dropped\n", "levels");
+    if (s->flags & KILN_SAMPLER_UNCONDITIONAL) print_text(stdout, "  %-20s is evaluated at cfg 1 as well\n", "negative");
+    if (s->n_param) print_text(stdout, "\noptions:\n");
     for (uint32_t i = 0; i < s->n_param; i++) param_print(param_at(s, i));
 }
 
@@ -123,7 +124,8 @@ static int print_all(const arguments *a)
     str s = {0};
     str_append(&s, "[");
     for (size_t i = 0; i < sampler_api.sampler_count(); i++) json_sampler(&s, sampler_api.sampler_at(i));
-    printf("%s]\n", str_text(&s));
+    str_append(&s, "]\n");
+    print_raw(stdout, str_text(&s));
     str_free(&s);
     return EXIT_DONE;
 }
@@ -134,7 +136,7 @@ static int print_chosen(const arguments *a)
     for (size_t i = 0; i < a->n_operand; i++)
         if (!sampler_api.sampler(a->operand[i])) {
             const char *near = nearest_name(a->operand[i], name_at, sampler_api.sampler_count(), NULL);
-            fprintf(stderr, "kiln samplers: there is no sampler '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln samplers`", near ? near : "",
+            print_text(stderr, "kiln samplers: there is no sampler '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln samplers`", near ? near : "",
                     near ? "'?" : "");
             return EXIT_BAD_INPUT;
         }
@@ -143,10 +145,11 @@ static int print_chosen(const arguments *a)
         const kiln_sampler *k = sampler_api.sampler(a->operand[i]);
         json_sampler(&s, k);
         if (argument(a, "--json")) continue;
-        if (i) printf("\n\n");
+        if (i) print_text(stdout, "\n\n");
         print_sampler(k);
     }
-    if (argument(a, "--json")) printf("%s]\n", str_text(&s));
+    str_append(&s, "]\n");
+    if (argument(a, "--json")) print_raw(stdout, str_text(&s));
     str_free(&s);
     return EXIT_DONE;
 }
@@ -159,7 +162,7 @@ int cmd_samplers(int argc, char **argv)
     if (a.help) return manual_print(&help), EXIT_DONE;
     catalog *c = catalog_open(argument(&a, "--plugins"), &e);
     if (!c) {
-        fprintf(stderr, "kiln samplers: %s\n", e.message);
+        print_text(stderr, "kiln samplers: %s\n", e.message);
         return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     }
     int status = a.n_operand ? print_chosen(&a) : print_all(&a);

@@ -1,5 +1,6 @@
 /* param_text.c - see param_text.h. */
 #include "cli/param_text.h"
+#include "base/print.h"
 
 #include "plugin/abilities.h"
 #include "workflow/check.h"
@@ -45,10 +46,10 @@ void param_print(const kiln_param *p)
     param_describe(p, &registries, takes, sizeof takes);
     if (p->type == KILN_P_NAME) str_append(&def, p->def_str ? p->def_str : "");
     else param_default_text(p, &def);
-    printf("  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes, p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
+    print_text(stdout, "  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes, p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
            p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def), p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
     for (const kiln_choice *c = p->choice; p->type == KILN_P_ENUM && c && c->name; c++)
-        if (c->doc && c->doc[0]) printf("  %-20s     %s: %s\n", "", c->name, c->doc);
+        if (c->doc && c->doc[0]) print_text(stdout, "  %-20s     %s: %s\n", "", c->name, c->doc);
     str_free(&def);
 }
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "base/unfinished.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
@@ -33,6 +34,7 @@ struct kiln_file {
     struct kiln_file *next;
     int folder, fd;                  /* descriptors */
     char temporary[40];              /* "" for a file without a name */
+    int listed;                      /* of base/unfinished.h, for a temporary name */
     char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
     char inside[PREFIX_MAX + 1];     /* "shapes/": the folder below the root, "" for the root */
     uint32_t where;
@@ -138,6 +140,7 @@ static int open_temporary(kiln_file *f)
         f->fd = openat(f->folder, f->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (f->fd >= 0 || errno != EEXIST) break;
     }
+    if (f->fd >= 0) f->listed = unfinished_begin(f->folder, f->temporary);
     return f->fd >= 0;
 }
 
@@ -145,6 +148,7 @@ static void file_free(kiln_file *f)
 {
     if (f->fd >= 0) close(f->fd);
     if (f->temporary[0] && f->folder >= 0) unlinkat(f->folder, f->temporary, 0);
+    unfinished_end(f->listed);
     if (f->folder >= 0) close(f->folder);
     mem_free(f);
 }
@@ -173,7 +177,7 @@ static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const 
     kiln_file *f = mem_calloc(1, sizeof *f);
     if (!f) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     const char *slash = strrchr(prefix, '/'), *stem = slash ? slash + 1 : prefix;
-    f->ctx = c, f->where = where, f->fd = f->folder = -1;
+    f->ctx = c, f->where = where, f->fd = f->folder = f->listed = -1;
     snprintf(f->stem, sizeof f->stem, "%s", stem);
     snprintf(f->extension, sizeof f->extension, "%s", extension);
     snprintf(f->inside, sizeof f->inside, "%s%.*s", where == KILN_FILES_TEMP ? "temp/" : "", (int)(stem - prefix), prefix);

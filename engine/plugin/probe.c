@@ -209,7 +209,7 @@ static int open_own(int flags)
 {
     char *path = remembered_path();
     struct stat s;
-    int fd = path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    int fd = path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
     mem_free(path);
     if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > REMEMBERED_LIMIT)) {
         close(fd);

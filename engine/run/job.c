@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "run/job_parts.h"
@@ -15,30 +16,12 @@
 #include "workflow/key.h"
 #include "workflow/png_text.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2, DESCRIPTORS_OF_A_RUN = 12 };
-
-/* ---- Ctrl-C ---------------------------------------------------------------------------------------------------- */
-
-atomic_int interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    if (atomic_fetch_add(&interrupted, 1) > 0) _exit(130); /* the second time nobody waits */
-}
-
-void job_watch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- the catalog as the checker sees it ---------------------------------------------------------------------------- */
 
@@ -62,7 +45,7 @@ static const char *view_file(void *self, arena *a, const char *from, const char 
     return file_roots_resolve(&((job *)self)->roots, a, from, name, e);
 }
 
-static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
+static void print_line(void *arg, const char *text) { print_text(arg, "%s\n", text); }
 
 /* What the nodes themselves find wrong with their parameters. */
 static void check_nodes(document *doc, const workflow *w, const node_info **info)
@@ -459,7 +442,7 @@ static kiln_status explain_node(void *self, size_t i, const void *params, kiln_v
         str_bytes(activations, u.arena_peak + u.scratch_peak);
         snprintf(flops, sizeof flops, "%.3g", (double)u.flops * 1e-9);
     }
-    printf("%-16.16s %-24.24s %.16s  %10s %12s %12s\n", g->doc->name, g->type->type, digest_hex(g->key, key), weights, activations, flops);
+    print_text(stdout, "%-16.16s %-24.24s %.16s  %10s %12s %12s\n", g->doc->name, g->type->type, digest_hex(g->key, key), weights, activations, flops);
     return KILN_OK;
 }
 
@@ -488,7 +471,7 @@ void job_close_quietly(job *j)
 
 kiln_status job_explain(job *j, const job_setting *setting, error *e)
 {
-    printf("%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
+    print_text(stdout, "%-16s %-24s %-16s  %10s %12s %12s\n", "node", "type", "key", "weights", "activations", "GFLOP");
     kiln_status status = job_explain_all(j, setting, 0, &(run_hooks){.self = j, .call = explain_node}, e);
     if (status == KILN_OK) job_explain_memory(j);
     job_close_quietly(j);

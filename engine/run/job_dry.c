@@ -1,4 +1,5 @@
 /* job_dry.c - what would run, what comes from the cache, and an estimate of time, memory and FLOPs: hooks that compute nothing. */
+#include "base/print.h"
 #include "base/str.h"
 #include "run/job_parts.h"
 
@@ -8,7 +9,7 @@ static void dry_line(const dry_run *d, const graph_node *g, const char *what, co
 {
     char key[33];
     if (d->quiet) return;
-    printf("%-16.16s %-24.24s %.16s  %-10s %10s %10s %10s\n", g->doc->name, g->type->type, digest_hex(g->key, key), what, time_text, memory, flops);
+    print_text(stdout, "%-16.16s %-24.24s %.16s  %-10s %10s %10s %10s\n", g->doc->name, g->type->type, digest_hex(g->key, key), what, time_text, memory, flops);
 }
 
 kiln_status dry_call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
@@ -56,15 +57,15 @@ kiln_status dry_fetch(void *self, size_t i, kiln_value **out, error *e)
 void dry_total(const dry_run *d)
 {
     char memory[16], bytes[16];
-    printf("%zu to run, %zu from the cache (%s); about %.1f s, %s of memory, %.3g GFLOP\n", d->run, d->fetched, str_bytes(bytes, d->bytes), d->seconds,
+    print_text(stdout, "%zu to run, %zu from the cache (%s); about %.1f s, %s of memory, %.3g GFLOP\n", d->run, d->fetched, str_bytes(bytes, d->bytes), d->seconds,
            str_bytes(memory, d->memory), d->flops * 1e-9);
-    if (d->unknown_flops > 0) printf("and %.3g GFLOP of nodes of which none has run here yet: how long they take is not known\n", d->unknown_flops * 1e-9);
+    if (d->unknown_flops > 0) print_text(stdout, "and %.3g GFLOP of nodes of which none has run here yet: how long they take is not known\n", d->unknown_flops * 1e-9);
 }
 
 kiln_status job_dry_run(job *j, const job_setting *setting, error *e)
 {
     dry_run d = {.job = j};
-    printf("%-16s %-24s %-16s  %-10s %10s %10s %10s\n", "node", "type", "key", "", "time", "memory", "GFLOP");
+    print_text(stdout, "%-16s %-24s %-16s  %-10s %10s %10s %10s\n", "node", "type", "key", "", "time", "memory", "GFLOP");
     kiln_status status = job_explain_all(j, setting, 1, &(run_hooks){.self = &d, .call = dry_call, .known = dry_known, .fetch = dry_fetch}, e);
     if (status == KILN_OK) dry_total(&d);
     job_close_quietly(j);

@@ -3,6 +3,7 @@
  */
 #include "backend/rates.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "run/job_parts.h"
 #include "tensor/value.h"
@@ -141,7 +142,7 @@ static void say_slowdown(const job *j, const runtime_outlook *o)
     double compute = (double)o->widest_flops / rates.flops, move = (double)o->widest.streamed / rates.bytes;
     int overlaps = (int)residency_device(runtime_residency(j->runtime))->table->asynchronous;
     double slower = overlaps ? (move > compute ? move / compute : 1) : 1 + move / compute;
-    printf("expected: about %.2f times as long as with everything resident (weights come at %s a second; a quick look at this machine)\n", slower, str_bytes(rate, (uint64_t)rates.bytes));
+    print_text(stdout, "expected: about %.2f times as long as with everything resident (weights come at %s a second; a quick look at this machine)\n", slower, str_bytes(rate, (uint64_t)rates.bytes));
 }
 
 void job_explain_memory(const job *j)
@@ -150,15 +151,15 @@ void job_explain_memory(const job *j)
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
     char a[16], b[16], c[16], d[16], f[16];
     if (!o.whole) return;
-    printf("\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n", str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
+    print_text(stdout, "\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n", str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
     if (!limit || o.least > limit) {
-        if (limit) printf("a budget of %s is too small\n", str_bytes(a, limit));
+        if (limit) print_text(stdout, "a budget of %s is too small\n", str_bytes(a, limit));
         return;
     }
     const residency_outlook *w = &o.widest;
-    printf("with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots of %s\n", str_bytes(a, limit), str_bytes(b, w->peak),
+    print_text(stdout, "with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots of %s\n", str_bytes(a, limit), str_bytes(b, w->peak),
            str_bytes(c, w->fixed), w->n_weight - w->n_streamed, w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
-    printf("%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed), str_bytes(b, o.streamed));
+    print_text(stdout, "%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed), str_bytes(b, o.streamed));
     say_slowdown(j, &o);
 }
 
@@ -170,12 +171,12 @@ void job_say_memory(const job *j, const job_setting *s)
     const residency *r = runtime_residency(j->runtime);
     size_t limit = budget_limit(residency_budget(r));
     if (s->quiet || getrusage(RUSAGE_SELF, &usage) != 0) return;
-    fprintf(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
+    print_text(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
             str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
     if (limit)
-        fprintf(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n", str_bytes(limit_text, limit),
+        print_text(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n", str_bytes(limit_text, limit),
                 str_bytes(held, budget_peak(residency_budget(r))), str_bytes(moved, residency_traffic_get(r).packed_bytes));
     device_traffic link = job_link(j);
     if (link.copies)
-        fprintf(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out), (unsigned long long)link.copies);
+        print_text(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out), (unsigned long long)link.copies);
 }

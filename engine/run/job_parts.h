@@ -42,7 +42,8 @@ struct job {
     void (*told_file)(void *sweep, size_t node, const char *path);
 };
 
-extern atomic_int interrupted; /* Ctrl-C */
+/* signals.c */
+extern atomic_int interrupted; /* Ctrl-C, SIGTERM, SIGHUP */
 void job_watch_signals(void);
 int env_cancelled(void *arg);
 

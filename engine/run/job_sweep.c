@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 #include "run/sheet.h"
 
@@ -184,7 +185,7 @@ static kiln_status write_sheet(sweep_run *r, error *e)
     }
     if (status == KILN_OK) status = sheet_write(&r->plan, cell, r->what->sheet, e);
     arena_free(&memory);
-    if (status == KILN_OK) printf("%s\n", r->what->sheet), fflush(stdout);
+    if (status == KILN_OK) print_text(stdout, "%s\n", r->what->sheet), print_flush(stdout);
     return status;
 }
 
@@ -195,21 +196,21 @@ static void say_failed(const sweep_run *r)
     for (size_t i = 0; i < r->plan.n_row && shown < FAILED_SHOWN; i++) {
         if (r->row[i].state != ROW_FAILED) continue;
         sweep_label(&r->plan, i, label, sizeof label);
-        fprintf(stderr, "kiln: row %zu (%s) failed: %s\n", i + 1, label, r->row[i].message ? r->row[i].message : "out of memory");
+        print_text(stderr, "kiln: row %zu (%s) failed: %s\n", i + 1, label, r->row[i].message ? r->row[i].message : "out of memory");
         shown++;
     }
-    if (r->sum->failed > shown) fprintf(stderr, "kiln: and %zu more\n", r->sum->failed - shown);
+    if (r->sum->failed > shown) print_text(stderr, "kiln: and %zu more\n", r->sum->failed - shown);
 }
 
 static void say_summary(const sweep_run *r)
 {
     const sweep_summary *s = r->sum;
     if (!r->setting->quiet) {
-        fprintf(stderr, "sweep: %zu rows: %zu done", s->rows, s->done);
-        if (s->before) fprintf(stderr, ", %zu done before (--again runs them too)", s->before);
-        if (s->failed) fprintf(stderr, ", %zu failed", s->failed);
-        if (s->left) fprintf(stderr, ", %zu left", s->left);
-        fprintf(stderr, "; %zu nodes ran, %zu were shared, %zu came from the cache\n", r->nodes.ran, r->nodes.shared, r->nodes.fetched);
+        print_text(stderr, "sweep: %zu rows: %zu done", s->rows, s->done);
+        if (s->before) print_text(stderr, ", %zu done before (--again runs them too)", s->before);
+        if (s->failed) print_text(stderr, ", %zu failed", s->failed);
+        if (s->left) print_text(stderr, ", %zu left", s->left);
+        print_text(stderr, "; %zu nodes ran, %zu were shared, %zu came from the cache\n", r->nodes.ran, r->nodes.shared, r->nodes.fetched);
     }
     say_failed(r);
 }

@@ -4,6 +4,7 @@
 #include "run/job_sweep_parts.h"
 
 #include "base/memory_alloc.h"
+#include "base/print.h"
 
 #include <stdio.h>
 
@@ -64,7 +65,7 @@ static kiln_status batch(sweep_dry *d, const uint32_t *todo, size_t n, error *e)
     TRY(sweep_merge_batch(r, e));
     for (size_t i = 0; i < n; i++) d->run[i] = d->fetched[i] = 0;
     TRY(run_schedule(&r->j->workflow, &(run_hooks){.self = d, .call = call, .known = known, .fetch = fetch}, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &nodes, e));
-    for (size_t i = 0; i < n; i++) printf("%-6zu %6zu %10zu  %s\n", r->number[i], d->run[i], d->fetched[i], r->label[i]);
+    for (size_t i = 0; i < n; i++) print_text(stdout, "%-6zu %6zu %10zu  %s\n", r->number[i], d->run[i], d->fetched[i], r->label[i]);
     return KILN_OK;
 }
 
@@ -72,14 +73,14 @@ kiln_status sweep_dry_run(sweep_run *r, error *e)
 {
     sweep_dry d = {.r = r, .all = {.job = r->j, .quiet = 1}};
     kiln_status status = KILN_OK;
-    if (r->sum->before) printf("%zu of %zu rows were done before (%s)\n", r->sum->before, r->sum->rows, r->what->manifest ? r->what->manifest : "the manifest in --out");
-    if (r->n_todo) printf("%-6s %6s %10s  %s\n", "row", "to run", "from cache", "settings (a node counts for the first row that has it)");
+    if (r->sum->before) print_text(stdout, "%zu of %zu rows were done before (%s)\n", r->sum->before, r->sum->rows, r->what->manifest ? r->what->manifest : "the manifest in --out");
+    if (r->n_todo) print_text(stdout, "%-6s %6s %10s  %s\n", "row", "to run", "from cache", "settings (a node counts for the first row that has it)");
     for (size_t i = 0; i < r->n_todo && status == KILN_OK; i += BATCH_ROWS) {
         status = batch(&d, r->todo + i, r->n_todo - i < BATCH_ROWS ? r->n_todo - i : BATCH_ROWS, e);
         sweep_batch_close(r);
     }
     if (status == KILN_OK) {
-        printf("%zu rows: ", r->n_todo);
+        print_text(stdout, "%zu rows: ", r->n_todo);
         dry_total(&d.all);
     }
     mem_free(d.seen);

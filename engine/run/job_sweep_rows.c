@@ -2,6 +2,7 @@
 #include "run/job_sweep_parts.h"
 
 #include "base/memory_alloc.h"
+#include "base/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +84,8 @@ void sweep_show_faults(const row_work *w, faults_shown *shown)
             continue;
         }
         shown->seen[shown->n++] = d;
-        if (any_row) fprintf(stderr, "%s\n", text);
-        else fprintf(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
+        if (any_row) print_text(stderr, "%s\n", text);
+        else print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
     }
 }
 
@@ -95,7 +96,7 @@ static kiln_status faulty(const sweep_run *r, error *e)
 
 static void show_more(const faults_shown *shown)
 {
-    if (shown->more) fprintf(stderr, "and %zu more errors and warnings\n", shown->more);
+    if (shown->more) print_text(stderr, "and %zu more errors and warnings\n", shown->more);
 }
 
 kiln_status sweep_check_rows(sweep_run *r, error *e)

@@ -46,8 +46,7 @@ kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e)
     if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
     store *s = store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
     if (!s) {
-        if (setting->folder || (given && given[0])) return error_set(e, why.status, "%s", why.message);
-        log_warn("%s; results are not kept", why.message);
+        log_warn("%s. The run goes on, and its results are not kept", why.message);
         return KILN_OK;
     }
     keeper *k = mem_calloc(1, sizeof *k);

@@ -25,8 +25,7 @@ typedef struct {
     void *arg;
 } keep_setting;
 
-/* *out NULL with KILN_OK when nothing is to be kept (off, KILN_CACHE=off, or the default folder cannot be used: one warning). A folder that
- * the user named and that cannot be used is an error. */
+/* *out NULL with KILN_OK when nothing is to be kept: off, KILN_CACHE=off, or a store that cannot be opened, for which there is one warning. */
 kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e);
 /* Before the first node, after the keys: the workflow whose nodes the indices below mean. Forgets the one before. */
 kiln_status keeper_watch(keeper *k, const workflow *w, error *e);

@@ -2,6 +2,7 @@
 #include "run/report.h"
 
 #include "base/memory_alloc.h"
+#include "base/print.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -20,6 +21,8 @@ struct report {
     const workflow *w;
     pthread_mutex_t lock;
     FILE *events, *trace;
+    const char *events_path, *trace_path;
+    int events_lost, trace_lost; /* errno of the first write that failed */
     int bar, quiet, verbose, bar_drawn, trace_items;
     double start, last_draw;
     double *node_start, *node_line; /* by node */
@@ -60,8 +63,7 @@ static void emit(report *r, const char *kind, str *rest)
         json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
         str_append(&line, "}\n");
-        fputs(str_text(&line), r->events);
-        fflush(r->events);
+        if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost) r->events_lost = errno;
         str_free(&line);
     }
     str_free(rest);
@@ -89,7 +91,7 @@ static void trace_item(report *r, const char *name, const char *category, double
         str_char(&s, '}');
     }
     str_char(&s, '}');
-    fputs(str_text(&s), r->trace);
+    if (print_raw(r->trace, str_text(&s)) != 0 && !r->trace_lost) r->trace_lost = errno;
     str_free(&s);
 }
 
@@ -97,7 +99,7 @@ static void trace_item(report *r, const char *name, const char *category, double
 
 static void clear_bar(report *r)
 {
-    if (r->bar_drawn) fputs("\r\033[K", stderr);
+    if (r->bar_drawn) print_raw(stderr, "\r\033[K");
     r->bar_drawn = 0;
 }
 
@@ -135,7 +137,7 @@ static int row_line(const report *r, size_t node, uint64_t done, uint64_t total,
 
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
-    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512];
+    char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512], shown[512];
     double spent = now() - r->node_start[node];
     size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
     for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
@@ -144,9 +146,9 @@ static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, cons
                           : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
                      (unsigned long long)done, (unsigned long long)total, rest);
     size_t width = columns() - 1;
-    if (n > 0 && (size_t)n > width && width < sizeof line) line[width] = '\0';
-    fprintf(stderr, "\r\033[K%s", line);
-    fflush(stderr);
+    text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, n > 0 ? strlen(line) : 0);
+    print_text(stderr, "\r\033[K%s", shown);
+    print_flush(stderr);
     r->bar_drawn = 1;
 }
 
@@ -155,9 +157,11 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt
     va_list args;
     clear_bar(r);
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    flockfile(stderr);
+    print_textv(stderr, fmt, args);
+    print_raw(stderr, "\n");
+    funlockfile(stderr);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 /* ---- public ----------------------------------------------------------------------------------------------------------- */
@@ -174,7 +178,7 @@ report *report_open(const report_setting *s, error *e)
 {
     report *r = mem_calloc(1, sizeof *r);
     if (!r) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
-    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
+    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .events_path = s->events, .trace_path = s->trace, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
     r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
@@ -186,7 +190,7 @@ report *report_open(const report_setting *s, error *e)
         report_close(r, NULL, NULL, NULL);
         return NULL;
     }
-    if (r->trace) fputs("{\"traceEvents\": [\n", r->trace);
+    if (r->trace) print_raw(r->trace, "{\"traceEvents\": [\n");
     str fields = {0};
     json_text(&fields, "workflow", s->workflow->doc->path);
     emit(r, "run_start", &fields);
@@ -230,11 +234,13 @@ void report_row(report *r, size_t part, const char *status, const char *message,
     pthread_mutex_unlock(&r->lock);
 }
 
-static int close_file(FILE *f)
+/* Whoever reads events through a pipe may have enough of them: that is no failure of the run. */
+static kiln_status close_file(FILE *f, const char *path, int lost, error *e)
 {
-    if (!f) return 1;
-    int ok = !ferror(f) && fflush(f) == 0;
-    return (f == stdout || fclose(f) == 0) && ok;
+    if (!f) return KILN_OK;
+    if (fflush(f) != 0 && !lost) lost = errno;
+    if (f != stdout && fclose(f) != 0 && !lost) lost = errno;
+    return lost == 0 || lost == EPIPE ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(lost));
 }
 
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e)
@@ -248,15 +254,14 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
         str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
         emit(r, "run_done", &fields);
     }
-    if (r->trace) fputs("\n]}\n", r->trace);
-    int ok = close_file(r->events);
-    ok = close_file(r->trace) && ok;
+    if (r->trace) print_raw(r->trace, "\n]}\n");
+    kiln_status events = close_file(r->events, r->events_path, r->events_lost, e), trace = close_file(r->trace, r->trace_path, r->trace_lost, e);
     pthread_mutex_unlock(&r->lock);
     pthread_mutex_destroy(&r->lock);
     mem_free(r->node_start);
     mem_free(r->node_line);
     mem_free(r);
-    return ok ? KILN_OK : error_set(e, KILN_ERR_IO, "the events or trace file could not be written");
+    return events != KILN_OK ? events : trace;
 }
 
 static void event_fields(const report *r, const run_event *ev, str *fields)
@@ -351,8 +356,8 @@ void report_file(report *r, size_t node, const char *path)
     json_text(&fields, "path", path);
     emit(r, "file", &fields);
     clear_bar(r);
-    if (r->events != stdout) printf("%s\n", path); /* results, so also when quiet */
-    fflush(stdout);
+    if (r->events != stdout) print_text(stdout, "%s\n", path); /* results, so also when quiet */
+    print_flush(stdout);
     pthread_mutex_unlock(&r->lock);
 }
 

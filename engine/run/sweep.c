@@ -488,13 +488,13 @@ size_t sweep_settings(const sweep *s, size_t row, set_option *out)
     return n;
 }
 
-/* One line: control characters become '?', long values are cut. */
+/* Long values are cut. */
 static void put_label(str *t, const char *name, const char *value)
 {
     size_t n = strlen(value), keep = n > LABEL_VALUE_MAX ? LABEL_VALUE_MAX : n;
     while (keep < n && keep > 0 && ((unsigned char)value[keep] & 0xc0) == 0x80) keep--;
     str_printf(t, "%s%s=", t->len ? " " : "", name);
-    for (size_t i = 0; i < keep; i++) str_char(t, (unsigned char)value[i] < 0x20 || value[i] == 0x7f ? '?' : value[i]);
+    str_append_n(t, value, keep);
     if (keep < n) str_append(t, "...");
 }
 

@@ -25,8 +25,6 @@ static void add_fault(document *d, place at, const doc_node *n, int warning, con
     else if (n)
         used = snprintf(text, sizeof text, "node '%.200s': ", n->name);
     vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?'; /* one line, and nothing a terminal obeys */
     fault *f = arena_alloc(&d->memory, sizeof *f);
     const char *copy = f ? arena_strdup(&d->memory, text) : NULL;
     if (!copy) {

@@ -86,7 +86,9 @@ expect cache_size_is_read "it is a size" "$kiln" run "$work/w.yaml" --cache-size
 expect cache_and_no_cache "which?" "$kiln" run "$work/w.yaml" --cache "$work/c" --no-cache
 expect save_state_is_read "number of seconds" "$kiln" run "$work/w.yaml" --save-state -3
 mkdir "$work/open" && chmod 777 "$work/open"
-"$kiln" run "$work/w.yaml" --cache "$work/open" -q --out "$work/n" >/dev/null 2>"$work/log" && bad a_folder_of_everybody_is_refused "it was taken" || { grep -q 'chmod go-w' "$work/log" && ok a_folder_of_everybody_is_refused || bad a_folder_of_everybody_is_refused "$(cat "$work/log")"; }
+"$kiln" run "$work/w.yaml" --models "$work/models" --set model.ckpt_name=one --set empty.width=64 --set empty.height=64 --set steps=1 --cache "$work/open" --out "$work/n" >/dev/null 2>"$work/log"
+same a_folder_of_everybody_costs_only_the_keeping "$?" 0
+grep -q 'chmod go-w' "$work/log" && [ -z "$(ls "$work/open")" ] && ok a_folder_of_everybody_is_refused || bad a_folder_of_everybody_is_refused "$(cat "$work/log"; ls "$work/open")"
 "$kiln" run "$work/w.yaml" --models "$work/models" --set model.ckpt_name=one --set empty.width=64 --set empty.height=64 --set steps=2 --set seed=5 --cache "$work/c" --dry-run >"$work/dry" 2>&1
 grep -qE '^negative .* cached ' "$work/dry" && grep -qE '^sampler .* run .* s ' "$work/dry" && grep -q '3 from the cache' "$work/dry" && ok dry_run_tells_what_would_run || bad dry_run_tells_what_would_run "$(cat "$work/dry")"
 

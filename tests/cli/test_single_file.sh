@@ -37,12 +37,18 @@ done
 draw() { # FOLDER COMMAND...: the picture's path
     local models=$1; shift
     rm -rf "$work/out"
-    "$@" run "$work/txt2img.yaml" --models "$work/$models" --set model.ckpt_name=small.safetensors --set steps=2 --no-cache -q --out "$work/out" 2>"$work/run.txt"
+    "$@" run "$work/txt2img.yaml" --models "$work/$models" --set model.ckpt_name=small.safetensors --set steps=2 --no-cache --out "$work/out" 2>"$work/run.txt"
 }
 [ -s "$(draw one "$kiln")" ]; verdict a_single_file_draws $?
 cp out/kiln_00001_.png one.png
 [ -s "$(draw folder "$kiln")" ] && cmp one.png out/kiln_00001_.png; verdict the_folder_draws_the_same $?
 [ "$("$kiln" inspect one/small.safetensors 2>/dev/null | grep -c first_stage_model)" -gt 200 ]; verdict its_names_are_the_original_ones $?
+
+mkdir odd && { cat tensors.txt; echo "unet/diffusion_pytorch_model.safetensors conv_strange.weight 4x4"; } >odd.txt
+{ cat "$sd15/single_file_names.txt"; printf 'unet/conv_strange.weight\tmodel.diffusion_model.strange.weight\n'; } >odd-names.txt
+"$make_model" odd.txt odd/small.safetensors odd-names.txt && [ -s "$(draw odd "$kiln")" ] && cmp one.png out/kiln_00001_.png &&
+    grep -q "tensor 'model.diffusion_model.strange.weight' is not used by any network" run.txt
+verdict a_tensor_for_nobody_is_said $?
 
 install_kiln "$work/a prefix/usr"; verdict install $?
 [ -s "$(draw one "$work/a prefix/usr/bin/kiln")" ] && cmp one.png out/kiln_00001_.png; verdict the_installed_one_draws_it $?

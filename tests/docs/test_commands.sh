@@ -22,6 +22,7 @@ filled() { # COMMAND MODE
     case $c in kiln\ samplers*) c=${c//NAME/euler} ;; *) c=${c//NAME/KSampler} ;; esac
     c=${c//[\[\]]/}
     [ "$2" = clone ] || c=${c//build\/release\/kiln/kiln}
+    c=${c/make install PREFIX/make install NVCC= PREFIX} # CUDA for all chips takes minutes
     [[ $c == git\ clone* ]] && c="$c && test -e README.md && cd .." # the next lines are run where it is built already
     printf '%s' "$c"
 }

@@ -146,7 +146,7 @@ static void test_csv(void)
 {
     CHECK_STR(ROWS("seed,cfg\n1,5\n2,7\n"), "seed=1 cfg=5|seed=2 cfg=7");
     CHECK_STR(ROWS("\xef\xbb\xbfseed, cfg\r\n1,5\r\n\r\n2,7"), "seed=1 cfg=5|seed=2 cfg=7");
-    CHECK_STR(ROWS("prompt,seed\n\"a, \"\"b\"\"\nc\",1\n"), "prompt=a, \"b\"?c seed=1");
+    CHECK_STR(ROWS("prompt,seed\n\"a, \"\"b\"\"\nc\",1\n"), "prompt=a, \"b\"\nc seed=1");
     CHECK_STR(ROWS("prompt,seed\n,1\n\"\",2\n"), "seed=1|prompt= seed=2"); /* an empty cell leaves it alone, "" is a text */
     CHECK_STR(ROWS("x\n1..3\n"), "x=1..3");                              /* a cell is a value, never a range */
 }

@@ -103,7 +103,7 @@ static const hostile table[] = {
     {"nodes:\n  b: {class_type: Blank, title: [x]}\n" SOUND, "2:33", "`title` must be a text", 1},
     {"nodes:\n  b: {include: refiner.yaml}\n" SOUND, "2:16", "`include`: no file", 1},
     {"nodes:\n  b: {class_type: Blank, inputs: [width, 1]}\n" SOUND, "2:34", "`inputs` must be a map", 1},
-    {"nodes:\n  \"b\\e[31m\\n\": {class_type: Blank, inputs: 7}\n" SOUND, "2:44", "node 'b?[31m?' (Blank): `inputs` must be a map", 1},
+    {"nodes:\n  \"b\\e[31m\\n\": {class_type: Blank, inputs: 7}\n" SOUND, "2:44", "node 'b\x1b[31m\n' (Blank): `inputs` must be a map", 1},
     {"nodes:\n  a: {class_type: Blank}\n", "2:3", "no node writes anything; add one like SaveImage", 1},
     {"{\"nodes\": [], \"links\": [], \"version\": 0.4}", "1:1", "export it with \"Export (API)\"", 1},
     {"{\"1\": {\"class_type\": \"Blnk\"}}", "1:22", "did you mean 'Blank'?", 1},

@@ -1,0 +1,150 @@
+/* print.c - see print.h. To tell our control characters from foreign ones after formatting, the text is formatted twice, with ours replaced by two different
+ * characters: where the results differ, there is one of ours. */
+#include "base/print.h"
+
+#include "base/memory_alloc.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { FORMAT_MAX = 1000, TEXT_MAX = 4000, SHOWN_MAX = 12 /* bytes that one character may become */ };
+
+static atomic_int lost;
+
+static int is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+
+/* One character of the text as it may be shown, into `to`; *used bytes of the text. */
+static size_t show(char to[SHOWN_MAX], const char *from, size_t n, size_t *used)
+{
+    static const char plain[] = "\n\r\t", letter[] = "nrt";
+    uint32_t code = 0;
+    size_t length = utf8_sequence((const unsigned char *)from, n, &code);
+    const char *named = code ? strchr(plain, (int)(code < 0x80 ? code : 0x7f)) : NULL;
+    *used = length ? length : 1;
+    if (length && !text_is_control(code)) return memcpy(to, from, length), length;
+    if (length && named) return (size_t)snprintf(to, SHOWN_MAX, "\\%c", letter[named - plain]);
+    if (length && code >= 0x80) return (size_t)snprintf(to, SHOWN_MAX, "\\u%04x", code);
+    return (size_t)snprintf(to, SHOWN_MAX, "\\x%02x", (unsigned char)from[0]);
+}
+
+size_t text_escape(char *to, size_t room, const char *from, size_t n)
+{
+    size_t at = 0, used, length;
+    char shown[SHOWN_MAX];
+    for (; n > 0 && at + (length = show(shown, from, n, &used)) < room; from += used, n -= used, at += length) memcpy(to + at, shown, length);
+    to[at] = '\0';
+    return at;
+}
+
+/* Gathers what is written, so that a line is one write. */
+typedef struct {
+    FILE *to;
+    char bytes[TEXT_MAX];
+    size_t n;
+    int total;
+} output;
+
+static void note_lost(const FILE *to, int ok)
+{
+    int none = 0;
+    if (!ok && to == stdout) atomic_compare_exchange_strong(&lost, &none, errno ? errno : EIO);
+}
+
+static void output_flush(output *o)
+{
+    int ok = fwrite(o->bytes, 1, o->n, o->to) == o->n;
+    note_lost(o->to, ok);
+    if (!ok) o->total = -1;
+    o->n = 0;
+}
+
+static void output_add(output *o, const char *bytes, size_t n)
+{
+    if (o->n + n > sizeof o->bytes) output_flush(o);
+    memcpy(o->bytes + o->n, bytes, n);
+    o->n += n;
+    if (o->total >= 0) o->total += (int)n;
+}
+
+/* a and b, of n characters, differ where a control character of fmt stands, in its order. */
+static int write_shown(FILE *to, const char *fmt, const char *a, const char *b, size_t n)
+{
+    output o = {.to = to};
+    char shown[SHOWN_MAX];
+    flockfile(to);
+    for (size_t i = 0, used; i < n; i += used) {
+        while (a[i] != b[i] && *fmt && !is_control((unsigned char)*fmt)) fmt++;
+        if (a[i] != b[i] && *fmt) {
+            output_add(&o, fmt++, 1);
+            used = 1;
+        } else {
+            size_t length = show(shown, a + i, n - i, &used);
+            output_add(&o, shown, length);
+        }
+    }
+    if (o.n) output_flush(&o);
+    funlockfile(to);
+    return o.total;
+}
+
+static void mark_controls(char to[FORMAT_MAX], const char *fmt, char mark)
+{
+    size_t n = strnlen(fmt, FORMAT_MAX - 1);
+    for (size_t i = 0; i < n; i++) to[i] = is_control((unsigned char)fmt[i]) ? mark : fmt[i];
+    to[n] = '\0';
+}
+
+static int format(char *to, size_t room, const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(to, room, fmt, again);
+    va_end(again);
+    return n;
+}
+
+int print_textv(FILE *to, const char *fmt, va_list args)
+{
+    char fmt_a[FORMAT_MAX], fmt_b[FORMAT_MAX], small[2][TEXT_MAX], *a = small[0], *b = small[1], *large = NULL;
+    size_t room = TEXT_MAX;
+    assert(strlen(fmt) < FORMAT_MAX);
+    mark_controls(fmt_a, fmt, '\1'), mark_controls(fmt_b, fmt, '\2');
+    int n = format(a, room, fmt_a, args);
+    if (n < 0) return -1;
+    if ((size_t)n >= room && (large = mem_alloc(2 * ((size_t)n + 1)))) {
+        room = (size_t)n + 1, a = large, b = large + room;
+        format(a, room, fmt_a, args);
+    }
+    format(b, room, fmt_b, args);
+    int printed = write_shown(to, fmt, a, b, (size_t)n < room ? (size_t)n : room - 1);
+    mem_free(large);
+    return printed;
+}
+
+int print_text(FILE *to, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = print_textv(to, fmt, args);
+    va_end(args);
+    return n;
+}
+
+int print_raw(FILE *to, const char *text)
+{
+    int ok = fputs(text, to) != EOF;
+    note_lost(to, ok);
+    return ok ? 0 : -1;
+}
+
+int print_flush(FILE *to)
+{
+    int ok = fflush(to) == 0;
+    note_lost(to, ok);
+    return ok ? 0 : -1;
+}
+
+int print_lost(void) { return atomic_load(&lost); }

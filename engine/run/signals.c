@@ -1,0 +1,53 @@
+/* signals.c - SIGINT, SIGTERM and SIGHUP while a job runs: the first asks the nodes to stop, the second ends the process at once. The store bears that
+ * at any moment; unfinished output files are removed. timeout(1) signals a process and then its group, so what follows within a fifth of a second
+ * is the same request. All of a handler is async-signal-safe.
+ */
+#include "run/job_parts.h"
+
+#include "base/unfinished.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAME_REQUEST_MS 200
+
+enum { INTERRUPTED_STATUS = 130 };
+
+atomic_int interrupted;
+static _Atomic int64_t asked; /* monotonic milliseconds; 0: not yet */
+static int on_terminal;
+
+static int64_t milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
+}
+
+static void on_signal(int signal)
+{
+    static const char says[] = "\r\033[Kkiln: stopping within the step; once more ends it at once\n";
+    int kept = errno;
+    int64_t now = milliseconds(), first = 0;
+    (void)signal;
+    if (atomic_compare_exchange_strong(&asked, &first, now)) {
+        atomic_store(&interrupted, 1);
+        if (on_terminal && write(STDERR_FILENO, says, sizeof says - 1) < 0) errno = kept;
+    } else if (now - first > SAME_REQUEST_MS) {
+        unfinished_remove();
+        _exit(INTERRUPTED_STATUS);
+    }
+    errno = kept;
+}
+
+/* nohup(1) has SIGHUP ignored, and that stays. */
+void job_watch_signals(void)
+{
+    static const int asks[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    on_terminal = isatty(STDERR_FILENO);
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
+        if (asks[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN) sigaction(asks[i], &action, NULL);
+}
