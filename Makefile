@@ -43,14 +43,15 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE -g $(OPT) -fPIC -fvisibility=hidden -ffp-co
 ENGINE_INC := -Iinclude -Iengine
 DEFS := -DKILN_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := $(SANFLAGS) -Wl,-z,relro,-z,now $(LDFLAGS)
-ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -ldl -lpthread -lm
+ENGINE_LIBS := -lyaml -ljansson -lpng -lz -lsqlite3 -lxxhash -ldnnl -lgomp -lstdc++ -ldl -lpthread -lm
 
 # ---- engine --------------------------------------------------------------------------------------
 engine_src := $(filter-out engine/cli/main.c engine/backend/cuda/%,$(wildcard engine/*/*.c engine/*/*/*.c))
 ifneq ($(ARCH),x86_64)
 engine_src := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(engine_src))
 endif
-engine_obj := $(engine_src:%.c=$(B)/%.o)
+engine_edge := $(wildcard engine/backend/cpu/*.cpp)
+engine_obj := $(engine_src:%.c=$(B)/%.o) $(engine_edge:%.cpp=$(B)/%.o)
 
 # Files named for an instruction set are compiled for it and only called when the processor has it.
 $(B)/%_avx2.o: isa := -mavx2 -mfma -mf16c
@@ -62,6 +63,13 @@ $(B)/engine/%.o: engine/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
 	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) $(isa) $(ENGINE_INC) $(DEFS) -MMD -MP -c $< -o $@
+
+# Where exceptions of a C++ library end; what may be unwound through is compiled for it.
+$(B)/engine/%.o: engine/%.cpp
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  CXX $<")
+	$(Q)$(CXX) -std=c++17 -g $(OPT) -fPIC -fvisibility=hidden -Wall -Wextra -Wshadow -Werror $(SANFLAGS) $(CXXFLAGS) $(ENGINE_INC) -MMD -MP -c $< -o $@
+$(B)/engine/backend/cpu/onednn.o: CFLAGS_ALL += -fexceptions
 
 $(B)/libkiln.a: $(engine_obj)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -186,9 +194,9 @@ test_libs_judge := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
-test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so
+test_tools += $(B)/tests/torture/torture $(B)/tests/torture/shim.so $(B)/tests/torture/touch.so
 endif
-$(B)/tests/torture/shim.so: tests/torture/shim.c
+$(B)/tests/torture/%.so: tests/torture/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -g -O1 -fPIC -shared -fno-builtin $(WARN) -Wno-conversion -Wno-pedantic $< -ldl -o $@
 $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/tests/judge/wish.o

@@ -63,6 +63,10 @@ struct kernel {
      * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
     kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                         error *);
+    /* Host devices: what packing an operand takes beside its source and dst, for each of at most pack_tiles workers (0: nothing), and packing
+     * with that much at hand: `scratch` is 64-byte aligned and holds it for min(pool_threads, pack_tiles) of them. NULL where pack() needs none. */
+    size_t pack_scratch[OP_MAX_IN], pack_tiles[OP_MAX_IN];
+    kiln_status (*pack_in)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, void *scratch, pool *, error *);
     kiln_status (*run)(const kernel *, const kernel_args *, error *);
     void (*free)(kernel *);
 };

@@ -19,11 +19,12 @@ typedef struct {
     int scanned;          /* its numbers were looked at for NaN and infinity */
 } packed_weight;
 
-/* Host memory that weights are read into on their way to a device, when they are not packed as they are stored: a runtime's,
- * for one packing at a time. Zeroed: empty. */
+/* Host memory that weights are read into on their way to a device, when they are not packed as they are stored, and on a host device what
+ * packing them takes, on its account: a runtime's, for one packing at a time. Zeroed: empty. */
 typedef struct {
     void *data;
     size_t bytes;
+    budget *account; /* NULL: on none */
 } weight_buffer;
 void weight_buffer_free(weight_buffer *b);
 

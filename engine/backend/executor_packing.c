@@ -48,16 +48,30 @@ static size_t copy_bytes(const packing *p)
     return (size_t)shape_count(&p->leaf->shape) * dtype_size(dtype ? dtype : KILN_F32);
 }
 
-/* All the host bytes that packing it takes beside its source and its result: the copy, and a patch's factors as f32. */
-static size_t temporary_bytes(const packing *p)
+static size_t round_up_64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+/* What the kernel's own packing takes. */
+static size_t pack_bytes(const packing *p)
 {
-    size_t copy = copy_bytes(p), most = 0;
-    for (uint32_t i = 0; copy && !stored_type(p) && i < n_parts(p); i++) {
+    const kernel *k = p->s->kernel;
+    size_t workers = p->pool ? pool_threads(p->pool) : 1;
+    if (workers > k->pack_tiles[p->operand]) workers = k->pack_tiles[p->operand];
+    return k->packed_bytes[p->operand] ? workers * k->pack_scratch[p->operand] : 0;
+}
+
+/* What a patch's factors take as f32 while the copy is made. */
+static size_t factor_bytes(const packing *p)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; copy_bytes(p) && !stored_type(p) && i < n_parts(p); i++) {
         size_t bytes = weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name);
         if (bytes > most) most = bytes;
     }
-    return copy + most;
+    return most;
 }
+
+/* All the host bytes that packing it takes beside its source and its result. */
+static size_t temporary_bytes(const packing *p) { return round_up_64(copy_bytes(p)) + pack_bytes(p) + factor_bytes(p); }
 
 /* One part below the other, as they are stored or as f32. */
 static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
@@ -78,35 +92,45 @@ static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
 typedef struct {
     const void *data;
     uint32_t dtype;
-    void *owned;
-    size_t owned_bytes;
+    void *scratch; /* pack_bytes() of it */
 } source;
 
-static void source_free(const packing *p, source *s)
+static const char *name_of(const packing *p) { return p->leaf->name ? p->leaf->name : "stacked weights"; }
+
+/* The buffer holds `bytes`, which are on the device's account. */
+static kiln_status host_room(const packing *p, size_t bytes, error *e)
 {
-    if (s->owned_bytes) budget_give(residency_budget(p->x->residency), MEMORY_STAGING, s->owned_bytes);
-    mem_free(s->owned);
+    weight_buffer *b = p->x->buffer;
+    budget *account = residency_budget(p->x->residency);
+    if (b->bytes >= bytes) return KILN_OK;
+    weight_buffer_free(b);
+    TRY(budget_take(account, MEMORY_STAGING, bytes, name_of(p), e));
+    if ((b->data = mem_pages(bytes))) return b->bytes = bytes, b->account = account, KILN_OK;
+    budget_give(account, MEMORY_STAGING, bytes);
+    return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
 }
 
 /* A weight's elements as they are stored; gathered, and turned into f32, when they do not lie in the file that way. */
 static kiln_status leaf_source(const packing *p, source *s, error *e)
 {
-    const op *leaf = p->leaf;
-    size_t copy = copy_bytes(p), bytes = temporary_bytes(p);
+    size_t copy = round_up_64(copy_bytes(p)), factors = factor_bytes(p);
+    budget *account = residency_budget(p->x->residency);
     kiln_weight_info info = {.size = sizeof info};
-    if (!bytes) {
+    TRY(host_room(p, copy + pack_bytes(p), e));
+    s->scratch = (char *)p->x->buffer->data + copy;
+    if (!copy) {
         const op *part = part_of(p, 0);
         s->data = weights_bytes(part->set, part->name, &info);
         s->dtype = info.dtype;
         return KILN_OK;
     }
-    TRY(budget_take(residency_budget(p->x->residency), MEMORY_STAGING, bytes, leaf->name ? leaf->name : "stacked weights", e));
-    s->owned_bytes = bytes;
-    if (!(s->owned = mem_alloc(copy))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", copy);
-    s->data = s->owned;
     uint32_t dtype = stored_type(p);
+    s->data = p->x->buffer->data;
     s->dtype = dtype ? dtype : KILN_F32;
-    return gather(p, s->owned, dtype, e);
+    TRY(budget_take(account, MEMORY_STAGING, factors, name_of(p), e));
+    kiln_status status = gather(p, p->x->buffer->data, dtype, e);
+    budget_give(account, MEMORY_STAGING, factors);
+    return status;
 }
 
 static kiln_status scan(const packing *p, error *e)
@@ -125,22 +149,31 @@ static packing packing_of(const executor *x, uint32_t op_index, uint32_t operand
     return (packing){.x = x, .s = &x->step[op_index], .operand = operand, .leaf = &x->r->op[x->r->op[op_index].in[operand] - 1], .pool = x->pool};
 }
 
-static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, void *dst, error *e)
+static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, void *scratch, void *dst, error *e)
 {
     const kernel *k = p->s->kernel;
     const operand_desc *d = &p->s->desc.in[p->operand];
+    if (k->packed_bytes[p->operand] && k->pack_in && scratch) return k->pack_in(k, p->operand, src, dtype, dst, scratch, p->pool, e);
     return k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e) : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
+}
+
+/* What was packed was read from files that are still what its identity says. */
+static kiln_status unchanged(const packing *p, error *e)
+{
+    for (uint32_t i = 0; i < n_parts(p); i++) TRY(weights_unchanged(part_of(p, i)->set, part_of(p, i)->name, e));
+    return KILN_OK;
 }
 
 static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e)
 {
     source s = {0};
-    kiln_status status = look ? scan(p, e) : KILN_OK;
-    if (status == KILN_OK) status = leaf_source(p, &s, e);
-    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, dst, e);
-    source_free(p, &s);
+    error why = {0};
+    kiln_status status = look ? scan(p, &why) : KILN_OK;
+    if (status == KILN_OK) status = leaf_source(p, &s, &why);
+    if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, s.scratch, dst, &why);
     release_pages(p);
-    return status;
+    TRY(unchanged(p, e)); /* before anything that was found in such bytes is told */
+    return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
 /* ---- from the file itself ---------------------------------------------------------------------------------------------- */
@@ -149,7 +182,8 @@ enum { BUFFER_KEPT = 64 << 20 }; /* a larger one is given back after use */
 
 void weight_buffer_free(weight_buffer *b)
 {
-    mem_free(b->data);
+    if (b->account) budget_give(b->account, MEMORY_STAGING, b->bytes);
+    mem_pages_free(b->data);
     *b = (weight_buffer){0};
 }
 
@@ -157,7 +191,7 @@ static kiln_status buffer_room(weight_buffer *b, size_t bytes, error *e)
 {
     if (b->bytes >= bytes) return KILN_OK;
     weight_buffer_free(b);
-    if (!(b->data = mem_aligned(64, bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
+    if (!(b->data = mem_pages(bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
     b->bytes = bytes;
     return KILN_OK;
 }
@@ -200,7 +234,7 @@ static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtyp
     char *data = b->data;
     TRY(read_parts(p, look, data, e));
     if (!dtype) TRY(parts_as_f32(p, data, (float *)(void *)(data + behind), e));
-    return pack_from(p, dtype ? data : data + behind, dtype ? dtype : KILN_F32, dst, e);
+    return pack_from(p, dtype ? data : data + behind, dtype ? dtype : KILN_F32, NULL, dst, e);
 }
 
 static kiln_status fill_from_file(const packing *p, int look, void *dst, error *e)
@@ -215,7 +249,7 @@ static kiln_status fill_from_file(const packing *p, int look, void *dst, error *
 
 static kiln_status fill(const packing *p, int look, void *dst, error *e)
 {
-    if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, KILN_F32, dst, e);
+    if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, KILN_F32, NULL, dst, e);
     return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e) : fill_from_map(p, look, dst, e);
 }
 

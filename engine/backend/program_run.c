@@ -442,6 +442,12 @@ static kiln_status foresee(kiln_program *p, error *e)
     return KILN_OK;
 }
 
+/* What packing took of the account goes back with the run that needed it. */
+static void end_packing(runtime *rt)
+{
+    if (!rt->device->table->asynchronous) weight_buffer_free(&rt->buffer);
+}
+
 static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
     runtime *rt = b->p->rt;
@@ -450,15 +456,17 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     note_usage(rt, x);
     TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
     if (rt->setting.explain || rt->rehearsing) return clear_outputs(b), foresee(b->p, e);
-    TRY(residency_begin(x->pass, &b->room, e));
+    kiln_status status = residency_begin(x->pass, &b->room, e);
+    if (status != KILN_OK) return end_packing(rt), status;
     b->keeps = x->plan.n_held && b->room.kept && held_same(b->p, b->in, b->n_in);
     if (b->keeps) {
         residency_skip(x->pass, x->plan.held);
         rt->usage.flops -= x->plan.held_flops;
     } else
         b->p->held.valid = 0;
-    kiln_status status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
+    status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
     residency_end(x->pass, status != KILN_OK);
+    end_packing(rt);
     if (status == KILN_OK && !b->keeps && x->plan.n_held) held_note(b->p, b->in, b->n_in);
     return status;
 }

@@ -1,6 +1,7 @@
 /* file.c - maps, small reads, whole-or-nothing writes, folders, paths; see file.h. */
 #include "base/file.h"
 
+#include "base/map_fault.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "base/unfinished.h"
@@ -14,9 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int64_t stat_mtime_ns(const struct stat *st)
+static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
+
+file_identity file_identity_of(const struct stat *st)
 {
-    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    return (file_identity){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
+                           .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim)};
+}
+
+int file_identity_same(const file_identity *a, const file_identity *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
 }
 
 static kiln_status open_regular(const char *path, int *fd, struct stat *st, error *e)
@@ -37,18 +46,17 @@ kiln_status file_map_open(file_map *m, const char *path, error *e)
     *m = (file_map){0};
     TRY(open_regular(path, &fd, &st, e));
     m->size = (size_t)st.st_size;
-    m->device = st.st_dev;
-    m->inode = st.st_ino;
-    m->mtime_ns = stat_mtime_ns(&st);
+    m->identity = file_identity_of(&st);
     m->path = mem_strdup(path);
     void *data = m->size && m->path ? mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     int failed = errno;
     close(fd);
     if (m->path && data != MAP_FAILED) {
         m->data = data;
+        m->guard = map_guard(data, m->size);
         return KILN_OK;
     }
-    kiln_status status = m->path ? error_set(e, KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
+    kiln_status status = m->path ? error_set(e, failed == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
                                  : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     mem_free(m->path);
     *m = (file_map){0};
@@ -57,6 +65,7 @@ kiln_status file_map_open(file_map *m, const char *path, error *e)
 
 void file_map_close(file_map *m)
 {
+    map_unguard(m->guard);
     if (m->data) munmap((void *)(uintptr_t)m->data, m->size);
     mem_free(m->path);
     *m = (file_map){0};
@@ -65,6 +74,10 @@ void file_map_close(file_map *m)
 kiln_status file_map_unchanged(const file_map *m, error *e)
 {
     struct stat st;
+    size_t torn = map_torn(m->guard);
+    if (torn != MAP_WHOLE)
+        return error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot be read: the file was cut short while it was in use, or its disk fails; put it back and run again",
+                         m->path, torn);
     if (stat(m->path, &st) != 0)
         return error_set(e, KILN_ERR_IO, "%s: gone since it was opened: %s", m->path, strerror(errno));
     return file_map_is(m, &st, e);
@@ -72,9 +85,9 @@ kiln_status file_map_unchanged(const file_map *m, error *e)
 
 kiln_status file_map_is(const file_map *m, const struct stat *st, error *e)
 {
-    if ((uint64_t)st->st_dev != m->device || (uint64_t)st->st_ino != m->inode || (size_t)st->st_size != m->size || stat_mtime_ns(st) != m->mtime_ns)
-        return error_set(e, KILN_ERR_IO, "%s: changed since it was opened; run again", m->path);
-    return KILN_OK;
+    file_identity now = file_identity_of(st);
+    if (file_identity_same(&now, &m->identity)) return KILN_OK;
+    return error_set(e, KILN_ERR_IO, "%s: changed since it was opened; run again", m->path);
 }
 
 static kiln_status read_all(int fd, const char *path, char *data, size_t *size, size_t limit, error *e)

@@ -8,18 +8,28 @@
 
 #include <sys/stat.h>
 
-/* A read-only private map of a regular file. */
+/* A file's state on disk: while none of these changes, neither does the content. Every write moves the two times, and the second one
+ * (when the inode changed) cannot be set back by a program. What this cannot see is in docs/cache.md. */
+typedef struct {
+    uint64_t device, inode, size;
+    int64_t mtime_ns, ctime_ns;
+} file_identity;
+file_identity file_identity_of(const struct stat *st);
+int file_identity_same(const file_identity *a, const file_identity *b);
+
+/* A read-only private map of a regular file. What is gone when it is touched (the file was cut short, the disk fails) reads as zeros
+ * and is remembered: map_fault.h. */
 typedef struct {
     const uint8_t *data; /* NULL for an empty file */
     size_t size;
     char *path;
-    uint64_t device, inode;
-    int64_t mtime_ns;
+    file_identity identity; /* when it was mapped */
+    size_t guard;           /* map_fault.h */
 } file_map;
 
 kiln_status file_map_open(file_map *m, const char *path, error *e);
 void file_map_close(file_map *m);
-/* KILN_ERR_IO with a message when the file on disk is no longer the one that was mapped. */
+/* KILN_ERR_IO with a message when the file on disk is no longer the one that was mapped, or was not all there when the map was read. */
 kiln_status file_map_unchanged(const file_map *m, error *e);
 /* The same of what a file's `st` says. */
 kiln_status file_map_is(const file_map *m, const struct stat *st, error *e);
@@ -36,14 +46,13 @@ kiln_status folder_make(const char *path, error *e);
 int file_exists(const char *path);
 int folder_exists(const char *path);
 /* Digest of a file's content, read in parallel chunks of a fixed size; remembered in the process by
- * (path, size, mtime, inode). Folder: digest of the sorted relative paths and contents. */
+ * file_identity. A file written to a moment ago is first left alone until a further write would show. Folder: digest of the
+ * sorted relative paths and contents. */
 kiln_status file_digest(const char *path, digest *out, error *e);
+/* The same; every regular file that was read is noted in `seen` with the state it was in (file_list.h). */
+struct file_list;
+kiln_status file_digest_seen(const char *path, struct file_list *seen, digest *out, error *e);
 
-/* A file's state on disk: while none of these changes, neither does the content. */
-typedef struct {
-    uint64_t device, inode, size;
-    int64_t mtime_ns, ctime_ns;
-} file_identity;
 /* A longer memory for file_digest than the process: asked when the process does not know, told when a digest was made. Both
  * may be called from any thread. NULL takes it away. */
 typedef struct {

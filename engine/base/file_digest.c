@@ -6,6 +6,7 @@
 #include "base/file.h"
 
 #include "base/arena.h"
+#include "base/file_list.h"
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 #include "base/str.h"
@@ -36,17 +37,6 @@ static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 10000
 
 static file_memory longer; /* find == NULL: none */
 
-static file_identity identity_of(const struct stat *st)
-{
-    return (file_identity){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
-                           .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim)};
-}
-
-static int same_file(const file_identity *a, const file_identity *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
-}
-
 static void known_add(const file_identity *file, digest content)
 {
     known *k = mem_alloc(sizeof *k);
@@ -64,7 +54,7 @@ static int known_find(const file_identity *file, digest *out)
     pthread_mutex_lock(&known_lock);
     file_memory memory = longer;
     for (known *k = known_head; k && !found; k = k->next)
-        if (same_file(&k->file, file)) found = 1, *out = k->content;
+        if (file_identity_same(&k->file, file)) found = 1, *out = k->content;
     pthread_mutex_unlock(&known_lock);
     if (found || !memory.find || !memory.find(memory.self, file, out)) return found;
     known_add(file, *out);
@@ -123,10 +113,40 @@ static void chunk_digest(void *arg, size_t i)
     mem_free(buffer);
 }
 
-/* The caller has asked known_find. */
-static kiln_status regular_digest(const char *path, int fd, const struct stat *st, digest *out, error *e)
+/* ---- files that were written to a moment ago ------------------------------------------------------------------------------------ */
+
+/* Clocks of file systems tick: 10 ms where the kernel keeps the time, up to 2 s where the file system has whole seconds alone. */
+static const int64_t TICK_NS = 25000000, COARSE_TICK_NS = INT64_C(2100000000);
+
+/* How long until a write would give the file times other than those of `st`; 0: it would at once. */
+static int64_t unsettled(const struct stat *st)
 {
-    file_identity file = identity_of(st);
+    struct timespec t;
+    file_identity f = file_identity_of(st);
+    int64_t tick = f.mtime_ns % 1000000000 == 0 && f.ctime_ns % 1000000000 == 0 ? COARSE_TICK_NS : TICK_NS;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int64_t newest = f.mtime_ns > f.ctime_ns ? f.mtime_ns : f.ctime_ns, age = nanoseconds(t) - newest;
+    return age > -tick && age < tick ? tick - age : 0;
+}
+
+/* What was written in the clock's running tick can be written once more without its times showing it, so the tick is waited for. */
+static void settle(int fd, struct stat *st)
+{
+    int64_t wait = unsettled(st);
+    if (wait <= 0) return;
+    nanosleep(&(struct timespec){.tv_sec = wait / 1000000000, .tv_nsec = wait % 1000000000}, NULL);
+    fstat(fd, st);
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
+
+static kiln_status note(file_list *seen, const char *path, const file_identity *file, error *e) { return seen ? file_list_add(seen, path, file, e) : KILN_OK; }
+
+/* The caller has asked known_find. */
+static kiln_status regular_digest(const char *path, int fd, struct stat *st, file_list *seen, digest *out, error *e)
+{
+    settle(fd, st);
+    file_identity file = file_identity_of(st);
     struct timespec began;
     clock_gettime(CLOCK_REALTIME, &began);
     size_t n = (size_t)(((uint64_t)st->st_size + CHUNK - 1) / CHUNK);
@@ -141,10 +161,10 @@ static kiln_status regular_digest(const char *path, int fd, const struct stat *s
     if (r.failed == ENOMEM) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (r.failed) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(r.failed));
     struct stat now;
-    if (fstat(fd, &now) == 0 && (now.st_mtim.tv_sec != st->st_mtim.tv_sec || now.st_mtim.tv_nsec != st->st_mtim.tv_nsec || now.st_size != st->st_size))
-        return error_set(e, KILN_ERR_IO, "%s: changed while it was read", path);
+    file_identity after = fstat(fd, &now) == 0 ? file_identity_of(&now) : (file_identity){0};
+    if (!file_identity_same(&after, &file)) return error_set(e, KILN_ERR_IO, "%s: changed while it was read; run again", path);
     remember(path, &file, *out, nanoseconds(began));
-    return KILN_OK;
+    return note(seen, path, &file, e);
 }
 
 typedef struct {
@@ -172,9 +192,9 @@ static kiln_status list_folder(const char *path, arena *a, listing *out, error *
     return status;
 }
 
-static kiln_status content_digest(const char *path, int depth, digest *out, error *e);
+static kiln_status content_digest(const char *path, int depth, file_list *seen, digest *out, error *e);
 
-static kiln_status folder_digest(const char *path, int depth, digest *out, error *e)
+static kiln_status folder_digest(const char *path, int depth, file_list *seen, digest *out, error *e)
 {
     if (depth > DEPTH_MAX) return error_set(e, KILN_ERR_INVALID, "%s: folders deeper than %d", path, DEPTH_MAX);
     arena a = {0};
@@ -184,7 +204,7 @@ static kiln_status folder_digest(const char *path, int depth, digest *out, error
     for (size_t i = 0; status == KILN_OK && i < list.n; i++) {
         digest part;
         char *child = path_join(path, list.name[i]);
-        status = child ? content_digest(child, depth + 1, &part, e) : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+        status = child ? content_digest(child, depth + 1, seen, &part, e) : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
         mem_free(child);
         hash_text(h, list.name[i]);
         if (status == KILN_OK) hash_digest(h, part);
@@ -197,12 +217,12 @@ static kiln_status folder_digest(const char *path, int depth, digest *out, error
 }
 
 /* A file that is known is not opened. */
-static kiln_status content_digest(const char *path, int depth, digest *out, error *e)
+static kiln_status content_digest(const char *path, int depth, file_list *seen, digest *out, error *e)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-        file_identity file = identity_of(&st);
-        if (known_find(&file, out)) return KILN_OK;
+        file_identity file = file_identity_of(&st);
+        if (known_find(&file, out)) return note(seen, path, &file, e);
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0) {
@@ -210,11 +230,12 @@ static kiln_status content_digest(const char *path, int depth, digest *out, erro
         if (fd >= 0) close(fd);
         return KILN_ERR_IO;
     }
-    kiln_status status = S_ISREG(st.st_mode)   ? regular_digest(path, fd, &st, out, e)
-                         : S_ISDIR(st.st_mode) ? folder_digest(path, depth, out, e)
+    kiln_status status = S_ISREG(st.st_mode)   ? regular_digest(path, fd, &st, seen, out, e)
+                         : S_ISDIR(st.st_mode) ? folder_digest(path, depth, seen, out, e)
                                                : error_set(e, KILN_ERR_IO, "%s: neither file nor folder", path);
     close(fd);
     return status;
 }
 
-kiln_status file_digest(const char *path, digest *out, error *e) { return content_digest(path, 0, out, e); }
+kiln_status file_digest(const char *path, digest *out, error *e) { return content_digest(path, 0, NULL, out, e); }
+kiln_status file_digest_seen(const char *path, file_list *seen, digest *out, error *e) { return content_digest(path, 0, seen, out, e); }

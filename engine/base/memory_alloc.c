@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_llong countdown = -1; /* allocations until the failing one; < 0: none is due */
 static atomic_llong counted;
@@ -49,6 +50,41 @@ void *mem_aligned(size_t alignment, size_t bytes)
     if (guard_on()) return guard_alloc(alignment, bytes ? bytes : 1);
     padded = padded / alignment * alignment;
     return aligned_alloc(alignment, padded ? padded : alignment);
+}
+
+/* Before each block lies how much was mapped for it; 0: it is the heap's. Sanitizers watch the heap alone. */
+enum { BEFORE = 64 };
+#if defined __SANITIZE_ADDRESS__
+static const size_t PAGES_FROM = SIZE_MAX;
+#else
+static const size_t PAGES_FROM = 128 << 10;
+#endif
+
+void *mem_pages(size_t bytes)
+{
+    size_t whole;
+    if (guard_on()) return mem_aligned(BEFORE, bytes);
+    if (!checked_add_size(bytes, BEFORE, &whole)) return NULL;
+    if (whole < PAGES_FROM) {
+        char *p = mem_aligned(BEFORE, whole);
+        if (!p) return NULL;
+        *(size_t *)(void *)p = 0;
+        return p + BEFORE;
+    }
+    if (must_fail()) return NULL;
+    char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    *(size_t *)(void *)p = whole;
+    return p + BEFORE;
+}
+
+void mem_pages_free(void *p)
+{
+    if (!p || guard_free(p)) return;
+    char *whole = (char *)p - BEFORE;
+    size_t mapped = *(size_t *)(void *)whole;
+    if (mapped) munmap(whole, mapped);
+    else mem_free(whole);
 }
 
 char *mem_strndup(const char *s, size_t n)

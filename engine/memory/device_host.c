@@ -59,14 +59,14 @@ static kiln_status host_memory(memory_device *d, size_t *free_bytes, size_t *tot
 static kiln_status host_alloc(memory_device *d, size_t bytes, void **out, error *e)
 {
     (void)d;
-    *out = mem_aligned(64, bytes);
+    *out = mem_pages(bytes);
     return *out ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "the system gives no %zu bytes", bytes);
 }
 
 static void host_release(memory_device *d, void *p)
 {
     (void)d;
-    mem_free(p);
+    mem_pages_free(p);
 }
 
 static kiln_status stream_new(memory_device *d, device_stream **out, error *e)

@@ -260,6 +260,7 @@ static kiln_status commit(kiln_file *f, const char **path)
     char name[NAME_MAX + 1];
     kiln_status status = f->failed;
     if (status == KILN_OK && c->lacks_text) status = error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory for the texts in %s%s", f->inside, f->stem);
+    if (status == KILN_OK && c->env->unchanged) status = c->env->unchanged(c->env->arg, c->node, ctx_error(c));
     if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
         status = error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
     if (status == KILN_OK) status = name_it(f, name, sizeof name);

@@ -3,7 +3,23 @@
 #include "plugin/ctx.h"
 #include "weights/weights.h"
 
-static kiln_weights *open_set(kiln_ctx *c, const char *path) { return weights_open(path, ctx_error(c)); }
+/* The run is told of every file behind the set. */
+static kiln_status tell_opened(kiln_ctx *c, const kiln_weights *w)
+{
+    const file_map *m;
+    for (size_t i = 0; c && c->env && c->env->opened && (m = weights_file_at(w, i)); i++)
+        TRY(c->env->opened(c->env->arg, c->node, m->path, &m->identity, &c->failure));
+    return KILN_OK;
+}
+
+static kiln_weights *open_set(kiln_ctx *c, const char *path)
+{
+    kiln_weights *w = weights_open(path, ctx_error(c));
+    if (!w || tell_opened(c, w) == KILN_OK) return w;
+    weights_unref(w);
+    return NULL;
+}
+
 static kiln_weights *view(kiln_ctx *c, kiln_weights *base, const kiln_weight_rule *rule, size_t n)
 {
     return weights_view(base, rule, n, ctx_error(c));

@@ -7,6 +7,7 @@
 #define KILN_PLUGIN_CTX_H
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/pool.h"
 #include "base/status.h"
 #include "kiln/plugin.h"
@@ -28,6 +29,10 @@ typedef struct {
     kiln_value *(*state_load)(void *arg, size_t node);
     int (*state_due)(void *arg, size_t node);
     kiln_status (*state_save)(void *arg, size_t node, const kiln_value *state, error *e);
+    /* A file of weights was opened by the call; a failure is the call's. */
+    kiln_status (*opened)(void *arg, size_t node, const char *path, const file_identity *was, error *e);
+    /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left behind. */
+    kiln_status (*unchanged)(void *arg, size_t node, error *e);
     void *arg;
     int validate; /* check inputs for writes and outputs for NaN: slower */
 } call_environment;

@@ -177,6 +177,7 @@ static kiln_value *env_state_load(void *arg, size_t node) { return keeper_state_
 static int env_state_due(void *arg, size_t node) { return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0); }
 static kiln_status env_state_save(void *arg, size_t node, const kiln_value *state, error *e)
 {
+    TRY(job_files_unchanged(arg, node, e));
     return keeper_state_save(((job *)arg)->keeper, node, state, e);
 }
 
@@ -238,7 +239,9 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     uint64_t flops = runtime_usage_get(c->job->runtime).flops;
     device_traffic moved = alone ? job_link(c->job) : (device_traffic){0};
     double start = seconds_now();
+    TRY(job_files_begin(c->job, c->node, c->in, e));
     kiln_status status = job_call_node(c->job, c->node, c->params, c->in, out, e);
+    status = job_files_end(c->job, c->node, status, out, e);
     if (alone) job_tell_link(c->job, c->node, moved);
     if (status == KILN_OK && alone)
         keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
@@ -353,7 +356,8 @@ static digest families_digest(const job *j)
 
 key_setting job_keys(const job *j)
 {
-    return (key_setting){.origin = origin, .unreadable = job_unreadable, .arg = (void *)(uintptr_t)j, .families = families_digest(j), .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
+    return (key_setting){.origin = origin, .unreadable = job_unreadable, .beside = job_files_beside, .arg = (void *)(uintptr_t)j, .families = families_digest(j),
+                         .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
                          .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
 }
 
@@ -362,7 +366,8 @@ kiln_status job_take_up(job *j, error *e)
     size_t n = j->workflow.n + 1;
     j->instance = mem_calloc(n, sizeof *j->instance);
     j->texts = mem_calloc(n, N_TEXTS * sizeof *j->texts);
-    if (!j->instance || !j->texts) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    j->files = mem_calloc(n, sizeof *j->files);
+    if (!j->instance || !j->texts || !j->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     return keeper_watch(j->keeper, &j->workflow, e);
 }
 
@@ -381,8 +386,8 @@ void job_let_go(job *j)
         if (j->instance && j->instance[i] && g->type->destroy) g->type->destroy(j->instance[i]);
         for (size_t k = 0; j->texts && k < N_TEXTS; k++) mem_free(j->texts[i * N_TEXTS + k]);
     }
-    mem_free(j->instance), mem_free(j->texts);
-    j->instance = NULL, j->texts = NULL;
+    mem_free(j->instance), mem_free(j->texts), mem_free(j->files);
+    j->instance = NULL, j->texts = NULL, j->files = NULL;
 }
 
 void job_finish(job *j)
@@ -399,7 +404,8 @@ call_environment job_environment(job *j, const job_setting *s, output_folder *ou
 {
     return (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = output, .cancelled = env_cancelled,
                               .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
-                              .state_due = env_state_due, .state_save = env_state_save, .arg = j, .validate = s->validate};
+                              .state_due = env_state_due, .state_save = env_state_save, .opened = job_files_opened,
+                              .unchanged = job_files_unchanged, .arg = j, .validate = s->validate};
 }
 
 kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)

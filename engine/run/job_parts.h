@@ -7,6 +7,7 @@
 #define KILN_RUN_JOB_PARTS_H
 
 #include "backend/runtime.h"
+#include "base/file_list.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
 #include "run/files.h"
@@ -34,7 +35,8 @@ struct job {
     runtime *runtime;
     call_environment env;
     void **instance;
-    char **texts; /* by node and kind (job.c), made when asked for */
+    char **texts;      /* by node and kind (job.c), made when asked for */
+    file_list **files; /* by node: what its call read or may have, while it runs (job_files.c) */
     pthread_mutex_t lock;
     /* while it is a sweep (job_sweep.c): the row's own workflow of a node, and who else is told of files */
     void *sweep;
@@ -75,6 +77,15 @@ device_traffic job_link(const job *j);
 void job_tell_link(job *j, size_t i, device_traffic before);
 void job_explain_memory(const job *j);
 void job_say_memory(const job *j, const job_setting *s);
+/* job_files.c: the files behind node i, gathered before its call: its own, as its key saw them, and those of the objects it was given. */
+kiln_status job_files_begin(job *j, size_t i, kiln_value *const *in, error *e);
+/* After its call: KILN_ERR_IO when one of them has changed; else its objects hang on them. */
+kiln_status job_files_end(job *j, size_t i, kiln_status status, kiln_value **out, error *e);
+/* For call_environment. */
+kiln_status job_files_opened(void *arg, size_t i, const char *path, const file_identity *was, error *e);
+kiln_status job_files_unchanged(void *arg, size_t i, error *e);
+/* For key_setting: of an index of shards, the shards and the texts that lie with it. */
+kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
 
 /* Prepares the machine for looking only, and goes through j->workflow with these hooks; then its end. */

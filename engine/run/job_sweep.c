@@ -30,13 +30,25 @@ static void kept_free(kept_node *k)
     *k = (kept_node){0};
 }
 
+/* An object goes on reading its files. Of changed ones the node makes it anew. */
+static int still_good(const kept_node *k)
+{
+    file_list *files = file_list_new();
+    error why = {0};
+    kiln_status status = files ? KILN_OK : KILN_ERR_NOMEM;
+    for (uint32_t o = 0; o < k->n && status == KILN_OK; o++) status = value_add_files(k->out[o], files, &why);
+    if (status == KILN_OK) status = file_list_unchanged(files, &why);
+    file_list_unref(files);
+    return status == KILN_OK;
+}
+
 static int take_kept(sweep_run *r, const graph_node *g, kiln_value **out)
 {
     int found = 0;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < KEPT_NODES && !found; i++) {
         kept_node *k = &r->kept[i];
-        if (!k->out || !digest_equal(k->key, g->key)) continue;
+        if (!k->out || !digest_equal(k->key, g->key) || !still_good(k)) continue;
         for (uint32_t o = 0; o < k->n; o++) out[o] = k->out[o] ? value_ref(k->out[o]) : NULL;
         k->used = ++r->clock;
         found = 1;

@@ -166,6 +166,7 @@ static void value_destroy(kiln_value *v, kiln_value **doomed)
     case KILN_V_STRING: mem_free(v->as.string.text); break;
     case KILN_V_OBJECT:
         if (v->as.object.release) v->as.object.release(v->as.object.ptr);
+        file_list_unref(atomic_load(&v->as.object.files));
         mem_free(v->as.object.type);
         mem_free(v->as.object.fingerprint);
         break;
@@ -224,6 +225,29 @@ const char *value_kind_name(uint32_t kind)
     static const char *const name[] = {"nothing", "a tensor", "a whole number", "a number", "a truth value", "a text", "a list", "a map", "an object"};
     return kind < sizeof name / sizeof name[0] ? name[kind] : "something unknown";
 }
+
+/* ---- files behind objects ------------------------------------------------------------------------------------------------- */
+
+static int holds_many(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP; }
+
+static void set_files(kiln_value *v, file_list *files, int depth)
+{
+    for (size_t i = 0; depth < DEPTH_MAX && holds_many(v) && i < v->as.many.n; i++) set_files(v->as.many.item[i], files, depth + 1);
+    if (value_kind(v) != KILN_V_OBJECT) return;
+    file_list *none = NULL, *ours = file_list_ref(files);
+    if (!atomic_compare_exchange_strong(&v->as.object.files, &none, ours)) file_list_unref(ours);
+}
+
+void value_set_files(kiln_value *v, file_list *files) { set_files(v, files, 0); }
+
+static kiln_status add_files(const kiln_value *v, file_list *to, int depth, error *e)
+{
+    if (depth > DEPTH_MAX) return error_set(e, KILN_ERR_INVALID, "a value nested deeper than %d", DEPTH_MAX);
+    for (size_t i = 0; holds_many(v) && i < v->as.many.n; i++) TRY(add_files(v->as.many.item[i], to, depth + 1, e));
+    return value_kind(v) == KILN_V_OBJECT ? file_list_add_all(to, atomic_load(&v->as.object.files), e) : KILN_OK;
+}
+
+kiln_status value_add_files(const kiln_value *v, file_list *to, error *e) { return add_files(v, to, 0, e); }
 
 /* ---- containers -------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #ifndef KILN_TENSOR_VALUE_H
 #define KILN_TENSOR_VALUE_H
 
+#include "base/file_list.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "kiln/value.h"
@@ -29,6 +30,11 @@ void value_unref(kiln_value *v);
 uint32_t value_refs(const kiln_value *v); /* for tests and the probe */
 void value_publish(kiln_value *v);        /* and everything inside   */
 int value_published(const kiln_value *v);
+
+/* The files that an object goes on reading (a model's weights are read when they are packed): what is made with it later hangs on them too.
+ * Of every object inside v. The first setting stays: an object that is handed through keeps its own. [any] */
+void value_set_files(kiln_value *v, struct file_list *files);
+kiln_status value_add_files(const kiln_value *v, struct file_list *to, error *e);
 
 uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */

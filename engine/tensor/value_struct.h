@@ -23,7 +23,7 @@ struct kiln_value {
         double number;
         struct { char *text; size_t n; } string;
         struct value_many many;
-        struct { char *type, *fingerprint; void *ptr; void (*release)(void *); } object;
+        struct { char *type, *fingerprint; void *ptr; void (*release)(void *); _Atomic(struct file_list *) files; } object;
     } as;
 };
 

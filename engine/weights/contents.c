@@ -1,9 +1,10 @@
 /* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are elements.c's.
  *
  * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one that
- * was opened is asked each time, so a file replaced or rewritten between two uses is an error. One cut short in the very moment in which
- * the map is read raises SIGBUS, as with every map; kiln installs no handler for it.
+ * was opened is asked before, and after what was read through the map, so a file replaced, rewritten or cut short meanwhile is an error
+ * (base/map_fault.h lets a reading end whose pages are gone).
  */
+#include "base/file_list.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "weights/set.h"
@@ -47,6 +48,29 @@ static void advise(const weights_entry *x, size_t around, int advice)
     end = last - end > around ? end + around : last;
     begin = begin / page * page;
     if (x->file->map.data && end > begin) madvise((void *)begin, end - begin, advice); /* only ever a hint */
+}
+
+static kiln_status entry_unchanged(const weights_entry *x, error *e)
+{
+    if (!x->patch) return file_map_unchanged(&x->file->map, e);
+    TRY(entry_unchanged(x->patch->base, e));
+    for (const patch_term *t = x->patch->term; t; t = t->next) {
+        TRY(entry_unchanged(t->left, e));
+        if (t->right) TRY(entry_unchanged(t->right, e));
+    }
+    return KILN_OK;
+}
+
+kiln_status weights_unchanged(const kiln_weights *w, const char *name, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? entry_unchanged(x, e) : weights_missing(w, name, e);
+}
+
+const file_map *weights_file_at(const kiln_weights *w, size_t i)
+{
+    while (w->base) w = w->base;
+    return i < w->n_file ? &w->file[i].map : NULL;
 }
 
 const void *weights_map(const kiln_weights *w, const char *name, error *e)
@@ -170,8 +194,13 @@ const char *weights_text(const kiln_weights *set, const char *path, size_t *n)
 
 static kiln_status content_of(const weights_file *f, digest *out, error *e)
 {
-    TRY(file_digest(f->map.path, out, e)); /* remembered by file */
-    return file_map_unchanged(&f->map, e);
+    file_list *seen = file_list_new();
+    if (!seen) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", f->map.path);
+    kiln_status status = file_digest_seen(f->map.path, seen, out, e); /* remembered by file */
+    if (status == KILN_OK) status = file_list_add(seen, f->map.path, &f->map.identity, e); /* what was digested is what is mapped */
+    if (status == KILN_OK) status = file_map_unchanged(&f->map, e);
+    file_list_unref(seen);
+    return status;
 }
 
 /* What an entry is, names aside: where its numbers come from (`content`) and which of them it takes. */

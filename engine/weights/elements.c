@@ -199,7 +199,10 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     if (!x) return weights_missing(w, name, e);
     TRY(weights_usable(x, e));
     weights_mark_entry(w, x);
-    return read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, e);
+    error why = {0};
+    kiln_status status = read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, &why);
+    TRY(weights_unchanged(w, name, e)); /* before anything that was found in such numbers is told */
+    return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
 /* ---- finite numbers ------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@ kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, siz
 kiln_weights *weights_patch(kiln_weights *base, const kiln_weight_patch *patch, size_t n, error *e);
 kiln_weights *weights_ref(kiln_weights *w);
 void weights_unref(kiln_weights *w);
+/* The i-th file behind the set, for views and patched sets their base's; NULL past the last. */
+const file_map *weights_file_at(const kiln_weights *w, size_t i);
 size_t weights_count(const kiln_weights *w);
 kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out);
 kiln_status weights_find(const kiln_weights *w, const char *name, kiln_weight_info *out);
@@ -47,6 +49,9 @@ kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *
  * tensor when they cannot be read or the file has changed; KILN_ERR_UNSUPPORTED: of a type kiln does not compute with. [any] */
 size_t weights_stored_bytes(const kiln_weights *w, const char *name); /* 0: no such tensor */
 kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *dst, pool *p, error *e);
+/* KILN_ERR_IO when a file that the tensor comes from (a patch's factors too) is no longer the one that was opened, or was not all there. Asked
+ * after its bytes were read through the map, before they are believed. */
+kiln_status weights_unchanged(const kiln_weights *w, const char *name, error *e);
 /* weights_scan_finite and weights_read_f32 of bytes that were read so. */
 kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e);
 kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const void *stored, float *dst, error *e);

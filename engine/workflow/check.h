@@ -7,6 +7,7 @@
 #ifndef KILN_WORKFLOW_CHECK_H
 #define KILN_WORKFLOW_CHECK_H
 
+#include "base/file_list.h"
 #include "base/hash.h"
 #include "kiln/plugin.h"
 #include "workflow/document.h"
@@ -44,6 +45,8 @@ typedef struct {
     port_sources *in;      /* [type->n_in]                                          */
     source *param_in;      /* [type->n_param]: wired parameters                      */
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
+    const file_seen *seen; /* [n_seen]: the files behind those, in the state the key was made of (key.h) */
+    size_t n_seen;
     digest key;            /* see key.h                                              */
     int lasting;           /* the key says everything: the result may outlive the process (key.h) */
     int needed;            /* an output node hangs on it                             */

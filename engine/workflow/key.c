@@ -1,7 +1,7 @@
 /* key.c - see key.h. Each field is fed with its tag and length, so that no two different nodes feed alike. */
 #include "workflow/key.h"
 
-#include "base/file.h"
+#include "base/file_list.h"
 
 #include <string.h>
 
@@ -24,13 +24,33 @@ static int makes_models(const kiln_node *t)
     return 0;
 }
 
-static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, error *e)
+typedef struct {
+    hasher *h;
+    file_list *seen;
+} file_hash;
+
+static kiln_status hash_file(void *to, const char *path, error *e)
+{
+    file_hash *f = to;
+    digest content;
+    TRY(file_digest_seen(path, f->seen, &content, e));
+    hash_digest(f->h, content);
+    return KILN_OK;
+}
+
+static kiln_status hash_files(hasher *h, const char *path, const key_setting *on, file_list *seen, error *e)
+{
+    file_hash f = {h, seen};
+    TRY(hash_file(&f, path, e));
+    return on->beside ? on->beside(on->arg, path, hash_file, &f, e) : KILN_OK;
+}
+
+static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, file_list *seen, error *e)
 {
     const char *at = (const char *)g->params + p->offset, *text;
     int32_t small;
     int64_t whole;
     double number;
-    digest content;
     hash_text(h, p->name);
     hash_u64(h, p->type);
     switch (p->type) {
@@ -44,8 +64,7 @@ static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *
             hash_text(h, NULL);
             break;
         }
-        TRY(file_digest(g->file[index], &content, e));
-        hash_digest(h, content);
+        TRY(hash_files(h, g->file[index], on, seen, e));
         break;
     case KILN_P_NAME: memcpy(&text, at, sizeof text), hash_name(h, p, text, on); break;
     default: memcpy(&text, at, sizeof text), hash_text(h, text); break;
@@ -66,7 +85,7 @@ static int hash_source(hasher *h, const workflow *w, source s)
     return w->node[s.node].lasting;
 }
 
-static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, error *e)
+static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen, error *e)
 {
     const kiln_node *t = g->type;
     int lasting = (t->flags & KILN_NODE_PURE) != 0;
@@ -92,7 +111,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
             continue;
         }
         if (g->param_in[i].node == SOURCE_NONE) {
-            TRY(hash_param(h, g, p, i, on, e));
+            TRY(hash_param(h, g, p, i, on, seen, e));
         } else {
             hash_text(h, p->name);
             lasting &= hash_source(h, w, g->param_in[i]);
@@ -108,6 +127,20 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     return KILN_OK;
 }
 
+static kiln_status keep_seen(workflow *w, graph_node *g, const file_list *seen, error *e)
+{
+    size_t n = file_list_count(seen);
+    if (n == 0) return KILN_OK;
+    file_seen *rows = arena_alloc(&w->doc->memory, n * sizeof *rows);
+    if (!rows) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = *file_list_at(seen, i);
+        if (!(rows[i].path = arena_strdup(&w->doc->memory, rows[i].path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    }
+    g->seen = rows, g->n_seen = n;
+    return KILN_OK;
+}
+
 kiln_status workflow_keys(workflow *w, const key_setting *on, error *e)
 {
     hasher *h = hasher_new();
@@ -116,7 +149,11 @@ kiln_status workflow_keys(workflow *w, const key_setting *on, error *e)
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         graph_node *g = &w->node[w->order[i]];
         if (!g->needed) continue;
-        status = node_key(w, g, on, h, e);
+        file_list *seen = file_list_new();
+        g->seen = NULL, g->n_seen = 0;
+        status = seen ? node_key(w, g, on, h, seen, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (status == KILN_OK) status = keep_seen(w, g, seen, e);
+        file_list_unref(seen);
         if (status != KILN_OK) error_prefix(e, "node '%s' (%s)", g->doc->name, g->type->type);
     }
     hasher_free(h);

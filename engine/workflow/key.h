@@ -19,6 +19,8 @@ typedef struct {
     const char *engine;    /* the engine's version; may be NULL                                */
     /* Content of the plugin that registered `name` in `from` ("sampler", "schedule"); 0: not known. May be NULL. */
     int (*origin)(void *arg, const char *from, const char *name, digest *out);
+    /* Calls each(to, path) for the files that are read with `path`, where it is one that names others (an index of shards). May be NULL. */
+    kiln_status (*beside)(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
     void *arg;
     /* 1: this file (or folder) is not worth reading whole, since its header already says that no node can use it, or it is larger than
      * anybody waits for. Its name stands for it, and the node is not lasting. May be NULL. */
@@ -26,7 +28,7 @@ typedef struct {
     digest families;       /* content of the plugins whose model families a loader chooses among */
 } key_setting;
 
-/* Fills key and lasting of every needed node, in order. Reads each file's content once. */
+/* Fills key, lasting and seen of every needed node, in order. Reads each file's content once. */
 kiln_status workflow_keys(workflow *w, const key_setting *on, error *e);
 
 #endif

@@ -44,7 +44,7 @@ same a_size_matters "$(run --set empty.width=72)" "decode empty model sampler sa
 same a_sampler_matters "$(run --set sampler.sampler_name=heun)" "decode model sampler save "
 same precision_matters_on_the_device "$(run --precision f32)" "decode model negative positive sampler save "
 same the_instructions_matter_on_the_device "$(KILN_CPU_FEATURES=none run --precision f32)" "decode model negative positive sampler save "
-mkdir "$work/plugins" && cp "$KILN_BUILD"/plugins/*.so "$work/plugins" && chmod 755 "$work/plugins" && printf '\0' >>"$work/plugins/kiln-sampler.so" && chmod go-w "$work"/plugins/*
+mkdir "$work/plugins" && cp -r "$KILN_BUILD"/plugins/* "$work/plugins" && chmod 755 "$work/plugins" && printf '\0' >>"$work/plugins/kiln-sampler.so" && chmod -R go-w "$work"/plugins
 same the_plugins_content_matters "$(run --plugins "$work/plugins")" "decode model sampler save "
 
 # ---- what does not matter hits

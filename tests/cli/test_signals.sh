@@ -276,16 +276,16 @@ Y
     [ -z "$(find "$work/limit" -type f)" ] && ok and_nothing_of_it_is_left || bad and_nothing_of_it_is_left "$(find "$work/limit")"
     limited 8 a_sweep_past_the_limit 1 'cannot write n.: File too large' \
         "$kiln" run "$work/n.yaml" --no-cache --out "$work/limit" --over save.filename_prefix=n1,n2
-    limited 1 a_store_past_the_limit 0 'warning: .*(disk I/O error|File too large|disk is full)' \
+    limited 2 a_store_past_the_limit 0 'warning: .*(disk I/O error|File too large|disk is full)' \
         "$kiln" run "$work/w.yaml" --cache "$work/small" --out "$work/limited"
-    limited 1 events_past_the_limit 1 "$work/e.jsonl: cannot write: File too large" \
-        "$kiln" run "$work/w.yaml" --no-cache --events "$work/e.jsonl" --out "$work/limited"
-    limited 1 a_trace_past_the_limit 1 "$work/t.json: cannot write: File too large" \
+    limited 2 events_past_the_limit 1 "$work/e.jsonl: cannot write: File too large" \
+        "$kiln" run "$work/w.yaml" --no-cache --events "$work/e.jsonl" --manifest /dev/null --over blank.color=1..9 --out "$work/limited"
+    limited 2 a_trace_past_the_limit 1 "$work/t.json: cannot write: File too large" \
         "$kiln" run "$work/w.yaml" --no-cache --trace "$work/t.json" --manifest /dev/null --over blank.color=1..9 --out "$work/limited"
-    limited 1 a_manifest_past_the_limit 1 "$work/m.jsonl: cannot write: File too large" \
+    limited 2 a_manifest_past_the_limit 1 "$work/m.jsonl: cannot write: File too large" \
         "$kiln" run "$work/w.yaml" --no-cache --manifest "$work/m.jsonl" --over blank.color=1..20 --out "$work/limited"
-    limited 1 a_sheet_past_the_limit 1 "$work/s.png: cannot write: File too large" \
-        "$kiln" run "$work/w.yaml" --no-cache --manifest "$work/m2.jsonl" --over blank.color=1..2 --sheet "$work/s.png" --out "$work/limited"
+    limited 2 a_sheet_past_the_limit 1 "$work/s.png: cannot write: File too large" \
+        "$kiln" run "$work/w.yaml" --no-cache --manifest /dev/null --over blank.color=1..16 --sheet "$work/s.png" --out "$work/limited"
     [ -z "$(find "$work" -name 's.png*')" ] && ok and_nothing_of_the_sheet_is_left || bad and_nothing_of_the_sheet_is_left "$(find "$work" -name 's.png*')"
 fi
 exit $status

@@ -13,6 +13,6 @@ function say(kind, text) { print kind "\t" FNR "\t" text }
     rest = $0
     while (match(rest, /`[^`]+`/)) {
         text = substr(rest, RSTART + 1, RLENGTH - 2); rest = substr(rest, RSTART + RLENGTH)
-        if (is_command(text) && (text ~ / / || text ~ /^scripts\//)) say("run", bare(text))
+        if (is_command(text) && (text ~ / / || text ~ /^scripts\//) && text !~ /^kiln (graph|inspect|cache|check-plugin)$/) say("run", bare(text))
     }
 }

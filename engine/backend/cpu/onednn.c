@@ -3,16 +3,22 @@
  *
  * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is told
  * one thread, when a product is made and when it is run; threads are the caller's business.
+ *
+ * Without memory the library throws, or writes through a null pointer where its code generator got no pages. So what a call may want at
+ * once is asked of the system first (room_for), and what is thrown all the same ends at library_call().
  */
 #include "backend/cpu/onednn.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/library_edge.h"
 #include "base/memory_alloc.h"
 
 #include <dnnl.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t md_ref;
@@ -36,10 +42,37 @@ struct product {
 
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
-static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-static void engine_init(void)
+/* ---- the edge --------------------------------------------------------------------------------------------- */
+
+/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering one; running takes
+ * small things from the heap. */
+static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
+
+static int room_for(size_t bytes)
 {
+    if (bytes <= ROOM_TO_RUN) {
+        void *volatile p = malloc(bytes); /* volatile: or the compiler takes the pair away */
+        free(p);
+        return p != NULL;
+    }
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) munmap(p, bytes);
+    return p != MAP_FAILED;
+}
+
+/* Runs body(arg), which leaves the library's status in *status. */
+static void at_the_edge(size_t room, void (*body)(void *), void *arg, dnnl_status_t *status)
+{
+    *status = dnnl_out_of_memory;
+    if (!room_for(room) || !room_for(ROOM_TO_RUN)) return;
+    library_end end = library_call(body, arg);
+    if (end != LIBRARY_RETURNED) *status = end == LIBRARY_NO_MEMORY ? dnnl_out_of_memory : dnnl_runtime_error;
+}
+
+static void engine_make(void *arg)
+{
+    (void)arg;
 #if defined __x86_64__
     static const dnnl_cpu_isa_t isa[] = {
         [CPU_PLAIN] = dnnl_cpu_isa_sse41, [CPU_AVX2] = dnnl_cpu_isa_avx2, [CPU_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
@@ -48,6 +81,17 @@ static void engine_init(void)
     if (cpu_level_lowered()) dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
 #endif
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+}
+
+/* Once it is there it stays; without memory for it the next product tries again. */
+static dnnl_status_t engine_ready(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!engine) at_the_edge(ROOM_TO_MAKE, engine_make, NULL, &engine_status);
+    dnnl_status_t status = engine_status;
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 static kiln_status library(dnnl_status_t status, const char *what, error *e)
@@ -132,20 +176,32 @@ static dnnl_status_t make(product *p, const product *like)
     return st;
 }
 
+typedef struct {
+    product *p;
+    const product *like;
+    dnnl_status_t status;
+} making;
+
+static void make_it(void *arg)
+{
+    making *m = arg;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    m->status = make(m->p, m->like);
+    omp_set_num_threads(threads);
+}
+
 kiln_status product_new(const product_shape *s, const product *like, product **out, error *e)
 {
-    pthread_once(&engine_once, engine_init);
-    TRY(library(engine_status, "engine", e));
+    TRY(library(engine_ready(), "engine", e));
     product *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
     p->shape = *s;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    dnnl_status_t st = make(p, like);
-    omp_set_num_threads(threads);
-    if (st != dnnl_success) {
+    making m = {.p = p, .like = like};
+    at_the_edge(ROOM_TO_MAKE, make_it, &m, &m.status);
+    if (m.status != dnnl_success) {
         product_free(p);
-        return library(st, s->conv ? "convolution" : "matrix product", e);
+        return library(m.status, s->conv ? "convolution" : "matrix product", e);
     }
     *out = p;
     return KILN_OK;
@@ -237,30 +293,62 @@ static dnnl_status_t execute(const_dnnl_primitive_t run, const bound *rows, int 
     return st;
 }
 
+typedef struct {
+    const product *p;
+    const float *b;
+    void *packed;
+    dnnl_status_t status;
+} packing;
+
+static dnnl_status_t describe_plain(const product_shape *s, dnnl_memory_desc_t *from)
+{
+    dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
+    return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw) : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
+}
+
+static void pack_it(void *arg)
+{
+    packing *j = arg;
+    const product *p = j->p;
+    dnnl_memory_desc_t from;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t reorder = NULL;
+    j->status = describe_plain(&p->shape, &from);
+    if (j->status != dnnl_success) return;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    j->status = dnnl_reorder_primitive_desc_create(&desc, MD(from), engine, weights_of(p), engine, NULL);
+    if (j->status == dnnl_success) j->status = dnnl_primitive_create(&reorder, desc);
+    omp_set_num_threads(threads);
+    const bound rows[] = {{DNNL_ARG_FROM, MD(from), (void *)(uintptr_t)j->b}, {DNNL_ARG_TO, weights_of(p), j->packed}};
+    if (j->status == dnnl_success) j->status = execute(reorder, rows, 2);
+    if (reorder) dnnl_primitive_destroy(reorder);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+    md_release(from);
+}
+
 /* [n][k] or [n][i][kh][kw] in f32 -> the layout the product chose */
 kiln_status product_pack(const product *p, const float *b, void *packed, error *e)
 {
     const product_shape *s = &p->shape;
-    dnnl_memory_desc_t from;
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_primitive_t reorder = NULL;
-    dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
-    dnnl_status_t st = s->conv ? md_by_tag(&from, 4, filter, dnnl_f32, dnnl_oihw)
-                               : md_by_strides(&from, 2, matrix, dnnl_f32, matrix_strides);
-    if (st != dnnl_success) return library(st, "weights", e);
+    packing j = {.p = p, .b = b, .packed = packed};
     size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
     if (product_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u)) memset(packed, 0, product_weight_bytes(p)); /* what fills up its blocks */
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
-    st = dnnl_reorder_primitive_desc_create(&desc, MD(from), engine, weights_of(p), engine, NULL);
-    if (st == dnnl_success) st = dnnl_primitive_create(&reorder, desc);
-    omp_set_num_threads(threads);
-    const bound rows[] = {{DNNL_ARG_FROM, MD(from), (void *)(uintptr_t)b}, {DNNL_ARG_TO, weights_of(p), packed}};
-    if (st == dnnl_success) st = execute(reorder, rows, 2);
-    if (reorder) dnnl_primitive_destroy(reorder);
-    if (desc) dnnl_primitive_desc_destroy(desc);
-    md_release(from);
-    return library(st, "packing weights", e);
+    at_the_edge(ROOM_TO_PACK, pack_it, &j, &j.status);
+    return library(j.status, "packing weights", e);
+}
+
+typedef struct {
+    const_dnnl_primitive_t run;
+    const bound *rows;
+    int n;
+    dnnl_status_t status;
+} running;
+
+static void run_it(void *arg)
+{
+    running *r = arg;
+    r->status = execute(r->run, r->rows, r->n);
 }
 
 kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch, error *e)
@@ -273,5 +361,7 @@ kiln_status product_run(const product *p, const void *a, const void *packed, con
         {DNNL_ARG_BIAS, p->shape.bias ? dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 1) : NULL,
          (void *)(uintptr_t)bias},
     };
-    return library(execute(p->run, rows, p->shape.bias ? 5 : 4), p->shape.conv ? "convolution" : "matrix product", e);
+    running r = {.run = p->run, .rows = rows, .n = p->shape.bias ? 5 : 4};
+    at_the_edge(ROOM_TO_RUN, run_it, &r, &r.status);
+    return library(r.status, p->shape.conv ? "convolution" : "matrix product", e);
 }

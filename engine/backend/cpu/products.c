@@ -104,7 +104,7 @@ typedef struct {
     const cpu_kernel *c;
     const char *src;
     uint32_t dtype;
-    char *dst;
+    char *dst, *scratch; /* pack_scratch bytes a slot */
 } packing;
 
 /* Rows of the stored weights that make a block, one below the other as f32: geglu's gates follow its values. */
@@ -128,18 +128,14 @@ static kiln_status pack_tile(void *arg, size_t index, unsigned slot, error *e)
     const product *p = g->products[g->bands[0].variant][b->variant];
     size_t width = (size_t)(shape_count(&j->c->op.in[1].shape) / j->c->op.in[1].shape.dim[0]);
     size_t elements = product_weight_bytes(p) / size_of(g->type);
-    float *rows = mem_alloc((size_t)b->n * width * sizeof(float));
-    void *packed = g->type != g->stored ? mem_aligned(64, product_weight_bytes(p)) : NULL;
+    char *own = j->scratch + slot * j->c->base.pack_scratch[1];
+    float *rows = (float *)(void *)own;
+    void *packed = g->type != g->stored ? own + round_up((size_t)b->n * width * sizeof(float), 64) : NULL;
     void *dst = j->dst + b->packed * size_of(g->stored);
-    kiln_status st = KILN_OK;
-    (void)slot;
-    if (!rows || (g->type != g->stored && !packed)) st = error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
-    if (st == KILN_OK) st = gather_rows(j, b, width, rows, e);
-    if (st == KILN_OK) st = product_pack(p, rows, packed ? packed : dst, e);
-    if (st == KILN_OK && packed) j->c->k->store(dst, g->stored, packed, elements);
-    mem_free(packed);
-    mem_free(rows);
-    return st;
+    TRY(gather_rows(j, b, width, rows, e));
+    TRY(product_pack(p, rows, packed ? packed : dst, e));
+    if (packed) j->c->k->store(dst, g->stored, packed, elements);
+    return KILN_OK;
 }
 
 /* geglu: the bias in the order of the blocks' columns */
@@ -154,7 +150,7 @@ static kiln_status pack_bias(const cpu_kernel *c, const void *src, uint32_t dtyp
     return KILN_OK;
 }
 
-static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p, error *e)
+static kiln_status grid_pack_in(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, void *scratch, pool *p, error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
     const product_grid *g = c->plan;
@@ -163,8 +159,18 @@ static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src,
         kiln_status st = dtype_convert(dst, KILN_F32, src, dtype, (size_t)shape_count(&c->op.in[operand].shape));
         return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
     }
-    packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst};
+    packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst, .scratch = scratch};
     return tiles_run(p, g->n_blocks, pack_tile, &j, e);
+}
+
+static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p, error *e)
+{
+    size_t bytes = k->pack_scratch[operand] * cpu_slots();
+    void *scratch = bytes ? mem_aligned(64, bytes) : NULL;
+    if (bytes && !scratch) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
+    kiln_status st = grid_pack_in(k, operand, src, dtype, dst, scratch, p, e);
+    mem_free(scratch);
+    return st;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------ */
@@ -187,7 +193,7 @@ kiln_status grid_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_ban
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants", op_name(op->kind));
     product_grid *g = mem_calloc(1, sizeof *g);
     if (!g) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
-    c->plan = g, c->plan_free = grid_free, c->body = grid_run, c->base.pack = grid_pack;
+    c->plan = g, c->plan_free = grid_free, c->body = grid_run, c->base.pack = grid_pack, c->base.pack_in = grid_pack_in;
     g->type = cpu_product_type(op->precision);
     g->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
     g->k = columns_of(&op->in[0]);
@@ -228,6 +234,7 @@ kiln_status grid_finish(cpu_kernel *c, error *e)
     const operand_desc *x = &c->op.in[0];
     size_t own = 0, rows_in = 0, rows_out = 0, n = 0;
     uint64_t layout = 0;
+    size_t width = (size_t)(shape_count(&c->op.in[1].shape) / c->op.in[1].shape.dim[0]);
     (void)e;
     for (size_t i = 0; i < g->n_bands; i++) {
         rows_in = most(rows_in, (size_t)g->bands[i].n_in);
@@ -244,6 +251,8 @@ kiln_status grid_finish(cpu_kernel *c, error *e)
         g->packed_elements += round_up(product_weight_bytes(p) / size_of(g->type), 64);
         if (g->type != g->stored) g->b_bytes = most(g->b_bytes, round_up(product_weight_bytes(p), 64));
         n = most(n, (size_t)b->n);
+        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64), packed = g->type != g->stored ? round_up(product_weight_bytes(p), 64) : 0;
+        c->base.pack_scratch[1] = most(c->base.pack_scratch[1], rows + packed);
         layout ^= (product_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
         if (i == 0) c->base.name = product_name(p);
     }
@@ -251,6 +260,7 @@ kiln_status grid_finish(cpu_kernel *c, error *e)
     g->c_bytes = round_up(rows_out * n * sizeof(float), 64);
     g->slot_bytes = g->a_bytes + g->b_bytes + g->c_bytes + round_up(own, 64);
     c->base.scratch_bytes = cpu_slots() * g->slot_bytes;
+    c->base.pack_tiles[1] = g->n_blocks < cpu_slots() ? g->n_blocks : cpu_slots();
     c->base.packed_bytes[1] = g->packed_elements * size_of(g->stored);
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored), g->n_blocks,
              (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");
