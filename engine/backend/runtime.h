@@ -20,7 +20,7 @@ typedef struct {
     const backend *backend;
     unsigned threads;   /* 0: all processors */
     uint32_t precision; /* 0: the backend's best */
-    int explain;        /* plan and count, compute nothing: run() leaves outputs as they are; log level INFO: list the ops */
+    int explain;        /* plan and count, compute nothing: run() gives zeros; log level INFO: list the ops */
     int check_finite;   /* look for NaN and infinity after each op and say where */
     int unfused;        /* tests: record without fusing */
     void (*trace)(void *arg, const op_trace *);
@@ -57,7 +57,7 @@ typedef struct {
 } runtime_outlook;
 
 residency *runtime_residency(const runtime *rt);
-/* While on, runs compute nothing and leave outputs as they are (as explain), but the order of programs is noted, and
+/* While on, runs compute nothing and give zeros (as explain), but the order of programs is noted, and
  * what they will want of memory is added up (runtime_outlook_get). on: the outlook begins anew. */
 void runtime_rehearse(runtime *rt, int on);
 runtime_outlook runtime_outlook_get(const runtime *rt);

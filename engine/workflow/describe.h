@@ -16,7 +16,7 @@ char *describe_parameters(const workflow *w, int32_t node);
 /* kiln's own form, as JSON in ASCII, of what is executed: the head's `params` with the values they had, and the nodes with their ${references}, so
  * that --set reaches in a picture what it reached in the file. Included files stand in it, names of files are as the workflow
  * has them. A parameter that decides more than values (which node is wired, which file is included) has become its value and is no
- * parameter any more. "" for a workflow in the API format, which has no parameters. NULL: no memory. describe_source.c. */
+ * parameter any more. "" where there are no such parameters: then describe_prompt says as much. NULL: no memory. describe_source.c. */
 char *describe_source(const workflow *w, int32_t node);
 
 /* ---- for the three above ---- */

@@ -220,23 +220,31 @@ static void fix_params(writer *x)
     }
 }
 
+static void put_head(writer *x)
+{
+    const char *name = x->w->doc->name;
+    str_append(&x->out, "{\"kiln\": 1, ");
+    if (name) str_append(&x->out, "\"name\": "), put_text(x, name), str_append(&x->out, ", ");
+    put_params(x);
+}
+
+/* Nodes come first, since they tell which parameters are used. */
+static void put_all(writer *x, int32_t node)
+{
+    describe_mark(x->w, node, x->wanted);
+    fix_params(x);
+    put_nodes(x);
+    str nodes = x->out;
+    x->out = (str){.failed = nodes.failed};
+    if (memchr(x->used, 1, x->w->doc->n_param + 1)) put_head(x), str_append(&x->out, str_text(&nodes));
+    str_free(&nodes);
+}
+
 char *describe_source(const workflow *w, int32_t node)
 {
     writer x = {.w = w, .wanted = mem_calloc(w->n + 1, 1), .fixed = mem_calloc(w->doc->n_param + 1, 1), .used = mem_calloc(w->doc->n_param + 1, 1)};
-    str nodes = {0};
     if (!x.wanted || !x.fixed || !x.used) x.out.failed = 1;
-    if (!x.out.failed && !w->doc->api_format) {
-        describe_mark(w, node, x.wanted);
-        fix_params(&x);
-        put_nodes(&x); /* first, since it finds out which parameters are used */
-        nodes = x.out;
-        x.out = (str){.failed = nodes.failed};
-        str_append(&x.out, "{\"kiln\": 1, ");
-        if (w->doc->name) str_append(&x.out, "\"name\": "), put_text(&x, w->doc->name), str_append(&x.out, ", ");
-        put_params(&x);
-        str_append(&x.out, str_text(&nodes));
-    }
-    str_free(&nodes);
+    else if (!w->doc->api_format) put_all(&x, node);
     mem_free(x.wanted), mem_free(x.fixed), mem_free(x.used);
     return str_take(&x.out);
 }

@@ -84,7 +84,7 @@ static void check_text(const workflow *w, char *text)
         must(other && digest_equal(other->key, w->node[i].key), "and has the same keys");
     }
     char *twice = describe_source(&again.w, SOURCE_NONE);
-    must(twice && (again.doc.api_format || strcmp(twice, text) == 0), "what was described says itself again");
+    must(twice && (!*twice || strcmp(twice, text) == 0), "what was described says itself again");
     mem_free(twice);
     mem_free(text);
     document_free(&again.doc);
@@ -93,7 +93,9 @@ static void check_text(const workflow *w, char *text)
 static void check_description(const workflow *w)
 {
     check_text(w, describe_prompt(w, SOURCE_NONE));
-    if (!w->doc->api_format) check_text(w, describe_source(w, SOURCE_NONE));
+    char *source = describe_source(w, SOURCE_NONE);
+    if (!source || *source) check_text(w, source);
+    else mem_free(source); /* there are no parameters */
     for (int32_t i = 0; i < (int32_t)w->n && i < 10; i++)
         if (w->node[i].needed) mem_free(describe_parameters(w, i));
 }
