@@ -330,7 +330,7 @@ GUIDERS["two_models"] = two_models
 
 # ---- areas ----------------------------------------------------------------------------------------------------
 # An entry: tokens' name, area (h, w, y, x) in cells or None, strength. Each area gets an opposite on the other side: the tokens of the
-# smallest entry there that holds it. Edges inside the picture fade over 8 cells: (1 + distance) / 8.
+# smallest entry there that holds it. Edges inside the picture fade over n = min(8, side / 4) cells: (1 + distance) / n.
 
 POSITIVE = [("positive", None, 1.0), ("third", (1, 1, 1, 0), 0.8)]
 NEGATIVE = [("negative", None, 1.0), ("third", (1, 2, 1, 0), 0.5)]
@@ -360,15 +360,17 @@ def weight(area, strength):
         return w + strength
     h, wide, y, x = area
     part = torch.full((h, wide), strength)
-    for t in range(8):
-        gain = (t + 1) / 8
-        if y and t < h:
+    for t in range(min(8, h // 4)):
+        gain = (t + 1) / min(8, h // 4)
+        if y:
             part[t] *= gain
-        if y + h < SHAPE[1] and t < h:
+        if y + h < SHAPE[1]:
             part[h - 1 - t] *= gain
-        if x and t < wide:
+    for t in range(min(8, wide // 4)):
+        gain = (t + 1) / min(8, wide // 4)
+        if x:
             part[:, t] *= gain
-        if x + wide < SHAPE[2] and t < wide:
+        if x + wide < SHAPE[2]:
             part[:, wide - 1 - t] *= gain
     w[y : y + h, x : x + wide] = part
     return w
