@@ -3,7 +3,7 @@
 # ranges and choices. The other tests call the nodes' rows and would not see a name misspelt or a default moved.
 #
 # A line of the table: NODE, then INPUT:TYPE, PARAMETER=DEFAULT[LEAST..MOST], PARAMETER=DEFAULT{CHOICE,...} (PARAMETER=* is not looked into),
-# >OUTPUT:TYPE. ComfyUI's nodes have these (but for img_to_img_flow); what kiln has beyond them is in `own`.
+# >OUTPUT:TYPE. ComfyUI's nodes have these; what kiln has beyond them is in `own`.
 set -u
 kiln=$KILN_BUILD/kiln
 cd "$KILN_ROOT" || exit 2
@@ -60,7 +60,7 @@ SamplerLCM s_noise=1[0..64] s_noise_end=1[0..64] noise_clip_std=0[0..10] >SAMPLE
 SamplerLCMUpscale scale_ratio=1[0.1..20] scale_steps=-1[-1..1000] upscale_method=bislerp{bislerp,nearest-exact,bilinear,area,bicubic} >SAMPLER:SAMPLER
 PerpNeg model:MODEL empty_conditioning:CONDITIONING neg_scale=1[0..100] >MODEL:MODEL
 RescaleCFG model:MODEL multiplier=0.7[0..1] >MODEL:MODEL
-ModelSamplingDiscrete model:MODEL sampling=eps{eps,v_prediction,lcm,x0,img_to_img} zsnr=false >MODEL:MODEL
+ModelSamplingDiscrete model:MODEL sampling=eps{eps,v_prediction,lcm,x0,img_to_img,img_to_img_flow} zsnr=false >MODEL:MODEL
 ModelSamplingContinuousEDM model:MODEL sampling=v_prediction{v_prediction,edm,edm_playground_v2.5,eps,cosmos_rflow} sigma_max=120[0..1000] sigma_min=0.002[0..1000] >MODEL:MODEL
 ModelSamplingContinuousV model:MODEL sampling=v_prediction{v_prediction} sigma_max=500[0..1000] sigma_min=0.03[0..1000] >MODEL:MODEL
 ModelSamplingSD3 model:MODEL shift=3[0..100] >MODEL:MODEL
