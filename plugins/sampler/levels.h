@@ -15,6 +15,8 @@ typedef struct {
     double multiplier, offset, shift, sigma_data;
 } levels;
 
+#define LEVEL_ABOVE_ALL 1e9 /* what stands for infinity where a number has to be finite */
+
 levels levels_of(const kiln_model *model);
 
 double levels_least(const levels *l); /* the table's ends */
