@@ -97,10 +97,11 @@ def run_kiln(options, name, prompt):
     return lines[0] if ran.returncode else ""
 
 
-def unused(options, prompts):
+def unused(options):
     """Nodes of kiln (all of them are ComfyUI's too) that no row uses."""
     have = {node["type"] for node in json.loads(subprocess.check_output([options.kiln, "nodes", "--json"]))}
-    return sorted(have - {node["class_type"] for prompt in prompts.values() for node in prompt.values()})
+    given = [rows.otherwise.get(name, (prompt,))[0] for name, prompt in rows.rows.items()]
+    return sorted(have - {node["class_type"] for prompt in given for node in prompt.values()})
 
 
 def judge(options, name, prompt, failed):
@@ -125,10 +126,10 @@ def table(found):
 
 
 def summary(found):
-    """A line for each section of rows.py, then the rows that were given something of their own."""
+    """A line for each section of rows.py but for rows with a bound of their own, then all that were given something of their own."""
     lines, by_name = ["| rows | number | worst mean | worst max |", "|---|---|---|---|"], {entry[0]: entry for entry in found}
     for title, names in rows.sections:
-        entries = [by_name[name] for name in names if name in by_name and by_name[name][1] is not None]
+        entries = [by_name[name] for name in names if name in by_name and by_name[name][1] is not None and name not in rows.bounds]
         if entries:
             lines.append(f"| {title} | {len(entries)} | {max(e[1] for e in entries):.4f} | {max(e[2] for e in entries)} |")
     special = [f"- {name}: {mean:.4f} and {worst}; {words}" for name, mean, worst, holds, words in found if holds and words]
@@ -167,9 +168,9 @@ def main():
     for name, prompt in prompts.items():
         found.append(judge(options, name, prompt, drawn.get(name, "was not asked")))
         print(table(found[-1:]).splitlines()[-1], flush=True)
-    missing = [] if options.only else unused(options, rows.rows)
+    missing = [] if options.only else unused(options)
     agreed = [entry for entry in found if entry[3]]
-    worst = max((entry[1] for entry in agreed), default=0)
+    worst = max((entry[1] for entry in agreed if entry[0] not in rows.bounds), default=0)
     total = f"{versions(options)}: {len(agreed)} of {len(found)} rows agree, worst mean {worst:.4f}"
     if options.table:
         options.table.write_text(f"{total}\n\n{summary(found)}\n\n{table(found)}\n")
