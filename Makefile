@@ -203,10 +203,10 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
-.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full fuzz torture install uninstall compdb format lint clean help
+.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui fuzz torture install uninstall compdb format lint clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full parity-comfyui fuzz install uninstall compdb format lint clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -276,6 +276,10 @@ bench-peers: setup
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/parity-full
+# The same prompts through a ComfyUI checkout: make parity-comfyui COMFYUI=FOLDER PYTHON=PYTHON [ARGS="--only WORD"]
+parity-comfyui: setup
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)KILN_BUILD=$(B) $(if $(PYTHON),PARITY_PYTHON="$(PYTHON)") scripts/parity-comfyui "$(COMFYUI)" $(ARGS)
 # The store under every fault at every place: thousands of kills, about ten minutes.
 torture: setup
 	$(Q)$(MAKE) --no-print-directory tests

@@ -12,9 +12,10 @@
 static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The new picture."}};
 static const kiln_port image_in[] = {{.name = "image", .type = "IMAGE", .doc = "What to change."}};
 
-#define NODE(var, type_, title_, text, ...)                                                        \
+#define NODE(...) NODE_AT(1, __VA_ARGS__)
+#define NODE_AT(revision_, var, type_, title_, text, ...)                                          \
     const kiln_node node_##var = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, \
-        .revision = 1, .type = type_, .title = title_, .category = "image", .doc = text, .run = var##_run, KILN_ARRAY(in, image_in), __VA_ARGS__}
+        .revision = revision_, .type = type_, .title = title_, .category = "image", .doc = text, .run = var##_run, KILN_ARRAY(in, image_in), __VA_ARGS__}
 #define PARAMS(name) KILN_ARRAY(param, name##_param), .params_size = sizeof(name##_params)
 #define INT_PARAM(struct_, name_, def_, min_, max_, text) {.name = #name_, .type = KILN_P_INT, .offset = offsetof(struct_, name_), .def = def_, .min = min_, .max = max_, .step = 1, .doc = text}
 
@@ -79,7 +80,7 @@ static kiln_status image_scale_run(const kiln_call *c)
     int64_t h = p->height ? p->height : at_least_1((double)a.dim[1] * (double)p->width / (double)a.dim[2]);
     return scale_to(c, &a, p->method, h, w, p->crop);
 }
-NODE(image_scale, "ImageScale", "Upscale Image", "Scales a picture to a size.", KILN_ARRAY(out, image_out), PARAMS(scale));
+NODE_AT(2, image_scale, "ImageScale", "Upscale Image", "Scales a picture to a size.", KILN_ARRAY(out, image_out), PARAMS(scale));
 
 typedef struct { int32_t method; double scale_by; } by_params;
 static const kiln_param by_param[] = {METHOD_PARAM(by_params),
@@ -92,7 +93,7 @@ static kiln_status image_scale_by_run(const kiln_call *c)
     TRY(kit_f32(c, c->in[0], 4, "image", &a));
     return scale_to(c, &a, p->method, at_least_1((double)a.dim[1] * p->scale_by), at_least_1((double)a.dim[2] * p->scale_by), 0);
 }
-NODE(image_scale_by, "ImageScaleBy", "Upscale Image By", "Scales a picture by a factor.", KILN_ARRAY(out, image_out), PARAMS(by));
+NODE_AT(2, image_scale_by, "ImageScaleBy", "Upscale Image By", "Scales a picture by a factor.", KILN_ARRAY(out, image_out), PARAMS(by));
 
 typedef struct { int32_t method; double megapixels; int64_t resolution_steps; } total_params;
 static const kiln_param total_param[] = {METHOD_PARAM(total_params),
@@ -108,7 +109,8 @@ static kiln_status image_scale_total_run(const kiln_call *c)
     int64_t h = at_least_1((double)a.dim[1] * by / step), w = at_least_1((double)a.dim[2] * by / step);
     return scale_to(c, &a, p->method, h * p->resolution_steps, w * p->resolution_steps, 0);
 }
-NODE(image_scale_total, "ImageScaleToTotalPixels", "Scale Image to Total Pixels", "Scales a picture to a number of pixels.", KILN_ARRAY(out, image_out), PARAMS(total));
+NODE_AT(2, image_scale_total, "ImageScaleToTotalPixels", "Scale Image to Total Pixels", "Scales a picture to a number of pixels.",
+     KILN_ARRAY(out, image_out), PARAMS(total));
 
 /* ---- cutting, turning --------------------------------------------------------------------------------------------- */
 

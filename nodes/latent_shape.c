@@ -9,14 +9,16 @@
 #include "kit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
 static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
 
-#define NODE(var, type_, title_, text, ...)                                                        \
+#define NODE(...) NODE_AT(1, __VA_ARGS__)
+#define NODE_AT(revision_, var, type_, title_, text, ...)                                          \
     const kiln_node node_##var = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, \
-        .revision = 1, .type = type_, .title = title_, .category = "latent", .doc = text, KILN_ARRAY(out, out), .run = var##_run, __VA_ARGS__}
+        .revision = revision_, .type = type_, .title = title_, .category = "latent", .doc = text, KILN_ARRAY(out, out), .run = var##_run, __VA_ARGS__}
 
 static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_value *samples)
 {
@@ -65,25 +67,46 @@ typedef struct { int32_t method, crop; int64_t width, height; } upscale_params;
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
 static const kiln_param upscale_param[] = {
     {.name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, method), .choice = method_choice, .doc = "How cells between cells are made."},
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; 0 keeps the proportions."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; 0 keeps the proportions."},
+    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED,
+     .doc = "Pixels, 64 at least; 0 keeps the proportions."},
+    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED,
+     .doc = "Pixels, 64 at least; 0 keeps the proportions."},
     {.name = "crop", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, crop), .choice = crop_choice, .doc = "Cut the middle out first, so that proportions stay."}};
+
+static int64_t at_least_64(int64_t pixels) { return pixels < 64 ? 64 : pixels; }
+
+/* A side that was asked for is not changed in silence. */
+static void say_least(const kiln_call *c, const char *side, int64_t pixels)
+{
+    char line[80];
+    if (pixels == 0 || pixels >= 64) return;
+    snprintf(line, sizeof line, "LatentUpscale: %s %lld is less than 64; 64 is used", side, (long long)pixels);
+    c->host->log(KILN_LOG_WARN, line);
+}
+
+/* own * other / own_other pixels: rounded before cells are made of it, halves to even. */
+static int64_t in_proportion(int64_t own, int64_t other, int64_t own_other)
+{
+    return at_least_64((int64_t)rint((double)own * (double)other / (double)own_other));
+}
 
 static kiln_status latent_upscale_run(const kiln_call *c)
 {
     const upscale_params *p = c->params;
     kiln_tensor a;
     TRY(kit_samples(c, c->in[0], &a));
-    int64_t h = p->height / 8, w = p->width / 8;
     if (p->height == 0 && p->width == 0) {
         c->out[0] = c->host->ref(c->in[0]);
         return KILN_OK;
     }
-    if (p->width == 0) w = (int64_t)llround((double)a.dim[2] * (double)h / (double)a.dim[1]);
-    if (p->height == 0) h = (int64_t)llround((double)a.dim[1] * (double)w / (double)a.dim[2]);
-    return scaled(c, p->method, h < 1 ? 1 : h, w < 1 ? 1 : w, p->crop);
+    say_least(c, "width", p->width);
+    say_least(c, "height", p->height);
+    int64_t h = at_least_64(p->height), w = at_least_64(p->width);
+    if (p->width == 0) w = in_proportion(a.dim[2], h, a.dim[1]);
+    if (p->height == 0) h = in_proportion(a.dim[1], w, a.dim[2]);
+    return scaled(c, p->method, h / 8, w / 8, p->crop);
 }
-NODE(latent_upscale, "LatentUpscale", "Upscale Latent", "Scales a latent to a size in pixels.", KILN_ARRAY(in, one),
+NODE_AT(2, latent_upscale, "LatentUpscale", "Upscale Latent", "Scales a latent to a size in pixels.", KILN_ARRAY(in, one),
      KILN_ARRAY(param, upscale_param), .params_size = sizeof(upscale_params));
 
 typedef struct { int32_t method; double scale; } by_params;
@@ -96,10 +119,10 @@ static kiln_status latent_upscale_by_run(const kiln_call *c)
     const by_params *p = c->params;
     kiln_tensor a;
     TRY(kit_samples(c, c->in[0], &a));
-    int64_t h = (int64_t)llround((double)a.dim[1] * p->scale), w = (int64_t)llround((double)a.dim[2] * p->scale);
+    int64_t h = (int64_t)rint((double)a.dim[1] * p->scale), w = (int64_t)rint((double)a.dim[2] * p->scale); /* halves to even */
     return scaled(c, p->method, h < 1 ? 1 : h, w < 1 ? 1 : w, 0);
 }
-NODE(latent_upscale_by, "LatentUpscaleBy", "Upscale Latent By", "Scales a latent by a factor.", KILN_ARRAY(in, one),
+NODE_AT(2, latent_upscale_by, "LatentUpscaleBy", "Upscale Latent By", "Scales a latent by a factor.", KILN_ARRAY(in, one),
      KILN_ARRAY(param, by_param), .params_size = sizeof(by_params));
 
 /* ---- flip and rotate -------------------------------------------------------------------------------------------- */

@@ -235,7 +235,22 @@ typedef struct {
     int32_t type, device;
 } clip_params;
 
-static const kiln_choice clip_type[] = {{.name = "stable_diffusion", .doc = "SD1.x", .value = 0}, {0}};
+/* The choices are ComfyUI's, so that its workflows are understood; what is not there yet is refused by name. */
+static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, int32_t value, const char *why)
+{
+    while (choice->name && choice->value != value) choice++;
+    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, why, choice->name ? choice->name : "?");
+}
+
+static const kiln_choice clip_type[] = {
+    {.name = "stable_diffusion", .doc = "SD1.x", .value = 0}, {.name = "stable_cascade", .value = 1}, {.name = "sd3", .value = 2},
+    {.name = "stable_audio", .value = 3},
+    {.name = "mochi", .value = 4}, {.name = "ltxv", .value = 5}, {.name = "pixart", .value = 6}, {.name = "cosmos", .value = 7},
+    {.name = "lumina2", .value = 8}, {.name = "wan", .value = 9}, {.name = "hidream", .value = 10}, {.name = "chroma", .value = 11},
+    {.name = "ace", .value = 12}, {.name = "omnigen2", .value = 13}, {.name = "qwen_image", .value = 14}, {.name = "hunyuan_image", .value = 15},
+    {.name = "flux2", .value = 16}, {.name = "ovis", .value = 17}, {.name = "longcat_image", .value = 18}, {.name = "cogvideox", .value = 19},
+    {.name = "lens", .value = 20}, {.name = "pixeldit", .value = 21}, {.name = "ideogram4", .value = 22}, {.name = "boogu", .value = 23},
+    {.name = "krea2", .value = 24}, {.name = "joyimage", .value = 25}, {.name = "mage", .value = 26}, {.name = "minimax", .value = 27}, {0}};
 static const kiln_choice clip_device[] = {{.name = "default", .value = 0}, {.name = "cpu", .value = 1}, {0}};
 static const kiln_port clip_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The text encoder."}};
 static const kiln_param clip_param[] = {
@@ -244,22 +259,43 @@ static const kiln_param clip_param[] = {
     {.name = "type", .type = KILN_P_ENUM, .offset = offsetof(clip_params, type), .choice = clip_type, .doc = "What it is to condition."},
     {.name = "device", .type = KILN_P_ENUM, .offset = offsetof(clip_params, device), .choice = clip_device, .doc = "Where it runs; there is the CPU only yet."},
 };
-static kiln_status load_clip(const kiln_call *c) { return load(c, ((const clip_params *)c->params)->path, TEXT_ENCODER, TEXT_ENCODER); }
+static kiln_status check_clip(const kiln_call *c)
+{
+    int32_t type = ((const clip_params *)c->params)->type;
+    return type == 0 ? KILN_OK
+                     : refuse_choice(c, clip_type, type, "type '%s' is the text encoder of a model that kiln does not read yet; SD1.x's is stable_diffusion");
+}
+static kiln_status load_clip(const kiln_call *c)
+{
+    TRY(check_clip(c)); /* a link may have brought the choice */
+    return load(c, ((const clip_params *)c->params)->path, TEXT_ENCODER, TEXT_ENCODER);
+}
 const kiln_node node_clip_loader = {LOADER, .type = "CLIPLoader", .title = "Load CLIP", .doc = "Opens a text encoder.", KILN_ARRAY(out, clip_out),
-    KILN_ARRAY(param, clip_param), .params_size = sizeof(clip_params), .run = load_clip};
+    KILN_ARRAY(param, clip_param), .params_size = sizeof(clip_params), .run = load_clip, .check = check_clip};
 
 typedef struct {
     const char *path;
     int32_t dtype;
 } unet_params;
 
-static const kiln_choice unet_dtype[] = {{.name = "default", .doc = "as --precision says", .value = 0}, {0}};
+static const kiln_choice unet_dtype[] = {{.name = "default", .doc = "as --precision says", .value = 0}, {.name = "fp8_e4m3fn", .value = 1},
+                                         {.name = "fp8_e4m3fn_fast", .value = 2}, {.name = "fp8_e5m2", .value = 3}, {0}};
 static const kiln_port unet_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser."}};
 static const kiln_param unet_param[] = {
     {.name = "unet_name", .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(unet_params, path), .from = "diffusion_models",
      .doc = "A .safetensors file or a folder with a denoiser."},
     {.name = "weight_dtype", .type = KILN_P_ENUM, .offset = offsetof(unet_params, dtype), .choice = unet_dtype, .doc = "How weights are kept."},
 };
-static kiln_status load_unet(const kiln_call *c) { return load(c, ((const unet_params *)c->params)->path, DENOISER, DENOISER); }
+static kiln_status check_unet(const kiln_call *c)
+{
+    int32_t dtype = ((const unet_params *)c->params)->dtype;
+    return dtype == 0 ? KILN_OK
+                      : refuse_choice(c, unet_dtype, dtype, "weight_dtype '%s': kiln keeps no weights in 8 bits yet; use default, and --precision bf16 or f16");
+}
+static kiln_status load_unet(const kiln_call *c)
+{
+    TRY(check_unet(c));
+    return load(c, ((const unet_params *)c->params)->path, DENOISER, DENOISER);
+}
 const kiln_node node_unet_loader = {LOADER, .type = "UNETLoader", .title = "Load Diffusion Model", .doc = "Opens a denoiser.",
-    KILN_ARRAY(out, unet_out), KILN_ARRAY(param, unet_param), .params_size = sizeof(unet_params), .run = load_unet};
+    KILN_ARRAY(out, unet_out), KILN_ARRAY(param, unet_param), .params_size = sizeof(unet_params), .run = load_unet, .check = check_unet};

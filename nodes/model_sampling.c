@@ -82,6 +82,8 @@ static const kiln_choice discrete_choice[] = {{.name = "eps", .value = KILN_PRED
                                               {.name = "lcm", .value = KILN_PREDICT_LCM, .doc = "a latent consistency model"},
                                               {.name = "x0", .value = KILN_PREDICT_X0, .doc = "predicts the clean latent"},
                                               {.name = "img_to_img", .value = KILN_PREDICT_IMAGE, .doc = "the same, of an input that is not scaled"},
+                                              {.name = "img_to_img_flow", .value = KILN_PREDICT_IMAGE_FLOW,
+                                               .doc = "the same, of a latent without noise, which ends as 1 - x"},
                                               {0}};
 static const kiln_choice timestep_choice[] = {
     {.name = "auto", .value = TIME_AUTO, .doc = "interpolate, for lcm nearest"},

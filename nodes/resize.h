@@ -42,12 +42,20 @@ static inline double resize_cubic(double x)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
+/* torch's: the scale is a float, and the place before its half is rounded to one too, which decides where it falls between two pixels. Its
+ * product and difference are one rounding (fused); in double they are exact. */
+static inline int64_t resize_nearest(int64_t i, int64_t from, int64_t to)
+{
+    float scale = (float)from / (float)to, place = (float)(((double)i + 0.5) * (double)scale - 0.5);
+    return resize_clamp((int64_t)floorf(fmaxf(place, 0) + 0.5f), from);
+}
+
 static inline resize_taps resize_axis(int64_t i, int64_t from, int64_t to, int method)
 {
     resize_taps t = {.n = 1, .weight = {1}};
     double place = ((double)i + 0.5) * (double)from / (double)to - 0.5;
     if (method == RESIZE_NEAREST) {
-        t.at[0] = resize_clamp((int64_t)floor(((double)i + 0.5) * (double)from / (double)to), from);
+        t.at[0] = resize_nearest(i, from, to);
     } else if (method == RESIZE_BILINEAR) {
         double p = place < 0 ? 0 : place;
         t.n = 2;

@@ -48,7 +48,7 @@ typedef struct {
      .doc = "How strongly the prompt is followed; 1 leaves the negative out."},                    \
     {.name = "sampler_name", .type = KILN_P_NAME, .offset = offsetof(type_, sampler), .def_str = "euler", .from = "sampler", \
      .doc = "How a step is taken."},                                                               \
-    {.name = "scheduler", .type = KILN_P_NAME, .offset = offsetof(type_, scheduler), .def_str = "normal", .from = "schedule", \
+    {.name = "scheduler", .type = KILN_P_NAME, .offset = offsetof(type_, scheduler), .def_str = "simple", .from = "schedule", \
      .doc = "How noise levels are spaced."}
 
 static const kiln_param ksampler_param[] = {
@@ -75,7 +75,7 @@ static kiln_status ksampler_run(const kiln_call *c)
 }
 
 const kiln_node node_ksampler = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 2, .type = "KSampler", .title = "KSampler", .category = "sampling",
+    .devices = KILN_CPU, .revision = 3, .type = "KSampler", .title = "KSampler", .category = "sampling",
     .doc = "Denoises a latent with a model, two conditionings and a sampler.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, ksampler_param), .params_size = sizeof(ksampler_params), .run = ksampler_run};
 
@@ -130,7 +130,7 @@ static kiln_status advanced_run(const kiln_call *c)
 }
 
 const kiln_node node_ksampler_advanced = {.size = sizeof(kiln_node),
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 2,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 3,
     .type = "KSamplerAdvanced", .title = "KSampler (Advanced)", .category = "sampling",
     .doc = "KSampler over part of a schedule, for jobs of several stages.", KILN_ARRAY(in, in), KILN_ARRAY(out, out),
     KILN_ARRAY(param, advanced_param), .params_size = sizeof(advanced_params), .run = advanced_run};

@@ -15,7 +15,7 @@
 static const kiln_port both_out[] = {{.name = "output", .type = "LATENT", .doc = "The latent at the last level."},
                                      {.name = "denoised_output", .type = "LATENT", .doc = "The last guess of the clean latent."}};
 #define SAMPLING_NODE(id, text)                                                                                                            \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 1,       \
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU, .revision = 2,       \
     .type = id, .title = id, .category = "sampling/custom_sampling", .doc = text
 
 /* Runs it: levels from a SIGMAS value, sampler and options from a SAMPLER. */

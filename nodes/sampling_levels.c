@@ -45,7 +45,7 @@ static const kiln_param basic_param[] = {
     {.name = "scheduler",
      .type = KILN_P_NAME,
      .offset = offsetof(basic_params, scheduler),
-     .def_str = "normal",
+     .def_str = "simple",
      .from = "schedule",
      .doc = "How noise levels are spaced."},
     STEPS(basic_params, 20, STEPS_MOST),

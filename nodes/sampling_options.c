@@ -5,9 +5,14 @@
  */
 #include "options.h"
 
+#include "kit.h"
+#include "levels.h"
+
 #include "sample.h"
 #include "sampling.h"
 #include "sampling_rows.h"
+
+#include <math.h>
 
 static const kiln_port out[] = {{.name = "SAMPLER", .type = "SAMPLER", .doc = "How a step is taken, with its options."}};
 
@@ -257,11 +262,8 @@ static kiln_status upscale_run(const kiln_call *c)
 const kiln_node node_sampler_lcm_upscale =
     NODE("SamplerLCMUpscale", "Latent consistency sampling that scales the picture up on the way.", upscale_params, upscale_param, upscale_run);
 
-/* ComfyUI asks for a model to turn the percents into levels; here the row asks the model that is sampled. */
-static const kiln_port sa_in[] = {{.name = "model",
-                                   .type = "MODEL",
-                                   .flags = KILN_PORT_OPTIONAL,
-                                   .doc = "May be left out: the percents are of the model that is sampled."}};
+/* The model turns the percents into levels; it need not be the one that is sampled. */
+static const kiln_port sa_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels the percents are of."}};
 static const kiln_param sa_param[] = {
     SOLVER_ETA(10),
     FLOAT_PARAM(solver_params, sde_start_percent, 0.2, 0, 1, 0.001, "Noise is added from this share of the way on."),
@@ -271,12 +273,35 @@ static const kiln_param sa_param[] = {
     INT_PARAM(solver_params, corrector_order, 4, 0, 6, "Steps the corrector looks back; 0: no corrector."),
     BOOL_PARAM(solver_params, use_pece, 0, "Evaluate again after correcting."),
     BOOL_PARAM(solver_params, simple_order_2, 0, "The simpler coefficients at order 2.")};
-static kiln_status sa_run(const kiln_call *c)
+/* A level of 0 is that of the share 1, whatever the model: then the percent itself says it. */
+static kiln_status put_level(const kiln_call *c, kiln_value *map, const char *name, const levels *l, double percent)
 {
-    return make(c, "sa_solver", sa_param, COUNT(sa_param));
+    return kit_set(c, map, name, kit_values(c)->new_float(c->ctx, fmin(levels_at_percent(l, percent), LEVEL_ABOVE_ALL)));
 }
 
-const kiln_node node_sampler_sa_solver = {PLAIN_NODE("SamplerSASolver", "sampling/samplers", "Stochastic Adams solver (Xue et al. 2023)."),
+static kiln_status sa_options(const kiln_call *c, kiln_value *map)
+{
+    const solver_params *p = c->params;
+    const kiln_model *model = ((const kiln_model_api *)c->host->ability(KILN_MODEL_ABILITY))->model(c->ctx, c->in[0]);
+    if (!model) return KILN_ERR_INVALID;
+    levels l = levels_of(model);
+    TRY(put_all(c, sa_param, COUNT(sa_param), map));
+    TRY(put_level(c, map, "sde_start_sigma", &l, p->sde_start_percent));
+    return put_level(c, map, "sde_end_sigma", &l, p->sde_end_percent);
+}
+
+static kiln_status sa_run(const kiln_call *c)
+{
+    const kiln_sampler *row;
+    kiln_value *map = kit_values(c)->new_map(c->ctx);
+    kiln_status status = map ? sample_find(c, "sa_solver", &row) : KILN_ERR_NOMEM;
+    if (status == KILN_OK) status = sa_options(c, map);
+    if (status == KILN_OK) return options_sampler(c, row, map, &c->out[0]);
+    c->host->unref(map);
+    return status;
+}
+
+const kiln_node node_sampler_sa_solver = {PLAIN_NODE_AT(2, "SamplerSASolver", "sampling/samplers", "Stochastic Adams solver (Xue et al. 2023)."),
                                           KILN_ARRAY(in, sa_in),
                                           KILN_ARRAY(out, out),
                                           KILN_ARRAY(param, sa_param),

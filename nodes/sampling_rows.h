@@ -27,9 +27,10 @@
         .name = #field, .type = KILN_P_SEED, .offset = offsetof(type_, field), .doc = text                                                 \
     }
 
-#define PLAIN_NODE(id, category_, text)                                                                                                    \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = id, .title = id, \
-    .category = category_, .doc = text
+#define PLAIN_NODE(...) PLAIN_NODE_AT(1, __VA_ARGS__)
+#define PLAIN_NODE_AT(revision_, id, category_, text)                                                                                      \
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = revision_, .type = id,      \
+    .title = id, .category = category_, .doc = text
 
 /* A new SIGMAS value of n levels. */
 static inline kiln_status sigmas_new(const kiln_call *c, const double *sigma, size_t n, kiln_value **out)

@@ -53,12 +53,13 @@ typedef struct {
  *   EDM   as V, with p of the other sign                                       Karras et al. 2022, eq. 7
  *   LCM   x0 = d^2/(u^2+d^2) x + u/sqrt(u^2+d^2) (x - s p), u = 10 timesteps, here d = 1/2   Luo et al. 2023
  *   IMAGE x0 = p, and the network sees x as it is (picture to picture)
+ *   IMAGE_FLOW as IMAGE, of a latent that is given no noise; what it ends with is 1 - x. To samplers it is a flow
  *   RFLOW x0 = (x - s p)/(1+s), and the network sees x/(1+s): a rectified flow at time s/(1+s), in these numbers
  *                                                                               NVIDIA 2025 (Cosmos-Predict2)
- * All but FLOW, IMAGE and RFLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
+ * All but FLOW, IMAGE, IMAGE_FLOW and RFLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
 typedef enum {
     KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW, KILN_PREDICT_EDM, KILN_PREDICT_LCM,
-    KILN_PREDICT_IMAGE, KILN_PREDICT_RFLOW
+    KILN_PREDICT_IMAGE, KILN_PREDICT_RFLOW, KILN_PREDICT_IMAGE_FLOW
 } kiln_prediction;
 
 typedef struct {

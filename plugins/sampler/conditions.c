@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEATHER = 8 }; /* latent cells over which an area's inner edges fade in */
+enum { FADE_MOST = 8 }; /* latent cells over which an area's inner edges fade in; a quarter of a short side */
 
 void resize_bilinear(const float *src, int64_t sh, int64_t sw, float *dst, int64_t dh, int64_t dw)
 {
@@ -45,10 +45,10 @@ static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "a conditioning's area must be four numbers: h, w, y, x");
     double sy = area ? 1 : (double)height, sx = area ? 1 : (double)width;
     int64_t least = area ? 0 : 1; /* a share of the picture is at least one cell */
-    out->h = clamp(llround(n[0] * sy), least, height);
-    out->w = clamp(llround(n[1] * sx), least, width);
-    out->y = llround(n[2] * sy);
-    out->x = llround(n[3] * sx);
+    out->h = clamp((int64_t)rint(n[0] * sy), least, height); /* halves to even, as Python rounds */
+    out->w = clamp((int64_t)rint(n[1] * sx), least, width);
+    out->y = (int64_t)rint(n[2] * sy);
+    out->x = (int64_t)rint(n[3] * sx);
     if (out->y < 0 || out->x < 0 || out->y >= height || out->x >= width || out->h == 0 || out->w == 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "a conditioning's area (%lldx%lld at %lld,%lld latent cells) lies outside the latent (%lldx%lld)",
@@ -59,27 +59,40 @@ static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_
     return KILN_OK;
 }
 
-/* The mask at latent size (first of its batch), or NULL when the entry has none. */
-static kiln_status read_mask(const kiln_call *c, const kiln_value *entry, int64_t height, int64_t width, float **out)
+/* An entry's masks at latent size: one for each picture of the batch, given again from the first on when there are fewer. */
+typedef struct {
+    int64_t given, used; /* masks there are; those that pictures have */
+    float *cells;        /* [given][height][width]; NULL: no mask     */
+} masks;
+
+static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size, masks *out)
 {
     kiln_tensor m;
     const kiln_value *mask = kit_values(c)->map_get(entry, "mask");
-    *out = NULL;
+    size_t cells = (size_t)(size->height * size->width);
+    *out = (masks){0};
     if (!mask) return KILN_OK;
     TRY(kit_f32(c, mask, 3, "a conditioning's mask", &m));
-    *out = c->host->scratch(c->ctx, (size_t)(height * width) * sizeof(float), KILN_CPU);
-    if (!*out) return KILN_ERR_NOMEM;
-    resize_bilinear(m.data, m.dim[1], m.dim[2], *out, height, width);
+    if (kit_count(&m) == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: a conditioning's mask is empty", what);
+    out->given = m.dim[0], out->used = m.dim[0] < size->batch ? m.dim[0] : size->batch;
+    if (size->batch % out->used)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: %lld masks for %lld pictures; give one mask, one for each picture, or a number that divides theirs",
+                             what, (long long)out->given, (long long)size->batch);
+    out->cells = c->host->scratch(c->ctx, (size_t)out->given * cells * sizeof(float), KILN_CPU);
+    if (!out->cells) return KILN_ERR_NOMEM;
+    for (int64_t i = 0; i < out->given; i++)
+        resize_bilinear((const float *)m.data + i * m.dim[1] * m.dim[2], m.dim[1], m.dim[2], out->cells + (size_t)i * cells, size->height, size->width);
     return KILN_OK;
 }
 
-/* The smallest box that holds every cell where the mask is not 0; 8x8 at the corner when it is empty. */
-static void area_from_mask(const float *mask, int64_t height, int64_t width, condition *out)
+/* The smallest box that holds every cell where one of the masks, used or not, is not 0; 8x8 at the corner when there is none. */
+static void area_from_masks(const masks *m, int64_t height, int64_t width, condition *out)
 {
     int64_t y0 = height, y1 = -1, x0 = width, x1 = -1;
-    for (int64_t y = 0; y < height; y++)
+    for (int64_t i = 0; i < m->given * height; i++)
         for (int64_t x = 0; x < width; x++) {
-            if (mask[y * width + x] == 0) continue;
+            int64_t y = i % height;
+            if (m->cells[i * width + x] == 0) continue;
             y0 = y < y0 ? y : y0, y1 = y > y1 ? y : y1;
             x0 = x < x0 ? x : x0, x1 = x > x1 ? x : x1;
         }
@@ -89,47 +102,51 @@ static void area_from_mask(const float *mask, int64_t height, int64_t width, con
     out->w = clamp(x1 - x0 + 1 > 8 ? x1 - x0 + 1 : 8, 1, width - x0);
 }
 
+/* ComfyUI's get_area_and_mult: towards an edge inside the picture the weight falls to a share of 1/n over the last n cells. */
 static void fade(float *weight, const condition *e, int64_t height, int64_t width)
 {
-    for (int64_t t = 0; t < FEATHER; t++) {
-        float gain = (float)(t + 1) / FEATHER;
+    int64_t rows = e->h / 4 < FADE_MOST ? e->h / 4 : FADE_MOST, columns = e->w / 4 < FADE_MOST ? e->w / 4 : FADE_MOST;
+    for (int64_t t = 0; t < rows; t++)
         for (int64_t x = 0; x < e->w; x++) {
-            if (e->y != 0 && t < e->h) weight[t * e->w + x] *= gain;
-            if (e->y + e->h < height && t < e->h) weight[(e->h - 1 - t) * e->w + x] *= gain;
+            float gain = (float)((double)(t + 1) / (double)rows);
+            if (e->y != 0) weight[t * e->w + x] *= gain;
+            if (e->y + e->h < height) weight[(e->h - 1 - t) * e->w + x] *= gain;
         }
+    for (int64_t t = 0; t < columns; t++)
         for (int64_t y = 0; y < e->h; y++) {
-            if (e->x != 0 && t < e->w) weight[y * e->w + t] *= gain;
-            if (e->x + e->w < width && t < e->w) weight[y * e->w + e->w - 1 - t] *= gain;
+            float gain = (float)((double)(t + 1) / (double)columns);
+            if (e->x != 0) weight[y * e->w + t] *= gain;
+            if (e->x + e->w < width) weight[y * e->w + e->w - 1 - t] *= gain;
         }
-    }
 }
 
-static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const float *mask, int64_t height,
-                               int64_t width, condition *e)
+static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m, const latent_size *size, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     double strength = number(v, entry, "strength", 1), mask_strength = number(v, entry, "mask_strength", 1);
-    int whole = e->h == height && e->w == width;
-    if (!mask && whole && strength == 1) return KILN_OK;
-    float *weight = c->host->scratch(c->ctx, (size_t)(e->h * e->w) * sizeof(float), KILN_CPU);
+    int whole = e->h == size->height && e->w == size->width;
+    e->weights = m->cells ? m->used : 1;
+    if (!m->cells && whole && strength == 1) return KILN_OK;
+    float *weight = c->host->scratch(c->ctx, (size_t)(e->weights * e->h * e->w) * sizeof(float), KILN_CPU);
     if (!weight) return KILN_ERR_NOMEM;
-    for (int64_t y = 0; y < e->h; y++)
-        for (int64_t x = 0; x < e->w; x++) {
-            double m = mask ? (double)mask[(e->y + y) * width + e->x + x] * mask_strength : 1;
-            weight[y * e->w + x] = (float)(m * strength);
-        }
-    if (!mask && !whole) fade(weight, e, height, width);
+    for (int64_t i = 0; i < e->weights; i++)
+        for (int64_t y = 0; y < e->h; y++)
+            for (int64_t x = 0; x < e->w; x++) {
+                double cell = m->cells ? (double)m->cells[(i * size->height + e->y + y) * size->width + e->x + x] * mask_strength : 1;
+                weight[(i * e->h + y) * e->w + x] = (float)(cell * strength);
+            }
+    if (!m->cells && !whole) fade(weight, e, size->height, size->width);
     e->weight = weight;
     return KILN_OK;
 }
 
-static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, int64_t height,
-                              int64_t width, const levels *counted, int64_t context_dim, condition *e)
+static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size, const levels *counted,
+                              int64_t context_dim, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_tensor tokens;
-    float *mask;
-    TRY(read_area(c, entry, height, width, e));
+    masks m;
+    TRY(read_area(c, entry, size->height, size->width, e));
     TRY(kit_f32(c, v->map_get(entry, "tokens"), 3, "a conditioning's tokens", &tokens));
     if (tokens.dim[2] != context_dim)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
@@ -138,18 +155,18 @@ static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const
                              what, (long long)tokens.dim[2], (long long)context_dim);
     e->tokens = tokens.data;
     e->batch = tokens.dim[0], e->length = tokens.dim[1], e->width = tokens.dim[2];
-    TRY(read_mask(c, entry, height, width, &mask));
+    TRY(read_masks(c, entry, what, size, &m));
     int to_bounds = 0;
-    if (mask && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
-        area_from_mask(mask, height, width, e);
-    TRY(read_weight(c, entry, mask, height, width, e));
+    if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
+        area_from_masks(&m, size->height, size->width, e);
+    TRY(read_weight(c, entry, &m, size, e));
     e->sigma_start = levels_at_percent(counted, number(v, entry, "start_percent", 0));
     e->sigma_end = levels_at_percent(counted, number(v, entry, "end_percent", 1));
     return KILN_OK;
 }
 
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
-                            int64_t width, const levels *counted, int64_t context_dim, conditions *out)
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, const latent_size *size,
+                            const levels *counted, int64_t context_dim, conditions *out)
 {
     const kiln_value_api *v = kit_values(c);
     *out = (conditions){.n = v->count(conditioning)};
@@ -158,7 +175,7 @@ kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, 
     out->entry = c->host->scratch(c->ctx, out->n * sizeof *out->entry, KILN_CPU);
     if (!out->entry) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < out->n; i++)
-        TRY(read_entry(c, v->list_at(conditioning, i), what, height, width, counted, context_dim, &out->entry[i]));
+        TRY(read_entry(c, v->list_at(conditioning, i), what, size, counted, context_dim, &out->entry[i]));
     return KILN_OK;
 }
 

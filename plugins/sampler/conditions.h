@@ -2,7 +2,7 @@
  * it holds, and how much each latent cell counts.
  *
  * Entry keys read: tokens f32 [n,T,D]; area [h,w,y,x] in latent cells or area_percent (fractions of the
- * whole); strength; mask (MASK), mask_strength, set_area_to_bounds; start_percent, end_percent. The
+ * whole); strength; mask (MASK, one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent. The
  * meaning is ComfyUI's (calc_cond_batch). Memory: the call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
@@ -14,7 +14,8 @@ typedef struct {
     const float *tokens; /* [batch][length][width] */
     int64_t batch, length, width;
     int64_t y, x, h, w;  /* the part of the latent it speaks for */
-    const float *weight; /* [h][w]; NULL: 1 everywhere           */
+    const float *weight; /* [weights][h][w]; NULL: 1 everywhere  */
+    int64_t weights;     /* picture b has weight b % weights     */
     double sigma_start, sigma_end; /* holds while start >= sigma >= end */
 } condition;
 
@@ -23,9 +24,12 @@ typedef struct {
     size_t n;
 } conditions;
 
-/* height, width in latent cells; `counted` says which levels percents are. */
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, int64_t height,
-                            int64_t width, const levels *counted, int64_t context_dim, conditions *out);
+typedef struct { int64_t batch, height, width; } latent_size; /* pictures; cells */
+
+/* `counted` says which levels percents are. A batch of masks goes to a batch of pictures one each: more than there are pictures
+ * are dropped, fewer are given again from the first on, and a number that does not divide theirs is refused. */
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, const latent_size *size,
+                            const levels *counted, int64_t context_dim, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that set's entry
  * round it, unless there is one of that very area. So a part of the picture is guided by what both sides say of that

@@ -20,11 +20,12 @@ typedef struct {
 static kiln_status set_read(guide *g, int set, const kiln_value *conditioning, const char *name)
 {
     guide_set *s = &g->set[set];
-    size_t cells = (size_t)(g->height * g->width), n = (size_t)(g->batch * g->channels) * cells;
+    size_t cells = (size_t)(g->batch * g->height * g->width), n = (size_t)g->channels * cells;
     const kiln_host *host = g->call->host;
     s->model = g->by->kind->on_other & (1u << set) && set < GUIDER_SETS ? g->other : g->model;
     s->counted = levels_of(s->model);
-    TRY(conditions_read(g->call, conditioning, name, g->height, g->width, &s->counted, s->model->denoiser->context_dim, &s->given));
+    latent_size size = {g->batch, g->height, g->width};
+    TRY(conditions_read(g->call, conditioning, name, &size, &s->counted, s->model->denoiser->context_dim, &s->given));
     s->guess = host->scratch(g->call->ctx, n * sizeof(float), KILN_CPU);
     s->total = host->scratch(g->call->ctx, cells * sizeof(float), KILN_CPU);
     return s->guess && s->total ? KILN_OK : KILN_ERR_NOMEM;
@@ -147,10 +148,9 @@ static void scatter(const guide *g, const float *x, const float *prediction, lev
     for (int64_t b = 0; b < g->batch; b++)
         for (int64_t y = 0; y < e->h; y++)
             for (int64_t c = 0; c < e->w; c++) {
-                int64_t cell = (e->y + y) * g->width + e->x + c;
-                int64_t at = (b * g->height * g->width + cell) * g->channels;
-                float weight = e->weight ? e->weight[y * e->w + c] : 1.0f;
-                if (b == 0) total[cell] += weight;
+                int64_t cell = (b * g->height + e->y + y) * g->width + e->x + c, at = cell * g->channels;
+                float weight = e->weight ? e->weight[(b % e->weights * e->h + y) * e->w + c] : 1.0f;
+                total[cell] += weight;
                 for (int64_t k = 0; k < g->channels; k++) {
                     double x0 = scale.of_x * (double)x[at + k] + scale.of_prediction * (double)*prediction++;
                     sum[at + k] += weight * (float)x0;
@@ -219,19 +219,17 @@ static kiln_status collect(const guide *g, int set, double sigma, item *items, s
 /* sum / total per cell; cells nobody spoke for stay 0. */
 static void normalise(const guide *g, float *sum, const float *total)
 {
-    int64_t cells = g->height * g->width;
-    for (int64_t b = 0; b < g->batch; b++)
-        for (int64_t i = 0; i < cells; i++) {
-            if (total[i] == 1.0f || total[i] == 0.0f) continue;
-            float *at = sum + (b * cells + i) * g->channels;
-            for (int64_t k = 0; k < g->channels; k++) at[k] /= total[i];
-        }
+    int64_t cells = g->batch * g->height * g->width;
+    for (int64_t i = 0; i < cells; i++) {
+        if (total[i] == 1.0f || total[i] == 0.0f) continue;
+        for (int64_t k = 0; k < g->channels; k++) sum[i * g->channels + k] /= total[i];
+    }
 }
 
 /* The guesses of the wanted sets (bits) at g->x. */
 static kiln_status evaluate_sets(guide *g, uint32_t wanted, double sigma)
 {
-    size_t cells = (size_t)(g->height * g->width), count = (size_t)(g->batch * g->channels) * cells, n = 0;
+    size_t cells = (size_t)(g->batch * g->height * g->width), count = (size_t)g->channels * cells, n = 0;
     item items[ITEMS_MAX];
     for (int k = 0; k < GUIDE_SETS; k++) {
         if (!(wanted & 1u << k)) continue;

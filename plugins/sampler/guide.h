@@ -18,7 +18,7 @@ typedef struct {
     levels counted;
     conditions given; /* n == 0: there is none */
     float *guess;     /* [batch,height,width,channels]: x0 under it, of the last evaluation */
-    float *total;     /* [height,width]: how much was summed per cell                       */
+    float *total;     /* [batch,height,width]: how much was summed per cell                 */
     float *guess_there; /* the device's, of the last evaluation there, or NULL              */
 } guide_set;
 

@@ -116,7 +116,8 @@ level_scaling levels_scaling(const levels *l, double sigma)
     case KILN_PREDICT_EDM: s.of_x = d * d / variance, s.of_prediction = sigma * d / sqrt(variance); break;
     case KILN_PREDICT_X0: s.of_x = 0, s.of_prediction = 1; break;
     case KILN_PREDICT_FLOW: s.input = 1; break;
-    case KILN_PREDICT_IMAGE: s.input = 1, s.of_x = 0, s.of_prediction = 1; break;
+    case KILN_PREDICT_IMAGE:
+    case KILN_PREDICT_IMAGE_FLOW: s.input = 1, s.of_x = 0, s.of_prediction = 1; break;
     case KILN_PREDICT_RFLOW: s.input = s.of_x = 1 / (1 + sigma), s.of_prediction = -sigma / (1 + sigma); break;
     case KILN_PREDICT_LCM: return consistency(l, sigma, s);
     default: break;
@@ -127,6 +128,7 @@ level_scaling levels_scaling(const levels *l, double sigma)
 level_blend levels_blend(const levels *l, double sigma)
 {
     int flow = l->prediction == KILN_PREDICT_FLOW;
+    if (l->prediction == KILN_PREDICT_IMAGE_FLOW) return (level_blend){.of_noise = 0, .of_latent = 1};
     return (level_blend){.of_noise = sigma, .of_latent = flow ? 1 - sigma : 1};
 }
 
@@ -135,13 +137,15 @@ level_blend levels_start(const levels *l, double sigma)
     double top = levels_most(l);
     level_blend b = levels_blend(l, sigma);
     int whole = sigma > top || fabs(sigma - top) <= 1e-5 * top;
-    if (whole && l->prediction != KILN_PREDICT_FLOW && l->prediction != KILN_PREDICT_RFLOW) b.of_noise = sqrt(1 + sigma * sigma);
+    int blends = l->prediction == KILN_PREDICT_FLOW || l->prediction == KILN_PREDICT_RFLOW || l->prediction == KILN_PREDICT_IMAGE_FLOW;
+    if (whole && !blends) b.of_noise = sqrt(1 + sigma * sigma);
     return b;
 }
 
-double levels_rest(const levels *l, double sigma)
+level_rest levels_rest(const levels *l, double sigma)
 {
-    return l->prediction == KILN_PREDICT_FLOW && sigma > 0 && sigma < 1 ? 1 - sigma : 1;
+    if (l->prediction == KILN_PREDICT_IMAGE_FLOW) return (level_rest){.minus = 1, .divided_by = -1};
+    return (level_rest){.divided_by = l->prediction == KILN_PREDICT_FLOW && sigma > 0 && sigma < 1 ? 1 - sigma : 1};
 }
 
 /* ---- tables ---------------------------------------------------------------------------------------- */

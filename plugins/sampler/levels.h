@@ -15,6 +15,8 @@ typedef struct {
     double multiplier, offset, shift, sigma_data;
 } levels;
 
+#define LEVEL_ABOVE_ALL 1e9 /* what stands for infinity where a number has to be finite */
+
 levels levels_of(const kiln_model *model);
 
 double levels_least(const levels *l); /* the table's ends */
@@ -33,14 +35,17 @@ typedef struct {
 level_scaling levels_scaling(const levels *l, double sigma);
 
 /* Of the start: x = of_noise * noise + of_latent * latent. A start at the top gets sqrt(1 + sigma^2), the variance
- * the network was trained with there; flow blends; RFLOW has the sum at every level. ComfyUI's noise_scaling. */
+ * the network was trained with there; flow blends; RFLOW has the sum at every level; IMAGE_FLOW has no noise. ComfyUI's noise_scaling. */
 typedef struct {
     double of_noise, of_latent;
 } level_blend;
 level_blend levels_blend(const levels *l, double sigma);
 level_blend levels_start(const levels *l, double sigma);
-/* What the latent is divided by when sampling stops at sigma: flow leaves (1 - sigma) of it. */
-double levels_rest(const levels *l, double sigma);
+/* Of the end: where sampling stops at sigma the latent is (x - minus) / divided_by. Flow leaves (1 - sigma) of it. */
+typedef struct {
+    double minus, divided_by;
+} level_rest;
+level_rest levels_rest(const levels *l, double sigma);
 
 /* What a schedule's row is given for this model. */
 kiln_schedule_input levels_schedule(const levels *l, size_t steps);

@@ -218,7 +218,7 @@ static kiln_status check_sigmas(const sample_job *job)
 }
 
 /* A LATENT like the given one with these samples, in the autoencoder's numbers. */
-static kiln_status latent_of(const session *s, const float *x, double divided_by, kiln_value **out)
+static kiln_status latent_of(const session *s, const float *x, level_rest rest, kiln_value **out)
 {
     const kiln_call *c = s->job->call;
     const kiln_value_api *v = kit_values(c);
@@ -227,7 +227,7 @@ static kiln_status latent_of(const session *s, const float *x, double divided_by
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
     for (size_t i = 0; i < s->count; i++)
-        ((float *)t.data)[i] = (float)((double)x[i] / divided_by / scale_of(s, i % channels) + shift_of(s, i % channels));
+        ((float *)t.data)[i] = (float)(((double)x[i] - rest.minus) / rest.divided_by / scale_of(s, i % channels) + shift_of(s, i % channels));
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);
@@ -240,7 +240,7 @@ static kiln_status finish(session *s, kiln_value **out, kiln_value **denoised)
     const float *x = place_read(&s->place, &s->x), *x0 = denoised ? place_read(&s->place, &s->denoised) : NULL;
     TRY(s->place.trouble);
     TRY(latent_of(s, x, levels_rest(&s->guide.counted, last), out));
-    return denoised ? latent_of(s, x0, 1, denoised) : KILN_OK;
+    return denoised ? latent_of(s, x0, (level_rest){.divided_by = 1}, denoised) : KILN_OK;
 }
 
 static kiln_status nothing_to_do(const sample_job *job, kiln_value **out, kiln_value **denoised)
@@ -280,7 +280,7 @@ kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **o
     TRY(session_new(job, &s));
     TRY(begin_noise(s, &first));
     session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, place_write(&s->place, &s->x));
-    return latent_of(s, place_read(&s->place, &s->x), 1, out);
+    return latent_of(s, place_read(&s->place, &s->x), (level_rest){.divided_by = 1}, out);
 }
 
 /* ---- noise levels --------------------------------------------------------------------------------------- */

@@ -6,12 +6,14 @@
  */
 #include "samplers_common.h"
 
+#include "levels.h"
+
 #include <stdio.h>
 
 enum { ADAMS_MAX = 6 };
 
 typedef struct {
-    double eta, sde_start_percent, sde_end_percent, s_noise;
+    double eta, sde_start_percent, sde_end_percent, sde_start_sigma, sde_end_sigma, s_noise;
     int64_t predictor_order, corrector_order;
     int32_t use_pece, simple_order_2;
 } adams_options;
@@ -28,7 +30,8 @@ static double tau_at(const kiln_sampling *s, double sigma)
 {
     const adams_options *o = s->options;
     if (o->eta <= 0) return 0;
-    double start = s->percent_to_sigma(s, o->sde_start_percent), end = s->percent_to_sigma(s, o->sde_end_percent);
+    double start = o->sde_start_sigma > 0 ? o->sde_start_sigma : s->percent_to_sigma(s, o->sde_start_percent);
+    double end = o->sde_end_sigma > 0 ? o->sde_end_sigma : s->percent_to_sigma(s, o->sde_end_percent);
     return sigma <= start && sigma >= end ? o->eta : 0;
 }
 
@@ -176,6 +179,8 @@ static kiln_status run_sa_solver_pece(const kiln_sampling *s) { return sa_solver
          .step = 0.001, .doc = "Share of the way from which there is noise."},                     \
         {.name = "sde_end_percent", .type = KILN_P_FLOAT, .offset = offsetof(adams_options, sde_end_percent), .def = 0.8, .min = 0, .max = 1,     \
          .step = 0.001, .doc = "Share of the way up to which there is noise."},                    \
+        NUMBER(adams_options, sde_start_sigma, 0, 0, LEVEL_ABOVE_ALL, "Level from which there is noise; 0: that of sde_start_percent."), \
+        NUMBER(adams_options, sde_end_sigma, 0, 0, LEVEL_ABOVE_ALL, "Level up to which there is noise; 0: that of sde_end_percent."),    \
         S_NOISE(adams_options), COUNT(adams_options, predictor_order, 3, 1, 6, "Past guesses the predictor uses at most."), \
         COUNT(adams_options, corrector_order, 4, 0, 6, "Guesses the corrector uses at most; 0: no corrector."),             \
         {.name = "simple_order_2", .type = KILN_P_BOOL, .offset = offsetof(adams_options, simple_order_2), .doc = "The paper's simpler weights where two guesses are used."}

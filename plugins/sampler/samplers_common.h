@@ -35,7 +35,7 @@ void mix(const kiln_sampling *s, kiln_latent *out, size_t n, const term *terms);
 
 /* ---- noise levels ---------------------------------------------------------------------------------- */
 
-static inline int is_flow(const kiln_sampling *s) { return s->prediction == KILN_PREDICT_FLOW; }
+static inline int is_flow(const kiln_sampling *s) { return s->prediction == KILN_PREDICT_FLOW || s->prediction == KILN_PREDICT_IMAGE_FLOW; }
 /* sigma[i]; for flow a first level of 1, whose lambda is not finite, becomes that of 0.01 % of the way. */
 double level_at(const kiln_sampling *s, size_t i);
 double level_alpha(const kiln_sampling *s, double sigma);

@@ -72,7 +72,7 @@ class Discrete:
         return self.sigma((1 - p) * 999)
 
     def input(self, sigma):
-        return 1 if self.kind == "image" else 1 / math.sqrt(sigma**2 + self.sigma_data**2)
+        return 1 if self.kind in ("image", "image_flow") else 1 / math.sqrt(sigma**2 + self.sigma_data**2)
 
     def denoised(self, sigma, p, x):
         d = self.sigma_data
@@ -80,7 +80,7 @@ class Discrete:
             return x * d**2 / (sigma**2 + d**2) - p * sigma * d / math.sqrt(sigma**2 + d**2)
         if self.kind == "edm":
             return x * d**2 / (sigma**2 + d**2) + p * sigma * d / math.sqrt(sigma**2 + d**2)
-        if self.kind in ("x0", "image"):
+        if self.kind in ("x0", "image", "image_flow"):
             return p
         if self.kind == "lcm":
             u = self.timestep(sigma) * 10.0
@@ -88,12 +88,14 @@ class Discrete:
         return x - p * sigma
 
     def start(self, sigma, noise, latent):
+        if self.kind == "image_flow":
+            return latent
         top = float(self.sigmas[-1])
         most = math.isclose(top, sigma, rel_tol=1e-5) or sigma > top
         return noise * (math.sqrt(1 + sigma**2) if most else sigma) + latent
 
     def end(self, sigma, x):
-        return x
+        return 1 - x if self.kind == "image_flow" else x
 
 
 class Continuous(Discrete):
@@ -191,6 +193,7 @@ COUNTS = {
     "playground": Playground(0.002, 120, "edm", 0.5),
     "cosmos": Cosmos(0.01, 80, "rflow"),
     "image": Discrete(kind="image"),
+    "image_flow": Discrete(kind="image_flow"),
     "angle": Continuous(0.03, 500, "v", angle=True),
     "sd3": Flow(3.0, 1000),
     "aura": Flow(1.73, 1),
@@ -330,7 +333,7 @@ GUIDERS["two_models"] = two_models
 
 # ---- areas ----------------------------------------------------------------------------------------------------
 # An entry: tokens' name, area (h, w, y, x) in cells or None, strength. Each area gets an opposite on the other side: the tokens of the
-# smallest entry there that holds it. Edges inside the picture fade over 8 cells: (1 + distance) / 8.
+# smallest entry there that holds it. Edges inside the picture fade over n = min(8, side / 4) cells: (1 + distance) / n.
 
 POSITIVE = [("positive", None, 1.0), ("third", (1, 1, 1, 0), 0.8)]
 NEGATIVE = [("negative", None, 1.0), ("third", (1, 2, 1, 0), 0.5)]
@@ -360,15 +363,17 @@ def weight(area, strength):
         return w + strength
     h, wide, y, x = area
     part = torch.full((h, wide), strength)
-    for t in range(8):
-        gain = (t + 1) / 8
-        if y and t < h:
+    for t in range(min(8, h // 4)):
+        gain = (t + 1) / min(8, h // 4)
+        if y:
             part[t] *= gain
-        if y + h < SHAPE[1] and t < h:
+        if y + h < SHAPE[1]:
             part[h - 1 - t] *= gain
-        if x and t < wide:
+    for t in range(min(8, wide // 4)):
+        gain = (t + 1) / min(8, wide // 4)
+        if x:
             part[:, t] *= gain
-        if x + wide < SHAPE[2] and t < wide:
+        if x + wide < SHAPE[2]:
             part[:, wide - 1 - t] *= gain
     w[y : y + h, x : x + wide] = part
     return w
@@ -483,7 +488,7 @@ def main():
     out.append(array("areas_run", run(COUNTS["eps"], areas, normal(COUNTS["eps"], STEPS))[0].reshape(-1)))
     for name in ("eps", "v", "sd3"):
         out.append(array(f"rescale_{name}_run", run(COUNTS[name], with_cfg(rescale(0.7)), normal(COUNTS[name], STEPS))[0].reshape(-1)))
-    for name in ("eps", "sd3", "playground", "cosmos"):  # from a latent, part of the way, stopped before the end
+    for name in ("eps", "sd3", "playground", "cosmos", "image_flow"):  # from a latent, part of the way, stopped before the end
         part = normal(COUNTS[name], 6)[2:5]
         latent, denoised = run(COUNTS[name], with_cfg(), part, LATENT)
         out.append(array(f"part_{name}_run", latent.reshape(-1)))

@@ -81,6 +81,7 @@ static const count_case counts[] = {
     COUNTED(playground, &node_sampling_edm, "sampling=edm_playground_v2.5"),
     COUNTED(cosmos, &node_sampling_edm, "sampling=cosmos_rflow; sigma_max=80; sigma_min=0.01"),
     COUNTED(image, &node_sampling_discrete, "sampling=img_to_img"),
+    COUNTED(image_flow, &node_sampling_discrete, "sampling=img_to_img_flow"),
 };
 
 static kiln_value *counted_model(const count_case *k)
@@ -147,8 +148,9 @@ static void test_part_of_the_way(void)
     } cases[] = {{0, part_eps_run, part_eps_denoised},
                  {10, part_sd3_run, part_sd3_denoised},
                  {13, part_playground_run, part_playground_denoised},
-                 {14, part_cosmos_run, part_cosmos_denoised}};
-    for (int i = 0; i < 4; i++) {
+                 {14, part_cosmos_run, part_cosmos_denoised},
+                 {16, part_image_flow_run, part_image_flow_denoised}};
+    for (int i = 0; i < 5; i++) {
         float latent[NUMBERS];
         kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL}, *model = counted_model(&counts[cases[i].model]);
         pattern(latent, 0.9, 1.1);

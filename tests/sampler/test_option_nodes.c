@@ -106,7 +106,9 @@ static const struct {
 
 static kiln_value *node_sampled(const kiln_node *node, const char *settings)
 {
-    return sampled(made(node, settings, NULL, NULL));
+    kiln_value *model = node->n_in ? network_model() : NULL, *how = made(node, settings, model, NULL);
+    drop(model);
+    return sampled(how);
 }
 
 static int node_changes(const kiln_node *node, uint32_t i, const char *context)
@@ -148,6 +150,18 @@ static void test_S13_every_parameter_of_the_sampler_nodes_acts(void)
     }
 }
 
+/* Its percents are levels of the model it is given, whichever is sampled: those of a flow end at 1, below most levels of the sampled table. */
+static void test_sa_solver_counts_by_the_model_it_is_given(void)
+{
+    kiln_value *base = network_model(), *flow = made(&node_sampling_sd3, "shift=1", base, NULL), *none[2] = {NULL};
+    kiln_value *other = sampled(made(&node_sampler_sa_solver, "", flow, NULL)), *own = sampled(made(&node_sampler_sa_solver, "", base, NULL)),
+               *named = sampled_with("sa_solver", "sde_start_sigma=0.8, sde_end_sigma=0.2");
+    CHECK(same_latent(other, named)); /* at 0.2 and 0.8 of the way a flow has 0.8 and 0.2 left */
+    CHECK(!same_latent(other, own));
+    refused(&node_sampler_sa_solver, "", none, "");
+    drop(base), drop(flow), drop(other), drop(own), drop(named);
+}
+
 int main(int argc, char **argv)
 {
     open_plugin();
@@ -155,6 +169,7 @@ int main(int argc, char **argv)
         CASE(test_option_names_and_values_are_checked),
         CASE(test_S13_every_option_of_every_sampler_acts),
         CASE(test_S13_every_parameter_of_the_sampler_nodes_acts),
+        CASE(test_sa_solver_counts_by_the_model_it_is_given),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -394,6 +394,7 @@ static void other_value(const kiln_param *p, char *out, size_t room)
     else if (strcmp(p->name, "s_tmax") == 0) snprintf(out, room, "s_tmax=6");
     else if (strcmp(p->name, "accept_safety") == 0) snprintf(out, room, "accept_safety=0.25");
     else if (strcmp(p->name, "atol") == 0) snprintf(out, room, "atol=3");
+    else if (strcmp(p->name, "sde_end_sigma") == 0) snprintf(out, room, "sde_end_sigma=5");
     else snprintf(out, room, "%s=%.3g", p->name, p->def == 0 ? 0.7 : p->def * 0.7);
 }
 

@@ -1,0 +1,93 @@
+"""Runs prompts through a ComfyUI checkout in this process, on the CPU, in f32; no server.
+
+    reference.py COMFYUI BASE PROMPTS.json DONE.json
+
+BASE has models/ and input/ and gets output/; PROMPTS is {name: prompt in API format}; DONE becomes {name: "" or why it failed}.
+"""
+
+import asyncio
+import importlib.machinery
+import importlib.util
+import json
+import logging
+import os
+import pathlib
+import sys
+import types
+
+
+class NoServer:
+    """What the executor and some nodes want of a server: somebody to tell, who does not listen."""
+
+    client_id = last_node_id = last_prompt_id = None
+
+    def send_sync(self, *_):
+        pass
+
+    def send_progress_text(self, *_):
+        pass
+
+
+def leave_out(*names):
+    """Modules that nodes for sound import and no picture needs: empty ones where there are none."""
+    if importlib.util.find_spec(names[0]):
+        return
+    for name in names:
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        module.__path__ = []
+        sys.modules[name] = module
+
+
+def start(comfyui, base):
+    """Imports the checkout as its main.py would; (its executor, its validate_prompt)."""
+    sys.path.insert(0, str(comfyui))
+    folders = ["--base-directory", str(base), "--user-directory", str(base)]
+    sys.argv = ["main.py", "--cpu", "--force-fp32", "--disable-all-custom-nodes", "--disable-api-nodes", *folders]
+    import transformers  # before the stand-ins below, which it must not take for the real ones
+
+    leave_out("torchaudio", "torchaudio.functional", "torchaudio.transforms")
+    import comfy.options
+
+    comfy.options.enable_args_parsing()
+    import comfyui_version
+    import execution
+    import nodes
+    import server
+    import torch
+
+    silent = server.PromptServer.instance = NoServer()
+    logging.getLogger().setLevel(logging.CRITICAL)
+    asyncio.run(nodes.init_extra_nodes(init_custom_nodes=False, init_api_nodes=False))
+    print(f"ComfyUI {comfyui_version.__version__}, torch {torch.__version__}, transformers {transformers.__version__}", file=sys.stderr)
+    cache = {"lru": 60, "ram": 0, "ram_inactive": 0}
+    return execution.PromptExecutor(silent, execution.CacheType.LRU, cache), execution.validate_prompt
+
+
+def draw(executor, validate, name, prompt):
+    """"", or why there is no picture."""
+    valid, error, outputs, node_errors = asyncio.run(validate(name, prompt, None))
+    reasons = [f"{e['message']}: {e['details']}" for n in node_errors.values() for e in n["errors"]]
+    if not valid or reasons:
+        return "; ".join(reasons) or error["message"]
+    executor.execute(prompt, name, {}, outputs)
+    if executor.success:
+        return ""
+    last = executor.status_messages[-1][1]
+    return f"{last['node_type']}: {last['exception_message'].strip().splitlines()[0]}"
+
+
+def main():
+    comfyui, base, prompts, done = (pathlib.Path(arg).resolve() for arg in sys.argv[1:5])
+    rows = json.loads(prompts.read_text())
+    os.chdir(base)
+    executor, validate = start(comfyui, base)
+    found = {}
+    for i, (name, prompt) in enumerate(rows.items()):
+        found[name] = draw(executor, validate, name, prompt)
+        print(f"ComfyUI {i + 1}/{len(rows)} {name} {found[name]}", file=sys.stderr, flush=True)
+    done.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
