@@ -59,9 +59,9 @@ changed_at() { # K HOW FILE RIGHT WORKFLOW SETTINGS...
     return 0
 }
 
-# All when they are few; else at places further and further apart, and at the last one: all of them takes hours. In full (KILN_TEST_FULL=1, make torture) a few dozen.
+# At places further and further apart, and at the last one; all of them takes hours. In full (KILN_TEST_FULL=1, make torture) a few dozen.
 places() { # LOOKS
-    if [ "$1" -le 12 ]; then seq 1 "$1"
+    if [ "$1" -le 12 ]; then seq 1 "$1" # so few are all tried
     elif [ "${KILN_TEST_FULL:-0}" = 1 ]; then seq 1 8; awk -v n="$1" 'BEGIN { for (k = 9; k < n; k = int(k * 1.4)) print k }'
     else printf '%s\n' 3 6 $(($1 / 2)); fi
     echo "$1"
