@@ -67,20 +67,21 @@ typedef struct { int32_t method, crop; int64_t width, height; } upscale_params;
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
 static const kiln_param upscale_param[] = {
     {.name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, method), .choice = method_choice, .doc = "How cells between cells are made."},
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED,
+    {.name = "width", .type = KILN_P_INT, .offset = offsetof(upscale_params, width), .def = 512, .min = 0, .max = 16384, .step = 8,
      .doc = "Pixels, 64 at least; 0 keeps the proportions."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED,
+    {.name = "height", .type = KILN_P_INT, .offset = offsetof(upscale_params, height), .def = 512, .min = 0, .max = 16384, .step = 8,
      .doc = "Pixels, 64 at least; 0 keeps the proportions."},
     {.name = "crop", .type = KILN_P_ENUM, .offset = offsetof(upscale_params, crop), .choice = crop_choice, .doc = "Cut the middle out first, so that proportions stay."}};
 
 static int64_t at_least_64(int64_t pixels) { return pixels < 64 ? 64 : pixels; }
 
 /* A side that was asked for is not changed in silence. */
-static void say_least(const kiln_call *c, const char *side, int64_t pixels)
+static void say_used(const kiln_call *c, const char *side, int64_t pixels)
 {
-    char line[80];
-    if (pixels == 0 || pixels >= 64) return;
-    snprintf(line, sizeof line, "LatentUpscale: %s %lld is less than 64; 64 is used", side, (long long)pixels);
+    char line[100];
+    int64_t used = at_least_64(pixels) / 8 * 8;
+    if (pixels == 0 || pixels == used) return;
+    snprintf(line, sizeof line, "LatentUpscale: %s %lld: %lld is used; a side is a multiple of 8, and 64 at least", side, (long long)pixels, (long long)used);
     c->host->log(KILN_LOG_WARN, line);
 }
 
@@ -99,8 +100,8 @@ static kiln_status latent_upscale_run(const kiln_call *c)
         c->out[0] = c->host->ref(c->in[0]);
         return KILN_OK;
     }
-    say_least(c, "width", p->width);
-    say_least(c, "height", p->height);
+    say_used(c, "width", p->width);
+    say_used(c, "height", p->height);
     int64_t h = at_least_64(p->height), w = at_least_64(p->width);
     if (p->width == 0) w = in_proportion(a.dim[2], h, a.dim[1]);
     if (p->height == 0) h = in_proportion(a.dim[1], w, a.dim[2]);

@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const char *command_name(void *arg, size_t i) { return (void)arg, commands[i].name; }
@@ -67,9 +69,17 @@ static int run_command(int argc, char **argv)
     return EXIT_BAD_INPUT;
 }
 
+/* Each thread's own heap reserves 64 MB of address space, whoever counts on it meanwhile: where that is limited (ulimit -v), threads share one. */
+static void share_the_heap(void)
+{
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+}
+
 /* A write that fails says so where it fails, with the file's name: neither a closed pipe nor a limit on the size of files (ulimit -f) ends the process. */
 int main(int argc, char **argv)
 {
+    share_the_heap();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (!open_standard_streams()) return EXIT_RUN_FAILED;

@@ -72,6 +72,7 @@ static void put(line *l)
 
 /* ---- crashes ------------------------------------------------------------------------------------------------------ */
 
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their own reports say more */
 static const struct {
     int number;
     const char *name;
@@ -94,13 +95,14 @@ static void on_crash(int number)
 
 static void watch_crashes(void)
 {
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their own reports say more */
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction a = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_RESETHAND | SA_NODEFER};
         sigaction(signals[i].number, &a, NULL);
     }
-#endif
 }
+#else
+static void watch_crashes(void) {}
+#endif
 
 /* A stack that ran over has no room for its own handler: each thread gets another for it, and gives it back when it ends. */
 static pthread_key_t stack_key;

@@ -84,7 +84,17 @@ expect of_a_wired_value 0 "wired input 'width': 100 is no multiple of 8; 96 will
 expect once_though_a_budget_is_rehearsed 0 "" "$kiln" run "$work/wired.yaml" --models tests/golden --out "$work/out" --no-cache --memory 50M
 check said_once [ "$(grep -c 'no multiple' "$work/log")" = 1 ]
 expect the_parameter_says_it 0 "from 16 to 16384, a multiple of 8; default 512" "$kiln" nodes EmptyLatentImage
-for node in EmptyLatentImage LatentUpscale LatentCrop LatentComposite ConditioningSetArea; do check "floored_$node" [ "$("$kiln" nodes "$node" --json | grep -o '"floored": true' | wc -l)" -ge 2 ]; done
+for node in EmptyLatentImage LatentCrop LatentComposite ConditioningSetArea; do check "floored_$node" [ "$("$kiln" nodes "$node" --json | grep -o '"floored": true' | wc -l)" -ge 2 ]; done
+cat >"$work/upscale.yaml" <<'Y'
+nodes:
+  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: shapes-sd1}}
+  empty: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
+  larger: {class_type: LatentUpscale, inputs: {samples: [empty, 0], width: 20, height: 100}}
+  decode: {class_type: VAEDecode, inputs: {samples: [larger, 0], vae: [model, 2]}}
+  save: {class_type: SaveImage, inputs: {images: [decode, 0], filename_prefix: up}}
+Y
+expect upscale_says_what_it_uses 0 "LatentUpscale: height 100: 96 is used" "$kiln" run "$work/upscale.yaml" --no-cache --out "$work/up"
+check both_sides grep -qF "LatentUpscale: width 20: 64 is used" "$work/log"
 printf 'nodes:\n  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}\n  a: {class_type: EmptyImage, inputs: {width: 67, height: 64}}\n  e: {class_type: VAEEncode, inputs: {pixels: [a, 0], vae: [model, VAE]}}\n  d: {class_type: VAEDecode, inputs: {samples: [e, 0], vae: [model, VAE]}}\n  save: {class_type: SaveImage, inputs: {images: [d, 0]}}\n' >"$work/encode.yaml"
 expect a_picture_that_is_cut 0 "a picture of 67x64 pixels is cut to" "$kiln" run "$work/encode.yaml" --models tests/golden --out "$work/out"
 

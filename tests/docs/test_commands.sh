@@ -15,7 +15,7 @@ pages() { (cd "$KILN_ROOT" && find README.md docs -name '*.md' | LC_ALL=C sort);
 # What a page writes for the reader to fill in.
 filled() { # COMMAND MODE
     local c=$1
-    [[ $c =~ ^kiln\ (run|check)(\ --[a-z-]+)*$ ]] && c=${c/kiln ${BASH_REMATCH[1]}/kiln ${BASH_REMATCH[1]} FILE}
+    [[ $c =~ ^kiln\ (run|check)(\ --.*)*$ ]] && c=${c/kiln ${BASH_REMATCH[1]}/kiln ${BASH_REMATCH[1]} FILE}
     c=${c//<this repository>/\"$KILN_ROOT\"}; c=${c//\/path\/to\//\"\$PWD\"/}; c=${c//\/big\/disk/\"\$PWD\"/disk}
     c=${c//FILE.so/image-gain.so}; c=${c//FILE/workflows\/txt2img.yaml}; c=${c//PATH/workflows\/models\/shapes-sd1}
     c=${c//KEY/\"\$(newest_key)\"}

@@ -16,6 +16,7 @@
 #include <dnnl.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,6 +39,7 @@ struct product {
     product_shape shape;
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t run;
+    atomic_uchar has_run; /* what the library generates when it is first run is there */
 };
 
 static dnnl_engine_t engine;
@@ -45,8 +47,8 @@ static dnnl_status_t engine_status;
 
 /* ---- the edge --------------------------------------------------------------------------------------------- */
 
-/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering one; running takes
- * small things from the heap. */
+/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering one; the first run of a
+ * product may generate a few more (how to set up AMX's tiles is one), later ones take small things from the heap. */
 static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
 
 static int room_for(size_t bytes)
@@ -362,6 +364,8 @@ kiln_status product_run(const product *p, const void *a, const void *packed, con
          (void *)(uintptr_t)bias},
     };
     running r = {.run = p->run, .rows = rows, .n = p->shape.bias ? 5 : 4};
-    at_the_edge(ROOM_TO_RUN, run_it, &r, &r.status);
+    atomic_uchar *has_run = (atomic_uchar *)(uintptr_t)&p->has_run;
+    at_the_edge(atomic_load(has_run) ? ROOM_TO_RUN : ROOM_TO_PACK, run_it, &r, &r.status);
+    if (r.status == dnnl_success) atomic_store(has_run, 1);
     return library(r.status, p->shape.conv ? "convolution" : "matrix product", e);
 }
