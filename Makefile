@@ -204,7 +204,10 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui fuzz torture install uninstall compdb format lint clean help
-all: $(B)/kiln $(plugin_so) $(cuda_so) cuda-note
+all: $(B)/kiln $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
+# So that kiln finds what it ships from wherever it is built.
+$(B)/workflows: FORCE
+	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
 help:
 	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full parity-comfyui fuzz install uninstall compdb format lint clean"
 

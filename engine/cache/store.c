@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/trust.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static kiln_status look_at_folder(store *s, error *e)
     struct statfs fs;
     if (stat(s->folder, &st) != 0) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", s->folder, strerror(errno));
     if (!S_ISDIR(st.st_mode)) return error_set(e, KILN_ERR_INVALID, "the cache folder %s is no folder; give another with --cache, or --no-cache", s->folder);
-    if ((st.st_mode & (S_IWGRP | S_IWOTH)) || (st.st_uid != geteuid() && st.st_uid != 0))
+    if (others_may_write(&st) || (st.st_uid != geteuid() && st.st_uid != 0))
         return error_set(e, KILN_ERR_INVALID, "the cache folder %s may be written by others, who could put anything into your results; chmod go-w it, or give another with --cache", s->folder);
     const char *network = statfs(s->folder, &fs) == 0 ? store_network_file_system((long)fs.f_type) : NULL;
     if (network)

@@ -11,7 +11,7 @@ static int exists(const char *path) { return file_exists(path) || folder_exists(
 
 void take_shipped(const char **name, char path[SHIPPED_PATH_MAX])
 {
-    static const char *const roots[] = {"../share/kiln", "../.."}; /* PREFIX/bin/kiln, build/release/kiln */
+    static const char *const roots[] = {"../share/kiln", "."}; /* PREFIX/bin/kiln; a build links to its workflows */
     char exe[SHIPPED_PATH_MAX];
     if (strncmp(*name, "workflows/", strlen("workflows/")) != 0 || strstr(*name, "..") || exists(*name)) return;
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);

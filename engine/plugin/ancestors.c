@@ -1,7 +1,7 @@
 /* ancestors.c - see ancestors.h. In a sticky folder only an entry's owner, the folder's and root rename it, and those two are trusted. */
 #include "plugin/ancestors.h"
 
-#include "plugin/trust.h"
+#include "base/trust.h"
 
 #include <errno.h>
 #include <limits.h>

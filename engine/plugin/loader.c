@@ -15,7 +15,7 @@
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
-#include "plugin/trust.h"
+#include "base/trust.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory_alloc.h"
-#include "plugin/trust.h"
+#include "base/trust.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -68,7 +68,7 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
     if (exe) {
         add_root(r->model, &r->n_model, join(a, exe, "../share/kiln/workflows/models"));
-        add_root(r->model, &r->n_model, join(a, exe, "../../workflows/models")); /* build/release/kiln */
+        add_root(r->model, &r->n_model, join(a, exe, "workflows/models")); /* a link of the build's */
     }
     TRY(add_list(a, r->input, &r->n_input, input, "--input", e));
     TRY(add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"), "KILN_INPUT", e));

@@ -9,6 +9,7 @@ kiln=$build/kiln shim=$build/tests/torture/shim.so
 every=$1 work=$2
 mkdir -p "$work" || exit 2
 work=$(realpath "$work")
+cp "$shim" "$work.shim.so" && shim="$work.shim.so" # a list of names to preload is cut at blanks, which the clone's may have
 cat >"$work/w.yaml" <<'Y'
 kiln: 1
 nodes:

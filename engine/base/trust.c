@@ -1,5 +1,5 @@
 /* trust.c - see trust.h. */
-#include "plugin/trust.h"
+#include "base/trust.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -24,10 +24,15 @@ static int is_private_group(gid_t group, uid_t user)
     return alone;
 }
 
+int others_may_write(const struct stat *s)
+{
+    return (s->st_mode & S_IWOTH) || (s->st_mode & S_IWGRP && !is_private_group(s->st_gid, s->st_uid));
+}
+
 const char *trust_fault(const struct stat *s)
 {
     if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins have to be yours or root's";
     if (s->st_mode & S_IWOTH) return "can be written by anyone; take that away with: chmod o-w";
-    if (s->st_mode & S_IWGRP && !is_private_group(s->st_gid, s->st_uid)) return "can be written by its group; take that away with: chmod g-w";
+    if (others_may_write(s)) return "can be written by its group; take that away with: chmod g-w";
     return NULL;
 }
