@@ -1,8 +1,9 @@
-/* bislerp.h - scaling a latent along the sphere: between two cells the vector of channels turns evenly from one direction to the
- * other, and its length changes evenly. Header only, as resize.h.
+/* bislerp.h - scaling a latent along the sphere: between two cells the vector of channels turns evenly from one
+ * direction to the other, and its length changes evenly. Header only, as resize.h.
  *
- * The places are those of a bilinear interpolation without antialiasing (align_corners False); the width is scaled first, then
- * the height. Nearly equal directions give the first of the two, nearly opposite ones the straight line. ComfyUI's "bislerp".
+ * The places are those of a bilinear interpolation without antialiasing (align_corners False); the width is scaled
+ * first, then the height. Nearly equal directions give the first of the two, nearly opposite ones the straight line.
+ * ComfyUI's "bislerp".
  */
 #ifndef KILN_NODES_BISLERP_H
 #define KILN_NODES_BISLERP_H
@@ -50,12 +51,14 @@ static inline void bislerp_plane(resize_source s, float *between, float *dst, in
     for (int64_t x = 0; x < w; x++) {
         bislerp_place(x, s.w, w, &one, &other, &r);
         for (int64_t y = 0; y < s.h; y++)
-            bislerp_between(s.data + y * s.row + one * s.c, s.data + y * s.row + other * s.c, r, s.c, between + y * row + x * s.c);
+            bislerp_between(s.data + y * s.row + one * s.c, s.data + y * s.row + other * s.c, r, s.c,
+                            between + y * row + x * s.c);
     }
     for (int64_t y = 0; y < h; y++) {
         bislerp_place(y, s.h, h, &one, &other, &r);
         for (int64_t x = 0; x < w; x++)
-            bislerp_between(between + one * row + x * s.c, between + other * row + x * s.c, r, s.c, dst + y * row + x * s.c);
+            bislerp_between(between + one * row + x * s.c, between + other * row + x * s.c, r, s.c,
+                            dst + y * row + x * s.c);
     }
 }
 

@@ -21,10 +21,10 @@ typedef struct {
     int failed;
 } config;
 
-#define CONFIG_FAIL(c, status, ...)                                                                \
-    do {                                                                                           \
-        if (!(c)->failed) (c)->host->fail((c)->ctx, (status), __VA_ARGS__);                        \
-        (c)->failed = 1;                                                                           \
+#define CONFIG_FAIL(c, status, ...)                                                                                    \
+    do {                                                                                                               \
+        if (!(c)->failed) (c)->host->fail((c)->ctx, (status), __VA_ARGS__);                                            \
+        (c)->failed = 1;                                                                                               \
     } while (0)
 
 /* Close with config_close. No file: root NULL and not failed. */
@@ -60,7 +60,8 @@ static inline const json_t *config_get(const config *c, const char *key)
 
 static inline int64_t config_int_of(config *c, const char *key, const json_t *v, int64_t min, int64_t max)
 {
-    if (json_is_integer(v) && json_integer_value(v) >= min && json_integer_value(v) <= max) return json_integer_value(v);
+    if (json_is_integer(v) && json_integer_value(v) >= min && json_integer_value(v) <= max)
+        return json_integer_value(v);
     CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: '%s' must be a whole number from %lld to %lld", c->path, key, (long long)min,
                 (long long)max);
     return min;
@@ -105,7 +106,8 @@ static inline size_t config_ints(config *c, const char *key, int64_t absent, int
     const json_t *v = config_get(c, key);
     size_t n = json_is_array(v) ? json_array_size(v) : expected;
     if (n > room || (expected && n != expected)) {
-        CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: '%s' has %zu entries; %zu are expected", c->path, key, n, expected ? expected : room);
+        CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: '%s' has %zu entries; %zu are expected", c->path, key, n,
+                    expected ? expected : room);
         return 0;
     }
     for (size_t i = 0; i < n; i++) {

@@ -4,10 +4,10 @@
 
 #include "kiln/value.h"
 
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        kiln_status try_status_ = (expr);                                                          \
-        if (try_status_ != KILN_OK) return try_status_;                                            \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        kiln_status try_status_ = (expr);                                                                              \
+        if (try_status_ != KILN_OK) return try_status_;                                                                \
     } while (0)
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

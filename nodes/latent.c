@@ -12,11 +12,21 @@
 
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
 static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
-static const kiln_port two[] = {{.name = "samples1", .type = "LATENT", .doc = "One."}, {.name = "samples2", .type = "LATENT", .doc = "The other."}};
+static const kiln_port two[] = {{.name = "samples1", .type = "LATENT", .doc = "One."},
+                                {.name = "samples2", .type = "LATENT", .doc = "The other."}};
 
-#define NODE(var, type_, title_, text, ...)                                                        \
-    const kiln_node node_##var = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, \
-        .revision = 1, .type = type_, .title = title_, .category = "latent", .doc = text, KILN_ARRAY(out, out), .run = var##_run, __VA_ARGS__}
+#define NODE(var, type_, title_, text, ...)                                                                            \
+    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
+                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
+                                  .devices = KILN_CPU,                                                                 \
+                                  .revision = 1,                                                                       \
+                                  .type = type_,                                                                       \
+                                  .title = title_,                                                                     \
+                                  .category = "latent",                                                                \
+                                  .doc = text,                                                                         \
+                                  KILN_ARRAY(out, out),                                                                \
+                                  .run = var##_run,                                                                    \
+                                  __VA_ARGS__}
 
 /* c->out[0] = a copy of `base` with `samples` in it; takes over the caller's reference to samples. */
 static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_value *samples)
@@ -32,13 +42,37 @@ static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_valu
     return status;
 }
 
-/* ---- EmptyLatentImage -------------------------------------------------------------------------------------- */
+/* ---- EmptyLatentImage ---- */
 
-typedef struct { int64_t width, height, batch_size; } empty_params;
-static const kiln_param empty_param[] = {
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(empty_params, width), .def = 512, .min = 16, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; an eighth of it in cells."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(empty_params, height), .def = 512, .min = 16, .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = "Pixels; an eighth of it in cells."},
-    {.name = "batch_size", .type = KILN_P_INT, .offset = offsetof(empty_params, batch_size), .def = 1, .min = 1, .max = 4096, .step = 1, .doc = "Pictures at once."}};
+typedef struct {
+    int64_t width, height, batch_size;
+} empty_params;
+static const kiln_param empty_param[] = {{.name = "width",
+                                          .type = KILN_P_INT,
+                                          .offset = offsetof(empty_params, width),
+                                          .def = 512,
+                                          .min = 16,
+                                          .max = 16384,
+                                          .step = 8,
+                                          .flags = KILN_PARAM_FLOORED,
+                                          .doc = "Pixels; an eighth of it in cells."},
+                                         {.name = "height",
+                                          .type = KILN_P_INT,
+                                          .offset = offsetof(empty_params, height),
+                                          .def = 512,
+                                          .min = 16,
+                                          .max = 16384,
+                                          .step = 8,
+                                          .flags = KILN_PARAM_FLOORED,
+                                          .doc = "Pixels; an eighth of it in cells."},
+                                         {.name = "batch_size",
+                                          .type = KILN_P_INT,
+                                          .offset = offsetof(empty_params, batch_size),
+                                          .def = 1,
+                                          .min = 1,
+                                          .max = 4096,
+                                          .step = 1,
+                                          .doc = "Pictures at once."}};
 
 static kiln_status empty_latent_run(const kiln_call *c)
 {
@@ -52,7 +86,7 @@ static kiln_status empty_latent_run(const kiln_call *c)
 NODE(empty_latent, "EmptyLatentImage", "Empty Latent Image", "A latent of zeros for a picture of this size.",
      KILN_ARRAY(param, empty_param), .params_size = sizeof(empty_params));
 
-/* ---- arithmetic ---------------------------------------------------------------------------------------------- */
+/* ---- arithmetic ---- */
 
 /* out = f(a, b, k) cell by cell; b may have fewer pictures than a and is repeated. */
 static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, float b, double k))
@@ -62,9 +96,10 @@ static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, flo
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
     if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "samples1 is %lldx%lld cells and samples2 %lldx%lld; bring them to one size with LatentUpscale",
-                             (long long)a.dim[2], (long long)a.dim[1], (long long)b.dim[2], (long long)b.dim[1]);
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "samples1 is %lldx%lld cells and samples2 %lldx%lld; bring them to one size with LatentUpscale",
+            (long long)a.dim[2], (long long)a.dim[1], (long long)b.dim[2], (long long)b.dim[1]);
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
     size_t n = kit_count(&a), repeat = kit_count(&b);
     const float *x = a.data, *y = b.data;
@@ -81,15 +116,24 @@ static kiln_status latent_subtract_run(const kiln_call *c) { return combine(c, 0
 NODE(latent_add, "LatentAdd", "Latent Add", "Sum of two latents.", KILN_ARRAY(in, two));
 NODE(latent_subtract, "LatentSubtract", "Latent Subtract", "Difference of two latents.", KILN_ARRAY(in, two));
 
-typedef struct { double factor; } factor_params;
-#define FACTOR(name_, def_, min_, max_, text) {.name = name_, .type = KILN_P_FLOAT, .offset = offsetof(factor_params, factor), .def = def_, .min = min_, .max = max_, .step = 0.01, .doc = text}
+typedef struct {
+    double factor;
+} factor_params;
+#define FACTOR(name_, def_, min_, max_, text)                                                                          \
+    {                                                                                                                  \
+        .name = name_, .type = KILN_P_FLOAT, .offset = offsetof(factor_params, factor), .def = def_, .min = min_,      \
+        .max = max_, .step = 0.01, .doc = text                                                                         \
+    }
 static const kiln_param blend_param[] = {FACTOR("blend_factor", 0.5, 0, 1, "Share of samples1.")};
 static const kiln_param ratio_param[] = {FACTOR("ratio", 1, 0, 1, "Share of samples1.")};
 static const kiln_param multiplier_param[] = {FACTOR("multiplier", 1, -10, 10, "The factor.")};
 
-static kiln_status latent_blend_run(const kiln_call *c) { return combine(c, ((const factor_params *)c->params)->factor, mix); }
-NODE(latent_blend, "LatentBlend", "Latent Blend", "Weighted mean of two latents.", KILN_ARRAY(in, two), KILN_ARRAY(param, blend_param),
-     .params_size = sizeof(factor_params));
+static kiln_status latent_blend_run(const kiln_call *c)
+{
+    return combine(c, ((const factor_params *)c->params)->factor, mix);
+}
+NODE(latent_blend, "LatentBlend", "Latent Blend", "Weighted mean of two latents.", KILN_ARRAY(in, two),
+     KILN_ARRAY(param, blend_param), .params_size = sizeof(factor_params));
 
 static kiln_status latent_multiply_run(const kiln_call *c)
 {
@@ -120,7 +164,8 @@ static kiln_status latent_interpolate_run(const kiln_call *c)
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
     if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the two latents have different sizes; bring them to one with LatentUpscale");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the two latents have different sizes; bring them to one with LatentUpscale");
     kiln_tensor r;
     kiln_value *samples;
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
@@ -139,10 +184,11 @@ static kiln_status latent_interpolate_run(const kiln_call *c)
     }
     return publish(c, c->in[0], samples);
 }
-NODE(latent_interpolate, "LatentInterpolate", "Latent Interpolate", "Mixes directions and lengths of the cells of two latents.",
-     KILN_ARRAY(in, two), KILN_ARRAY(param, ratio_param), .params_size = sizeof(factor_params));
+NODE(latent_interpolate, "LatentInterpolate", "Latent Interpolate",
+     "Mixes directions and lengths of the cells of two latents.", KILN_ARRAY(in, two), KILN_ARRAY(param, ratio_param),
+     .params_size = sizeof(factor_params));
 
-/* ---- batches ---------------------------------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 /* Items [first, first + n) of a list or of the numbers 0, 1, 2, ..., as batch_index. */
 static kiln_status index_of(const kiln_call *c, const kiln_value *old, int64_t i, int64_t *out_index)
@@ -151,7 +197,8 @@ static kiln_status index_of(const kiln_call *c, const kiln_value *old, int64_t i
     *out_index = i;
     if (!old) return KILN_OK;
     return v->get_int(v->list_at(old, (size_t)i), out_index) == KILN_OK
-               ? KILN_OK : c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index is too short or holds no numbers");
+               ? KILN_OK
+               : c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index is too short or holds no numbers");
 }
 
 static kiln_status push_int(const kiln_call *c, kiln_value *list, int64_t number)
@@ -170,10 +217,25 @@ static kiln_status set_index(const kiln_call *c, kiln_value *list, kiln_status s
     return status;
 }
 
-typedef struct { int64_t batch_index, length; } from_batch_params;
-static const kiln_param from_batch_param[] = {
-    {.name = "batch_index", .type = KILN_P_INT, .offset = offsetof(from_batch_params, batch_index), .def = 0, .min = -16384, .max = 16384, .step = 1, .doc = "First picture; negative counts from the end."},
-    {.name = "length", .type = KILN_P_INT, .offset = offsetof(from_batch_params, length), .def = 1, .min = 1, .max = 64, .step = 1, .doc = "How many."}};
+typedef struct {
+    int64_t batch_index, length;
+} from_batch_params;
+static const kiln_param from_batch_param[] = {{.name = "batch_index",
+                                               .type = KILN_P_INT,
+                                               .offset = offsetof(from_batch_params, batch_index),
+                                               .def = 0,
+                                               .min = -16384,
+                                               .max = 16384,
+                                               .step = 1,
+                                               .doc = "First picture; negative counts from the end."},
+                                              {.name = "length",
+                                               .type = KILN_P_INT,
+                                               .offset = offsetof(from_batch_params, length),
+                                               .def = 1,
+                                               .min = 1,
+                                               .max = 64,
+                                               .step = 1,
+                                               .doc = "How many."}};
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
@@ -225,11 +287,21 @@ static kiln_status latent_from_batch_run(const kiln_call *c)
         if ((status = index_of(c, old, i, &number)) == KILN_OK) status = push_int(c, list, number);
     return set_index(c, list, status);
 }
-NODE(latent_from_batch, "LatentFromBatch", "Latent From Batch", "Some pictures of a batch; each keeps the noise it had in it.",
-     KILN_ARRAY(in, one), KILN_ARRAY(param, from_batch_param), .params_size = sizeof(from_batch_params));
+NODE(latent_from_batch, "LatentFromBatch", "Latent From Batch",
+     "Some pictures of a batch; each keeps the noise it had in it.", KILN_ARRAY(in, one),
+     KILN_ARRAY(param, from_batch_param), .params_size = sizeof(from_batch_params));
 
-typedef struct { int64_t amount; } amount_params;
-static const kiln_param amount_param[] = {{.name = "amount", .type = KILN_P_INT, .offset = offsetof(amount_params, amount), .def = 1, .min = 1, .max = 64, .step = 1, .doc = "How often."}};
+typedef struct {
+    int64_t amount;
+} amount_params;
+static const kiln_param amount_param[] = {{.name = "amount",
+                                           .type = KILN_P_INT,
+                                           .offset = offsetof(amount_params, amount),
+                                           .def = 1,
+                                           .min = 1,
+                                           .max = 64,
+                                           .step = 1,
+                                           .doc = "How often."}};
 
 static kiln_status repeat_rows(const kiln_call *c, const kiln_tensor *a, int64_t times, kiln_value **value)
 {
@@ -288,8 +360,8 @@ static kiln_status repeat_latent_batch_run(const kiln_call *c)
     TRY(repeat_mask(c, times));
     return repeat_index(c, a.dim[0], times);
 }
-NODE(repeat_latent_batch, "RepeatLatentBatch", "Repeat Latent Batch", "The batch several times over.", KILN_ARRAY(in, one),
-     KILN_ARRAY(param, amount_param), .params_size = sizeof(amount_params));
+NODE(repeat_latent_batch, "RepeatLatentBatch", "Repeat Latent Batch", "The batch several times over.",
+     KILN_ARRAY(in, one), KILN_ARRAY(param, amount_param), .params_size = sizeof(amount_params));
 
 static kiln_status latent_batch_run(const kiln_call *c)
 {
@@ -299,7 +371,8 @@ static kiln_status latent_batch_run(const kiln_call *c)
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
     if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the two latents have different sizes; bring them to one with LatentUpscale");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the two latents have different sizes; bring them to one with LatentUpscale");
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0] + b.dim[0], a.dim[1], a.dim[2], a.dim[3]}, &samples, &r));
     memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
     memcpy((float *)r.data + kit_count(&a), b.data, kit_count(&b) * sizeof(float));
@@ -315,10 +388,18 @@ static kiln_status latent_batch_run(const kiln_call *c)
 }
 NODE(latent_batch, "LatentBatch", "Latent Batch", "Two batches one after the other.", KILN_ARRAY(in, two));
 
-typedef struct { int32_t fixed; } seed_params;
+typedef struct {
+    int32_t fixed;
+} seed_params;
 static const kiln_choice seed_choice[] = {{.name = "random", .value = 0, .doc = "Each picture has noise of its own."},
-                                          {.name = "fixed", .value = 1, .doc = "All have the first one's."}, {0}};
-static const kiln_param seed_param[] = {{.name = "seed_behavior", .type = KILN_P_ENUM, .offset = offsetof(seed_params, fixed), .def = 1, .choice = seed_choice, .doc = "Which noise the pictures of the batch get."}};
+                                          {.name = "fixed", .value = 1, .doc = "All have the first one's."},
+                                          {0}};
+static const kiln_param seed_param[] = {{.name = "seed_behavior",
+                                         .type = KILN_P_ENUM,
+                                         .offset = offsetof(seed_params, fixed),
+                                         .def = 1,
+                                         .choice = seed_choice,
+                                         .doc = "Which noise the pictures of the batch get."}};
 
 static kiln_status latent_batch_seed_run(const kiln_call *c)
 {
@@ -336,13 +417,15 @@ static kiln_status latent_batch_seed_run(const kiln_call *c)
     for (int64_t i = 0; status == KILN_OK && i < a.dim[0]; i++) status = push_int(c, list, number);
     return set_index(c, list, status);
 }
-NODE(latent_batch_seed, "LatentBatchSeedBehavior", "Latent Batch Seed Behavior", "Whether the pictures of a batch share one noise.",
-     KILN_ARRAY(in, one), KILN_ARRAY(param, seed_param), .params_size = sizeof(seed_params));
+NODE(latent_batch_seed, "LatentBatchSeedBehavior", "Latent Batch Seed Behavior",
+     "Whether the pictures of a batch share one noise.", KILN_ARRAY(in, one), KILN_ARRAY(param, seed_param),
+     .params_size = sizeof(seed_params));
 
-/* ---- SetLatentNoiseMask ------------------------------------------------------------------------------------------- */
+/* ---- SetLatentNoiseMask ---- */
 
-static const kiln_port mask_in[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."},
-                                    {.name = "mask", .type = "MASK", .doc = "1 where it is sampled anew, 0 where it stays."}};
+static const kiln_port mask_in[] = {
+    {.name = "samples", .type = "LATENT", .doc = "What to change."},
+    {.name = "mask", .type = "MASK", .doc = "1 where it is sampled anew, 0 where it stays."}};
 
 static kiln_status set_noise_mask_run(const kiln_call *c)
 {
@@ -351,4 +434,5 @@ static kiln_status set_noise_mask_run(const kiln_call *c)
     c->out[0] = latent;
     return kit_values(c)->map_set(latent, "noise_mask", c->in[1]);
 }
-NODE(set_noise_mask, "SetLatentNoiseMask", "Set Latent Noise Mask", "Samples only where the mask is.", KILN_ARRAY(in, mask_in));
+NODE(set_noise_mask, "SetLatentNoiseMask", "Set Latent Noise Mask", "Samples only where the mask is.",
+     KILN_ARRAY(in, mask_in));

@@ -5,11 +5,11 @@
 #include "kiln/plugin.h"
 
 /* latent.c: arithmetic and batches */
-extern const kiln_node node_empty_latent, node_latent_add, node_latent_subtract, node_latent_multiply, node_latent_interpolate,
-    node_latent_blend, node_latent_from_batch, node_repeat_latent_batch, node_latent_batch, node_latent_batch_seed,
-    node_set_noise_mask;
+extern const kiln_node node_empty_latent, node_latent_add, node_latent_subtract, node_latent_multiply,
+    node_latent_interpolate, node_latent_blend, node_latent_from_batch, node_repeat_latent_batch, node_latent_batch,
+    node_latent_batch_seed, node_set_noise_mask;
 /* latent_shape.c: where the cells go */
-extern const kiln_node node_latent_upscale, node_latent_upscale_by, node_latent_flip, node_latent_rotate, node_latent_crop,
-    node_latent_composite;
+extern const kiln_node node_latent_upscale, node_latent_upscale_by, node_latent_flip, node_latent_rotate,
+    node_latent_crop, node_latent_composite;
 
 #endif

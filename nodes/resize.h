@@ -12,16 +12,23 @@
 
 enum { RESIZE_NEAREST, RESIZE_BILINEAR, RESIZE_AREA, RESIZE_BICUBIC };
 
-typedef struct { const float *data; int64_t h, w, c, row; /* row: floats between rows */ } resize_source;
-typedef struct { int64_t y, x, h, w; } resize_box;
+typedef struct {
+    const float *data;
+    int64_t h, w, c, row; /* row: floats between rows */
+} resize_source;
+typedef struct {
+    int64_t y, x, h, w;
+} resize_box;
 
 /* The middle part of an h by w source that has the proportions of th by tw (ComfyUI's crop: center). */
 static inline resize_box resize_centre(int64_t h, int64_t w, int64_t th, int64_t tw)
 {
     resize_box b = {.h = h, .w = w};
     double old = (double)w / (double)h, wanted = (double)tw / (double)th;
-    if (old > wanted) b.x = (int64_t)rint(((double)w - (double)w * (wanted / old)) / 2);
-    else if (old < wanted) b.y = (int64_t)rint(((double)h - (double)h * (old / wanted)) / 2);
+    if (old > wanted)
+        b.x = (int64_t)rint(((double)w - (double)w * (wanted / old)) / 2);
+    else if (old < wanted)
+        b.y = (int64_t)rint(((double)h - (double)h * (old / wanted)) / 2);
     if (b.x > (w - 1) / 2) b.x = (w - 1) / 2; /* something is left of a narrow picture */
     if (b.y > (h - 1) / 2) b.y = (h - 1) / 2;
     b.h = h - 2 * b.y;
@@ -32,7 +39,11 @@ static inline resize_box resize_centre(int64_t h, int64_t w, int64_t th, int64_t
 static inline int64_t resize_clamp(int64_t v, int64_t n) { return v < 0 ? 0 : v >= n ? n - 1 : v; }
 
 /* Up to four taps along one axis. */
-typedef struct { int64_t at[4]; double weight[4]; int n; } resize_taps;
+typedef struct {
+    int64_t at[4];
+    double weight[4];
+    int n;
+} resize_taps;
 
 static inline double resize_cubic(double x)
 {
@@ -42,8 +53,8 @@ static inline double resize_cubic(double x)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* torch's: the scale is a float, and the place before its half is rounded to one too, which decides where it falls between two pixels. Its
- * product and difference are one rounding (fused); in double they are exact. */
+/* torch's: the scale is a float, and the place before its half is rounded to one too, which decides where it falls
+ * between two pixels. Its product and difference are one rounding (fused); in double they are exact. */
 static inline int64_t resize_nearest(int64_t i, int64_t from, int64_t to)
 {
     float scale = (float)from / (float)to, place = (float)(((double)i + 0.5) * (double)scale - 0.5);
@@ -76,7 +87,8 @@ static inline void resize_area(resize_source s, float *dst, int64_t h, int64_t w
 {
     for (int64_t y = first; y < end; y++)
         for (int64_t x = 0; x < w; x++) {
-            int64_t y0 = y * s.h / h, y1 = ((y + 1) * s.h + h - 1) / h, x0 = x * s.w / w, x1 = ((x + 1) * s.w + w - 1) / w;
+            int64_t y0 = y * s.h / h, y1 = ((y + 1) * s.h + h - 1) / h, x0 = x * s.w / w,
+                    x1 = ((x + 1) * s.w + w - 1) / w;
             for (int64_t k = 0; k < s.c; k++) {
                 double sum = 0;
                 for (int64_t i = y0; i < y1; i++)
@@ -87,7 +99,8 @@ static inline void resize_area(resize_source s, float *dst, int64_t h, int64_t w
 }
 
 /* Rows [first, end) of the h by w result, so that a caller can look up now and then. */
-static inline void resize_rows(resize_source s, float *dst, int64_t h, int64_t w, int method, int64_t first, int64_t end)
+static inline void resize_rows(resize_source s, float *dst, int64_t h, int64_t w, int method, int64_t first,
+                               int64_t end)
 {
     if (method == RESIZE_AREA) {
         resize_area(s, dst, h, w, first, end);
@@ -100,13 +113,17 @@ static inline void resize_rows(resize_source s, float *dst, int64_t h, int64_t w
             for (int64_t k = 0; k < s.c; k++) {
                 double sum = 0;
                 for (int i = 0; i < ty.n; i++)
-                    for (int j = 0; j < tx.n; j++) sum += ty.weight[i] * tx.weight[j] * (double)s.data[ty.at[i] * s.row + tx.at[j] * s.c + k];
+                    for (int j = 0; j < tx.n; j++)
+                        sum += ty.weight[i] * tx.weight[j] * (double)s.data[ty.at[i] * s.row + tx.at[j] * s.c + k];
                 dst[(y * w + x) * s.c + k] = (float)sum;
             }
         }
     }
 }
 
-static inline void resize_plane(resize_source s, float *dst, int64_t h, int64_t w, int method) { resize_rows(s, dst, h, w, method, 0, h); }
+static inline void resize_plane(resize_source s, float *dst, int64_t h, int64_t w, int method)
+{
+    resize_rows(s, dst, h, w, method, 0, h);
+}
 
 #endif

@@ -13,8 +13,8 @@
 
 enum { STEPS_MOST = 10000 };
 #define STEPS(type_, default_, high) INT_PARAM(type_, steps, default_, 1, high, "Denoising steps.")
-#define RANGE(type_)                                                                                                                       \
-    FLOAT_PARAM(type_, sigma_max, 14.614642, 0, 5000, 0.01, "The first level."),                                                           \
+#define RANGE(type_)                                                                                                   \
+    FLOAT_PARAM(type_, sigma_max, 14.614642, 0, 5000, 0.01, "The first level."),                                       \
         FLOAT_PARAM(type_, sigma_min, 0.0291675, 0, 5000, 0.01, "The last level before 0.")
 #define DENOISE(type_) FLOAT_PARAM(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
 
@@ -28,12 +28,9 @@ static kiln_status model_of(const kiln_call *c, const kiln_model **model)
     return *model ? KILN_OK : KILN_ERR_INVALID;
 }
 
-static double *room_for(const kiln_call *c, size_t n)
-{
-    return c->host->scratch(c->ctx, n * sizeof(double), KILN_CPU);
-}
+static double *room_for(const kiln_call *c, size_t n) { return c->host->scratch(c->ctx, n * sizeof(double), KILN_CPU); }
 
-/* ---- BasicScheduler -------------------------------------------------------------------------------------- */
+/* ---- BasicScheduler ---- */
 
 typedef struct {
     const char *scheduler;
@@ -59,19 +56,21 @@ static kiln_status basic_run(const kiln_call *c)
     double *sigma;
     size_t n;
     TRY(model_of(c, &model));
-    TRY(sample_sigmas(c, model, &(sigma_wish){.schedule = p->scheduler, .steps = p->steps, .denoise = p->denoise, .at_most_steps = 1},
-                      &sigma, &n));
+    TRY(sample_sigmas(
+        c, model, &(sigma_wish){.schedule = p->scheduler, .steps = p->steps, .denoise = p->denoise, .at_most_steps = 1},
+        &sigma, &n));
     return sigmas_new(c, sigma, sigma ? n + 1 : 0, &c->out[0]);
 }
 
-const kiln_node node_basic_scheduler = {PLAIN_NODE("BasicScheduler", "sampling/schedulers", "The levels of a schedule for a model."),
-                                        KILN_ARRAY(in, model_in),
-                                        KILN_ARRAY(out, out),
-                                        KILN_ARRAY(param, basic_param),
-                                        .params_size = sizeof(basic_params),
-                                        .run = basic_run};
+const kiln_node node_basic_scheduler = {
+    PLAIN_NODE("BasicScheduler", "sampling/schedulers", "The levels of a schedule for a model."),
+    KILN_ARRAY(in, model_in),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, basic_param),
+    .params_size = sizeof(basic_params),
+    .run = basic_run};
 
-/* ---- formulas ---------------------------------------------------------------------------------------------- */
+/* ---- formulas ---- */
 
 typedef struct {
     int64_t steps;
@@ -84,11 +83,11 @@ static kiln_status check_range(const kiln_call *c, int wants_rho)
     const curve_params *p = c->params;
     if (p->sigma_min <= 0 || p->sigma_max < p->sigma_min)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "sigma_min is %g and sigma_max %g; they have to be above 0, and sigma_max the larger", p->sigma_min,
-                             p->sigma_max);
+                             "sigma_min is %g and sigma_max %g; they have to be above 0, and sigma_max the larger",
+                             p->sigma_min, p->sigma_max);
     if (wants_rho && p->rho <= 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "rho is %g; it has to be above 0 (7 is usual for Karras, 1 for polyexponential)",
-                             p->rho);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "rho is %g; it has to be above 0 (7 is usual for Karras, 1 for polyexponential)", p->rho);
     return KILN_OK;
 }
 
@@ -96,13 +95,14 @@ static kiln_status finite_levels(const kiln_call *c, const double *sigma, size_t
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(sigma[i]) || sigma[i] > 3e38)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "these parameters make level %zu %g, which is no number to work with", i,
-                                 sigma[i]);
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "these parameters make level %zu %g, which is no number to work with", i, sigma[i]);
     return sigmas_new(c, sigma, n, &c->out[0]);
 }
 
-static const kiln_param karras_param[] = {STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-                                          FLOAT_PARAM(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
+static const kiln_param karras_param[] = {
+    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
+    FLOAT_PARAM(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
 
 static kiln_status karras_run(const kiln_call *c)
 {
@@ -114,13 +114,14 @@ static kiln_status karras_run(const kiln_call *c)
 }
 
 const kiln_node node_karras_scheduler = {
-    PLAIN_NODE("KarrasScheduler", "sampling/schedulers", "sigma^(1/rho) evenly spaced (Karras et al. 2022)."), KILN_ARRAY(out, out),
-    KILN_ARRAY(param, karras_param), .params_size = sizeof(curve_params), .run = karras_run};
+    PLAIN_NODE("KarrasScheduler", "sampling/schedulers", "sigma^(1/rho) evenly spaced (Karras et al. 2022)."),
+    KILN_ARRAY(out, out), KILN_ARRAY(param, karras_param), .params_size = sizeof(curve_params), .run = karras_run};
 
 static const kiln_param exponential_param[] = {STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params)};
 static const kiln_param polyexponential_param[] = {
     STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    FLOAT_PARAM(curve_params, rho, 1, 0, 100, 0.01, "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
+    FLOAT_PARAM(curve_params, rho, 1, 0, 100, 0.01,
+                "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
 
 static kiln_status exponential(const kiln_call *c, double rho)
 {
@@ -142,16 +143,18 @@ static kiln_status polyexponential_run(const kiln_call *c)
     return exponential(c, ((const curve_params *)c->params)->rho);
 }
 
-const kiln_node node_exponential_scheduler = {PLAIN_NODE("ExponentialScheduler", "sampling/schedulers", "log sigma evenly spaced."),
-                                              KILN_ARRAY(out, out), KILN_ARRAY(param, exponential_param),
-                                              .params_size = sizeof(curve_params), .run = exponential_run};
+const kiln_node node_exponential_scheduler = {
+    PLAIN_NODE("ExponentialScheduler", "sampling/schedulers", "log sigma evenly spaced."), KILN_ARRAY(out, out),
+    KILN_ARRAY(param, exponential_param), .params_size = sizeof(curve_params), .run = exponential_run};
 const kiln_node node_polyexponential_scheduler = {
-    PLAIN_NODE("PolyexponentialScheduler", "sampling/schedulers", "A power of evenly spaced places, in log sigma."), KILN_ARRAY(out, out),
-    KILN_ARRAY(param, polyexponential_param), .params_size = sizeof(curve_params), .run = polyexponential_run};
+    PLAIN_NODE("PolyexponentialScheduler", "sampling/schedulers", "A power of evenly spaced places, in log sigma."),
+    KILN_ARRAY(out, out), KILN_ARRAY(param, polyexponential_param), .params_size = sizeof(curve_params),
+    .run = polyexponential_run};
 
-static const kiln_param laplace_param[] = {STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-                                           FLOAT_PARAM(curve_params, mu, 0, -10, 10, 0.1, "log sigma round which steps are dense."),
-                                           FLOAT_PARAM(curve_params, beta, 0.5, 0, 10, 0.1, "How far they spread.")};
+static const kiln_param laplace_param[] = {
+    STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
+    FLOAT_PARAM(curve_params, mu, 0, -10, 10, 0.1, "log sigma round which steps are dense."),
+    FLOAT_PARAM(curve_params, beta, 0.5, 0, 10, 0.1, "How far they spread.")};
 
 static kiln_status laplace_run(const kiln_call *c)
 {
@@ -186,19 +189,21 @@ static kiln_status vp_run(const kiln_call *c)
 }
 
 const kiln_node node_vp_scheduler = {
-    PLAIN_NODE("VPScheduler", "sampling/schedulers", "The levels of the variance-preserving SDE at even times (Song et al. 2021)."),
+    PLAIN_NODE("VPScheduler", "sampling/schedulers",
+               "The levels of the variance-preserving SDE at even times (Song et al. 2021)."),
     KILN_ARRAY(out, out), KILN_ARRAY(param, vp_param), .params_size = sizeof(vp_params), .run = vp_run};
 
-/* ---- BetaSamplingScheduler, SDTurboScheduler ------------------------------------------------------------------ */
+/* ---- BetaSamplingScheduler, SDTurboScheduler ---- */
 
 typedef struct {
     int64_t steps;
     double alpha, beta;
 } beta_params;
 
-static const kiln_param beta_param[] = {STEPS(beta_params, 20, STEPS_MOST),
-                                        FLOAT_PARAM(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
-                                        FLOAT_PARAM(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
+static const kiln_param beta_param[] = {
+    STEPS(beta_params, 20, STEPS_MOST),
+    FLOAT_PARAM(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
+    FLOAT_PARAM(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
 
 static kiln_status beta_run(const kiln_call *c)
 {
@@ -207,19 +212,20 @@ static kiln_status beta_run(const kiln_call *c)
     double *sigma = room_for(c, (size_t)p->steps + 1);
     TRY(model_of(c, &model));
     if (!sigma) return KILN_ERR_NOMEM;
-    if (p->alpha <= 0 || p->beta <= 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "alpha and beta have to be above 0 (0.6 is usual)");
+    if (p->alpha <= 0 || p->beta <= 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "alpha and beta have to be above 0 (0.6 is usual)");
     levels counted = levels_of(model);
     kiln_schedule_input in = levels_schedule(&counted, (size_t)p->steps);
     return sigmas_new(c, sigma, schedule_beta(&in, p->alpha, p->beta, sigma, (size_t)p->steps + 1), &c->out[0]);
 }
 
-const kiln_node node_beta_scheduler = {
-    PLAIN_NODE("BetaSamplingScheduler", "sampling/schedulers", "Timesteps at quantiles of a Beta law (Lee et al. 2024)."),
-    KILN_ARRAY(in, model_in),
-    KILN_ARRAY(out, out),
-    KILN_ARRAY(param, beta_param),
-    .params_size = sizeof(beta_params),
-    .run = beta_run};
+const kiln_node node_beta_scheduler = {PLAIN_NODE("BetaSamplingScheduler", "sampling/schedulers",
+                                                  "Timesteps at quantiles of a Beta law (Lee et al. 2024)."),
+                                       KILN_ARRAY(in, model_in),
+                                       KILN_ARRAY(out, out),
+                                       KILN_ARRAY(param, beta_param),
+                                       .params_size = sizeof(beta_params),
+                                       .run = beta_run};
 
 typedef struct {
     int64_t steps;
@@ -252,14 +258,14 @@ const kiln_node node_turbo_scheduler = {
     .params_size = sizeof(turbo_params),
     .run = turbo_run};
 
-/* ---- AlignYourStepsScheduler: Sabour et al. 2024, the tables of its project page ------------------------------ */
+/* ---- AlignYourStepsScheduler: Sabour et al. 2024, the tables of its project page ---- */
 
 enum { TABLE_STEPS = 10 };
 static const double optimised[3][TABLE_STEPS + 1] = {
-    {14.6146412293, 6.4745760956, 3.8636745985, 2.6946151520, 1.8841921177, 1.3943805092, 0.9642583904, 0.6523686016, 0.3977456272,
-     0.1515232662, 0.0291671582},
-    {14.6146412293, 6.3184485287, 3.7681790315, 2.1811480769, 1.3405244945, 0.8620721141, 0.5550693289, 0.3798540708, 0.2332364134,
-     0.1114188177, 0.0291671582},
+    {14.6146412293, 6.4745760956, 3.8636745985, 2.6946151520, 1.8841921177, 1.3943805092, 0.9642583904, 0.6523686016,
+     0.3977456272, 0.1515232662, 0.0291671582},
+    {14.6146412293, 6.3184485287, 3.7681790315, 2.1811480769, 1.3405244945, 0.8620721141, 0.5550693289, 0.3798540708,
+     0.2332364134, 0.1114188177, 0.0291671582},
     {700.00, 54.5, 15.886, 7.977, 4.248, 1.789, 0.981, 0.403, 0.173, 0.034, 0.002},
 };
 
@@ -269,9 +275,11 @@ typedef struct {
     double denoise;
 } align_params;
 
-static const kiln_choice align_choice[] = {{.name = "SD1", .value = 0}, {.name = "SDXL", .value = 1}, {.name = "SVD", .value = 2}, {0}};
-static const kiln_param align_param[] = {ENUM_PARAM(align_params, model_type, align_choice, 0, "For which model the levels were found."),
-                                         STEPS(align_params, 10, STEPS_MOST), DENOISE(align_params)};
+static const kiln_choice align_choice[] = {
+    {.name = "SD1", .value = 0}, {.name = "SDXL", .value = 1}, {.name = "SVD", .value = 2}, {0}};
+static const kiln_param align_param[] = {
+    ENUM_PARAM(align_params, model_type, align_choice, 0, "For which model the levels were found."),
+    STEPS(align_params, 10, STEPS_MOST), DENOISE(align_params)};
 
 static kiln_status align_run(const kiln_call *c)
 {
@@ -284,6 +292,7 @@ static kiln_status align_run(const kiln_call *c)
     return sigmas_new(c, sigma + (steps - kept), kept + 1, &c->out[0]);
 }
 
-const kiln_node node_align_scheduler = {
-    PLAIN_NODE("AlignYourStepsScheduler", "sampling/schedulers", "Levels found by optimising for the model (Sabour et al. 2024)."),
-    KILN_ARRAY(out, out), KILN_ARRAY(param, align_param), .params_size = sizeof(align_params), .run = align_run};
+const kiln_node node_align_scheduler = {PLAIN_NODE("AlignYourStepsScheduler", "sampling/schedulers",
+                                                   "Levels found by optimising for the model (Sabour et al. 2024)."),
+                                        KILN_ARRAY(out, out), KILN_ARRAY(param, align_param),
+                                        .params_size = sizeof(align_params), .run = align_run};

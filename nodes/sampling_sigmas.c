@@ -9,10 +9,11 @@
 
 static const kiln_port sigmas_in[] = {{.name = "sigmas", .type = "SIGMAS", .doc = "Noise levels."}};
 static const kiln_port sigmas_out[] = {{.name = "SIGMAS", .type = "SIGMAS", .doc = "Noise levels."}};
-static const kiln_port split_out[] = {{.name = "high_sigmas", .type = "SIGMAS", .doc = "The first part."},
-                                      {.name = "low_sigmas", .type = "SIGMAS", .doc = "The rest, from the first part's last level on."}};
+static const kiln_port split_out[] = {
+    {.name = "high_sigmas", .type = "SIGMAS", .doc = "The first part."},
+    {.name = "low_sigmas", .type = "SIGMAS", .doc = "The rest, from the first part's last level on."}};
 
-/* ---- two parts that share a level ------------------------------------------------------------------------ */
+/* ---- two parts that share a level ---- */
 
 /* The first `step` steps, and the others; a part without steps keeps the one level there is, past the end nothing. */
 static kiln_status split(const kiln_call *c, const double *sigma, size_t n, size_t step)
@@ -65,7 +66,7 @@ const kiln_node node_split_sigmas_denoise = {
     .params_size = sizeof(split_denoise_params),
     .run = split_denoise_run};
 
-/* ---- FlipSigmas, SetFirstSigma ------------------------------------------------------------------------------ */
+/* ---- FlipSigmas, SetFirstSigma ---- */
 
 static kiln_status flip_run(const kiln_call *c)
 {
@@ -81,7 +82,8 @@ static kiln_status flip_run(const kiln_call *c)
 }
 
 const kiln_node node_flip_sigmas = {
-    PLAIN_NODE("FlipSigmas", "sampling/sigmas", "From low to high: a deterministic sampler then adds the noise a picture would come from."),
+    PLAIN_NODE("FlipSigmas", "sampling/sigmas",
+               "From low to high: a deterministic sampler then adds the noise a picture would come from."),
     KILN_ARRAY(in, sigmas_in), KILN_ARRAY(out, sigmas_out), .run = flip_run};
 
 typedef struct {
@@ -108,7 +110,7 @@ const kiln_node node_set_first_sigma = {PLAIN_NODE("SetFirstSigma", "sampling/si
                                         .params_size = sizeof(first_params),
                                         .run = first_run};
 
-/* ---- ExtendIntermediateSigmas ----------------------------------------------------------------------------------- */
+/* ---- ExtendIntermediateSigmas ---- */
 
 typedef struct {
     int64_t steps;
@@ -117,13 +119,17 @@ typedef struct {
 } extend_params;
 
 enum { SPACING_LINEAR, SPACING_COSINE, SPACING_SINE };
-static const kiln_choice spacing_choice[] = {
-    {.name = "linear", .value = SPACING_LINEAR}, {.name = "cosine", .value = SPACING_COSINE}, {.name = "sine", .value = SPACING_SINE}, {0}};
+static const kiln_choice spacing_choice[] = {{.name = "linear", .value = SPACING_LINEAR},
+                                             {.name = "cosine", .value = SPACING_COSINE},
+                                             {.name = "sine", .value = SPACING_SINE},
+                                             {0}};
 static const kiln_param extend_param[] = {
     INT_PARAM(extend_params, steps, 2, 1, 100, "Steps made of each."),
-    FLOAT_PARAM(extend_params, start_at_sigma, -1, -1, 20000, 0.01, "Only from this level down; below 0: from the top."),
+    FLOAT_PARAM(extend_params, start_at_sigma, -1, -1, 20000, 0.01,
+                "Only from this level down; below 0: from the top."),
     FLOAT_PARAM(extend_params, end_at_sigma, 12, 0, 20000, 0.01, "Only down to this level."),
-    ENUM_PARAM(extend_params, spacing, spacing_choice, SPACING_LINEAR, "linear; cosine: wide first; sine: narrow first.")};
+    ENUM_PARAM(extend_params, spacing, spacing_choice, SPACING_LINEAR,
+               "linear; cosine: wide first; sine: narrow first.")};
 
 static double spaced(int32_t spacing, double x)
 {
@@ -149,14 +155,15 @@ static kiln_status extend_run(const kiln_call *c)
     return sigmas_new(c, more, made, &c->out[0]);
 }
 
-const kiln_node node_extend_sigmas = {PLAIN_NODE("ExtendIntermediateSigmas", "sampling/sigmas", "Divides steps into more."),
-                                      KILN_ARRAY(in, sigmas_in),
-                                      KILN_ARRAY(out, sigmas_out),
-                                      KILN_ARRAY(param, extend_param),
-                                      .params_size = sizeof(extend_params),
-                                      .run = extend_run};
+const kiln_node node_extend_sigmas = {
+    PLAIN_NODE("ExtendIntermediateSigmas", "sampling/sigmas", "Divides steps into more."),
+    KILN_ARRAY(in, sigmas_in),
+    KILN_ARRAY(out, sigmas_out),
+    KILN_ARRAY(param, extend_param),
+    .params_size = sizeof(extend_params),
+    .run = extend_run};
 
-/* ---- ManualSigmas ------------------------------------------------------------------------------------------------- */
+/* ---- ManualSigmas ---- */
 
 typedef struct {
     const char *sigmas;
@@ -177,7 +184,8 @@ static kiln_status manual_run(const kiln_call *c)
         char *end;
         double v = strtod(text, &end);
         if (end == text || (*end && !strchr(between, *end)) || !isfinite(v) || v < 0)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "'%.*s' is no noise level; write numbers from 0 up, as in \"14.6, 3, 0.5, 0\"",
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "'%.*s' is no noise level; write numbers from 0 up, as in \"14.6, 3, 0.5, 0\"",
                                  (int)strcspn(text, between), text);
         sigma[n++] = v;
         text = end;
@@ -185,10 +193,11 @@ static kiln_status manual_run(const kiln_call *c)
     return sigmas_new(c, sigma, n, &c->out[0]);
 }
 
-const kiln_node node_manual_sigmas = {PLAIN_NODE("ManualSigmas", "sampling/sigmas", "Levels as written."), KILN_ARRAY(out, sigmas_out),
-                                      KILN_ARRAY(param, manual_param), .params_size = sizeof(manual_params), .run = manual_run};
+const kiln_node node_manual_sigmas = {PLAIN_NODE("ManualSigmas", "sampling/sigmas", "Levels as written."),
+                                      KILN_ARRAY(out, sigmas_out), KILN_ARRAY(param, manual_param),
+                                      .params_size = sizeof(manual_params), .run = manual_run};
 
-/* ---- SamplingPercentToSigma ------------------------------------------------------------------------------------------ */
+/* ---- SamplingPercentToSigma ---- */
 
 typedef struct {
     double sampling_percent;
@@ -198,7 +207,8 @@ static const kiln_port percent_in[] = {{.name = "model", .type = "MODEL", .doc =
 static const kiln_port percent_out[] = {{.name = "sigma_value", .type = "FLOAT", .doc = "The level."}};
 static const kiln_param percent_param[] = {
     FLOAT_PARAM(percent_params, sampling_percent, 0, 0, 1, 0.0001, "Share of the denoising done."),
-    BOOL_PARAM(percent_params, return_actual_sigma, 0, "At 0 and 1 the model's own ends, in place of above and below everything.")};
+    BOOL_PARAM(percent_params, return_actual_sigma, 0,
+               "At 0 and 1 the model's own ends, in place of above and below everything.")};
 
 static kiln_status percent_run(const kiln_call *c)
 {

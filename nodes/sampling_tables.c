@@ -1,7 +1,8 @@
-/* sampling_tables.c - nodes whose levels were found by searching, and are looked up: GITSScheduler, OptimalStepsScheduler.
+/* sampling_tables.c - nodes whose levels were found by searching, and are looked up: GITSScheduler,
+ * OptimalStepsScheduler.
  *
- * Where a table has no list for a step count, the nearest one is read in between, in log sigma (curve_table). Names, defaults and
- * ranges are ComfyUI's.
+ * Where a table has no list for a step count, the nearest one is read in between, in log sigma (curve_table). Names,
+ * defaults and ranges are ComfyUI's.
  */
 #include "curves.h"
 #include "gits_table.h"
@@ -25,7 +26,7 @@ static kiln_status from_table(const kiln_call *c, const double *table, size_t n,
     return sigmas_new(c, sigma + (all - kept), kept + 1, &c->out[0]);
 }
 
-/* ---- GITSScheduler ------------------------------------------------------------------------------------------- */
+/* ---- GITSScheduler ---- */
 
 typedef struct {
     int64_t steps;
@@ -48,25 +49,27 @@ static kiln_status gits_run(const kiln_call *c)
     const gits_params *p = c->params;
     double place = (p->coeff - 0.8) / 0.05, row = rint(place), levels[GITS_STEPS_MOST + 1];
     if (fabs(place - row) > 0.1) /* half of the second decimal */
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "coeff is %g; there are levels for 0.8, 0.85, 0.9, ... 1.5, and the nearest is %g", p->coeff,
-                             0.8 + 0.05 * row);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "coeff is %g; there are levels for 0.8, 0.85, 0.9, ... 1.5, and the nearest is %g",
+                             p->coeff, 0.8 + 0.05 * row);
     size_t listed = p->steps < GITS_STEPS_MOST ? (size_t)p->steps : GITS_STEPS_MOST;
     gits_levels((size_t)row, listed, levels);
     return from_table(c, levels, listed + 1, p->steps, p->denoise);
 }
 
 const kiln_node node_gits_scheduler = {
-    TABLE_NODE("GITSScheduler", "Levels for SD1 found from the shape of its trajectories (Chen et al. 2024)."), KILN_ARRAY(param, gits_param),
-    .params_size = sizeof(gits_params), .run = gits_run};
+    TABLE_NODE("GITSScheduler", "Levels for SD1 found from the shape of its trajectories (Chen et al. 2024)."),
+    KILN_ARRAY(param, gits_param), .params_size = sizeof(gits_params), .run = gits_run};
 
-/* ---- OptimalStepsScheduler: Pei et al. 2025, "Optimal Stepsize for Diffusion Sampling" (arXiv:2503.21774) ---------- */
+/* ---- OptimalStepsScheduler: Pei et al. 2025, "Optimal Stepsize for Diffusion Sampling" (arXiv:2503.21774) ---- */
 
 static const double flux[] = {0.9968, 0.9886, 0.9819, 0.975, 0.966, 0.9471, 0.9158, 0.8287, 0.5512, 0.2808, 0.001};
 static const double wan[] = {1.0,   0.997, 0.995, 0.993, 0.991, 0.989, 0.987, 0.985, 0.98,  0.975, 0.973,
                              0.968, 0.96,  0.946, 0.927, 0.902, 0.864, 0.776, 0.539, 0.208, 0.001};
-static const double chroma[] = {0.992, 0.99,  0.988, 0.985, 0.982, 0.978, 0.973, 0.968, 0.961, 0.953, 0.943, 0.931, 0.917, 0.9,
-                                0.881, 0.858, 0.832, 0.802, 0.769, 0.731, 0.69,  0.646, 0.599, 0.55,  0.501, 0.451, 0.402, 0.355,
-                                0.311, 0.27,  0.232, 0.199, 0.169, 0.143, 0.12,  0.101, 0.084, 0.07,  0.058, 0.048, 0.001};
+static const double chroma[] = {0.992, 0.99,  0.988, 0.985, 0.982, 0.978, 0.973, 0.968, 0.961, 0.953, 0.943,
+                                0.931, 0.917, 0.9,   0.881, 0.858, 0.832, 0.802, 0.769, 0.731, 0.69,  0.646,
+                                0.599, 0.55,  0.501, 0.451, 0.402, 0.355, 0.311, 0.27,  0.232, 0.199, 0.169,
+                                0.143, 0.12,  0.101, 0.084, 0.07,  0.058, 0.048, 0.001};
 
 enum { FLUX, WAN, CHROMA };
 static const struct {
@@ -80,7 +83,8 @@ typedef struct {
     double denoise;
 } optimal_params;
 
-static const kiln_choice optimal_choice[] = {{.name = "FLUX", .value = FLUX}, {.name = "Wan", .value = WAN}, {.name = "Chroma", .value = CHROMA}, {0}};
+static const kiln_choice optimal_choice[] = {
+    {.name = "FLUX", .value = FLUX}, {.name = "Wan", .value = WAN}, {.name = "Chroma", .value = CHROMA}, {0}};
 static const kiln_param optimal_param[] = {
     ENUM_PARAM(optimal_params, model_type, optimal_choice, FLUX, "For which model, a flow, the levels were found."),
     INT_PARAM(optimal_params, steps, 20, 3, 1000, "Denoising steps."), DENOISE(optimal_params)};
@@ -92,5 +96,5 @@ static kiln_status optimal_run(const kiln_call *c)
 }
 
 const kiln_node node_optimal_scheduler = {
-    TABLE_NODE("OptimalStepsScheduler", "Levels for flow models found by dynamic programming (Pei et al. 2025)."), KILN_ARRAY(param, optimal_param),
-    .params_size = sizeof(optimal_params), .run = optimal_run};
+    TABLE_NODE("OptimalStepsScheduler", "Levels for flow models found by dynamic programming (Pei et al. 2025)."),
+    KILN_ARRAY(param, optimal_param), .params_size = sizeof(optimal_params), .run = optimal_run};

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- one run of the encoder ------------------------------------------------------------------------------ */
+/* ---- one run of the encoder ---- */
 
 typedef struct {
     const kiln_call *call;
@@ -64,13 +64,14 @@ static kiln_tensor window(void *data, uint32_t dtype, uint32_t rank, const int64
 static kiln_status run(const encoding *e, int32_t *id, int32_t *end, float *tokens, float *pooled)
 {
     const kiln_text_encoder *c = e->encoder;
-    kiln_bind in[2] = {{"ids", window(id, KILN_I32, 2, KILN_DIMS(1, c->length))}, {"end", window(end, KILN_I32, 1, KILN_DIMS(1))}};
+    kiln_bind in[2] = {{"ids", window(id, KILN_I32, 2, KILN_DIMS(1, c->length))},
+                       {"end", window(end, KILN_I32, 1, KILN_DIMS(1))}};
     kiln_bind out[2] = {{"tokens", window(tokens, KILN_F32, 3, KILN_DIMS(1, c->length, c->width))},
                         {"pooled", window(pooled, KILN_F32, 2, KILN_DIMS(1, c->pooled_width))}};
     return e->ops->run(e->call->ctx, e->program, in, 2, out, c->pooled_width ? 2 : 1);
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------ */
+/* ---- weights ---- */
 
 static int all_ones(const kiln_tokens *t)
 {
@@ -102,16 +103,20 @@ static kiln_status weigh(const encoding *e, const kiln_tokens *t, float *z, floa
     return KILN_OK;
 }
 
-/* ---- CLIPTextEncode ------------------------------------------------------------------------------------------ */
+/* ---- CLIPTextEncode ---- */
 
 typedef struct {
     const char *text;
 } encode_params;
 
 static const kiln_port clip_in[] = {{.name = "clip", .type = "CLIP", .doc = "The text encoder."}};
-static const kiln_port encode_out[] = {{.name = "CONDITIONING", .type = "CONDITIONING", .doc = "What the sampler is steered by."}};
+static const kiln_port encode_out[] = {
+    {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "What the sampler is steered by."}};
 static const kiln_param encode_param[] = {
-    {.name = "text", .type = KILN_P_STRING, .flags = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE, .offset = offsetof(encode_params, text),
+    {.name = "text",
+     .type = KILN_P_STRING,
+     .flags = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE,
+     .offset = offsetof(encode_params, text),
      .doc = "The prompt. (x:1.2) weighs x, (x) is (x:1.1), \\( and \\) are parentheses; any length."},
 };
 
@@ -147,7 +152,8 @@ static kiln_status encode_with(const encoding *e, const kiln_tokens *t)
     kiln_value *tokens = NULL, *pooled = NULL;
     kiln_tensor z, p = {0};
     kiln_status status = kit_new_f32(c, 3, KILN_DIMS(1, t->n_chunk * encoder->length, encoder->width), &tokens, &z);
-    if (status == KILN_OK && encoder->pooled_width) status = kit_new_f32(c, 2, KILN_DIMS(1, encoder->pooled_width), &pooled, &p);
+    if (status == KILN_OK && encoder->pooled_width)
+        status = kit_new_f32(c, 2, KILN_DIMS(1, encoder->pooled_width), &pooled, &p);
     if (status == KILN_OK) status = encode_chunks(e, t, z.data, p.data);
     if (status == KILN_OK) status = make_conditioning(c, tokens, pooled, &c->out[0]);
     c->host->unref(tokens);
@@ -161,7 +167,10 @@ static kiln_status encode_run(const kiln_call *c)
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_clip *clip = models->clip(c->ctx, c->in[0]);
     if (!clip) return KILN_ERR_INVALID;
-    encoding e = {.call = c, .ops = c->host->ability(KILN_OPS_ABILITY), .clip = clip, .encoder = clip->encoder,
+    encoding e = {.call = c,
+                  .ops = c->host->ability(KILN_OPS_ABILITY),
+                  .clip = clip,
+                  .encoder = clip->encoder,
                   .layer = clip->layer ? clip->layer : clip->encoder->default_layer};
     kiln_tokens tokens = {.size = sizeof tokens};
     TRY(e.encoder->tokenise(e.encoder, c->host, c->ctx, p->text, &tokens));
@@ -171,21 +180,37 @@ static kiln_status encode_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_clip_text_encode = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "CLIPTextEncode", .title = "CLIP Text Encode (Prompt)", .category = "conditioning",
-    .doc = "Encodes a prompt into the conditioning that steers the denoiser.", KILN_ARRAY(in, clip_in), KILN_ARRAY(out, encode_out),
-    KILN_ARRAY(param, encode_param), .params_size = sizeof(encode_params), .run = encode_run};
+const kiln_node node_clip_text_encode = {.size = sizeof(kiln_node),
+                                         .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
+                                         .devices = KILN_CPU,
+                                         .revision = 1,
+                                         .type = "CLIPTextEncode",
+                                         .title = "CLIP Text Encode (Prompt)",
+                                         .category = "conditioning",
+                                         .doc = "Encodes a prompt into the conditioning that steers the denoiser.",
+                                         KILN_ARRAY(in, clip_in),
+                                         KILN_ARRAY(out, encode_out),
+                                         KILN_ARRAY(param, encode_param),
+                                         .params_size = sizeof(encode_params),
+                                         .run = encode_run};
 
-/* ---- CLIPSetLastLayer ------------------------------------------------------------------------------------------ */
+/* ---- CLIPSetLastLayer ---- */
 
 typedef struct {
     int64_t layer;
 } layer_params;
 
-static const kiln_port layer_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The same encoder, read at another layer."}};
+static const kiln_port layer_out[] = {
+    {.name = "CLIP", .type = "CLIP", .doc = "The same encoder, read at another layer."}};
 static const kiln_param layer_param[] = {
-    {.name = "stop_at_clip_layer", .type = KILN_P_INT, .offset = offsetof(layer_params, layer), .def = -1, .min = -24, .max = -1,
-     .step = 1, .doc = "-1 is the last layer, -2 the one before it (\"CLIP skip 2\"), and so on."},
+    {.name = "stop_at_clip_layer",
+     .type = KILN_P_INT,
+     .offset = offsetof(layer_params, layer),
+     .def = -1,
+     .min = -24,
+     .max = -1,
+     .step = 1,
+     .doc = "-1 is the last layer, -2 the one before it (\"CLIP skip 2\"), and so on."},
 };
 
 static kiln_status layer_run(const kiln_call *c)
@@ -195,7 +220,8 @@ static kiln_status layer_run(const kiln_call *c)
     const kiln_clip *clip = models->clip(c->ctx, c->in[0]);
     if (!clip) return KILN_ERR_INVALID;
     if (-p->layer > clip->encoder->layers)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "stop_at_clip_layer is %lld, but this text encoder has %d layers; say -%d to -1",
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "stop_at_clip_layer is %lld, but this text encoder has %d layers; say -%d to -1",
                              (long long)p->layer, clip->encoder->layers, clip->encoder->layers);
     kiln_clip changed = *clip;
     changed.layer = (int32_t)p->layer;
@@ -206,7 +232,16 @@ static kiln_status layer_run(const kiln_call *c)
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 
-const kiln_node node_clip_set_last_layer = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
-    .devices = KILN_CPU, .revision = 1, .type = "CLIPSetLastLayer", .title = "CLIP Set Last Layer", .category = "conditioning",
-    .doc = "Reads the text encoder at an earlier layer (CLIP skip).", KILN_ARRAY(in, clip_in), KILN_ARRAY(out, layer_out),
-    KILN_ARRAY(param, layer_param), .params_size = sizeof(layer_params), .run = layer_run};
+const kiln_node node_clip_set_last_layer = {.size = sizeof(kiln_node),
+                                            .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+                                            .devices = KILN_CPU,
+                                            .revision = 1,
+                                            .type = "CLIPSetLastLayer",
+                                            .title = "CLIP Set Last Layer",
+                                            .category = "conditioning",
+                                            .doc = "Reads the text encoder at an earlier layer (CLIP skip).",
+                                            KILN_ARRAY(in, clip_in),
+                                            KILN_ARRAY(out, layer_out),
+                                            KILN_ARRAY(param, layer_param),
+                                            .params_size = sizeof(layer_params),
+                                            .run = layer_run};

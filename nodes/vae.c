@@ -17,10 +17,11 @@ static const kiln_port decode_in[] = {{.name = "samples", .type = "LATENT", .doc
 static const kiln_port decode_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The decoded picture."}};
 static const kiln_port encode_in[] = {{.name = "pixels", .type = "IMAGE", .doc = "The picture to be encoded."},
                                       {.name = "vae", .type = "VAE", .doc = "The autoencoder."}};
-static const kiln_port encode_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The latent, the mean of what the encoder gives."}};
+static const kiln_port encode_out[] = {
+    {.name = "LATENT", .type = "LATENT", .doc = "The latent, the mean of what the encoder gives."}};
 enum { IN_DATA, IN_VAE };
 
-/* ---- one program for one picture ------------------------------------------------------------------------------------- */
+/* ---- one program for one picture ---- */
 
 typedef struct {
     const kiln_call *call;
@@ -48,7 +49,8 @@ static kiln_status open_program(conversion *v)
     char key[640];
     int fresh = 0;
     if (!identity) return KILN_ERR_IO;
-    snprintf(key, sizeof key, "%s:%s:%s:%lldx%lld", what, v->vae->autoencoder->family, identity, (long long)v->in[1], (long long)v->in[2]);
+    snprintf(key, sizeof key, "%s:%s:%s:%lldx%lld", what, v->vae->autoencoder->family, identity, (long long)v->in[1],
+             (long long)v->in[2]);
     kiln_program_options options = {.size = sizeof options, .name = what};
     v->program = v->ops->program_keep(v->call->ctx, key, &options, &fresh);
     if (!v->program) return KILN_ERR_NOMEM;
@@ -81,7 +83,7 @@ static kiln_status vae_of(const kiln_call *c, const kiln_vae **vae)
     return *vae ? KILN_OK : KILN_ERR_INVALID;
 }
 
-/* ---- VAEDecode ----------------------------------------------------------------------------------------------------------- */
+/* ---- VAEDecode ---- */
 
 /* -1..1 -> 0..1, clamped. False when a number is none. */
 static int to_image(float *x, size_t n)
@@ -101,10 +103,12 @@ static kiln_status decode_all(const conversion *v, const kiln_tensor *latent, fl
     size_t one_in = count4(v->in), one_out = count4(v->out);
     for (int64_t i = 0; i < latent->dim[0]; i++) {
         TRY(c->host->progress(c->ctx, (uint64_t)i, (uint64_t)latent->dim[0], "decoding"));
-        memset(image + (size_t)i * one_out, 0, one_out * sizeof *image); /* explaining computes nothing and leaves it so */
+        memset(image + (size_t)i * one_out, 0,
+               one_out * sizeof *image); /* explaining computes nothing and leaves it so */
         TRY(run(v, (float *)latent->data + (size_t)i * one_in, image + (size_t)i * one_out));
         if (!to_image(image + (size_t)i * one_out, one_out))
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "the decoded picture has values that are not finite; the latent or the VAE "
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "the decoded picture has values that are not finite; the latent or the VAE "
                                  "is broken, or try --precision f32");
     }
     return KILN_OK;
@@ -119,7 +123,8 @@ static kiln_status decode_run(const kiln_call *c)
     TRY(kit_samples(c, c->in[IN_DATA], &latent));
     const kiln_latent_format *f = &v.vae->autoencoder->latent;
     if (latent.dim[3] != f->channels)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent has %lld channels, this VAE decodes %d", (long long)latent.dim[3], f->channels);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent has %lld channels, this VAE decodes %d",
+                             (long long)latent.dim[3], f->channels);
     memcpy(v.in, KILN_DIMS(1, latent.dim[1], latent.dim[2], f->channels), sizeof v.in);
     memcpy(v.out, KILN_DIMS(1, latent.dim[1] * f->factor, latent.dim[2] * f->factor, 3), sizeof v.out);
     kiln_status status = kit_new_f32(c, 4, KILN_DIMS(latent.dim[0], v.out[1], v.out[2], 3), &out, &image);
@@ -131,11 +136,19 @@ static kiln_status decode_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_vae_decode = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "VAEDecode", .title = "VAE Decode", .category = "latent",
-    .doc = "Turns a latent into a picture.", KILN_ARRAY(in, decode_in), KILN_ARRAY(out, decode_out), .run = decode_run};
+const kiln_node node_vae_decode = {.size = sizeof(kiln_node),
+                                   .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
+                                   .devices = KILN_CPU,
+                                   .revision = 1,
+                                   .type = "VAEDecode",
+                                   .title = "VAE Decode",
+                                   .category = "latent",
+                                   .doc = "Turns a latent into a picture.",
+                                   KILN_ARRAY(in, decode_in),
+                                   KILN_ARRAY(out, decode_out),
+                                   .run = decode_run};
 
-/* ---- VAEEncode ------------------------------------------------------------------------------------------------------------ */
+/* ---- VAEEncode ---- */
 
 /* Picture i, cut to the middle v->in[1] x v->in[2], its first three channels, 0..1 -> -1..1. */
 static void take_picture(const conversion *v, const kiln_tensor *pixels, int64_t i, float *dst)
@@ -165,8 +178,10 @@ static kiln_status encode_all(const conversion *v, const kiln_tensor *pixels, fl
 static void say_cut(const kiln_call *c, const kiln_tensor *pixels, int64_t width, int64_t height)
 {
     char text[200];
-    snprintf(text, sizeof text, "VAEEncode: a picture of %lldx%lld pixels is cut to %lldx%lld, its middle; scale it before to keep all of it", (long long)pixels->dim[2], (long long)pixels->dim[1],
-             (long long)width, (long long)height);
+    snprintf(
+        text, sizeof text,
+        "VAEEncode: a picture of %lldx%lld pixels is cut to %lldx%lld, its middle; scale it before to keep all of it",
+        (long long)pixels->dim[2], (long long)pixels->dim[1], (long long)width, (long long)height);
     c->host->log(KILN_LOG_WARN, text);
 }
 
@@ -181,9 +196,11 @@ static kiln_status encode_run(const kiln_call *c)
     const kiln_latent_format *f = &v.vae->autoencoder->latent;
     int64_t h = pixels.dim[1] / f->factor, w = pixels.dim[2] / f->factor; /* what is over is cut off on both sides */
     if (h < 1 || w < 1 || pixels.dim[3] < 3)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the picture is %lldx%lld with %lld channels; a VAE needs %dx%d with 3 at least",
-                             (long long)pixels.dim[2], (long long)pixels.dim[1], (long long)pixels.dim[3], f->factor, f->factor);
-    if (h * f->factor != pixels.dim[1] || w * f->factor != pixels.dim[2]) say_cut(c, &pixels, w * f->factor, h * f->factor);
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID, "the picture is %lldx%lld with %lld channels; a VAE needs %dx%d with 3 at least",
+            (long long)pixels.dim[2], (long long)pixels.dim[1], (long long)pixels.dim[3], f->factor, f->factor);
+    if (h * f->factor != pixels.dim[1] || w * f->factor != pixels.dim[2])
+        say_cut(c, &pixels, w * f->factor, h * f->factor);
     memcpy(v.in, KILN_DIMS(1, h * f->factor, w * f->factor, 3), sizeof v.in);
     memcpy(v.out, KILN_DIMS(1, h, w, f->channels), sizeof v.out);
     kiln_status status = kit_new_f32(c, 4, KILN_DIMS(pixels.dim[0], h, w, f->channels), &samples, &latent);
@@ -200,7 +217,15 @@ static kiln_status encode_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_vae_encode = {.size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU, .revision = 1, .type = "VAEEncode", .title = "VAE Encode", .category = "latent",
+const kiln_node node_vae_encode = {
+    .size = sizeof(kiln_node),
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "VAEEncode",
+    .title = "VAE Encode",
+    .category = "latent",
     .doc = "Turns a picture into a latent; its size is cut to a multiple of the VAE's factor, from the middle.",
-    KILN_ARRAY(in, encode_in), KILN_ARRAY(out, encode_out), .run = encode_run};
+    KILN_ARRAY(in, encode_in),
+    KILN_ARRAY(out, encode_out),
+    .run = encode_run};

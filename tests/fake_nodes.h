@@ -54,39 +54,71 @@ static const kiln_port fake_any[] = {{.name = "out", .type = "*"}};
 static const kiln_port fake_save_in[] = {{.name = "latent", .type = "LATENT"}};
 static const kiln_choice fake_modes[] = {{"fine", "", 3}, {"coarse", "", 7}, {0}};
 
-static const kiln_param fake_load_p[] = {
-    {.name = "file", .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(fake_load, file), .from = "models"}};
+static const kiln_param fake_load_p[] = {{.name = "file",
+                                          .type = KILN_P_FILE,
+                                          .flags = KILN_PARAM_REQUIRED,
+                                          .offset = offsetof(fake_load, file),
+                                          .from = "models"}};
 static const kiln_param fake_text_p[] = {
     {.name = "text", .type = KILN_P_STRING, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(fake_text, text)}};
 static const kiln_param fake_sample_p[] = {
     {.name = "seed", .type = KILN_P_SEED, .offset = offsetof(fake_sample, seed)},
     {.name = "steps", .type = KILN_P_INT, .offset = offsetof(fake_sample, steps), .def = 20, .min = 1, .max = 10000},
     {.name = "cfg", .type = KILN_P_FLOAT, .offset = offsetof(fake_sample, cfg), .def = 8, .min = 0, .max = 100},
-    {.name = "sampler", .type = KILN_P_NAME, .offset = offsetof(fake_sample, sampler), .def_str = "euler", .from = "sampler"},
+    {.name = "sampler",
+     .type = KILN_P_NAME,
+     .offset = offsetof(fake_sample, sampler),
+     .def_str = "euler",
+     .from = "sampler"},
     {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample, mode), .def = 3, .choice = fake_modes},
     {.name = "fast", .type = KILN_P_BOOL, .offset = offsetof(fake_sample, fast)},
     {.name = "label", .type = KILN_P_STRING, .offset = offsetof(fake_sample, label), .def_str = ""}};
 static const kiln_param fake_number_p[] = {
     {.name = "value", .type = KILN_P_INT, .offset = offsetof(fake_number, value), .min = -1e15, .max = 1e15}};
-static const kiln_param fake_save_p[] = {
-    {.name = "prefix", .type = KILN_P_STRING, .flags = KILN_PARAM_NEUTRAL, .offset = offsetof(fake_save, prefix), .def_str = "out"}};
+static const kiln_param fake_save_p[] = {{.name = "prefix",
+                                          .type = KILN_P_STRING,
+                                          .flags = KILN_PARAM_NEUTRAL,
+                                          .offset = offsetof(fake_save, prefix),
+                                          .def_str = "out"}};
 
-#define FAKE_NODE(name, what, in_rows, out_rows, param_rows, struct_type)                                                      \
-    {.size = sizeof(kiln_node), .flags = (what), .devices = KILN_CPU, .revision = 1, .type = (name), .doc = "",                \
-     KILN_ARRAY(in, in_rows), KILN_ARRAY(out, out_rows), KILN_ARRAY(param, param_rows), .params_size = sizeof(struct_type)}
+#define FAKE_NODE(name, what, in_rows, out_rows, param_rows, struct_type)                                              \
+    {                                                                                                                  \
+        .size = sizeof(kiln_node), .flags = (what), .devices = KILN_CPU, .revision = 1, .type = (name), .doc = "",     \
+        KILN_ARRAY(in, in_rows), KILN_ARRAY(out, out_rows), KILN_ARRAY(param, param_rows),                             \
+        .params_size = sizeof(struct_type)                                                                             \
+    }
 
 static kiln_node fake_node[] = {
-    {.size = sizeof(kiln_node), .revision = 1, .type = "Load", KILN_ARRAY(out, fake_model_clip), KILN_ARRAY(param, fake_load_p),
-     .flags = KILN_NODE_PURE, .params_size = sizeof(fake_load)},
+    {.size = sizeof(kiln_node),
+     .revision = 1,
+     .type = "Load",
+     KILN_ARRAY(out, fake_model_clip),
+     KILN_ARRAY(param, fake_load_p),
+     .flags = KILN_NODE_PURE,
+     .params_size = sizeof(fake_load)},
     FAKE_NODE("Text", KILN_NODE_PURE, fake_clip, fake_conditioning, fake_text_p, fake_text),
     FAKE_NODE("Sample", KILN_NODE_PURE | KILN_NODE_DEVICE, fake_sample_in, fake_latent, fake_sample_p, fake_sample),
-    {.size = sizeof(kiln_node), .revision = 1, .type = "Join", KILN_ARRAY(in, fake_parts), KILN_ARRAY(out, fake_latent),
+    {.size = sizeof(kiln_node),
+     .revision = 1,
+     .type = "Join",
+     KILN_ARRAY(in, fake_parts),
+     KILN_ARRAY(out, fake_latent),
      .flags = KILN_NODE_PURE},
-    {.size = sizeof(kiln_node), .revision = 1, .type = "Number", KILN_ARRAY(out, fake_int), KILN_ARRAY(param, fake_number_p),
-     .flags = KILN_NODE_PURE, .params_size = sizeof(fake_number)},
+    {.size = sizeof(kiln_node),
+     .revision = 1,
+     .type = "Number",
+     KILN_ARRAY(out, fake_int),
+     KILN_ARRAY(param, fake_number_p),
+     .flags = KILN_NODE_PURE,
+     .params_size = sizeof(fake_number)},
     {.size = sizeof(kiln_node), .revision = 1, .type = "Any", KILN_ARRAY(in, fake_any_in), KILN_ARRAY(out, fake_any)},
-    {.size = sizeof(kiln_node), .revision = 1, .type = "Save", KILN_ARRAY(in, fake_save_in), KILN_ARRAY(param, fake_save_p),
-     .flags = KILN_NODE_OUTPUT, .params_size = sizeof(fake_save)},
+    {.size = sizeof(kiln_node),
+     .revision = 1,
+     .type = "Save",
+     KILN_ARRAY(in, fake_save_in),
+     KILN_ARRAY(param, fake_save_p),
+     .flags = KILN_NODE_OUTPUT,
+     .params_size = sizeof(fake_save)},
 };
 enum { FAKE_LOAD, FAKE_TEXT, FAKE_SAMPLE, FAKE_JOIN, FAKE_NUMBER, FAKE_ANY, FAKE_SAVE, FAKE_TYPES };
 
@@ -115,7 +147,7 @@ static const char *fake_file_path(void *self, arena *a, const char *from, const 
     return NULL;
 }
 
-static const catalog_view fake_catalog = {.find = fake_find, .n_type = FAKE_TYPES, .type_at = fake_type_at, .name_at = fake_name_at,
-                                          .file = fake_file_path};
+static const catalog_view fake_catalog = {
+    .find = fake_find, .n_type = FAKE_TYPES, .type_at = fake_type_at, .name_at = fake_name_at, .file = fake_file_path};
 
 #endif

@@ -94,7 +94,8 @@ static inline piece piece_new(uint32_t precision)
 /* The array as an input of the piece, in f32 or (whole numbers) i32; it now belongs to the piece. */
 static inline kiln_t piece_input(piece *c, array a, uint32_t dtype)
 {
-    static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7", "in8", "in9", "in10", "in11"};
+    static const char *const names[] = {"in0", "in1", "in2", "in3", "in4",  "in5",
+                                        "in6", "in7", "in8", "in9", "in10", "in11"};
     if (!CHECK_MSG(a.data != NULL, "input %zu of the piece is missing in the golden", c->n_in)) return (kiln_t){0};
     for (size_t i = 0; dtype == KILN_I32 && i < a.n; i++) {
         int32_t v = (int32_t)a.data[i];
@@ -126,9 +127,10 @@ static inline void piece_check(piece *c, kiln_t out, array wanted, double tolera
     c->ops->program_free(c->p);
 }
 
-/* ---- other sets of names ------------------------------------------------------------------------------------ */
+/* ---- other sets of names ---- */
 
-/* tiny-sd1 seen under the names of a single-file checkpoint (single_file_names.txt); `prefix` picks a part ("unet/"). */
+/* tiny-sd1 seen under the names of a single-file checkpoint (single_file_names.txt); `prefix` picks a part ("unet/").
+ */
 static inline kiln_weights *single_file_view(kiln_weights *set, const char *prefix)
 {
     static char text[1 << 18];
@@ -153,7 +155,8 @@ static inline kiln_weights *single_file_view(kiln_weights *set, const char *pref
 }
 
 /* Every tensor `part`NAME of `set` is in `view` as NAME, the same bytes in the same shape, and nothing else is. */
-static inline void check_same_tensors(const kiln_weights *set, const char *part, const kiln_weights *view, const char *leave_out)
+static inline void check_same_tensors(const kiln_weights *set, const char *part, const kiln_weights *view,
+                                      const char *leave_out)
 {
     size_t n = strlen(part), seen = 0;
     for (size_t i = 0; i < weights_count(set); i++) {
@@ -162,7 +165,8 @@ static inline void check_same_tensors(const kiln_weights *set, const char *part,
         if (strncmp(a.name, part, n) != 0 || (leave_out && strstr(a.name, leave_out))) continue;
         seen++;
         if (!CHECK_MSG(weights_find(view, a.name + n, &b) == KILN_OK, "%s is missing", a.name)) continue;
-        CHECK_MSG(weights_bytes(set, a.name, &a) == weights_bytes(view, a.name + n, &b) && a.rank == b.rank, "%s is another tensor", a.name);
+        CHECK_MSG(weights_bytes(set, a.name, &a) == weights_bytes(view, a.name + n, &b) && a.rank == b.rank,
+                  "%s is another tensor", a.name);
     }
     CHECK(seen > 20);
     CHECK_EQ(weights_count(view), seen);

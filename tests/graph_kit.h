@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 typedef struct {
     uint64_t state;
@@ -30,7 +30,7 @@ static inline uint32_t dice_next(dice *d)
 static inline uint32_t dice_below(dice *d, uint32_t n) { return dice_next(d) % n; }
 static inline float dice_real(dice *d) { return (float)(int32_t)dice_next(d) * 0x1p-31f; } /* -1..1 */
 
-/* ---- a safetensors file of made-up numbers ----------------------------------------------------------------------------- */
+/* ---- a safetensors file of made-up numbers ---- */
 
 typedef struct {
     char name[32];
@@ -46,7 +46,10 @@ static inline size_t made_count(const made_tensor *t)
     return n;
 }
 
-static inline const char *made_type(uint32_t dtype) { return dtype == KILN_F16 ? "F16" : dtype == KILN_BF16 ? "BF16" : "F32"; }
+static inline const char *made_type(uint32_t dtype)
+{
+    return dtype == KILN_F16 ? "F16" : dtype == KILN_BF16 ? "BF16" : "F32";
+}
 
 /* The header, padded to a multiple of 8 with spaces, as the format asks. */
 static inline size_t made_header(const made_tensor *t, size_t n, char *text, size_t room)
@@ -54,8 +57,10 @@ static inline size_t made_header(const made_tensor *t, size_t n, char *text, siz
     size_t at = (size_t)snprintf(text, room, "{"), offset = 0;
     for (size_t i = 0; i < n; i++) {
         size_t bytes = made_count(&t[i]) * dtype_size(t[i].dtype);
-        at += (size_t)snprintf(text + at, room - at, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t[i].name, made_type(t[i].dtype));
-        for (uint32_t k = 0; k < t[i].rank; k++) at += (size_t)snprintf(text + at, room - at, "%s%lld", k ? "," : "", (long long)t[i].dim[k]);
+        at += (size_t)snprintf(text + at, room - at, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t[i].name,
+                               made_type(t[i].dtype));
+        for (uint32_t k = 0; k < t[i].rank; k++)
+            at += (size_t)snprintf(text + at, room - at, "%s%lld", k ? "," : "", (long long)t[i].dim[k]);
         at += (size_t)snprintf(text + at, room - at, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes);
         offset += bytes;
     }
@@ -96,9 +101,12 @@ static inline size_t made_list(made_tensor *t)
         snprintf(t[n++].name, sizeof t[0].name, "gamma.%d", (int)O);
         for (int i = 0; i < 3; i++) {
             int64_t I = channels[i];
-            float unit = I == 8 ? 0.6f : I == 16 ? 0.43f : 0.3f; /* keeps the spread of what goes through: sqrt(3 / I) */
+            float unit = I == 8    ? 0.6f
+                         : I == 16 ? 0.43f
+                                   : 0.3f; /* keeps the spread of what goes through: sqrt(3 / I) */
             for (int k = 1; k <= 3; k += 2) {
-                t[n] = (made_tensor){.dtype = k == 3 ? KILN_F16 : KILN_F32, .rank = 4, .dim = {O, I, k, k}, .spread = unit / (float)k};
+                t[n] = (made_tensor){
+                    .dtype = k == 3 ? KILN_F16 : KILN_F32, .rank = 4, .dim = {O, I, k, k}, .spread = unit / (float)k};
                 snprintf(t[n++].name, sizeof t[0].name, "conv.%d.%d.%d", (int)O, (int)I, k);
             }
             for (int v = 0; v < 3; v++) {
@@ -122,7 +130,7 @@ static inline kiln_weights *made_weights(void)
     return w;
 }
 
-/* ---- recording in short -------------------------------------------------------------------------------------------------- */
+/* ---- recording in short ---- */
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -154,7 +162,10 @@ static inline int64_t put_columns(const recorder *c, kiln_t t)
     const shape *s = put_shape(c, t);
     return s->rank ? s->dim[s->rank - 1] : 0;
 }
-static inline kiln_t put_bias(recorder *c, int O, int with) { return with ? put_weight(c, 1, DIMS(O), "bias.%d", O, 0, 0) : (kiln_t){0}; }
+static inline kiln_t put_bias(recorder *c, int O, int with)
+{
+    return with ? put_weight(c, 1, DIMS(O), "bias.%d", O, 0, 0) : (kiln_t){0};
+}
 static inline kiln_t put_linear(recorder *c, kiln_t x, int O, int v, int bias)
 {
     int I = (int)put_columns(c, x);
@@ -175,7 +186,10 @@ static inline kiln_t put_norm(recorder *c, kiln_t x, int groups)
     kiln_t gamma = put_weight(c, 1, DIMS(C), "gamma.%d", C, 0, 0), beta = put_bias(c, C, 1);
     return record_op(c->r, groups ? OP_GROUP_NORM : OP_LAYER_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
 }
-static inline kiln_t put_act(recorder *c, kiln_t x, uint32_t kind) { return put1(c, OP_ACT, (op_attr){.act = {kind}}, x); }
+static inline kiln_t put_act(recorder *c, kiln_t x, uint32_t kind)
+{
+    return put1(c, OP_ACT, (op_attr){.act = {kind}}, x);
+}
 static inline kiln_t put_add(recorder *c, kiln_t x, kiln_t y) { return put2(c, OP_ADD, (op_attr){0}, x, y); }
 static inline kiln_t put_slice(recorder *c, kiln_t x, uint32_t axis, int64_t start, int64_t length)
 {
@@ -201,7 +215,7 @@ static inline kiln_t put_block(recorder *c, kiln_t x, int cross)
     return record_reshape(c->r, a, 4, s.dim);
 }
 
-/* ---- random programs -------------------------------------------------------------------------------------------------------- */
+/* ---- random programs ---- */
 
 enum { RANDOM_LIVE = 6 };
 
@@ -227,13 +241,17 @@ static inline kiln_t put_random(recorder *c, const kiln_t *live)
     case 10: /* columns side by side, and some of them back */
         if (s.dim[1] != t.dim[1] || C + t.dim[3] > 32) return put_act(c, x, KILN_ACT_SIGMOID);
         joined = put2(c, OP_CONCAT, (op_attr){.concat = {3}}, dice_below(&c->d, 2) ? put_conv(c, x, C, 1, 1) : x, y);
-        return C + t.dim[3] != 24 && dice_below(&c->d, 2) ? put_conv(c, joined, C, 1, 1) : put_slice(c, joined, 3, 8, other == 16 && C + t.dim[3] >= 24 ? 16 : 8);
+        return C + t.dim[3] != 24 && dice_below(&c->d, 2)
+                   ? put_conv(c, joined, C, 1, 1)
+                   : put_slice(c, joined, 3, 8, other == 16 && C + t.dim[3] >= 24 ? 16 : 8);
     case 11: /* rows apart and together again */
-        joined = put2(c, OP_CONCAT, (op_attr){.concat = {0}}, put_slice(c, x, 0, 1, 1), put_act(c, put_slice(c, x, 0, 0, 1), KILN_ACT_RELU));
+        joined = put2(c, OP_CONCAT, (op_attr){.concat = {0}}, put_slice(c, x, 0, 1, 1),
+                      put_act(c, put_slice(c, x, 0, 0, 1), KILN_ACT_RELU));
         return joined;
     case 12: /* the middle of the height: no view */
         length = s.dim[1] / 2 > 0 ? s.dim[1] / 2 : 1;
-        return put1(c, OP_UPSAMPLE, (op_attr){.upsample = {s.dim[1], s.dim[2]}}, put_slice(c, x, 1, s.dim[1] - length, length));
+        return put1(c, OP_UPSAMPLE, (op_attr){.upsample = {s.dim[1], s.dim[2]}},
+                    put_slice(c, x, 1, s.dim[1] - length, length));
     case 13: return put1(c, OP_PERMUTE, (op_attr){.permute = {{0, 2, 1, 3}}}, x);
     case 14: return put1(c, OP_UPSAMPLE, (op_attr){.upsample = {4, 4}}, put_conv(c, x, other, 3, 2));
     default: return put_add(c, put_norm(c, x, 4), put_slice(c, x, 0, 0, 1));

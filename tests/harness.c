@@ -45,7 +45,8 @@ int check_near(double a, double b, double tolerance, const char *text, const cha
                       tolerance);
 }
 
-int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file, int line)
+int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file,
+                int line)
 {
     double diff = 0, norm = 0, worst = 0;
     size_t at = 0;

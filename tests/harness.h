@@ -19,7 +19,10 @@ typedef struct {
     const char *name;
     void (*run)(void);
 } test_case;
-#define CASE(fn) { #fn, fn }
+#define CASE(fn)                                                                                                       \
+    {                                                                                                                  \
+#fn, fn                                                                                                        \
+    }
 
 int test_main(int argc, char **argv, const test_case *cases, size_t n);
 
@@ -29,7 +32,8 @@ int check_str(const char *a, const char *b, const char *text, const char *file, 
 /* |a-b| <= tolerance * max(|b|, floor) */
 int check_near(double a, double b, double tolerance, const char *text, const char *file, int line);
 /* Relative error of whole arrays: ||a-b|| / ||b|| <= tolerance; NaN fails. Prints the error it found. */
-int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file, int line);
+int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file,
+                int line);
 void test_skip(const char *why); /* marks the running case as skipped; return from it after */
 /* Where the sources and the build are, for tests that read files or start the command. */
 const char *test_root(void);  /* repository root */
@@ -44,6 +48,9 @@ const char *test_folder(void);
 #define CHECK_NEAR(a, b, tol) check_near((a), (b), (tol), #a, __FILE__, __LINE__)
 #define CHECK_ARRAY(a, b, n, tol) check_array((a), (b), (n), (tol), #a, __FILE__, __LINE__)
 /* Leaves the case at once when the condition does not hold. */
-#define REQUIRE(cond) do { if (!CHECK(cond)) return; } while (0)
+#define REQUIRE(cond)                                                                                                  \
+    do {                                                                                                               \
+        if (!CHECK(cond)) return;                                                                                      \
+    } while (0)
 
 #endif

@@ -26,10 +26,10 @@ typedef struct {
     error why;
 } made;
 
-static char node_file[1024];         /* the file written last */
-static int node_files;               /* how many were written */
-static int node_stop_after = -1;     /* reports until the call is cancelled; -1: never */
-static const char *node_text[2];     /* prompt, parameters */
+static char node_file[1024];     /* the file written last */
+static int node_files;           /* how many were written */
+static int node_stop_after = -1; /* reports until the call is cancelled; -1: never */
+static const char *node_text[2]; /* prompt, parameters */
 
 static inline void node_wrote(void *arg, size_t node, const char *path)
 {
@@ -54,14 +54,18 @@ static inline int node_cancelled(void *arg)
 static inline made node_run3(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b, kiln_value *c)
 {
     output_folder out = {.path = test_folder()};
-    call_environment env = {.output = &out, .file = node_wrote, .text = node_texts, .cancelled = node_cancelled, .validate = 1};
+    call_environment env = {
+        .output = &out, .file = node_wrote, .text = node_texts, .cancelled = node_cancelled, .validate = 1};
     kiln_value *in[NODE_SLOTS] = {a, b, c};
     made m = {0};
     m.status = ctx_call(&env, 0, "test", "image", type, NULL, params, in, m.out, &m.why);
     return m;
 }
 
-static inline made node_run(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b) { return node_run3(type, params, a, b, NULL); }
+static inline made node_run(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b)
+{
+    return node_run3(type, params, a, b, NULL);
+}
 
 /* The same with parameters by name, "name=value; name=value", and the defaults for those that are not named. */
 static inline made node_with(const kiln_node *type, const char *settings, kiln_value *a, kiln_value *b, kiln_value *c)
@@ -81,7 +85,9 @@ static inline made node_with(const kiln_node *type, const char *settings, kiln_v
         uint32_t i = 0;
         while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
         if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
-        if (!CHECK_MSG(param_parse(&type->param[i], value, 0, NULL, &strings, params, why) == KILN_OK, "%s: %s: %s", type->type, name, why)) exit(1);
+        if (!CHECK_MSG(param_parse(&type->param[i], value, 0, NULL, &strings, params, why) == KILN_OK, "%s: %s: %s",
+                       type->type, name, why))
+            exit(1);
     }
     return node_run3(type, params, a, b, c);
 }

@@ -1,5 +1,5 @@
-/* pread_kit.h - for tests of what reads files: this program's own pread, which does as it is told. Included by one file of a program.
- * The rest of the program is linked with it in place of the C library's.
+/* pread_kit.h - for tests of what reads files: this program's own pread, which does as it is told. Included by one file
+ * of a program. The rest of the program is linked with it in place of the C library's.
  */
 #ifndef KILN_TESTS_PREAD_KIT_H
 #define KILN_TESTS_PREAD_KIT_H
@@ -12,9 +12,9 @@
 
 static struct {
     atomic_long calls;
-    long fail_at;       /* the k-th call from 0 fails with `error`; below 0: none */
-    int error;          /* 0: it is as if the file ended there */
-    int stutter;        /* calls give part of what was asked, or EINTR */
+    long fail_at;         /* the k-th call from 0 fails with `error`; below 0: none */
+    int error;            /* 0: it is as if the file ended there */
+    int stutter;          /* calls give part of what was asked, or EINTR */
     void (*during)(void); /* at the call fail_at, in place of failing */
     void (*seen)(void *to, size_t bytes);
     atomic_size_t largest;
@@ -32,9 +32,12 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *to, size_t by
     long n = atomic_fetch_add(&preads.calls, 1);
     if (bytes > atomic_load(&preads.largest)) atomic_store(&preads.largest, bytes);
     if (n == preads.fail_at) {
-        if (preads.during) preads.during();
-        else if (!preads.error) return 0;
-        else return errno = preads.error, -1;
+        if (preads.during)
+            preads.during();
+        else if (!preads.error)
+            return 0;
+        else
+            return errno = preads.error, -1;
     }
     if (preads.stutter && n % 3 == 1) return errno = EINTR, -1;
     if (preads.stutter && bytes > 7) bytes = n % 2 ? 7 + (size_t)n * 977 % (bytes - 6) : bytes - (size_t)n % 7;

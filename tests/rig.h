@@ -32,7 +32,10 @@ static inline kiln_ctx *rig_ctx(void)
         const char *name = getenv("KILN_TEST_BACKEND");
         error e = {0};
         const backend *b = name && strcmp(name, "cuda") == 0 ? cuda_backend(&e) : backend_find(name ? name : "cpu");
-        rig_runtime = b ? runtime_new(&(runtime_setting){.backend = b, .threads = 2, .precision = KILN_F32, .host_memory = SIZE_MAX}, &e) : NULL;
+        rig_runtime =
+            b ? runtime_new(
+                    &(runtime_setting){.backend = b, .threads = 2, .precision = KILN_F32, .host_memory = SIZE_MAX}, &e)
+              : NULL;
         if (!rig_runtime) {
             fprintf(stderr, "no runtime: %s\n", e.message);
             exit(1);

@@ -33,7 +33,8 @@ typedef struct {
     uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
     operand_desc in[OP_MAX_IN];
     operand_desc out;
-    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: products of that type allowed, summed in f32 */
+    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: products of that type allowed,
+                           summed in f32 */
 } op_desc;
 
 typedef struct kernel kernel;
@@ -56,17 +57,19 @@ struct kernel {
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];
     char pack_form[OP_MAX_IN][96];
-    /* Per operand: the type from which packing is a plain copy of the tensor's bytes (they are packed_bytes then), so that they may be
-     * read from the file straight to where the packed ones go; 0: none. */
+    /* Per operand: the type from which packing is a plain copy of the tensor's bytes (they are packed_bytes then), so
+     * that they may be read from the file straight to where the packed ones go; 0: none. */
     uint32_t pack_copies[OP_MAX_IN];
     /* Fills dst, packed_bytes of HOST memory, which is then copied to the device as it is.
      * src: the dense tensor in f32 | f16 | bf16 as `src_dtype`, any alignment; its shape is in[i].shape. */
     kiln_status (*pack)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                         error *);
-    /* Host devices: what packing an operand takes beside its source and dst, for each of at most pack_tiles workers (0: nothing), and packing
-     * with that much at hand: `scratch` is 64-byte aligned and holds it for min(pool_threads, pack_tiles) of them. NULL where pack() needs none. */
+    /* Host devices: what packing an operand takes beside its source and dst, for each of at most pack_tiles workers (0:
+     * nothing), and packing with that much at hand: `scratch` is 64-byte aligned and holds it for min(pool_threads,
+     * pack_tiles) of them. NULL where pack() needs none. */
     size_t pack_scratch[OP_MAX_IN], pack_tiles[OP_MAX_IN];
-    kiln_status (*pack_in)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, void *scratch, pool *, error *);
+    kiln_status (*pack_in)(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                           void *scratch, pool *, error *);
     kiln_status (*run)(const kernel *, const kernel_args *, error *);
     void (*free)(kernel *);
 };
@@ -74,10 +77,12 @@ struct kernel {
 /* Arithmetic on f32 numbers in the device's memory, enqueued on `stream`; of asynchronous devices. */
 typedef struct {
     /* out = sum c[i] x[i], in f64, in order, without fused operations, rounded once; terms <= KILN_MAX_TERMS */
-    kiln_status (*combine)(float *out, size_t n, uint32_t terms, const double *c, const float *const *x, device_stream *stream, error *);
+    kiln_status (*combine)(float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
+                           device_stream *stream, error *);
     kiln_status (*square_sum)(double *out, const float *x, size_t n, device_stream *stream, error *);
     /* Rows of `columns` numbers, ld elements apart, of any real type, become dense f32. */
-    kiln_status (*to_f32)(float *out, const void *src, uint32_t dtype, int64_t rows, int64_t columns, int64_t ld, device_stream *stream, error *);
+    kiln_status (*to_f32)(float *out, const void *src, uint32_t dtype, int64_t rows, int64_t columns, int64_t ld,
+                          device_stream *stream, error *);
 } device_numbers;
 
 typedef struct backend {
@@ -85,7 +90,8 @@ typedef struct backend {
     uint32_t device;
     /* What this machine offers: "avx512_core_bf16", ... for people. */
     const char *(*features)(void);
-    /* What decides the bits of a result here beside the precision ("avx512_core_bf16, products f32"): part of result keys. */
+    /* What decides the bits of a result here beside the precision ("avx512_core_bf16, products f32"): part of result
+     * keys. */
     const char *(*numerics)(void);
     /* The precision that is worth using here without being asked (16 bits need the instructions). After open. */
     uint32_t (*best_precision)(void);
@@ -98,8 +104,8 @@ typedef struct backend {
     const device_numbers *numbers; /* NULL: numbers of nodes stay on the host */
 } backend;
 
-extern const backend backend_cpu;           /* backend/cpu/                                  */
-extern const backend backend_reference;     /* backend/reference/: plain C, each op's specification */
+extern const backend backend_cpu;       /* backend/cpu/                                  */
+extern const backend backend_reference; /* backend/reference/: plain C, each op's specification */
 /* By name ("cpu", "reference") or NULL. */
 const backend *backend_find(const char *name);
 

@@ -26,7 +26,8 @@ static int trusted(const char *path)
 /* What KILN_CUDA_LIBRARY names, or beside the command: where it is installed, where it is built. */
 static int find(char *path, size_t size)
 {
-    static const char *const beside[] = {"../lib/kiln/kiln-cuda.so", "backends/kiln-cuda.so", "../../backends/kiln-cuda.so"};
+    static const char *const beside[] = {"../lib/kiln/kiln-cuda.so", "backends/kiln-cuda.so",
+                                         "../../backends/kiln-cuda.so"};
     char exe[4096];
     const char *named = getenv("KILN_CUDA_LIBRARY");
     if (named) return (size_t)snprintf(path, size, "%s", named) < size && trusted(path);
@@ -49,10 +50,14 @@ static void load(void)
     if (!find(path, sizeof path)) return;
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const cuda_library *library = handle ? dlsym(handle, "kiln_cuda_library") : NULL;
-    if (!library) error_set(&why, KILN_ERR_UNSUPPORTED, "%s cannot be opened: %s", path, dlerror());
+    if (!library)
+        error_set(&why, KILN_ERR_UNSUPPORTED, "%s cannot be opened: %s", path, dlerror());
     else if (strcmp(library->version, KILN_VERSION) != 0 || memcmp(library->sizes, own, sizeof own) != 0)
-        error_set(&why, KILN_ERR_UNSUPPORTED, "%s belongs to another kiln (%s, this is " KILN_VERSION "); build both again", path, library->version);
-    else loaded = library->backend;
+        error_set(&why, KILN_ERR_UNSUPPORTED,
+                  "%s belongs to another kiln (%s, this is " KILN_VERSION "); build both again", path,
+                  library->version);
+    else
+        loaded = library->backend;
 }
 
 const backend *cuda_backend(error *e)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 static operand_desc describe(const executor *x, uint32_t id)
 {
@@ -21,7 +21,11 @@ static operand_desc describe(const executor *x, uint32_t id)
 static void describe_op(const executor *x, uint32_t i, op_desc *d)
 {
     const op *o = &x->r->op[i];
-    *d = (op_desc){.kind = o->kind, .attr = o->attr, .epilogue = o->epilogue, .n_in = o->n_in, .out = describe(x, i + 1),
+    *d = (op_desc){.kind = o->kind,
+                   .attr = o->attr,
+                   .epilogue = o->epilogue,
+                   .n_in = o->n_in,
+                   .out = describe(x, i + 1),
                    .precision = x->r->precision};
     for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k]);
 }
@@ -44,17 +48,21 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference && b->device == KILN_CPU) {
         if (!(x->warned >> s->desc.kind & 1))
-            log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
+            log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name,
+                     at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
         x->warned |= 1u << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
-    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope, op_name(s->desc.kind), why.message);
+    if (status != KILN_OK)
+        return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope,
+                         op_name(s->desc.kind), why.message);
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)
-            x->weight_bytes += s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k]
-                                                          : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
+            x->weight_bytes += s->kernel->packed_bytes[k]
+                                   ? s->kernel->packed_bytes[k]
+                                   : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
     return KILN_OK;
 }
 

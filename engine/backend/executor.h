@@ -7,7 +7,7 @@
 #include "memory/residency.h"
 
 typedef struct {
-    kernel *kernel;   /* NULL: nothing to run */
+    kernel *kernel; /* NULL: nothing to run */
     op_desc desc;
     size_t use[OP_MAX_IN]; /* number of the weight's use + 1; 0: no weight */
 } step;
@@ -16,11 +16,11 @@ typedef struct {
 typedef struct {
     uint32_t op, operand; /* who packs it */
     size_t bytes;
-    int scanned;          /* its numbers were looked at for NaN and infinity */
+    int scanned; /* its numbers were looked at for NaN and infinity */
 } packed_weight;
 
-/* Host memory that weights are read into on their way to a device, when they are not packed as they are stored, and on a host device what
- * packing them takes, on its account: a runtime's, for one packing at a time. Zeroed: empty. */
+/* Host memory that weights are read into on their way to a device, when they are not packed as they are stored, and on
+ * a host device what packing them takes, on its account: a runtime's, for one packing at a time. Zeroed: empty. */
 typedef struct {
     void *data;
     size_t bytes;
@@ -45,7 +45,7 @@ typedef struct {
     resident **weight;
     size_t *bytes, *maker;
     packed_weight *packed;
-    size_t *io; /* [r->n + 1] an input's place in the room for inputs */
+    size_t *io;         /* [r->n + 1] an input's place in the room for inputs */
     uint32_t *io_order; /* [n_io] inputs as they lie there: those that are held last */
     size_t io_bytes, n_io;
 } executor;
@@ -55,7 +55,8 @@ kiln_status executor_make(executor *x, recording *r, const backend *b, error *e)
 void executor_free(executor *x);
 /* To the log, at level INFO, a line an op: scope, kind, shape, place in the arena, kernel, work. */
 void executor_log(const executor *x);
-/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. The buffer is borrowed for the pass's life. */
+/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. The buffer is borrowed for the
+ * pass's life. */
 kiln_status executor_demand(executor *x, residency *res, pool *p, weight_buffer *buffer, error *e);
 void executor_forget_demand(executor *x);
 

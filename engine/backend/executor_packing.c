@@ -1,8 +1,8 @@
 /* executor_packing.c - see executor_packing.h.
  *
- * Where the host computes, weights are packed from the mapped file, which is where they wait. For a device that they are copied to they
- * are read from the file itself, in parallel and never through the map: straight to where the packed bytes go when packing
- * would copy them as they are, else into a buffer from which they are packed.
+ * Where the host computes, weights are packed from the mapped file, which is where they wait. For a device that they
+ * are copied to they are read from the file itself, in parallel and never through the map: straight to where the packed
+ * bytes go when packing would copy them as they are, else into a buffer from which they are packed.
  */
 #include "backend/executor_packing.h"
 
@@ -19,12 +19,16 @@ typedef struct {
     pool *pool;
 } packing;
 
-static const op *part_of(const packing *p, uint32_t i) { return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf; }
+static const op *part_of(const packing *p, uint32_t i)
+{
+    return p->leaf->n_part ? &p->x->r->op[p->leaf->part[i] - 1] : p->leaf;
+}
 static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_part : 1; }
 
 size_t packed_operand_bytes(const step *s, uint32_t k)
 {
-    return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k] : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
+    return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k]
+                                      : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
 }
 
 /* The type in which all parts lie in files as they are, or 0: they do not. */
@@ -80,14 +84,16 @@ static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
         kiln_weight_info info = {.size = sizeof info};
         const void *bytes = dtype ? weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) : NULL;
         size_t n = (size_t)shape_count(&part_of(p, i)->shape) * dtype_size(dtype ? dtype : KILN_F32);
-        if (bytes) memcpy(to, bytes, n);
-        else TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, e));
+        if (bytes)
+            memcpy(to, bytes, n);
+        else
+            TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, e));
         to += n;
     }
     return KILN_OK;
 }
 
-/* ---- from the map ------------------------------------------------------------------------------------------------------ */
+/* ---- from the map ---- */
 
 typedef struct {
     const void *data;
@@ -146,15 +152,21 @@ static void release_pages(const packing *p)
 
 static packing packing_of(const executor *x, uint32_t op_index, uint32_t operand)
 {
-    return (packing){.x = x, .s = &x->step[op_index], .operand = operand, .leaf = &x->r->op[x->r->op[op_index].in[operand] - 1], .pool = x->pool};
+    return (packing){.x = x,
+                     .s = &x->step[op_index],
+                     .operand = operand,
+                     .leaf = &x->r->op[x->r->op[op_index].in[operand] - 1],
+                     .pool = x->pool};
 }
 
 static kiln_status pack_from(const packing *p, const void *src, uint32_t dtype, void *scratch, void *dst, error *e)
 {
     const kernel *k = p->s->kernel;
     const operand_desc *d = &p->s->desc.in[p->operand];
-    if (k->packed_bytes[p->operand] && k->pack_in && scratch) return k->pack_in(k, p->operand, src, dtype, dst, scratch, p->pool, e);
-    return k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e) : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
+    if (k->packed_bytes[p->operand] && k->pack_in && scratch)
+        return k->pack_in(k, p->operand, src, dtype, dst, scratch, p->pool, e);
+    return k->packed_bytes[p->operand] ? k->pack(k, p->operand, src, dtype, dst, p->pool, e)
+                                       : dtype_convert(dst, d->dtype, src, dtype, (size_t)shape_count(&d->shape));
 }
 
 /* What was packed was read from files that are still what its identity says. */
@@ -176,7 +188,7 @@ static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
-/* ---- from the file itself ---------------------------------------------------------------------------------------------- */
+/* ---- from the file itself ---- */
 
 enum { BUFFER_KEPT = 64 << 20 }; /* a larger one is given back after use */
 
@@ -191,7 +203,8 @@ static kiln_status buffer_room(weight_buffer *b, size_t bytes, error *e)
 {
     if (b->bytes >= bytes) return KILN_OK;
     weight_buffer_free(b);
-    if (!(b->data = mem_pages(bytes))) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
+    if (!(b->data = mem_pages(bytes)))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for packing (%zu bytes)", bytes);
     b->bytes = bytes;
     return KILN_OK;
 }
@@ -229,7 +242,8 @@ static kiln_status parts_as_f32(const packing *p, const char *stored, float *to,
 static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtype, void *dst, error *e)
 {
     weight_buffer *b = p->x->buffer;
-    size_t stored = stored_bytes(p), behind = (stored + 63) & ~(size_t)63, floats = dtype ? 0 : (size_t)shape_count(&p->leaf->shape) * sizeof(float);
+    size_t stored = stored_bytes(p), behind = (stored + 63) & ~(size_t)63,
+           floats = dtype ? 0 : (size_t)shape_count(&p->leaf->shape) * sizeof(float);
     TRY(buffer_room(b, behind + floats + 1, e));
     char *data = b->data;
     TRY(read_parts(p, look, data, e));
@@ -240,8 +254,10 @@ static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtyp
 static kiln_status fill_from_file(const packing *p, int look, void *dst, error *e)
 {
     const kernel *k = p->s->kernel;
-    uint32_t dtype = stored_type(p), copied = k->packed_bytes[p->operand] ? k->pack_copies[p->operand] : p->s->desc.in[p->operand].dtype;
-    if (dtype && dtype == copied && stored_bytes(p) == packed_operand_bytes(p->s, p->operand)) return read_parts(p, look, dst, e);
+    uint32_t dtype = stored_type(p),
+             copied = k->packed_bytes[p->operand] ? k->pack_copies[p->operand] : p->s->desc.in[p->operand].dtype;
+    if (dtype && dtype == copied && stored_bytes(p) == packed_operand_bytes(p->s, p->operand))
+        return read_parts(p, look, dst, e);
     kiln_status status = pack_through_buffer(p, look, dtype, dst, e);
     if (p->x->buffer->bytes > BUFFER_KEPT) weight_buffer_free(p->x->buffer);
     return status;
@@ -250,7 +266,8 @@ static kiln_status fill_from_file(const packing *p, int look, void *dst, error *
 static kiln_status fill(const packing *p, int look, void *dst, error *e)
 {
     if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, KILN_F32, NULL, dst, e);
-    return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e) : fill_from_map(p, look, dst, e);
+    return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e)
+                                                                  : fill_from_map(p, look, dst, e);
 }
 
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
@@ -264,7 +281,8 @@ kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
         return KILN_OK;
     }
     const op *o = &x->r->op[w->op];
-    error_prefix(e, "program '%s'%s%s: weight '%s'", x->r->name, at_or_not(o), o->scope, p.leaf->name ? p.leaf->name : "constant");
+    error_prefix(e, "program '%s'%s%s: weight '%s'", x->r->name, at_or_not(o), o->scope,
+                 p.leaf->name ? p.leaf->name : "constant");
     return status;
 }
 
@@ -273,7 +291,8 @@ void packing_will_need(void *arg, size_t use)
     const executor *x = arg;
     const packed_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
-    for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++) weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
+    for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++)
+        weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
 }
 
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* What identifies a leaf: its parts' tensors, wherever they are seen, so that sets which share a tensor share its packed
- * form; their names; or the constant's content. */
+/* What identifies a leaf: its parts' tensors, wherever they are seen, so that sets which share a tensor share its
+ * packed form; their names; or the constant's content. */
 static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, str *name, error *e)
 {
     char hex[33];
@@ -27,7 +27,7 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
     return set->failed || name->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : KILN_OK;
 }
 
-/* ---- the demand -------------------------------------------------------------------------------------------------------- */
+/* ---- the demand ---- */
 
 static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **out, error *e)
 {
@@ -36,7 +36,9 @@ static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **
     const char *form = s->kernel->packed_bytes[k] ? s->kernel->pack_form[k] : dtype_name(s->desc.in[k].dtype);
     str set = {0}, name = {0};
     kiln_status status = leaf_identity(x, leaf, &set, &name, e);
-    if (status == KILN_OK) status = residency_know(x->residency, str_text(&set), str_text(&name), form, packed_operand_bytes(s, k), out, e);
+    if (status == KILN_OK)
+        status =
+            residency_know(x->residency, str_text(&set), str_text(&name), form, packed_operand_bytes(s, k), out, e);
     str_free(&set);
     str_free(&name);
     return status;
@@ -57,7 +59,10 @@ static uint32_t number_of(executor *x, resident *w, uint32_t i, uint32_t k)
     return (uint32_t)x->n_weight++;
 }
 
-static int is_weight(const step *s, uint32_t k) { return s->kernel && k < s->desc.n_in && s->desc.in[k].dtype && s->desc.in[k].weight; }
+static int is_weight(const step *s, uint32_t k)
+{
+    return s->kernel && k < s->desc.n_in && s->desc.in[k].dtype && s->desc.in[k].weight;
+}
 
 static kiln_status add_uses(executor *x, uint32_t i, error *e)
 {
@@ -82,7 +87,8 @@ static double work_of(const step *s)
 {
     double bytes = s->kernel ? (double)shape_count(&s->desc.out.shape) * (double)dtype_size(s->desc.out.dtype) : 0;
     for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++)
-        if (s->desc.in[k].dtype) bytes += (double)shape_count(&s->desc.in[k].shape) * (double)dtype_size(s->desc.in[k].dtype);
+        if (s->desc.in[k].dtype)
+            bytes += (double)shape_count(&s->desc.in[k].shape) * (double)dtype_size(s->desc.in[k].dtype);
     return s->kernel ? (double)s->kernel->flops + 50 * bytes : 0;
 }
 
@@ -110,7 +116,8 @@ static void place_inputs_that(executor *x, int held)
         if (x->r->op[i].kind != OP_INPUT || !x->r->op[i].held != !held) continue;
         x->io_order[x->n_io++] = i + 1;
         x->io[i + 1] = x->io_bytes;
-        x->io_bytes += ((size_t)shape_count(&x->r->op[i].shape) * dtype_size(x->r->op[i].dtype) + alignment - 1) & ~(alignment - 1);
+        x->io_bytes += ((size_t)shape_count(&x->r->op[i].shape) * dtype_size(x->r->op[i].dtype) + alignment - 1) &
+                       ~(alignment - 1);
     }
 }
 
@@ -138,9 +145,23 @@ static kiln_status make_demand(executor *x, error *e)
         TRY(add_uses(x, i, e));
     }
     place_inputs(x);
-    residency_demand d = {.name = x->r->name, .arena = x->plan.arena_bytes, .scratch = x->scratch_bytes, .io = x->io_bytes, .temporary = largest_temporary(x),
-                          .n_op = x->r->n, .n_use = x->n_use, .n_weight = x->n_weight, .work = x->work, .seldom = x->plan.held, .use = x->use, .weight = x->weight,
-                          .bytes = x->bytes, .maker = x->maker, .pack = packing_fill_use, .will_need = packing_will_need, .arg = x};
+    residency_demand d = {.name = x->r->name,
+                          .arena = x->plan.arena_bytes,
+                          .scratch = x->scratch_bytes,
+                          .io = x->io_bytes,
+                          .temporary = largest_temporary(x),
+                          .n_op = x->r->n,
+                          .n_use = x->n_use,
+                          .n_weight = x->n_weight,
+                          .work = x->work,
+                          .seldom = x->plan.held,
+                          .use = x->use,
+                          .weight = x->weight,
+                          .bytes = x->bytes,
+                          .maker = x->maker,
+                          .pack = packing_fill_use,
+                          .will_need = packing_will_need,
+                          .arg = x};
     return residency_pass_new(x->residency, &d, &x->pass, e);
 }
 

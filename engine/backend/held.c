@@ -35,7 +35,9 @@ int held_same(const kiln_program *p, const kiln_bind *in, size_t n_in)
         const op *o = &p->r.op[i];
         if (!is_held(o)) continue;
         const kiln_bind *b = bind_of(in, n_in, o);
-        if (b->tensor.device != KILN_CPU || b->tensor.dtype != p->held.dtype[i] || memcmp(was, b->tensor.data, elements(o) * dtype_size(b->tensor.dtype)) != 0) return 0;
+        if (b->tensor.device != KILN_CPU || b->tensor.dtype != p->held.dtype[i] ||
+            memcmp(was, b->tensor.data, elements(o) * dtype_size(b->tensor.dtype)) != 0)
+            return 0;
         was += elements(o) * WIDEST;
     }
     return p->held.valid;
@@ -48,7 +50,8 @@ void held_note(kiln_program *p, const kiln_bind *in, size_t n_in)
         const op *o = &p->r.op[i];
         if (!is_held(o)) continue;
         const kiln_bind *b = bind_of(in, n_in, o);
-        p->held.dtype[i] = b->tensor.device == KILN_CPU ? b->tensor.dtype : 0; /* what lies on a device is not compared */
+        p->held.dtype[i] =
+            b->tensor.device == KILN_CPU ? b->tensor.dtype : 0; /* what lies on a device is not compared */
         if (b->tensor.device == KILN_CPU) memcpy(to, b->tensor.data, elements(o) * dtype_size(b->tensor.dtype));
         to += elements(o) * WIDEST;
     }

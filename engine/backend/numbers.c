@@ -1,7 +1,7 @@
 /* numbers.c - f32 numbers that stay on the device between runs, and arithmetic on them; see runtime.h and kiln/ops.h.
  *
- * Everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through one page-locked buffer.
- * While rehearsing nothing is computed or moved, but memory is taken, so that it is foreseen.
+ * Everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through one
+ * page-locked buffer. While rehearsing nothing is computed or moved, but memory is taken, so that it is foreseen.
  */
 #include "backend/runtime_parts.h"
 
@@ -30,7 +30,7 @@ void runtime_numbers_free(runtime *rt, size_t bytes, void *data)
     pthread_mutex_unlock(&rt->lock);
 }
 
-/* ---- over the link ---------------------------------------------------------------------------------------------------- */
+/* ---- over the link ---- */
 
 static kiln_status room_on_the_way(runtime *rt, size_t bytes, error *e)
 {
@@ -81,7 +81,7 @@ kiln_status runtime_download(runtime *rt, float *host, const float *device, size
     return status;
 }
 
-/* ---- arithmetic --------------------------------------------------------------------------------------------------------- */
+/* ---- arithmetic ---- */
 
 static void combine_here(float *out, size_t n, uint32_t terms, const double *c, const float *const *x)
 {
@@ -92,12 +92,16 @@ static void combine_here(float *out, size_t n, uint32_t terms, const double *c, 
     }
 }
 
-kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x, error *e)
+kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
+                            error *e)
 {
-    if (terms > KILN_MAX_TERMS) return error_set(e, KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
+    if (terms > KILN_MAX_TERMS)
+        return error_set(e, KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
     if (!there(rt)) return combine_here(out, n, terms, c, x), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK : rt->setting.backend->numbers->combine(out, n, terms, c, x, residency_stream(rt->residency), e);
+    kiln_status status =
+        idle(rt) || !n ? KILN_OK
+                       : rt->setting.backend->numbers->combine(out, n, terms, c, x, residency_stream(rt->residency), e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
@@ -106,7 +110,8 @@ static kiln_status square_sum_there(runtime *rt, const float *x, size_t n, doubl
 {
     void *room;
     if (!rt->measured) {
-        TRY(residency_take(rt->residency, MEMORY_VALUES, sizeof *rt->measured, "numbers that stay on the device", &room, e));
+        TRY(residency_take(rt->residency, MEMORY_VALUES, sizeof *rt->measured, "numbers that stay on the device", &room,
+                           e));
         rt->measured = room;
     }
     *out = 0;

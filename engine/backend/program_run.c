@@ -31,13 +31,19 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     shape have = {.rank = b->tensor.rank <= KILN_MAX_RANK ? b->tensor.rank : 0};
     char x[80], y[80];
     memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
-    if (!shape_equal(&have, s)) return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name, shape_text(&have, x), shape_text(s, y));
+    if (!shape_equal(&have, s))
+        return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name,
+                         shape_text(&have, x), shape_text(s, y));
     int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_numbers_device(p->rt);
-    if (!b->tensor.data || (b->tensor.device != KILN_CPU && !there)) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name, b->name);
-    if (there && b->tensor.dtype != KILN_F32) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' on a device must be f32", p->r.name, b->name);
+    if (!b->tensor.data || (b->tensor.device != KILN_CPU && !there))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name,
+                         b->name);
+    if (there && b->tensor.dtype != KILN_F32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' on a device must be f32", p->r.name, b->name);
     int64_t stride = (int64_t)dtype_size(b->tensor.dtype);
     for (uint32_t i = have.rank; i-- > 0; stride *= have.dim[i])
-        if (have.dim[i] > 1 && b->tensor.stride[i] != stride) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be dense", p->r.name, b->name);
+        if (have.dim[i] > 1 && b->tensor.stride[i] != stride)
+            return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be dense", p->r.name, b->name);
     return KILN_OK;
 }
 
@@ -62,8 +68,10 @@ static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
     b->input[id] = b->room.io + place;
     if (asynchronous && o->held && b->keeps) return KILN_OK; /* still there */
     char *to = asynchronous ? (char *)rt->host_io + place : b->room.io + place;
-    if (from == o->dtype) memcpy(to, bound->tensor.data, bytes);
-    else return dtype_convert(to, o->dtype, bound->tensor.data, from, n);
+    if (from == o->dtype)
+        memcpy(to, bound->tensor.data, bytes);
+    else
+        return dtype_convert(to, o->dtype, bound->tensor.data, from, n);
     return KILN_OK;
 }
 
@@ -72,9 +80,12 @@ static kiln_status check_input(const binding *b, uint32_t id, const kiln_bind *b
     const op *o = &b->p->r.op[id - 1];
     uint32_t from = bound->tensor.dtype;
     TRY(fits(b->p, bound, &o->shape, e));
-    if (is_there(bound) && o->dtype != KILN_F32) return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': input '%s' is %s, and on a device only f32 is taken", b->p->r.name, o->name, dtype_name(o->dtype));
+    if (is_there(bound) && o->dtype != KILN_F32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': input '%s' is %s, and on a device only f32 is taken",
+                         b->p->r.name, o->name, dtype_name(o->dtype));
     if (from == o->dtype || (is_real(from) && is_real(o->dtype))) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name, dtype_name(o->dtype), dtype_name(from));
+    return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is %s, bound to %s", b->p->r.name, o->name,
+                     dtype_name(o->dtype), dtype_name(from));
 }
 
 /* Every name once, and each the name of an input. */
@@ -83,9 +94,11 @@ static kiln_status known_binds(const binding *b, error *e)
     const recording *r = &b->p->r;
     for (size_t i = 0; i < b->n_in; i++) {
         int known = 0;
-        for (size_t k = 0; k < r->n; k++) known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
+        for (size_t k = 0; k < r->n; k++)
+            known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
         if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
-        if (find_bind(b->in, i, b->in[i].name)) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+        if (find_bind(b->in, i, b->in[i].name))
+            return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
     }
     return KILN_OK;
 }
@@ -114,7 +127,8 @@ static kiln_status check_binds(const binding *b, error *e)
 static kiln_status bring_inputs(binding *b)
 {
     for (uint32_t id = 1; id <= b->p->r.n; id++)
-        if (b->p->r.op[id - 1].kind == OP_INPUT) TRY(bring_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
+        if (b->p->r.op[id - 1].kind == OP_INPUT)
+            TRY(bring_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
     return KILN_OK;
 }
 
@@ -135,14 +149,15 @@ static double now(void)
 
 static int all_finite(const operand_desc *d, const void *data)
 {
-    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1, rows = columns ? shape_count(&d->shape) / columns : 0;
+    int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1,
+            rows = columns ? shape_count(&d->shape) / columns : 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             int64_t at = r * d->ld + c;
-            float v = d->dtype == KILN_BF16   ? bf16_to_f32(((const uint16_t *)data)[at])
-                      : d->dtype == KILN_F16  ? f16_to_f32(((const uint16_t *)data)[at])
-                      : d->dtype == KILN_F32  ? ((const float *)data)[at]
-                                              : 0;
+            float v = d->dtype == KILN_BF16  ? bf16_to_f32(((const uint16_t *)data)[at])
+                      : d->dtype == KILN_F16 ? f16_to_f32(((const uint16_t *)data)[at])
+                      : d->dtype == KILN_F32 ? ((const float *)data)[at]
+                                             : 0;
             if (!isfinite(v)) return 0;
         }
     return 1;
@@ -156,7 +171,8 @@ static size_t span(const shape *s, int64_t ld, uint32_t dtype)
 }
 
 /* The result of an op on the host, where it is, or as a copy in *owned. */
-static kiln_status look_at(const binding *b, const operand_desc *d, const void *data, const void **seen, void **owned, error *e)
+static kiln_status look_at(const binding *b, const operand_desc *d, const void *data, const void **seen, void **owned,
+                           error *e)
 {
     runtime *rt = b->p->rt;
     size_t bytes = span(&d->shape, d->ld, d->dtype);
@@ -177,7 +193,8 @@ static kiln_status check_finite(const binding *b, uint32_t i, const void *data, 
     void *owned;
     kiln_status status = look_at(b, d, data, &seen, &owned, e);
     if (status == KILN_OK && !all_finite(d, seen))
-        status = error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind));
+        status = error_set(e, KILN_ERR_INVALID, "program '%s'%s%s: %s made a number that is not finite", b->p->r.name,
+                           at_or_not(o), o->scope, op_name(o->kind));
     if (owned) rt->device->table->host_release(rt->device, owned);
     return status;
 }
@@ -189,9 +206,15 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
     double start = rt->setting.trace ? now() : 0;
     TRY(s->kernel->run(s->kernel, a, e));
     if (!rt->setting.trace) return KILN_OK;
-    if (rt->device->table->asynchronous) TRY(rt->device->table->sync(rt->device, b->room.stream, e)); /* so that the time is the op's */
-    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = b->p->r.op[i].scope, .op = op_name(b->p->r.op[i].kind),
-        .kernel = s->kernel->name, .start = start, .seconds = now() - start, .flops = s->kernel->flops});
+    if (rt->device->table->asynchronous)
+        TRY(rt->device->table->sync(rt->device, b->room.stream, e)); /* so that the time is the op's */
+    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name,
+                                                         .scope = b->p->r.op[i].scope,
+                                                         .op = op_name(b->p->r.op[i].kind),
+                                                         .kernel = s->kernel->name,
+                                                         .start = start,
+                                                         .seconds = now() - start,
+                                                         .flops = s->kernel->flops});
     return KILN_OK;
 }
 
@@ -207,12 +230,14 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (o->in[k]) a.in[k] = s->use[k] ? residency_data(x->pass, s->use[k] - 1) : address(b, o->in[k]);
     kiln_status status = run_kernel(b, i, &a, &why);
-    if (status != KILN_OK) return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind), why.message);
+    if (status != KILN_OK)
+        return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind),
+                         why.message);
     if (rt->setting.check_finite) TRY(check_finite(b, i, a.out, e));
     return residency_after(x->pass, i, e);
 }
 
-/* ---- outputs --------------------------------------------------------------------------------------------------------- */
+/* ---- outputs ---- */
 
 static uint32_t output_id(const recording *r, const char *name)
 {
@@ -240,7 +265,9 @@ static kiln_status deliver(const binding *b, const kiln_bind *out, const char *s
     for (int64_t row = 0; row < rows; row++) {
         kiln_status status = dtype_convert((char *)out->tensor.data + (size_t)(row * columns) * to, out->tensor.dtype,
                                            src + (size_t)(row * x->ld) * from, x->dtype, (size_t)columns);
-        if (status != KILN_OK) return error_set(e, status, "program '%s': output '%s' cannot be delivered as %s", r->name, out->name, dtype_name(out->tensor.dtype));
+        if (status != KILN_OK)
+            return error_set(e, status, "program '%s': output '%s' cannot be delivered as %s", r->name, out->name,
+                             dtype_name(out->tensor.dtype));
     }
     return KILN_OK;
 }
@@ -255,7 +282,7 @@ static void clear_outputs(const binding *b)
     }
 }
 
-/* ---- on the host: op after op ------------------------------------------------------------------------------------------ */
+/* ---- on the host: op after op ---- */
 
 static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
@@ -275,11 +302,12 @@ static kiln_status run_here(binding *b, int (*cancelled)(void *), void *arg, err
 {
     TRY(bring_inputs(b));
     TRY(run_ops(b, cancelled, arg, e));
-    for (size_t i = 0; i < b->n_out; i++) TRY(deliver(b, &b->out[i], address(b, output_id(&b->p->r, b->out[i].name)), e));
+    for (size_t i = 0; i < b->n_out; i++)
+        TRY(deliver(b, &b->out[i], address(b, output_id(&b->p->r, b->out[i].name)), e));
     return KILN_OK;
 }
 
-/* ---- on a device: everything is enqueued, then waited for ----------------------------------------------------------------- */
+/* ---- on a device: everything is enqueued, then waited for ---- */
 
 /* Room on the host for inputs, in the order of the room for inputs, and outputs behind them. */
 static kiln_status reserve_io(binding *b, error *e)
@@ -306,13 +334,16 @@ static kiln_status copy_inputs(const binding *b, error *e)
         size_t place = x->io[x->io_order[k]], end = k + 1 < x->n_io ? x->io[x->io_order[k + 1]] : x->io_bytes;
         if ((o->held && b->keeps) || is_there(find_bind(b->in, b->n_in, o->name))) continue;
         if (to > from && to != place) {
-            TRY(rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from, b->room.stream, e));
+            TRY(rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from,
+                                           b->room.stream, e));
             to = from;
         }
         if (to == from) from = place;
         to = end;
     }
-    return to > from ? rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from, b->room.stream, e) : KILN_OK;
+    return to > from ? rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from,
+                                                  b->room.stream, e)
+                     : KILN_OK;
 }
 
 /* An output to where it is wanted: the device's memory, or room on the host. */
@@ -323,7 +354,9 @@ static kiln_status send_output(const binding *b, const kiln_bind *out, char *hos
     const placement *x = &b->p->x.plan.place[id];
     const shape *s = &b->p->r.op[id - 1].shape;
     int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
-    if (is_there(out)) return rt->setting.backend->numbers->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld, b->room.stream, e);
+    if (is_there(out))
+        return rt->setting.backend->numbers->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld,
+                                                    b->room.stream, e);
     return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->room.stream, e);
 }
 
@@ -351,9 +384,12 @@ static int can_capture(binding *b)
     runtime *rt = b->p->rt;
     captured_run *c = &b->p->captured;
     uint64_t pointers = (b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
-    for (size_t i = 0; i < b->n_out; i++) pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + place_there(&b->out[i]);
+    for (size_t i = 0; i < b->n_out; i++)
+        pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + place_there(&b->out[i]);
     for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + place_there(&b->in[i]);
-    if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite || c->failed || !b->room.steady) return 0;
+    if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite ||
+        c->failed || !b->room.steady)
+        return 0;
     if (c->generation != pointers) {
         if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
         *c = (captured_run){.generation = pointers};
@@ -368,12 +404,14 @@ static kiln_status capture(const binding *b, error *e)
     error why = {0};
     if (c->graph) return KILN_OK;
     TRY(rt->device->table->capture_begin(rt->device, b->room.stream, e));
-    kiln_status status = enqueue(b, NULL, NULL, &why), ended = rt->device->table->capture_end(rt->device, b->room.stream, &c->graph, &why);
+    kiln_status status = enqueue(b, NULL, NULL, &why),
+                ended = rt->device->table->capture_end(rt->device, b->room.stream, &c->graph, &why);
     if (status == KILN_OK && ended == KILN_OK) return KILN_OK;
     if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
     c->graph = NULL;
     c->failed = 1;
-    log_info("program '%s' is not captured as a graph (%s); its ops are enqueued one by one", b->p->r.name, why.message);
+    log_info("program '%s' is not captured as a graph (%s); its ops are enqueued one by one", b->p->r.name,
+             why.message);
     return KILN_ERR_UNSUPPORTED;
 }
 
@@ -387,7 +425,10 @@ static void bring_next(const binding *b, int (*cancelled)(void *), void *arg)
     if (!a.name || !rt->setting.trace) return;
     snprintf(what, sizeof what, "bring in '%s'", a.name);
     snprintf(how, sizeof how, "%zu weights, %s", a.weights, str_bytes(bytes, a.bytes));
-    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name, .scope = "", .op = what, .kernel = how, .start = start, .seconds = now() - start});
+    rt->setting.trace(
+        rt->setting.trace_arg,
+        &(op_trace){
+            .program = b->p->r.name, .scope = "", .op = what, .kernel = how, .start = start, .seconds = now() - start});
 }
 
 static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, error *e)
@@ -411,7 +452,7 @@ static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, er
     return KILN_OK;
 }
 
-/* ---- a run --------------------------------------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 static void note_usage(runtime *rt, const executor *x)
 {
@@ -475,12 +516,14 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
                         int (*cancelled)(void *arg), void *arg, error *e)
 {
     if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
-    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
+    binding b = {
+        .p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .input = mem_calloc(p->r.n + 1, sizeof *b.input)};
     if (!b.input) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     error first = {0};
     pthread_mutex_lock(&p->rt->lock);
     kiln_status status = run_locked(&b, cancelled, arg, &first);
-    if (status == KILN_ERR_NOMEM && residency_limited(p->rt->residency)) { /* what others held has been given up meanwhile: once more */
+    if (status == KILN_ERR_NOMEM &&
+        residency_limited(p->rt->residency)) { /* what others held has been given up meanwhile: once more */
         first = (error){0};
         status = run_locked(&b, cancelled, arg, &first);
     }

@@ -20,13 +20,16 @@ typedef struct {
     runtime *rt;
     memory_device *device;
     device_stream *stream;
-    void *host;           /* COPIED bytes, page-locked where that exists */
-    char *there;          /* COPIED bytes on the device */
-    void *scratch;        /* the product's */
+    void *host;    /* COPIED bytes, page-locked where that exists */
+    char *there;   /* COPIED bytes on the device */
+    void *scratch; /* the product's */
     kernel *product;
 } bench;
 
-static kiln_status finish(const bench *b, error *e) { return b->device->table->asynchronous ? b->device->table->sync(b->device, b->stream, e) : KILN_OK; }
+static kiln_status finish(const bench *b, error *e)
+{
+    return b->device->table->asynchronous ? b->device->table->sync(b->device, b->stream, e) : KILN_OK;
+}
 
 static kiln_status copy(bench *b, error *e)
 {
@@ -37,16 +40,23 @@ static kiln_status copy(bench *b, error *e)
 
 static op_desc product_of(uint32_t precision)
 {
-    operand_desc x = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE}, w = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE, .weight = 1};
+    operand_desc x = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE},
+                 w = {.dtype = precision, .shape = {2, {SIDE, SIDE}}, .ld = SIDE, .weight = 1};
     return (op_desc){.kind = OP_LINEAR, .n_in = 3, .in = {x, w}, .out = x, .precision = precision};
 }
 
-/* The product's operands stand one behind the other in the room for copies: values do not matter, but they are numbers (0). */
+/* The product's operands stand one behind the other in the room for copies: values do not matter, but they are numbers
+ * (0). */
 static kiln_status multiply(bench *b, error *e)
 {
-    size_t each = (size_t)SIDE * SIDE * sizeof(float), packed = b->product->packed_bytes[1] ? b->product->packed_bytes[1] : each;
+    size_t each = (size_t)SIDE * SIDE * sizeof(float),
+           packed = b->product->packed_bytes[1] ? b->product->packed_bytes[1] : each;
     if (2 * each + packed > COPIED) return error_set(e, KILN_ERR_UNSUPPORTED, "the product wants more room");
-    kernel_args a = {.in = {b->there, b->there + each}, .out = b->there + each + packed, .scratch = b->scratch, .pool = runtime_pool(b->rt), .stream = b->stream};
+    kernel_args a = {.in = {b->there, b->there + each},
+                     .out = b->there + each + packed,
+                     .scratch = b->scratch,
+                     .pool = runtime_pool(b->rt),
+                     .stream = b->stream};
     TRY(b->product->run(b->product, &a, e));
     return finish(b, e);
 }

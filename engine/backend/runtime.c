@@ -13,9 +13,11 @@
 static kiln_status check_precision(const backend *b, uint32_t precision, error *e)
 {
     if (precision != KILN_F32 && precision != KILN_BF16 && precision != KILN_F16)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: a program's is f32, bf16 or f16", dtype_name(precision));
+        return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: a program's is f32, bf16 or f16",
+                         dtype_name(precision));
     if (b->precisions >> precision & 1) return KILN_OK;
-    return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: '%s' computes in f32 or bf16", dtype_name(precision), b->name);
+    return error_set(e, KILN_ERR_UNSUPPORTED, "precision %s: '%s' computes in f32 or bf16", dtype_name(precision),
+                     b->name);
 }
 
 static kiln_status open_device(runtime *rt, error *e)
@@ -26,7 +28,8 @@ static kiln_status open_device(runtime *rt, error *e)
     if (!rt->setting.precision) rt->setting.precision = s->backend->best_precision();
     rt->pool = pool_new(s->threads);
     if (!rt->pool) return error_set(e, KILN_ERR_NOMEM, "cannot start %u threads", s->threads);
-    residency_setting memory = {.device = rt->device, .limit = s->memory, .host_limit = s->host_memory, .follow = s->memory_follow};
+    residency_setting memory = {
+        .device = rt->device, .limit = s->memory, .host_limit = s->host_memory, .follow = s->memory_follow};
     rt->residency = residency_new(&memory, e);
     return rt->residency ? KILN_OK : KILN_ERR_NOMEM;
 }
@@ -98,7 +101,7 @@ runtime_usage runtime_usage_get(const runtime *rt)
     return u;
 }
 
-/* ---- life of a program ------------------------------------------------------------------------------------------- */
+/* ---- life of a program ---- */
 
 kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, error *e)
 {
@@ -184,8 +187,12 @@ kiln_status program_plan(kiln_program *p, error *e)
 kiln_status program_info(const kiln_program *p, kiln_program_info *info)
 {
     if (!p->planned || info->size < sizeof *info) return KILN_ERR_INVALID;
-    *info = (kiln_program_info){.size = sizeof *info, .n_recorded = p->n_recorded, .n_planned = p->x.plan.n_run,
-        .arena_bytes = p->x.plan.arena_bytes, .scratch_bytes = p->x.scratch_bytes, .weight_bytes = p->x.weight_bytes, .flops = p->x.plan.flops};
+    *info = (kiln_program_info){.size = sizeof *info,
+                                .n_recorded = p->n_recorded,
+                                .n_planned = p->x.plan.n_run,
+                                .arena_bytes = p->x.plan.arena_bytes,
+                                .scratch_bytes = p->x.scratch_bytes,
+                                .weight_bytes = p->x.weight_bytes,
+                                .flops = p->x.plan.flops};
     return KILN_OK;
 }
-

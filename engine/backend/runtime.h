@@ -41,11 +41,11 @@ const backend *runtime_backend(const runtime *rt);
 pool *runtime_pool(const runtime *rt);
 
 typedef struct {
-    uint64_t flops;                             /* of all runs since the last reset            */
+    uint64_t flops; /* of all runs since the last reset            */
     uint64_t runs;
     size_t arena_peak, scratch_peak, weight_bytes; /* most at once, over programs run since then */
 } runtime_usage;
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 /* What the runs since the last reset want of memory, found without computing (explain, rehearse) or while running. */
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     char least_name[64]; /* the program that needs most of the two */
     residency_outlook widest; /* of the program with the highest peak */
     uint64_t widest_flops;
-    size_t streamed;     /* bytes, all runs together */
+    size_t streamed; /* bytes, all runs together */
 } runtime_outlook;
 
 residency *runtime_residency(const runtime *rt);
@@ -66,7 +66,7 @@ void runtime_usage_reset(runtime *rt);
 runtime_usage runtime_usage_get(const runtime *rt);
 size_t runtime_weight_peak(const runtime *rt);
 
-/* ---- programs ------------------------------------------------------------------------------------------------- */
+/* ---- programs ---- */
 
 /* NULL with a message. precision 0: the runtime's. */
 kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, error *e);
@@ -79,7 +79,7 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
 
-/* ---- numbers that stay on the device (numbers.c): kiln_ops' device, upload, download, combine, norm ------------------ */
+/* ---- numbers that stay on the device (numbers.c): kiln_ops' device, upload, download, combine, norm ---- */
 
 uint32_t runtime_numbers_device(const runtime *rt); /* KILN_CPU: on the host */
 /* Memory for them, on the account as a value. */
@@ -87,7 +87,8 @@ kiln_status runtime_numbers_new(runtime *rt, size_t bytes, void **out, error *e)
 void runtime_numbers_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e);
 kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e);
-kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x, error *e);
+kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
+                            error *e);
 kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, error *e);
 
 #endif

@@ -14,8 +14,8 @@ enum { KEPT_MAX = 16 };
 typedef struct {
     device_graph *graph;
     uint64_t generation; /* of the pointers */
-    int failed; /* capturing it did not work: not tried again */
-    unsigned runs; /* steady ones with these pointers */
+    int failed;          /* capturing it did not work: not tried again */
+    unsigned runs;       /* steady ones with these pointers */
 } captured_run;
 
 /* What held inputs (record_hold) were when what hangs on them was computed. */
@@ -43,7 +43,7 @@ struct runtime {
     pool *pool;
     memory_device *device;
     residency *residency;
-    pthread_mutex_t lock;    /* one program runs at a time; guards usage and what is below */
+    pthread_mutex_t lock; /* one program runs at a time; guards usage and what is below */
     pthread_mutex_t kept_lock;
     kiln_program *kept[KEPT_MAX];
     uint64_t clock;

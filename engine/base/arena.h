@@ -9,7 +9,7 @@ typedef struct {
     arena_block *head;
 } arena; /* {0} is an empty arena */
 
-void *arena_alloc(arena *a, size_t bytes);  /* 64-byte aligned, cleared; NULL: no memory */
+void *arena_alloc(arena *a, size_t bytes); /* 64-byte aligned, cleared; NULL: no memory */
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

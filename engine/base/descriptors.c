@@ -1,4 +1,5 @@
-/* descriptors.c - see descriptors.h. The limit alone says little: a process may be born with any number of files open. */
+/* descriptors.c - see descriptors.h. The limit alone says little: a process may be born with any number of files open.
+ */
 #include "base/descriptors.h"
 
 #include <fcntl.h>
@@ -25,6 +26,8 @@ unsigned long descriptors_limit(void)
 
 kiln_status descriptors_ran_out(size_t plugins, error *e)
 {
-    return error_set(e, KILN_ERR_NOMEM, "file descriptors ran out: this process may have %lu files open at once, and each of %zu plugins holds one; allow it more, for instance with: ulimit -n %zu",
+    return error_set(e, KILN_ERR_NOMEM,
+                     "file descriptors ran out: this process may have %lu files open at once, and each of %zu plugins "
+                     "holds one; allow it more, for instance with: ulimit -n %zu",
                      descriptors_limit(), plugins, plugins + DESCRIPTORS_ENOUGH);
 }

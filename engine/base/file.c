@@ -19,13 +19,17 @@ static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 10000
 
 file_identity file_identity_of(const struct stat *st)
 {
-    return (file_identity){.device = st->st_dev, .inode = st->st_ino, .size = (uint64_t)st->st_size,
-                           .mtime_ns = nanoseconds(st->st_mtim), .ctime_ns = nanoseconds(st->st_ctim)};
+    return (file_identity){.device = st->st_dev,
+                           .inode = st->st_ino,
+                           .size = (uint64_t)st->st_size,
+                           .mtime_ns = nanoseconds(st->st_mtim),
+                           .ctime_ns = nanoseconds(st->st_ctim)};
 }
 
 int file_identity_same(const file_identity *a, const file_identity *b)
 {
-    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
+    return a->device == b->device && a->inode == b->inode && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+           a->ctime_ns == b->ctime_ns;
 }
 
 static kiln_status open_regular(const char *path, int *fd, struct stat *st, error *e)
@@ -56,7 +60,8 @@ kiln_status file_map_open(file_map *m, const char *path, error *e)
         m->guard = map_guard(data, m->size);
         return KILN_OK;
     }
-    kiln_status status = m->path ? error_set(e, failed == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "%s: cannot map: %s", path, strerror(failed))
+    kiln_status status = m->path ? error_set(e, failed == ENOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "%s: cannot map: %s",
+                                             path, strerror(failed))
                                  : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     mem_free(m->path);
     *m = (file_map){0};
@@ -76,7 +81,9 @@ kiln_status file_map_unchanged(const file_map *m, error *e)
     struct stat st;
     size_t torn = map_torn(m->guard);
     if (torn != MAP_WHOLE)
-        return error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot be read: the file was cut short while it was in use, or its disk fails; put it back and run again",
+        return error_set(e, KILN_ERR_IO,
+                         "%s: byte %zu: cannot be read: the file was cut short while it was in use, or its disk fails; "
+                         "put it back and run again",
                          m->path, torn);
     if (stat(m->path, &st) != 0)
         return error_set(e, KILN_ERR_IO, "%s: gone since it was opened: %s", m->path, strerror(errno));

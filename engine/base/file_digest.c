@@ -113,9 +113,10 @@ static void chunk_digest(void *arg, size_t i)
     mem_free(buffer);
 }
 
-/* ---- files that were written to a moment ago ------------------------------------------------------------------------------------ */
+/* ---- files that were written to a moment ago ---- */
 
-/* Clocks of file systems tick: 10 ms where the kernel keeps the time, up to 2 s where the file system has whole seconds alone. */
+/* Clocks of file systems tick: 10 ms where the kernel keeps the time, up to 2 s where the file system has whole seconds
+ * alone. */
 static const int64_t TICK_NS = 25000000, COARSE_TICK_NS = INT64_C(2100000000);
 
 /* How long until a write would give the file times other than those of `st`; 0: it would at once. */
@@ -129,7 +130,8 @@ static int64_t unsettled(const struct stat *st)
     return age > -tick && age < tick ? tick - age : 0;
 }
 
-/* What was written in the clock's running tick can be written once more without its times showing it, so the tick is waited for. */
+/* What was written in the clock's running tick can be written once more without its times showing it, so the tick is
+ * waited for. */
 static void settle(int fd, struct stat *st)
 {
     int64_t wait = unsettled(st);
@@ -138,9 +140,12 @@ static void settle(int fd, struct stat *st)
     fstat(fd, st);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
-static kiln_status note(file_list *seen, const char *path, const file_identity *file, error *e) { return seen ? file_list_add(seen, path, file, e) : KILN_OK; }
+static kiln_status note(file_list *seen, const char *path, const file_identity *file, error *e)
+{
+    return seen ? file_list_add(seen, path, file, e) : KILN_OK;
+}
 
 /* The caller has asked known_find. */
 static kiln_status regular_digest(const char *path, int fd, struct stat *st, file_list *seen, digest *out, error *e)
@@ -162,7 +167,8 @@ static kiln_status regular_digest(const char *path, int fd, struct stat *st, fil
     if (r.failed) return error_set(e, KILN_ERR_IO, "%s: cannot read: %s", path, strerror(r.failed));
     struct stat now;
     file_identity after = fstat(fd, &now) == 0 ? file_identity_of(&now) : (file_identity){0};
-    if (!file_identity_same(&after, &file)) return error_set(e, KILN_ERR_IO, "%s: changed while it was read; run again", path);
+    if (!file_identity_same(&after, &file))
+        return error_set(e, KILN_ERR_IO, "%s: changed while it was read; run again", path);
     remember(path, &file, *out, nanoseconds(began));
     return note(seen, path, &file, e);
 }
@@ -204,7 +210,8 @@ static kiln_status folder_digest(const char *path, int depth, file_list *seen, d
     for (size_t i = 0; status == KILN_OK && i < list.n; i++) {
         digest part;
         char *child = path_join(path, list.name[i]);
-        status = child ? content_digest(child, depth + 1, seen, &part, e) : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+        status = child ? content_digest(child, depth + 1, seen, &part, e)
+                       : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
         mem_free(child);
         hash_text(h, list.name[i]);
         if (status == KILN_OK) hash_digest(h, part);
@@ -238,4 +245,7 @@ static kiln_status content_digest(const char *path, int depth, file_list *seen, 
 }
 
 kiln_status file_digest(const char *path, digest *out, error *e) { return content_digest(path, 0, NULL, out, e); }
-kiln_status file_digest_seen(const char *path, file_list *seen, digest *out, error *e) { return content_digest(path, 0, seen, out, e); }
+kiln_status file_digest_seen(const char *path, file_list *seen, digest *out, error *e)
+{
+    return content_digest(path, 0, seen, out, e);
+}

@@ -39,14 +39,17 @@ const file_seen *file_list_at(const file_list *l, size_t i) { return &l->item[i]
 
 static kiln_status changed(const char *path, error *e)
 {
-    return error_set(e, KILN_ERR_IO, "%s: changed while the run was reading it, so what was made of it is not what its key says; nothing of it is kept: run again",
+    return error_set(e, KILN_ERR_IO,
+                     "%s: changed while the run was reading it, so what was made of it is not what its key says; "
+                     "nothing of it is kept: run again",
                      path);
 }
 
 kiln_status file_list_add(file_list *l, const char *path, const file_identity *was, error *e)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->item[i].path, path) == 0) return file_identity_same(&l->item[i].was, was) ? KILN_OK : changed(path, e);
+        if (strcmp(l->item[i].path, path) == 0)
+            return file_identity_same(&l->item[i].was, was) ? KILN_OK : changed(path, e);
     if (l->n == l->room) {
         size_t room = l->room ? l->room * 2 : 8;
         file_seen *larger = mem_realloc(l->item, room * sizeof *larger);
@@ -71,8 +74,10 @@ kiln_status file_list_unchanged(const file_list *l, error *e)
         struct stat st;
         const char *path = l->item[i].path;
         if (stat(path, &st) != 0)
-            return error_set(e, KILN_ERR_IO, "%s: gone while the run was reading it (%s), so nothing made of it is kept; put it back and run again", path,
-                             strerror(errno));
+            return error_set(
+                e, KILN_ERR_IO,
+                "%s: gone while the run was reading it (%s), so nothing made of it is kept; put it back and run again",
+                path, strerror(errno));
         file_identity now = file_identity_of(&st);
         if (!file_identity_same(&now, &l->item[i].was)) return changed(path, e);
     }

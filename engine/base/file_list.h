@@ -1,4 +1,5 @@
-/* file_list.h - which files something was made from, and the state each was in: asked again before what was made of them is believed.
+/* file_list.h - which files something was made from, and the state each was in: asked again before what was made of
+ * them is believed.
  *
  * A list is counted and, once handed on, not changed any more; one thread fills it. Paths are as they were opened.
  */
@@ -16,7 +17,7 @@ typedef struct {
 file_list *file_list_new(void); /* NULL: no memory */
 file_list *file_list_ref(file_list *l);
 void file_list_unref(file_list *l);
-size_t file_list_count(const file_list *l); /* of NULL: 0 */
+size_t file_list_count(const file_list *l);                  /* of NULL: 0 */
 const file_seen *file_list_at(const file_list *l, size_t i); /* lives as long as the list, until it is added to */
 /* KILN_ERR_IO when the list has the path in another state: it changed between two readings. */
 kiln_status file_list_add(file_list *l, const char *path, const file_identity *was, error *e);

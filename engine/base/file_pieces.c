@@ -1,7 +1,8 @@
 /* file_pieces.c - a part of a mapped file read in parallel without its map; see file.h.
  *
- * A part is cut at multiples of PIECE of the file, so that no two threads want one page, and each piece goes straight to its place. The
- * descriptor is opened for the one reading and compared with what was mapped, before and after: what arrived is of that file.
+ * A part is cut at multiples of PIECE of the file, so that no two threads want one page, and each piece goes straight
+ * to its place. The descriptor is opened for the one reading and compared with what was mapped, before and after: what
+ * arrived is of that file.
  */
 #include "base/file.h"
 
@@ -56,7 +57,8 @@ static kiln_status same(const file_map *m, int fd, error *e)
 
 kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst, pool *p, error *e)
 {
-    if (at > m->size || bytes > m->size - at) return error_set(e, KILN_ERR_BUG, "%s: %zu bytes from byte %zu are not in it", m->path, bytes, at);
+    if (at > m->size || bytes > m->size - at)
+        return error_set(e, KILN_ERR_BUG, "%s: %zu bytes from byte %zu are not in it", m->path, bytes, at);
     int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return error_set(e, KILN_ERR_IO, "%s: cannot be opened again: %s", m->path, strerror(errno));
     reading r = {.fd = fd, .at = at, .bytes = bytes, .first = at / PIECE, .dst = dst, .failed_at = SIZE_MAX};
@@ -67,7 +69,8 @@ kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst,
         pthread_mutex_destroy(&r.lock);
         status = same(m, fd, e); /* a file cut short is told as changed */
         if (status == KILN_OK && r.failed_at != SIZE_MAX)
-            status = error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot read: %s", m->path, r.failed_at, r.why ? strerror(r.why) : "the file ends there");
+            status = error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot read: %s", m->path, r.failed_at,
+                               r.why ? strerror(r.why) : "the file ends there");
     }
     close(fd);
     return status;

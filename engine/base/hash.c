@@ -12,7 +12,6 @@ struct hasher {
     XXH3_state_t *state;
 };
 
-
 hasher *hasher_new(void)
 {
     hasher *h = mem_alloc(sizeof *h);

@@ -1,7 +1,8 @@
 /* map_fault.c - see map_fault.h.
  *
- * The handler may run on any thread at any moment, so it takes no lock: a slot's begin is set last and cleared first, and a slot that
- * changes while it is looked at is not the faulting map's, since that one is in use. It makes one system call (mmap) and stores to atomics.
+ * The handler may run on any thread at any moment, so it takes no lock: a slot's begin is set last and cleared first,
+ * and a slot that changes while it is looked at is not the faulting map's, since that one is in use. It makes one
+ * system call (mmap) and stores to atomics.
  */
 #include "base/map_fault.h"
 
@@ -31,10 +32,12 @@ static struct sigaction before;
 static int mend(slot *s, uintptr_t begin, uintptr_t end, uintptr_t at)
 {
     uintptr_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
-    long got = syscall(SYS_mmap, from, to - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0L);
+    long got =
+        syscall(SYS_mmap, from, to - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0L);
     if (got != (long)from) return 0;
     size_t first = from > begin ? from - begin : 0, known = atomic_load(&s->torn);
-    while (first < known && !atomic_compare_exchange_weak(&s->torn, &known, first)) {}
+    while (first < known && !atomic_compare_exchange_weak(&s->torn, &known, first)) {
+    }
     return 1;
 }
 
@@ -63,9 +66,12 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     int mended = info->si_code == BUS_ADRERR && ours((uintptr_t)info->si_addr);
     errno = kept;
     if (mended) return;
-    if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
-    else end_as_ever(signal, info);
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(signal, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(signal);
+    else
+        end_as_ever(signal, info);
 }
 
 static void install(void)
@@ -85,7 +91,8 @@ size_t map_guard(const void *data, size_t bytes)
         slot *s = &slots[i];
         if (atomic_exchange(&s->taken, 1)) continue;
         size_t n = atomic_load(&used);
-        while (n < i + 1 && !atomic_compare_exchange_weak(&used, &n, i + 1)) {}
+        while (n < i + 1 && !atomic_compare_exchange_weak(&used, &n, i + 1)) {
+        }
         atomic_store(&s->torn, MAP_WHOLE);
         atomic_store(&s->end, (uintptr_t)data + bytes);
         atomic_store(&s->begin, (uintptr_t)data);

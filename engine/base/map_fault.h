@@ -1,9 +1,10 @@
 /* map_fault.h - maps of files whose bytes may go away under the reader.
  *
- * Touching a page of a map that its file no longer has (it was cut short, its disk fails) raises SIGBUS, which would end the process.
- * Of a guarded map the handler puts zeros from that page to the end of the map, notes where, and lets the reading go on: the
- * reader sees wrong numbers, never a signal, and whoever asked for them asks map_torn() before it believes them. Nothing is unwound, so it
- * holds in kernels, on any thread. Every other SIGBUS goes to the handler that was there before, or ends the process as ever.
+ * Touching a page of a map that its file no longer has (it was cut short, its disk fails) raises SIGBUS, which would
+ * end the process. Of a guarded map the handler puts zeros from that page to the end of the map, notes where, and lets
+ * the reading go on: the reader sees wrong numbers, never a signal, and whoever asked for them asks map_torn() before
+ * it believes them. Nothing is unwound, so it holds in kernels, on any thread. Every other SIGBUS goes to the handler
+ * that was there before, or ends the process as ever.
  */
 #ifndef KILN_BASE_MAP_FAULT_H
 #define KILN_BASE_MAP_FAULT_H

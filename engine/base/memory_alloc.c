@@ -83,8 +83,10 @@ void mem_pages_free(void *p)
     if (!p || guard_free(p)) return;
     char *whole = (char *)p - BEFORE;
     size_t mapped = *(size_t *)(void *)whole;
-    if (mapped) munmap(whole, mapped);
-    else mem_free(whole);
+    if (mapped)
+        munmap(whole, mapped);
+    else
+        mem_free(whole);
 }
 
 char *mem_strndup(const char *s, size_t n)

@@ -14,8 +14,8 @@ void *mem_alloc(size_t bytes);               /* NULL: no memory. 0 bytes gives a
 void *mem_calloc(size_t count, size_t size); /* overflow-checked, cleared                        */
 void *mem_realloc(void *p, size_t bytes);
 void *mem_aligned(size_t alignment, size_t bytes); /* power of two; free with mem_free           */
-/* 64-byte aligned, for what is large and stays a while: straight from the system and back to it, so that an account of such blocks is what the
- * process holds. Freed with mem_pages_free alone. */
+/* 64-byte aligned, for what is large and stays a while: straight from the system and back to it, so that an account of
+ * such blocks is what the process holds. Freed with mem_pages_free alone. */
 void *mem_pages(size_t bytes);
 void mem_pages_free(void *p);
 char *mem_strdup(const char *s);

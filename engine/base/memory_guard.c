@@ -99,7 +99,8 @@ int mem_guard_protect(const void *p, int writable)
     for (block *b = blocks; b && !found; b = b->next) {
         if (b->begin != p) continue;
         b->read_only = !writable;
-        found = mprotect(b->map + page(), b->map_bytes - 2 * page(), writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
+        found =
+            mprotect(b->map + page(), b->map_bytes - 2 * page(), writable ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
     }
     pthread_mutex_unlock(&lock);
     return found;

@@ -1,8 +1,8 @@
 /* memory_guard.h - for tests and `kiln check-plugin`: blocks of mem_aligned() that tell who writes outside them.
  *
- * While it is on, each such block (tensors, working memory) has pages of its own: filled with a poison byte, pressed against
- * an unreadable page at its end, with one before it too. The bytes between are a known pattern, looked at when the block
- * is freed. A block may be made read-only. Slow, and a few pages a block: not for normal running.
+ * While it is on, each such block (tensors, working memory) has pages of its own: filled with a poison byte, pressed
+ * against an unreadable page at its end, with one before it too. The bytes between are a known pattern, looked at when
+ * the block is freed. A block may be made read-only. Slow, and a few pages a block: not for normal running.
  */
 #ifndef KILN_BASE_MEMORY_GUARD_H
 #define KILN_BASE_MEMORY_GUARD_H

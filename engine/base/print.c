@@ -1,5 +1,5 @@
-/* print.c - see print.h. To tell our control characters from foreign ones after formatting, the text is formatted twice, with ours replaced by two different
- * characters: where the results differ, there is one of ours. */
+/* print.c - see print.h. To tell our control characters from foreign ones after formatting, the text is formatted
+ * twice, with ours replaced by two different characters: where the results differ, there is one of ours. */
 #include "base/print.h"
 
 #include "base/memory_alloc.h"
@@ -34,7 +34,8 @@ size_t text_escape(char *to, size_t room, const char *from, size_t n)
 {
     size_t at = 0, used, length;
     char shown[SHOWN_MAX];
-    for (; n > 0 && at + (length = show(shown, from, n, &used)) < room; from += used, n -= used, at += length) memcpy(to + at, shown, length);
+    for (; n > 0 && at + (length = show(shown, from, n, &used)) < room; from += used, n -= used, at += length)
+        memcpy(to + at, shown, length);
     to[at] = '\0';
     return at;
 }

@@ -17,8 +17,7 @@ typedef struct {
 } error;
 
 /* Records status and message unless an earlier one is there; returns `status`. */
-kiln_status error_set(error *e, kiln_status status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+kiln_status error_set(error *e, kiln_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 kiln_status error_setv(error *e, kiln_status status, const char *fmt, va_list args);
 /* Puts "text: " before the message recorded so far (for adding the place on the way up). */
 void error_prefix(error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -27,10 +26,10 @@ const char *status_name(kiln_status status);
 /* "invalid input" */
 const char *status_text(kiln_status status);
 
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        kiln_status try_status_ = (expr);                                                          \
-        if (try_status_ != KILN_OK) return try_status_;                                            \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        kiln_status try_status_ = (expr);                                                                              \
+        if (try_status_ != KILN_OK) return try_status_;                                                                \
     } while (0)
 
 #endif

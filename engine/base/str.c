@@ -11,7 +11,8 @@
 static int reserve(str *s, size_t more)
 {
     size_t need;
-    if (s->failed || !checked_add_size(s->len, more, &need) || !checked_add_size(need, 1, &need)) return s->failed = 1, 0;
+    if (s->failed || !checked_add_size(s->len, more, &need) || !checked_add_size(need, 1, &need))
+        return s->failed = 1, 0;
     if (need <= s->room) return 1;
     size_t room = s->room ? s->room : 64;
     while (room < need)

@@ -72,8 +72,20 @@ int str_to_bytes(const char *text, size_t n, uint64_t *out)
     static const struct {
         const char *name;
         double times;
-    } unit[] = {{"", 1}, {"b", 1}, {"k", 1e3}, {"kb", 1e3}, {"kib", 1024}, {"m", 1e6}, {"mb", 1e6}, {"mib", 1048576}, {"g", 1e9}, {"gb", 1e9},
-                {"gib", 1073741824}, {"t", 1e12}, {"tb", 1e12}, {"tib", 1099511627776.0}};
+    } unit[] = {{"", 1},
+                {"b", 1},
+                {"k", 1e3},
+                {"kb", 1e3},
+                {"kib", 1024},
+                {"m", 1e6},
+                {"mb", 1e6},
+                {"mib", 1048576},
+                {"g", 1e9},
+                {"gb", 1e9},
+                {"gib", 1073741824},
+                {"t", 1e12},
+                {"tb", 1e12},
+                {"tib", 1099511627776.0}};
     size_t digits = 0;
     double number;
     char name[8] = "";
@@ -81,7 +93,8 @@ int str_to_bytes(const char *text, size_t n, uint64_t *out)
     if (!str_to_double(text, digits, &number)) return 0;
     while (digits < n && text[digits] == ' ') digits++;
     if (n - digits >= sizeof name) return 0;
-    for (size_t i = 0; i < n - digits; i++) name[i] = (char)(text[digits + i] >= 'A' && text[digits + i] <= 'Z' ? text[digits + i] + 32 : text[digits + i]);
+    for (size_t i = 0; i < n - digits; i++)
+        name[i] = (char)(text[digits + i] >= 'A' && text[digits + i] <= 'Z' ? text[digits + i] + 32 : text[digits + i]);
     for (size_t i = 0; i < sizeof unit / sizeof unit[0]; i++) {
         if (strcmp(unit[i].name, name) != 0 || number * unit[i].times >= 9e18) continue;
         *out = (uint64_t)(number * unit[i].times);

@@ -1,5 +1,6 @@
-/* unfinished.c - a table without a lock, since a signal handler reads it; see unfinished.h. A slot goes free -> filling -> listed -> free, or from
- * listed to taken by unfinished_remove(), and then stays: its name is never written again while it is being read. */
+/* unfinished.c - a table without a lock, since a signal handler reads it; see unfinished.h. A slot goes free -> filling
+ * -> listed -> free, or from listed to taken by unfinished_remove(), and then stays: its name is never written again
+ * while it is being read. */
 #include "base/unfinished.h"
 
 #include <stdatomic.h>

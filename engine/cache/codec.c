@@ -1,7 +1,7 @@
 /* codec.c - values to bytes; see codec.h for the form. What reads them back is codec_decode.c.
  *
- * The structure is gathered in memory first, together with the list of tensors, whose bytes then go to the sink from where
- * they lie. Depth is bounded, so the recursion is.
+ * The structure is gathered in memory first, together with the list of tensors, whose bytes then go to the sink from
+ * where they lie. Depth is bounded, so the recursion is.
  */
 #include "cache/codec.h"
 
@@ -17,16 +17,18 @@ static int encodable(const kiln_value *v, const codec_types *types, unsigned dep
 {
     uint32_t kind = value_kind(v);
     if (!v || depth > CODEC_DEPTH_MAX) return 0;
-    if (kind == KILN_V_OBJECT) return types && types->revision && types->revision(types->self, value_api.object_type(v)) != 0;
+    if (kind == KILN_V_OBJECT)
+        return types && types->revision && types->revision(types->self, value_api.object_type(v)) != 0;
     if (kind != KILN_V_LIST && kind != KILN_V_MAP) return 1;
     for (size_t i = 0; i < value_api.count(v); i++)
-        if (!encodable(kind == KILN_V_LIST ? value_api.list_at(v, i) : value_api.map_at(v, i, NULL), types, depth + 1)) return 0;
+        if (!encodable(kind == KILN_V_LIST ? value_api.list_at(v, i) : value_api.map_at(v, i, NULL), types, depth + 1))
+            return 0;
     return 1;
 }
 
 int codec_can_encode(const kiln_value *v, const codec_types *types) { return encodable(v, types, 1); }
 
-/* ---- the structure -------------------------------------------------------------------------------------------------- */
+/* ---- the structure ---- */
 
 typedef struct {
     unsigned char *bytes;
@@ -91,7 +93,8 @@ static kiln_status put_tensor(encoder *c, const kiln_value *v, error *e)
     kiln_tensor t = {.size = sizeof t};
     size_t bytes;
     TRY(value_view(v, &t, e));
-    if (!checked_bytes(t.rank, t.dim, dtype_size(t.dtype), &bytes) || bytes > UINT64_MAX - c->tensor_bytes - CODEC_ALIGN)
+    if (!checked_bytes(t.rank, t.dim, dtype_size(t.dtype), &bytes) ||
+        bytes > UINT64_MAX - c->tensor_bytes - CODEC_ALIGN)
         return error_set(e, KILN_ERR_INVALID, "a tensor is too large to be encoded");
     const kiln_value **grown = one_more(c->tensor, c->n_tensor, &c->tensor_room, sizeof *grown);
     if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
@@ -149,7 +152,8 @@ static kiln_status put_value(encoder *c, const kiln_value *v, unsigned depth, er
     int flag = 0;
     size_t n = 0;
     uint32_t kind = value_kind(v);
-    if (!v || depth > CODEC_DEPTH_MAX) return error_set(e, KILN_ERR_UNSUPPORTED, "values nested deeper than %d are not stored", CODEC_DEPTH_MAX);
+    if (!v || depth > CODEC_DEPTH_MAX)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "values nested deeper than %d are not stored", CODEC_DEPTH_MAX);
     TRY(put_tag(c, (unsigned char)kind, e));
     switch (kind) {
     case KILN_V_TENSOR: return put_tensor(c, v, e);
@@ -165,7 +169,7 @@ static kiln_status put_value(encoder *c, const kiln_value *v, unsigned depth, er
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static void encoder_free(encoder *c)
 {
@@ -203,7 +207,8 @@ static kiln_status write_all(const encoder *c, uint64_t total, const codec_sink 
     return KILN_OK;
 }
 
-kiln_status codec_encode(const kiln_value *v, const codec_types *types, const codec_sink *sink, uint64_t *size, error *e)
+kiln_status codec_encode(const kiln_value *v, const codec_types *types, const codec_sink *sink, uint64_t *size,
+                         error *e)
 {
     encoder c = {.types = types};
     kiln_status status = put_value(&c, v, 1, e);
@@ -214,7 +219,7 @@ kiln_status codec_encode(const kiln_value *v, const codec_types *types, const co
     return status;
 }
 
-/* ---- for people --------------------------------------------------------------------------------------------------------- */
+/* ---- for people ---- */
 
 typedef struct {
     char *text;

@@ -4,8 +4,8 @@
  *
  *     "KLNV" version | size of structure | structure: kinds, keys, numbers, tensors' dtypes and shapes | tensors' bytes
  *
- * Floats keep their bits (NaN payloads too), strings their bytes, maps their order by key. An object is written as its type's
- * name, the type's revision and its plain form (codec_types), or the value cannot be encoded: handles never are.
+ * Floats keep their bits (NaN payloads too), strings their bytes, maps their order by key. An object is written as its
+ * type's name, the type's revision and its plain form (codec_types), or the value cannot be encoded: handles never are.
  * Decoding trusts nothing: sizes, counts, depth (<= 64) and overflow are checked before anything is allocated.
  *
  * Layer: base, tensor. Any thread.
@@ -34,7 +34,8 @@ typedef struct {
     kiln_status (*write)(void *self, const void *bytes, size_t n, error *e);
 } codec_sink;
 /* *size, when asked for, before anything is written: codec_encode(v, types, NULL, &size, e). */
-kiln_status codec_encode(const kiln_value *v, const codec_types *types, const codec_sink *sink, uint64_t *size, error *e);
+kiln_status codec_encode(const kiln_value *v, const codec_types *types, const codec_sink *sink, uint64_t *size,
+                         error *e);
 
 /* Where bytes come from: fills n bytes or fails. Tensors' bytes are read straight into the tensor's memory. */
 typedef struct {
@@ -42,8 +43,8 @@ typedef struct {
     kiln_status (*read)(void *self, void *bytes, size_t n, error *e);
     uint64_t size; /* of the whole: nothing beyond it is believed in */
 } codec_source;
-/* A new published value. KILN_ERR_INVALID: not this form, another version, inconsistent, or an object type (or revision of
- * it) that nobody here knows. */
+/* A new published value. KILN_ERR_INVALID: not this form, another version, inconsistent, or an object type (or revision
+ * of it) that nobody here knows. */
 kiln_status codec_decode(const codec_source *source, const codec_types *types, kiln_value **out, error *e);
 
 /* "LATENT {samples f32 1x64x64x4, noise_mask ...}" in at most `room` bytes, for people. */

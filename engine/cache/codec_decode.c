@@ -1,7 +1,8 @@
 /* codec_decode.c - bytes to values; see codec.h. Nothing in the bytes is believed before it is checked.
  *
- * The structure is walked twice: first to make the tensors (so that their bytes can be read straight into them), then, with
- * all data in place, to build the value from the leaves up, so that an object's plain form is complete when it is asked for.
+ * The structure is walked twice: first to make the tensors (so that their bytes can be read straight into them), then,
+ * with all data in place, to build the value from the leaves up, so that an object's plain form is complete when it is
+ * asked for.
  */
 #include "cache/codec.h"
 
@@ -22,7 +23,10 @@ typedef struct {
     error *e;
 } decoder;
 
-static kiln_status broken(decoder *d, const char *what) { return error_set(d->e, KILN_ERR_INVALID, "an encoded value is damaged: %s", what); }
+static kiln_status broken(decoder *d, const char *what)
+{
+    return error_set(d->e, KILN_ERR_INVALID, "an encoded value is damaged: %s", what);
+}
 
 static kiln_status take(decoder *d, size_t n, const unsigned char **out)
 {
@@ -60,13 +64,14 @@ static kiln_status made(decoder *d, kiln_value *v, kiln_value **out)
 
 static kiln_status walk(decoder *d, unsigned depth, int in_object, kiln_value **out);
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static kiln_status new_tensor(decoder *d, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {
     size_t bytes;
     if (!dtype_size(dtype)) return broken(d, "a tensor of no known type");
-    if (!checked_bytes(rank, dim, dtype_size(dtype), &bytes) || codec_align(bytes) > d->bytes_left) return broken(d, "a tensor is larger than the whole");
+    if (!checked_bytes(rank, dim, dtype_size(dtype), &bytes) || codec_align(bytes) > d->bytes_left)
+        return broken(d, "a tensor is larger than the whole");
     if (d->n_tensor == d->room) {
         size_t room = d->room ? d->room * 2 : 16;
         kiln_value **grown = mem_realloc(d->tensor, room * sizeof *grown);
@@ -97,7 +102,7 @@ static kiln_status walk_tensor(decoder *d, kiln_value **out)
     return KILN_OK;
 }
 
-/* ---- everything else ------------------------------------------------------------------------------------------------------ */
+/* ---- everything else ---- */
 
 static kiln_status walk_object(decoder *d, unsigned depth, int in_object, kiln_value **out)
 {
@@ -112,7 +117,9 @@ static kiln_status walk_object(decoder *d, unsigned depth, int in_object, kiln_v
     memcpy(type, name, n);
     type[n] = '\0';
     uint32_t known = d->types && d->types->revision ? d->types->revision(d->types->self, type) : 0;
-    if (!known || known != revision) return error_set(d->e, KILN_ERR_INVALID, "a stored %s of revision %llu: nobody here reads it", type, (unsigned long long)revision);
+    if (!known || known != revision)
+        return error_set(d->e, KILN_ERR_INVALID, "a stored %s of revision %llu: nobody here reads it", type,
+                         (unsigned long long)revision);
     TRY(walk(d, depth + 1, 1, &plain));
     if (!d->building) return KILN_OK;
     value_publish(plain);
@@ -146,11 +153,14 @@ static kiln_status walk_items(decoder *d, unsigned depth, int in_object, int map
         kiln_value *item = NULL;
         if (map) status = take_key(d, &key);
         if (status == KILN_OK) status = walk(d, depth + 1, in_object, &item);
-        if (status == KILN_OK && into) status = map ? value_api.map_set(into, key, item) : value_api.list_push(into, item);
+        if (status == KILN_OK && into)
+            status = map ? value_api.map_set(into, key, item) : value_api.list_push(into, item);
         value_unref(item);
     }
     mem_free(key);
-    return status == KILN_OK || (d->e && d->e->status != KILN_OK) ? status : error_set(d->e, status, "a value could not be put together");
+    return status == KILN_OK || (d->e && d->e->status != KILN_OK)
+               ? status
+               : error_set(d->e, status, "a value could not be put together");
 }
 
 static kiln_status walk_container(decoder *d, unsigned depth, int in_object, int map, kiln_value **out)
@@ -174,9 +184,7 @@ static kiln_status walk_scalar(decoder *d, unsigned kind, kiln_value **out)
     const char *text;
     size_t n;
     switch (kind) {
-    case KILN_V_INT:
-        TRY(take_u64(d, &bits));
-        return d->building ? made(d, value_int((int64_t)bits), out) : KILN_OK;
+    case KILN_V_INT: TRY(take_u64(d, &bits)); return d->building ? made(d, value_int((int64_t)bits), out) : KILN_OK;
     case KILN_V_FLOAT:
         TRY(take_u64(d, &bits));
         memcpy(&number, &bits, sizeof number);
@@ -206,7 +214,7 @@ static kiln_status walk(decoder *d, unsigned depth, int in_object, kiln_value **
     }
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static kiln_status skip_zeros(decoder *d, const codec_source *s, size_t n)
 {
@@ -257,8 +265,10 @@ kiln_status codec_decode(const codec_source *s, const codec_types *types, kiln_v
     uint64_t n = codec_load_u64(head + 8), total = codec_load_u64(head + 16);
     if (memcmp(head, CODEC_MAGIC, 4) != 0) return broken(&d, "it does not begin as one");
     if (codec_load_u32(head + 4) != CODEC_VERSION)
-        return error_set(d.e, KILN_ERR_INVALID, "an encoded value of version %u; this engine reads %d", codec_load_u32(head + 4), CODEC_VERSION);
-    if (total != s->size || n > s->size - CODEC_HEAD || codec_align(CODEC_HEAD + n) > s->size) return broken(&d, "its sizes do not add up");
+        return error_set(d.e, KILN_ERR_INVALID, "an encoded value of version %u; this engine reads %d",
+                         codec_load_u32(head + 4), CODEC_VERSION);
+    if (total != s->size || n > s->size - CODEC_HEAD || codec_align(CODEC_HEAD + n) > s->size)
+        return broken(&d, "its sizes do not add up");
     d.bytes_left = s->size - codec_align(CODEC_HEAD + n);
     unsigned char *structure = mem_alloc((size_t)n + 1);
     if (!structure) return error_set(d.e, KILN_ERR_NOMEM, "out of memory while a value is decoded");

@@ -13,28 +13,31 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* ---- where it lies -------------------------------------------------------------------------------------------------------- */
+/* ---- where it lies ---- */
 
 const char *store_default_folder(char *path, size_t room)
 {
     const char *given = getenv("KILN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = given && given[0] ? snprintf(path, room, "%s", given)
+    int n = given && given[0]        ? snprintf(path, room, "%s", given)
             : xdg && xdg[0] == '/'   ? snprintf(path, room, "%s/kiln", xdg)
             : home && home[0] == '/' ? snprintf(path, room, "%s/.cache/kiln", home)
-                              : -1;
+                                     : -1;
     return n > 0 && (size_t)n < room ? path : NULL;
 }
 
-/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes are not to be built upon. */
+/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes are not to be
+ * built upon. */
 const char *store_network_file_system(long type)
 {
     static const struct {
         unsigned long type;
         const char *name;
     } known[] = {
-        {0x6969, "NFS"}, {0x517b, "SMB"}, {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"}, {0x5346414f, "AFS"}, {0x6b414653, "AFS"},
-        {0x73757245, "Coda"}, {0x00c36400, "Ceph"}, {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x01021997, "9p"}, {0x65735546, "FUSE"},
-        {0x7461636f, "OCFS2"}, {0x01161970, "GFS2"}, {0x19830326, "BeeGFS"}, {0xaad7aaea, "PanFS"}, {0x564c, "NCP"},
+        {0x6969, "NFS"},        {0x517b, "SMB"},      {0xff534d42, "CIFS"},   {0xfe534d42, "SMB2"},
+        {0x5346414f, "AFS"},    {0x6b414653, "AFS"},  {0x73757245, "Coda"},   {0x00c36400, "Ceph"},
+        {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x01021997, "9p"},     {0x65735546, "FUSE"},
+        {0x7461636f, "OCFS2"},  {0x01161970, "GFS2"}, {0x19830326, "BeeGFS"}, {0xaad7aaea, "PanFS"},
+        {0x564c, "NCP"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if ((unsigned long)(uint32_t)type == known[i].type) return known[i].name;
@@ -45,13 +48,22 @@ static kiln_status look_at_folder(store *s, error *e)
 {
     struct stat st;
     struct statfs fs;
-    if (stat(s->folder, &st) != 0) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", s->folder, strerror(errno));
-    if (!S_ISDIR(st.st_mode)) return error_set(e, KILN_ERR_INVALID, "the cache folder %s is no folder; give another with --cache, or --no-cache", s->folder);
+    if (stat(s->folder, &st) != 0)
+        return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", s->folder,
+                         strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return error_set(e, KILN_ERR_INVALID,
+                         "the cache folder %s is no folder; give another with --cache, or --no-cache", s->folder);
     if (others_may_write(&st) || (st.st_uid != geteuid() && st.st_uid != 0))
-        return error_set(e, KILN_ERR_INVALID, "the cache folder %s may be written by others, who could put anything into your results; chmod go-w it, or give another with --cache", s->folder);
+        return error_set(e, KILN_ERR_INVALID,
+                         "the cache folder %s may be written by others, who could put anything into your results; "
+                         "chmod go-w it, or give another with --cache",
+                         s->folder);
     const char *network = statfs(s->folder, &fs) == 0 ? store_network_file_system((long)fs.f_type) : NULL;
     if (network)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "the cache folder %s lies on a network file system (%s), where a database can be damaged; give a folder on a local disk with --cache or KILN_CACHE, or --no-cache",
+        return error_set(e, KILN_ERR_UNSUPPORTED,
+                         "the cache folder %s lies on a network file system (%s), where a database can be damaged; "
+                         "give a folder on a local disk with --cache or KILN_CACHE, or --no-cache",
                          s->folder, network);
     return KILN_OK;
 }
@@ -71,18 +83,30 @@ static kiln_status find_folder(store *s, const store_setting *setting, error *e)
 {
     char wanted[STORE_FOLDER_MAX], *real;
     const char *path = setting->folder ? setting->folder : store_default_folder(wanted, sizeof wanted);
-    if (!path) return error_set(e, KILN_ERR_INVALID, "no folder for the cache: neither KILN_CACHE nor XDG_CACHE_HOME nor HOME is set; give --cache DIR, or --no-cache");
-    if (setting->must_exist && access(path, F_OK) != 0 && errno != ENOENT) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s", path, strerror(errno));
-    if (setting->must_exist && access(path, F_OK) != 0) return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
+    if (!path)
+        return error_set(e, KILN_ERR_INVALID,
+                         "no folder for the cache: neither KILN_CACHE nor XDG_CACHE_HOME nor HOME is set; give --cache "
+                         "DIR, or --no-cache");
+    if (setting->must_exist && access(path, F_OK) != 0 && errno != ENOENT)
+        return error_set(e, KILN_ERR_IO, "the cache folder %s: %s", path, strerror(errno));
+    if (setting->must_exist && access(path, F_OK) != 0)
+        return error_set(e, KILN_ERR_INVALID, "there is no cache at %s yet; `kiln run` makes one", path);
     if (!setting->read_only && !folder_exists(path)) {
         error why = {0};
-        if (folder_make(path, &why) != KILN_OK) return error_set(e, why.status, "no cache can be kept at %s; give another folder with --cache, or --no-cache", why.message);
+        if (folder_make(path, &why) != KILN_OK)
+            return error_set(e, why.status,
+                             "no cache can be kept at %s; give another folder with --cache, or --no-cache",
+                             why.message);
         chmod(path, 0700); /* ours alone: what is kept may be private */
     }
-    if (!(real = path_real(path))) return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", path, strerror(errno));
+    if (!(real = path_real(path)))
+        return error_set(e, KILN_ERR_IO, "the cache folder %s: %s; give another with --cache, or --no-cache", path,
+                         strerror(errno));
     int n = snprintf(s->folder, sizeof s->folder, "%s", real);
     mem_free(real);
-    return n > 0 && (size_t)n < sizeof s->folder ? KILN_OK : error_set(e, KILN_ERR_INVALID, "the path of the cache folder is too long");
+    return n > 0 && (size_t)n < sizeof s->folder
+               ? KILN_OK
+               : error_set(e, KILN_ERR_INVALID, "the path of the cache folder is too long");
 }
 
 static kiln_status open_parts(store *s, const store_setting *setting, error *e)
@@ -146,7 +170,7 @@ kiln_status store_flush(store *s, error *e)
     return status;
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 static void copy_text(char *to, size_t room, sqlite3_stmt *st, int column)
 {
@@ -161,8 +185,12 @@ static int find_row(store *s, digest key, store_entry *out)
     index_bind_digest(st, 1, &key);
     int got = sqlite3_step(st), found = got == SQLITE_ROW;
     if (found && out) {
-        *out = (store_entry){.key = key, .n_value = (uint32_t)sqlite3_column_int64(st, 0), .bytes = (uint64_t)sqlite3_column_int64(st, 1),
-                             .seconds = sqlite3_column_double(st, 2), .made = sqlite3_column_double(st, 3), .used = sqlite3_column_double(st, 4)};
+        *out = (store_entry){.key = key,
+                             .n_value = (uint32_t)sqlite3_column_int64(st, 0),
+                             .bytes = (uint64_t)sqlite3_column_int64(st, 1),
+                             .seconds = sqlite3_column_double(st, 2),
+                             .made = sqlite3_column_double(st, 3),
+                             .used = sqlite3_column_double(st, 4)};
         copy_text(out->type, sizeof out->type, st, 5);
         copy_text(out->what, sizeof out->what, st, 6);
     }
@@ -199,7 +227,7 @@ void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- getting --------------------------------------------------------------------------------------------------------------- */
+/* ---- getting ---- */
 
 static void parts_free(stored_value *part, uint32_t n)
 {
@@ -220,7 +248,9 @@ static kiln_status copy_part(stored_value *to, digest content, uint64_t size, co
 static kiln_status rows_damaged(store *s, digest key, error *e)
 {
     char hex[33];
-    if (!s->warned_damage) log_warn("the cache's index held a damaged entry (%.16s): it is removed and computed again", digest_hex(key, hex));
+    if (!s->warned_damage)
+        log_warn("the cache's index held a damaged entry (%.16s): it is removed and computed again",
+                 digest_hex(key, hex));
     s->warned_damage = 1;
     if (!s->read_only) gc_drop_entry(s, key, NULL);
     return error_set(e, KILN_ERR_IO, "its rows in the index do not fit together");
@@ -232,7 +262,8 @@ static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *pa
     const queued *q = queue_find(s, key);
     if (q) {
         if (q->about.n_value != n) return error_set(e, KILN_ERR_INVALID, "not in the cache");
-        for (uint32_t i = 0; i < n; i++) TRY(copy_part(&part[i], q->value[i].content, q->value[i].size, q->value[i].inline_bytes, e));
+        for (uint32_t i = 0; i < n; i++)
+            TRY(copy_part(&part[i], q->value[i].content, q->value[i].size, q->value[i].inline_bytes, e));
         return KILN_OK;
     }
     sqlite3_stmt *st = index_statement(s, SQL_PARTS);
@@ -247,8 +278,9 @@ static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *pa
         const void *body = kept_inline ? sqlite3_column_blob(st, 2) : NULL;
         uint64_t size = (uint64_t)sqlite3_column_int64(st, 1), have = (uint64_t)sqlite3_column_bytes(st, 2);
         seal = index_digest(st, 3);
-        status = kept_inline && !body && have ? error_set(e, KILN_ERR_NOMEM, "out of memory")
-                                              : copy_part(&part[at++], index_digest(st, 0), kept_inline ? have : size, body, e);
+        status = kept_inline && !body && have
+                     ? error_set(e, KILN_ERR_NOMEM, "out of memory")
+                     : copy_part(&part[at++], index_digest(st, 0), kept_inline ? have : size, body, e);
     }
     if (status == KILN_OK && got != SQLITE_ROW && got != SQLITE_DONE) return index_failed(s, "looking", e);
     sqlite3_reset(st);
@@ -263,7 +295,9 @@ static void damaged(store *s, const stored_value *part, const store_entry *about
     char hex[33];
     error e = {0};
     pthread_mutex_lock(&s->lock);
-    if (!s->warned_damage) log_warn("the cache held a damaged value (%.16s of a %s: %s): it is removed and computed again", digest_hex(part->content, hex), about->type, why->message);
+    if (!s->warned_damage)
+        log_warn("the cache held a damaged value (%.16s of a %s: %s): it is removed and computed again",
+                 digest_hex(part->content, hex), about->type, why->message);
     s->warned_damage = 1;
     if (!s->read_only) gc_drop_content(s, part->content, &e);
     pthread_mutex_unlock(&s->lock);
@@ -285,7 +319,8 @@ static kiln_status read_parts(store *s, const store_entry *about, const stored_v
         error why = {0};
         kiln_status status = read_part(s, &part[i], out ? &out[i] : NULL, &why);
         if (status == KILN_OK) continue;
-        if (status == KILN_ERR_INVALID) damaged(s, &part[i], about, &why); /* a disk that cannot be read says nothing about the value */
+        if (status == KILN_ERR_INVALID)
+            damaged(s, &part[i], about, &why); /* a disk that cannot be read says nothing about the value */
         for (uint32_t k = 0; out && k < about->n_value; k++) {
             value_unref(out[k]);
             out[k] = NULL;
@@ -300,7 +335,9 @@ static kiln_status too_many(store *s, digest key, uint32_t n, error *e)
 {
     store_entry about;
     pthread_mutex_lock(&s->lock);
-    kiln_status status = find(s, key, &about) && about.n_value == n ? rows_damaged(s, key, e) : error_set(e, KILN_ERR_INVALID, "not in the cache");
+    kiln_status status = find(s, key, &about) && about.n_value == n
+                             ? rows_damaged(s, key, e)
+                             : error_set(e, KILN_ERR_INVALID, "not in the cache");
     pthread_mutex_unlock(&s->lock);
     return status;
 }
@@ -312,7 +349,8 @@ static kiln_status get(store *s, digest key, uint32_t n, kiln_value **out, error
     stored_value *part = mem_calloc(n + 1u, sizeof *part);
     if (!part) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     pthread_mutex_lock(&s->lock);
-    kiln_status status = find(s, key, &about) && about.n_value == n ? KILN_OK : error_set(e, KILN_ERR_INVALID, "not in the cache");
+    kiln_status status =
+        find(s, key, &about) && about.n_value == n ? KILN_OK : error_set(e, KILN_ERR_INVALID, "not in the cache");
     if (status == KILN_OK) status = list_parts(s, key, n, part, e);
     pthread_mutex_unlock(&s->lock);
     if (status == KILN_OK) status = read_parts(s, &about, part, out, e);
@@ -333,20 +371,25 @@ kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error 
 
 kiln_status store_check(store *s, digest key, uint32_t n, error *e) { return get(s, key, n, NULL, e); }
 
-/* ---- putting ---------------------------------------------------------------------------------------------------------------- */
+/* ---- putting ---- */
 
 static void describe(const store_note *note, uint32_t n, kiln_value *const *values, store_entry *about)
 {
     snprintf(about->type, sizeof about->type, "%s", note->type ? note->type : "");
-    if (note->what) snprintf(about->what, sizeof about->what, "%s", note->what);
-    else if (n) codec_describe(values[0], about->what, sizeof about->what);
+    if (note->what)
+        snprintf(about->what, sizeof about->what, "%s", note->what);
+    else if (n)
+        codec_describe(values[0], about->what, sizeof about->what);
 }
 
 static kiln_status enqueue(store *s, queued *q, error *e)
 {
     pthread_mutex_lock(&s->lock);
     int wanted = s->db && !queue_find(s, q->about.key);
-    kiln_status status = wanted ? queue_add(s, q, e) : s->db ? KILN_OK : error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder); /* takes what q owns; the index may be given up in it */
+    kiln_status status = wanted  ? queue_add(s, q, e)
+                         : s->db ? KILN_OK
+                                 : error_set(e, KILN_ERR_IO, "the cache %s was given up",
+                                             s->folder); /* takes what q owns; the index may be given up in it */
     if (!wanted) parts_free(q->value, q->about.n_value);
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -357,10 +400,12 @@ kiln_status store_put(store *s, digest key, const store_note *note, uint32_t n, 
     double now = store_time();
     queued q = {.about = {.key = key, .n_value = n, .seconds = note->seconds, .made = now, .used = now}};
     if (s->read_only) return KILN_OK;
-    if (n > STORE_VALUES_MAX) return error_set(e, KILN_ERR_UNSUPPORTED, "more than %d values are not stored as one result", STORE_VALUES_MAX);
+    if (n > STORE_VALUES_MAX)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "more than %d values are not stored as one result", STORE_VALUES_MAX);
     for (uint32_t i = 0; i < n; i++)
         if (!codec_can_encode(values[i], s->types)) return error_set(e, KILN_ERR_UNSUPPORTED, "a handle is not stored");
-    if (!(q.value = mem_calloc(n + 1u, sizeof *q.value))) return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
+    if (!(q.value = mem_calloc(n + 1u, sizeof *q.value)))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
     for (uint32_t i = 0; i < n; i++) {
         kiln_status status = value_write(s, values[i], &q.value[i], e);
         if (status != KILN_OK) {

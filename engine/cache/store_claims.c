@@ -1,10 +1,11 @@
 /* store_claims.c - who computes what just now; see store_parts.h.
  *
- * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's open-file-description locks): it goes
- * when the process dies, however it dies. Two keys that meet at one place only make somebody wait for nothing. Locks of one open
- * file do not exclude each other, so inside the process a table of held keys does. There are several files because the system walks through all
- * locks of a file for each one more, and a run of small nodes holds thousands until they are committed; they are opened when first wanted, and
- * where one cannot be opened its keys are computed without a claim.
+ * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's
+ * open-file-description locks): it goes when the process dies, however it dies. Two keys that meet at one place only
+ * make somebody wait for nothing. Locks of one open file do not exclude each other, so inside the process a table of
+ * held keys does. There are several files because the system walks through all locks of a file for each one more, and a
+ * run of small nodes holds thousands until they are committed; they are opened when first wanted, and where one cannot
+ * be opened its keys are computed without a claim.
  */
 #include "cache/store_parts.h"
 
@@ -43,8 +44,10 @@ static void nap(void)
 static int open_file(store *s, int file, error *e)
 {
     char path[STORE_PATH_MAX];
-    if (file) snprintf(path, STORE_PATH_MAX, "%s/claims.%d", s->folder, file);
-    else snprintf(path, STORE_PATH_MAX, "%s/claims", s->folder);
+    if (file)
+        snprintf(path, STORE_PATH_MAX, "%s/claims.%d", s->folder, file);
+    else
+        snprintf(path, STORE_PATH_MAX, "%s/claims", s->folder);
     return s->claims_fd[file] = open_below(path, O_RDWR | (s->read_only ? 0 : O_CREAT), NULL, e);
 }
 
@@ -52,7 +55,9 @@ kiln_status claims_open(store *s, error *e)
 {
     error why = {0};
     if (open_file(s, 0, &why) >= 0 || s->read_only) return KILN_OK;
-    return error_set(e, KILN_ERR_IO, "the cache's locks cannot be had: %s; move it away, or give another folder with --cache", why.message);
+    return error_set(e, KILN_ERR_IO,
+                     "the cache's locks cannot be had: %s; move it away, or give another folder with --cache",
+                     why.message);
 }
 
 /* Of a process that may open few files these are not the ones to spend them on. */
@@ -138,7 +143,8 @@ static store_turn try_claim(store *s, digest key, store_claim **out)
     return STORE_MINE;
 }
 
-static store_turn wait_for_claim(store *s, digest key, int unseen, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+static store_turn wait_for_claim(store *s, digest key, int unseen, int (*cancelled)(void *), void (*waiting)(void *),
+                                 void *arg, store_claim **claim)
 {
     int waited = 0;
     *claim = NULL;
@@ -159,12 +165,14 @@ static store_turn wait_for_claim(store *s, digest key, int unseen, int (*cancell
     }
 }
 
-store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+store_turn store_claim_key(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg,
+                           store_claim **claim)
 {
     return wait_for_claim(s, key, 0, cancelled, waiting, arg, claim);
 }
 
-store_turn store_claim_unseen(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg, store_claim **claim)
+store_turn store_claim_unseen(store *s, digest key, int (*cancelled)(void *), void (*waiting)(void *), void *arg,
+                              store_claim **claim)
 {
     return wait_for_claim(s, key, 1, cancelled, waiting, arg, claim);
 }
@@ -174,7 +182,9 @@ void store_release(store_claim *claim)
     if (!claim) return;
     store *s = claim->store;
     pthread_mutex_lock(&s->lock);
-    if (queue_find(s, claim->key)) claim->deferred = 1;
-    else let_go(s, claim);
+    if (queue_find(s, claim->key))
+        claim->deferred = 1;
+    else
+        let_go(s, claim);
     pthread_mutex_unlock(&s->lock);
 }

@@ -1,7 +1,7 @@
 /* store_files.c - digests of files, remembered across processes; see store_parts.h.
  *
- * A file whose times are younger than two seconds when reading it began is not remembered: it could be written again without
- * its times changing (what git calls racily clean).
+ * A file whose times are younger than two seconds when reading it began is not remembered: it could be written again
+ * without its times changing (what git calls racily clean).
  */
 #include "cache/store_parts.h"
 
@@ -49,7 +49,8 @@ void store_file_add(void *self, const char *path, const file_identity *f, digest
         queued_file *grown = mem_realloc(s->file, room * sizeof *grown);
         if (grown) s->file = grown, s->file_room = room;
     }
-    if (s->n_file < s->file_room) s->file[s->n_file++] = (queued_file){.file = *f, .content = content, .path = mem_strdup(path)};
+    if (s->n_file < s->file_room)
+        s->file[s->n_file++] = (queued_file){.file = *f, .content = content, .path = mem_strdup(path)};
     pthread_mutex_unlock(&s->lock);
 }
 

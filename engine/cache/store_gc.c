@@ -1,9 +1,9 @@
 /* store_gc.c - what leaves the store: by value when space runs out, because it is damaged, or because it was asked for.
  *
- * An entry is worth seconds / (bytes + 4096) / (1 + days since it was used): what took long and is small stays longest. A
- * time of use in the future (the clock was set back) counts as now. What this process put or got goes last. Rows go first and
- * are committed, then the files nobody names any more; a crash in between leaves orphans, which a sweep finds. Only files older
- * than an hour are orphans: younger ones may be about to be named.
+ * An entry is worth seconds / (bytes + 4096) / (1 + days since it was used): what took long and is small stays longest.
+ * A time of use in the future (the clock was set back) counts as now. What this process put or got goes last. Rows go
+ * first and are committed, then the files nobody names any more; a crash in between leaves orphans, which a sweep
+ * finds. Only files older than an hour are orphans: younger ones may be about to be named.
  */
 #include "cache/store_parts.h"
 
@@ -41,7 +41,7 @@ static int digests_add(digests *d, digest x)
     return 1;
 }
 
-/* ---- dropping, lock held ------------------------------------------------------------------------------------------------ */
+/* ---- dropping, lock held ---- */
 
 static kiln_status step_with(store *s, store_statement which, digest d, error *e)
 {
@@ -64,7 +64,9 @@ static kiln_status gather(store *s, const char *sql, const digest *with, digests
         enough = digests_add(out, index_digest(st, 0));
         got = SQLITE_OK;
     }
-    kiln_status status = !enough ? error_set(e, KILN_ERR_NOMEM, "out of memory for the cache") : got == SQLITE_DONE ? KILN_OK : index_failed(s, "looking", e);
+    kiln_status status = !enough              ? error_set(e, KILN_ERR_NOMEM, "out of memory for the cache")
+                         : got == SQLITE_DONE ? KILN_OK
+                                              : index_failed(s, "looking", e);
     sqlite3_finalize(st);
     return status;
 }
@@ -96,7 +98,8 @@ static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
         status = gather(s, "SELECT content FROM part WHERE content=?1 LIMIT 1", &mine.item[i], &others, e);
         if (status == KILN_OK && others.n == 0) {
             status = step_with(s, SQL_DROP_CONTENT, mine.item[i], e);
-            if (status == KILN_OK && !digests_add(gone, mine.item[i])) status = error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
+            if (status == KILN_OK && !digests_add(gone, mine.item[i]))
+                status = error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
         }
         mem_free(others.item);
     }
@@ -108,14 +111,17 @@ static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
 static int is_unnamed(store *s, digest content)
 {
     digests named = {0};
-    kiln_status status = gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, NULL);
+    kiln_status status =
+        gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, NULL);
     for (size_t i = 0; i < s->n_queue; i++)
-        for (uint32_t k = 0; k < s->queue[i].about.n_value; k++) named.n += digest_equal(s->queue[i].value[k].content, content);
+        for (uint32_t k = 0; k < s->queue[i].about.n_value; k++)
+            named.n += digest_equal(s->queue[i].value[k].content, content);
     mem_free(named.item);
     return status == KILN_OK && named.n == 0;
 }
 
-/* Inside of a transaction, so that nobody names it just now: who commits a row looks first whether the file is there. */
+/* Inside of a transaction, so that nobody names it just now: who commits a row looks first whether the file is there.
+ */
 void gc_drop_unnamed_file(store *s, digest content)
 {
     if (!s->db || index_begin(s, NULL) != KILN_OK) return;
@@ -126,8 +132,10 @@ void gc_drop_unnamed_file(store *s, digest content)
 /* Ends the transaction; on success the files go too. */
 static kiln_status settle(store *s, kiln_status status, digests *gone, error *e)
 {
-    if (status == KILN_OK) status = index_commit(s, e);
-    else index_rollback(s);
+    if (status == KILN_OK)
+        status = index_commit(s, e);
+    else
+        index_rollback(s);
     for (size_t i = 0; i < gone->n && status == KILN_OK; i++) gc_drop_unnamed_file(s, gone->item[i]);
     mem_free(gone->item);
     return status;
@@ -152,7 +160,7 @@ kiln_status gc_drop_content(store *s, digest content, error *e)
     return settle(s, status, &gone, e);
 }
 
-/* ---- eviction, lock held ----------------------------------------------------------------------------------------------------- */
+/* ---- eviction, lock held ---- */
 
 static uint64_t bytes_kept(store *s)
 {
@@ -167,7 +175,8 @@ static kiln_status choose(store *s, uint64_t excess, digests *out, store_report 
 {
     for (int ours = 0; ours < 2 && excess > 0; ours++) {
         sqlite3_stmt *st = NULL;
-        if (!s->db || sqlite3_prepare_v2(s->db, worth_order, -1, &st, NULL) != SQLITE_OK) return index_failed(s, "looking", e);
+        if (!s->db || sqlite3_prepare_v2(s->db, worth_order, -1, &st, NULL) != SQLITE_OK)
+            return index_failed(s, "looking", e);
         sqlite3_bind_double(st, 1, store_time());
         while (excess > 0 && sqlite3_step(st) == SQLITE_ROW) {
             digest key = index_digest(st, 0);
@@ -210,7 +219,7 @@ void gc_after_commit(store *s)
     claims_house_free(s);
 }
 
-/* ---- sweeping, without the lock ----------------------------------------------------------------------------------------------- */
+/* ---- sweeping, without the lock ---- */
 
 static int parse_hex(const char *hex, digest *out)
 {
@@ -269,7 +278,9 @@ static void sweep_folder(sweep *w, const char *path)
         snprintf(file, sizeof file, "%s/%s", path, x->d_name);
         if (x->d_name[0] == '.' || lstat(file, &st) != 0 || !S_ISREG(st.st_mode)) continue;
         w->files++, w->bytes += (uint64_t)st.st_size;
-        if (!w->goes || store_time() - (double)st.st_mtim.tv_sec < w->older_than || !w->goes(w->store, x->d_name) || unlink(file) != 0) continue;
+        if (!w->goes || store_time() - (double)st.st_mtim.tv_sec < w->older_than || !w->goes(w->store, x->d_name) ||
+            unlink(file) != 0)
+            continue;
         w->files--, w->bytes -= (uint64_t)st.st_size;
         w->report->orphans++, w->report->orphan_bytes += (uint64_t)st.st_size;
     }
@@ -306,7 +317,7 @@ static void sweep_all(store *s, double age, double state_age, store_report *repo
     sweep_folder(&(sweep){.store = s, .report = report, .older_than = state_age, .goes = is_aside}, s->folder);
 }
 
-/* ---- public -------------------------------------------------------------------------------------------------------------------- */
+/* ---- public ---- */
 
 static kiln_status may_change(const store *s, error *e)
 {
@@ -332,11 +343,15 @@ static kiln_status clear_rows(store *s, const char *type, store_report *out, err
     TRY(index_begin(s, e));
     int got = sqlite3_prepare_v2(s->db, "SELECT key,bytes FROM entry WHERE ?1 IS NULL OR type=?1", -1, &st, NULL);
     if (got == SQLITE_OK && type) sqlite3_bind_text(st, 1, type, -1, SQLITE_STATIC);
-    while (got == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW && digests_add(&keys, index_digest(st, 0))) out->entries++, out->bytes += (uint64_t)sqlite3_column_int64(st, 1);
+    while (got == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW && digests_add(&keys, index_digest(st, 0)))
+        out->entries++, out->bytes += (uint64_t)sqlite3_column_int64(st, 1);
     sqlite3_finalize(st);
     kiln_status status = got == SQLITE_OK ? KILN_OK : index_failed(s, "looking", e);
     for (size_t i = 0; i < keys.n && status == KILN_OK; i++) status = drop_entry(s, keys.item[i], &gone, e);
-    if (status == KILN_OK && !type) status = sqlite3_exec(s->db, "DELETE FROM file", NULL, NULL, NULL) == SQLITE_OK ? KILN_OK : index_failed(s, "removing", e);
+    if (status == KILN_OK && !type)
+        status = sqlite3_exec(s->db, "DELETE FROM file", NULL, NULL, NULL) == SQLITE_OK
+                     ? KILN_OK
+                     : index_failed(s, "removing", e);
     mem_free(keys.item);
     return settle(s, status, &gone, e);
 }
@@ -353,20 +368,28 @@ kiln_status store_clear(store *s, const char *type, store_report *out, error *e)
     return status;
 }
 
-kiln_status store_each(store *s, store_order order, const char *type, int (*fn)(void *, const store_entry *), void *arg, error *e)
+kiln_status store_each(store *s, store_order order, const char *type, int (*fn)(void *, const store_entry *), void *arg,
+                       error *e)
 {
     static const char *const by[] = {"used DESC", "bytes DESC", "seconds DESC"};
     char sql[256];
     sqlite3_stmt *st = NULL;
     TRY(store_flush(s, e));
-    snprintf(sql, sizeof sql, "SELECT key,n,bytes,seconds,made,used,type,what FROM entry WHERE ?1 IS NULL OR type=?1 ORDER BY %s,key", by[order]);
+    snprintf(sql, sizeof sql,
+             "SELECT key,n,bytes,seconds,made,used,type,what FROM entry WHERE ?1 IS NULL OR type=?1 ORDER BY %s,key",
+             by[order]);
     pthread_mutex_lock(&s->lock);
     int got = s->db ? sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) : SQLITE_ERROR, stop = 0;
     if (got == SQLITE_OK && type) sqlite3_bind_text(st, 1, type, -1, SQLITE_STATIC);
     while (got == SQLITE_OK && !stop && (got = sqlite3_step(st)) == SQLITE_ROW) {
-        store_entry x = {.key = index_digest(st, 0), .n_value = (uint32_t)sqlite3_column_int64(st, 1), .bytes = (uint64_t)sqlite3_column_int64(st, 2),
-                         .seconds = sqlite3_column_double(st, 3), .made = sqlite3_column_double(st, 4), .used = sqlite3_column_double(st, 5)};
-        const char *type_text = (const char *)sqlite3_column_text(st, 6), *what = (const char *)sqlite3_column_text(st, 7);
+        store_entry x = {.key = index_digest(st, 0),
+                         .n_value = (uint32_t)sqlite3_column_int64(st, 1),
+                         .bytes = (uint64_t)sqlite3_column_int64(st, 2),
+                         .seconds = sqlite3_column_double(st, 3),
+                         .made = sqlite3_column_double(st, 4),
+                         .used = sqlite3_column_double(st, 5)};
+        const char *type_text = (const char *)sqlite3_column_text(st, 6),
+                   *what = (const char *)sqlite3_column_text(st, 7);
         snprintf(x.type, sizeof x.type, "%s", type_text ? type_text : "");
         snprintf(x.what, sizeof x.what, "%s", what ? what : "");
         stop = fn(arg, &x);
@@ -382,7 +405,8 @@ static uint64_t count(store *s, const char *sql)
 {
     sqlite3_stmt *st = NULL;
     uint64_t n = 0;
-    if (s->db && sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) n = (uint64_t)sqlite3_column_int64(st, 0);
+    if (s->db && sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        n = (uint64_t)sqlite3_column_int64(st, 0);
     sqlite3_finalize(st);
     return n;
 }
@@ -390,7 +414,8 @@ static uint64_t count(store *s, const char *sql)
 static void journal_of(store *s, char *out, size_t room)
 {
     sqlite3_stmt *st = NULL;
-    if (s->db && sqlite3_prepare_v2(s->db, "PRAGMA journal_mode", -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+    if (s->db && sqlite3_prepare_v2(s->db, "PRAGMA journal_mode", -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
         snprintf(out, room, "%s", (const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
 }
@@ -399,9 +424,13 @@ kiln_status store_total(store *s, store_totals *out, error *e)
 {
     TRY(store_flush(s, e));
     pthread_mutex_lock(&s->lock);
-    *out = (store_totals){.entries = count(s, "SELECT count(*) FROM entry"), .values = count(s, "SELECT count(*) FROM content"), .bytes = bytes_kept(s), .limit = s->limit,
+    *out = (store_totals){.entries = count(s, "SELECT count(*) FROM entry"),
+                          .values = count(s, "SELECT count(*) FROM content"),
+                          .bytes = bytes_kept(s),
+                          .limit = s->limit,
                           .remembered_files = count(s, "SELECT count(*) FROM file")};
-    uint64_t in_files = count(s, "SELECT count(*) FROM content WHERE body IS NULL"), file_bytes = count(s, "SELECT coalesce(sum(size),0) FROM content WHERE body IS NULL");
+    uint64_t in_files = count(s, "SELECT count(*) FROM content WHERE body IS NULL"),
+             file_bytes = count(s, "SELECT coalesce(sum(size),0) FROM content WHERE body IS NULL");
     journal_of(s, out->journal, sizeof out->journal);
     pthread_mutex_unlock(&s->lock);
     snprintf(out->sqlite, sizeof out->sqlite, "%s", sqlite3_libversion());
@@ -414,7 +443,7 @@ kiln_status store_total(store *s, store_totals *out, error *e)
     return KILN_OK;
 }
 
-/* ---- verifying -------------------------------------------------------------------------------------------------------------------- */
+/* ---- verifying ---- */
 
 typedef struct {
     store_entry *item;
@@ -434,7 +463,8 @@ static int add_entry(void *arg, const store_entry *x)
     return 0;
 }
 
-static kiln_status verify_entry(store *s, const store_entry *x, store_report *out, void (*bad)(void *, const store_entry *, const char *), void *arg, error *e)
+static kiln_status verify_entry(store *s, const store_entry *x, store_report *out,
+                                void (*bad)(void *, const store_entry *, const char *), void *arg, error *e)
 {
     error why = {0};
     kiln_status status = store_check(s, x->key, x->n_value, &why);
@@ -447,7 +477,8 @@ static kiln_status verify_entry(store *s, const store_entry *x, store_report *ou
     return KILN_OK;
 }
 
-kiln_status store_verify(store *s, store_report *out, void (*bad)(void *arg, const store_entry *, const char *why), void *arg, error *e)
+kiln_status store_verify(store *s, store_report *out, void (*bad)(void *arg, const store_entry *, const char *why),
+                         void *arg, error *e)
 {
     entries list = {0};
     *out = (store_report){0};

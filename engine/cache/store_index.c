@@ -1,12 +1,14 @@
 /* store_index.c - the SQLite file; see store_parts.h.
  *
  * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
- * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file was
- * moved (or removed) and refuses to write to it (SQLITE_READONLY_DBMOVED), so that its journal is never taken for the new index's;
- * that process warns once and keeps nothing more. Only the file that was seen to be damaged is moved, never one that took its place.
+ * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file
+ * was moved (or removed) and refuses to write to it (SQLITE_READONLY_DBMOVED), so that its journal is never taken for
+ * the new index's; that process warns once and keeps nothing more. Only the file that was seen to be damaged is moved,
+ * never one that took its place.
  *
- * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint meets a
- * commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version is asked at run time.
+ * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint
+ * meets a commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version
+ * is asked at run time.
  */
 #include "cache/store_parts.h"
 
@@ -22,18 +24,20 @@
 
 enum { APPLICATION = 0x4b494c4e /* "KILN" */, VERSION = 1, ASIDE_MAX = 1000 };
 
-static const char schema[] =
-    "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,what TEXT,n INTEGER,bytes INTEGER,seconds REAL,made REAL,used REAL,seal BLOB)WITHOUT ROWID;"
-    "CREATE TABLE part(key BLOB,i INTEGER,content BLOB,PRIMARY KEY(key,i))WITHOUT ROWID;"
-    "CREATE INDEX part_content ON part(content);"
-    "CREATE TABLE content(digest BLOB PRIMARY KEY,size INTEGER,body BLOB);"
-    "CREATE INDEX content_size ON content(size);"
-    "CREATE TABLE file(device INTEGER,inode INTEGER,size INTEGER,mtime INTEGER,ctime INTEGER,digest BLOB,path TEXT,PRIMARY KEY(device,inode))WITHOUT ROWID;";
+static const char schema[] = "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,what TEXT,n INTEGER,bytes "
+                             "INTEGER,seconds REAL,made REAL,used REAL,seal BLOB)WITHOUT ROWID;"
+                             "CREATE TABLE part(key BLOB,i INTEGER,content BLOB,PRIMARY KEY(key,i))WITHOUT ROWID;"
+                             "CREATE INDEX part_content ON part(content);"
+                             "CREATE TABLE content(digest BLOB PRIMARY KEY,size INTEGER,body BLOB);"
+                             "CREATE INDEX content_size ON content(size);"
+                             "CREATE TABLE file(device INTEGER,inode INTEGER,size INTEGER,mtime INTEGER,ctime "
+                             "INTEGER,digest BLOB,path TEXT,PRIMARY KEY(device,inode))WITHOUT ROWID;";
 
 static const char *const text_of[SQL_COUNT] = {
     [SQL_FIND] = "SELECT n,bytes,seconds,made,used,type,what FROM entry WHERE key=?1",
     [SQL_IS_THERE] = "SELECT 1 FROM entry WHERE key=?1",
-    [SQL_PARTS] = "SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON c.digest=p.content WHERE e.key=?1 ORDER BY p.i",
+    [SQL_PARTS] = "SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON "
+                  "c.digest=p.content WHERE e.key=?1 ORDER BY p.i",
     [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
     [SQL_PART] = "INSERT OR REPLACE INTO part VALUES(?1,?2,?3)",
     [SQL_CONTENT] = "INSERT OR IGNORE INTO content VALUES(?1,?2,?3)",
@@ -57,9 +61,12 @@ int index_wal_is_safe(int version)
     return version >= 3051003 || (version >= 3050007 && version < 3051000) || (version >= 3044006 && version < 3045000);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------ */
+/* ---- opening ---- */
 
-static void index_path(const store *s, const char *suffix, char path[STORE_PATH_MAX]) { snprintf(path, STORE_PATH_MAX, "%s/index.sqlite%s", s->folder, suffix); }
+static void index_path(const store *s, const char *suffix, char path[STORE_PATH_MAX])
+{
+    snprintf(path, STORE_PATH_MAX, "%s/index.sqlite%s", s->folder, suffix);
+}
 
 static int execute(store *s, const char *sql) { return sqlite3_exec(s->db, sql, NULL, NULL, NULL); }
 
@@ -67,20 +74,23 @@ static int64_t pragma(store *s, const char *sql)
 {
     sqlite3_stmt *st = NULL;
     int64_t value = -1;
-    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) value = sqlite3_column_int64(st, 0);
+    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        value = sqlite3_column_int64(st, 0);
     sqlite3_finalize(st);
     return value;
 }
 
-/* Why the last call failed. To be asked at once: SQLite forgets it with the next call that succeeds, and then says "not an error". */
+/* Why the last call failed. To be asked at once: SQLite forgets it with the next call that succeeds, and then says "not
+ * an error". */
 static void reason_of(sqlite3 *db, char *reason, size_t room)
 {
     int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
-    const char *text = code == SQLITE_BUSY || code == SQLITE_LOCKED                           ? "another process holds its lock"
+    const char *text = code == SQLITE_BUSY || code == SQLITE_LOCKED ? "another process holds its lock"
                        : code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE ? "SQLite gave no reason"
-                                                                                                : sqlite3_errmsg(db);
+                                                                                        : sqlite3_errmsg(db);
     int from_system = system != 0 && (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_FULL);
-    snprintf(reason, room, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "", from_system ? ")" : "");
+    snprintf(reason, room, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "",
+             from_system ? ")" : "");
 }
 
 /* What comes from a file may be anything: nothing in it is executed, nothing in it is mapped. */
@@ -89,9 +99,10 @@ static void harden(store *s)
     static const struct {
         int what, value;
     } limit[] = {
-        {SQLITE_LIMIT_LENGTH, 1 << 20}, {SQLITE_LIMIT_SQL_LENGTH, 100000}, {SQLITE_LIMIT_COLUMN, 100}, {SQLITE_LIMIT_EXPR_DEPTH, 10},
-        {SQLITE_LIMIT_COMPOUND_SELECT, 3}, {SQLITE_LIMIT_FUNCTION_ARG, 8}, {SQLITE_LIMIT_ATTACHED, 0}, {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50},
-        {SQLITE_LIMIT_VARIABLE_NUMBER, 10}, {SQLITE_LIMIT_TRIGGER_DEPTH, 10},
+        {SQLITE_LIMIT_LENGTH, 1 << 20},   {SQLITE_LIMIT_SQL_LENGTH, 100000},      {SQLITE_LIMIT_COLUMN, 100},
+        {SQLITE_LIMIT_EXPR_DEPTH, 10},    {SQLITE_LIMIT_COMPOUND_SELECT, 3},      {SQLITE_LIMIT_FUNCTION_ARG, 8},
+        {SQLITE_LIMIT_ATTACHED, 0},       {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50}, {SQLITE_LIMIT_VARIABLE_NUMBER, 10},
+        {SQLITE_LIMIT_TRIGGER_DEPTH, 10},
     };
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
@@ -127,7 +138,9 @@ static int schema_is_ours(store *s)
 {
     sqlite3_stmt *st = NULL;
     const char *rest = schema;
-    int same = sqlite3_prepare_v2(s->db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid", -1, &st, NULL) == SQLITE_OK, got = 0;
+    int same = sqlite3_prepare_v2(s->db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid", -1, &st,
+                                  NULL) == SQLITE_OK,
+        got = 0;
     while (same && (got = sqlite3_step(st)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(st, 0);
         size_t n = text ? strlen(text) : 0;
@@ -156,7 +169,10 @@ static int create(store *s, char *reason, size_t room)
 
 typedef enum { INDEX_GOOD, INDEX_NOT_OURS, INDEX_UNAVAILABLE } verdict;
 
-static int damaged(const store *s) { return sqlite3_errcode(s->db) == SQLITE_CORRUPT || sqlite3_errcode(s->db) == SQLITE_NOTADB; }
+static int damaged(const store *s)
+{
+    return sqlite3_errcode(s->db) == SQLITE_CORRUPT || sqlite3_errcode(s->db) == SQLITE_NOTADB;
+}
 
 typedef struct {
     int64_t application, version, tables;
@@ -213,7 +229,8 @@ static void move_aside(store *s, const char *why)
     int n = 1;
     struct stat st;
     index_path(s, "", from);
-    if (lstat(from, &st) != 0 || st.st_dev != s->index_device || st.st_ino != s->index_inode) return; /* somebody was faster */
+    if (lstat(from, &st) != 0 || st.st_dev != s->index_device || st.st_ino != s->index_inode)
+        return; /* somebody was faster */
     for (; n < ASIDE_MAX; n++) {
         snprintf(to, sizeof to, "%s.aside-%d", from, n);
         if (lstat(to, &st) != 0) break;
@@ -245,7 +262,9 @@ static int files_are_files(const store *s, const char **why)
     static const struct {
         const char *suffix, *why;
     } row[] = {
-        {"", "is no file"}, {"-journal", "has something else than a file for a journal"}, {"-wal", "has something else than a file for a log"},
+        {"", "is no file"},
+        {"-journal", "has something else than a file for a journal"},
+        {"-wal", "has something else than a file for a log"},
         {"-shm", "has something else than a file for its log's index"},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -293,7 +312,9 @@ static verdict try_open(store *s, const char **why, char *reason, size_t room)
     int suspected = access(suspect, F_OK) == 0;
     snprintf(reason, room, "out of memory");
     if (s->db) reason_of(s->db, reason, room);
-    verdict v = got == SQLITE_OK ? look_over(s, hot || suspected, why, reason, room) : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
+    verdict v = got == SQLITE_OK                                ? look_over(s, hot || suspected, why, reason, room)
+                : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS
+                                                                : INDEX_UNAVAILABLE;
     if (v == INDEX_GOOD && suspected && !s->read_only) unlink(suspect);
     if (v == INDEX_GOOD) return v;
     disconnect(s);
@@ -304,7 +325,8 @@ static void open_counter(store *s)
 {
     char path[STORE_PATH_MAX];
     index_path(s, "", path);
-    if (!s->read_only && !index_wal_is_safe(sqlite3_libversion_number())) s->index_fd = open_below(path, O_RDONLY, NULL, NULL);
+    if (!s->read_only && !index_wal_is_safe(sqlite3_libversion_number()))
+        s->index_fd = open_below(path, O_RDONLY, NULL, NULL);
 }
 
 /* Only who holds the house moves an index aside, after a second look: another process may have done it in between. */
@@ -323,9 +345,13 @@ kiln_status index_open(store *s, error *e)
         }
         if (house) claims_house_free(s);
     }
-    if (v == INDEX_NOT_OURS) return error_set(e, KILN_ERR_IO, "the cache's index %s %s; move it away, or give another folder with --cache", path, why);
+    if (v == INDEX_NOT_OURS)
+        return error_set(e, KILN_ERR_IO, "the cache's index %s %s; move it away, or give another folder with --cache",
+                         path, why);
     if (v == INDEX_UNAVAILABLE)
-        return error_set(e, KILN_ERR_IO, "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache", path, reason);
+        return error_set(e, KILN_ERR_IO,
+                         "the cache's index %s cannot be opened: %s; give another folder with --cache, or --no-cache",
+                         path, reason);
     set_journal(s);
     open_counter(s);
     return KILN_OK;
@@ -354,19 +380,24 @@ int index_unchanged(store *s)
     return same;
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------------------------ */
+/* ---- statements ---- */
 
 sqlite3_stmt *index_statement(store *s, store_statement which)
 {
     if (!s->db) return NULL;
-    if (!s->statement[which] && sqlite3_prepare_v3(s->db, text_of[which], -1, SQLITE_PREPARE_PERSISTENT, &s->statement[which], NULL) != SQLITE_OK) return NULL;
+    if (!s->statement[which] && sqlite3_prepare_v3(s->db, text_of[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                                   &s->statement[which], NULL) != SQLITE_OK)
+        return NULL;
     sqlite3_reset(s->statement[which]);
     sqlite3_clear_bindings(s->statement[which]);
     return s->statement[which];
 }
 
 /* Not copied: a copy can fail for want of memory, and the statement would then run with NULL. */
-void index_bind_digest(sqlite3_stmt *st, int column, const digest *d) { sqlite3_bind_blob(st, column, d, sizeof *d, SQLITE_STATIC); }
+void index_bind_digest(sqlite3_stmt *st, int column, const digest *d)
+{
+    sqlite3_bind_blob(st, column, d, sizeof *d, SQLITE_STATIC);
+}
 
 digest index_digest(sqlite3_stmt *st, int column)
 {
@@ -376,7 +407,8 @@ digest index_digest(sqlite3_stmt *st, int column)
     return d;
 }
 
-/* SQLite says "malformed" of a disk that could not be read once, too: the next who opens the index decides, with a whole check. */
+/* SQLite says "malformed" of a disk that could not be read once, too: the next who opens the index decides, with a
+ * whole check. */
 static void mark_suspect(const store *s)
 {
     char path[STORE_PATH_MAX];
@@ -393,7 +425,9 @@ kiln_status index_failed(store *s, const char *doing, error *e)
     reason_of(s->db, reason, sizeof reason);
     error_set(e, code == SQLITE_NOMEM ? KILN_ERR_NOMEM : KILN_ERR_IO, "the cache %s: %s: %s", s->folder, doing, reason);
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over when it is opened next", s->folder, reason);
+        log_warn("the cache's index in %s seems damaged (%s): nothing more is taken from it, and it is looked over "
+                 "when it is opened next",
+                 s->folder, reason);
         disconnect(s);
         mark_suspect(s);
     }

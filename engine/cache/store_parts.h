@@ -32,8 +32,26 @@ enum {
 #define STORE_LIMIT_DEFAULT 10000000000ull
 
 typedef enum {
-    SQL_FIND, SQL_IS_THERE, SQL_PARTS, SQL_ENTRY, SQL_PART, SQL_CONTENT, SQL_TOUCH, SQL_FILE_FIND, SQL_FILE_ADD, SQL_DROP_BY_CONTENT,
-    SQL_DROP_PARTS_OF_CONTENT, SQL_DROP_CONTENT, SQL_DROP_ENTRY, SQL_DROP_PARTS, SQL_BYTES, SQL_BEGIN, SQL_BEGIN_READING, SQL_COMMIT, SQL_ROLLBACK, SQL_COUNT
+    SQL_FIND,
+    SQL_IS_THERE,
+    SQL_PARTS,
+    SQL_ENTRY,
+    SQL_PART,
+    SQL_CONTENT,
+    SQL_TOUCH,
+    SQL_FILE_FIND,
+    SQL_FILE_ADD,
+    SQL_DROP_BY_CONTENT,
+    SQL_DROP_PARTS_OF_CONTENT,
+    SQL_DROP_CONTENT,
+    SQL_DROP_ENTRY,
+    SQL_DROP_PARTS,
+    SQL_BYTES,
+    SQL_BEGIN,
+    SQL_BEGIN_READING,
+    SQL_COMMIT,
+    SQL_ROLLBACK,
+    SQL_COUNT
 } store_statement;
 
 /* One encoded value: its bytes, or a file of them in values/. */
@@ -97,9 +115,9 @@ struct store {
     pthread_cond_t wake;
     int flusher_runs, closing;
     /* claims */
-    int claims_fd[CLAIM_FILES]; /* -1: not open */
-    int index_fd;        /* of our own, to read the index's change counter without a lock; -1: none */
-    uint32_t seen;       /* that counter at the last store_find_many, our own commits added; 0: none   */
+    int claims_fd[CLAIM_FILES];        /* -1: not open */
+    int index_fd;                      /* of our own, to read the index's change counter without a lock; -1: none */
+    uint32_t seen;                     /* that counter at the last store_find_many, our own commits added; 0: none   */
     store_claim *claim[CLAIM_BUCKETS]; /* held by this process */
     int remembers_files;
     uint32_t next_temp;
@@ -114,11 +132,13 @@ void index_close(store *s);
 /* WAL where SQLite has it mended, else a rollback journal (see the table there). */
 int index_wal_is_safe(int version);
 sqlite3_stmt *index_statement(store *s, store_statement which); /* reset and unbound; NULL: failed */
-void index_bind_digest(sqlite3_stmt *st, int column, const digest *d); /* *d has to stay until the statement was stepped */
+void index_bind_digest(sqlite3_stmt *st, int column,
+                       const digest *d); /* *d has to stay until the statement was stepped */
 digest index_digest(sqlite3_stmt *st, int column);
 /* Records a failed call: a damaged index is moved aside and given up. Returns the status and writes a message. */
 kiln_status index_failed(store *s, const char *doing, error *e);
-/* SQLite's count of changes to the file (sqlite.org/fileformat.html, offset 24); 0: not known (write-ahead log, no descriptor). */
+/* SQLite's count of changes to the file (sqlite.org/fileformat.html, offset 24); 0: not known (write-ahead log, no
+ * descriptor). */
 uint32_t index_changes(const store *s);
 /* 1: nobody but us has committed since the last store_find_many. */
 int index_unchanged(store *s);
@@ -137,7 +157,8 @@ kiln_status queue_flush(store *s, error *e);
 void queue_free(store *s);
 void queue_start_flusher(store *s);
 void queue_stop_flusher(store *s); /* without the lock */
-digest queue_seal(digest key, const stored_value *part, uint32_t n); /* which values belong to the key, in which order */
+digest queue_seal(digest key, const stored_value *part,
+                  uint32_t n); /* which values belong to the key, in which order */
 void queue_touch(store *s, const store_entry *entry);
 int key_set_add(key_set *set, digest key, uint32_t tag); /* 0: no memory; an older tag is replaced */
 int key_set_find(const key_set *set, digest key, uint32_t *tag);
@@ -146,7 +167,8 @@ void key_set_free(key_set *set);
 
 /* ---- store_values.c ---- (without the lock) */
 kiln_status value_write(store *s, const kiln_value *v, stored_value *out, error *e);
-kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out, error *e);
+kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out,
+                              error *e);
 kiln_status value_read_file(store *s, digest content, uint64_t size, kiln_value **out, error *e);
 /* Reads it all and compares, decodes nothing. */
 kiln_status value_check_file(store *s, digest content, uint64_t size, error *e);
@@ -158,8 +180,8 @@ kiln_status write_fully(int fd, const void *bytes, size_t n, const char *path, e
 kiln_status file_settle(int fd, const char *from, const char *to, error *e);
 
 /* ---- store_paths.c ---- */
-/* open() of a regular file, without waiting and without following a link; -1 with a message, and in *why (may be NULL) errno, ELOOP for
- * whatever is no regular file. */
+/* open() of a regular file, without waiting and without following a link; -1 with a message, and in *why (may be NULL)
+ * errno, ELOOP for whatever is no regular file. */
 int open_below(const char *path, int flags, int *why, error *e);
 DIR *open_folder_below(const char *path); /* NULL: none, or a link */
 /* "a FIFO": what is there and is no regular file; NULL: a file, or nothing. */
@@ -182,10 +204,11 @@ kiln_status files_flush(store *s, error *e);
 void files_free(store *s);
 
 /* ---- store_gc.c ---- */
-kiln_status gc_drop_entry(store *s, digest key, error *e);         /* lock held: one whose rows do not fit together */
-void gc_drop_unnamed_file(store *s, digest content);               /* lock held: unless a row or the queue names it */
-void gc_sweep_temporary(store *s);                                 /* what dead processes left in values/tmp */
-kiln_status gc_drop_content(store *s, digest content, error *e); /* lock held: a damaged value and the entries that name it */
-void gc_after_commit(store *s);                                   /* lock held: keeps the limit */
+kiln_status gc_drop_entry(store *s, digest key, error *e); /* lock held: one whose rows do not fit together */
+void gc_drop_unnamed_file(store *s, digest content);       /* lock held: unless a row or the queue names it */
+void gc_sweep_temporary(store *s);                         /* what dead processes left in values/tmp */
+kiln_status gc_drop_content(store *s, digest content,
+                            error *e); /* lock held: a damaged value and the entries that name it */
+void gc_after_commit(store *s);        /* lock held: keeps the limit */
 
 #endif

@@ -1,7 +1,8 @@
 /* store_paths.c - what lies below the cache's folder is opened here and nowhere else; see store_parts.h.
  *
- * A regular file or nothing: a FIFO would be waited for, a device may act when it is opened, a link leads out of the folder. Hence O_NONBLOCK and
- * O_NOFOLLOW for the opening, and a look at what was opened. SQLite opens its files by itself: they are looked at before.
+ * A regular file or nothing: a FIFO would be waited for, a device may act when it is opened, a link leads out of the
+ * folder. Hence O_NONBLOCK and O_NOFOLLOW for the opening, and a look at what was opened. SQLite opens its files by
+ * itself: they are looked at before.
  */
 #include "cache/store_parts.h"
 
@@ -18,7 +19,8 @@ const char *path_kind(const char *path)
         mode_t kind;
         const char *name;
     } known[] = {
-        {S_IFDIR, "a folder"}, {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO"}, {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"}, {S_IFBLK, "a device"},
+        {S_IFDIR, "a folder"},  {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO"},
+        {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"},        {S_IFBLK, "a device"},
     };
     struct stat st;
     if (lstat(path, &st) != 0) return NULL;
@@ -39,8 +41,10 @@ int open_below(const char *path, int flags, int *why, error *e)
     const char *kind = path_kind(path);
     if (kind) failed = ELOOP;
     if (why) *why = failed;
-    if (kind) error_set(e, KILN_ERR_IO, "%s is %s, where a file belongs", path, kind);
-    else error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(failed));
+    if (kind)
+        error_set(e, KILN_ERR_IO, "%s is %s, where a file belongs", path, kind);
+    else
+        error_set(e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(failed));
     return -1;
 }
 
@@ -59,7 +63,9 @@ kiln_status folder_private(const char *path, error *e)
     int failed = errno;
     if (failed == EEXIST && lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) return KILN_OK;
     const char *kind = failed == EEXIST ? path_kind(path) : NULL;
-    if (failed == EEXIST) return error_set(e, KILN_ERR_IO, "%s is %s, where a folder belongs; move it away", path, kind ? kind : "a file");
+    if (failed == EEXIST)
+        return error_set(e, KILN_ERR_IO, "%s is %s, where a folder belongs; move it away", path,
+                         kind ? kind : "a file");
     return error_set(e, KILN_ERR_IO, "%s: cannot be made: %s", path, strerror(failed));
 }
 

@@ -1,9 +1,9 @@
 /* store_queue.c - what has been put and is not committed; see store_parts.h.
  *
- * A commit costs a few fsyncs, a small value some microseconds: so rows are gathered and committed together, by a thread of
- * the store's own a twentieth of a second after the first of them, or at once when losing them would cost half a second of work
- * or they have become many. Claims of results that are still in the queue are held until it is committed, so that
- * no other process computes in between.
+ * A commit costs a few fsyncs, a small value some microseconds: so rows are gathered and committed together, by a
+ * thread of the store's own a twentieth of a second after the first of them, or at once when losing them would cost
+ * half a second of work or they have become many. Claims of results that are still in the queue are held until it is
+ * committed, so that no other process computes in between.
  */
 #include "cache/store_parts.h"
 
@@ -34,7 +34,7 @@ double store_time(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- sets of keys -------------------------------------------------------------------------------------------------------- */
+/* ---- sets of keys ---- */
 
 static size_t place_of(const key_set *set, digest key)
 {
@@ -92,7 +92,7 @@ void key_set_free(key_set *set)
     *set = (key_set){0};
 }
 
-/* ---- the queue -------------------------------------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void queued_free(queued *q)
 {
@@ -169,7 +169,7 @@ void queue_touch(store *s, const store_entry *entry)
     s->touched[s->n_touched++] = entry->key;
 }
 
-/* ---- committing ------------------------------------------------------------------------------------------------------------- */
+/* ---- committing ---- */
 
 static kiln_status step_done(store *s, sqlite3_stmt *st, error *e)
 {
@@ -192,7 +192,8 @@ static kiln_status write_value_row(store *s, const store_entry *about, uint32_t 
     return step_done(s, st, e);
 }
 
-/* An eviction may have taken a file of ours that it found without a name. It takes files inside of a transaction, as this is. */
+/* An eviction may have taken a file of ours that it found without a name. It takes files inside of a transaction, as
+ * this is. */
 static int files_are_there(const store *s, const queued *q)
 {
     for (uint32_t i = 0; i < q->about.n_value; i++) {
@@ -247,7 +248,7 @@ static kiln_status write_all(store *s, error *e)
     for (size_t i = 0; i < s->n_queue && status == KILN_OK; i++) status = write_row(s, &s->queue[i], e);
     if (status == KILN_OK) status = write_touches(s, e);
     if (status == KILN_OK) status = files_flush(s, e);
-    uint32_t before = index_changes(s); /* nobody else commits while we do */
+    uint32_t before = index_changes(s);                                      /* nobody else commits while we do */
     int changed = status == KILN_OK && sqlite3_total_changes(s->db) != rows; /* else the commit counts nothing */
     if (status == KILN_OK) status = index_commit(s, e);
     if (status == KILN_OK && changed && s->seen && s->seen == before) s->seen = before + 1;
@@ -281,8 +282,10 @@ kiln_status queue_flush(store *s, error *e)
         return KILN_OK;
     }
     kiln_status status = s->read_only ? KILN_OK : write_all(s, e);
-    if (status == KILN_OK) queue_empty(s);
-    else give_up_queue(s);
+    if (status == KILN_OK)
+        queue_empty(s);
+    else
+        give_up_queue(s);
     s->n_touched = 0;
     files_free(s);
     claims_settled(s);
@@ -290,7 +293,7 @@ kiln_status queue_flush(store *s, error *e)
     return status;
 }
 
-/* ---- the committing thread ---------------------------------------------------------------------------------------------------- */
+/* ---- the committing thread ---- */
 
 static void wait_for(store *s, double seconds)
 {
@@ -323,8 +326,10 @@ static void *flush_now_and_then(void *arg)
 
 void queue_start_flusher(store *s)
 {
-    if (!s->flusher_runs) s->flusher_runs = pthread_create(&s->flusher, NULL, flush_now_and_then, s) == 0;
-    else if (s->n_queue == 1) pthread_cond_signal(&s->wake);
+    if (!s->flusher_runs)
+        s->flusher_runs = pthread_create(&s->flusher, NULL, flush_now_and_then, s) == 0;
+    else if (s->n_queue == 1)
+        pthread_cond_signal(&s->wake);
 }
 
 void queue_stop_flusher(store *s)

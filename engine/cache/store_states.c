@@ -58,7 +58,9 @@ kiln_status store_state_put(store *s, digest key, const kiln_value *state, error
     char temp[STORE_PATH_MAX];
     if (s->read_only) return error_set(e, KILN_ERR_IO, "the cache %s is read-only: no state can be kept", s->folder);
     state_sink w = {.fd = temp_open(s, temp, e), .hash = hasher_new(), .path = temp};
-    kiln_status status = w.fd < 0 ? KILN_ERR_IO : w.hash ? write_whole(s, &w, key, state, e) : error_set(e, KILN_ERR_NOMEM, "out of memory for a state");
+    kiln_status status = w.fd < 0 ? KILN_ERR_IO
+                         : w.hash ? write_whole(s, &w, key, state, e)
+                                  : error_set(e, KILN_ERR_NOMEM, "out of memory for a state");
     if (w.fd >= 0) close(w.fd);
     if (w.fd >= 0 && status != KILN_OK) unlink(temp);
     hasher_free(w.hash);
@@ -85,7 +87,8 @@ static kiln_status decode_state(const store *s, const unsigned char *bytes, size
     if (n < sizeof written) return error_set(e, KILN_ERR_INVALID, "it ends early");
     n -= sizeof written;
     memcpy(&written, bytes + n, sizeof written);
-    if (!digest_equal(digest_of(bytes, n), written)) return error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
+    if (!digest_equal(digest_of(bytes, n), written))
+        return error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
     state_source r = {.at = bytes, .left = n};
     return codec_decode(&(codec_source){.self = &r, .read = read_state, .size = n}, s->types, out, e);
 }
@@ -107,8 +110,11 @@ static kiln_status read_file(const char *path, unsigned char **bytes, size_t *n,
     struct stat st;
     int fd = open_below(path, O_RDONLY, NULL, e);
     if (fd < 0) return KILN_ERR_IO;
-    kiln_status status = fstat(fd, &st) == 0 && st.st_size <= STATE_BYTES_MAX ? KILN_OK : error_set(e, KILN_ERR_INVALID, "it is too large");
-    if (status == KILN_OK && !(*bytes = mem_alloc((size_t)st.st_size + 1))) status = error_set(e, KILN_ERR_NOMEM, "out of memory");
+    kiln_status status = fstat(fd, &st) == 0 && st.st_size <= STATE_BYTES_MAX
+                             ? KILN_OK
+                             : error_set(e, KILN_ERR_INVALID, "it is too large");
+    if (status == KILN_OK && !(*bytes = mem_alloc((size_t)st.st_size + 1)))
+        status = error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (status == KILN_OK) status = read_bytes(fd, *bytes, *n = (size_t)st.st_size, e);
     close(fd);
     return status;

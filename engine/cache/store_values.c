@@ -27,11 +27,14 @@ void value_path(const store *s, digest content, char path[STORE_PATH_MAX])
 int temp_open(store *s, char path[STORE_PATH_MAX], error *e)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
-        snprintf(path, STORE_PATH_MAX, "%s/values/tmp/%ld-%u", s->folder, (long)getpid(), __atomic_fetch_add(&s->next_temp, 1, __ATOMIC_RELAXED));
+        snprintf(path, STORE_PATH_MAX, "%s/values/tmp/%ld-%u", s->folder, (long)getpid(),
+                 __atomic_fetch_add(&s->next_temp, 1, __ATOMIC_RELAXED));
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0) return fd;
-        if (errno == EEXIST) unlink(path); /* left by a process that had our number */
-        else if (errno != EINTR) break;
+        if (errno == EEXIST)
+            unlink(path); /* left by a process that had our number */
+        else if (errno != EINTR)
+            break;
     }
     error_set(e, KILN_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
     return -1;
@@ -43,7 +46,9 @@ kiln_status write_fully(int fd, const void *bytes, size_t n, const char *path, e
     while (n > 0) {
         ssize_t did = write(fd, at, n);
         if (did < 0 && errno == EINTR) continue;
-        if (did <= 0) return error_set(e, KILN_ERR_IO, "%s: cannot be written: %s", path, did < 0 ? strerror(errno) : "nothing was written");
+        if (did <= 0)
+            return error_set(e, KILN_ERR_IO, "%s: cannot be written: %s", path,
+                             did < 0 ? strerror(errno) : "nothing was written");
         at += did, n -= (size_t)did;
     }
     return KILN_OK;
@@ -64,7 +69,7 @@ kiln_status file_settle(int fd, const char *from, const char *to, error *e)
     return sync_folder_of(to, e);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 typedef struct {
     hasher *hash;
@@ -82,8 +87,10 @@ static kiln_status write_piece(void *self, const void *bytes, size_t n, error *e
     while (n > 0) {
         size_t piece = n < PIECE ? n : PIECE;
         hash_bytes(w->hash, from, piece);
-        if (w->fd < 0) memcpy(w->memory + w->at, from, piece);
-        else TRY(write_fully(w->fd, from, piece, w->path, e));
+        if (w->fd < 0)
+            memcpy(w->memory + w->at, from, piece);
+        else
+            TRY(write_fully(w->fd, from, piece, w->path, e));
         w->at += piece, from += piece, n -= piece;
     }
     return KILN_OK;
@@ -93,7 +100,8 @@ static kiln_status write_inline(store *s, const kiln_value *v, writing *w, store
 {
     if (!(w->memory = mem_alloc((size_t)out->size))) return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
     kiln_status status = codec_encode(v, s->types, &(codec_sink){.self = w, .write = write_piece}, NULL, e);
-    if (status == KILN_OK && w->at != out->size) status = error_set(e, KILN_ERR_BUG, "a value changed while it was stored");
+    if (status == KILN_OK && w->at != out->size)
+        status = error_set(e, KILN_ERR_BUG, "a value changed while it was stored");
     if (status != KILN_OK) {
         mem_free(w->memory);
         return status;
@@ -118,7 +126,8 @@ static kiln_status write_file(store *s, const kiln_value *v, writing *w, stored_
     if ((w->fd = temp_open(s, temp, e)) < 0) return KILN_ERR_IO;
     w->path = temp;
     kiln_status status = codec_encode(v, s->types, &(codec_sink){.self = w, .write = write_piece}, NULL, e);
-    if (status == KILN_OK && w->at != out->size) status = error_set(e, KILN_ERR_BUG, "a value changed while it was stored");
+    if (status == KILN_OK && w->at != out->size)
+        status = error_set(e, KILN_ERR_BUG, "a value changed while it was stored");
     out->content = hasher_digest(w->hash);
     value_path(s, out->content, path);
     if (status == KILN_OK) status = value_folder(s, out->content, e);
@@ -132,13 +141,15 @@ kiln_status value_write(store *s, const kiln_value *v, stored_value *out, error 
 {
     writing w = {.fd = -1, .hash = hasher_new()};
     *out = (stored_value){0};
-    kiln_status status = w.hash ? codec_encode(v, s->types, NULL, &out->size, e) : error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
-    if (status == KILN_OK) status = out->size <= STORE_INLINE_MAX ? write_inline(s, v, &w, out, e) : write_file(s, v, &w, out, e);
+    kiln_status status = w.hash ? codec_encode(v, s->types, NULL, &out->size, e)
+                                : error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
+    if (status == KILN_OK)
+        status = out->size <= STORE_INLINE_MAX ? write_inline(s, v, &w, out, e) : write_file(s, v, &w, out, e);
     hasher_free(w.hash);
     return status;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 typedef struct {
     const unsigned char *at, *end;
@@ -153,10 +164,12 @@ static kiln_status read_memory(void *self, void *bytes, size_t n, error *e)
     return KILN_OK;
 }
 
-kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out, error *e)
+kiln_status value_read_inline(store *s, const unsigned char *bytes, uint64_t size, digest content, kiln_value **out,
+                              error *e)
 {
     reading_memory r = {.at = bytes, .end = bytes + size};
-    if (!digest_equal(digest_of(bytes, (size_t)size), content)) return error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
+    if (!digest_equal(digest_of(bytes, (size_t)size), content))
+        return error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
     return codec_decode(&(codec_source){.self = &r, .read = read_memory, .size = size}, s->types, out, e);
 }
 
@@ -221,7 +234,8 @@ kiln_status value_read_file(store *s, digest content, uint64_t size, kiln_value 
     value_path(s, content, path);
     reading_file r = {.hash = hasher_new()};
     kiln_status status = open_value(path, &r.fd, e);
-    if (status == KILN_OK) status = r.hash ? read_open_file(s, &r, content, size, out, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK)
+        status = r.hash ? read_open_file(s, &r, content, size, out, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (r.fd >= 0) close(r.fd);
     hasher_free(r.hash);
     return status;
@@ -234,13 +248,15 @@ kiln_status value_check_file(store *s, digest content, uint64_t size, error *e)
     unsigned char *piece = mem_alloc(PIECE);
     reading_file r = {.hash = hasher_new()};
     kiln_status status = open_value(path, &r.fd, e);
-    if (status == KILN_OK) status = piece && r.hash ? has_size(&r, size, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    if (status == KILN_OK)
+        status = piece && r.hash ? has_size(&r, size, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (uint64_t left = size; status == KILN_OK && left > 0;) {
         size_t n = left < PIECE ? (size_t)left : PIECE;
         status = read_file(&r, piece, n, e);
         left -= n;
     }
-    if (status == KILN_OK && !digest_equal(hasher_digest(r.hash), content)) status = error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
+    if (status == KILN_OK && !digest_equal(hasher_digest(r.hash), content))
+        status = error_set(e, KILN_ERR_INVALID, "its bytes are not those that were written");
     if (r.fd >= 0) close(r.fd);
     hasher_free(r.hash);
     mem_free(piece);

@@ -25,7 +25,8 @@ static const char *option_name(void *arg, size_t i) { return ((const manual *)ar
 static int unknown(const manual *m, const char *text)
 {
     const char *near = nearest_name(text, option_name, m->n_options, (void *)(size_t)m);
-    print_text(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help", near ? near : "", near ? "'?" : "");
+    print_text(stderr, "kiln: unknown option '%s'%s%s%s\n", text, near ? "; did you mean '" : "; see --help",
+               near ? near : "", near ? "'?" : "");
     return 0;
 }
 
@@ -48,7 +49,9 @@ static int read_option(arguments *a, const manual *m, int argc, char **argv, int
 {
     const char *text = argv[*i], *equals = strchr(text, '=');
     int is_long = text[1] == '-';
-    const option *o = is_long ? find(m, text, equals ? (size_t)(equals - text) : strlen(text)) : text[2] == '\0' ? find_letter(m, text[1]) : NULL;
+    const option *o = is_long           ? find(m, text, equals ? (size_t)(equals - text) : strlen(text))
+                                : text[2] == '\0' ? find_letter(m, text[1])
+                                        : NULL;
     if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) return a->help = 1;
     if (!o) return unknown(m, text);
     if (!o->value) {

@@ -1,8 +1,9 @@
 /* check_node.c - one node under the contract, with everything that can be made to go wrong going wrong.
  *
- * Each way of filling the parameters is run twice with memory poisoned differently: what a PURE node makes must be the same. Tensors lie
- * against unreadable pages and inputs are read-only, so a write outside is a fault, which the handler names. Then the node is
- * cancelled at each of its ticks, and each allocation fails once. Not tried: nodes that need a model or a file.
+ * Each way of filling the parameters is run twice with memory poisoned differently: what a PURE node makes must be the
+ * same. Tensors lie against unreadable pages and inputs are read-only, so a write outside is a fault, which the handler
+ * names. Then the node is cancelled at each of its ticks, and each allocation fails once. Not tried: nodes that need a
+ * model or a file.
  */
 #include "cli/check_node.h"
 
@@ -71,7 +72,7 @@ __attribute__((format(printf, 4, 5))) static void verdict(bench *b, int ok, cons
     fflush(b->to);
 }
 
-/* ---- the host a tried node sees ---------------------------------------------------------------------------------------- */
+/* ---- the host a tried node sees ---- */
 
 /* Processor time, so that a busy machine blames nobody. */
 static int64_t now_ms(void)
@@ -149,19 +150,22 @@ static kiln_host tried_host(void)
     return h;
 }
 
-/* ---- a fault and its name ------------------------------------------------------------------------------------------------- */
+/* ---- a fault and its name ---- */
 
 static const char *doing = "while it was prepared";
 
 static void on_fault(int signal_number, siginfo_t *info, void *context)
 {
     static const char *const what[] = {
-        [GUARD_NOTHING] = "used memory that is not its own", [GUARD_BEFORE] = "used memory before the beginning of a tensor or scratch block",
-        [GUARD_AFTER] = "used memory past the end of a tensor or scratch block", [GUARD_READ_ONLY] = "wrote to one of its inputs, which are read-only",
+        [GUARD_NOTHING] = "used memory that is not its own",
+        [GUARD_BEFORE] = "used memory before the beginning of a tensor or scratch block",
+        [GUARD_AFTER] = "used memory past the end of a tensor or scratch block",
+        [GUARD_READ_ONLY] = "wrote to one of its inputs, which are read-only",
     };
     char line[400];
     (void)context;
-    int n = snprintf(line, sizeof line, "  FAIL %-14s %s (SIG%s) %s\n", "memory", what[mem_guard_place(info->si_addr)], sigabbrev_np(signal_number), doing);
+    int n = snprintf(line, sizeof line, "  FAIL %-14s %s (SIG%s) %s\n", "memory", what[mem_guard_place(info->si_addr)],
+                     sigabbrev_np(signal_number), doing);
     if (n > 0 && write(STDOUT_FILENO, line, (size_t)n) < 0) _exit(2);
     _exit(1);
 }
@@ -175,7 +179,7 @@ static void watch_faults(void)
     sigaction(SIGBUS, &a, NULL);
 }
 
-/* ---- one call ------------------------------------------------------------------------------------------------------------- */
+/* ---- one call ---- */
 
 typedef struct {
     kiln_value *in[IN_MAX];
@@ -194,7 +198,8 @@ static int prepare(const bench *b, prepared *p)
         if (!sample_known(port)) continue; /* optional, or check_node_needs() would have said so */
         p->in[i] = sample_value(port);
         if (!p->in[i] || value_digest(p->in[i], &p->before[i], NULL) != KILN_OK) return 0;
-        for (int k = 1; k < OUR_REFERENCES; k++) value_ref(p->in[i]); /* what a node wrongly lets go is not freed under us */
+        for (int k = 1; k < OUR_REFERENCES; k++)
+            value_ref(p->in[i]); /* what a node wrongly lets go is not freed under us */
         sample_tensors(p->in[i], lock_tensor, &(int){0});
     }
     return 1;
@@ -209,14 +214,15 @@ static void look_at_inputs(const bench *b, prepared *p, outcome *o)
         uint32_t refs = value_refs(p->in[i]);
         if (refs != OUR_REFERENCES) {
             o->leaked |= refs > OUR_REFERENCES, o->dropped |= refs < OUR_REFERENCES;
-            snprintf(o->detail, sizeof o->detail, "input '%s' ends with %d references too %s", b->type->in[i].name, abs((int)refs - OUR_REFERENCES),
-                     refs > OUR_REFERENCES ? "many" : "few");
+            snprintf(o->detail, sizeof o->detail, "input '%s' ends with %d references too %s", b->type->in[i].name,
+                     abs((int)refs - OUR_REFERENCES), refs > OUR_REFERENCES ? "many" : "few");
         }
         for (uint32_t k = 0; k < refs && k < OUR_REFERENCES; k++) value_unref(p->in[i]);
     }
     if (!o->leaked && mem_guard_alive() > p->alive) {
         o->leaked = 1;
-        snprintf(o->detail, sizeof o->detail, "%zu tensors it made were neither handed over nor let go", mem_guard_alive() - p->alive);
+        snprintf(o->detail, sizeof o->detail, "%zu tensors it made were neither handed over nor let go",
+                 mem_guard_alive() - p->alive);
     }
 }
 
@@ -256,11 +262,17 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
     t.ctx = (kiln_ctx){.env = &t.env, .node_name = "tried", .node_type = b->type->type, .plugin = "tried"};
     int ready = params && sample_params(b->type, way, &memory, params);
     mem_guard(1, poison);
-    kiln_call c = {.size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .in = p.in, .out = out};
+    kiln_call c = {
+        .size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .in = p.in, .out = out};
     o.status = ready && prepare(b, &p) ? KILN_OK : KILN_ERR_NOMEM;
     if (o.status == KILN_OK && b->type->create) o.status = b->type->create(&engine_host, &instance);
     if (o.status == KILN_OK && b->type->check)
-        o.status = b->type->check(&(kiln_call){.size = sizeof c, .device = KILN_CPU, .host = &host, .ctx = &t.ctx, .params = params, .instance = instance});
+        o.status = b->type->check(&(kiln_call){.size = sizeof c,
+                                               .device = KILN_CPU,
+                                               .host = &host,
+                                               .ctx = &t.ctx,
+                                               .params = params,
+                                               .instance = instance});
     if (o.status == KILN_OK) {
         uint64_t floats = float_state();
         c.instance = instance;
@@ -288,11 +300,12 @@ static outcome call_once(bench *b, size_t way, unsigned char poison, int64_t can
     return o;
 }
 
-/* ---- the tests -------------------------------------------------------------------------------------------------------------- */
+/* ---- the tests ---- */
 
 static void judge_call(bench *b, const outcome *o, const char *when)
 {
-    verdict(b, o->status == KILN_OK || o->failure.message[0], "message", "failed with %s but without a message %s", status_name(o->status), when);
+    verdict(b, o->status == KILN_OK || o->failure.message[0], "message", "failed with %s but without a message %s",
+            status_name(o->status), when);
     verdict(b, o->status != KILN_ERR_BUG, "bug", "returned KILN_ERR_BUG %s: %s", when, o->failure.message);
     verdict(b, o->status != KILN_CANCELLED, "cancel", "returned KILN_CANCELLED %s, though nobody asked", when);
     verdict(b, !o->missing, "output", "said it succeeded but did not set %s %s", o->detail, when);
@@ -302,7 +315,8 @@ static void judge_call(bench *b, const outcome *o, const char *when)
     verdict(b, !o->moved_floats, "float-mode", "changed the floating-point mode %s", when);
     verdict(b, !o->leaked, "references", "kept a reference %s: %s", when, o->detail);
     verdict(b, !o->dropped, "references", "dropped a reference that is not its own %s: %s", when, o->detail);
-    verdict(b, o->longest_ms <= SLOW_MS || o->status != KILN_OK, "progress", "computed %lld ms without calling progress() %s; at most %d", (long long)o->longest_ms, when, SLOW_MS);
+    verdict(b, o->longest_ms <= SLOW_MS || o->status != KILN_OK, "progress",
+            "computed %lld ms without calling progress() %s; at most %d", (long long)o->longest_ms, when, SLOW_MS);
     verdict(b, mem_guard_damaged() == 0, "memory", "wrote just outside a tensor or scratch block %s", when);
 }
 
@@ -316,9 +330,11 @@ static void try_way(bench *b, size_t way)
     judge_call(b, &one, when);
     outcome two = call_once(b, way, 0xEE, -1, -1);
     mem_guard_damaged();
-    verdict(b, one.status == two.status, "same", "ended with %s once and with %s the next time %s", status_name(one.status), status_name(two.status), when);
+    verdict(b, one.status == two.status, "same", "ended with %s once and with %s the next time %s",
+            status_name(one.status), status_name(two.status), when);
     if (b->type->flags & KILN_NODE_PURE && one.status == KILN_OK && two.status == KILN_OK)
-        verdict(b, digest_equal(one.made, two.made), "pure", "is declared PURE but made other bytes the second time %s (or left a part unwritten)", when);
+        verdict(b, digest_equal(one.made, two.made), "pure",
+                "is declared PURE but made other bytes the second time %s (or left a part unwritten)", when);
 }
 
 static void try_cancel(bench *b, const outcome *whole)
@@ -328,7 +344,8 @@ static void try_cancel(bench *b, const outcome *whole)
         snprintf(when, sizeof when, "when it was cancelled at call %lld of progress()", (long long)k + 1);
         doing = when;
         outcome o = call_once(b, 0, 0x33, k, -1);
-        verdict(b, o.status == KILN_CANCELLED, "cancel", "returned %s instead of KILN_CANCELLED %s", status_name(o.status), when);
+        verdict(b, o.status == KILN_CANCELLED, "cancel", "returned %s instead of KILN_CANCELLED %s",
+                status_name(o.status), when);
         verdict(b, o.ticks_after == 0, "cancel", "went on %s", when);
         verdict(b, !o.leaked && !o.dropped, "references", "lost count %s: %s", when, o.detail);
     }
@@ -338,13 +355,15 @@ static void try_no_memory(bench *b, const outcome *whole)
 {
     for (int64_t k = 0; k < whole->allocations && k < ALLOCATIONS_TRIED; k++) {
         static char when[80];
-        snprintf(when, sizeof when, "when allocation %lld of %lld failed", (long long)k + 1, (long long)whole->allocations);
+        snprintf(when, sizeof when, "when allocation %lld of %lld failed", (long long)k + 1,
+                 (long long)whole->allocations);
         doing = when;
         outcome o = call_once(b, 0, 0x44, -1, k);
         /* files->create() returns NULL whatever the reason, so that its caller says IO for it. */
         int of_a_file = o.status == KILN_ERR_IO && o.failure.status == KILN_ERR_NOMEM;
         int unharmed = o.status == KILN_OK && digest_equal(o.made, whole->made);
-        verdict(b, o.status == KILN_ERR_NOMEM || of_a_file || unharmed, "no-memory", "returned %s instead of KILN_ERR_NOMEM %s", status_name(o.status), when);
+        verdict(b, o.status == KILN_ERR_NOMEM || of_a_file || unharmed, "no-memory",
+                "returned %s instead of KILN_ERR_NOMEM %s", status_name(o.status), when);
         verdict(b, !o.leaked && !o.dropped, "references", "lost count %s: %s", when, o.detail);
     }
 }
@@ -353,7 +372,8 @@ const char *check_node_needs(const kiln_node *n, char why[256])
 {
     for (uint32_t i = 0; i < n->n_in; i++)
         if (!sample_known(&n->in[i]) && !(n->in[i].flags & KILN_PORT_OPTIONAL)) {
-            snprintf(why, 256, "its input '%s' takes a %s, which only a workflow can bring", n->in[i].name, n->in[i].type);
+            snprintf(why, 256, "its input '%s' takes a %s, which only a workflow can bring", n->in[i].name,
+                     n->in[i].type);
             return why;
         }
     for (uint32_t i = 0; i < n->n_param; i++)
@@ -368,7 +388,8 @@ check_counts check_node(const node_info *n, const char *folder, FILE *to)
 {
     error e = {0};
     bench b = {.type = n->node, .folder = folder, .to = to};
-    b.rt = runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32}, &e);
+    b.rt =
+        runtime_new(&(runtime_setting){.backend = backend_find("reference"), .threads = 1, .precision = KILN_F32}, &e);
     verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
     if (!b.rt) return b.counts;
     watch_faults();

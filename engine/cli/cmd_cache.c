@@ -45,7 +45,7 @@ typedef struct {
     int json;
 } request;
 
-/* ---- one entry ------------------------------------------------------------------------------------------------------------ */
+/* ---- one entry ---- */
 
 static void when(double unix_time, char text[32])
 {
@@ -76,18 +76,20 @@ static void print_line(const store_entry *x)
 {
     char key[33], bytes[16], used[32];
     when(x->used, used);
-    print_text(stdout, "%.16s  %-24.24s %10s %9.3f s  %s  %s\n", digest_hex(x->key, key), x->type, str_bytes(bytes, x->bytes), x->seconds, used, x->what);
+    print_text(stdout, "%.16s  %-24.24s %10s %9.3f s  %s  %s\n", digest_hex(x->key, key), x->type,
+               str_bytes(bytes, x->bytes), x->seconds, used, x->what);
 }
 
 static void print_whole(const store_entry *x)
 {
     char key[33], bytes[16], made[32], used[32];
     when(x->made, made), when(x->used, used);
-    print_text(stdout, "key       %s\ntype      %s\nholds     %s\nvalues    %u, %s\ncomputed  %s, in %.3f s\nused      %s\n", digest_hex(x->key, key), x->type, x->what, x->n_value,
-           str_bytes(bytes, x->bytes), made, x->seconds, used);
+    print_text(
+        stdout, "key       %s\ntype      %s\nholds     %s\nvalues    %u, %s\ncomputed  %s, in %.3f s\nused      %s\n",
+        digest_hex(x->key, key), x->type, x->what, x->n_value, str_bytes(bytes, x->bytes), made, x->seconds, used);
 }
 
-/* ---- ls, show ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ls, show ---- */
 
 typedef struct {
     const request *r;
@@ -99,8 +101,10 @@ static int list_one(void *arg, const store_entry *x)
 {
     listing *l = arg;
     if (!l->endless && l->left-- == 0) return 1;
-    if (l->r->json) print_json_entry(x);
-    else print_line(x);
+    if (l->r->json)
+        print_json_entry(x);
+    else
+        print_line(x);
     l->shown++;
     return 0;
 }
@@ -109,7 +113,8 @@ static int read_limit(const request *r, listing *l)
 {
     const char *text = argument(r->args, "--limit");
     l->left = LIST_DEFAULT;
-    if (text && !str_to_u64(text, strlen(text), &l->left)) return print_text(stderr, "kiln: --limit %s: it is a number; 0 for all\n", text), 0;
+    if (text && !str_to_u64(text, strlen(text), &l->left))
+        return print_text(stderr, "kiln: --limit %s: it is a number; 0 for all\n", text), 0;
     l->endless = l->left == 0;
     return 1;
 }
@@ -124,9 +129,14 @@ static int do_ls(const request *r, error *e)
     while (how && order < 3 && strcmp(how, name[order]) != 0) order++;
     if (order == 3) return print_text(stderr, "kiln: --sort %s: it is use, size or time\n", how), EXIT_BAD_INPUT;
     if (!read_limit(r, &l)) return EXIT_BAD_INPUT;
-    if (!r->json) print_text(stdout, "%-16s  %-24s %10s %11s  %-19s  %s\n", "key", "node type", "bytes", "computed in", "used", "holds");
-    if (store_each(r->store, (store_order)order, type, list_one, &l, e) != KILN_OK || store_total(r->store, &total, e) != KILN_OK) return EXIT_RUN_FAILED;
-    if (!r->json && !type && total.entries > l.shown) print_text(stdout, "... and %llu more (-n 0 lists all)\n", (unsigned long long)(total.entries - l.shown));
+    if (!r->json)
+        print_text(stdout, "%-16s  %-24s %10s %11s  %-19s  %s\n", "key", "node type", "bytes", "computed in", "used",
+                   "holds");
+    if (store_each(r->store, (store_order)order, type, list_one, &l, e) != KILN_OK ||
+        store_total(r->store, &total, e) != KILN_OK)
+        return EXIT_RUN_FAILED;
+    if (!r->json && !type && total.entries > l.shown)
+        print_text(stdout, "... and %llu more (-n 0 lists all)\n", (unsigned long long)(total.entries - l.shown));
     return EXIT_DONE;
 }
 
@@ -151,7 +161,11 @@ static int do_show(const request *r, error *e)
     store_entry more[8];
     search s = {.prefix = r->args->n_operand > 1 ? r->args->operand[1] : "", .more = more};
     if (strlen(s.prefix) < PREFIX_MIN || strspn(s.prefix, "0123456789abcdef") != strlen(s.prefix))
-        return print_text(stderr, "kiln: cache show: which key? At least %d of its digits (0-9, a-f); `kiln cache ls` lists them\n", PREFIX_MIN), EXIT_BAD_INPUT;
+        return print_text(
+                   stderr,
+                   "kiln: cache show: which key? At least %d of its digits (0-9, a-f); `kiln cache ls` lists them\n",
+                   PREFIX_MIN),
+               EXIT_BAD_INPUT;
     if (store_each(r->store, STORE_BY_USE, NULL, match, &s, e) != KILN_OK) return EXIT_RUN_FAILED;
     if (s.n == 0) return print_text(stderr, "kiln: nothing is kept under %s\n", s.prefix), EXIT_BAD_INPUT;
     if (s.n > 1) {
@@ -159,12 +173,14 @@ static int do_show(const request *r, error *e)
         for (size_t i = 0; i < s.n && i < 8; i++) print_line(&more[i]);
         return EXIT_BAD_INPUT;
     }
-    if (r->json) print_json_entry(&more[0]);
-    else print_whole(&more[0]);
+    if (r->json)
+        print_json_entry(&more[0]);
+    else
+        print_whole(&more[0]);
     return EXIT_DONE;
 }
 
-/* ---- stat, gc, verify, clear ------------------------------------------------------------------------------------------------- */
+/* ---- stat, gc, verify, clear ---- */
 
 static const char *folder_of(const request *r, char *path, size_t room)
 {
@@ -182,17 +198,25 @@ static int do_stat(const request *r, error *e)
         str s = {0};
         str_append(&s, "{\"folder\": ");
         str_json(&s, folder, strlen(folder), 1);
-        print_text(stdout, "%s, \"entries\": %llu, \"values\": %llu, \"bytes\": %llu, \"limit\": %llu, \"states\": %llu, \"state_bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, "
-               "\"files\": %llu, \"journal\": \"%s\", \"sqlite\": \"%s\"}\n",
-               str_text(&s), (unsigned long long)t.entries, (unsigned long long)t.values, (unsigned long long)t.bytes, (unsigned long long)t.limit, (unsigned long long)t.states,
-               (unsigned long long)t.state_bytes, (unsigned long long)t.orphans, (unsigned long long)t.orphan_bytes, (unsigned long long)t.remembered_files, t.journal, t.sqlite);
+        print_text(stdout,
+                   "%s, \"entries\": %llu, \"values\": %llu, \"bytes\": %llu, \"limit\": %llu, \"states\": %llu, "
+                   "\"state_bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, "
+                   "\"files\": %llu, \"journal\": \"%s\", \"sqlite\": \"%s\"}\n",
+                   str_text(&s), (unsigned long long)t.entries, (unsigned long long)t.values,
+                   (unsigned long long)t.bytes, (unsigned long long)t.limit, (unsigned long long)t.states,
+                   (unsigned long long)t.state_bytes, (unsigned long long)t.orphans, (unsigned long long)t.orphan_bytes,
+                   (unsigned long long)t.remembered_files, t.journal, t.sqlite);
         str_free(&s);
         return EXIT_DONE;
     }
-    print_text(stdout, "folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
-           "files     %llu whose digests are remembered\nindex     SQLite %s, journal %s\n",
-           folder, (unsigned long long)t.entries, (unsigned long long)t.values, str_bytes(bytes, t.bytes), str_bytes(limit, t.limit), (unsigned long long)t.states,
-           str_bytes(states, t.state_bytes), (unsigned long long)t.orphans, str_bytes(orphans, t.orphan_bytes), (unsigned long long)t.remembered_files, t.sqlite, t.journal);
+    print_text(stdout,
+               "folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished "
+               "calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
+               "files     %llu whose digests are remembered\nindex     SQLite %s, journal %s\n",
+               folder, (unsigned long long)t.entries, (unsigned long long)t.values, str_bytes(bytes, t.bytes),
+               str_bytes(limit, t.limit), (unsigned long long)t.states, str_bytes(states, t.state_bytes),
+               (unsigned long long)t.orphans, str_bytes(orphans, t.orphan_bytes),
+               (unsigned long long)t.remembered_files, t.sqlite, t.journal);
     return EXIT_DONE;
 }
 
@@ -200,11 +224,16 @@ static void print_report(const request *r, const store_report *out, const char *
 {
     char bytes[16], orphans[16];
     if (r->json)
-        print_text(stdout, "{\"removed\": %llu, \"bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, \"checked\": %llu, \"damaged\": %llu}\n", (unsigned long long)out->entries,
-               (unsigned long long)out->bytes, (unsigned long long)out->orphans, (unsigned long long)out->orphan_bytes, (unsigned long long)out->checked, (unsigned long long)out->damaged);
+        print_text(stdout,
+                   "{\"removed\": %llu, \"bytes\": %llu, \"orphans\": %llu, \"orphan_bytes\": %llu, \"checked\": %llu, "
+                   "\"damaged\": %llu}\n",
+                   (unsigned long long)out->entries, (unsigned long long)out->bytes, (unsigned long long)out->orphans,
+                   (unsigned long long)out->orphan_bytes, (unsigned long long)out->checked,
+                   (unsigned long long)out->damaged);
     else
-        print_text(stdout, "%s %llu results (%s), swept %llu files nobody named (%s)\n", verb, (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
-               str_bytes(orphans, out->orphan_bytes));
+        print_text(stdout, "%s %llu results (%s), swept %llu files nobody named (%s)\n", verb,
+                   (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
+                   str_bytes(orphans, out->orphan_bytes));
 }
 
 static int do_gc(const request *r, error *e)
@@ -212,7 +241,11 @@ static int do_gc(const request *r, error *e)
     const char *size = argument(r->args, "--size");
     uint64_t limit = 0;
     store_report out;
-    if (size && (!str_to_bytes(size, strlen(size), &limit) || limit == 0)) return print_text(stderr, "kiln: --size %s: it is a size like 500M or 2G; `kiln cache clear` removes everything\n", size), EXIT_BAD_INPUT;
+    if (size && (!str_to_bytes(size, strlen(size), &limit) || limit == 0))
+        return print_text(stderr,
+                          "kiln: --size %s: it is a size like 500M or 2G; `kiln cache clear` removes everything\n",
+                          size),
+               EXIT_BAD_INPUT;
     if (store_gc(r->store, limit, &out, e) != KILN_OK) return EXIT_RUN_FAILED;
     print_report(r, &out, "dropped");
     return EXIT_DONE;
@@ -229,8 +262,11 @@ static int do_verify(const request *r, error *e)
 {
     store_report out;
     if (store_verify(r->store, &out, tell_bad, NULL, e) != KILN_OK) return EXIT_RUN_FAILED;
-    if (r->json) print_report(r, &out, "");
-    else print_text(stdout, "%llu results read, %llu damaged%s\n", (unsigned long long)out.checked, (unsigned long long)out.damaged, out.damaged ? " and removed: they will be computed again" : "");
+    if (r->json)
+        print_report(r, &out, "");
+    else
+        print_text(stdout, "%llu results read, %llu damaged%s\n", (unsigned long long)out.checked,
+                   (unsigned long long)out.damaged, out.damaged ? " and removed: they will be computed again" : "");
     return out.damaged ? EXIT_RUN_FAILED : EXIT_DONE;
 }
 
@@ -242,15 +278,19 @@ static int do_clear(const request *r, error *e)
     return EXIT_DONE;
 }
 
-/* ---- the command ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static const struct {
     const char *name, *takes; /* options beside --cache and --json */
     size_t operands;
     int (*run)(const request *, error *);
 } actions[] = {
-    {"ls", "--sort --limit --type", 1, do_ls}, {"show", "", 2, do_show}, {"stat", "", 1, do_stat},
-    {"gc", "--size", 1, do_gc}, {"verify", "", 1, do_verify}, {"clear", "--type", 1, do_clear},
+    {"ls", "--sort --limit --type", 1, do_ls},
+    {"show", "", 2, do_show},
+    {"stat", "", 1, do_stat},
+    {"gc", "--size", 1, do_gc},
+    {"verify", "", 1, do_verify},
+    {"clear", "--type", 1, do_clear},
 };
 enum { N_ACTIONS = sizeof actions / sizeof actions[0] };
 
@@ -267,11 +307,14 @@ static int options_fit(const arguments *a, size_t action)
 {
     for (size_t i = 0; i < a->n_given; i++) {
         const char *name = a->given[i].option->name;
-        if (strcmp(name, "--cache") == 0 || strcmp(name, "--json") == 0 || strstr(actions[action].takes, name)) continue;
+        if (strcmp(name, "--cache") == 0 || strcmp(name, "--json") == 0 || strstr(actions[action].takes, name))
+            continue;
         return print_text(stderr, "kiln: cache %s takes no %s\n", actions[action].name, name), 0;
     }
     if (a->n_operand <= actions[action].operands) return 1;
-    return print_text(stderr, "kiln: cache %s: what is '%s'?\n", actions[action].name, a->operand[actions[action].operands]), 0;
+    return print_text(stderr, "kiln: cache %s: what is '%s'?\n", actions[action].name,
+                      a->operand[actions[action].operands]),
+           0;
 }
 
 int cmd_cache(int argc, char **argv)
@@ -284,15 +327,18 @@ int cmd_cache(int argc, char **argv)
     size_t i = find_action(a.operand[0]);
     if (i == N_ACTIONS) {
         const char *near = nearest_name(a.operand[0], action_name, N_ACTIONS, NULL);
-        print_text(stderr, "kiln: cache: no action '%s'%s%s%s\nusage: %s\n", a.operand[0], near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", about.usage);
+        print_text(stderr, "kiln: cache: no action '%s'%s%s%s\nusage: %s\n", a.operand[0],
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", about.usage);
         return EXIT_BAD_INPUT;
     }
     if (!options_fit(&a, i)) return EXIT_BAD_INPUT;
     const char *given_folder = getenv("KILN_CACHE");
     if (!argument(&a, "--cache") && given_folder && strcmp(given_folder, "off") == 0)
-        return print_text(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"), EXIT_BAD_INPUT;
+        return print_text(stderr, "kiln: KILN_CACHE=off: nothing is kept; name a cache with --cache DIR\n"),
+               EXIT_BAD_INPUT;
     store *s = store_open(&(store_setting){.folder = argument(&a, "--cache"), .must_exist = 1}, &e);
-    int status = s ? actions[i].run(&(request){.args = &a, .store = s, .json = argument(&a, "--json") != NULL}, &e) : EXIT_BAD_INPUT;
+    int status = s ? actions[i].run(&(request){.args = &a, .store = s, .json = argument(&a, "--json") != NULL}, &e)
+                   : EXIT_BAD_INPUT;
     store_close(s);
     if (e.status != KILN_OK) print_text(stderr, "kiln: error: %s\n", e.message);
     return status;

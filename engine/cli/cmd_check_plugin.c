@@ -21,10 +21,12 @@ enum { NODE_SECONDS = 120 };
 
 static const manual help = {
     .usage = "kiln check-plugin FILE.so ...",
-    .about = "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then each node, with made-up inputs, its\n"
-             "parameters at their defaults, ends and choices, run twice with poisoned memory, cancelled at each call of\n"
-             "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
-             "Exit status 1 when something was found.",
+    .about =
+        "Tries to catch a plugin breaking the contract of kiln/plugin.h: its table; then each node, with made-up "
+        "inputs, its\n"
+        "parameters at their defaults, ends and choices, run twice with poisoned memory, cancelled at each call of\n"
+        "progress(), and with each allocation failing. Nodes that need a model or a file are not run.\n"
+        "Exit status 1 when something was found.",
     .examples = "  kiln check-plugin ./image-gain.so\n",
 };
 
@@ -69,10 +71,14 @@ static void try_node(const node_info *n, const char *folder, check_counts *total
     close(fd[0]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     if (!whole) counts = (check_counts){0, 1};
-    if (pid < 0) print_text(stdout, "  FAIL no process for it: %s\n", strerror(errno));
-    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) print_text(stdout, "  FAIL %-14s did not end within %d s\n", "time", NODE_SECONDS);
-    else if (WIFSIGNALED(status)) print_text(stdout, "  FAIL %-14s crashed with SIG%s\n", "crash", sigabbrev_np(WTERMSIG(status)));
-    else if (!whole && WEXITSTATUS(status) != 1) print_text(stdout, "  FAIL %-14s ended the process with status %d\n", "exit", WEXITSTATUS(status));
+    if (pid < 0)
+        print_text(stdout, "  FAIL no process for it: %s\n", strerror(errno));
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        print_text(stdout, "  FAIL %-14s did not end within %d s\n", "time", NODE_SECONDS);
+    else if (WIFSIGNALED(status))
+        print_text(stdout, "  FAIL %-14s crashed with SIG%s\n", "crash", sigabbrev_np(WTERMSIG(status)));
+    else if (!whole && WEXITSTATUS(status) != 1)
+        print_text(stdout, "  FAIL %-14s ended the process with status %d\n", "exit", WEXITSTATUS(status));
     total->passed += counts.passed;
     total->failed += counts.failed;
 }
@@ -91,10 +97,13 @@ static const plugin_info *of_file(const catalog *c, const char *path)
 static check_counts check_loaded(const plugin_info *p)
 {
     check_counts counts = {.passed = 2};
-    print_text(stdout, "  ok   %-14s the rows of %zu nodes\n  ok   %-14s %s\n", "table", p->n_node, "open", p->table->open ? "open() succeeded" : "it has none to call");
+    print_text(stdout, "  ok   %-14s the rows of %zu nodes\n  ok   %-14s %s\n", "table", p->n_node, "open",
+               p->table->open ? "open() succeeded" : "it has none to call");
     if (!p->changed_floats) return counts.passed++, counts;
     counts.failed++;
-    print_text(stdout, "  FAIL %-14s loading it changed the floating-point mode of the process; link it without -ffast-math\n", "float-mode");
+    print_text(stdout,
+               "  FAIL %-14s loading it changed the floating-point mode of the process; link it without -ffast-math\n",
+               "float-mode");
     return counts;
 }
 
@@ -116,11 +125,16 @@ static int check_file(const char *path, const char *folder)
         const node_info *n = catalog_find(c, p->table->node[i]->type);
         char why[256];
         const char *needs = check_node_needs(n->node, why);
-        if (needs) left++, print_text(stdout, "node %s: not run, because %s\n", n->node->type, needs);
-        else print_text(stdout, "node %s\n", n->node->type), try_node(n, folder, &total);
+        if (needs)
+            left++, print_text(stdout, "node %s: not run, because %s\n", n->node->type, needs);
+        else
+            print_text(stdout, "node %s\n", n->node->type), try_node(n, folder, &total);
     }
-    print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run\n", p->id, total.passed, total.failed, p->n_node - left, p->n_node);
-    if (p->n_node == left) print_text(stdout, "  note: no node of it was run, so only its loading was checked; try the rest in a workflow\n");
+    print_text(stdout, "  %s: %zu checks passed, %zu failed; %zu of %zu nodes run\n", p->id, total.passed, total.failed,
+               p->n_node - left, p->n_node);
+    if (p->n_node == left)
+        print_text(stdout,
+                   "  note: no node of it was run, so only its loading was checked; try the rest in a workflow\n");
     catalog_close(c);
     return total.failed ? EXIT_RUN_FAILED : EXIT_DONE;
 }
@@ -133,11 +147,14 @@ int cmd_check_plugin(int argc, char **argv)
     str folder = {0};
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
-    if (!a.n_operand) return print_text(stderr, "kiln check-plugin: which file? usage: %s\n", help.usage), EXIT_BAD_INPUT;
+    if (!a.n_operand)
+        return print_text(stderr, "kiln check-plugin: which file? usage: %s\n", help.usage), EXIT_BAD_INPUT;
     for (size_t i = 0; i < a.n_operand; i++)
-        if (!file_exists(a.operand[i])) return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
+        if (!file_exists(a.operand[i]))
+            return print_text(stderr, "kiln check-plugin: there is no file '%s'\n", a.operand[i]), EXIT_BAD_INPUT;
     str_printf(&folder, "%s/kiln-check-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
-    if (folder.failed || !mkdtemp(folder.data)) return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
+    if (folder.failed || !mkdtemp(folder.data))
+        return print_text(stderr, "kiln check-plugin: no temporary folder: %s\n", strerror(errno)), EXIT_RUN_FAILED;
     for (size_t i = 0; i < a.n_operand; i++)
         if (check_file(a.operand[i], folder.data) != EXIT_DONE) status = EXIT_RUN_FAILED;
     nftw(folder.data, remove_one, 16, FTW_DEPTH | FTW_PHYS);

@@ -35,7 +35,8 @@ static void wire(str *s, const workflow *w, source from, size_t to, const char *
 {
     if (from.node == SOURCE_NONE) return;
     str_printf(s, "  n%d -> n%zu [label=", from.node, to);
-    str_json(s, node_out(w->node[from.node].type, from.output)->type, strlen(node_out(w->node[from.node].type, from.output)->type), 1);
+    str_json(s, node_out(w->node[from.node].type, from.output)->type,
+             strlen(node_out(w->node[from.node].type, from.output)->type), 1);
     str_append(s, ", tooltip=");
     str_json(s, input, strlen(input), 1);
     str_append(s, "];\n");
@@ -46,7 +47,8 @@ static void draw_node(str *s, const workflow *w, size_t i)
     const graph_node *g = &w->node[i];
     str label = {0};
     str_printf(&label, "%s\n%s", g->doc->name, g->type->type);
-    str_printf(s, "  n%zu [shape=%s, style=%s, label=", i, (g->type->flags & KILN_NODE_OUTPUT) ? "ellipse" : "box", g->needed ? "solid" : "dashed");
+    str_printf(s, "  n%zu [shape=%s, style=%s, label=", i, (g->type->flags & KILN_NODE_OUTPUT) ? "ellipse" : "box",
+               g->needed ? "solid" : "dashed");
     str_json(s, str_text(&label), label.len, 0);
     str_append(s, g->needed ? "];\n" : ", color=grey, fontcolor=grey];\n");
     str_free(&label);
@@ -58,7 +60,8 @@ static void draw_node(str *s, const workflow *w, size_t i)
 static char *draw(const workflow *w)
 {
     str s = {0};
-    str_append(&s, "digraph workflow {\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=11];\n  edge [fontname=\"sans-serif\", fontsize=9];\n");
+    str_append(&s, "digraph workflow {\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=11];\n  edge "
+                   "[fontname=\"sans-serif\", fontsize=9];\n");
     for (size_t i = 0; i < w->n; i++) draw_node(&s, w, i);
     str_append(&s, "}\n");
     return str_take(&s);
@@ -76,7 +79,8 @@ static int render(const char *text, const char *path, const char *type)
     char temp[4096], format[16];
     int in[2], status;
     pid_t pid;
-    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp) return fail(path, "the name is too long");
+    if (snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= (int)sizeof temp)
+        return fail(path, "the name is too long");
     snprintf(format, sizeof format, "-T%s", type);
     char *arg[] = {"dot", format, "-o", temp, NULL};
     if (pipe2(in, O_CLOEXEC) != 0) return fail(path, strerror(errno));
@@ -96,7 +100,8 @@ static int render(const char *text, const char *path, const char *type)
         text += done, n -= (size_t)done;
     }
     close(in[1]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && rename(temp, path) == 0) return EXIT_DONE;
     unlink(temp);
     return fail(path, "could not be drawn or written");
@@ -107,8 +112,10 @@ static int deliver(const char *text, const char *path)
     error e = {0};
     const char *dot = strrchr(path, '.'), *type = dot ? dot + 1 : "";
     if (strcmp(path, "-") == 0) return print_raw(stdout, text) < 0; /* its labels are str_json()'s */
-    if (strcmp(type, "dot") == 0 || strcmp(type, "gv") == 0) return file_write_whole(path, text, strlen(text), &e) == KILN_OK ? EXIT_DONE : fail("graph", e.message);
-    if (strcmp(type, "svg") == 0 || strcmp(type, "png") == 0 || strcmp(type, "pdf") == 0) return render(text, path, type);
+    if (strcmp(type, "dot") == 0 || strcmp(type, "gv") == 0)
+        return file_write_whole(path, text, strlen(text), &e) == KILN_OK ? EXIT_DONE : fail("graph", e.message);
+    if (strcmp(type, "svg") == 0 || strcmp(type, "png") == 0 || strcmp(type, "pdf") == 0)
+        return render(text, path, type);
     print_text(stderr, "kiln: -o %s: the ending must be .svg, .png, .pdf or .dot\n", path);
     return EXIT_BAD_INPUT;
 }
@@ -127,7 +134,11 @@ int cmd_graph(int argc, char **argv)
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
-    job *j = job_open(&(job_source){.path = a.operand[0], .plugins = argument(&a, "--plugins"), .models = argument(&a, "--models"), .input = argument(&a, "--input")}, &faults, &e);
+    job *j = job_open(&(job_source){.path = a.operand[0],
+                                    .plugins = argument(&a, "--plugins"),
+                                    .models = argument(&a, "--models"),
+                                    .input = argument(&a, "--input")},
+                      &faults, &e);
     if (!j) {
         print_text(stderr, "kiln: error: %s\n", e.message);
         return EXIT_BAD_INPUT;

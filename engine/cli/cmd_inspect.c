@@ -30,7 +30,8 @@ static int list(const kiln_weights *w, int finite, error *e)
         shape s = {0};
         weights_at(w, i, &info);
         shape_make(&s, info.rank, info.dim);
-        print_text(stdout, "%-6s %-24s %s\n", info.dtype ? dtype_name(info.dtype) : "other", shape_text(&s, text), info.name);
+        print_text(stdout, "%-6s %-24s %s\n", info.dtype ? dtype_name(info.dtype) : "other", shape_text(&s, text),
+                   info.name);
         total += info.bytes;
         if (finite && info.dtype && weights_scan_finite(w, info.name, e) != KILN_OK) return 0;
     }

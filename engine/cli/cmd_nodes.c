@@ -24,28 +24,31 @@ static const manual help = {
 };
 
 static const char *const dtype_name[] = {
-    [KILN_F32] = "f32", [KILN_F16] = "f16", [KILN_BF16] = "bf16", [KILN_U8] = "u8", [KILN_I32] = "i32", [KILN_I64] = "i64", [KILN_F64] = "f64", [KILN_BOOL8] = "bool8",
+    [KILN_F32] = "f32", [KILN_F16] = "f16", [KILN_BF16] = "bf16", [KILN_U8] = "u8",
+    [KILN_I32] = "i32", [KILN_I64] = "i64", [KILN_F64] = "f64",   [KILN_BOOL8] = "bool8",
 };
 enum { N_DTYPE = sizeof dtype_name / sizeof dtype_name[0] };
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void print_port(const kiln_port *p)
 {
-    print_text(stdout, "  %-20s %s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "", p->flags & KILN_PORT_LIST ? ", any number of wires" : "",
-           p->dtypes ? "," : "");
+    print_text(stdout, "  %-20s %s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "",
+               p->flags & KILN_PORT_LIST ? ", any number of wires" : "", p->dtypes ? "," : "");
     for (uint32_t d = 1; d < N_DTYPE; d++)
         if (p->dtypes >> d & 1) print_text(stdout, " %s", dtype_name[d]);
-    if (p->rank_max) print_text(stdout, p->rank_min == p->rank_max ? ", rank %u" : ", rank %u to %u", p->rank_min, p->rank_max);
+    if (p->rank_max)
+        print_text(stdout, p->rank_min == p->rank_max ? ", rank %u" : ", rank %u to %u", p->rank_min, p->rank_max);
     print_text(stdout, "\n  %-20s   %s\n", "", p->doc);
 }
 
 static void print_node(const node_info *i)
 {
     const kiln_node *n = i->node;
-    print_text(stdout, "%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "", n->flags & KILN_NODE_OUTPUT ? " (output node)" : "", n->doc);
-    print_text(stdout, "%s%s%splugin %s %s, revision %u\n", n->category ? "category " : "", n->category ? n->category : "", n->category ? ", " : "", i->plugin->id,
-           i->plugin->version, n->revision);
+    print_text(stdout, "%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "",
+               n->flags & KILN_NODE_OUTPUT ? " (output node)" : "", n->doc);
+    print_text(stdout, "%s%s%splugin %s %s, revision %u\n", n->category ? "category " : "",
+               n->category ? n->category : "", n->category ? ", " : "", i->plugin->id, i->plugin->version, n->revision);
     if (n->n_in) print_text(stdout, "\ninputs:\n");
     for (uint32_t k = 0; k < n->n_in; k++) print_port(node_in(n, k));
     if (n->n_param) print_text(stdout, "\nparameters:\n");
@@ -54,7 +57,7 @@ static void print_node(const node_info *i)
     for (uint32_t k = 0; k < n->n_out; k++) print_port(node_out(n, k));
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static void json_port(str *s, const kiln_port *p, int input)
 {
@@ -104,7 +107,7 @@ static void json_node(str *s, const node_info *i)
     str_append(s, "]}");
 }
 
-/* ---- the command -------------------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static void print_list(const catalog *c)
 {
@@ -112,7 +115,8 @@ static void print_list(const catalog *c)
         const node_info *n = catalog_node(c, i);
         print_text(stdout, "%-32s %-24s %s\n", n->node->type, n->node->category ? n->node->category : "", n->node->doc);
     }
-    if (!catalog_nodes(c)) print_text(stdout, "there are no node types, because no plugin was loaded; see `kiln plugins`\n");
+    if (!catalog_nodes(c))
+        print_text(stdout, "there are no node types, because no plugin was loaded; see `kiln plugins`\n");
 }
 
 static void print_json(const node_info *const *chosen, size_t n)
@@ -136,7 +140,8 @@ static int print_chosen(const catalog *c, const arguments *a)
         chosen[i] = catalog_find(c, a->operand[i]);
         if (chosen[i]) continue;
         const char *near = catalog_nearest(c, a->operand[i]);
-        print_text(stderr, "kiln nodes: there is no node type '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln nodes`", near ? near : "", near ? "'?" : "");
+        print_text(stderr, "kiln nodes: there is no node type '%s'%s%s%s\n", a->operand[i],
+                   near ? "; did you mean '" : "; see `kiln nodes`", near ? near : "", near ? "'?" : "");
         return EXIT_BAD_INPUT;
     }
     if (argument(a, "--json")) print_json(chosen, a->n_operand);
@@ -172,9 +177,12 @@ int cmd_nodes(int argc, char **argv)
         return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     }
     int status = EXIT_DONE;
-    if (a.n_operand) status = print_chosen(c, &a);
-    else if (argument(&a, "--json")) print_json_all(c);
-    else print_list(c);
+    if (a.n_operand)
+        status = print_chosen(c, &a);
+    else if (argument(&a, "--json"))
+        print_json_all(c);
+    else
+        print_list(c);
     catalog_close(c);
     return status;
 }

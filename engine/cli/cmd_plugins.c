@@ -22,8 +22,10 @@ static const manual help = {
 static void field(str *s, const char *name, const char *text)
 {
     str_printf(s, "%s\"%s\": ", s->data && s->data[s->len - 1] != '{' ? ", " : "", name);
-    if (text) str_json(s, text, strlen(text), 0);
-    else str_append(s, "null");
+    if (text)
+        str_json(s, text, strlen(text), 0);
+    else
+        str_append(s, "null");
 }
 
 static void print_json(const catalog *c)
@@ -59,7 +61,8 @@ static void print_nodes(const plugin_info *p)
     size_t column = 0;
     for (size_t i = 0; i < p->n_node; i++) {
         const char *type = p->table->node[i]->type, *comma = i + 1 < p->n_node ? "," : "";
-        if (column == 0 || column + strlen(type) > 96) column = (size_t)print_text(stdout, column ? "\n     " : "     ") + 4;
+        if (column == 0 || column + strlen(type) > 96)
+            column = (size_t)print_text(stdout, column ? "\n     " : "     ") + 4;
         column += (size_t)print_text(stdout, " %s%s", type, comma);
     }
     if (column) print_text(stdout, "\n");
@@ -75,9 +78,12 @@ static void print_list(const catalog *c)
             continue;
         }
         loaded++;
-        print_text(stdout, "%s %s (%s), %zu node type%s\n      %s\n", p->id, p->version, p->license, p->n_node, p->n_node == 1 ? "" : "s", p->path);
+        print_text(stdout, "%s %s (%s), %zu node type%s\n      %s\n", p->id, p->version, p->license, p->n_node,
+                   p->n_node == 1 ? "" : "s", p->path);
         print_nodes(p);
-        if (p->changed_floats) print_text(stdout, "      changed the floating-point mode when it was loaded (-ffast-math?); it was put back\n");
+        if (p->changed_floats)
+            print_text(stdout,
+                       "      changed the floating-point mode when it was loaded (-ffast-math?); it was put back\n");
     }
     if (!loaded) print_text(stdout, "no plugin was loaded; say where they are with --plugins or KILN_PLUGIN_PATH\n");
     if (left) print_text(stdout, "\nnot loaded:\n");
@@ -102,10 +108,13 @@ int cmd_plugins(int argc, char **argv)
         print_text(stderr, "kiln plugins: %s\n", e.message);
         return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     }
-    if (argument(&a, "--json")) print_json(c);
-    else print_list(c);
+    if (argument(&a, "--json"))
+        print_json(c);
+    else
+        print_list(c);
     int refused = 0;
-    for (size_t i = 0; i < catalog_plugins(c); i++) refused |= !catalog_plugin(c, i)->table && !catalog_plugin(c, i)->shadowed;
+    for (size_t i = 0; i < catalog_plugins(c); i++)
+        refused |= !catalog_plugin(c, i)->table && !catalog_plugin(c, i)->shadowed;
     catalog_close(c);
     return refused ? EXIT_RUN_FAILED : EXIT_DONE;
 }

@@ -12,29 +12,37 @@
 
 enum { SETTINGS_MAX = 200 };
 
-#define SOURCE_OPTIONS                                                                             \
-    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node; the last of a name holds", 1},       \
-    {"--plugins", 0, "PATHS", "look for plugins here first (folders or files, ':' between)", 0},   \
-    {"--models", 0, "DIRS", "look for models here first (also KILN_MODELS)", 0},                   \
-    {"--input", 0, "DIRS", "look for input pictures here first (also KILN_INPUT)", 0}
+#define SOURCE_OPTIONS                                                                                                 \
+    {"--set", 0, "NAME=VALUE", "set a parameter of the head, or NODE.INPUT of any node; the last of a name holds", 1}, \
+        {"--plugins", 0, "PATHS", "look for plugins here first (folders or files, ':' between)", 0},                   \
+        {"--models", 0, "DIRS", "look for models here first (also KILN_MODELS)", 0},                                   \
+    {                                                                                                                  \
+        "--input", 0, "DIRS", "look for input pictures here first (also KILN_INPUT)", 0                                \
+    }
 
 static const option run_options[] = {
     SOURCE_OPTIONS,
     {"--out", 0, "DIR", "write results here, and nowhere else (default: out)", 0},
-    {"--device", 0, "NAME", "auto (default: a CUDA device that works, else the processor), cpu, cuda, cuda:1, or reference (plain C, slow)", 0},
+    {"--device", 0, "NAME",
+     "auto (default: a CUDA device that works, else the processor), cpu, cuda, cuda:1, or reference (plain C, slow)",
+     0},
     {"--precision", 0, "NAME", "auto (what the device does best), f32, bf16, or f16 (CUDA devices)", 0},
     {"--threads", 'j', "N", "threads to compute with (default: all processors); the result does not depend on it", 0},
-    {"--memory", 0, "SIZE", "use at most this much of the device's memory, as 1200M or 4G (also KILN_MEMORY; default: what is free)", 0},
+    {"--memory", 0, "SIZE",
+     "use at most this much of the device's memory, as 1200M or 4G (also KILN_MEMORY; default: what is free)", 0},
     {"--events", 0, "FILE", "write what happens as JSON lines ('-': standard output)", 0},
     {"--trace", 0, "FILE", "write a Chrome trace of nodes and ops (chrome://tracing, Perfetto)", 0},
     {"--explain", 0, NULL, "run nothing: print each node's key, memory and FLOPs", 0},
-    {"--dry-run", 0, NULL, "run nothing: print what would run, what is in the cache, and what it would take (also of a sweep, row by row)", 0},
+    {"--dry-run", 0, NULL,
+     "run nothing: print what would run, what is in the cache, and what it would take (also of a sweep, row by row)",
+     0},
     {"--cache", 0, "DIR", "keep results here (default: KILN_CACHE, else ~/.cache/kiln)", 0},
     {"--no-cache", 0, NULL, "neither look for kept results nor keep any (also KILN_CACHE=off)", 0},
     {"--cache-size", 0, "SIZE", "keep at most this much, as 500M or 20G (default: 10G)", 0},
     {"--save-state", 0, "SECONDS", "how often long sampling writes a state to go on from (default: 30; 0: never)", 0},
     {"--jobs", 0, "N", "nodes that may run at once (default: 3); those that need the device go one by one", 0},
-    {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt", 1},
+    {"--over", 0, "NAME=VALUES", "run once for each value: seed=1..100, cfg=5,7,9, w=0.5..1.0..0.1, prompt=@lines.txt",
+     1},
     {"--over-file", 0, "FILE", "run once for each line of a CSV file whose first line names what its columns set", 0},
     {"--sheet", 0, "FILE", "draw the pictures of all rows on one PNG (FILE ends in .png) with labelled axes", 0},
     {"--manifest", 0, "FILE", "what became of each row, as JSON lines (default: OUT/manifest.jsonl)", 0},
@@ -48,26 +56,29 @@ static const option run_options[] = {
 
 static const manual run_manual = {
     .usage = "kiln run FILE [options]",
-    .about = "Runs a workflow: kiln's YAML, ComfyUI's API-format JSON, or a PNG that carries one. The paths of what\n"
-             "was written go to standard output, everything else to standard error.\n\n"
-             "Exit status: 0 done, 1 the run failed, 2 the workflow or the arguments are wrong, 3 some branches failed\n"
-             "and others were finished, 130 interrupted (Ctrl-C; a second one does not wait).",
+    .about =
+        "Runs a workflow: kiln's YAML, ComfyUI's API-format JSON, or a PNG that carries one. The paths of what\n"
+        "was written go to standard output, everything else to standard error.\n\n"
+        "Exit status: 0 done, 1 the run failed, 2 the workflow or the arguments are wrong, 3 some branches failed\n"
+        "and others were finished, 130 interrupted (Ctrl-C; a second one does not wait).",
     .options = run_options,
     .n_options = sizeof run_options / sizeof run_options[0],
-    .examples = "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
-                "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --dry-run\n"
-                "  kiln run workflows/txt2img.yaml --memory 1200M   (docs/memory.md)\n"
-                "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
-                "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
-                "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
-                "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
-                "  kiln run pictures/kiln_00001_.png --set seed=8\n",
+    .examples =
+        "  kiln run workflows/txt2img.yaml --set 'prompt=a red circle' --set seed=7 --out pictures\n"
+        "  kiln run workflows/txt2img.yaml --set sampler.steps=30 --dry-run\n"
+        "  kiln run workflows/txt2img.yaml --memory 1200M   (docs/memory.md)\n"
+        "  kiln run workflows/txt2img.yaml --cache /big/disk/kiln --cache-size 50G\n"
+        "  kiln run workflows/txt2img.yaml --over seed=1..4 --over cfg=2,4,8 --sheet sheet.png   (docs/sweeps.md)\n"
+        "  kiln run workflows/txt2img.yaml --over-file rows.csv --out night\n"
+        "  kiln run exported_api.json --models ~/ComfyUI/models --out out\n"
+        "  kiln run pictures/kiln_00001_.png --set seed=8\n",
 };
 
 static const option check_options[] = {SOURCE_OPTIONS};
 static const manual check_manual = {
     .usage = "kiln check FILE [options]",
-    .about = "Reports every fault of a workflow as FILE:LINE:COLUMN with what would be right. Exit status: 0 none, 2 some.",
+    .about =
+        "Reports every fault of a workflow as FILE:LINE:COLUMN with what would be right. Exit status: 0 none, 2 some.",
     .options = check_options,
     .n_options = sizeof check_options / sizeof check_options[0],
     .examples = "  kiln check workflows/txt2img.yaml\n",
@@ -93,8 +104,10 @@ static int options_agree(const arguments *a)
 {
     const char *events = argument(a, "--events"), *trace = argument(a, "--trace");
     for (size_t i = 0; i < sizeof together / sizeof together[0]; i++)
-        if (argument(a, together[i].a) && argument(a, together[i].b)) return print_text(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
-    if (events && trace && strcmp(events, trace) == 0) return print_text(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
+        if (argument(a, together[i].a) && argument(a, together[i].b))
+            return print_text(stderr, "kiln: %s and %s: %s\n", together[i].a, together[i].b, together[i].why), 0;
+    if (events && trace && strcmp(events, trace) == 0)
+        return print_text(stderr, "kiln: --events and --trace write to the same file: %s\n", trace), 0;
     return 1;
 }
 
@@ -131,7 +144,8 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
 static int one_file(const arguments *a, const manual *m)
 {
     if (a->n_operand == 1) return 1;
-    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?", m->usage);
+    print_text(stderr, "kiln: %s\nusage: %s\n", a->n_operand ? "more than one workflow file" : "which workflow file?",
+               m->usage);
     return 0;
 }
 
@@ -139,7 +153,11 @@ static job *open_job(const arguments *a, set_option *set, job_source *out, size_
 {
     static char shipped[SHIPPED_PATH_MAX];
     error e = {0};
-    job_source s = {.path = a->operand[0], .set = set, .plugins = argument(a, "--plugins"), .models = argument(a, "--models"), .input = argument(a, "--input")};
+    job_source s = {.path = a->operand[0],
+                    .set = set,
+                    .plugins = argument(a, "--plugins"),
+                    .models = argument(a, "--models"),
+                    .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &s.n_set)) return NULL;
     s.rows = 1;
@@ -211,14 +229,18 @@ static int run_job(job *j, const job_setting *s, run_mode mode)
 {
     error e = {0};
     run_summary summary = {0};
-    kiln_status status = mode == EXPLAIN ? job_explain(j, s, &e) : mode == DRY_RUN ? job_dry_run(j, s, &e) : job_run(j, s, &summary, &e);
+    kiln_status status = mode == EXPLAIN   ? job_explain(j, s, &e)
+                         : mode == DRY_RUN ? job_dry_run(j, s, &e)
+                                           : job_run(j, s, &summary, &e);
     int code = exit_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n", summary.ran + summary.fetched + summary.shared, summary.total);
+        print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n",
+                   summary.ran + summary.fetched + summary.shared, summary.total);
     else if (status != KILN_OK && summary.failed == 0)
         print_text(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed, summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
+        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed,
+                   summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
     return code;
 }
 
@@ -229,7 +251,8 @@ static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
     for (size_t i = 0; i < a->n_given; i++)
         if (strcmp(a->given[i].option->name, "--over") == 0) over[w->n_over++] = a->given[i].value;
     w->over = over;
-    w->over_file = argument(a, "--over-file"), w->sheet = argument(a, "--sheet"), w->manifest = argument(a, "--manifest");
+    w->over_file = argument(a, "--over-file"), w->sheet = argument(a, "--sheet"),
+    w->manifest = argument(a, "--manifest");
     w->again = argument(a, "--again") != NULL;
     return w->n_over > 0 || w->over_file != NULL;
 }
@@ -237,8 +260,10 @@ static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
 static int sweep_status(kiln_status status, const sweep_summary *s)
 {
     if (s->cancelled || status == KILN_CANCELLED) return EXIT_INTERRUPTED;
-    if (status != KILN_OK && s->rows == 0) return status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT; /* there are no rows to speak of */
-    if (status != KILN_OK) return s->faulty || (status == KILN_ERR_INVALID && s->done + s->failed == 0) ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
+    if (status != KILN_OK && s->rows == 0)
+        return status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT; /* there are no rows to speak of */
+    if (status != KILN_OK)
+        return s->faulty || (status == KILN_ERR_INVALID && s->done + s->failed == 0) ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
     if (s->failed == 0) return EXIT_DONE;
     return s->done + s->before ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
@@ -249,7 +274,10 @@ static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_m
     sweep_summary summary = {0};
     job_setting setting = *s;
     if (mode == EXPLAIN) {
-        print_text(stderr, "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n", job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+        print_text(
+            stderr,
+            "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n",
+            job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
         return EXIT_BAD_INPUT;
     }
     if (mode == DRY_RUN) setting.explain = setting.dry_run = 1;
@@ -274,8 +302,12 @@ int cmd_run(int argc, char **argv)
     const char *over[sizeof a.given / sizeof a.given[0]];
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
-    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) || !read_count(&a, "--jobs", 64, &s.jobs)) return EXIT_BAD_INPUT;
-    if (!options_agree(&a) || !read_cache_options(&a, &s) || !read_memory(&a, &s) || !sheet_named_well(argument(&a, "--sheet"))) return EXIT_BAD_INPUT;
+    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) ||
+        !read_count(&a, "--jobs", 64, &s.jobs))
+        return EXIT_BAD_INPUT;
+    if (!options_agree(&a) || !read_cache_options(&a, &s) || !read_memory(&a, &s) ||
+        !sheet_named_well(argument(&a, "--sheet")))
+        return EXIT_BAD_INPUT;
     s.quiet = argument(&a, "--quiet") != NULL;
     s.verbose = argument(&a, "--verbose") != NULL;
     s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");
@@ -292,7 +324,8 @@ int cmd_run(int argc, char **argv)
     if (faults) {
         status = EXIT_BAD_INPUT;
     } else if (!is_sweep && (sweeping.sheet || sweeping.manifest || sweeping.again)) {
-        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, --over-file or the workflow's `matrix`\n");
+        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, "
+                           "--over-file or the workflow's `matrix`\n");
         status = EXIT_BAD_INPUT;
     } else {
         status = is_sweep ? run_sweep(j, &sweeping, &s, mode) : run_job(j, &s, mode);

@@ -16,10 +16,12 @@ static const option options[] = {
 static const manual help = {
     .usage = "kiln samplers [NAME ...] [--plugins LIST] [--json]",
     .about = "Lists the samplers there are, or tells all about those named.\n\n"
-             "order        the error falls as (1/steps)^order, without noise and on smooth levels; - is a method that solves\n"
+             "order        the error falls as (1/steps)^order, without noise and on smooth levels; - is a method that "
+             "solves\n"
              "             no equation\n"
              "evaluations  of the network, a step; the first and last steps may need fewer\n"
-             "noise        - draws none; white draws anew each step; path, path (gpu): increments of one Brownian path; an option's\n"
+             "noise        - draws none; white draws anew each step; path, path (gpu): increments of one Brownian "
+             "path; an option's\n"
              "             name: none unless that option says so\n\n"
              "Options are given by the Sampler... nodes, or by KSamplerSelect where there is no such node.",
     .options = options,
@@ -27,7 +29,10 @@ static const manual help = {
     .examples = "  kiln samplers\n  kiln samplers dpmpp_2m_sde dpm_adaptive\n  kiln samplers --json > samplers.json\n",
 };
 
-static const kiln_param *param_at(const kiln_sampler *s, uint32_t i) { return (const void *)((const char *)s->param + (size_t)i * s->param_stride); }
+static const kiln_param *param_at(const kiln_sampler *s, uint32_t i)
+{
+    return (const void *)((const char *)s->param + (size_t)i * s->param_stride);
+}
 
 static const kiln_param *param_named(const kiln_sampler *s, const char *name)
 {
@@ -49,8 +54,10 @@ static const char *noise_of(const kiln_sampler *s)
 
 static void order_text(const kiln_sampler *s, char out[16])
 {
-    if (s->order) snprintf(out, 16, "%u", s->order);
-    else strcpy(out, "-");
+    if (s->order)
+        snprintf(out, 16, "%u", s->order);
+    else
+        strcpy(out, "-");
 }
 
 /* "eta=1 s_noise=1" */
@@ -62,21 +69,24 @@ static void options_text(const kiln_sampler *s, str *out)
     }
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void print_list(void)
 {
-    print_text(stdout, "%-30s %5s %11s  %-10s  %s\n", "sampler", "order", "evaluations", "noise", "options and their defaults; source");
+    print_text(stdout, "%-30s %5s %11s  %-10s  %s\n", "sampler", "order", "evaluations", "noise",
+               "options and their defaults; source");
     for (size_t i = 0; i < sampler_api.sampler_count(); i++) {
         const kiln_sampler *s = sampler_api.sampler_at(i);
         char order[16];
         str opts = {0};
         order_text(s, order);
         options_text(s, &opts);
-        print_text(stdout, "%-30s %5s %11g  %-10s  %s%s%s\n", s->name, order, s->evaluations, noise_of(s), str_text(&opts), opts.len ? "; " : "", s->source ? s->source : "");
+        print_text(stdout, "%-30s %5s %11g  %-10s  %s%s%s\n", s->name, order, s->evaluations, noise_of(s),
+                   str_text(&opts), opts.len ? "; " : "", s->source ? s->source : "");
         str_free(&opts);
     }
-    if (!sampler_api.sampler_count()) print_text(stdout, "there are no samplers, because no plugin that brings any was loaded; see `kiln plugins`\n");
+    if (!sampler_api.sampler_count())
+        print_text(stdout, "there are no samplers, because no plugin that brings any was loaded; see `kiln plugins`\n");
 }
 
 static void print_sampler(const kiln_sampler *s)
@@ -84,14 +94,17 @@ static void print_sampler(const kiln_sampler *s)
     char order[16];
     order_text(s, order);
     print_text(stdout, "%s\n%s\n%s\n\n", s->name, s->doc ? s->doc : "", s->source ? s->source : "");
-    print_text(stdout, "  %-20s %s\n  %-20s %g\n  %-20s %s\n", "order", order, "evaluations a step", s->evaluations, "noise", noise_of(s));
-    if (s->flags & KILN_SAMPLER_EXTRA_STEP) print_text(stdout, "  %-20s made for one step more, the last but one dropped\n", "levels");
-    if (s->flags & KILN_SAMPLER_UNCONDITIONAL) print_text(stdout, "  %-20s is evaluated at cfg 1 as well\n", "negative");
+    print_text(stdout, "  %-20s %s\n  %-20s %g\n  %-20s %s\n", "order", order, "evaluations a step", s->evaluations,
+               "noise", noise_of(s));
+    if (s->flags & KILN_SAMPLER_EXTRA_STEP)
+        print_text(stdout, "  %-20s made for one step more, the last but one dropped\n", "levels");
+    if (s->flags & KILN_SAMPLER_UNCONDITIONAL)
+        print_text(stdout, "  %-20s is evaluated at cfg 1 as well\n", "negative");
     if (s->n_param) print_text(stdout, "\noptions:\n");
     for (uint32_t i = 0; i < s->n_param; i++) param_print(param_at(s, i));
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static void json_sampler(str *s, const kiln_sampler *k)
 {
@@ -101,8 +114,10 @@ static void json_sampler(str *s, const kiln_sampler *k)
     member_field(s, "doc", k->doc);
     member_field(s, "source", k->source);
     member_key(s, "order");
-    if (k->order) str_printf(s, "%u", k->order);
-    else str_append(s, "null");
+    if (k->order)
+        str_printf(s, "%u", k->order);
+    else
+        str_append(s, "null");
     member_number(s, "evaluations", k->evaluations);
     member_bool(s, "stochastic", k->flags & KILN_SAMPLER_STOCHASTIC);
     member_field(s, "noise", noise_of(k));
@@ -114,7 +129,7 @@ static void json_sampler(str *s, const kiln_sampler *k)
     str_append(s, "]}");
 }
 
-/* ---- the command -------------------------------------------------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static const char *name_at(void *arg, size_t i) { return (void)arg, sampler_api.sampler_at(i)->name; }
 
@@ -136,8 +151,8 @@ static int print_chosen(const arguments *a)
     for (size_t i = 0; i < a->n_operand; i++)
         if (!sampler_api.sampler(a->operand[i])) {
             const char *near = nearest_name(a->operand[i], name_at, sampler_api.sampler_count(), NULL);
-            print_text(stderr, "kiln samplers: there is no sampler '%s'%s%s%s\n", a->operand[i], near ? "; did you mean '" : "; see `kiln samplers`", near ? near : "",
-                    near ? "'?" : "");
+            print_text(stderr, "kiln samplers: there is no sampler '%s'%s%s%s\n", a->operand[i],
+                       near ? "; did you mean '" : "; see `kiln samplers`", near ? near : "", near ? "'?" : "");
             return EXIT_BAD_INPUT;
         }
     str_append(&s, "[");

@@ -27,7 +27,7 @@ typedef struct {
     char letter;       /* 'v' for -v, or 0            */
     const char *value; /* "DIR"; NULL: takes no value */
     const char *help;
-    int many;          /* may be given several times  */
+    int many; /* may be given several times  */
 } option;
 
 typedef struct {

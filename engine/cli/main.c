@@ -18,10 +18,13 @@ static const char *command_name(void *arg, size_t i) { return (void)arg, command
 
 static int help(FILE *to)
 {
-    print_text(to, "kiln %s - runs diffusion workflows from files, without a server\n\nusage: kiln COMMAND [options]\n\ncommands:\n", KILN_VERSION);
+    print_text(to,
+               "kiln %s - runs diffusion workflows from files, without a server\n\nusage: kiln COMMAND "
+               "[options]\n\ncommands:\n",
+               KILN_VERSION);
     for (size_t i = 0; i < n_commands; i++) print_text(to, "  %-14s %s\n", commands[i].name, commands[i].summary);
     print_text(to, "\n`kiln COMMAND --help` tells more. Exit status: 0 done, 1 the run failed, 2 the workflow or the\n"
-                "arguments are wrong, 3 some branches failed and others were finished, 130 interrupted.\n");
+                   "arguments are wrong, 3 some branches failed and others were finished, 130 interrupted.\n");
     return to == stdout ? EXIT_DONE : EXIT_BAD_INPUT;
 }
 
@@ -48,7 +51,8 @@ static int close_output(int status)
     int earlier = ferror(stdout);
     if (print_flush(stdout) == 0 && !earlier) return status;
     if (print_lost() == EPIPE || reader_is_gone()) return status;
-    print_text(stderr, "kiln: error: what was printed could not all be written: %s\n", print_lost() ? strerror(print_lost()) : "an earlier write failed");
+    print_text(stderr, "kiln: error: what was printed could not all be written: %s\n",
+               print_lost() ? strerror(print_lost()) : "an earlier write failed");
     return status == EXIT_DONE ? EXIT_RUN_FAILED : status;
 }
 
@@ -56,27 +60,33 @@ static int run_command(int argc, char **argv)
 {
     if (argc < 2) return help(stderr);
     const char *name = argv[1];
-    int is_version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0, is_help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
-    if ((is_version && argc > 2) || (is_help && argc > 3)) return print_text(stderr, "kiln: %s: what is '%s'?\n", name, argv[is_version ? 2 : 3]), EXIT_BAD_INPUT;
+    int is_version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0,
+        is_help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    if ((is_version && argc > 2) || (is_help && argc > 3))
+        return print_text(stderr, "kiln: %s: what is '%s'?\n", name, argv[is_version ? 2 : 3]), EXIT_BAD_INPUT;
     if (is_version) return print_text(stdout, "kiln %s\n", KILN_VERSION) < 0;
     if (is_help && argc == 2) return help(stdout);
     if (is_help) name = argv[2];
     char *manual_of[] = {argv[is_help ? 2 : 1], "--help"};
     for (size_t i = 0; i < n_commands; i++)
-        if (strcmp(commands[i].name, name) == 0) return is_help ? commands[i].run(2, manual_of) : commands[i].run(argc - 1, argv + 1);
+        if (strcmp(commands[i].name, name) == 0)
+            return is_help ? commands[i].run(2, manual_of) : commands[i].run(argc - 1, argv + 1);
     const char *near = nearest_name(name, command_name, n_commands, NULL);
-    print_text(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`", near ? near : "", near ? "'?" : "");
+    print_text(stderr, "kiln: no command is called '%s'%s%s%s\n", name, near ? "; did you mean '" : "; see `kiln help`",
+               near ? near : "", near ? "'?" : "");
     return EXIT_BAD_INPUT;
 }
 
-/* Each thread's own heap reserves 64 MB of address space, whoever counts on it meanwhile: where that is limited (ulimit -v), threads share one. */
+/* Each thread's own heap reserves 64 MB of address space, whoever counts on it meanwhile: where that is limited (ulimit
+ * -v), threads share one. */
 static void share_the_heap(void)
 {
     struct rlimit space;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
 }
 
-/* A write that fails says so where it fails, with the file's name: neither a closed pipe nor a limit on the size of files (ulimit -f) ends the process. */
+/* A write that fails says so where it fails, with the file's name: neither a closed pipe nor a limit on the size of
+ * files (ulimit -f) ends the process. */
 int main(int argc, char **argv)
 {
     share_the_heap();

@@ -15,7 +15,7 @@ static const char *const param_type_name[] = {
 static const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
 static const catalog_view registries = {.name_at = name_at};
 
-/* ---- text ----------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static const char *choice_of(const kiln_param *p, double value)
 {
@@ -34,8 +34,10 @@ void param_default_text(const kiln_param *p, str *s)
     case KILN_P_SEED: str_printf(s, "%.0f", p->def); break;
     case KILN_P_FLOAT: str_double(s, p->def); break;
     default:
-        if (p->def_str) str_json(s, p->def_str, strlen(p->def_str), 0);
-        else str_append(s, "\"\"");
+        if (p->def_str)
+            str_json(s, p->def_str, strlen(p->def_str), 0);
+        else
+            str_append(s, "\"\"");
     }
 }
 
@@ -44,16 +46,20 @@ void param_print(const kiln_param *p)
     char takes[2048];
     str def = {0};
     param_describe(p, &registries, takes, sizeof takes);
-    if (p->type == KILN_P_NAME) str_append(&def, p->def_str ? p->def_str : "");
-    else param_default_text(p, &def);
-    print_text(stdout, "  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes, p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
-           p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def), p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
+    if (p->type == KILN_P_NAME)
+        str_append(&def, p->def_str ? p->def_str : "");
+    else
+        param_default_text(p, &def);
+    print_text(stdout, "  %-20s %s%s%s%s\n  %-20s   %s\n", p->name, takes,
+               p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
+               p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def),
+               p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
     for (const kiln_choice *c = p->choice; p->type == KILN_P_ENUM && c && c->name; c++)
         if (c->doc && c->doc[0]) print_text(stdout, "  %-20s     %s: %s\n", "", c->name, c->doc);
     str_free(&def);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 void member_key(str *s, const char *name)
 {
@@ -64,8 +70,10 @@ void member_key(str *s, const char *name)
 void member_field(str *s, const char *name, const char *text)
 {
     member_key(s, name);
-    if (text) str_json(s, text, strlen(text), 0);
-    else str_append(s, "null");
+    if (text)
+        str_json(s, text, strlen(text), 0);
+    else
+        str_append(s, "null");
 }
 
 void member_bool(str *s, const char *name, uint32_t value)
@@ -114,8 +122,10 @@ void param_json(str *s, const kiln_param *p)
     member_bool(s, "floored", p->flags & KILN_PARAM_FLOORED);
     if (!(p->flags & KILN_PARAM_REQUIRED)) {
         member_key(s, "default");
-        if (p->type == KILN_P_ENUM) str_json(s, choice_of(p, p->def), strlen(choice_of(p, p->def)), 0);
-        else param_default_text(p, s);
+        if (p->type == KILN_P_ENUM)
+            str_json(s, choice_of(p, p->def), strlen(choice_of(p, p->def)), 0);
+        else
+            param_default_text(p, s);
     }
     if (p->type == KILN_P_INT || p->type == KILN_P_FLOAT) {
         member_number(s, "min", p->min);

@@ -10,7 +10,7 @@
 
 enum { FIRST_CHOICE = 3, CHOICES_TRIED = 64 };
 
-/* ---- inputs ------------------------------------------------------------------------------------------------------------ */
+/* ---- inputs ---- */
 
 /* Numbers between 0 and 1 that repeat late: multiples of a prime, modulo 1000. */
 static kiln_value *tensor(uint32_t rank, const int64_t *dim)
@@ -31,7 +31,8 @@ static kiln_value *sigmas(void)
 {
     kiln_tensor t = {.size = sizeof t};
     kiln_value *v = tensor(1, (int64_t[]){5});
-    if (v && value_view(v, &t, NULL) == KILN_OK) memcpy(t.data, (float[]){14.6f, 5.0f, 1.0f, 0.2f, 0}, 5 * sizeof(float));
+    if (v && value_view(v, &t, NULL) == KILN_OK)
+        memcpy(t.data, (float[]){14.6f, 5.0f, 1.0f, 0.2f, 0}, 5 * sizeof(float));
     return v;
 }
 
@@ -69,8 +70,9 @@ static const struct {
     const char *type;
     kiln_value *(*make)(void);
 } known[] = {
-    {"IMAGE", image}, {"MASK", mask}, {"LATENT", latent}, {"CONDITIONING", conditioning}, {"SIGMAS", sigmas},
-    {"INT", whole}, {"FLOAT", number}, {"BOOLEAN", yes}, {"STRING", words}, {"*", image},
+    {"IMAGE", image},   {"MASK", mask}, {"LATENT", latent}, {"CONDITIONING", conditioning},
+    {"SIGMAS", sigmas}, {"INT", whole}, {"FLOAT", number},  {"BOOLEAN", yes},
+    {"STRING", words},  {"*", image},
 };
 
 int sample_known(const kiln_port *p)
@@ -95,11 +97,13 @@ void sample_tensors(const kiln_value *v, void (*fn)(void *arg, const void *data)
     kiln_tensor t = {.size = sizeof t};
     uint32_t kind = value_kind(v);
     if (kind == KILN_V_TENSOR && value_view(v, &t, NULL) == KILN_OK) fn(arg, t.data);
-    for (size_t i = 0; kind == KILN_V_LIST && i < value_api.count(v); i++) sample_tensors(value_api.list_at(v, i), fn, arg);
-    for (size_t i = 0; kind == KILN_V_MAP && i < value_api.count(v); i++) sample_tensors(value_api.map_at(v, i, NULL), fn, arg);
+    for (size_t i = 0; kind == KILN_V_LIST && i < value_api.count(v); i++)
+        sample_tensors(value_api.list_at(v, i), fn, arg);
+    for (size_t i = 0; kind == KILN_V_MAP && i < value_api.count(v); i++)
+        sample_tensors(value_api.map_at(v, i, NULL), fn, arg);
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------------- */
+/* ---- parameters ---- */
 
 static size_t turns(const kiln_param *p)
 {
@@ -133,9 +137,12 @@ const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
     static const char *const ends[] = {"at the defaults", "at the low ends", "at the high ends"};
     size_t choice = 0;
     const kiln_param *p = way < FIRST_CHOICE ? NULL : turned(n, way, &choice);
-    if (!p) snprintf(text, 160, "%s", ends[way < FIRST_CHOICE ? way : 0]);
-    else if (p->type == KILN_P_BOOL) snprintf(text, 160, "with %s: %s", p->name, p->def != 0 ? "false" : "true");
-    else snprintf(text, 160, "with %s: %s", p->name, p->choice[choice].name);
+    if (!p)
+        snprintf(text, 160, "%s", ends[way < FIRST_CHOICE ? way : 0]);
+    else if (p->type == KILN_P_BOOL)
+        snprintf(text, 160, "with %s: %s", p->name, p->def != 0 ? "false" : "true");
+    else
+        snprintf(text, 160, "with %s: %s", p->name, p->choice[choice].name);
     return text;
 }
 

@@ -5,16 +5,16 @@
 #include "base/arena.h"
 #include "tensor/value.h"
 
-/* A value with the structure of the port's type, published; the same every time. NULL when the type is one that only a plugin can
- * make (MODEL, a type of its own), or when there is no memory. */
+/* A value with the structure of the port's type, published; the same every time. NULL when the type is one that only a
+ * plugin can make (MODEL, a type of its own), or when there is no memory. */
 kiln_value *sample_value(const kiln_port *p);
 int sample_known(const kiln_port *p);
 
 /* Every tensor inside v: fn(arg, data). */
 void sample_tensors(const kiln_value *v, void (*fn)(void *arg, const void *data), void *arg);
 
-/* Ways to fill a node's parameters: 0 the defaults, 1 the low ends, 2 the high ends (whole numbers: twice the default, at least
- * 8, so that sizes stay small), 3 and on: the defaults with one choice of one ENUM or one flag turned. */
+/* Ways to fill a node's parameters: 0 the defaults, 1 the low ends, 2 the high ends (whole numbers: twice the default,
+ * at least 8, so that sizes stay small), 3 and on: the defaults with one choice of one ENUM or one flag turned. */
 size_t sample_ways(const kiln_node *n);
 const char *sample_way_name(const kiln_node *n, size_t way, char text[160]);
 /* Fills `params` (params_size bytes). Text lives in a. 0 when there is no memory. */

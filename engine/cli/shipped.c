@@ -1,4 +1,5 @@
-/* shipped.c - the workflows and models that come with kiln, under the names the documentation gives them, from any folder. */
+/* shipped.c - the workflows and models that come with kiln, under the names the documentation gives them, from any
+ * folder. */
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/command.h"

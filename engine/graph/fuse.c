@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     recording *r;
-    uint32_t *uses;  /* [n + 1] by id: reads by live ops and outputs */
+    uint32_t *uses;     /* [n + 1] by id: reads by live ops and outputs */
     uint32_t *in_group; /* [n + 1] by id: index of its group + 1     */
     group *groups;
     size_t n_group;
@@ -89,7 +89,9 @@ static void fuse_residual(fuser *f, op *o)
         op *from = sole_source(f, o, k);
         uint32_t other = o->in[1 - k];
         if (!from || !is_product(from) || !plain(&from->epilogue)) continue;
-        if (!other || other == o->in[k] || !shape_equal(&at(f, other)->shape, &o->shape) || !shape_equal(&from->shape, &o->shape)) continue;
+        if (!other || other == o->in[k] || !shape_equal(&at(f, other)->shape, &o->shape) ||
+            !shape_equal(&from->shape, &o->shape))
+            continue;
         if (at(f, other)->kind == OP_WEIGHT || at(f, other)->kind == OP_CONSTANT) continue;
         replace(o, from);
         o->epilogue.residual = 1;
@@ -98,7 +100,7 @@ static void fuse_residual(fuser *f, op *o)
     }
 }
 
-/* ---- q, k, v: linears of one x into one attention ------------------------------------------------------------------ */
+/* ---- q, k, v: linears of one x into one attention ---- */
 
 static int sole_weight(fuser *f, uint32_t id) { return id && at(f, id)->kind == OP_WEIGHT && f->uses[id] == 1; }
 
@@ -110,7 +112,8 @@ static int stackable(fuser *f, uint32_t id, const op *like)
     if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2]))) return 0;
     if (like && (o->in[0] != like->in[0] || !o->in[2] != !like->in[2])) return 0;
     /* one type of all parts, so that stacking copies and never rounds */
-    return !like || (at(f, o->in[1])->dtype == at(f, like->in[1])->dtype && (!o->in[2] || at(f, o->in[2])->dtype == at(f, like->in[2])->dtype));
+    return !like || (at(f, o->in[1])->dtype == at(f, like->in[1])->dtype &&
+                     (!o->in[2] || at(f, o->in[2])->dtype == at(f, like->in[2])->dtype));
 }
 
 static void group_from(fuser *f, const op *attention, uint32_t first)
@@ -137,7 +140,7 @@ static void fuse_qkv(fuser *f, const op *o)
     if (!f->in_group[o->in[1]]) group_from(f, o, 1); /* cross-attention: k and v alone */
 }
 
-/* ---- the rewrite --------------------------------------------------------------------------------------------------------- */
+/* ---- the rewrite ---- */
 
 typedef struct {
     fuser *f;
@@ -229,9 +232,12 @@ static kiln_status rewrite(fuser *f, error *e)
 
 static kiln_status run(recording *r, int fusing, error *e)
 {
-    fuser f = {.r = r, .uses = mem_calloc(r->n + 1, sizeof *f.uses), .in_group = mem_calloc(r->n + 1, sizeof *f.in_group),
+    fuser f = {.r = r,
+               .uses = mem_calloc(r->n + 1, sizeof *f.uses),
+               .in_group = mem_calloc(r->n + 1, sizeof *f.in_group),
                .groups = mem_calloc(r->n + 1, sizeof *f.groups)};
-    kiln_status status = f.uses && f.in_group && f.groups ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    kiln_status status =
+        f.uses && f.in_group && f.groups ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
     if (status == KILN_OK) {
         drop_unused(&f);
         for (size_t i = 0; fusing && i < r->n; i++) {

@@ -12,7 +12,8 @@
 
 #include "graph/program.h"
 
-/* Rewrites r->op: leaves first, then ops in order (a stack of weights right before its linear), nothing dead left. Ids change; r->output follows. */
+/* Rewrites r->op: leaves first, then ops in order (a stack of weights right before its linear), nothing dead left. Ids
+ * change; r->output follows. */
 kiln_status fuse(recording *r, error *e);
 /* Only drops what nothing reads and puts leaves first: the unfused program, for tests. */
 kiln_status fuse_nothing(recording *r, error *e);

@@ -14,7 +14,7 @@ static int64_t last_dim(const shape *s) { return s->rank ? s->dim[s->rank - 1] :
 static op *at(const plan *p, uint32_t id) { return &p->r->op[id - 1]; }
 static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
 
-/* ---- dtypes --------------------------------------------------------------------------------------------------- */
+/* ---- dtypes ---- */
 
 /* Operands that are read in the type they come in. */
 static int reads_as_is(const op *o, uint32_t k)
@@ -85,7 +85,7 @@ static void set_types(plan *p)
     }
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------------ */
+/* ---- views ---- */
 
 static void make_view(plan *p, uint32_t id, uint32_t of, int64_t shift)
 {
@@ -120,7 +120,8 @@ static void find_views(plan *p)
             int64_t rows = 1;
             for (uint32_t i = o->attr.slice.axis + 1; i + 1 < o->shape.rank; i++) rows *= o->shape.dim[i];
             make_view(p, id, from, o->attr.slice.start * rows * p->place[from].ld);
-        } else if (o->kind == OP_RESHAPE && (is_dense(p, from) || last_dim(&o->shape) == last_dim(&at(p, from)->shape))) {
+        } else if (o->kind == OP_RESHAPE &&
+                   (is_dense(p, from) || last_dim(&o->shape) == last_dim(&at(p, from)->shape))) {
             make_view(p, id, from, 0);
             if (is_dense(p, from)) p->place[id].ld = last_dim(&o->shape);
         }
@@ -137,7 +138,8 @@ static void find_concats(plan *p, const uint32_t *uses)
         for (uint32_t k = 0; k < o->n_in; k++) {
             uint32_t from = o->in[k];
             const op *source = at(p, from);
-            int writes = !is_leaf(source) && !p->skip[from - 1] && p->place[from].base == from && uses[from] == 1 && source->kind != OP_CONCAT;
+            int writes = !is_leaf(source) && !p->skip[from - 1] && p->place[from].base == from && uses[from] == 1 &&
+                         source->kind != OP_CONCAT;
             if (writes) {
                 p->place[from].base = id;
                 p->place[from].shift = column;
@@ -148,7 +150,7 @@ static void find_concats(plan *p, const uint32_t *uses)
     }
 }
 
-/* ---- lifetimes ----------------------------------------------------------------------------------------------------- */
+/* ---- lifetimes ---- */
 
 static void touch(plan *p, uint32_t id, uint32_t when)
 {
@@ -217,8 +219,12 @@ static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
     if (!from) return 0;
     uint32_t root = p->place[from].base;
     const placement *x = &p->place[root], *y = &p->place[from];
-    if (x->kind != PLACE_ARENA || x->last != id - 1 || x->dtype != p->place[id].dtype || y->shift != 0 || y->ld != p->place[id].ld) return 0;
-    if (x->ld != y->ld || shape_count(&at(p, root)->shape) != shape_count(&o->shape) || !shape_equal(&at(p, from)->shape, &o->shape)) return 0;
+    if (x->kind != PLACE_ARENA || x->last != id - 1 || x->dtype != p->place[id].dtype || y->shift != 0 ||
+        y->ld != p->place[id].ld)
+        return 0;
+    if (x->ld != y->ld || shape_count(&at(p, root)->shape) != shape_count(&o->shape) ||
+        !shape_equal(&at(p, from)->shape, &o->shape))
+        return 0;
     for (uint32_t i = 0; i < o->n_in; i++)
         if (i != k && o->in[i] && p->place[o->in[i]].base == root) return 0;
     return root;
@@ -255,7 +261,7 @@ static void share_places(plan *p)
     }
 }
 
-/* ---- offsets ---------------------------------------------------------------------------------------------------------- */
+/* ---- offsets ---- */
 
 typedef struct {
     uint32_t id;

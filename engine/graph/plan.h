@@ -5,8 +5,8 @@
  * concatenation's operands are written straight into it when nobody else reads them. Each remaining tensor gets an
  * offset in one arena by its lifetime; `arena_bytes` is the exact peak.
  *
- * Ops that hang on held inputs alone (a prompt's keys and values) need not run again while those are the same: what others
- * read of them has its place from the first op to the last.
+ * Ops that hang on held inputs alone (a prompt's keys and values) need not run again while those are the same: what
+ * others read of them has its place from the first op to the last.
  */
 #ifndef KILN_GRAPH_PLAN_H
 #define KILN_GRAPH_PLAN_H
@@ -19,18 +19,18 @@ typedef enum { PLACE_NONE, PLACE_INPUT, PLACE_WEIGHT, PLACE_ARENA } place_kind;
 typedef struct {
     place_kind kind;
     uint32_t dtype;
-    uint32_t base;    /* id of the tensor whose memory it is (itself when no view) */
-    int64_t shift;    /* elements into the base                                    */
-    int64_t ld;       /* elements between rows                                     */
-    size_t offset;    /* ARENA: bytes, of the base                                 */
+    uint32_t base;        /* id of the tensor whose memory it is (itself when no view) */
+    int64_t shift;        /* elements into the base                                    */
+    int64_t ld;           /* elements between rows                                     */
+    size_t offset;        /* ARENA: bytes, of the base                                 */
     uint32_t first, last; /* ops between which the base's memory is in use         */
 } placement;
 
 typedef struct {
-    recording *r;        /* owned by the caller; ops with CONVERTs put in */
-    placement *place;    /* [r->n + 1] by id          */
-    uint8_t *skip;       /* [r->n]: a view or a leaf: nothing to run */
-    uint8_t *held;       /* [r->n]: runs when held inputs have changed */
+    recording *r;     /* owned by the caller; ops with CONVERTs put in */
+    placement *place; /* [r->n + 1] by id          */
+    uint8_t *skip;    /* [r->n]: a view or a leaf: nothing to run */
+    uint8_t *held;    /* [r->n]: runs when held inputs have changed */
     size_t arena_bytes;
     uint64_t flops, held_flops; /* the latter are part of the former */
     uint32_t n_held;

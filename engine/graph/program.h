@@ -23,13 +23,13 @@ typedef struct {
     uint32_t dtype;    /* inputs and weights: as declared or stored; others: 0 until planned */
     const char *scope; /* "unet/down.0/attn1" */
     /* leaves */
-    const char *name;          /* input, weight */
-    int held;                  /* input: it seldom changes from run to run */
-    kiln_weights *set;         /* weight: borrowed from the program's list */
+    const char *name;  /* input, weight */
+    int held;          /* input: it seldom changes from run to run */
+    kiln_weights *set; /* weight: borrowed from the program's list */
     const float *constant;
-    uint32_t n_part;           /* weight of several stacked along dimension 0: ids of them */
+    uint32_t n_part; /* weight of several stacked along dimension 0: ids of them */
     uint32_t part[PARTS_MAX];
-    int dead;                  /* fused away or unused */
+    int dead; /* fused away or unused */
 } op;
 
 typedef struct {
@@ -59,7 +59,8 @@ kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t ran
 void record_output(recording *r, const char *name, kiln_t t);
 /* What hangs on held inputs alone is computed when they have changed, and kept (plan.h). */
 void record_hold(recording *r, kiln_t input);
-kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim, int optional);
+kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim,
+                     int optional);
 kiln_t record_constant(recording *r, const float *data, uint32_t rank, const int64_t *dim);
 /* Checks operands by the op's rule (shape_rules.h) and appends it. */
 kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *in, uint32_t n_in);

@@ -26,7 +26,7 @@ void recording_free(recording *r)
     *r = (recording){0};
 }
 
-/* ---- the sticky error ------------------------------------------------------------------------------------------ */
+/* ---- the sticky error ---- */
 
 kiln_t record_failv(recording *r, kiln_status status, const char *fmt, va_list args)
 {
@@ -80,7 +80,7 @@ void record_scope_pop(recording *r)
         r->scope[r->scope_end[--r->scope_depth]] = '\0';
 }
 
-/* ---- appending ---------------------------------------------------------------------------------------------------- */
+/* ---- appending ---- */
 
 static int grow(void **data, size_t n, size_t *room, size_t size)
 {
@@ -98,7 +98,8 @@ static kiln_t append(recording *r, op o)
     if (r->failure.status != KILN_OK) return none;
     if (r->n >= OPS_MAX) return record_fail(r, KILN_ERR_INVALID, "more than %d ops", OPS_MAX);
     if (!grow((void **)&r->op, r->n, &r->room, sizeof *r->op)) return no_memory(r);
-    o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope : arena_strdup(&r->memory, r->scope);
+    o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope
+                                                                   : arena_strdup(&r->memory, r->scope);
     if (!o.scope) return no_memory(r);
     r->op[r->n++] = o;
     return (kiln_t){.id = (uint32_t)r->n};
@@ -111,11 +112,14 @@ kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t ran
     op o = {.kind = OP_INPUT, .dtype = dtype};
     if (r->failure.status != KILN_OK || !has_name(r, "an input", name)) return none;
     if (dtype != KILN_F32 && dtype != KILN_BF16 && dtype != KILN_F16 && dtype != KILN_I32)
-        return record_fail(r, KILN_ERR_UNSUPPORTED, "input '%s': type %s; inputs are f32, bf16, f16 or i32", name, dtype_name(dtype));
+        return record_fail(r, KILN_ERR_UNSUPPORTED, "input '%s': type %s; inputs are f32, bf16, f16 or i32", name,
+                           dtype_name(dtype));
     if (!has_elements(&o.shape, rank, dim))
-        return record_fail(r, KILN_ERR_INVALID, "input '%s': a shape takes %d dimensions at most, each 1 or more", name, KILN_MAX_RANK);
+        return record_fail(r, KILN_ERR_INVALID, "input '%s': a shape takes %d dimensions at most, each 1 or more", name,
+                           KILN_MAX_RANK);
     for (size_t i = 0; i < r->n; i++)
-        if (r->op[i].kind == OP_INPUT && strcmp(r->op[i].name, name) == 0) return record_fail(r, KILN_ERR_INVALID, "two inputs are called '%s'", name);
+        if (r->op[i].kind == OP_INPUT && strcmp(r->op[i].name, name) == 0)
+            return record_fail(r, KILN_ERR_INVALID, "two inputs are called '%s'", name);
     if (!(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
     return append(r, o);
 }
@@ -148,8 +152,10 @@ void record_hold(recording *r, kiln_t input)
 {
     const op *o = recorded(r, input);
     if (r->failure.status != KILN_OK) return;
-    if (!o || o->kind != OP_INPUT) record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
-    else r->op[input.id - 1].held = 1;
+    if (!o || o->kind != OP_INPUT)
+        record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
+    else
+        r->op[input.id - 1].held = 1;
 }
 
 static int keep_set(recording *r, kiln_weights *set)
@@ -177,13 +183,18 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
         weights_missing(set, name, &e);
         return record_fail(r, KILN_ERR_INVALID, "%s", e.message);
     }
-    if (!has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "weight '%s': asked for in an impossible shape", name);
+    if (!has_elements(&o.shape, rank, dim))
+        return record_fail(r, KILN_ERR_INVALID, "weight '%s': asked for in an impossible shape", name);
     if (!shape_make(&stored, info.rank, info.dim) || !shape_equal(&o.shape, &stored))
-        return record_fail(r, KILN_ERR_INVALID, "%s: tensor '%s' is %s, this model wants %s", info.file ? info.file : "weights", name,
-                           shape_text(&(shape){.rank = info.rank, .dim = {info.dim[0], info.dim[1], info.dim[2], info.dim[3], info.dim[4], info.dim[5]}}, have),
-                           shape_text(&o.shape, want));
+        return record_fail(
+            r, KILN_ERR_INVALID, "%s: tensor '%s' is %s, this model wants %s", info.file ? info.file : "weights", name,
+            shape_text(&(shape){.rank = info.rank,
+                                .dim = {info.dim[0], info.dim[1], info.dim[2], info.dim[3], info.dim[4], info.dim[5]}},
+                       have),
+            shape_text(&o.shape, want));
     if (!is_weight_type(info.dtype))
-        return record_fail(r, KILN_ERR_UNSUPPORTED, "%s: tensor '%s' is of type %s; f32, f16 and bf16 are supported", info.file, name, dtype_name(info.dtype));
+        return record_fail(r, KILN_ERR_UNSUPPORTED, "%s: tensor '%s' is of type %s; f32, f16 and bf16 are supported",
+                           info.file, name, dtype_name(info.dtype));
     o.dtype = info.dtype;
     if (!keep_set(r, set) || !(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
     weights_mark_used(set, name);
@@ -194,7 +205,8 @@ kiln_t record_constant(recording *r, const float *data, uint32_t rank, const int
 {
     op o = {.kind = OP_CONSTANT, .dtype = KILN_F32};
     if (r->failure.status != KILN_OK) return none;
-    if (!data || !has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "a constant without data or of impossible shape");
+    if (!data || !has_elements(&o.shape, rank, dim))
+        return record_fail(r, KILN_ERR_INVALID, "a constant without data or of impossible shape");
     size_t bytes = (size_t)shape_count(&o.shape) * sizeof(float);
     float *copy = arena_alloc(&r->memory, bytes);
     if (!copy) return no_memory(r);
@@ -218,17 +230,24 @@ static int is_leaf_weight(const op *o) { return o->kind == OP_WEIGHT || o->kind 
 /* What a kernel packs must be a weight; what it computes with must not be ids. */
 static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
 {
-    int must_be_weight = ((kind == OP_CONV2D || kind == OP_LINEAR) && i >= 1) || ((kind == OP_GROUP_NORM || kind == OP_LAYER_NORM) && i >= 1) || (kind == OP_EMBEDDING && i == 0);
+    int must_be_weight = ((kind == OP_CONV2D || kind == OP_LINEAR) && i >= 1) ||
+                         ((kind == OP_GROUP_NORM || kind == OP_LAYER_NORM) && i >= 1) ||
+                         (kind == OP_EMBEDDING && i == 0);
     if (must_be_weight && !is_leaf_weight(o))
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s: operand %u must be a weight or a constant", op_name(kind), i);
-    else if (!must_be_weight && is_leaf_weight(o) && kind != OP_ADD && kind != OP_MUL && kind != OP_CONCAT && kind != OP_SLICE && kind != OP_RESHAPE && kind != OP_PERMUTE)
+    else if (!must_be_weight && is_leaf_weight(o) && kind != OP_ADD && kind != OP_MUL && kind != OP_CONCAT &&
+             kind != OP_SLICE && kind != OP_RESHAPE && kind != OP_PERMUTE)
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s: operand %u must be computed, not a weight", op_name(kind), i);
-    else if (is_leaf_weight(o) && (kind == OP_CONCAT || kind == OP_SLICE || kind == OP_RESHAPE || kind == OP_PERMUTE || i == 0) && !must_be_weight)
-        record_fail(r, KILN_ERR_UNSUPPORTED, "%s of a weight; use a view of the weights (kiln.weights/1) instead", op_name(kind));
+    else if (is_leaf_weight(o) &&
+             (kind == OP_CONCAT || kind == OP_SLICE || kind == OP_RESHAPE || kind == OP_PERMUTE || i == 0) &&
+             !must_be_weight)
+        record_fail(r, KILN_ERR_UNSUPPORTED, "%s of a weight; use a view of the weights (kiln.weights/1) instead",
+                    op_name(kind));
     else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* bf16 cannot hold 999 */
         record_fail(r, KILN_ERR_INVALID, "%s: the times must be an f32 input", op_name(kind));
     else if (wants_ids(kind, i) != (o->dtype == KILN_I32 && o->kind == OP_INPUT))
-        record_fail(r, KILN_ERR_INVALID, "%s: operand %u %s", op_name(kind), i, wants_ids(kind, i) ? "must be an i32 input" : "must not be i32");
+        record_fail(r, KILN_ERR_INVALID, "%s: operand %u %s", op_name(kind), i,
+                    wants_ids(kind, i) ? "must be an i32 input" : "must not be i32");
     return r->failure.status == KILN_OK;
 }
 
@@ -238,7 +257,8 @@ kiln_t record_op(recording *r, op_kind kind, const op_attr *attr, const kiln_t *
     const shape *shapes[OP_MAX_IN] = {0};
     error e = {0};
     if (r->failure.status != KILN_OK) return none;
-    if (n_in > OP_MAX_IN) return record_fail(r, KILN_ERR_INVALID, "%s of %u operands; at most %d", op_name(kind), n_in, OP_MAX_IN);
+    if (n_in > OP_MAX_IN)
+        return record_fail(r, KILN_ERR_INVALID, "%s of %u operands; at most %d", op_name(kind), n_in, OP_MAX_IN);
     if (attr) o.attr = *attr;
     for (uint32_t i = 0; i < n_in; i++) {
         const op *from = recorded(r, in[i]);
@@ -265,6 +285,7 @@ kiln_t record_reshape(recording *r, kiln_t x, uint32_t rank, const int64_t *dim)
     if (!operand_fits(r, OP_RESHAPE, 0, from)) return none;
     if (!has_elements(&o.shape, rank, dim)) return record_fail(r, KILN_ERR_INVALID, "reshape to an impossible shape");
     if (shape_count(&o.shape) != shape_count(&from->shape))
-        return record_fail(r, KILN_ERR_INVALID, "reshape of %s to %s, which has another number of elements", shape_text(&from->shape, have), shape_text(&o.shape, want));
+        return record_fail(r, KILN_ERR_INVALID, "reshape of %s to %s, which has another number of elements",
+                           shape_text(&from->shape, have), shape_text(&o.shape, want));
     return append(r, o);
 }

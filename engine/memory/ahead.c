@@ -1,12 +1,13 @@
 /* ahead.c - the order of programs, and the next one's weights on their way before this one is done: see residency.h.
  *
- * The rehearsal notes which program comes after which, and how often in a row. In the last of a program's runs in a row, when all of it has
- * been enqueued, the host has nothing to do but wait; meanwhile it reads and packs what the next program will keep and gives
- * it to the copy stream. Room for that is what the limit leaves, and what the next begin would evict anyway: weights of programs
- * that do not run go at once, the running program's own when a checkpoint behind their last use has been passed.
+ * The rehearsal notes which program comes after which, and how often in a row. In the last of a program's runs in a
+ * row, when all of it has been enqueued, the host has nothing to do but wait; meanwhile it reads and packs what the
+ * next program will keep and gives it to the copy stream. Room for that is what the limit leaves, and what the next
+ * begin would evict anyway: weights of programs that do not run go at once, the running program's own when a checkpoint
+ * behind their last use has been passed.
  *
- * Bytes that are brought in so belong to a batch, and `arrived` is recorded behind it on the copy stream: the compute stream
- * waits for it when the next program begins, and whoever evicts one of them before waits for it too.
+ * Bytes that are brought in so belong to a batch, and `arrived` is recorded behind it on the copy stream: the compute
+ * stream waits for it when the next program begins, and whoever evicts one of them before waits for it too.
  */
 #include "base/memory_alloc.h"
 #include "memory/residency_parts.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the order of programs --------------------------------------------------------------------------------------------- */
+/* ---- the order of programs ---- */
 
 kiln_status residency_rehearse(residency_pass *p, error *e)
 {
@@ -31,8 +32,10 @@ kiln_status residency_rehearse(residency_pass *p, error *e)
     if (r->n_order == r->order_room) {
         size_t room = r->order_room ? 2 * r->order_room : 16;
         order_entry *more = mem_realloc(r->order, room * sizeof *more);
-        if (more) r->order = more, r->order_room = room;
-        else status = error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (more)
+            r->order = more, r->order_room = room;
+        else
+            status = error_set(e, KILN_ERR_NOMEM, "out of memory");
     }
     if (status == KILN_OK) r->order[r->n_order++] = (order_entry){.pass = p, .runs = 1};
     pthread_mutex_unlock(&r->lock);
@@ -76,13 +79,14 @@ void order_forget(residency *r, const residency_pass *p)
     r->at = at < kept ? at : 0;
 }
 
-/* The program after the last of p's runs in a row, which is not freed until it is let go; NULL: this is not the last, or nothing comes. Past
- * the end of the order nothing is known to come. */
+/* The program after the last of p's runs in a row, which is not freed until it is let go; NULL: this is not the last,
+ * or nothing comes. Past the end of the order nothing is known to come. */
 static residency_pass *hold_next(residency *r, const residency_pass *p)
 {
     residency_pass *q = NULL;
     pthread_mutex_lock(&r->lock);
-    if (r->at + 1 < r->n_order && r->order[r->at].pass == p && r->ran == r->order[r->at].runs) q = r->order[r->at + 1].pass;
+    if (r->at + 1 < r->n_order && r->order[r->at].pass == p && r->ran == r->order[r->at].runs)
+        q = r->order[r->at + 1].pass;
     if (q == p) q = NULL;
     if (q) q->guards++;
     pthread_mutex_unlock(&r->lock);
@@ -98,15 +102,17 @@ static void let_next_go(residency_pass *q)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- what makes way ------------------------------------------------------------------------------------------------------ */
+/* ---- what makes way ---- */
 
 static int keeps(const residency_pass *q, size_t w) { return !q->place.streamed[w]; }
 
-/* Bytes too many when q will begin, of which its begin would evict as many. early: p's own weights are still to come. */
+/* Bytes too many when q will begin, of which its begin would evict as many. early: p's own weights are still to come.
+ */
 static size_t too_many(const residency_pass *p, const residency_pass *q, size_t limit, int early)
 {
     const residency *r = p->r;
-    size_t held = budget_used(r->budget) - r->block_bytes - r->ring_bytes + pass_missing(q) + pass_block(q) + q->place.ring + (early ? pass_missing(p) : 0);
+    size_t held = budget_used(r->budget) - r->block_bytes - r->ring_bytes + pass_missing(q) + pass_block(q) +
+                  q->place.ring + (early ? pass_missing(p) : 0);
     return limit && held > limit ? held - limit : 0;
 }
 
@@ -116,7 +122,10 @@ static int by_next_use(const void *a, const void *b)
     return resident_goes_before(x, y) ? -1 : resident_goes_before(y, x);
 }
 
-static int may_go(const resident *x, const residency_pass *p, int early) { return !x->kept_for && (x->in == p ? x->data || early : x->data && !x->in); }
+static int may_go(const resident *x, const residency_pass *p, int early)
+{
+    return !x->kept_for && (x->in == p ? x->data || early : x->data && !x->in);
+}
 
 /* With the lock held. */
 static size_t gather(const residency *r, const residency_pass *p, int early, resident **out)
@@ -152,7 +161,7 @@ static int choose_victims(const residency_pass *p, const residency_pass *q, uint
     return own;
 }
 
-/* ---- checkpoints ----------------------------------------------------------------------------------------------------------- */
+/* ---- checkpoints ---- */
 
 /* Where an eighth of the work, two eighths, ... are done. */
 static void place_checkpoints(residency_pass *p)
@@ -204,12 +213,15 @@ void ahead_begin(residency_pass *p)
     pthread_mutex_unlock(&r->lock);
     residency_pass *q = hold_next(r, p);
     if (!q) return;
-    if (!r->call->asynchronous) ask_for_files(q);
-    else if (pass_find_placement(q, &why) == KILN_OK && pass_missing(q) && choose_victims(p, q, ++r->ahead, pass_limit(r), 1)) place_checkpoints(p);
+    if (!r->call->asynchronous)
+        ask_for_files(q);
+    else if (pass_find_placement(q, &why) == KILN_OK && pass_missing(q) &&
+             choose_victims(p, q, ++r->ahead, pass_limit(r), 1))
+        place_checkpoints(p);
     let_next_go(q);
 }
 
-/* ---- bringing in ----------------------------------------------------------------------------------------------------------- */
+/* ---- bringing in ---- */
 
 typedef struct {
     residency *r;
@@ -233,7 +245,8 @@ static int evict_other(const bringing *b)
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < BUCKETS && !x; i++)
         for (x = r->bucket[i]; x && !(x->victim == b->batch && x->data && !x->in && !x->kept_for);) x = x->next;
-    if (x) data = x->data, room = x->room, ahead = x->ahead, x->data = NULL, r->traffic.evicted += room, r->generation++;
+    if (x)
+        data = x->data, room = x->room, ahead = x->ahead, x->data = NULL, r->traffic.evicted += room, r->generation++;
     pthread_mutex_unlock(&r->lock);
     if (!data) return 0;
     ahead_settle(r, ahead);
@@ -255,7 +268,9 @@ static int evict_own(const bringing *b)
 
 static int pass_checkpoint(bringing *b)
 {
-    if (!b->last || b->passed == b->p->n_checked || b->r->call->sync_event(b->r->device, b->p->check[b->passed], NULL) != KILN_OK) return 0;
+    if (!b->last || b->passed == b->p->n_checked ||
+        b->r->call->sync_event(b->r->device, b->p->check[b->passed], NULL) != KILN_OK)
+        return 0;
     b->passed++;
     return 1;
 }
@@ -319,7 +334,8 @@ static kiln_status make_ready(bringing *b, uint32_t w)
     return status;
 }
 
-/* In the order of use: first what there is room for now, the rest made ready; then, if waiting, what checkpoints give room for. */
+/* In the order of use: first what there is room for now, the rest made ready; then, if waiting, what checkpoints give
+ * room for. */
 static kiln_status bring_weights(bringing *b, int waiting)
 {
     const residency_demand *d = &b->q->d;
@@ -327,9 +343,12 @@ static kiln_status bring_weights(bringing *b, int waiting)
         uint32_t w = d->use[u].weight;
         if (!keeps(b->q, w) || d->weight[w]->data) continue;
         if (b->stop && b->stop(b->arg)) return KILN_CANCELLED;
-        if (make_room(b, d->weight[w]->room, waiting)) TRY(bring_weight(b, w));
-        else if (waiting) return KILN_ERR_NOMEM;
-        else TRY(make_ready(b, w));
+        if (make_room(b, d->weight[w]->room, waiting))
+            TRY(bring_weight(b, w));
+        else if (waiting)
+            return KILN_ERR_NOMEM;
+        else
+            TRY(make_ready(b, w));
     }
     return KILN_OK;
 }
@@ -338,7 +357,8 @@ static kiln_status bring_weights(bringing *b, int waiting)
 static void conclude(const bringing *b)
 {
     residency *r = b->r;
-    int recorded = r->call->record(r->device, r->arrived, r->copy, NULL) == KILN_OK, sound = recorded || r->call->sync(r->device, r->copy, NULL) == KILN_OK;
+    int recorded = r->call->record(r->device, r->arrived, r->copy, NULL) == KILN_OK,
+        sound = recorded || r->call->sync(r->device, r->copy, NULL) == KILN_OK;
     pthread_mutex_lock(&r->lock);
     r->ahead_recorded = b->batch;
     pthread_mutex_unlock(&r->lock);
@@ -358,7 +378,9 @@ static void note_last_uses(bringing *b)
 static void bring(bringing *b)
 {
     error why = {0};
-    if (pass_find_placement(b->q, &why) != KILN_OK || !pass_missing(b->q) || pass_event(b->r, &b->r->arrived, NULL) != KILN_OK) return;
+    if (pass_find_placement(b->q, &why) != KILN_OK || !pass_missing(b->q) ||
+        pass_event(b->r, &b->r->arrived, NULL) != KILN_OK)
+        return;
     b->limit = pass_limit(b->r);
     b->batch = ++b->r->ahead;
     choose_victims(b->p, b->q, b->batch, b->limit, 0);
@@ -380,7 +402,7 @@ residency_ahead residency_bring_next(residency_pass *p, int (*stop)(void *), voi
     return (residency_ahead){.name = b.weights ? r->ahead_name : NULL, .weights = b.weights, .bytes = b.bytes};
 }
 
-/* ---- whether it is there ---------------------------------------------------------------------------------------------------- */
+/* ---- whether it is there ---- */
 
 void ahead_seen(residency *r, uint64_t batch)
 {

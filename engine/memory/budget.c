@@ -57,8 +57,11 @@ static kiln_status refuse(const budget *b, size_t bytes, const char *what, error
 {
     char wanted[16], limit[16], part[MEMORY_KINDS][16];
     for (int k = 0; k < MEMORY_KINDS; k++) str_bytes(part[k], b->held[k]);
-    return error_set(e, KILN_ERR_NOMEM, "%s (%s) does not fit into the memory budget of %s, of which weights hold %s, activations %s, staging %s, values %s; give more with --memory", what,
-                     str_bytes(wanted, bytes), str_bytes(limit, b->limit), part[MEMORY_WEIGHTS], part[MEMORY_ACTIVATIONS], part[MEMORY_STAGING], part[MEMORY_VALUES]);
+    return error_set(e, KILN_ERR_NOMEM,
+                     "%s (%s) does not fit into the memory budget of %s, of which weights hold %s, activations %s, "
+                     "staging %s, values %s; give more with --memory",
+                     what, str_bytes(wanted, bytes), str_bytes(limit, b->limit), part[MEMORY_WEIGHTS],
+                     part[MEMORY_ACTIVATIONS], part[MEMORY_STAGING], part[MEMORY_VALUES]);
 }
 
 kiln_status budget_take(budget *b, memory_kind kind, size_t bytes, const char *what, error *e)

@@ -23,7 +23,7 @@ typedef struct device_graph device_graph;
 
 /* Bytes over the link since the device was opened. */
 typedef struct {
-    uint64_t in, out;        /* host to device, device to host */
+    uint64_t in, out;         /* host to device, device to host */
     uint64_t copies, kernels; /* calls; kernels: 0 when nobody counts */
 } device_traffic;
 
@@ -36,7 +36,8 @@ typedef struct {
     /* Bytes that could be had now, and all there are. */
     kiln_status (*memory)(memory_device *, size_t *free_bytes, size_t *total_bytes, error *);
     kiln_status (*alloc)(memory_device *, size_t bytes, void **out, error *);
-    void (*release)(memory_device *, void *); /* NULL is nothing. The caller sees to it that no stream uses it any more */
+    void (*release)(memory_device *,
+                    void *); /* NULL is nothing. The caller sees to it that no stream uses it any more */
     /* Host memory that copies run from and to at the link's rate (page-locked where that exists). */
     kiln_status (*host_alloc)(memory_device *, size_t bytes, void **out, error *);
     void (*host_release)(memory_device *, void *);
@@ -46,9 +47,10 @@ typedef struct {
     kiln_status (*event_new)(memory_device *, device_event **out, error *);
     void (*event_free)(memory_device *, device_event *);
     kiln_status (*record)(memory_device *, device_event *, device_stream *, error *);
-    kiln_status (*wait)(memory_device *, device_stream *, device_event *, error *); /* the stream's later work waits for the event */
-    kiln_status (*sync)(memory_device *, device_stream *, error *);                 /* the caller waits for the stream   */
-    kiln_status (*sync_event)(memory_device *, device_event *, error *);            /* the caller waits for the event    */
+    kiln_status (*wait)(memory_device *, device_stream *, device_event *,
+                        error *);                                   /* the stream's later work waits for the event */
+    kiln_status (*sync)(memory_device *, device_stream *, error *); /* the caller waits for the stream   */
+    kiln_status (*sync_event)(memory_device *, device_event *, error *); /* the caller waits for the event    */
 
     /* host: from host_alloc; it must stay as it is until the copy has happened. */
     kiln_status (*copy_in)(memory_device *, void *dst, const void *host, size_t bytes, device_stream *, error *);

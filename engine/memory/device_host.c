@@ -48,7 +48,9 @@ static kiln_status host_memory(memory_device *d, size_t *free_bytes, size_t *tot
     (void)d;
     uint64_t total = meminfo("MemTotal"), available = meminfo("MemAvailable");
     uint64_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
-    if (!total || !available) return error_set(e, KILN_ERR_UNSUPPORTED, "the system does not say how much memory is free (/proc/meminfo); say it with --memory");
+    if (!total || !available)
+        return error_set(e, KILN_ERR_UNSUPPORTED,
+                         "the system does not say how much memory is free (/proc/meminfo); say it with --memory");
     if (limit && limit < total) total = limit;
     if (limit && limit > used && limit - used < available) available = limit - used;
     *free_bytes = (size_t)available;
@@ -130,11 +132,27 @@ static device_traffic traffic(const memory_device *d)
 }
 
 static const device_table host_table = {
-    .kind = KILN_CPU, .asynchronous = 0, .alignment = 64, .close = host_close, .name = host_name, .memory = host_memory,
-    .alloc = host_alloc, .release = host_release, .host_alloc = host_alloc, .host_release = host_release,
-    .stream_new = stream_new, .stream_free = stream_free, .event_new = event_new, .event_free = event_free,
-    .record = event_record, .wait = stream_wait, .sync = stream_sync, .sync_event = event_sync,
-    .copy_in = copy_in, .copy_out = copy_out, .traffic = traffic,
+    .kind = KILN_CPU,
+    .asynchronous = 0,
+    .alignment = 64,
+    .close = host_close,
+    .name = host_name,
+    .memory = host_memory,
+    .alloc = host_alloc,
+    .release = host_release,
+    .host_alloc = host_alloc,
+    .host_release = host_release,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .event_new = event_new,
+    .event_free = event_free,
+    .record = event_record,
+    .wait = stream_wait,
+    .sync = stream_sync,
+    .sync_event = event_sync,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .traffic = traffic,
 };
 
 memory_device *device_host(void)

@@ -32,8 +32,15 @@ static weight_demand demand_of(const residency_pass *p)
     const residency *r = p->r;
     size_t fixed = pass_block(p);
     if (!r->call->asynchronous) fixed += d->temporary;
-    return (weight_demand){.n_op = d->n_op, .n_weight = d->n_weight, .n_use = d->n_use, .work = d->work, .bytes = d->bytes, .use = d->use,
-                              .fixed = fixed, .alignment = r->call->alignment, .overlap = (int)r->call->asynchronous};
+    return (weight_demand){.n_op = d->n_op,
+                           .n_weight = d->n_weight,
+                           .n_use = d->n_use,
+                           .work = d->work,
+                           .bytes = d->bytes,
+                           .use = d->use,
+                           .fixed = fixed,
+                           .alignment = r->call->alignment,
+                           .overlap = (int)r->call->asynchronous};
 }
 
 kiln_status residency_pass_new(residency *r, const residency_demand *d, residency_pass **out, error *e)
@@ -89,11 +96,12 @@ void residency_pass_free(residency_pass *p)
     mem_free(p);
 }
 
-/* ---- the limit ------------------------------------------------------------------------------------------------------------- */
+/* ---- the limit ---- */
 
 static size_t less(size_t a, size_t b) { return a > b ? a - b : 0; }
 
-/* The limit as it is now: where it follows the device, what is free there and what we hold, less a twentieth of all. 0: none. */
+/* The limit as it is now: where it follows the device, what is free there and what we hold, less a twentieth of all. 0:
+ * none. */
 size_t pass_limit(residency *r)
 {
     size_t limit = r->setting.limit, free_bytes = 0, total = 0;
@@ -121,10 +129,12 @@ static size_t weights_in_turn(const residency_pass *p, size_t *fixed)
     return all;
 }
 
-/* The limit less the tensors that are there, and less some room for those that nodes make meanwhile, if there is any. */
+/* The limit less the tensors that are there, and less some room for those that nodes make meanwhile, if there is any.
+ */
 static size_t beside_values(const residency_pass *p, size_t limit, size_t least)
 {
-    size_t mine = less(limit, budget_held(p->r->budget, MEMORY_VALUES)), slack = limit / 32 < 64u << 20 ? limit / 32 : 64u << 20;
+    size_t mine = less(limit, budget_held(p->r->budget, MEMORY_VALUES)),
+           slack = limit / 32 < 64u << 20 ? limit / 32 : 64u << 20;
     return less(mine, slack) >= least ? less(mine, slack) : mine;
 }
 
@@ -132,7 +142,8 @@ static size_t beside_values(const residency_pass *p, size_t limit, size_t least)
 static size_t share_of(const residency_pass *p, size_t limit)
 {
     weight_demand d = demand_of(p);
-    size_t fixed = d.fixed, own = weight_plan_whole(&d) - d.fixed, all = weights_in_turn(p, &fixed), least = weight_plan_least(&d);
+    size_t fixed = d.fixed, own = weight_plan_whole(&d) - d.fixed, all = weights_in_turn(p, &fixed),
+           least = weight_plan_least(&d);
     size_t mine = beside_values(p, limit, least);
     size_t room = less(mine, fixed);
     if (all <= own || all <= room) return mine;
@@ -171,10 +182,11 @@ kiln_status pass_find_placement(residency_pass *p, error *e)
     return KILN_OK;
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- room ---- */
 
 /* A block of exactly `bytes` where memory is short, else one that is large enough. */
-static kiln_status fit_block(residency *r, memory_kind kind, const char *what, char **block, size_t *have, size_t bytes, int exact, error *e)
+static kiln_status fit_block(residency *r, memory_kind kind, const char *what, char **block, size_t *have, size_t bytes,
+                             int exact, error *e)
 {
     if (*have == bytes || (*have > bytes && bytes && !exact)) return KILN_OK;
     residency_drop(r, kind, *have, *block);
@@ -216,14 +228,16 @@ size_t pass_missing(const residency_pass *p)
     return bytes;
 }
 
-/* Evicts until everything this run will take fits beside what stays; 1: then there is no room for blocks larger than it needs. */
+/* Evicts until everything this run will take fits beside what stays; 1: then there is no room for blocks larger than it
+ * needs. */
 static int make_way(residency_pass *p)
 {
     residency *r = p->r;
     size_t limit = pass_limit(r), block = pass_block(p), temporary = r->call->asynchronous ? 0 : p->d.temporary;
     if (!limit) return 0;
     size_t held = budget_used(r->budget) - r->block_bytes - r->ring_bytes + pass_missing(p) + temporary;
-    size_t larger = (r->block_bytes > block ? r->block_bytes : block) + (r->ring_bytes > p->place.ring ? r->ring_bytes : p->place.ring);
+    size_t larger = (r->block_bytes > block ? r->block_bytes : block) +
+                    (r->ring_bytes > p->place.ring ? r->ring_bytes : p->place.ring);
     int exact = held + larger > limit;
     if (held + block + p->place.ring > limit) residency_give_up(r, held + block + p->place.ring - limit);
     return exact;
@@ -235,9 +249,12 @@ static kiln_status take_room(residency_pass *p, error *e)
     size_t block = pass_block(p);
     int exact = make_way(p);
     if (r->ring_bytes > p->place.ring) /* what shrinks goes first */
-        TRY(fit_block(r, MEMORY_WEIGHTS, "the slots of streamed weights", &r->ring, &r->ring_bytes, p->place.ring, exact, e));
-    TRY(fit_block(r, MEMORY_ACTIVATIONS, "activations and working memory", &r->block, &r->block_bytes, block, exact, e));
-    return fit_block(r, MEMORY_WEIGHTS, "the slots of streamed weights", &r->ring, &r->ring_bytes, p->place.ring, exact, e);
+        TRY(fit_block(r, MEMORY_WEIGHTS, "the slots of streamed weights", &r->ring, &r->ring_bytes, p->place.ring,
+                      exact, e));
+    TRY(fit_block(r, MEMORY_ACTIVATIONS, "activations and working memory", &r->block, &r->block_bytes, block, exact,
+                  e));
+    return fit_block(r, MEMORY_WEIGHTS, "the slots of streamed weights", &r->ring, &r->ring_bytes, p->place.ring, exact,
+                     e);
 }
 
 static int is_steady(const residency_pass *p)
@@ -284,8 +301,14 @@ kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
     r->running = p;
     ahead_begin(p);
     size_t arena = residency_round(r, p->d.arena), scratch = residency_round(r, p->d.scratch);
-    *room = (residency_room){.arena = r->block, .scratch = r->block ? r->block + arena : NULL, .io = r->block ? r->block + arena + scratch : NULL,
-                             .stream = r->compute, .generation = r->generation, .kept = r->block_user == p, .steady = is_steady(p), .checkpoints = p->n_check > 0};
+    *room = (residency_room){.arena = r->block,
+                             .scratch = r->block ? r->block + arena : NULL,
+                             .io = r->block ? r->block + arena + scratch : NULL,
+                             .stream = r->compute,
+                             .generation = r->generation,
+                             .kept = r->block_user == p,
+                             .steady = is_steady(p),
+                             .checkpoints = p->n_check > 0};
     r->block_user = NULL;
     return KILN_OK;
 }
@@ -309,7 +332,10 @@ void residency_end(residency_pass *p, int failed)
     if (!sound) residency_give_up(r, SIZE_MAX); /* whether what was sent has arrived is not known */
 }
 
-kiln_status pass_event(residency *r, device_event **event, error *e) { return *event ? KILN_OK : r->call->event_new(r->device, event, e); }
+kiln_status pass_event(residency *r, device_event **event, error *e)
+{
+    return *event ? KILN_OK : r->call->event_new(r->device, event, e);
+}
 
 kiln_status residency_restart(residency_pass *p, error *e)
 {
@@ -318,14 +344,15 @@ kiln_status residency_restart(residency_pass *p, error *e)
     p->issued = 0;
     p->n_checked = 0;
     if (!r->call->asynchronous) return KILN_OK;
-    TRY(pass_event(r, &r->fork, e)); /* copies of this run come after what was computed before; in a graph they become part of it */
+    TRY(pass_event(r, &r->fork,
+                   e)); /* copies of this run come after what was computed before; in a graph they become part of it */
     TRY(r->call->record(r->device, r->fork, r->compute, e));
     return r->call->wait(r->device, r->copy, r->fork, e);
 }
 
 const void *residency_data(const residency_pass *p, size_t use) { return p->data[use]; }
 
-/* ---- weights as they are wanted -------------------------------------------------------------------------------------------------- */
+/* ---- weights as they are wanted ---- */
 
 static double now(void)
 {
@@ -468,7 +495,8 @@ static kiln_status issue_ahead(residency_pass *p, uint32_t op, error *e)
 {
     while (p->issued < p->d.n_use) {
         uint32_t next = p->d.use[p->issued].op, after = p->place.after[next];
-        if (next > op && after != WEIGHT_PLAN_NONE && after >= op) break; /* its slots are in use until an op that has not been given yet */
+        if (next > op && after != WEIGHT_PLAN_NONE && after >= op)
+            break; /* its slots are in use until an op that has not been given yet */
         if (next > op + PACK_AHEAD && needs_packing(p, next)) break;
         TRY(issue(p, next, e));
     }
@@ -489,8 +517,10 @@ static int uses_slots(const residency_pass *p, uint32_t op)
     size_t low = 0, high = p->d.n_use;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (p->d.use[middle].op < op) low = middle + 1;
-        else high = middle;
+        if (p->d.use[middle].op < op)
+            low = middle + 1;
+        else
+            high = middle;
     }
     for (; low < p->d.n_use && p->d.use[low].op == op; low++)
         if (p->place.streamed[p->d.use[low].weight]) return 1;
@@ -506,19 +536,23 @@ kiln_status residency_after(residency_pass *p, uint32_t op, error *e)
     return r->call->record(r->device, p->done[op], r->compute, e);
 }
 
-/* ---- outlook --------------------------------------------------------------------------------------------------------------------- */
+/* ---- outlook ---- */
 
 kiln_status residency_look(const residency_pass *p, residency_outlook *out, error *e)
 {
     weight_demand d = demand_of(p);
     size_t values = budget_held(p->r->budget, MEMORY_VALUES), limit = p->r->setting.limit;
     weight_plan place;
-    *out = (residency_outlook){.fixed = d.fixed, .least = weight_plan_least(&d) + values, .whole = weight_plan_whole(&d) + values, .n_weight = (uint32_t)d.n_weight};
+    *out = (residency_outlook){.fixed = d.fixed,
+                               .least = weight_plan_least(&d) + values,
+                               .whole = weight_plan_whole(&d) + values,
+                               .n_weight = (uint32_t)d.n_weight};
     if (limit) limit = beside_values(p, limit, weight_plan_least(&d));
     TRY(weight_plan_make(&d, p->r->setting.limit && !limit ? 1 : limit, &place, e));
     out->resident = place.resident, out->ring = place.ring, out->peak = place.peak + values;
     for (size_t u = 0; p->d.seldom && u < p->d.n_use; u++)
-        if (p->d.seldom[p->d.use[u].op] && place.streamed[p->d.use[u].weight]) out->once += p->d.bytes[p->d.use[u].weight];
+        if (p->d.seldom[p->d.use[u].op] && place.streamed[p->d.use[u].weight])
+            out->once += p->d.bytes[p->d.use[u].weight];
     out->streamed = place.streamed_bytes - out->once, out->n_streamed = place.n_streamed;
     weight_plan_free(&place);
     return KILN_OK;

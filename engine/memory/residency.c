@@ -69,7 +69,7 @@ void residency_free(residency *r)
 budget *residency_budget(const residency *r) { return r->budget; }
 memory_device *residency_device(const residency *r) { return r->device; }
 
-/* ---- the device's memory ------------------------------------------------------------------------------------------------ */
+/* ---- the device's memory ---- */
 
 static void count(residency *r, memory_kind kind, size_t bytes)
 {
@@ -110,7 +110,7 @@ void residency_drop(residency *r, memory_kind kind, size_t bytes, void *data)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 static kiln_status key_of(const char *identity, const char *tensor, const char *form, digest *out, error *e)
 {
@@ -124,7 +124,8 @@ static kiln_status key_of(const char *identity, const char *tensor, const char *
     return KILN_OK;
 }
 
-kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form, size_t bytes, resident **out, error *e)
+kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
+                           size_t bytes, resident **out, error *e)
 {
     digest key;
     TRY(key_of(set_identity, tensor, pack_form, &key, e));
@@ -132,7 +133,12 @@ kiln_status residency_know(residency *r, const char *set_identity, const char *t
     resident **bucket = &r->bucket[key.lo % BUCKETS], *x = *bucket;
     while (x && !digest_equal(x->key, key)) x = x->next;
     if (!x && (x = mem_calloc(1, sizeof *x))) {
-        *x = (resident){.next = *bucket, .owner = r, .key = key, .bytes = bytes, .room = residency_round(r, bytes ? bytes : 1), .wanted = UINT64_MAX};
+        *x = (resident){.next = *bucket,
+                        .owner = r,
+                        .key = key,
+                        .bytes = bytes,
+                        .room = residency_round(r, bytes ? bytes : 1),
+                        .wanted = UINT64_MAX};
         *bucket = x;
     }
     if (x) x->refs++;
@@ -167,7 +173,10 @@ void resident_release(resident *x)
 
 const void *resident_data(const resident *x) { return x->data; }
 
-kiln_status resident_place(resident *x, const char *what, error *e) { return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e); }
+kiln_status resident_place(resident *x, const char *what, error *e)
+{
+    return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e);
+}
 
 void resident_evict(resident *x)
 {
@@ -232,7 +241,7 @@ void residency_give_up(residency *r, size_t bytes)
         void *data = x ? x->data : NULL;
         size_t room = x ? x->room : 0;
         uint64_t batch = x ? x->ahead : 0;
-        if (x) x->data = NULL; /* nobody else can take it now */
+        if (x) x->data = NULL;                              /* nobody else can take it now */
         if (x) r->traffic.evicted += room, r->generation++; /* graphs that know its place are none any more */
         pthread_mutex_unlock(&r->lock);
         if (!data) return;
@@ -246,7 +255,10 @@ kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const c
 {
     return residency_alloc(r, kind, residency_round(r, bytes ? bytes : 1), what, out, e);
 }
-void residency_give(residency *r, memory_kind kind, size_t bytes, void *data) { residency_drop(r, kind, residency_round(r, bytes ? bytes : 1), data); }
+void residency_give(residency *r, memory_kind kind, size_t bytes, void *data)
+{
+    residency_drop(r, kind, residency_round(r, bytes ? bytes : 1), data);
+}
 device_stream *residency_stream(const residency *r) { return r->compute; }
 
 int residency_limited(const residency *r) { return r->setting.limit != 0 || r->granted != 0; }

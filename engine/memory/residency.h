@@ -1,8 +1,8 @@
 /* residency.h - which packed weights are in a device's memory, and how they come and go. Layer: memory (needs base).
  *
  * One manager per runtime and device. A packed weight is known by (identity of its set, tensor, pack form); programs
- * that want the same one share it, and its bytes are made (packed) again whenever they have left. What one program wants
- * while it runs is a demand; where its weights are then is a placement (weight_plan.h); running it is a pass:
+ * that want the same one share it, and its bytes are made (packed) again whenever they have left. What one program
+ * wants while it runs is a demand; where its weights are then is a placement (weight_plan.h); running it is a pass:
  *
  *     residency_begin(r, pass)         room for activations and residents, others evicted
  *       residency_before(pass, op)     this op's weights are there (or will be, by the time the stream gets there)
@@ -10,9 +10,9 @@
  *     residency_bring_next(pass)     the weights of the program after it, when the order was rehearsed
  *     residency_end(pass)
  *
- * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and packed into
- * page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of use.
- * The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
+ * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and
+ * packed into page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of
+ * use. The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
  *
  * Errors. KILN_ERR_NOMEM: not even the least placement fits; the message says what would. Threads: passes of one
  * manager run one at a time (the runtime's lock); the rest is free to any thread.
@@ -41,7 +41,8 @@ budget *residency_budget(const residency *r);
 memory_device *residency_device(const residency *r);
 
 /* A reference to the weight; nothing is packed yet. The last release gives its memory back. */
-kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form, size_t bytes, resident **out, error *e);
+kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
+                           size_t bytes, resident **out, error *e);
 void resident_release(resident *x);
 const void *resident_data(const resident *x); /* NULL: not in memory */
 size_t residency_bytes(const residency *r);   /* of weights in the device's memory, ring included */
@@ -61,21 +62,22 @@ void residency_give_up(residency *r, size_t bytes);
 kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e);
 void residency_give(residency *r, memory_kind kind, size_t bytes, void *data);
 device_stream *residency_stream(const residency *r); /* what computes; NULL on a host device */
-int residency_limited(const residency *r); /* 1: there is a limit, asked for or met */
+int residency_limited(const residency *r);           /* 1: there is a limit, asked for or met */
 
-/* ---- a program's demand and its passes ------------------------------------------------------------------------------- */
+/* ---- a program's demand and its passes ---- */
 
 typedef struct {
     const char *name;
     size_t arena, scratch, io; /* bytes of activations, kernels' working memory, inputs and outputs on the device */
-    size_t temporary;          /* host bytes that packing one weight may need for itself, taken from the same limit on a host device */
+    size_t temporary; /* host bytes that packing one weight may need for itself, taken from the same limit on a host
+                         device */
     size_t n_op, n_use, n_weight;
-    const double *work;        /* [n_op] */
-    const uint8_t *seldom;     /* [n_op] 1: it runs only in the first of runs in a row (residency_skip); or NULL */
-    const weight_use *use;     /* [n_use] ops ascending */
-    resident *const *weight;   /* [n_weight] each once */
-    const size_t *bytes;       /* [n_weight] */
-    const size_t *maker;       /* [n_weight] a use of it, for `pack` */
+    const double *work;      /* [n_op] */
+    const uint8_t *seldom;   /* [n_op] 1: it runs only in the first of runs in a row (residency_skip); or NULL */
+    const weight_use *use;   /* [n_use] ops ascending */
+    resident *const *weight; /* [n_weight] each once */
+    const size_t *bytes;     /* [n_weight] */
+    const size_t *maker;     /* [n_weight] a use of it, for `pack` */
     /* Makes the packed bytes of the weight of use[i] in host memory. */
     kiln_status (*pack)(void *arg, size_t use, void *dst, error *e);
     /* Or NULL. On a host device: the weight of use[i] will be packed soon, so its file may be read meanwhile. */
@@ -94,18 +96,22 @@ typedef struct {
     device_stream *stream;      /* what computes */
     uint64_t generation;        /* another number: pointers have changed since the last begin */
     int kept;                   /* 1: nobody else has used the room since this program's last run, which went well */
-    int steady;                 /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but the streams */
-    int checkpoints;            /* 1: weights may make way while the run is under way (residency_bring_next): its ops are to be enqueued one by one */
+    int steady; /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but
+                   the streams */
+    int checkpoints; /* 1: weights may make way while the run is under way (residency_bring_next): its ops are to be
+                        enqueued one by one */
 } residency_room;
 
-/* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow. */
+/* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow.
+ */
 kiln_status residency_begin(residency_pass *p, residency_room *room, error *e);
-/* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not brought. NULL: all run. Of
- * skipped ops residency_before is not called, residency_after is. */
+/* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not brought. NULL: all run.
+ * Of skipped ops residency_before is not called, residency_after is. */
 void residency_skip(residency_pass *p, const uint8_t *skip);
 /* Begins the ops again from the first, between begin and end. */
 kiln_status residency_restart(residency_pass *p, error *e);
-/* The op's weights are on their way; what is enqueued on the stream after this finds them at residency_data. Ops ascending. */
+/* The op's weights are on their way; what is enqueued on the stream after this finds them at residency_data. Ops
+ * ascending. */
 kiln_status residency_before(residency_pass *p, uint32_t op, error *e);
 const void *residency_data(const residency_pass *p, size_t use);
 kiln_status residency_after(residency_pass *p, uint32_t op, error *e);
@@ -116,10 +122,11 @@ typedef struct {
     const char *name; /* of the next program; NULL: nothing was to be done */
     size_t weights, bytes;
 } residency_ahead;
-/* On an asynchronous device, after all of p's run has been enqueued and before it is waited for: if it is the last of p's runs in a row, the
- * weights that the next program will keep are brought in, as far as there is room or can be made: what is not wanted before them leaves,
- * and of p's own what no op that is still under way reads. stop(arg) is asked between weights. What goes wrong here is undone and not
- * p's fault; the next begin does what is missing and tells. `name` lasts until the next call. */
+/* On an asynchronous device, after all of p's run has been enqueued and before it is waited for: if it is the last of
+ * p's runs in a row, the weights that the next program will keep are brought in, as far as there is room or can be
+ * made: what is not wanted before them leaves, and of p's own what no op that is still under way reads. stop(arg) is
+ * asked between weights. What goes wrong here is undone and not p's fault; the next begin does what is missing and
+ * tells. `name` lasts until the next call. */
 residency_ahead residency_bring_next(residency_pass *p, int (*stop)(void *), void *arg);
 
 /* Notes that a run of this program comes now, without running it: so that what is evicted later is what is wanted again
@@ -128,9 +135,9 @@ kiln_status residency_rehearse(residency_pass *p, error *e);
 
 /* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */
 typedef struct {
-    size_t fixed, resident, ring, peak;  /* bytes, when planned alone within the limit */
-    size_t streamed, once;               /* bytes a run; and what the first of runs in a row brings beside, for ops that seldom run */
-    size_t least, whole;                 /* limits: the least that works, and from which on nothing is streamed */
+    size_t fixed, resident, ring, peak; /* bytes, when planned alone within the limit */
+    size_t streamed, once; /* bytes a run; and what the first of runs in a row brings beside, for ops that seldom run */
+    size_t least, whole;   /* limits: the least that works, and from which on nothing is streamed */
     uint32_t n_weight, n_streamed;
 } residency_outlook;
 kiln_status residency_look(const residency_pass *p, residency_outlook *out, error *e);

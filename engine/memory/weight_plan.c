@@ -9,7 +9,10 @@
 
 enum { TINY = 64 * 1024 };
 
-static size_t aligned(const weight_demand *d, uint32_t weight) { return (d->bytes[weight] + d->alignment - 1) & ~(d->alignment - 1); }
+static size_t aligned(const weight_demand *d, uint32_t weight)
+{
+    return (d->bytes[weight] + d->alignment - 1) & ~(d->alignment - 1);
+}
 
 /* Most bytes that one op wants at once, of the weights that are streamed (all of them when `streamed` is NULL). */
 static size_t largest_group(const weight_demand *d, const uint8_t *streamed)
@@ -40,7 +43,7 @@ size_t weight_plan_whole(const weight_demand *d)
     return sum;
 }
 
-/* ---- who is streamed --------------------------------------------------------------------------------------------- */
+/* ---- who is streamed ---- */
 
 /* Weights larger than tiny in the order of first use, with the share of the program's time that has passed by then. */
 typedef struct {
@@ -57,7 +60,9 @@ static size_t find_candidates(const weight_demand *d, size_t tiny, candidate *ou
         for (; u < d->n_use && d->use[u].op == i; u++) {
             int seen = d->bytes[d->use[u].weight] <= tiny;
             for (size_t k = 0; k < n && !seen; k++) seen = out[k].weight == d->use[u].weight;
-            if (!seen) out[n++] = (candidate){.weight = d->use[u].weight, .passed = all > 0 ? passed / all : (double)i / (double)d->n_op};
+            if (!seen)
+                out[n++] = (candidate){.weight = d->use[u].weight,
+                                       .passed = all > 0 ? passed / all : (double)i / (double)d->n_op};
         }
     return n;
 }
@@ -120,7 +125,7 @@ static int choose(const weight_demand *d, size_t room, size_t ring, candidate *c
     return 1;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------------------------- */
+/* ---- the ring ---- */
 
 /* Slots of an op lie beside one another, each op's behind those of the one before, from the front again at the end. An
  * op's slots may be filled when the last op whose slots they overlap is done. */
@@ -159,7 +164,8 @@ static kiln_status make_room(const weight_demand *d, weight_plan *p, candidate *
     p->after = mem_alloc((d->n_op + 1) * sizeof *p->after);
     *c = mem_alloc((d->n_weight + 1) * sizeof **c);
     *order = mem_alloc((d->n_weight + 1) * sizeof **order);
-    if (!p->streamed || !p->slot || !p->after || !*c || !*order) return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
+    if (!p->streamed || !p->slot || !p->after || !*c || !*order)
+        return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
     for (size_t i = 0; i <= d->n_op; i++) p->after[i] = WEIGHT_PLAN_NONE;
     return KILN_OK;
 }
@@ -167,8 +173,11 @@ static kiln_status make_room(const weight_demand *d, weight_plan *p, candidate *
 static kiln_status too_small(const weight_demand *d, size_t limit, error *e)
 {
     char has[16], fixed[16], least[16];
-    return error_set(e, KILN_ERR_NOMEM, "a memory budget of %s is too small: activations and working memory take %s, and with the weights of one op at a time the least that works is %s (%zu bytes)",
-                     str_bytes(has, limit), str_bytes(fixed, d->fixed), str_bytes(least, weight_plan_least(d)), weight_plan_least(d));
+    return error_set(e, KILN_ERR_NOMEM,
+                     "a memory budget of %s is too small: activations and working memory take %s, and with the weights "
+                     "of one op at a time the least that works is %s (%zu bytes)",
+                     str_bytes(has, limit), str_bytes(fixed, d->fixed), str_bytes(least, weight_plan_least(d)),
+                     weight_plan_least(d));
 }
 
 static kiln_status place(const weight_demand *d, size_t limit, weight_plan *p, candidate *c, uint32_t *order, error *e)

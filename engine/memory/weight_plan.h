@@ -1,4 +1,5 @@
-/* weight_plan.h - which weights of a program stay in memory and which come in through slots while it runs. Layer: memory.
+/* weight_plan.h - which weights of a program stay in memory and which come in through slots while it runs. Layer:
+ * memory.
  *
  * A denoising loop reads its weights in the same order every step, so the best policy is a fixed choice made beforehand
  * (Belady's MIN on a cyclic scan): some weights are resident, the rest stream through one ring of slots ahead of use.
@@ -39,11 +40,12 @@ typedef struct {
     uint32_t *after;   /* [n_op] the op that must be done before this op's slots are filled; WEIGHT_PLAN_NONE */
     size_t ring;       /* bytes */
     size_t resident, streamed_bytes; /* bytes; the latter a run, each use counted */
-    size_t peak;       /* fixed + resident + ring */
+    size_t peak;                     /* fixed + resident + ring */
     uint32_t n_streamed;
 } weight_plan;
 
-/* limit 0: everything is resident. KILN_ERR_NOMEM with the least limit that works in the message (weight_plan_least). */
+/* limit 0: everything is resident. KILN_ERR_NOMEM with the least limit that works in the message (weight_plan_least).
+ */
 kiln_status weight_plan_make(const weight_demand *d, size_t limit, weight_plan *out, error *e);
 void weight_plan_free(weight_plan *p);
 /* The least limit with which it runs: everything streamed, one op's weights at a time. */

@@ -21,7 +21,8 @@ extern const kiln_store_api store_api;     /* ability_store.c   */
 /* Removes the files a call opened and did not commit. */
 void files_discard(kiln_ctx *c);
 
-/* While a plugin's open() runs: whose rows are being registered (for messages) and where its data lies. NULL outside. */
+/* While a plugin's open() runs: whose rows are being registered (for messages) and where its data lies. NULL outside.
+ */
 void registry_owner_set(const char *plugin, const char *data);
 const char *registry_data(void); /* behind kiln_host.data_folder */
 const char *registry_owner(void);

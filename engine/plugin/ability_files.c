@@ -1,9 +1,9 @@
 /* ability_files.c - "kiln.files/1": files that a run leaves behind.
  *
- * The content goes into a file without a name (O_TMPFILE) and gets its name by linkat() when it is whole and on disk: linkat()
- * never replaces, so the first free number is taken without a race, and a killed process leaves nothing. Where the
- * file system has no such files, a hidden temporary name is used and renamed. Folders below the output folder are opened
- * with RESOLVE_BENEATH, so that no link leads out of it.
+ * The content goes into a file without a name (O_TMPFILE) and gets its name by linkat() when it is whole and on disk:
+ * linkat() never replaces, so the first free number is taken without a race, and a killed process leaves nothing. Where
+ * the file system has no such files, a hidden temporary name is used and renamed. Folders below the output folder are
+ * opened with RESOLVE_BENEATH, so that no link leads out of it.
  */
 #include "base/file.h"
 #include "base/memory_alloc.h"
@@ -32,16 +32,16 @@ enum { STEM_MAX = 200, PREFIX_MAX = 1024, EXTENSION_MAX = 16, TRIES = 100000 };
 struct kiln_file {
     kiln_ctx *ctx;
     struct kiln_file *next;
-    int folder, fd;                  /* descriptors */
-    char temporary[40];              /* "" for a file without a name */
-    int listed;                      /* of base/unfinished.h, for a temporary name */
+    int folder, fd;     /* descriptors */
+    char temporary[40]; /* "" for a file without a name */
+    int listed;         /* of base/unfinished.h, for a temporary name */
     char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
-    char inside[PREFIX_MAX + 1];     /* "shapes/": the folder below the root, "" for the root */
+    char inside[PREFIX_MAX + 1]; /* "shapes/": the folder below the root, "" for the root */
     uint32_t where;
-    kiln_status failed;              /* of an earlier write */
+    kiln_status failed; /* of an earlier write */
 };
 
-/* ---- names ------------------------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 static kiln_status refuse(kiln_ctx *c, const char *prefix, const char *why)
 {
@@ -55,18 +55,24 @@ static kiln_status check_prefix(kiln_ctx *c, const char *prefix)
     if (n > PREFIX_MAX) return refuse(c, prefix, "is too long");
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)prefix[i] < 0x20 || prefix[i] == 0x7f)
-            return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix holds the control character 0x%02x; take it out", (unsigned char)prefix[i]);
+            return error_set(ctx_error(c), KILN_ERR_INVALID,
+                             "the file name prefix holds the control character 0x%02x; take it out",
+                             (unsigned char)prefix[i]);
     if (!utf8_valid(prefix, n)) return error_set(ctx_error(c), KILN_ERR_INVALID, "the file name prefix is not UTF-8");
-    if (prefix[0] == '/') return refuse(c, prefix, "is an absolute path; results stay below the output folder (--out), so give a relative one");
+    if (prefix[0] == '/')
+        return refuse(c, prefix,
+                      "is an absolute path; results stay below the output folder (--out), so give a relative one");
     for (const char *part = prefix; *part;) {
         size_t len = strcspn(part, "/");
         if (len > NAME_MAX && part[len]) return refuse(c, prefix, "has a folder with a name longer than 255 bytes");
-        if (len == 2 && part[0] == '.' && part[1] == '.') return refuse(c, prefix, "holds '..'; results stay below the output folder (--out)");
+        if (len == 2 && part[0] == '.' && part[1] == '.')
+            return refuse(c, prefix, "holds '..'; results stay below the output folder (--out)");
         part += len + (part[len] == '/');
     }
     const char *stem = strrchr(prefix, '/');
     stem = stem ? stem + 1 : prefix;
-    if (!stem[0] || strcmp(stem, ".") == 0) return refuse(c, prefix, "names a folder; add the beginning of a file name");
+    if (!stem[0] || strcmp(stem, ".") == 0)
+        return refuse(c, prefix, "names a folder; add the beginning of a file name");
     if (strlen(stem) > STEM_MAX) return refuse(c, prefix, "has a name longer than 200 bytes");
     return KILN_OK;
 }
@@ -75,16 +81,20 @@ static kiln_status check_extension(kiln_ctx *c, const char *extension)
 {
     size_t n = extension ? strnlen(extension, EXTENSION_MAX + 1) : 0;
     int good = n > 0 && n <= EXTENSION_MAX;
-    for (size_t i = 0; good && i < n; i++) good = (extension[i] >= 'a' && extension[i] <= 'z') || (extension[i] >= '0' && extension[i] <= '9');
-    return good ? KILN_OK : error_set(ctx_error(c), KILN_ERR_BUG, "a file extension is 1 to %d of a-z and 0-9", EXTENSION_MAX);
+    for (size_t i = 0; good && i < n; i++)
+        good = (extension[i] >= 'a' && extension[i] <= 'z') || (extension[i] >= '0' && extension[i] <= '9');
+    return good ? KILN_OK
+                : error_set(ctx_error(c), KILN_ERR_BUG, "a file extension is 1 to %d of a-z and 0-9", EXTENSION_MAX);
 }
 
-/* ---- folders ------------------------------------------------------------------------------------------------------------ */
+/* ---- folders ---- */
 
-/* Opens folder `name` of `parent`, which is `path` below `root`, without ever leaving root. Kernels before 5.6 follow no links at all. */
+/* Opens folder `name` of `parent`, which is `path` below `root`, without ever leaving root. Kernels before 5.6 follow
+ * no links at all. */
 static int open_beneath(int root, const char *path, int parent, const char *name)
 {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return (int)fd;
     return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -120,13 +130,16 @@ static int open_folder(kiln_ctx *c, const struct output_folder *out, const char 
     if (root >= 0) close(root);
     if (fd >= 0) return fd;
     if (why == EXDEV || why == ELOOP)
-        error_set(ctx_error(c), KILN_ERR_INVALID, "%s/%s leads out of the output folder through a link; take the link away or write elsewhere", out->path, inside);
+        error_set(ctx_error(c), KILN_ERR_INVALID,
+                  "%s/%s leads out of the output folder through a link; take the link away or write elsewhere",
+                  out->path, inside);
     else
-        error_set(ctx_error(c), KILN_ERR_IO, "cannot write to the folder %s/%s: %s; choose another with --out", out->path, inside, strerror(why));
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot write to the folder %s/%s: %s; choose another with --out",
+                  out->path, inside, strerror(why));
     return -1;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static int open_temporary(kiln_file *f)
 {
@@ -170,9 +183,14 @@ void files_discard(kiln_ctx *c)
 static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
 {
     const struct output_folder *out = c->env ? c->env->output : NULL;
-    if (!out || !out->path) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "there is no output folder in this run, so nothing can be written"), NULL;
+    if (!out || !out->path)
+        return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED,
+                         "there is no output folder in this run, so nothing can be written"),
+               NULL;
     if (where != KILN_FILES_OUTPUT && where != KILN_FILES_TEMP)
-        return error_set(ctx_error(c), KILN_ERR_BUG, "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not %u", where), NULL;
+        return error_set(ctx_error(c), KILN_ERR_BUG, "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not %u",
+                         where),
+               NULL;
     if (check_prefix(c, prefix) != KILN_OK || check_extension(c, extension) != KILN_OK) return NULL;
     kiln_file *f = mem_calloc(1, sizeof *f);
     if (!f) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
@@ -180,10 +198,12 @@ static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const 
     f->ctx = c, f->where = where, f->fd = f->folder = f->listed = -1;
     snprintf(f->stem, sizeof f->stem, "%s", stem);
     snprintf(f->extension, sizeof f->extension, "%s", extension);
-    snprintf(f->inside, sizeof f->inside, "%s%.*s", where == KILN_FILES_TEMP ? "temp/" : "", (int)(stem - prefix), prefix);
+    snprintf(f->inside, sizeof f->inside, "%s%.*s", where == KILN_FILES_TEMP ? "temp/" : "", (int)(stem - prefix),
+             prefix);
     f->folder = open_folder(c, out, f->inside);
     if (f->folder >= 0 && !open_temporary(f))
-        error_set(ctx_error(c), KILN_ERR_IO, "cannot make a file in %s/%s: %s; choose another folder with --out", out->path, f->inside, strerror(errno));
+        error_set(ctx_error(c), KILN_ERR_IO, "cannot make a file in %s/%s: %s; choose another folder with --out",
+                  out->path, f->inside, strerror(errno));
     if (f->folder < 0 || f->fd < 0) {
         file_free(f);
         return NULL;
@@ -200,15 +220,17 @@ static kiln_status file_write(kiln_file *f, const void *bytes, size_t n)
         ssize_t done = write(f->fd, at, n < (1u << 30) ? n : 1u << 30);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0)
-            f->failed = error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem, done < 0 ? strerror(errno) : "nothing was taken",
-                                  errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
+            f->failed =
+                error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem,
+                          done < 0 ? strerror(errno) : "nothing was taken",
+                          errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
         else
             at += done, n -= (size_t)done;
     }
     return f->failed;
 }
 
-/* ---- commit ------------------------------------------------------------------------------------------------------------------ */
+/* ---- commit ---- */
 
 /* One above the highest counter of "<stem>_<counter>_" among the folder's files, whatever their extension. */
 static uint64_t next_counter(const kiln_file *f)
@@ -223,7 +245,9 @@ static uint64_t next_counter(const kiln_file *f)
         if (strncmp(name, f->stem, stem) != 0 || name[stem] != '_') continue;
         size_t digits = strspn(name + stem + 1, "0123456789");
         uint64_t counter;
-        if (digits && digits < 19 && name[stem + 1 + digits] == '_' && str_to_u64(name + stem + 1, digits, &counter) && counter > highest) highest = counter;
+        if (digits && digits < 19 && name[stem + 1 + digits] == '_' && str_to_u64(name + stem + 1, digits, &counter) &&
+            counter > highest)
+            highest = counter;
     }
     if (d) closedir(d);
     return highest + 1;
@@ -239,7 +263,9 @@ static int publish(const kiln_file *f, const char *name)
     }
     if (renameat2(f->folder, f->temporary, f->folder, name, RENAME_NOREPLACE) == 0) return 0;
     if (errno != EINVAL && errno != ENOSYS) return errno;
-    return linkat(f->folder, f->temporary, f->folder, name, 0) == 0 ? 0 : errno; /* the temporary name goes with file_free() */
+    return linkat(f->folder, f->temporary, f->folder, name, 0) == 0
+               ? 0
+               : errno; /* the temporary name goes with file_free() */
 }
 
 static kiln_status name_it(kiln_file *f, char *name, size_t room)
@@ -248,8 +274,14 @@ static kiln_status name_it(kiln_file *f, char *name, size_t room)
     for (int i = 0; i < TRIES; i++, counter++) {
         snprintf(name, room, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
         int why = publish(f, name);
-        if (why == 0) return fsync(f->folder) == 0 || errno == EINVAL ? KILN_OK : error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write the folder of %s: %s", name, strerror(errno));
-        if (why != EEXIST) return error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot name the file %s%s: %s", f->inside, name, strerror(why));
+        if (why == 0)
+            return fsync(f->folder) == 0 || errno == EINVAL
+                       ? KILN_OK
+                       : error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write the folder of %s: %s", name,
+                                   strerror(errno));
+        if (why != EEXIST)
+            return error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot name the file %s%s: %s", f->inside, name,
+                             strerror(why));
     }
     return error_set(ctx_error(f->ctx), KILN_ERR_IO, "no free number for %s%s", f->inside, f->stem);
 }
@@ -259,14 +291,17 @@ static kiln_status commit(kiln_file *f, const char **path)
     kiln_ctx *c = f->ctx;
     char name[NAME_MAX + 1];
     kiln_status status = f->failed;
-    if (status == KILN_OK && c->lacks_text) status = error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory for the texts in %s%s", f->inside, f->stem);
+    if (status == KILN_OK && c->lacks_text)
+        status = error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory for the texts in %s%s", f->inside, f->stem);
     if (status == KILN_OK && c->env->unchanged) status = c->env->unchanged(c->env->arg, c->node, ctx_error(c));
     if (status == KILN_OK && fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
-        status = error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
+        status =
+            error_set(ctx_error(c), KILN_ERR_IO, "cannot write %s%s to disk: %s", f->inside, f->stem, strerror(errno));
     if (status == KILN_OK) status = name_it(f, name, sizeof name);
     if (status == KILN_OK) {
         const char *relative = f->where == KILN_FILES_TEMP ? f->inside + strlen("temp/") : f->inside;
-        char *kept = arena_printf(&c->scratch, "%s%s", relative, name), *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
+        char *kept = arena_printf(&c->scratch, "%s%s", relative, name),
+             *whole = arena_printf(&c->scratch, "%s/%s%s", c->env->output->path, f->inside, name);
         if (path) *path = kept ? kept : "";
         if (whole && c->env->file) c->env->file(c->env->arg, c->node, whole);
     }
@@ -274,8 +309,12 @@ static kiln_status commit(kiln_file *f, const char **path)
     return status;
 }
 
-/* The engine knows these three: when it gives nothing for one ("" is: there is none) there was no memory, and the file is not committed. */
-static int is_known(const char *name) { return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0 || strcmp(name, "kiln") == 0; }
+/* The engine knows these three: when it gives nothing for one ("" is: there is none) there was no memory, and the file
+ * is not committed. */
+static int is_known(const char *name)
+{
+    return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0 || strcmp(name, "kiln") == 0;
+}
 
 static const char *text(kiln_ctx *c, const char *name)
 {
@@ -284,4 +323,9 @@ static const char *text(kiln_ctx *c, const char *name)
     return found && *found ? found : NULL;
 }
 
-const kiln_files_api files_api = {.size = sizeof(kiln_files_api), .create = create, .write = file_write, .commit = commit, .text = text, .check = check_prefix};
+const kiln_files_api files_api = {.size = sizeof(kiln_files_api),
+                                  .create = create,
+                                  .write = file_write,
+                                  .commit = commit,
+                                  .text = text,
+                                  .check = check_prefix};

@@ -39,7 +39,8 @@ static void holder_release(void *ptr)
 }
 
 /* `fingerprint` NULL: the weights' identity says it all. */
-static kiln_value *hold(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint, holder extra)
+static kiln_value *hold(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint,
+                        holder extra)
 {
     holder *h = mem_calloc(1, sizeof *h);
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
@@ -86,7 +87,8 @@ static void hash_model(hasher *h, const kiln_model *m, error *e)
         digest d = {0};
         hash_u64(h, m->guidance[i]->flags);
         hash_text(h, m->guidance[i]->identity);
-        if (m->guidance[i]->conditioning && value_digest(m->guidance[i]->conditioning, &d, e) == KILN_OK) hash_digest(h, d);
+        if (m->guidance[i]->conditioning && value_digest(m->guidance[i]->conditioning, &d, e) == KILN_OK)
+            hash_digest(h, d);
     }
 }
 
@@ -97,28 +99,36 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     kiln_model m = {0};
     memcpy(&m, given, given->size < sizeof m ? given->size : sizeof m);
     m.size = sizeof m;
-    if (!KILN_HAS(kiln_model, given, base) || !m.denoiser || !m.denoiser->record || !m.weights || m.sampling.n_sigma < 2 || !m.sampling.sigma)
+    if (!KILN_HAS(kiln_model, given, base) || !m.denoiser || !m.denoiser->record || !m.weights ||
+        m.sampling.n_sigma < 2 || !m.sampling.sigma)
         return incomplete(c, "MODEL"), NULL;
-    if (m.latent && (!m.latent->scale || !m.latent->shift || m.latent->channels != (uint32_t)m.denoiser->latent.channels))
-        return error_set(ctx_error(c), KILN_ERR_BUG, "a MODEL whose latent scaling is not of its denoiser's channels"), NULL;
+    if (m.latent &&
+        (!m.latent->scale || !m.latent->shift || m.latent->channels != (uint32_t)m.denoiser->latent.channels))
+        return error_set(ctx_error(c), KILN_ERR_BUG, "a MODEL whose latent scaling is not of its denoiser's channels"),
+               NULL;
     hasher *h = hasher_new();
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     hash_model(h, &m, ctx_error(c));
     digest_hex(hasher_digest(h), text + 6);
     hasher_free(h);
-    return hold(c, "MODEL", &m, sizeof m, text, (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
+    return hold(c, "MODEL", &m, sizeof m, text,
+                (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
 }
 
 static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *m)
 {
-    if (m->size < sizeof *m || !m->encoder || !m->encoder->record || !m->encoder->tokenise || !m->weights) return incomplete(c, "CLIP"), NULL;
-    return hold(c, "CLIP", m, sizeof *m, NULL, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    if (m->size < sizeof *m || !m->encoder || !m->encoder->record || !m->encoder->tokenise || !m->weights)
+        return incomplete(c, "CLIP"), NULL;
+    return hold(c, "CLIP", m, sizeof *m, NULL,
+                (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static kiln_value *vae_new(kiln_ctx *c, const kiln_vae *m)
 {
-    if (m->size < sizeof *m || !m->autoencoder || !m->autoencoder->record_decode || !m->weights) return incomplete(c, "VAE"), NULL;
-    return hold(c, "VAE", m, sizeof *m, NULL, (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    if (m->size < sizeof *m || !m->autoencoder || !m->autoencoder->record_decode || !m->weights)
+        return incomplete(c, "VAE"), NULL;
+    return hold(c, "VAE", m, sizeof *m, NULL,
+                (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static const void *get(kiln_ctx *c, const kiln_value *v, const char *type)
@@ -133,6 +143,15 @@ static const kiln_clip *clip(kiln_ctx *c, const kiln_value *v) { return get(c, v
 static const kiln_vae *vae(kiln_ctx *c, const kiln_value *v) { return get(c, v, "VAE"); }
 
 const kiln_model_api model_api = {
-    .size = sizeof(kiln_model_api), .register_family = family_register, .family_count = family_count, .family_at = family_at,
-    .detect = family_detect, .model_new = model_new, .clip_new = clip_new, .vae_new = vae_new, .model = model, .clip = clip, .vae = vae,
+    .size = sizeof(kiln_model_api),
+    .register_family = family_register,
+    .family_count = family_count,
+    .family_at = family_at,
+    .detect = family_detect,
+    .model_new = model_new,
+    .clip_new = clip_new,
+    .vae_new = vae_new,
+    .model = model,
+    .clip = clip,
+    .vae = vae,
 };

@@ -13,7 +13,9 @@ static runtime *runtime_for(kiln_ctx *c, const kiln_program_options *o)
     runtime *rt = ctx_runtime(c);
     if (!rt) return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "nothing computes here: there is no device"), NULL;
     if (!o || !o->device || o->device == runtime_backend(rt)->device) return rt;
-    return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "a program for device %u: this run computes on '%s' alone", o->device, runtime_backend(rt)->name), NULL;
+    return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED, "a program for device %u: this run computes on '%s' alone",
+                     o->device, runtime_backend(rt)->name),
+           NULL;
 }
 
 static kiln_program *new_program(kiln_ctx *c, const kiln_program_options *o)
@@ -120,13 +122,22 @@ static kiln_t layer_norm(kiln_program *p, kiln_t x, float eps, kiln_t gamma, kil
     op_attr a = {.norm = {.eps = eps}};
     return record_op(program_recording(p), OP_LAYER_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
 }
-static kiln_t add(kiln_program *p, kiln_t a, kiln_t b) { return record_op(program_recording(p), OP_ADD, NULL, (const kiln_t[]){a, b}, 2); }
-static kiln_t mul(kiln_program *p, kiln_t a, kiln_t b) { return record_op(program_recording(p), OP_MUL, NULL, (const kiln_t[]){a, b}, 2); }
+static kiln_t add(kiln_program *p, kiln_t a, kiln_t b)
+{
+    return record_op(program_recording(p), OP_ADD, NULL, (const kiln_t[]){a, b}, 2);
+}
+static kiln_t mul(kiln_program *p, kiln_t a, kiln_t b)
+{
+    return record_op(program_recording(p), OP_MUL, NULL, (const kiln_t[]){a, b}, 2);
+}
 static kiln_t affine(kiln_program *p, kiln_t x, float scale, float shift)
 {
     return op1(p, OP_AFFINE, &(op_attr){.affine = {.scale = scale, .shift = shift}}, x);
 }
-static kiln_t act(kiln_program *p, kiln_t x, uint32_t kind) { return op1(p, OP_ACT, &(op_attr){.act = {.kind = kind}}, x); }
+static kiln_t act(kiln_program *p, kiln_t x, uint32_t kind)
+{
+    return op1(p, OP_ACT, &(op_attr){.act = {.kind = kind}}, x);
+}
 static kiln_t geglu(kiln_program *p, kiln_t x) { return op1(p, OP_GEGLU, NULL, x); }
 static kiln_t upsample_nearest(kiln_program *p, kiln_t x, int64_t h, int64_t w)
 {
@@ -141,7 +152,10 @@ static kiln_t slice(kiln_program *p, kiln_t x, uint32_t axis, int64_t start, int
 {
     return op1(p, OP_SLICE, &(op_attr){.slice = {.axis = axis, .start = start, .length = length}}, x);
 }
-static kiln_t reshape(kiln_program *p, kiln_t x, uint32_t rank, const int64_t *dim) { return record_reshape(program_recording(p), x, rank, dim); }
+static kiln_t reshape(kiln_program *p, kiln_t x, uint32_t rank, const int64_t *dim)
+{
+    return record_reshape(program_recording(p), x, rank, dim);
+}
 static kiln_t permute(kiln_program *p, kiln_t x, const uint32_t *axis)
 {
     const op *from = recorded(program_recording(p), x);
@@ -154,11 +168,17 @@ static kiln_t embedding(kiln_program *p, kiln_t table, kiln_t ids)
 {
     return record_op(program_recording(p), OP_EMBEDDING, NULL, (const kiln_t[]){table, ids}, 2);
 }
-static kiln_t gather(kiln_program *p, kiln_t x, kiln_t index) { return record_op(program_recording(p), OP_GATHER, NULL, (const kiln_t[]){x, index}, 2); }
+static kiln_t gather(kiln_program *p, kiln_t x, kiln_t index)
+{
+    return record_op(program_recording(p), OP_GATHER, NULL, (const kiln_t[]){x, index}, 2);
+}
 static kiln_t timestep_embedding(kiln_program *p, kiln_t t, int64_t dim, const kiln_timestep_embedding *o)
 {
     if (!o) return record_fail(program_recording(p), KILN_ERR_INVALID, "timestep_embedding without its options");
-    op_attr a = {.timestep = {.dim = dim, .cos_first = o->cos_first != 0, .shift = o->shift, .max_period = o->max_period == 0 ? 10000 : o->max_period}};
+    op_attr a = {.timestep = {.dim = dim,
+                              .cos_first = o->cos_first != 0,
+                              .shift = o->shift,
+                              .max_period = o->max_period == 0 ? 10000 : o->max_period}};
     return op1(p, OP_TIMESTEP, &a, t);
 }
 
@@ -170,12 +190,16 @@ static kiln_status plan_program(kiln_ctx *c, kiln_program *p, kiln_program_info 
 
 static int call_cancelled(void *arg) { return ctx_cancelled(arg); }
 
-static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out)
+static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out,
+                               size_t n_out)
 {
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
 }
 
-static uint32_t numbers_device(kiln_ctx *c) { return ctx_runtime(c) ? runtime_numbers_device(ctx_runtime(c)) : KILN_CPU; }
+static uint32_t numbers_device(kiln_ctx *c)
+{
+    return ctx_runtime(c) ? runtime_numbers_device(ctx_runtime(c)) : KILN_CPU;
+}
 
 static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
 {
@@ -187,7 +211,8 @@ static kiln_status download(kiln_ctx *c, float *host, const float *device, size_
     runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
 }
-static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient, const float *const *x)
+static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient,
+                           const float *const *x)
 {
     runtime *rt = runtime_for(c, NULL);
     return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
@@ -199,11 +224,45 @@ static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
 }
 
 const kiln_ops ops_api = {
-    .size = sizeof(kiln_ops), .program_new = new_program, .program_keep = keep_program, .program_free = program_free, .input = input,
-    .output = output, .weight = weight, .weight_optional = weight_optional, .constant = constant, .shape = shape_of,
-    .scope_push = scope_push, .scope_pop = scope_pop, .fail = fail, .error = sticky, .conv2d = conv2d, .linear = linear,
-    .attention = attention, .group_norm = group_norm, .layer_norm = layer_norm, .add = add, .mul = mul, .affine = affine, .act = act,
-    .geglu = geglu, .upsample_nearest = upsample_nearest, .concat = concat, .slice = slice, .reshape = reshape, .permute = permute,
-    .embedding = embedding, .gather = gather, .timestep_embedding = timestep_embedding, .plan = plan_program, .run = run_program, .info = program_info, .hold = hold, .device = numbers_device,
-    .upload = upload, .download = download, .combine = combine, .norm = norm,
+    .size = sizeof(kiln_ops),
+    .program_new = new_program,
+    .program_keep = keep_program,
+    .program_free = program_free,
+    .input = input,
+    .output = output,
+    .weight = weight,
+    .weight_optional = weight_optional,
+    .constant = constant,
+    .shape = shape_of,
+    .scope_push = scope_push,
+    .scope_pop = scope_pop,
+    .fail = fail,
+    .error = sticky,
+    .conv2d = conv2d,
+    .linear = linear,
+    .attention = attention,
+    .group_norm = group_norm,
+    .layer_norm = layer_norm,
+    .add = add,
+    .mul = mul,
+    .affine = affine,
+    .act = act,
+    .geglu = geglu,
+    .upsample_nearest = upsample_nearest,
+    .concat = concat,
+    .slice = slice,
+    .reshape = reshape,
+    .permute = permute,
+    .embedding = embedding,
+    .gather = gather,
+    .timestep_embedding = timestep_embedding,
+    .plan = plan_program,
+    .run = run_program,
+    .info = program_info,
+    .hold = hold,
+    .device = numbers_device,
+    .upload = upload,
+    .download = download,
+    .combine = combine,
+    .norm = norm,
 };

@@ -1,6 +1,7 @@
 /* ability_store.c - "kiln.store/1": types with a stored form, and the states of long calls.
  *
- * Where the bytes go is not known here: the run gives three functions (call_environment.state_*). Without them, nothing is kept.
+ * Where the bytes go is not known here: the run gives three functions (call_environment.state_*). Without them, nothing
+ * is kept.
  */
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
@@ -13,7 +14,10 @@ static kiln_value *state_load(kiln_ctx *c)
     return c && c->env && c->env->state_load ? c->env->state_load(c->env->arg, c->node) : NULL;
 }
 
-static int state_due(kiln_ctx *c) { return c && c->env && c->env->state_due && c->env->state_due(c->env->arg, c->node); }
+static int state_due(kiln_ctx *c)
+{
+    return c && c->env && c->env->state_due && c->env->state_due(c->env->arg, c->node);
+}
 
 static kiln_status state_save(kiln_ctx *c, const kiln_value *state)
 {
@@ -23,11 +27,16 @@ static kiln_status state_save(kiln_ctx *c, const kiln_value *state)
 }
 
 const kiln_store_api store_api = {
-    .size = sizeof(kiln_store_api), .register_type = stored_type_register, .state_load = state_load, .state_due = state_due, .state_save = state_save,
+    .size = sizeof(kiln_store_api),
+    .register_type = stored_type_register,
+    .state_load = state_load,
+    .state_due = state_due,
+    .state_save = state_save,
 };
 
 /* The row's function under the same care as a node's run(). */
-static kiln_value *convert(kiln_value *(*function)(kiln_ctx *, const kiln_value *), const char *type, const char *what, const kiln_value *v, error *e)
+static kiln_value *convert(kiln_value *(*function)(kiln_ctx *, const kiln_value *), const char *type, const char *what,
+                           const kiln_value *v, error *e)
 {
     kiln_ctx c = {.node_name = type, .node_type = type, .plugin = ""};
     uint64_t floats = float_state();
@@ -35,7 +44,9 @@ static kiln_value *convert(kiln_value *(*function)(kiln_ctx *, const kiln_value 
     float_state_set(floats);
     files_discard(&c);
     arena_free(&c.scratch);
-    if (!made) error_set(e, KILN_ERR_UNSUPPORTED, "a %s %s%s%s", type, what, c.failure.message[0] ? ": " : "", c.failure.message);
+    if (!made)
+        error_set(e, KILN_ERR_UNSUPPORTED, "a %s %s%s%s", type, what, c.failure.message[0] ? ": " : "",
+                  c.failure.message);
     return made;
 }
 

@@ -1,4 +1,5 @@
-/* ability_weights.c - "kiln.weights/1": weights.h with the running call's error. ctx may be NULL: errors are dropped. */
+/* ability_weights.c - "kiln.weights/1": weights.h with the running call's error. ctx may be NULL: errors are dropped.
+ */
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "weights/weights.h"
@@ -24,8 +25,14 @@ static kiln_weights *view(kiln_ctx *c, kiln_weights *base, const kiln_weight_rul
 {
     return weights_view(base, rule, n, ctx_error(c));
 }
-static kiln_weights *patch(kiln_ctx *c, kiln_weights *base, const kiln_weight_patch *p, size_t n) { return weights_patch(base, p, n, ctx_error(c)); }
-static const void *map(kiln_ctx *c, const kiln_weights *w, const char *name) { return weights_map(w, name, ctx_error(c)); }
+static kiln_weights *patch(kiln_ctx *c, kiln_weights *base, const kiln_weight_patch *p, size_t n)
+{
+    return weights_patch(base, p, n, ctx_error(c));
+}
+static const void *map(kiln_ctx *c, const kiln_weights *w, const char *name)
+{
+    return weights_map(w, name, ctx_error(c));
+}
 static kiln_status read_f32(kiln_ctx *c, const kiln_weights *w, const char *name, float *dst)
 {
     return weights_read_f32(w, name, dst, ctx_error(c));
@@ -33,7 +40,18 @@ static kiln_status read_f32(kiln_ctx *c, const kiln_weights *w, const char *name
 static const char *identity(kiln_ctx *c, const kiln_weights *w) { return weights_identity(w, ctx_error(c)); }
 
 const kiln_weights_api weights_api = {
-    .size = sizeof(kiln_weights_api), .open = open_set, .view = view, .ref = weights_ref, .unref = weights_unref, .count = weights_count,
-    .at = weights_at, .find = weights_find, .map = map, .read_f32 = read_f32, .text = weights_text, .identity = identity, .unused = weights_unused,
+    .size = sizeof(kiln_weights_api),
+    .open = open_set,
+    .view = view,
+    .ref = weights_ref,
+    .unref = weights_unref,
+    .count = weights_count,
+    .at = weights_at,
+    .find = weights_find,
+    .map = map,
+    .read_f32 = read_f32,
+    .text = weights_text,
+    .identity = identity,
+    .unused = weights_unused,
     .patch = patch,
 };

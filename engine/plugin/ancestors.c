@@ -1,4 +1,5 @@
-/* ancestors.c - see ancestors.h. In a sticky folder only an entry's owner, the folder's and root rename it, and those two are trusted. */
+/* ancestors.c - see ancestors.h. In a sticky folder only an entry's owner, the folder's and root rename it, and those
+ * two are trusted. */
 #include "plugin/ancestors.h"
 
 #include "base/trust.h"

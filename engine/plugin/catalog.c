@@ -20,7 +20,7 @@ struct catalog {
     size_t n_node, room_node;
 };
 
-/* ---- duplicates ---------------------------------------------------------------------------------------------------- */
+/* ---- duplicates ---- */
 
 /* One id, one plugin: the first on the path. */
 static void check_id(catalog *c, plugin *p)
@@ -38,12 +38,14 @@ static void check_types(catalog *c, plugin *p)
     for (size_t i = 0; p->state == PLUGIN_LOADED && i < p->table.n_node; i++) {
         const node_info *other = catalog_find(c, p->table.node[i]->type);
         if (other)
-            plugin_refuse(p, &c->memory, "node type %s of %s is already taken by %s (%s); use one of the two plugins, or rename the node",
-                          p->table.node[i]->type, p->table.id, other->plugin->id, other->plugin->path);
+            plugin_refuse(
+                p, &c->memory,
+                "node type %s of %s is already taken by %s (%s); use one of the two plugins, or rename the node",
+                p->table.node[i]->type, p->table.id, other->plugin->id, other->plugin->path);
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ---- */
 
 static kiln_status add_nodes(catalog *c, size_t index, error *e)
 {
@@ -55,13 +57,17 @@ static kiln_status add_nodes(catalog *c, size_t index, error *e)
         if (!node) return error_set(e, KILN_ERR_NOMEM, "out of memory");
         c->node = node, c->room_node = need * 2;
     }
-    for (size_t i = 0; i < p->table.n_node; i++) c->node[c->n_node++] = (node_info){.node = p->table.node[i], .plugin = &c->info[index]};
+    for (size_t i = 0; i < p->table.n_node; i++)
+        c->node[c->n_node++] = (node_info){.node = p->table.node[i], .plugin = &c->info[index]};
     return KILN_OK;
 }
 
 static void fill_info(plugin_info *info, plugin *p)
 {
-    *info = (plugin_info){.path = p->path, .identity = p->identity, .shadowed = p->state == PLUGIN_SHADOWED, .changed_floats = p->changed_floats};
+    *info = (plugin_info){.path = p->path,
+                          .identity = p->identity,
+                          .shadowed = p->state == PLUGIN_SHADOWED,
+                          .changed_floats = p->changed_floats};
     if (p->state != PLUGIN_LOADED) {
         info->why = p->why;
         return;
@@ -71,7 +77,10 @@ static void fill_info(plugin_info *info, plugin *p)
 }
 
 /* kiln's own plugins, or what was put before them on the path under the same id to replace them. */
-static int is_own(const plugin *p) { return p->state == PLUGIN_LOADED && strncmp(p->table.id, "org.kiln.", strlen("org.kiln.")) == 0; }
+static int is_own(const plugin *p)
+{
+    return p->state == PLUGIN_LOADED && strncmp(p->table.id, "org.kiln.", strlen("org.kiln.")) == 0;
+}
 
 /* Nodes, samplers and families are taken in: a name belongs to the first, the next one's plugin is refused. */
 static kiln_status admit(catalog *c, size_t i, error *e)
@@ -112,7 +121,10 @@ static kiln_status load_all(catalog *c, const char *list, error *e)
     return KILN_OK;
 }
 
-static int by_type(const void *a, const void *b) { return strcmp(((const node_info *)a)->node->type, ((const node_info *)b)->node->type); }
+static int by_type(const void *a, const void *b)
+{
+    return strcmp(((const node_info *)a)->node->type, ((const node_info *)b)->node->type);
+}
 
 catalog *catalog_open(const char *plugins, error *e)
 {
@@ -151,4 +163,7 @@ const node_info *catalog_find(const catalog *c, const char *type)
 
 static const char *type_at(void *self, size_t i) { return ((const catalog *)self)->node[i].node->type; }
 
-const char *catalog_nearest(const catalog *c, const char *type) { return nearest_name(type, type_at, c->n_node, (void *)(uintptr_t)c); }
+const char *catalog_nearest(const catalog *c, const char *type)
+{
+    return nearest_name(type, type_at, c->n_node, (void *)(uintptr_t)c);
+}

@@ -28,9 +28,9 @@ typedef struct {
 
 typedef struct catalog catalog;
 
-/* Looks through the folders of `plugins` (':'-separated, may be NULL), KILN_PLUGIN_PATH and the installed folder, in that
- * order; loads what passes the probe. A folder or plugin that is refused is in the list with its reason. NULL with a message:
- * no memory, or `plugins` names what is not there. One thread, before any other uses plugins. */
+/* Looks through the folders of `plugins` (':'-separated, may be NULL), KILN_PLUGIN_PATH and the installed folder, in
+ * that order; loads what passes the probe. A folder or plugin that is refused is in the list with its reason. NULL with
+ * a message: no memory, or `plugins` names what is not there. One thread, before any other uses plugins. */
 catalog *catalog_open(const char *plugins, error *e);
 void catalog_close(catalog *c); /* plugins stay loaded until the process ends */
 
@@ -39,6 +39,6 @@ const plugin_info *catalog_plugin(const catalog *c, size_t i);
 size_t catalog_nodes(const catalog *c); /* sorted by type */
 const node_info *catalog_node(const catalog *c, size_t i);
 const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
-const char *catalog_nearest(const catalog *c, const char *type); /* the type of the nearest name, or NULL */
+const char *catalog_nearest(const catalog *c, const char *type);   /* the type of the nearest name, or NULL */
 
 #endif

@@ -16,7 +16,7 @@ static atomic_int armed;
 static _Atomic(const kiln_ctx *) active[ACTIVE_MAX]; /* calls that run, for a crash on a thread that runs none itself */
 static _Thread_local const kiln_ctx *current;
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 typedef struct {
     char text[1024];
@@ -26,7 +26,8 @@ typedef struct {
 /* Control characters of foreign names do not reach the terminal. */
 static void say(line *l, const char *text)
 {
-    for (; text && *text && l->n < sizeof l->text - 1; text++) l->text[l->n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+    for (; text && *text && l->n < sizeof l->text - 1; text++)
+        l->text[l->n++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
 }
 
 static void say_number(line *l, int value)
@@ -43,7 +44,8 @@ static void say_number(line *l, int value)
 
 static void say_call(line *l, const kiln_ctx *c)
 {
-    say(l, "node '"), say(l, c->node_name), say(l, "' ("), say(l, c->node_type), say(l, ") of plugin "), say(l, c->plugin);
+    say(l, "node '"), say(l, c->node_name), say(l, "' ("), say(l, c->node_type), say(l, ") of plugin "),
+        say(l, c->plugin);
 }
 
 /* "node 'x' (T) of plugin p" of this thread's call; else all that run; 0 when none does. */
@@ -70,7 +72,7 @@ static void put(line *l)
     }
 }
 
-/* ---- crashes ------------------------------------------------------------------------------------------------------ */
+/* ---- crashes ---- */
 
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their own reports say more */
 static const struct {
@@ -104,7 +106,8 @@ static void watch_crashes(void)
 static void watch_crashes(void) {}
 #endif
 
-/* A stack that ran over has no room for its own handler: each thread gets another for it, and gives it back when it ends. */
+/* A stack that ran over has no room for its own handler: each thread gets another for it, and gives it back when it
+ * ends. */
 static pthread_key_t stack_key;
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
 
@@ -123,13 +126,14 @@ static void own_stack(void)
     if (pthread_getspecific(stack_key) || sigaltstack(NULL, &old) != 0 || !(old.ss_flags & SS_DISABLE)) return;
     void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED) return;
-    if (pthread_setspecific(stack_key, stack) != 0 || sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK_BYTES}, NULL) != 0) {
+    if (pthread_setspecific(stack_key, stack) != 0 ||
+        sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = STACK_BYTES}, NULL) != 0) {
         pthread_setspecific(stack_key, NULL);
         munmap(stack, STACK_BYTES);
     }
 }
 
-/* ---- exit() ------------------------------------------------------------------------------------------------------- */
+/* ---- exit() ---- */
 
 static void blame(line *l)
 {
@@ -159,7 +163,7 @@ static void on_quick_exit_called(void)
     _exit(1);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+/* ---- the whole ---- */
 
 void crash_report_begin(void)
 {

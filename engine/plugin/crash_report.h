@@ -1,7 +1,7 @@
 /* crash_report.h - names the node when the process ends inside a plugin.
  *
- * A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) ends the process as it always did, by its signal, but says first in which node.
- * exit() called by a plugin never passes for success: it is said, and the status is 1.
+ * A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) ends the process as it always did, by its signal, but says first
+ * in which node. exit() called by a plugin never passes for success: it is said, and the status is 1.
  */
 #ifndef KILN_PLUGIN_CRASH_REPORT_H
 #define KILN_PLUGIN_CRASH_REPORT_H

@@ -23,7 +23,7 @@ int ctx_cancelled(kiln_ctx *c)
     return stop;
 }
 
-/* ---- floating-point state ---------------------------------------------------------------------------------- */
+/* ---- floating-point state ---- */
 
 #ifdef __SSE__
 enum { STICKY = 0x3f };
@@ -42,7 +42,7 @@ uint64_t float_state(void) { return 0; }
 void float_state_set(uint64_t state) { (void)state; }
 #endif
 
-/* ---- the host's functions ------------------------------------------------------------------------------------ */
+/* ---- the host's functions ---- */
 
 static void host_log(int level, const char *msg) { log_at(level, "%s", msg ? msg : ""); }
 
@@ -50,7 +50,7 @@ static const struct {
     const char *id;
     const void *table;
 } abilities[] = {
-    {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api}, {KILN_WEIGHTS_ABILITY, &weights_api},
+    {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api},
     {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
     {KILN_STORE_ABILITY, &store_api},
 };
@@ -62,7 +62,8 @@ static const void *host_ability(const char *id)
     return NULL;
 }
 
-__attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, kiln_status status, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, kiln_status status, const char *fmt,
+                                                                   ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -104,8 +105,12 @@ static void free_scratch(kiln_ctx *c)
 
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
-    if (device != KILN_CPU && ctx_runtime(c) && device == runtime_numbers_device(ctx_runtime(c))) return scratch_there(c, bytes);
-    if (device != KILN_CPU) return error_set(&c->failure, KILN_ERR_UNSUPPORTED, "working memory on device %u: ask kiln_ops.device() which there is", device), NULL;
+    if (device != KILN_CPU && ctx_runtime(c) && device == runtime_numbers_device(ctx_runtime(c)))
+        return scratch_there(c, bytes);
+    if (device != KILN_CPU)
+        return error_set(&c->failure, KILN_ERR_UNSUPPORTED,
+                         "working memory on device %u: ask kiln_ops.device() which there is", device),
+               NULL;
     void *p = arena_alloc(&c->scratch, bytes);
     if (!p) error_set(&c->failure, KILN_ERR_NOMEM, "out of memory: %zu bytes of working memory", bytes);
     return p;
@@ -116,7 +121,10 @@ static kiln_value *host_tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device,
     return value_tensor_new(dtype, device, rank, dim, ctx_error(c));
 }
 
-static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out) { return value_view(v, out, ctx_error(c)); }
+static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out)
+{
+    return value_view(v, out, ctx_error(c));
+}
 
 static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
 {
@@ -124,23 +132,40 @@ static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t),
 }
 
 const kiln_host engine_host = {
-    .size = sizeof(kiln_host), .abi_major = KILN_ABI_MAJOR, .abi_minor = KILN_ABI_MINOR, .name = "kiln", .version = KILN_VERSION,
-    .log = host_log, .ability = host_ability, .fail = host_fail, .progress = host_progress, .scratch = host_scratch,
-    .tensor_new = host_tensor_new, .view = host_view, .ref = value_ref, .unref = value_unref, .parallel_for = host_parallel_for,
+    .size = sizeof(kiln_host),
+    .abi_major = KILN_ABI_MAJOR,
+    .abi_minor = KILN_ABI_MINOR,
+    .name = "kiln",
+    .version = KILN_VERSION,
+    .log = host_log,
+    .ability = host_ability,
+    .fail = host_fail,
+    .progress = host_progress,
+    .scratch = host_scratch,
+    .tensor_new = host_tensor_new,
+    .view = host_view,
+    .ref = value_ref,
+    .unref = value_unref,
+    .parallel_for = host_parallel_for,
     .data_folder = registry_data,
 };
 
-/* ---- the call --------------------------------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
-static const kiln_port *port_at(const kiln_port *first, uint32_t stride, uint32_t i) { return (const void *)((const char *)first + (size_t)i * stride); }
+static const kiln_port *port_at(const kiln_port *first, uint32_t stride, uint32_t i)
+{
+    return (const void *)((const char *)first + (size_t)i * stride);
+}
 
 static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, kiln_value **out)
 {
     for (uint32_t i = 0; i < t->n_out; i++) {
         const kiln_port *p = port_at(t->out, t->out_stride, i);
         error why = {0};
-        if (!out[i]) return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
-        if (value_check_type(out[i], p, &why) != KILN_OK) return error_set(&c->failure, KILN_ERR_BUG, "output '%s': %s", p->name, why.message);
+        if (!out[i])
+            return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
+        if (value_check_type(out[i], p, &why) != KILN_OK)
+            return error_set(&c->failure, KILN_ERR_BUG, "output '%s': %s", p->name, why.message);
         if (c->env && c->env->validate && value_has_nonfinite(out[i]))
             return error_set(&c->failure, KILN_ERR_INVALID, "output '%s' holds a number that is not finite", p->name);
     }
@@ -152,7 +177,8 @@ static kiln_status check_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *con
     for (uint32_t i = 0; i < t->n_in; i++) {
         const kiln_port *p = port_at(t->in, t->in_stride, i);
         error why = {0};
-        if (in[i] && value_check_type(in[i], p, &why) != KILN_OK) return error_set(&c->failure, KILN_ERR_INVALID, "input '%s': %s", p->name, why.message);
+        if (in[i] && value_check_type(in[i], p, &why) != KILN_OK)
+            return error_set(&c->failure, KILN_ERR_INVALID, "input '%s': %s", p->name, why.message);
     }
     return KILN_OK;
 }
@@ -172,7 +198,8 @@ static kiln_status compare_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *c
         if (!in[i]) continue;
         TRY(value_digest(in[i], &after, &c->failure));
         if (!digest_equal(before[i], after))
-            return error_set(&c->failure, KILN_ERR_BUG, "wrote to its input '%s', which is not its own", port_at(t->in, t->in_stride, i)->name);
+            return error_set(&c->failure, KILN_ERR_BUG, "wrote to its input '%s', which is not its own",
+                             port_at(t->in, t->in_stride, i)->name);
     }
     return KILN_OK;
 }
@@ -185,7 +212,8 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
     crash_report_leave(c, outer);
     if (float_state() != before) {
         float_state_set(before);
-        log_warn("node '%s' (%s) of %s changed the floating-point mode; it was put back", c->node_name, t->type, c->plugin);
+        log_warn("node '%s' (%s) of %s changed the floating-point mode; it was put back", c->node_name, t->type,
+                 c->plugin);
     }
     return status;
 }
@@ -198,7 +226,8 @@ static kiln_status believe(kiln_ctx *c, kiln_status status)
     if (!cancelled && status >= KILN_ERR_BUG && status < KILN_OK) return status;
     c->failure = (error){0};
     if (cancelled || status == KILN_OK) return status;
-    if (status == KILN_CANCELLED) return error_set(&c->failure, KILN_ERR_BUG, "said it was cancelled, though nobody asked");
+    if (status == KILN_CANCELLED)
+        return error_set(&c->failure, KILN_ERR_BUG, "said it was cancelled, though nobody asked");
     return error_set(&c->failure, KILN_ERR_BUG, "returned %d, which is no status", (int)status);
 }
 
@@ -210,18 +239,27 @@ static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, e
     if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
     error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));
     if (c->failure.status == KILN_ERR_BUG)
-        return error_set(e, status, "node '%s' (%s): plugin %s: %s", c->node_name, t->type, c->plugin, c->failure.message);
+        return error_set(e, status, "node '%s' (%s): plugin %s: %s", c->node_name, t->type, c->plugin,
+                         c->failure.message);
     return error_set(e, status, "node '%s' (%s): %s", c->node_name, t->type, c->failure.message);
 }
 
-kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name, const kiln_node *t,
-                     void *instance, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
+                     const kiln_node *t, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
+                     error *e)
 {
     kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
     if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
     for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;
-    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params, .in = in, .out = out, .instance = instance};
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = &engine_host,
+                      .ctx = &c,
+                      .params = params,
+                      .in = in,
+                      .out = out,
+                      .instance = instance};
     kiln_status status = check_inputs(&c, t, in);
     if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
     if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "kiln/plugin.h"
 
-struct runtime; /* backend/runtime.h */
+struct runtime;       /* backend/runtime.h */
 struct output_folder; /* plugin/output.h */
 
 /* What a run gives to every call of its nodes. All members may be 0. */
@@ -24,14 +24,16 @@ typedef struct {
     int (*cancelled)(void *arg);
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
     void (*file)(void *arg, size_t node, const char *path);
-    const char *(*text)(void *arg, size_t node, const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
+    const char *(*text)(void *arg, size_t node,
+                        const char *name); /* "prompt", "parameters"; "": there is none, NULL: no memory */
     /* States of unfinished calls (include/kiln/store.h); NULL where nothing is kept. */
     kiln_value *(*state_load)(void *arg, size_t node);
     int (*state_due)(void *arg, size_t node);
     kiln_status (*state_save)(void *arg, size_t node, const kiln_value *state, error *e);
     /* A file of weights was opened by the call; a failure is the call's. */
     kiln_status (*opened)(void *arg, size_t node, const char *path, const file_identity *was, error *e);
-    /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left behind. */
+    /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left
+     * behind. */
     kiln_status (*unchanged)(void *arg, size_t node, error *e);
     void *arg;
     int validate; /* check inputs for writes and outputs for NaN: slower */
@@ -45,8 +47,8 @@ struct kiln_ctx {
     arena scratch;
     struct device_scratch *device_scratch;
     struct kiln_file *files; /* open, see ability_files.c */
-    int lacks_text;   /* there was no memory for a text that a file of this call should hold */
-    int told_to_stop; /* the call has been told to stop, so KILN_CANCELLED is an honest answer */
+    int lacks_text;          /* there was no memory for a text that a file of this call should hold */
+    int told_to_stop;        /* the call has been told to stop, so KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */
@@ -56,11 +58,12 @@ int ctx_cancelled(kiln_ctx *c);
 
 /* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
  * n_out slots, set on KILN_OK. `file` tells where the node came from. */
-kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name, const kiln_node *type,
-                     void *instance, const void *params, kiln_value *const *in, kiln_value **out, error *e);
+kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
+                     const kiln_node *type, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
+                     error *e);
 /* The same for check(): parameters only. KILN_OK when the node has none. */
-kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *type,
-                      const void *params, error *e);
+kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name,
+                      const kiln_node *type, const void *params, error *e);
 
 extern const kiln_host engine_host; /* what plugins get */
 

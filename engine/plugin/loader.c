@@ -1,7 +1,7 @@
 /* loader.c - finding and loading plugins; see loader.h.
  *
- * A file is opened once and everything after that (size, content, dlopen through /proc/self/fd) is about that open file,
- * so that it cannot be exchanged between check and load. The descriptor stays open: the dynamic linker knows
+ * A file is opened once and everything after that (size, content, dlopen through /proc/self/fd) is about that open
+ * file, so that it cannot be exchanged between check and load. The descriptor stays open: the dynamic linker knows
  * libraries by name, and the number must not come to mean another file.
  */
 #include "plugin/loader.h"
@@ -45,7 +45,7 @@ void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
     if (!p->why) p->why = nothing;
 }
 
-/* ---- search ---------------------------------------------------------------------------------------------------------- */
+/* ---- search ---- */
 
 typedef struct {
     arena *memory;
@@ -56,7 +56,10 @@ typedef struct {
 static plugin *add(search *s, const char *path)
 {
     plugin_list *l = s->out;
-    if (l->n == PLUGINS_MAX) return error_set(s->e, KILN_ERR_INVALID, "more than %d plugins on the search path; take folders away", PLUGINS_MAX), NULL;
+    if (l->n == PLUGINS_MAX)
+        return error_set(s->e, KILN_ERR_INVALID, "more than %d plugins on the search path; take folders away",
+                         PLUGINS_MAX),
+               NULL;
     if (l->n == l->room) {
         size_t room = l->room ? l->room * 2 : 32;
         plugin *item = arena_alloc(s->memory, room * sizeof *item);
@@ -136,8 +139,10 @@ static kiln_status add_named(search *s, const char *name, int must, const char *
     if (!real && stat(name, &st) == 0) {
         status = error_set(s->e, KILN_ERR_NOMEM, "out of memory");
     } else if (!real || stat(real, &st) != 0) {
-        if (must) status = error_set(s->e, KILN_ERR_INVALID, "%s: there is no folder or file '%s'", where, name);
-        else log_info("%s: there is no folder or file '%s'", where, name);
+        if (must)
+            status = error_set(s->e, KILN_ERR_INVALID, "%s: there is no folder or file '%s'", where, name);
+        else
+            log_info("%s: there is no folder or file '%s'", where, name);
     } else {
         status = S_ISDIR(st.st_mode) ? add_folder(s, real) : add_file(s, real);
     }
@@ -189,7 +194,7 @@ kiln_status loader_search(const char *list, arena *memory, plugin_list *out, err
     return add_installed(&s);
 }
 
-/* ---- load --------------------------------------------------------------------------------------------------------- */
+/* ---- load ---- */
 
 /* The open file's content as a digest. */
 static int content_digest(int fd, size_t size, digest *out)
@@ -228,7 +233,8 @@ static int open_checked(plugin *p, arena *memory, struct stat *s)
         plugin_refuse(p, memory, "is no regular file");
     } else if ((fault = trust_fault(s)) != NULL) {
         plugin_refuse(p, memory, "%s", fault);
-    } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX || !content_digest(fd, (size_t)s->st_size, &p->identity)) {
+    } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX ||
+               !content_digest(fd, (size_t)s->st_size, &p->identity)) {
         plugin_refuse(p, memory, "cannot be read, or is empty or larger than 1 GiB");
     } else if (plugin_data_find(p->path, memory, &p->data, &p->identity, &e) != KILN_OK) {
         plugin_refuse(p, memory, "its data: %s", e.message);
@@ -259,10 +265,14 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
         return 0;
     }
     const void *raw = dlsym(so, "kiln_plugin_v1");
-    if (!raw) plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
-    else if (table_read(raw, memory, &p->table, &e) != KILN_OK) plugin_refuse(p, memory, "%s", e.message);
+    if (!raw)
+        plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+    else if (table_read(raw, memory, &p->table, &e) != KILN_OK)
+        plugin_refuse(p, memory, "%s", e.message);
     if (p->state == PLUGIN_LOADED && p->changed_floats)
-        log_warn("%s: loading it changed the floating-point mode of the process (linked with -ffast-math?); it was put back", p->path);
+        log_warn(
+            "%s: loading it changed the floating-point mode of the process (linked with -ffast-math?); it was put back",
+            p->path);
     return 1;
 }
 
@@ -296,8 +306,10 @@ void loader_open(plugin *p, arena *memory)
     registry_owner_set(p->table.id, p->data);
     kiln_status status = p->table.open(&engine_host);
     float_state_set(floats);
-    if (registry_fault()[0]) plugin_refuse(p, memory, "its open() failed: %s", registry_fault());
-    else if (status != KILN_OK) plugin_refuse(p, memory, "its open() failed: %s (%s)", status_text(status), status_name(status));
+    if (registry_fault()[0])
+        plugin_refuse(p, memory, "its open() failed: %s", registry_fault());
+    else if (status != KILN_OK)
+        plugin_refuse(p, memory, "its open() failed: %s (%s)", status_text(status), status_name(status));
     registry_owner_set(NULL, NULL);
     if (p->state != PLUGIN_LOADED) registry_rewind(mark);
 }

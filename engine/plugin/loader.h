@@ -18,13 +18,13 @@ typedef enum {
 
 typedef struct {
     plugin_state state;
-    char *path;          /* real path; of a folder when the whole folder was refused */
-    char *why;           /* NULL when loaded                                          */
-    kiln_plugin table;   /* the checked copy; zero unless the file could be loaded   */
-    const char *data;    /* the folder of files it ships, see plugin_data.h; NULL: none */
-    digest identity;     /* of the file's content and its data's: part of result keys */
+    char *path;        /* real path; of a folder when the whole folder was refused */
+    char *why;         /* NULL when loaded                                          */
+    kiln_plugin table; /* the checked copy; zero unless the file could be loaded   */
+    const char *data;  /* the folder of files it ships, see plugin_data.h; NULL: none */
+    digest identity;   /* of the file's content and its data's: part of result keys */
     uint64_t device, inode;
-    int changed_floats;  /* loading it changed the floating-point mode (-ffast-math); it was put back */
+    int changed_floats; /* loading it changed the floating-point mode (-ffast-math); it was put back */
 } plugin;
 
 typedef struct {
@@ -32,9 +32,9 @@ typedef struct {
     size_t n, room;
 } plugin_list;
 
-/* Appends every file that the path leads to, state PLUGIN_LOADED and not yet loaded, and every refused folder. A name in
- * `list` (':' between them; folders or single files) that does not exist is KILN_ERR_INVALID; what is missing elsewhere is
- * passed over. */
+/* Appends every file that the path leads to, state PLUGIN_LOADED and not yet loaded, and every refused folder. A name
+ * in `list` (':' between them; folders or single files) that does not exist is KILN_ERR_INVALID; what is missing
+ * elsewhere is passed over. */
 kiln_status loader_search(const char *list, arena *memory, plugin_list *out, error *e);
 
 /* Checks, probes (unless remembered), loads and reads the file of p->path. On failure p is REFUSED with its reason. Its

@@ -23,7 +23,8 @@ typedef struct {
 static kiln_status hash_content(walk *w, int fd, size_t size, const char *path)
 {
     if (size > DATA_BYTES_MAX - w->bytes)
-        return error_set(w->e, KILN_ERR_INVALID, "%s: a plugin's data is at most %d MiB together", path, DATA_BYTES_MAX >> 20);
+        return error_set(w->e, KILN_ERR_INVALID, "%s: a plugin's data is at most %d MiB together", path,
+                         DATA_BYTES_MAX >> 20);
     w->bytes += size;
     hash_text(w->h, "file");
     hash_u64(w->h, size);
@@ -41,10 +42,14 @@ static kiln_status hash_file(walk *w, const char *path)
     const char *fault = NULL;
     kiln_status status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &s) != 0) status = error_set(w->e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    else if (!S_ISREG(s.st_mode)) status = error_set(w->e, KILN_ERR_INVALID, "%s: is neither a file nor a folder", path);
-    else if ((fault = trust_fault(&s)) != NULL) status = error_set(w->e, KILN_ERR_INVALID, "%s: %s", path, fault);
-    else status = hash_content(w, fd, (size_t)s.st_size, path);
+    if (fd < 0 || fstat(fd, &s) != 0)
+        status = error_set(w->e, KILN_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    else if (!S_ISREG(s.st_mode))
+        status = error_set(w->e, KILN_ERR_INVALID, "%s: is neither a file nor a folder", path);
+    else if ((fault = trust_fault(&s)) != NULL)
+        status = error_set(w->e, KILN_ERR_INVALID, "%s: %s", path, fault);
+    else
+        status = hash_content(w, fd, (size_t)s.st_size, path);
     if (fd >= 0) close(fd);
     return status;
 }
@@ -61,9 +66,12 @@ static kiln_status hash_entry(walk *w, const char *folder, const char *name, int
     if (!path) return error_set(w->e, KILN_ERR_NOMEM, "out of memory");
     kiln_status status = KILN_OK;
     hash_text(w->h, name);
-    if (lstat(path, &s) != 0) status = error_set(w->e, KILN_ERR_IO, "%s: cannot be looked at: %s", path, strerror(errno));
-    else if (++w->files > DATA_FILES_MAX) status = error_set(w->e, KILN_ERR_INVALID, "%s: a plugin's data is at most %d files", folder, DATA_FILES_MAX);
-    else status = S_ISDIR(s.st_mode) ? hash_folder(w, path, depth + 1) : hash_file(w, path);
+    if (lstat(path, &s) != 0)
+        status = error_set(w->e, KILN_ERR_IO, "%s: cannot be looked at: %s", path, strerror(errno));
+    else if (++w->files > DATA_FILES_MAX)
+        status = error_set(w->e, KILN_ERR_INVALID, "%s: a plugin's data is at most %d files", folder, DATA_FILES_MAX);
+    else
+        status = S_ISDIR(s.st_mode) ? hash_folder(w, path, depth + 1) : hash_file(w, path);
     mem_free(path);
     return status;
 }
@@ -72,7 +80,8 @@ static kiln_status hash_folder(walk *w, const char *folder, int depth)
 {
     struct stat s;
     struct dirent **found = NULL;
-    if (depth > DATA_DEPTH_MAX) return error_set(w->e, KILN_ERR_INVALID, "%s: more than %d folders deep", folder, DATA_DEPTH_MAX);
+    if (depth > DATA_DEPTH_MAX)
+        return error_set(w->e, KILN_ERR_INVALID, "%s: more than %d folders deep", folder, DATA_DEPTH_MAX);
     const char *fault = stat(folder, &s) == 0 ? trust_fault(&s) : strerror(errno);
     int n = fault ? 0 : scandir(folder, &found, is_listed, by_bytes);
     if (fault || n < 0) return error_set(w->e, KILN_ERR_INVALID, "%s: %s", folder, fault ? fault : strerror(errno));

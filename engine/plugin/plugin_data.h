@@ -11,9 +11,10 @@
 
 enum { DATA_FILES_MAX = 4096, DATA_DEPTH_MAX = 8, DATA_BYTES_MAX = 1 << 28 };
 
-/* Looks for the folder of the plugin at `so`. *folder is its path in `memory`, or NULL when there is none; *identity then covers the names
- * and contents of its files too. Anything but files and folders in it, what others may write, more than DATA_FILES_MAX files or
- * DATA_BYTES_MAX bytes, or more than DATA_DEPTH_MAX levels is KILN_ERR_INVALID with a message that begins with the path. */
+/* Looks for the folder of the plugin at `so`. *folder is its path in `memory`, or NULL when there is none; *identity
+ * then covers the names and contents of its files too. Anything but files and folders in it, what others may write,
+ * more than DATA_FILES_MAX files or DATA_BYTES_MAX bytes, or more than DATA_DEPTH_MAX levels is KILN_ERR_INVALID with a
+ * message that begins with the path. */
 kiln_status plugin_data_find(const char *so, arena *memory, const char **folder, digest *identity, error *e);
 
 #endif

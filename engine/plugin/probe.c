@@ -24,14 +24,15 @@
 
 /* How far the child is: what it says last is what it was doing when it died. */
 enum { STAGE_LOAD, STAGE_TABLE, STAGE_OPEN, STAGE_DONE };
-static const char *const stage_name[] = {"while it was being loaded (a constructor?)", "while its table was being read", "in its open()", "after its open()"};
+static const char *const stage_name[] = {"while it was being loaded (a constructor?)", "while its table was being read",
+                                         "in its open()", "after its open()"};
 
 typedef struct {
     uint32_t stage;
     error why; /* status KILN_OK unless the child refused the plugin */
 } report;
 
-/* ---- the child ------------------------------------------------------------------------------------------------- */
+/* ---- the child ---- */
 
 static void tell(int fd, const report *r)
 {
@@ -42,7 +43,8 @@ static void tell(int fd, const report *r)
     }
 }
 
-/* Runs before every handler this process registered before the fork: a plugin that calls exit() must not run those here. */
+/* Runs before every handler this process registered before the fork: a plugin that calls exit() must not run those
+ * here. */
 static void leave(int status, void *arg)
 {
     (void)arg;
@@ -69,7 +71,8 @@ static void child(int fd, const char *name, const char *data)
     void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!so) error_set(&r.why, KILN_ERR_INVALID, "%s", dlerror());
     const void *raw = so ? dlsym(so, "kiln_plugin_v1") : NULL;
-    if (so && !raw) error_set(&r.why, KILN_ERR_INVALID, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+    if (so && !raw)
+        error_set(&r.why, KILN_ERR_INVALID, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
     r.stage = STAGE_TABLE;
     tell(fd, &r);
     if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {
@@ -83,7 +86,7 @@ static void child(int fd, const char *name, const char *data)
     _exit(0);
 }
 
-/* ---- the parent -------------------------------------------------------------------------------------------------- */
+/* ---- the parent ---- */
 
 static int64_t now_ms(void)
 {
@@ -127,13 +130,18 @@ static kiln_status judge(const report *last, int ended, int wait_status, unsigne
 {
     uint32_t stage = last->stage <= STAGE_DONE ? last->stage : STAGE_LOAD;
     if (!ended)
-        return error_set(e, KILN_ERR_INVALID, "did not come back within %u s %s; tried in a process of its own, which was stopped", seconds, stage_name[stage]);
+        return error_set(e, KILN_ERR_INVALID,
+                         "did not come back within %u s %s; tried in a process of its own, which was stopped", seconds,
+                         stage_name[stage]);
     if (WIFSIGNALED(wait_status))
-        return error_set(e, KILN_ERR_INVALID, "crashed with SIG%s %s; tried in a process of its own, kiln itself is unharmed",
+        return error_set(e, KILN_ERR_INVALID,
+                         "crashed with SIG%s %s; tried in a process of its own, kiln itself is unharmed",
                          sigabbrev_np(WTERMSIG(wait_status)), stage_name[stage]);
-    if (last->why.status != KILN_OK) return error_set(e, last->why.status, "%.*s", (int)sizeof last->why.message - 1, last->why.message);
+    if (last->why.status != KILN_OK)
+        return error_set(e, last->why.status, "%.*s", (int)sizeof last->why.message - 1, last->why.message);
     if (stage != STAGE_DONE || WEXITSTATUS(wait_status) != 0)
-        return error_set(e, KILN_ERR_INVALID, "ended the process with status %d %s; a plugin must never exit", WEXITSTATUS(wait_status), stage_name[stage]);
+        return error_set(e, KILN_ERR_INVALID, "ended the process with status %d %s; a plugin must never exit",
+                         WEXITSTATUS(wait_status), stage_name[stage]);
     return KILN_OK;
 }
 
@@ -166,7 +174,7 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, e
     return judge(&last, ended, wait_status, seconds, e);
 }
 
-/* ---- what is remembered -------------------------------------------------------------------------------------------- */
+/* ---- what is remembered ---- */
 
 enum { REMEMBERED_LIMIT = 1 << 18, LINE = 33 };
 
@@ -194,8 +202,10 @@ static char *remembered_path(void)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     str folder = {0};
-    if (base && base[0] == '/') str_printf(&folder, "%s/kiln", base);
-    else if (home && home[0] == '/') str_printf(&folder, "%s/.cache/kiln", home);
+    if (base && base[0] == '/')
+        str_printf(&folder, "%s/kiln", base);
+    else if (home && home[0] == '/')
+        str_printf(&folder, "%s/.cache/kiln", home);
     if (!folder.len || folder.failed || folder_make(folder.data, NULL) != KILN_OK) {
         str_free(&folder);
         return NULL;
@@ -211,7 +221,8 @@ static int open_own(int flags)
     struct stat s;
     int fd = path ? open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600) : -1;
     mem_free(path);
-    if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) || s.st_size > REMEMBERED_LIMIT)) {
+    if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) ||
+                    s.st_size > REMEMBERED_LIMIT)) {
         close(fd);
         return -1;
     }
@@ -223,10 +234,12 @@ int probe_remembered(digest key)
     char hex[33], *text = mem_alloc(REMEMBERED_LIMIT + 1);
     int fd = text ? open_own(O_RDONLY) : -1, found = 0;
     size_t have = 0;
-    for (ssize_t n; fd >= 0 && have < REMEMBERED_LIMIT && (n = read(fd, text + have, REMEMBERED_LIMIT - have)) > 0;) have += (size_t)n;
+    for (ssize_t n; fd >= 0 && have < REMEMBERED_LIMIT && (n = read(fd, text + have, REMEMBERED_LIMIT - have)) > 0;)
+        have += (size_t)n;
     if (fd >= 0) close(fd);
     digest_hex(key, hex);
-    for (size_t i = 0; !found && (key.lo || key.hi) && i + LINE <= have; i += LINE) found = memcmp(text + i, hex, 32) == 0;
+    for (size_t i = 0; !found && (key.lo || key.hi) && i + LINE <= have; i += LINE)
+        found = memcmp(text + i, hex, 32) == 0;
     mem_free(text);
     return found;
 }

@@ -1,5 +1,5 @@
-/* registry.c - the open tables: samplers, schedules, stored types, model families. Rows are added while plugins open, one thread, and
- * only read afterwards.
+/* registry.c - the open tables: samplers, schedules, stored types, model families. Rows are added while plugins open,
+ * one thread, and only read afterwards.
  */
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
@@ -53,11 +53,13 @@ kiln_status registry_fail(kiln_status status, const char *fmt, ...)
 static kiln_status add(uint32_t kind, const char *what, const void *row, const char *name)
 {
     if (!owner) return registry_fail(KILN_ERR_BUG, "%s '%s' registered outside open()", what, name ? name : "?");
-    if (!row || !name || !name[0] || strlen(name) > 128) return registry_fail(KILN_ERR_INVALID, "a %s without a usable name", what);
+    if (!row || !name || !name[0] || strlen(name) > 128)
+        return registry_fail(KILN_ERR_INVALID, "a %s without a usable name", what);
     if (table.n == ROWS_MAX) return registry_fail(KILN_ERR_NOMEM, "more than %d registered rows", ROWS_MAX);
     for (size_t i = 0; i < table.n; i++)
         if (table.row[i].kind == kind && strcmp(table.row[i].name, name) == 0)
-            return registry_fail(KILN_ERR_INVALID, "%s '%s' is already registered by %s", what, name, table.row[i].owner);
+            return registry_fail(KILN_ERR_INVALID, "%s '%s' is already registered by %s", what, name,
+                                 table.row[i].owner);
     table.row[table.n++] = (entry){.row = row, .name = name, .owner = owner, .kind = kind};
     return KILN_OK;
 }
@@ -111,10 +113,16 @@ const char *registry_family_owner(size_t i)
     return NULL;
 }
 
-/* ---- "kiln.sampler/1" ------------------------------------------------------------------------------------------ */
+/* ---- "kiln.sampler/1" ---- */
 
-static kiln_status register_sampler(const kiln_sampler *s) { return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL); }
-static kiln_status register_schedule(const kiln_schedule *s) { return add(KIND_SCHEDULE, "schedule", s, s && s->make ? s->name : NULL); }
+static kiln_status register_sampler(const kiln_sampler *s)
+{
+    return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL);
+}
+static kiln_status register_schedule(const kiln_schedule *s)
+{
+    return add(KIND_SCHEDULE, "schedule", s, s && s->make ? s->name : NULL);
+}
 static size_t sampler_count(void) { return count(KIND_SAMPLER); }
 static const kiln_sampler *sampler_at(size_t i) { return row_at(KIND_SAMPLER, i); }
 static const kiln_sampler *sampler(const char *name) { return named(KIND_SAMPLER, name); }
@@ -123,12 +131,18 @@ static const kiln_schedule *schedule_at(size_t i) { return row_at(KIND_SCHEDULE,
 static const kiln_schedule *schedule(const char *name) { return named(KIND_SCHEDULE, name); }
 
 const kiln_sampler_api sampler_api = {
-    .size = sizeof(kiln_sampler_api), .register_sampler = register_sampler, .register_schedule = register_schedule,
-    .sampler_count = sampler_count, .sampler_at = sampler_at, .sampler = sampler, .schedule_count = schedule_count,
-    .schedule_at = schedule_at, .schedule = schedule,
+    .size = sizeof(kiln_sampler_api),
+    .register_sampler = register_sampler,
+    .register_schedule = register_schedule,
+    .sampler_count = sampler_count,
+    .sampler_at = sampler_at,
+    .sampler = sampler,
+    .schedule_count = schedule_count,
+    .schedule_at = schedule_at,
+    .schedule = schedule,
 };
 
-/* ---- stored types of "kiln.store/1" (the states are in ability_store.c) ----------------------------------------------- */
+/* ---- stored types of "kiln.store/1" (the states are in ability_store.c) ---- */
 
 kiln_status stored_type_register(const kiln_stored_type *t)
 {
@@ -136,13 +150,15 @@ kiln_status stored_type_register(const kiln_stored_type *t)
     if (!t || !t->type || !t->to_plain || !t->from_plain || t->revision == 0)
         return registry_fail(KILN_ERR_INVALID, "a stored type without name, revision, to_plain or from_plain");
     for (size_t i = 0; i < sizeof handle / sizeof handle[0]; i++)
-        if (strcmp(t->type, handle[i]) == 0) return registry_fail(KILN_ERR_INVALID, "stored type '%s': the engine's own handles are never stored", t->type);
+        if (strcmp(t->type, handle[i]) == 0)
+            return registry_fail(KILN_ERR_INVALID, "stored type '%s': the engine's own handles are never stored",
+                                 t->type);
     return add(KIND_STORED, "stored type", t, t->type);
 }
 const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
 const kiln_stored_type *stored_type_at(size_t i) { return row_at(KIND_STORED, i); }
 
-/* ---- families of "kiln.model/1" (the values are in ability_model.c) -------------------------------------------------- */
+/* ---- families of "kiln.model/1" (the values are in ability_model.c) ---- */
 
 kiln_status family_register(const kiln_model_family *f);
 size_t family_count(uint32_t kind);

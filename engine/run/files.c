@@ -25,15 +25,21 @@ static kiln_status add_list(arena *a, const char **list, size_t *n, const char *
         size_t length = strcspn(paths, ":");
         const char *path = arena_strndup(a, paths, length);
         if (!path) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        if (length && !folder_exists(path)) return error_set(e, KILN_ERR_INVALID, "%s: %s '%.300s'", where, file_exists(path) ? "this is a file and no folder:" : "there is no folder", path);
-        if (length && *n == FOLDERS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d folders", where, FOLDERS_MAX);
+        if (length && !folder_exists(path))
+            return error_set(e, KILN_ERR_INVALID, "%s: %s '%.300s'", where,
+                             file_exists(path) ? "this is a file and no folder:" : "there is no folder", path);
+        if (length && *n == FOLDERS_MAX)
+            return error_set(e, KILN_ERR_INVALID, "%s: more than %d folders", where, FOLDERS_MAX);
         if (length) list[(*n)++] = path;
         paths += length + (paths[length] == ':');
     }
     return KILN_OK;
 }
 
-static const char *join(arena *a, const char *folder, const char *name) { return arena_printf(a, "%s/%s", folder, name); }
+static const char *join(arena *a, const char *folder, const char *name)
+{
+    return arena_printf(a, "%s/%s", folder, name);
+}
 
 static const char *folder_of(arena *a, const char *path)
 {
@@ -57,9 +63,11 @@ static const char *executable_folder(arena *a)
     return folder_of(a, path);
 }
 
-kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e)
+kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input,
+                            error *e)
 {
-    const char *here = folder_of(a, workflow), *exe = executable_folder(a), *above = here && is_picture(workflow) ? join(a, here, "..") : NULL;
+    const char *here = folder_of(a, workflow), *exe = executable_folder(a),
+               *above = here && is_picture(workflow) ? join(a, here, "..") : NULL;
     *r = (file_roots){0};
     if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     TRY(add_list(a, r->model, &r->n_model, models, "--models", e));
@@ -102,7 +110,8 @@ static void list_names(arena *a, const char *folder, const char **name, size_t *
     if (d) closedir(d);
 }
 
-static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name, error *e)
+static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
+                           error *e)
 {
     const char *there[NAMES_MAX] = {0};
     size_t n = 0;
@@ -116,7 +125,8 @@ static const char *nothing(arena *a, const char *const *root, size_t n_root, con
     if (near)
         error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; did you mean '%s'?", name, kind, near);
     else
-        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; looked in %.400s", name, kind, n_root ? str_text(&where) : "no folder (give --models or --input)");
+        error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; looked in %.400s", name, kind,
+                  n_root ? str_text(&where) : "no folder (give --models or --input)");
     str_free(&where);
     return NULL;
 }
@@ -127,8 +137,12 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
     const char *const *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
     if (!name[0]) return error_set(e, KILN_ERR_INVALID, "no file is named"), NULL;
-    if (name[0] == '/') return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
-    if (leaves_root(name)) return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead", name), NULL;
+    if (name[0] == '/')
+        return exists(name) ? arena_strdup(a, name) : (error_set(e, KILN_ERR_INVALID, "no file '%.300s'", name), NULL);
+    if (leaves_root(name))
+        return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead",
+                         name),
+               NULL;
     for (size_t i = 0; i < n; i++) {
         const char *path = join(a, join(a, root[i], kind), name);
         if (exists(path)) return path;

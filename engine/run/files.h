@@ -1,10 +1,10 @@
 /* files.h - where the files a workflow names are looked for.
  *
- * Models (checkpoints, vae, loras, ...): below --models, KILN_MODELS, the workflow file's folder's models/, the installed
- * share/kiln/workflows/models and a build's own workflows/models; in each first in the folder of the kind, then in
- * the root itself. Input files: --input, KILN_INPUT, the workflow file's folder and its input/. A relative name never leaves
- * its root (no ".."); an absolute path is taken as it is. For a picture that carries its workflow the folder above the picture's is a
- * workflow's folder as well: pictures lie in out/ beside what drew them.
+ * Models (checkpoints, vae, loras, ...): below --models, KILN_MODELS, the workflow file's folder's models/, the
+ * installed share/kiln/workflows/models and a build's own workflows/models; in each first in the folder of the kind,
+ * then in the root itself. Input files: --input, KILN_INPUT, the workflow file's folder and its input/. A relative name
+ * never leaves its root (no ".."); an absolute path is taken as it is. For a picture that carries its workflow the
+ * folder above the picture's is a workflow's folder as well: pictures lie in out/ beside what drew them.
  */
 #ifndef KILN_RUN_FILES_H
 #define KILN_RUN_FILES_H
@@ -20,7 +20,8 @@ typedef struct {
 } file_roots;
 
 /* Strings live in a. */
-kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input, error *e);
+kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input,
+                            error *e);
 /* The path of `name`, in a; NULL with a message that says where it looked and what is there. */
 const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e);
 

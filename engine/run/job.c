@@ -23,7 +23,7 @@
 
 enum { WORKFLOW_BYTES_MAX = 16 << 20, TRIES_FOR_ROOM = 8, WAIT_FOR_ROOM_S = 2, DESCRIPTORS_OF_A_RUN = 12 };
 
-/* ---- the catalog as the checker sees it ---------------------------------------------------------------------------- */
+/* ---- the catalog as the checker sees it ---- */
 
 static const kiln_node *view_find(void *self, const char *type, digest *identity)
 {
@@ -62,17 +62,24 @@ static void check_nodes(document *doc, const workflow *w, const node_info **info
 static kiln_status read_source(job *j, const char *path, error *e)
 {
     size_t n = strlen(path);
-    if (n < 4 || strcasecmp(path + n - 4, ".png") != 0) return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
+    if (n < 4 || strcasecmp(path + n - 4, ".png") != 0)
+        return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
     TRY(png_text_find(path, "kiln", &j->text, e)); /* with parameters */
     if (!j->text) TRY(png_text_read(path, "prompt", &j->text, e));
     j->text_size = strlen(j->text);
     return KILN_OK;
 }
 
-kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info, error *e)
+kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info,
+                     error *e)
 {
     TRY(document_parse(doc, j->path, j->text, j->text_size, set, n_set, e));
-    catalog_view view = {.self = j, .find = view_find, .n_type = catalog_nodes(j->catalog), .type_at = view_type, .name_at = view_name, .file = view_file};
+    catalog_view view = {.self = j,
+                         .find = view_find,
+                         .n_type = catalog_nodes(j->catalog),
+                         .type_at = view_type,
+                         .name_at = view_name,
+                         .file = view_file};
     TRY(workflow_check(doc, &view, w, e));
     *info = arena_alloc(&doc->memory, (w->n + 1) * sizeof **info);
     if (!*info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -131,10 +138,13 @@ void job_close(job *j)
 const workflow *job_workflow(const job *j) { return &j->workflow; }
 const yaml_node *job_matrix(const job *j) { return j->doc.matrix; }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 int env_cancelled(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }
-static void env_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { report_progress(((job *)arg)->report, node, done, total, what); }
+static void env_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what)
+{
+    report_progress(((job *)arg)->report, node, done, total, what);
+}
 
 static void env_file(void *arg, size_t node, const char *path)
 {
@@ -169,12 +179,17 @@ static kiln_status make_instance(job *j, size_t i, error *e)
     const graph_node *g = &j->workflow.node[i];
     if (!g->type->create || j->instance[i]) return KILN_OK;
     kiln_status status = g->type->create(&engine_host, &j->instance[i]);
-    return status == KILN_OK ? KILN_OK : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type, status_text(status));
+    return status == KILN_OK ? KILN_OK
+                             : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type,
+                                         status_text(status));
 }
 
 /* What the store holds of the nodes' states (include/kiln/store.h). */
 static kiln_value *env_state_load(void *arg, size_t node) { return keeper_state_load(((job *)arg)->keeper, node); }
-static int env_state_due(void *arg, size_t node) { return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0); }
+static int env_state_due(void *arg, size_t node)
+{
+    return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0);
+}
 static kiln_status env_state_save(void *arg, size_t node, const kiln_value *state, error *e)
 {
     TRY(job_files_unchanged(arg, node, e));
@@ -206,14 +221,16 @@ static int others_let_go(const job *j, size_t held)
     }
 }
 
-/* KILN_ERR_NOMEM means: evict and call once more; and, while nodes beside this one hold tensors on the same budget, as soon as they let go
- * of some: alone the node has room, as was found before the run. */
+/* KILN_ERR_NOMEM means: evict and call once more; and, while nodes beside this one hold tensors on the same budget, as
+ * soon as they let go of some: alone the node has room, as was found before the run. */
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     error first = {0};
     TRY(make_instance(j, i, e));
     kiln_status status = call_once(j, i, params, in, out, &first);
-    for (int tries = 0; status == KILN_ERR_NOMEM && tries < TRIES_FOR_ROOM && residency_limited(runtime_residency(j->runtime)); tries++) {
+    for (int tries = 0;
+         status == KILN_ERR_NOMEM && tries < TRIES_FOR_ROOM && residency_limited(runtime_residency(j->runtime));
+         tries++) {
         size_t held = budget_held(residency_budget(runtime_residency(j->runtime)), MEMORY_VALUES);
         if (tries && !others_let_go(j, held)) break;
         residency_give_up(runtime_residency(j->runtime), SIZE_MAX);
@@ -244,7 +261,8 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     status = job_files_end(c->job, c->node, status, out, e);
     if (alone) job_tell_link(c->job, c->node, moved);
     if (status == KILN_OK && alone)
-        keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops), seconds_now() - start);
+        keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops),
+                     seconds_now() - start);
     return status;
 }
 
@@ -260,12 +278,18 @@ kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const
 
 int job_known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
 int job_taken(void *self, size_t i) { return keeper_taken(((job *)self)->keeper, i); }
-kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e) { return keeper_fetch(((job *)self)->keeper, i, out, e); }
-static void waiting(void *arg, size_t i) { report_note(((job *)arg)->report, i, "waits for another process that is computing it"); }
+kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    return keeper_fetch(((job *)self)->keeper, i, out, e);
+}
+static void waiting(void *arg, size_t i)
+{
+    report_note(((job *)arg)->report, i, "waits for another process that is computing it");
+}
 
 static void on_event(void *self, const run_event *event) { report_event(((job *)self)->report, event); }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 static kiln_status writable(const char *path, error *e)
 {
@@ -278,15 +302,22 @@ static kiln_status choose_precision(const char *text, const backend *b, uint32_t
 {
     *out = !text || strcmp(text, "auto") == 0 ? 0 : dtype_from_name(text);
     if (!text || strcmp(text, "auto") == 0) return KILN_OK;
-    if (*out != KILN_F32 && *out != KILN_BF16 && *out != KILN_F16) return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16, f16 or auto", text);
+    if (*out != KILN_F32 && *out != KILN_BF16 && *out != KILN_F16)
+        return error_set(e, KILN_ERR_INVALID, "--precision %s: it is f32, bf16, f16 or auto", text);
     if (b->precisions >> *out & 1) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "--precision %s: this run is on '%s', which computes in f32 or bf16; take --precision bf16 or f32, or a CUDA device (--device cuda)", text, b->name);
+    return error_set(e, KILN_ERR_INVALID,
+                     "--precision %s: this run is on '%s', which computes in f32 or bf16; take --precision bf16 or "
+                     "f32, or a CUDA device (--device cuda)",
+                     text, b->name);
 }
 
 static kiln_status make_runtime(job *j, const job_setting *s, error *e)
 {
-    runtime_setting rs = {.threads = s->threads, .explain = s->explain, .check_finite = s->validate,
-                          .trace = s->trace ? report_op : NULL, .trace_arg = j->report};
+    runtime_setting rs = {.threads = s->threads,
+                          .explain = s->explain,
+                          .check_finite = s->validate,
+                          .trace = s->trace ? report_op : NULL,
+                          .trace_arg = j->report};
     TRY(backend_choose(s->device, &rs.backend, &rs.device_index, e));
     TRY(choose_precision(s->precision, rs.backend, &rs.precision, e));
     TRY(job_memory_setting(s, &rs, e));
@@ -299,24 +330,35 @@ static kiln_status make_runtime(job *j, const job_setting *s, error *e)
 /* Explaining looks at no result and keeps none. */
 static kiln_status open_keeper(job *j, const job_setting *s, error *e)
 {
-    keep_setting k = {.folder = s->cache, .limit = s->cache_limit, .state_seconds = s->state_seconds, .off = s->no_cache || (s->explain && !s->dry_run),
-                      .types = stored_types(), .cancelled = env_cancelled, .waiting = waiting, .arg = j};
+    keep_setting k = {.folder = s->cache,
+                      .limit = s->cache_limit,
+                      .state_seconds = s->state_seconds,
+                      .off = s->no_cache || (s->explain && !s->dry_run),
+                      .types = stored_types(),
+                      .cancelled = env_cancelled,
+                      .waiting = waiting,
+                      .arg = j};
     return keeper_open(&k, &j->keeper, e);
 }
 
 static void say_few_descriptors(const job *j)
 {
     if (descriptors_left(DESCRIPTORS_OF_A_RUN)) return;
-    log_warn("fewer than %d more files can be opened (the limit is %lu at once); if that is too few, allow more with: ulimit -n %zu", DESCRIPTORS_OF_A_RUN, descriptors_limit(),
-             catalog_plugins(j->catalog) + DESCRIPTORS_ENOUGH);
+    log_warn("fewer than %d more files can be opened (the limit is %lu at once); if that is too few, allow more with: "
+             "ulimit -n %zu",
+             DESCRIPTORS_OF_A_RUN, descriptors_limit(), catalog_plugins(j->catalog) + DESCRIPTORS_ENOUGH);
 }
 
 kiln_status job_machine(job *j, const job_setting *s, error *e)
 {
     say_few_descriptors(j);
     if (!s->explain) TRY(writable(s->out ? s->out : "out", e));
-    j->report = report_open(&(report_setting){.workflow = &j->workflow, .events = s->explain ? NULL : s->events, .trace = s->explain ? NULL : s->trace,
-                                              .quiet = s->quiet || s->explain, .verbose = s->verbose}, e);
+    j->report = report_open(&(report_setting){.workflow = &j->workflow,
+                                              .events = s->explain ? NULL : s->events,
+                                              .trace = s->explain ? NULL : s->trace,
+                                              .quiet = s->quiet || s->explain,
+                                              .verbose = s->verbose},
+                            e);
     if (!j->report) return e->status;
     TRY(make_runtime(j, s, e));
     TRY(open_keeper(j, s, e));
@@ -356,9 +398,15 @@ static digest families_digest(const job *j)
 
 key_setting job_keys(const job *j)
 {
-    return (key_setting){.origin = origin, .unreadable = job_unreadable, .beside = job_files_beside, .arg = (void *)(uintptr_t)j, .families = families_digest(j),
-                         .device = runtime_backend(j->runtime)->name, .precision = dtype_name(runtime_precision(j->runtime)),
-                         .numerics = runtime_backend(j->runtime)->numerics(), .engine = KILN_VERSION};
+    return (key_setting){.origin = origin,
+                         .unreadable = job_unreadable,
+                         .beside = job_files_beside,
+                         .arg = (void *)(uintptr_t)j,
+                         .families = families_digest(j),
+                         .device = runtime_backend(j->runtime)->name,
+                         .precision = dtype_name(runtime_precision(j->runtime)),
+                         .numerics = runtime_backend(j->runtime)->numerics(),
+                         .engine = KILN_VERSION};
 }
 
 kiln_status job_take_up(job *j, error *e)
@@ -402,10 +450,20 @@ void job_finish(job *j)
 
 call_environment job_environment(job *j, const job_setting *s, output_folder *output)
 {
-    return (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .output = output, .cancelled = env_cancelled,
-                              .progress = env_progress, .file = env_file, .text = env_text, .state_load = env_state_load,
-                              .state_due = env_state_due, .state_save = env_state_save, .opened = job_files_opened,
-                              .unchanged = job_files_unchanged, .arg = j, .validate = s->validate};
+    return (call_environment){.runtime = j->runtime,
+                              .pool = runtime_pool(j->runtime),
+                              .output = output,
+                              .cancelled = env_cancelled,
+                              .progress = env_progress,
+                              .file = env_file,
+                              .text = env_text,
+                              .state_load = env_state_load,
+                              .state_due = env_state_due,
+                              .state_save = env_state_save,
+                              .opened = job_files_opened,
+                              .unchanged = job_files_unchanged,
+                              .arg = j,
+                              .validate = s->validate};
 }
 
 kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e)
@@ -419,8 +477,15 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
         status = job_rehearse(j, e);
     }
     if (status == KILN_OK) {
-        status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = job_call, .event = on_event, .known = job_known, .fetch = job_fetch, .taken = job_taken},
-                              &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted}, summary, e);
+        status = run_schedule(&j->workflow,
+                              &(run_hooks){.self = j,
+                                           .call = job_call,
+                                           .event = on_event,
+                                           .known = job_known,
+                                           .fetch = job_fetch,
+                                           .taken = job_taken},
+                              &(run_setting){.workers = s->jobs, .fail_fast = s->fail_fast, .cancel = &interrupted},
+                              summary, e);
         job_say_memory(j, s);
     }
     kiln_status closed = report_close(j->report, summary, status == KILN_OK ? "ok" : status_name(status), e);
@@ -429,10 +494,11 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
     return status != KILN_OK ? status : closed;
 }
 
-/* ---- explaining ---------------------------------------------------------------------------------------------------------- */
+/* ---- explaining ---- */
 
 /* Nodes that write are not called: explaining leaves nothing behind. */
-static kiln_status explain_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+static kiln_status explain_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out,
+                                error *e)
 {
     job *j = self;
     const graph_node *g = &j->workflow.node[i];
@@ -448,7 +514,8 @@ static kiln_status explain_node(void *self, size_t i, const void *params, kiln_v
         str_bytes(activations, u.arena_peak + u.scratch_peak);
         snprintf(flops, sizeof flops, "%.3g", (double)u.flops * 1e-9);
     }
-    print_text(stdout, "%-16.16s %-24.24s %.16s  %10s %12s %12s\n", g->doc->name, g->type->type, digest_hex(g->key, key), weights, activations, flops);
+    print_text(stdout, "%-16.16s %-24.24s %.16s  %10s %12s %12s\n", g->doc->name, g->type->type,
+               digest_hex(g->key, key), weights, activations, flops);
     return KILN_OK;
 }
 
@@ -459,9 +526,15 @@ kiln_status job_explain_all(job *j, const job_setting *setting, int dry, const r
     s.explain = 1, s.dry_run = dry;
     kiln_status status = prepare(j, &s, e);
     if (status == KILN_OK) {
-        j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = env_progress, .text = env_text, .arg = j};
+        j->env = (call_environment){.runtime = j->runtime,
+                                    .pool = runtime_pool(j->runtime),
+                                    .cancelled = env_cancelled,
+                                    .progress = env_progress,
+                                    .text = env_text,
+                                    .arg = j};
         error why = {0};
-        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, &why);
+        status = run_schedule(&j->workflow, hooks, &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted},
+                              &summary, &why);
         if (status == KILN_ERR_NOMEM && residency_limited(runtime_residency(j->runtime))) TRY(job_least_memory(j, e));
         if (status != KILN_OK) error_set(e, status, "%s", why.message);
     }

@@ -1,8 +1,10 @@
-/* job_files.c - that a result is of the files its key says: which a node read, and whether they are still what they were.
+/* job_files.c - that a result is of the files its key says: which a node read, and whether they are still what they
+ * were.
  *
- * A node's files are those its own parameters name, in the state in which the key was made of them, those its call opens, and those
- * behind the objects it was given: a MODEL's weights are read when they are packed, long after its loader was done. Plain data was
- * asked for when it was made. They are asked after the call's last reading and before anything of it is kept, named or handed on.
+ * A node's files are those its own parameters name, in the state in which the key was made of them, those its call
+ * opens, and those behind the objects it was given: a MODEL's weights are read when they are packed, long after its
+ * loader was done. Plain data was asked for when it was made. They are asked after the call's last reading and before
+ * anything of it is kept, named or handed on.
  */
 #include "run/job_parts.h"
 
@@ -18,7 +20,8 @@ kiln_status job_files_begin(job *j, size_t i, kiln_value *const *in, error *e)
     const graph_node *g = &j->workflow.node[i];
     file_list *l = file_list_new();
     kiln_status status = l ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
-    for (size_t k = 0; k < g->n_seen && status == KILN_OK; k++) status = file_list_add(l, g->seen[k].path, &g->seen[k].was, e);
+    for (size_t k = 0; k < g->n_seen && status == KILN_OK; k++)
+        status = file_list_add(l, g->seen[k].path, &g->seen[k].was, e);
     for (uint32_t p = 0; p < g->type->n_in && status == KILN_OK; p++) status = value_add_files(in[p], l, e);
     j->files[i] = l;
     if (status == KILN_OK) return KILN_OK;
@@ -33,7 +36,8 @@ kiln_status job_files_end(job *j, size_t i, kiln_status status, kiln_value **out
     const graph_node *g = &j->workflow.node[i];
     file_list *l = j->files[i];
     j->files[i] = NULL;
-    if (status == KILN_OK && (status = file_list_unchanged(l, e)) != KILN_OK) error_prefix(e, "node '%s' (%s)", g->doc->name, g->type->type);
+    if (status == KILN_OK && (status = file_list_unchanged(l, e)) != KILN_OK)
+        error_prefix(e, "node '%s' (%s)", g->doc->name, g->type->type);
     for (uint32_t k = 0; k < g->type->n_out; k++) {
         if (status == KILN_OK) {
             value_set_files(out[k], l);
@@ -58,7 +62,7 @@ kiln_status job_files_unchanged(void *arg, size_t i, error *e)
     return j->files[i] ? file_list_unchanged(j->files[i], e) : KILN_OK;
 }
 
-/* ---- files that are read with another ---------------------------------------------------------------------------------------------- */
+/* ---- files that are read with another ---- */
 
 static int ends_with(const char *s, const char *end)
 {
@@ -66,10 +70,14 @@ static int ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static int is_text(const struct dirent *d) { return d->d_name[0] != '.' && (ends_with(d->d_name, ".json") || ends_with(d->d_name, ".txt")); }
+static int is_text(const struct dirent *d)
+{
+    return d->d_name[0] != '.' && (ends_with(d->d_name, ".json") || ends_with(d->d_name, ".txt"));
+}
 
 /* Settings lie beside an index under names that only the family knows. */
-static kiln_status texts_of(const char *folder, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e)
+static kiln_status texts_of(const char *folder, kiln_status (*each)(void *to, const char *path, error *e), void *to,
+                            error *e)
 {
     struct dirent **entry = NULL;
     int n = scandir(folder, &entry, is_text, alphasort);
@@ -85,7 +93,8 @@ static kiln_status texts_of(const char *folder, kiln_status (*each)(void *to, co
     return status;
 }
 
-static kiln_status texts_beside(const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e)
+static kiln_status texts_beside(const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to,
+                                error *e)
 {
     char *folder = mem_strdup(path);
     if (!folder) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -96,7 +105,8 @@ static kiln_status texts_beside(const char *path, kiln_status (*each)(void *to, 
     return status;
 }
 
-kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e)
+kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e),
+                             void *to, error *e)
 {
     const file_map *m;
     error why = {0};

@@ -1,7 +1,8 @@
-/* job_look.c - a look at large files before their content is digested: a header that is wrong is found in a millisecond, and the same
- * file read to its end takes minutes, or hours when it is a sparse one of terabytes.
+/* job_look.c - a look at large files before their content is digested: a header that is wrong is found in a
+ * millisecond, and the same file read to its end takes minutes, or hours when it is a sparse one of terabytes.
  *
- * Nothing is refused here. The node that opens the file says what is wrong with it; its key just does not wait for the content.
+ * Nothing is refused here. The node that opens the file says what is wrong with it; its key just does not wait for the
+ * content.
  */
 #include "base/arena.h"
 #include "base/memory_alloc.h"

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* How much of the host's memory packed weights may lock beside a GPU: with more the system has too little left for files. */
+/* How much of the host's memory packed weights may lock beside a GPU: with more the system has too little left for
+ * files. */
 static size_t half_of_the_host(void)
 {
     size_t free_bytes = 0, total = 0;
@@ -35,12 +36,16 @@ kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error 
 
 /* ---- account of tensors ---- */
 
-static kiln_status take(void *arg, size_t bytes, error *e) { return budget_take(arg, MEMORY_VALUES, bytes, "a tensor", e); }
+static kiln_status take(void *arg, size_t bytes, error *e)
+{
+    return budget_take(arg, MEMORY_VALUES, bytes, "a tensor", e);
+}
 static void give(void *arg, size_t bytes) { budget_give(arg, MEMORY_VALUES, bytes); }
 
 void job_memory_begin(job *j)
 {
-    if (!residency_device(runtime_residency(j->runtime))->table->asynchronous) value_account(take, give, residency_budget(runtime_residency(j->runtime)));
+    if (!residency_device(runtime_residency(j->runtime))->table->asynchronous)
+        value_account(take, give, residency_budget(runtime_residency(j->runtime)));
 }
 
 void job_memory_end(void) { value_account(NULL, NULL, NULL); }
@@ -56,15 +61,22 @@ device_traffic job_link(const job *j)
 void job_tell_link(job *j, size_t i, device_traffic before)
 {
     device_traffic all = job_link(j);
-    if (all.copies != before.copies) report_link(j->report, i, &(device_traffic){.in = all.in - before.in, .out = all.out - before.out, .copies = all.copies - before.copies});
+    if (all.copies != before.copies)
+        report_link(j->report, i,
+                    &(device_traffic){
+                        .in = all.in - before.in, .out = all.out - before.out, .copies = all.copies - before.copies});
 }
 
 /* ---- before anything runs ---- */
 
-static void no_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what) { (void)arg, (void)node, (void)done, (void)total, (void)what; }
+static void no_progress(void *arg, size_t node, uint64_t done, uint64_t total, const char *what)
+{
+    (void)arg, (void)node, (void)done, (void)total, (void)what;
+}
 
 /* Nodes that write are not called. */
-static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out,
+                                 error *e)
 {
     job *j = self;
     const graph_node *g = &j->workflow.node[i];
@@ -76,7 +88,9 @@ static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_
 static kiln_status too_small(size_t limit, size_t least, const char *what, error *e)
 {
     char has[16], needed[16];
-    return error_set(e, KILN_ERR_NOMEM, "a memory budget of %s is too small for this workflow: %s needs %s at least; give --memory %zuM or more (nothing was run)",
+    return error_set(e, KILN_ERR_NOMEM,
+                     "a memory budget of %s is too small for this workflow: %s needs %s at least; give --memory %zuM "
+                     "or more (nothing was run)",
                      str_bytes(has, limit), what, str_bytes(needed, least), least / 1000000 + (least % 1000000 != 0));
 }
 
@@ -85,11 +99,17 @@ static kiln_status rehearse(job *j, error *why)
     call_environment kept = j->env;
     run_summary summary;
     int level = log_level();
-    j->env = (call_environment){.runtime = j->runtime, .pool = runtime_pool(j->runtime), .cancelled = env_cancelled, .progress = no_progress, .text = kept.text, .arg = j};
+    j->env = (call_environment){.runtime = j->runtime,
+                                .pool = runtime_pool(j->runtime),
+                                .cancelled = env_cancelled,
+                                .progress = no_progress,
+                                .text = kept.text,
+                                .arg = j};
     log_level_set(KILN_LOG_ERROR); /* what nodes warn of comes again when it is run */
     runtime_rehearse(j->runtime, 1);
-    kiln_status status = run_schedule(&j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
-                                      &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, why);
+    kiln_status status = run_schedule(
+        &j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
+        &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, why);
     runtime_rehearse(j->runtime, 0);
     log_level_set(level);
     j->env = kept;
@@ -121,7 +141,8 @@ kiln_status job_rehearse(job *j, error *e)
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
     error why = {0};
     char name[80];
-    if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous) return KILN_OK; /* there the order says what to bring in ahead */
+    if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous)
+        return KILN_OK; /* there the order says what to bring in ahead */
     kiln_status status = rehearse(j, &why);
     if (limit && status == KILN_ERR_NOMEM) TRY(job_least_memory(j, e));
     runtime_outlook o = runtime_outlook_get(j->runtime);
@@ -142,7 +163,10 @@ static void say_slowdown(const job *j, const runtime_outlook *o)
     double compute = (double)o->widest_flops / rates.flops, move = (double)o->widest.streamed / rates.bytes;
     int overlaps = (int)residency_device(runtime_residency(j->runtime))->table->asynchronous;
     double slower = overlaps ? (move > compute ? move / compute : 1) : 1 + move / compute;
-    print_text(stdout, "expected: about %.2f times as long as with everything resident (weights come at %s a second; a quick look at this machine)\n", slower, str_bytes(rate, (uint64_t)rates.bytes));
+    print_text(stdout,
+               "expected: about %.2f times as long as with everything resident (weights come at %s a second; a quick "
+               "look at this machine)\n",
+               slower, str_bytes(rate, (uint64_t)rates.bytes));
 }
 
 void job_explain_memory(const job *j)
@@ -151,15 +175,20 @@ void job_explain_memory(const job *j)
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
     char a[16], b[16], c[16], d[16], f[16];
     if (!o.whole) return;
-    print_text(stdout, "\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n", str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
+    print_text(stdout, "\nmemory: %s holds everything one program needs at once; %s is the least that works ('%s')\n",
+               str_bytes(a, o.whole), str_bytes(b, o.least), o.least_name);
     if (!limit || o.least > limit) {
         if (limit) print_text(stdout, "a budget of %s is too small\n", str_bytes(a, limit));
         return;
     }
     const residency_outlook *w = &o.widest;
-    print_text(stdout, "with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots of %s\n", str_bytes(a, limit), str_bytes(b, w->peak),
-           str_bytes(c, w->fixed), w->n_weight - w->n_streamed, w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
-    print_text(stdout, "%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed), str_bytes(b, o.streamed));
+    print_text(stdout,
+               "with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots "
+               "of %s\n",
+               str_bytes(a, limit), str_bytes(b, w->peak), str_bytes(c, w->fixed), w->n_weight - w->n_streamed,
+               w->n_weight, str_bytes(d, w->resident), str_bytes(f, w->ring));
+    print_text(stdout, "%s come in again each time it runs, %s in the whole run\n", str_bytes(a, w->streamed),
+               str_bytes(b, o.streamed));
     say_slowdown(j, &o);
 }
 
@@ -171,12 +200,15 @@ void job_say_memory(const job *j, const job_setting *s)
     const residency *r = runtime_residency(j->runtime);
     size_t limit = budget_limit(residency_budget(r));
     if (s->quiet || getrusage(RUSAGE_SELF, &usage) != 0) return;
-    print_text(stderr, "peak memory %s (planned: weights %s, activations %s)\n", str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024),
-            str_bytes(weights, runtime_weight_peak(j->runtime)), str_bytes(arena_text, u.arena_peak + u.scratch_peak));
+    print_text(stderr, "peak memory %s (planned: weights %s, activations %s)\n",
+               str_bytes(peak, (uint64_t)usage.ru_maxrss * 1024), str_bytes(weights, runtime_weight_peak(j->runtime)),
+               str_bytes(arena_text, u.arena_peak + u.scratch_peak));
     if (limit)
-        print_text(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n", str_bytes(limit_text, limit),
-                str_bytes(held, budget_peak(residency_budget(r))), str_bytes(moved, residency_traffic_get(r).packed_bytes));
+        print_text(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n",
+                   str_bytes(limit_text, limit), str_bytes(held, budget_peak(residency_budget(r))),
+                   str_bytes(moved, residency_traffic_get(r).packed_bytes));
     device_traffic link = job_link(j);
     if (link.copies)
-        print_text(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out), (unsigned long long)link.copies);
+        print_text(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out),
+                   (unsigned long long)link.copies);
 }

@@ -1,7 +1,7 @@
 /* job_parts.h - the inside of a job, for job.c and job_sweep.c alone.
  *
- * A run is: job_machine, keys for j->workflow, job_take_up, run_schedule, job_let_go (the last three again for each further
- * workflow on the same machine), job_finish.
+ * A run is: job_machine, keys for j->workflow, job_take_up, run_schedule, job_let_go (the last three again for each
+ * further workflow on the same machine), job_finish.
  */
 #ifndef KILN_RUN_JOB_PARTS_H
 #define KILN_RUN_JOB_PARTS_H
@@ -49,9 +49,10 @@ extern atomic_int interrupted; /* Ctrl-C, SIGTERM, SIGHUP */
 void job_watch_signals(void);
 int env_cancelled(void *arg);
 
-/* The source read with these settings, and checked; look at doc->n_fault. *info lives in the document. The document is to be
- * freed also on failure. */
-kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info, error *e);
+/* The source read with these settings, and checked; look at doc->n_fault. *info lives in the document. The document is
+ * to be freed also on failure. */
+kiln_status job_read(job *j, const set_option *set, size_t n_set, document *doc, workflow *w, const node_info ***info,
+                     error *e);
 /* Report, runtime and store. */
 kiln_status job_machine(job *j, const job_setting *s, error *e);
 key_setting job_keys(const job *j);
@@ -65,9 +66,11 @@ kiln_status job_memory_setting(const job_setting *s, runtime_setting *rs, error 
 void job_memory_begin(job *j); /* tensors are on the runtime's account from here */
 void job_memory_end(void);
 /* With a budget that was asked for: calls the nodes of j->workflow once without computing, so that a budget that is too
- * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is known. */
+ * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is
+ * known. */
 kiln_status job_rehearse(job *j, error *e);
-/* A node found no room within the budget: KILN_ERR_NOMEM with the least budget that works; KILN_OK when that is no more than the budget. */
+/* A node found no room within the budget: KILN_ERR_NOMEM with the least budget that works; KILN_OK when that is no more
+ * than the budget. */
 kiln_status job_least_memory(job *j, error *e);
 /* job_look.c: a key_setting.unreadable. */
 int job_unreadable(void *arg, const char *path);
@@ -77,7 +80,8 @@ device_traffic job_link(const job *j);
 void job_tell_link(job *j, size_t i, device_traffic before);
 void job_explain_memory(const job *j);
 void job_say_memory(const job *j, const job_setting *s);
-/* job_files.c: the files behind node i, gathered before its call: its own, as its key saw them, and those of the objects it was given. */
+/* job_files.c: the files behind node i, gathered before its call: its own, as its key saw them, and those of the
+ * objects it was given. */
 kiln_status job_files_begin(job *j, size_t i, kiln_value *const *in, error *e);
 /* After its call: KILN_ERR_IO when one of them has changed; else its objects hang on them. */
 kiln_status job_files_end(job *j, size_t i, kiln_status status, kiln_value **out, error *e);
@@ -85,7 +89,8 @@ kiln_status job_files_end(job *j, size_t i, kiln_status status, kiln_value **out
 kiln_status job_files_opened(void *arg, size_t i, const char *path, const file_identity *was, error *e);
 kiln_status job_files_unchanged(void *arg, size_t i, error *e);
 /* For key_setting: of an index of shards, the shards and the texts that lie with it. */
-kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
+kiln_status job_files_beside(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e),
+                             void *to, error *e);
 kiln_status job_call_node(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e);
 
 /* Prepares the machine for looking only, and goes through j->workflow with these hooks; then its end. */

@@ -1,5 +1,5 @@
-/* job_sweep.c - see job_sweep.h. Two passes: all rows are read, checked and given their keys (and let go again); then those that the
- * manifest does not know are run in batches, so that memory does not grow with the number of rows.
+/* job_sweep.c - see job_sweep.h. Two passes: all rows are read, checked and given their keys (and let go again); then
+ * those that the manifest does not know are run in batches, so that memory does not grow with the number of rows.
  */
 #include "run/job_sweep_parts.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- while a batch runs: nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- while a batch runs: nodes ---- */
 
 static int gives_objects(kiln_value *const *out, uint32_t n)
 {
@@ -91,9 +91,12 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
 
 static int known(void *self, size_t i) { return job_known(((sweep_run *)self)->j, i); }
 static int taken(void *self, size_t i) { return job_taken(((sweep_run *)self)->j, i); }
-static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e) { return job_fetch(((sweep_run *)self)->j, i, out, e); }
+static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    return job_fetch(((sweep_run *)self)->j, i, out, e);
+}
 
-/* ---- batches ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- batches ---- */
 
 void sweep_batch_close(sweep_run *r)
 {
@@ -112,7 +115,9 @@ kiln_status sweep_read_batch(sweep_run *r, const uint32_t *todo, size_t n, error
         kiln_status status = sweep_read_row(r, todo[i], w, e);
         r->n_work++;
         TRY(status);
-        if (w->doc.n_fault) return error_set(e, KILN_ERR_INVALID, "row %zu (%s): what it reads has changed since it was checked: %s", w->row + 1, w->label, w->doc.faults ? w->doc.faults->text : "");
+        if (w->doc.n_fault)
+            return error_set(e, KILN_ERR_INVALID, "row %zu (%s): what it reads has changed since it was checked: %s",
+                             w->row + 1, w->label, w->doc.faults ? w->doc.faults->text : "");
         TRY(workflow_keys(&w->w, &keys, e));
         r->number[i] = w->row + 1;
         r->label[i] = w->label;
@@ -129,7 +134,8 @@ kiln_status sweep_merge_batch(sweep_run *r, error *e)
     TRY(workflow_merge(&r->merged, part, r->n_work, e));
     const node_info **info = arena_alloc(&r->merged.memory, (r->merged.all.n + 1) * sizeof *info);
     if (!info) return no_memory(e);
-    for (size_t i = 0; i < r->n_work; i++) memcpy(info + r->merged.first[i], r->work[i].info, r->work[i].w.n * sizeof *info);
+    for (size_t i = 0; i < r->n_work; i++)
+        memcpy(info + r->merged.first[i], r->work[i].info, r->work[i].w.n * sizeof *info);
     j->workflow = r->merged.all;
     j->info = info;
     report_rows rows = {.part_of = r->merged.part_of, .number = r->number, .label = r->label, .total = r->plan.n_row};
@@ -139,7 +145,8 @@ kiln_status sweep_merge_batch(sweep_run *r, error *e)
 
 static void add_nodes(run_summary *to, const run_summary *s)
 {
-    to->ran += s->ran, to->fetched += s->fetched, to->shared += s->shared, to->failed += s->failed, to->skipped += s->skipped;
+    to->ran += s->ran, to->fetched += s->fetched, to->shared += s->shared, to->failed += s->failed,
+        to->skipped += s->skipped;
     to->total += s->total, to->outputs_done += s->outputs_done, to->cancelled |= s->cancelled;
 }
 
@@ -153,12 +160,17 @@ static kiln_status run_batch(sweep_run *r, const uint32_t *todo, size_t n, error
     if (status == KILN_OK && !r->rehearsed) status = job_rehearse(r->j, e); /* the batches are alike */
     r->rehearsed = 1;
     if (status == KILN_OK) {
-        kiln_status ran = run_schedule(&r->j->workflow, &(run_hooks){.self = r, .call = call, .event = sweep_on_event, .known = known, .fetch = fetch, .taken = taken},
-                                       &(run_setting){.workers = r->setting->jobs, .fail_fast = r->setting->fail_fast, .cancel = &interrupted}, &nodes, &first);
+        kiln_status ran = run_schedule(
+            &r->j->workflow,
+            &(run_hooks){
+                .self = r, .call = call, .event = sweep_on_event, .known = known, .fetch = fetch, .taken = taken},
+            &(run_setting){.workers = r->setting->jobs, .fail_fast = r->setting->fail_fast, .cancel = &interrupted},
+            &nodes, &first);
         if (ran != KILN_OK && !nodes.failed && !nodes.cancelled) status = error_set(e, ran, "%s", first.message);
         add_nodes(&r->nodes, &nodes);
     }
-    if (status == KILN_OK && r->trouble.status != KILN_OK) status = error_set(e, r->trouble.status, "%s", r->trouble.message);
+    if (status == KILN_OK && r->trouble.status != KILN_OK)
+        status = error_set(e, r->trouble.status, "%s", r->trouble.message);
     return status;
 }
 
@@ -176,7 +188,7 @@ static kiln_status run_all(sweep_run *r, error *e)
     return status;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static int is_png(const char *name)
 {
@@ -192,8 +204,11 @@ static kiln_status write_sheet(sweep_run *r, error *e)
     for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) {
         const row_record *row = &r->row[i];
         if (row->state == ROW_FAILED) cell[i].state = SHEET_FAILED;
-        for (size_t k = 0; k < row->n_file && (row->state == ROW_DONE || row->state == ROW_BEFORE) && !cell[i].path; k++)
-            if (is_png(row->file[k])) cell[i] = (sheet_cell){.state = SHEET_PICTURE, .path = arena_printf(&memory, "%s/%s", r->out, row->file[k])};
+        for (size_t k = 0; k < row->n_file && (row->state == ROW_DONE || row->state == ROW_BEFORE) && !cell[i].path;
+             k++)
+            if (is_png(row->file[k]))
+                cell[i] =
+                    (sheet_cell){.state = SHEET_PICTURE, .path = arena_printf(&memory, "%s/%s", r->out, row->file[k])};
     }
     if (status == KILN_OK) status = sheet_write(&r->plan, cell, r->what->sheet, e);
     arena_free(&memory);
@@ -208,7 +223,8 @@ static void say_failed(const sweep_run *r)
     for (size_t i = 0; i < r->plan.n_row && shown < FAILED_SHOWN; i++) {
         if (r->row[i].state != ROW_FAILED) continue;
         sweep_label(&r->plan, i, label, sizeof label);
-        print_text(stderr, "kiln: row %zu (%s) failed: %s\n", i + 1, label, r->row[i].message ? r->row[i].message : "out of memory");
+        print_text(stderr, "kiln: row %zu (%s) failed: %s\n", i + 1, label,
+                   r->row[i].message ? r->row[i].message : "out of memory");
         shown++;
     }
     if (r->sum->failed > shown) print_text(stderr, "kiln: and %zu more\n", r->sum->failed - shown);
@@ -222,7 +238,8 @@ static void say_summary(const sweep_run *r)
         if (s->before) print_text(stderr, ", %zu done before (--again runs them too)", s->before);
         if (s->failed) print_text(stderr, ", %zu failed", s->failed);
         if (s->left) print_text(stderr, ", %zu left", s->left);
-        print_text(stderr, "; %zu nodes ran, %zu were shared, %zu came from the cache\n", r->nodes.ran, r->nodes.shared, r->nodes.fetched);
+        print_text(stderr, "; %zu nodes ran, %zu were shared, %zu came from the cache\n", r->nodes.ran, r->nodes.shared,
+                   r->nodes.fetched);
     }
     say_failed(r);
 }
@@ -245,14 +262,16 @@ static int has_manifest(const sweep_run *r)
     return there;
 }
 
-/* The file's values alone are wrong, and rows replace them: the first row's workflow stands for the whole from here on. */
+/* The file's values alone are wrong, and rows replace them: the first row's workflow stands for the whole from here on.
+ */
 static kiln_status take_first_row(sweep_run *r, error *e)
 {
     job *j = r->j;
     row_work first;
     TRY(sweep_check_rows(r, e));
     kiln_status status = sweep_read_row(r, 0, &first, e);
-    if (status == KILN_OK && first.doc.n_fault) status = error_set(e, KILN_ERR_INVALID, "what the first row reads has changed since it was checked");
+    if (status == KILN_OK && first.doc.n_fault)
+        status = error_set(e, KILN_ERR_INVALID, "what the first row reads has changed since it was checked");
     if (status != KILN_OK) return document_free(&first.doc), status;
     document_free(&j->doc);
     j->doc = first.doc, j->workflow = first.w, j->info = first.info;
@@ -263,7 +282,15 @@ static kiln_status take_first_row(sweep_run *r, error *e)
 static kiln_status sweep_begin(sweep_run *r, error *e)
 {
     const sweep_setting *w = r->what;
-    TRY(sweep_make(&r->plan, &(sweep_source){.over = w->over, .n_over = w->n_over, .over_file = w->over_file, .matrix = job_matrix(r->j), .path = w->source->path, .set = w->source->set, .n_set = w->source->n_set}, e));
+    TRY(sweep_make(&r->plan,
+                   &(sweep_source){.over = w->over,
+                                   .n_over = w->n_over,
+                                   .over_file = w->over_file,
+                                   .matrix = job_matrix(r->j),
+                                   .path = w->source->path,
+                                   .set = w->source->set,
+                                   .n_set = w->source->n_set},
+                   e));
     r->set = mem_calloc(w->source->n_set + SWEEP_NAMES_MAX, sizeof *r->set);
     r->row = mem_calloc(r->plan.n_row, sizeof *r->row);
     r->todo = mem_calloc(r->plan.n_row, sizeof *r->todo);
@@ -313,17 +340,28 @@ static void sweep_end(sweep_run *r)
 
 kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *setting, sweep_summary *summary, error *e)
 {
-    sweep_run r = {.j = j, .what = what, .setting = setting, .out = setting->out ? setting->out : "out", .sum = summary, .base = j->workflow, .base_info = j->info};
+    sweep_run r = {.j = j,
+                   .what = what,
+                   .setting = setting,
+                   .out = setting->out ? setting->out : "out",
+                   .sum = summary,
+                   .base = j->workflow,
+                   .base_info = j->info};
     error late = {0};
     *summary = (sweep_summary){0};
     pthread_mutex_init(&r.lock, NULL);
     kiln_status status = sweep_do(&r, e);
     if (j->runtime && r.nodes.total && !setting->dry_run) job_say_memory(j, setting);
     j->workflow = r.base; /* the report still asks it for names; the batch is gone */
-    kiln_status closed = report_close(j->report, &r.nodes, status != KILN_OK ? status_name(status) : summary->failed ? "partly" : "ok", &late);
+    kiln_status closed = report_close(j->report, &r.nodes,
+                                      status != KILN_OK ? status_name(status)
+                                      : summary->failed ? "partly"
+                                                        : "ok",
+                                      &late);
     j->report = NULL;
     if (manifest_close(r.manifest, &late) != KILN_OK) closed = late.status;
-    if (status == KILN_OK && what->sheet && !setting->dry_run && !summary->cancelled) closed = write_sheet(&r, &late) != KILN_OK ? late.status : closed;
+    if (status == KILN_OK && what->sheet && !setting->dry_run && !summary->cancelled)
+        closed = write_sheet(&r, &late) != KILN_OK ? late.status : closed;
     if (r.manifest && !setting->dry_run) say_summary(&r);
     j->workflow = (workflow){0};
     sweep_end(&r);
@@ -337,7 +375,9 @@ kiln_status job_check_rows(job *j, const job_source *from, size_t *rows, size_t 
     sweep_summary summary = {0};
     sweep_setting what = {.source = from};
     sweep_run r = {.j = j, .what = &what, .sum = &summary};
-    kiln_status status = sweep_make(&r.plan, &(sweep_source){.matrix = job_matrix(j), .path = from->path, .set = from->set, .n_set = from->n_set}, e);
+    kiln_status status = sweep_make(
+        &r.plan, &(sweep_source){.matrix = job_matrix(j), .path = from->path, .set = from->set, .n_set = from->n_set},
+        e);
     if (status == KILN_OK && !(r.set = mem_calloc(from->n_set + SWEEP_NAMES_MAX, sizeof *r.set))) status = no_memory(e);
     for (size_t i = 0; status == KILN_OK && i < from->n_set; i++) r.set[i] = from->set[i];
     if (status == KILN_OK) status = sweep_check_rows(&r, e);

@@ -1,8 +1,10 @@
-/* job_sweep.h - a job run once for each row of a sweep, in one process: models loaded once, what rows share computed once.
+/* job_sweep.h - a job run once for each row of a sweep, in one process: models loaded once, what rows share computed
+ * once.
  *
- * Every row is the source read again with the row's settings. All rows are read and checked before anything runs; then they run in
- * batches, each batch one merged workflow (merge.h), rows ordered so that equal prefixes meet. Values of loader nodes are kept from
- * one batch to the next. Each finished row is a line of the manifest, and a row that stands there as done is not run again.
+ * Every row is the source read again with the row's settings. All rows are read and checked before anything runs; then
+ * they run in batches, each batch one merged workflow (merge.h), rows ordered so that equal prefixes meet. Values of
+ * loader nodes are kept from one batch to the next. Each finished row is a line of the manifest, and a row that stands
+ * there as done is not run again.
  */
 #ifndef KILN_RUN_JOB_SWEEP_H
 #define KILN_RUN_JOB_SWEEP_H
@@ -24,11 +26,12 @@ typedef struct {
     int cancelled;
 } sweep_summary;
 
-/* Prints progress, faults and which rows failed. KILN_OK also when rows failed: look at the summary. An error when the sweep
- * as a whole could not be done. */
+/* Prints progress, faults and which rows failed. KILN_OK also when rows failed: look at the summary. An error when the
+ * sweep as a whole could not be done. */
 kiln_status job_sweep(job *j, const sweep_setting *what, const job_setting *setting, sweep_summary *summary, error *e);
 
-/* Reads and checks the row of every setting of the workflow's `matrix:`, which it has, and runs nothing. Faults are printed. */
+/* Reads and checks the row of every setting of the workflow's `matrix:`, which it has, and runs nothing. Faults are
+ * printed. */
 kiln_status job_check_rows(job *j, const job_source *from, size_t *rows, size_t *faulty, error *e);
 
 #endif

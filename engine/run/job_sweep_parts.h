@@ -1,5 +1,6 @@
-/* job_sweep_parts.h - the inside of a sweep, for job_sweep.c (the whole, and batches), job_sweep_rows.c (reading, checking and choosing rows),
- * job_sweep_told.c (what is noted of rows while they run) and job_sweep_dry.c (what would run).
+/* job_sweep_parts.h - the inside of a sweep, for job_sweep.c (the whole, and batches), job_sweep_rows.c (reading,
+ * checking and choosing rows), job_sweep_told.c (what is noted of rows while they run) and job_sweep_dry.c (what would
+ * run).
  */
 #ifndef KILN_RUN_JOB_SWEEP_PARTS_H
 #define KILN_RUN_JOB_SWEEP_PARTS_H
@@ -44,7 +45,8 @@ typedef struct {
 } kept_node;
 
 typedef struct {
-    const document *file; /* what is wrong (or odd) without any row's settings is no row's; its warnings have been told */
+    const document
+        *file; /* what is wrong (or odd) without any row's settings is no row's; its warnings have been told */
     digest seen[FAULTS_SHOWN];
     size_t n, more;
 } faults_shown;
@@ -73,7 +75,7 @@ typedef struct {
     kept_node kept[KEPT_NODES];
     uint64_t clock;
     int keep;
-    int rehearsed; /* what the rows want of memory is known */
+    int rehearsed;        /* what the rows want of memory is known */
     pthread_mutex_t lock; /* files and kept nodes */
     error trouble;        /* of the manifest */
 } sweep_run;

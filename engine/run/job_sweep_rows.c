@@ -1,4 +1,5 @@
-/* job_sweep_rows.c - a sweep's rows: read, checked, given their keys, and which of them are left to do; see job_sweep_parts.h. */
+/* job_sweep_rows.c - a sweep's rows: read, checked, given their keys, and which of them are left to do; see
+ * job_sweep_parts.h. */
 #include "run/job_sweep_parts.h"
 
 #include "base/memory_alloc.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rows ------------------------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 kiln_status sweep_read_row(sweep_run *r, size_t row, row_work *w, error *e)
 {
@@ -26,7 +27,8 @@ static int reads_a_file(const graph_node *g)
     return 0;
 }
 
-/* What a second identical run would make again: outputs' keys, and the settings, since some of them (a file's prefix) are in no key. */
+/* What a second identical run would make again: outputs' keys, and the settings, since some of them (a file's prefix)
+ * are in no key. */
 static digest row_key(const sweep_run *r, const row_work *w, hasher *h)
 {
     size_t n = r->what->source->n_set + sweep_settings(&r->plan, w->row, r->set + r->what->source->n_set);
@@ -58,12 +60,14 @@ static void list_prefix(const row_work *w, prefix_key *all, size_t *n)
         }
 }
 
-/* ---- faults --------------------------------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static int is_the_files(const document *file, const fault *f)
 {
     for (const fault *own = file ? file->faults : NULL; own; own = own->next)
-        if (own->warning == f->warning && own->at.file == f->at.file && own->at.line == f->at.line && own->at.column == f->at.column && strcmp(own->text, f->text) == 0) return 1;
+        if (own->warning == f->warning && own->at.file == f->at.file && own->at.line == f->at.line &&
+            own->at.column == f->at.column && strcmp(own->text, f->text) == 0)
+            return 1;
     return 0;
 }
 
@@ -73,7 +77,8 @@ void sweep_show_faults(const row_work *w, faults_shown *shown)
         char text[1400], at[300] = "";
         int any_row = is_the_files(shown->file, f);
         if (f->warning && any_row) continue;
-        if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(&w->doc, f->at), f->at.line, f->at.column);
+        if (f->at.line)
+            snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(&w->doc, f->at), f->at.line, f->at.column);
         snprintf(text, sizeof text, "%s%s: %s", at, f->warning ? "warning" : "error", f->text);
         digest d = digest_of(text, strlen(text));
         size_t k = 0;
@@ -84,14 +89,18 @@ void sweep_show_faults(const row_work *w, faults_shown *shown)
             continue;
         }
         shown->seen[shown->n++] = d;
-        if (any_row) print_text(stderr, "%s\n", text);
-        else print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
+        if (any_row)
+            print_text(stderr, "%s\n", text);
+        else
+            print_text(stderr, "%s [row %zu: %s]\n", text, w->row + 1, w->label);
     }
 }
 
 static kiln_status faulty(const sweep_run *r, error *e)
 {
-    return r->sum->faulty ? error_set(e, KILN_ERR_INVALID, "%zu of %zu rows have faults; nothing was run", r->sum->faulty, r->plan.n_row) : KILN_OK;
+    return r->sum->faulty ? error_set(e, KILN_ERR_INVALID, "%zu of %zu rows have faults; nothing was run",
+                                      r->sum->faulty, r->plan.n_row)
+                          : KILN_OK;
 }
 
 static void show_more(const faults_shown *shown)
@@ -115,7 +124,7 @@ kiln_status sweep_check_rows(sweep_run *r, error *e)
     return status == KILN_OK ? faulty(r, e) : status;
 }
 
-/* ---- the first pass ------------------------------------------------------------------------------------------------------ */
+/* ---- the first pass ---- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -136,7 +145,8 @@ static void rank_prefixes(sweep_run *r, prefix_key *all, size_t n)
     }
 }
 
-static kiln_status scan_row(sweep_run *r, size_t row, const key_setting *keys, hasher *h, prefix_key *all, size_t *n, faults_shown *shown, error *e)
+static kiln_status scan_row(sweep_run *r, size_t row, const key_setting *keys, hasher *h, prefix_key *all, size_t *n,
+                            faults_shown *shown, error *e)
 {
     row_work w;
     kiln_status status = sweep_read_row(r, row, &w, e);
@@ -160,7 +170,8 @@ kiln_status sweep_scan_rows(sweep_run *r, error *e)
     prefix_key *all = mem_calloc(r->plan.n_row, PREFIX_KEYS * sizeof *all);
     kiln_status status = h && all ? KILN_OK : no_memory(e);
     for (size_t i = 0; i < r->plan.n_row && status == KILN_OK; i++) {
-        status = env_cancelled(NULL) ? error_set(e, KILN_CANCELLED, "cancelled") : scan_row(r, i, &keys, h, all, &n, &shown, e);
+        status = env_cancelled(NULL) ? error_set(e, KILN_CANCELLED, "cancelled")
+                                     : scan_row(r, i, &keys, h, all, &n, &shown, e);
     }
     show_more(&shown);
     if (status == KILN_OK) rank_prefixes(r, all, n);
@@ -170,7 +181,7 @@ kiln_status sweep_scan_rows(sweep_run *r, error *e)
     return status;
 }
 
-/* ---- what is left to do ---------------------------------------------------------------------------------------------------- */
+/* ---- what is left to do ---- */
 
 static _Thread_local const row_record *sorting;
 
@@ -194,7 +205,8 @@ kiln_status sweep_choose_rows(sweep_run *r, error *e)
 {
     for (size_t i = 0; i < r->plan.n_row; i++) {
         size_t n = 0;
-        const char *const *file = r->what->again || !r->manifest ? NULL : manifest_find(r->manifest, r->row[i].key, r->out, &n);
+        const char *const *file =
+            r->what->again || !r->manifest ? NULL : manifest_find(r->manifest, r->row[i].key, r->out, &n);
         if (!file) {
             r->todo[r->n_todo++] = (uint32_t)i;
             continue;

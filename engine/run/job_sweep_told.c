@@ -1,4 +1,5 @@
-/* job_sweep_told.c - what is noted of a sweep's rows while a batch of them runs: files, messages, lines of the manifest. */
+/* job_sweep_told.c - what is noted of a sweep's rows while a batch of them runs: files, messages, lines of the
+ * manifest. */
 #include "run/job_sweep_parts.h"
 
 #include "base/memory_alloc.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- while a batch runs: what is told ------------------------------------------------------------------------------------------ */
+/* ---- while a batch runs: what is told ---- */
 
 const workflow *sweep_part_of(void *self, size_t node, size_t *there)
 {
@@ -124,8 +125,10 @@ static void row_message(row_record *row, const run_event *ev)
 {
     char text[300];
     if (row->message) return;
-    if (ev->kind == RUN_NODE_SKIPPED) snprintf(text, sizeof text, "node '%.200s', which it shares with another row, failed", ev->because);
-    row->message = mem_strdup(ev->kind == RUN_NODE_SKIPPED ? text : ev->failure->message); /* without memory: a failure without words */
+    if (ev->kind == RUN_NODE_SKIPPED)
+        snprintf(text, sizeof text, "node '%.200s', which it shares with another row, failed", ev->because);
+    row->message = mem_strdup(
+        ev->kind == RUN_NODE_SKIPPED ? text : ev->failure->message); /* without memory: a failure without words */
 }
 
 /* The scheduler calls it one event at a time. */

@@ -44,7 +44,8 @@ kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e)
     const char *given = getenv("KILN_CACHE");
     *out = NULL;
     if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
-    store *s = store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
+    store *s =
+        store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
     if (!s) {
         log_warn("%s. The run goes on, and its results are not kept", why.message);
         return KILN_OK;
@@ -62,12 +63,13 @@ kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e)
     return KILN_OK;
 }
 
-/* ---- what can be kept ------------------------------------------------------------------------------------------------- */
+/* ---- what can be kept ---- */
 
 /* Port types whose values are plain data; "*" may be. Others are objects, kept when their plugin has said how. */
 static int may_be_kept(const keeper *k, const char *type)
 {
-    static const char *const plain[] = {"IMAGE", "MASK", "LATENT", "CONDITIONING", "SIGMAS", "INT", "FLOAT", "STRING", "BOOLEAN", "*"};
+    static const char *const plain[] = {"IMAGE", "MASK",  "LATENT", "CONDITIONING", "SIGMAS",
+                                        "INT",   "FLOAT", "STRING", "BOOLEAN",      "*"};
     const codec_types *t = k->setting.types;
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (strcmp(type, plain[i]) == 0) return 1;
@@ -117,7 +119,8 @@ void keeper_close(keeper *k)
     error e = {0};
     if (!k) return;
     if (k->rates_changed) store_state_put(k->store, k->rates_key, k->rates, NULL); /* only an estimate is lost */
-    if (store_flush(k->store, &e) != KILN_OK && !atomic_exchange(&k->complained, 1)) log_warn("%s; the results are not kept", e.message);
+    if (store_flush(k->store, &e) != KILN_OK && !atomic_exchange(&k->complained, 1))
+        log_warn("%s; the results are not kept", e.message);
     store_close(k->store);
     value_unref(k->rates);
     pthread_mutex_destroy(&k->rates_lock);
@@ -157,7 +160,7 @@ kiln_status keeper_fetch(keeper *k, size_t node, kiln_value **out, error *e)
     return status;
 }
 
-/* ---- computing ---------------------------------------------------------------------------------------------------------- */
+/* ---- computing ---- */
 
 static void keep(keeper *k, size_t node, double seconds, kiln_value *const *out)
 {
@@ -165,7 +168,8 @@ static void keep(keeper *k, size_t node, double seconds, kiln_value *const *out)
     error e = {0};
     for (uint32_t i = 0; i < g->type->n_out; i++)
         if (!codec_can_encode(out[i], k->setting.types)) return;
-    kiln_status status = store_put(k->store, g->key, &(store_note){.type = g->type->type, .seconds = seconds}, g->type->n_out, out, &e);
+    kiln_status status =
+        store_put(k->store, g->key, &(store_note){.type = g->type->type, .seconds = seconds}, g->type->n_out, out, &e);
     if (status == KILN_OK || status == KILN_ERR_UNSUPPORTED) return;
     if (!atomic_exchange(&k->complained, 1)) log_warn("%s; the run goes on, but not all results are kept", e.message);
 }
@@ -187,8 +191,8 @@ static void waiter_waiting(void *arg)
     if (w->k->setting.waiting) w->k->setting.waiting(w->k->setting.arg, w->node);
 }
 
-kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
-                           kiln_value **out, int *fetched, error *e)
+kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *arg, kiln_value **out, error *e),
+                           void *arg, kiln_value **out, int *fetched, error *e)
 {
     *fetched = 0;
     if (!k || !keeps(k, node)) return compute(arg, out, e);
@@ -214,9 +218,12 @@ kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *
 
 int keeper_taken(keeper *k, size_t node) { return k && k->mark[node].taken; }
 
-/* ---- states ---------------------------------------------------------------------------------------------------------------- */
+/* ---- states ---- */
 
-static int has_states(const keeper *k, size_t node) { return k && k->setting.state_seconds > 0 && k->w->node[node].lasting; }
+static int has_states(const keeper *k, size_t node)
+{
+    return k && k->setting.state_seconds > 0 && k->w->node[node].lasting;
+}
 
 kiln_value *keeper_state_load(keeper *k, size_t node)
 {
@@ -236,12 +243,14 @@ kiln_status keeper_state_save(keeper *k, size_t node, const kiln_value *state, e
     if (!has_states(k, node)) return KILN_OK;
     k->mark[node].state_at = now();
     kiln_status status = store_state_put(k->store, k->w->node[node].key, state, e);
-    if (status == KILN_OK) k->mark[node].stated = 1;
-    else if (!atomic_exchange(&k->complained, 1)) log_warn("%s; the run goes on, but could not be taken up again", e ? e->message : "a state could not be kept");
+    if (status == KILN_OK)
+        k->mark[node].stated = 1;
+    else if (!atomic_exchange(&k->complained, 1))
+        log_warn("%s; the run goes on, but could not be taken up again", e ? e->message : "a state could not be kept");
     return status;
 }
 
-/* ---- rates ----------------------------------------------------------------------------------------------------------------- */
+/* ---- rates ---- */
 
 enum { RATE_SECONDS_MAX = 600 }; /* beyond it the past counts half: machines change */
 
@@ -263,7 +272,8 @@ static int read_rate(const keeper *k, const char *type, double *flops, double *s
 {
     const kiln_value *pair = k->rates ? value_api.map_get(k->rates, type) : NULL;
     *flops = *seconds = 0;
-    return pair && value_kind(pair) == KILN_V_LIST && value_api.count(pair) == 2 && value_api.get_float(value_api.list_at(pair, 0), flops) == KILN_OK &&
+    return pair && value_kind(pair) == KILN_V_LIST && value_api.count(pair) == 2 &&
+           value_api.get_float(value_api.list_at(pair, 0), flops) == KILN_OK &&
            value_api.get_float(value_api.list_at(pair, 1), seconds) == KILN_OK;
 }
 
@@ -284,8 +294,10 @@ void keeper_learn(keeper *k, const char *type, double flops, double seconds)
     pthread_mutex_lock(&k->rates_lock);
     read_rate(k, type, &old_flops, &old_seconds);
     double share = old_seconds > RATE_SECONDS_MAX ? 0.5 : 1;
-    kiln_value *pair = value_list(), *a = value_float(old_flops * share + flops), *b = value_float(old_seconds * share + seconds);
-    if (k->rates && pair && a && b && value_api.list_push(pair, a) == KILN_OK && value_api.list_push(pair, b) == KILN_OK)
+    kiln_value *pair = value_list(), *a = value_float(old_flops * share + flops),
+               *b = value_float(old_seconds * share + seconds);
+    if (k->rates && pair && a && b && value_api.list_push(pair, a) == KILN_OK &&
+        value_api.list_push(pair, b) == KILN_OK)
         k->rates_changed |= value_api.map_set(k->rates, type, pair) == KILN_OK;
     value_unref(pair), value_unref(a), value_unref(b);
     pthread_mutex_unlock(&k->rates_lock);

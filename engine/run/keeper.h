@@ -1,8 +1,8 @@
 /* keeper.h - what a run keeps in the store and takes from it: between the scheduler and engine/cache.
  *
- * A node's result is kept when its key says everything about it (graph_node.lasting), it writes nothing, and its outputs are plain
- * data or of a type with a stored form. Before such a node is computed its key is claimed, so that of several processes
- * one computes and the others wait for it. Whatever is wrong with the store costs time, not the run.
+ * A node's result is kept when its key says everything about it (graph_node.lasting), it writes nothing, and its
+ * outputs are plain data or of a type with a stored form. Before such a node is computed its key is claimed, so that of
+ * several processes one computes and the others wait for it. Whatever is wrong with the store costs time, not the run.
  *
  * All functions take a NULL keeper: nothing is known, nothing is kept. Any thread, one call a node at a time.
  */
@@ -15,17 +15,18 @@
 typedef struct keeper keeper;
 
 typedef struct {
-    const char *folder;    /* --cache; NULL: store_default_folder                                            */
-    uint64_t limit;        /* --cache-size in bytes; 0: the store's default                                   */
-    double state_seconds;  /* --save-state: between two states of one call; 0: 30; negative: none              */
-    int off;               /* --no-cache                                                                      */
+    const char *folder;   /* --cache; NULL: store_default_folder                                            */
+    uint64_t limit;       /* --cache-size in bytes; 0: the store's default                                   */
+    double state_seconds; /* --save-state: between two states of one call; 0: 30; negative: none              */
+    int off;              /* --no-cache                                                                      */
     const codec_types *types;
-    int (*cancelled)(void *); /* asked while another process is waited for */
+    int (*cancelled)(void *);                /* asked while another process is waited for */
     void (*waiting)(void *arg, size_t node); /* told once a node when that begins; may be NULL */
     void *arg;
 } keep_setting;
 
-/* *out NULL with KILN_OK when nothing is to be kept: off, KILN_CACHE=off, or a store that cannot be opened, for which there is one warning. */
+/* *out NULL with KILN_OK when nothing is to be kept: off, KILN_CACHE=off, or a store that cannot be opened, for which
+ * there is one warning. */
 kiln_status keeper_open(const keep_setting *setting, keeper **out, error *e);
 /* Before the first node, after the keys: the workflow whose nodes the indices below mean. Forgets the one before. */
 kiln_status keeper_watch(keeper *k, const workflow *w, error *e);
@@ -36,14 +37,16 @@ kiln_status keeper_fetch(keeper *k, size_t node, kiln_value **out, error *e);
 /* What is known of a kept result without reading it; 0: none. */
 int keeper_look(keeper *k, size_t node, store_entry *out);
 
-/* Runs compute(arg, out, e) for the node, unless another process has or makes the values. *fetched: they came from the store. */
-kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
-                           kiln_value **out, int *fetched, error *e);
+/* Runs compute(arg, out, e) for the node, unless another process has or makes the values. *fetched: they came from the
+ * store. */
+kiln_status keeper_compute(keeper *k, size_t node, kiln_status (*compute)(void *arg, kiln_value **out, error *e),
+                           void *arg, kiln_value **out, int *fetched, error *e);
 
 /* 1: keeper_compute took the values from the store instead. */
 int keeper_taken(keeper *k, size_t node);
 
-/* The call_environment's state functions (plugin/ctx.h). `stopping`: the run was interrupted, a last state is wanted now. */
+/* The call_environment's state functions (plugin/ctx.h). `stopping`: the run was interrupted, a last state is wanted
+ * now. */
 kiln_value *keeper_state_load(keeper *k, size_t node);
 int keeper_state_due(keeper *k, size_t node, int stopping);
 kiln_status keeper_state_save(keeper *k, size_t node, const kiln_value *state, error *e);

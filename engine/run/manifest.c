@@ -62,7 +62,8 @@ static int stays_inside(const char *name)
 static kiln_status add_entry(manifest *m, const json_t *row, size_t line, error *e)
 {
     const json_t *files = json_object_get(row, "files");
-    const char *key = json_string_value(json_object_get(row, "key")), *status = json_string_value(json_object_get(row, "status"));
+    const char *key = json_string_value(json_object_get(row, "key")),
+               *status = json_string_value(json_object_get(row, "status"));
     if (!key || strlen(key) != 32 || !status || !json_is_array(files)) return KILN_OK;
     if (m->n == m->room) {
         size_t room = m->room ? 2 * m->room : 256;
@@ -97,7 +98,9 @@ static kiln_status read_lines(manifest *m, const char *text, size_t size, error 
         json_decref(row);
         p += n + 1;
     }
-    if (status == KILN_OK && size > 0 && rows == 0 && strncmp(text, "{\"row\"", size < 6 ? size : 6) != 0) return error_set(e, KILN_ERR_INVALID, "%s: it is no manifest of a sweep; give another file with --manifest", m->path);
+    if (status == KILN_OK && size > 0 && rows == 0 && strncmp(text, "{\"row\"", size < 6 ? size : 6) != 0)
+        return error_set(e, KILN_ERR_INVALID, "%s: it is no manifest of a sweep; give another file with --manifest",
+                         m->path);
     return status;
 }
 
@@ -106,7 +109,10 @@ static kiln_status read_old(manifest *m, int *cut, error *e)
     char *text = NULL;
     size_t size = 0;
     *cut = 0;
-    if (!file_exists(m->path)) return folder_exists(m->path) ? error_set(e, KILN_ERR_INVALID, "%s: it is a folder; give a file with --manifest", m->path) : KILN_OK;
+    if (!file_exists(m->path))
+        return folder_exists(m->path)
+                   ? error_set(e, KILN_ERR_INVALID, "%s: it is a folder; give a file with --manifest", m->path)
+                   : KILN_OK;
     TRY(file_read(m->path, MANIFEST_BYTES_MAX, &text, &size, e));
     *cut = size > 0 && text[size - 1] != '\n';
     kiln_status status = read_lines(m, text, size, e);
@@ -132,7 +138,8 @@ manifest *manifest_open(const char *path, error *e)
     manifest *m = mem_calloc(1, sizeof *m);
     if (!m) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
     m->fd = -1;
-    kiln_status status = (m->path = mem_strdup(path)) ? read_old(m, &cut, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    kiln_status status =
+        (m->path = mem_strdup(path)) ? read_old(m, &cut, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (status == KILN_OK && (m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) < 0)
         status = error_set(e, KILN_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
     if (status == KILN_OK && cut) status = write_all(m, "\n", 1, e);
@@ -174,10 +181,13 @@ kiln_status manifest_add(manifest *m, const str *line, error *e)
     str whole = {0};
     str_append_n(&whole, str_text(line), line->len);
     str_char(&whole, '\n');
-    kiln_status status = whole.failed || line->failed ? error_set(e, KILN_ERR_NOMEM, "out of memory") : write_all(m, whole.data, whole.len, e); /* in one write: a line is whole or cut */
+    kiln_status status = whole.failed || line->failed
+                             ? error_set(e, KILN_ERR_NOMEM, "out of memory")
+                             : write_all(m, whole.data, whole.len, e); /* in one write: a line is whole or cut */
     str_free(&whole);
     if (status == KILN_OK && now() - m->synced > SYNC_EVERY) {
-        if (fsync(m->fd) != 0 && errno != EINVAL && errno != EROFS) return error_set(e, KILN_ERR_IO, "%s: cannot write to disk: %s", m->path, strerror(errno));
+        if (fsync(m->fd) != 0 && errno != EINVAL && errno != EROFS)
+            return error_set(e, KILN_ERR_IO, "%s: cannot write to disk: %s", m->path, strerror(errno));
         m->synced = now();
     }
     return status;
@@ -187,7 +197,8 @@ kiln_status manifest_close(manifest *m, error *e)
 {
     kiln_status status = KILN_OK;
     if (!m) return KILN_OK;
-    if (m->fd >= 0 && fsync(m->fd) != 0 && errno != EINVAL && errno != EROFS) status = error_set(e, KILN_ERR_IO, "%s: cannot write to disk: %s", m->path, strerror(errno));
+    if (m->fd >= 0 && fsync(m->fd) != 0 && errno != EINVAL && errno != EROFS)
+        status = error_set(e, KILN_ERR_IO, "%s: cannot write to disk: %s", m->path, strerror(errno));
     if (m->fd >= 0) close(m->fd);
     arena_free(&m->memory);
     mem_free(m->entry);

@@ -13,7 +13,8 @@ static int shifted_ports(arena *a, graph_node *g, int32_t by)
     for (uint32_t p = 0; p < g->type->n_in; p++) {
         in[p] = (port_sources){.n = g->in[p].n, .from = arena_alloc(a, (g->in[p].n + 1u) * sizeof(source))};
         if (!in[p].from) return 0;
-        for (uint32_t k = 0; k < in[p].n; k++) in[p].from[k] = (source){.node = g->in[p].from[k].node + by, .output = g->in[p].from[k].output};
+        for (uint32_t k = 0; k < in[p].n; k++)
+            in[p].from[k] = (source){.node = g->in[p].from[k].node + by, .output = g->in[p].from[k].output};
     }
     for (uint32_t p = 0; p < g->type->n_param; p++) {
         param[p] = g->param_in[p];
@@ -51,9 +52,13 @@ kiln_status workflow_merge(merged *m, const merge_part *part, size_t n, error *e
     m->first = arena_alloc(&m->memory, (n + 1) * sizeof *m->first);
     for (size_t i = 0; m->first && i < n; i++) {
         m->first[i] = total;
-        if (!checked_add_size(total, part[i].w->n, &total) || total > INT32_MAX) return merged_free(m), error_set(e, KILN_ERR_INVALID, "too many nodes in one run");
+        if (!checked_add_size(total, part[i].w->n, &total) || total > INT32_MAX)
+            return merged_free(m), error_set(e, KILN_ERR_INVALID, "too many nodes in one run");
     }
-    m->all = (workflow){.doc = n ? part[0].w->doc : NULL, .n = total, .node = arena_alloc(&m->memory, (total + 1) * sizeof(graph_node)), .order = arena_alloc(&m->memory, (total + 1) * sizeof(uint32_t))};
+    m->all = (workflow){.doc = n ? part[0].w->doc : NULL,
+                        .n = total,
+                        .node = arena_alloc(&m->memory, (total + 1) * sizeof(graph_node)),
+                        .order = arena_alloc(&m->memory, (total + 1) * sizeof(uint32_t))};
     m->part_of = arena_alloc(&m->memory, (total + 1) * sizeof *m->part_of);
     int ok = m->first && m->all.node && m->all.order && m->part_of;
     for (size_t i = 0; ok && i < n; i++) ok = add_part(m, &part[i], i);

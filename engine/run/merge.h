@@ -1,9 +1,9 @@
 /* merge.h - several checked workflows as one, so that one schedule runs them all.
  *
- * The parts' nodes stand one part after the other, and so they do in the order: since a run takes the first node that may start,
- * an earlier part is finished before a later one is begun. Nodes of equal keys in different parts run once (scheduler.h), which
- * is how the parts share models and prefixes. A key that does not say everything (graph_node.lasting) is mixed with the part's
- * number, so that two parts never share what is not declared pure.
+ * The parts' nodes stand one part after the other, and so they do in the order: since a run takes the first node that
+ * may start, an earlier part is finished before a later one is begun. Nodes of equal keys in different parts run once
+ * (scheduler.h), which is how the parts share models and prefixes. A key that does not say everything
+ * (graph_node.lasting) is mixed with the part's number, so that two parts never share what is not declared pure.
  *
  * The merged nodes borrow types, parameters and document nodes from the parts, which have to outlive them.
  */

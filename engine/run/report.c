@@ -41,7 +41,7 @@ static double now(void)
 static const char *name_of(const report *r, size_t i) { return r->w->node[i].doc->name; }
 static const char *type_of(const report *r, size_t i) { return r->w->node[i].type->type; }
 
-/* ---- JSON lines ------------------------------------------------------------------------------------------------ */
+/* ---- JSON lines ---- */
 
 static void json_text(str *s, const char *key, const char *value)
 {
@@ -63,7 +63,8 @@ static void emit(report *r, const char *kind, str *rest)
         json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
         str_append(&line, "}\n");
-        if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost) r->events_lost = errno;
+        if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost)
+            r->events_lost = errno;
         str_free(&line);
     }
     str_free(rest);
@@ -76,7 +77,8 @@ static void node_fields(const report *r, str *s, size_t i)
     if (r->rows.total) str_printf(s, ", \"row\": %zu", r->rows.number[r->rows.part_of[i]]);
 }
 
-static void trace_item(report *r, const char *name, const char *category, double start, double seconds, int lane, const char *detail)
+static void trace_item(report *r, const char *name, const char *category, double start, double seconds, int lane,
+                       const char *detail)
 {
     if (!r->trace) return;
     str s = {0};
@@ -95,7 +97,7 @@ static void trace_item(report *r, const char *name, const char *category, double
     str_free(&s);
 }
 
-/* ---- the terminal -------------------------------------------------------------------------------------------------- */
+/* ---- the terminal ---- */
 
 static void clear_bar(report *r)
 {
@@ -124,14 +126,16 @@ static void rows_left(const report *r, char text[48])
         snprintf(text, 48, ", %.1f h left", seconds / 3600);
 }
 
-static int row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, char *line, size_t room)
+static int row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, char *line,
+                    size_t room)
 {
     char cells[BAR_CELLS + 1], left[48];
     size_t filled = r->rows_done * BAR_CELLS / r->rows.total, part = r->rows.part_of[node];
     for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
     cells[BAR_CELLS] = '\0';
     rows_left(r, left);
-    return snprintf(line, room, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done, r->rows.total, left, r->rows.number[part], r->rows.label[part], name_of(r, node), what,
+    return snprintf(line, room, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done,
+                    r->rows.total, left, r->rows.number[part], r->rows.label[part], name_of(r, node), what,
                     (unsigned long long)done, (unsigned long long)total);
 }
 
@@ -141,10 +145,12 @@ static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, cons
     double spent = now() - r->node_start[node];
     size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
     for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
-    if (total && done && done < total) snprintf(rest, sizeof rest, ", %.0f s left", spent / (double)done * (double)(total - done));
+    if (total && done && done < total)
+        snprintf(rest, sizeof rest, ", %.0f s left", spent / (double)done * (double)(total - done));
     int n = r->rows.total ? row_line(r, node, done, total, what, line, sizeof line)
-                          : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total, name_of(r, node), type_of(r, node), cells, what,
-                     (unsigned long long)done, (unsigned long long)total, rest);
+                          : snprintf(line, sizeof line, "[%zu/%zu] %s (%s) %s %s %llu/%llu%s", r->done + 1, r->total,
+                                     name_of(r, node), type_of(r, node), cells, what, (unsigned long long)done,
+                                     (unsigned long long)total, rest);
     size_t width = columns() - 1;
     text_escape(shown, width < sizeof shown ? width + 1 : sizeof shown, line, n > 0 ? strlen(line) : 0);
     print_text(stderr, "\r\033[K%s", shown);
@@ -164,7 +170,7 @@ __attribute__((format(printf, 2, 3))) static void say(report *r, const char *fmt
     va_end(args);
 }
 
-/* ---- public ----------------------------------------------------------------------------------------------------------- */
+/* ---- public ---- */
 
 static FILE *open_file(const char *path, error *e)
 {
@@ -178,7 +184,13 @@ report *report_open(const report_setting *s, error *e)
 {
     report *r = mem_calloc(1, sizeof *r);
     if (!r) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;
-    *r = (report){.w = s->workflow, .quiet = s->quiet, .verbose = s->verbose, .events_path = s->events, .trace_path = s->trace, .bar = !s->quiet && isatty(STDERR_FILENO), .start = now()};
+    *r = (report){.w = s->workflow,
+                  .quiet = s->quiet,
+                  .verbose = s->verbose,
+                  .events_path = s->events,
+                  .trace_path = s->trace,
+                  .bar = !s->quiet && isatty(STDERR_FILENO),
+                  .start = now()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
     r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
@@ -229,7 +241,8 @@ void report_row(report *r, size_t part, const char *status, const char *message,
     if (!r->quiet && (!r->bar || r->verbose)) {
         char left[48];
         rows_left(r, left);
-        say(r, "[%zu/%zu] row %zu (%s) %s, %.2f s%s", r->rows_done, r->rows.total, r->rows.number[part], r->rows.label[part], status, seconds, left);
+        say(r, "[%zu/%zu] row %zu (%s) %s, %.2f s%s", r->rows_done, r->rows.total, r->rows.number[part],
+            r->rows.label[part], status, seconds, left);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -240,7 +253,9 @@ static kiln_status close_file(FILE *f, const char *path, int lost, error *e)
     if (!f) return KILN_OK;
     if (fflush(f) != 0 && !lost) lost = errno;
     if (f != stdout && fclose(f) != 0 && !lost) lost = errno;
-    return lost == 0 || lost == EPIPE ? KILN_OK : error_set(e, KILN_ERR_IO, "%s: cannot write: %s", strcmp(path, "-") == 0 ? "standard output" : path, strerror(lost));
+    return lost == 0 || lost == EPIPE ? KILN_OK
+                                      : error_set(e, KILN_ERR_IO, "%s: cannot write: %s",
+                                                  strcmp(path, "-") == 0 ? "standard output" : path, strerror(lost));
 }
 
 kiln_status report_close(report *r, const run_summary *summary, const char *status, error *e)
@@ -251,11 +266,13 @@ kiln_status report_close(report *r, const run_summary *summary, const char *stat
     if (summary) {
         str fields = {0};
         json_text(&fields, "status", status);
-        str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu", summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
+        str_printf(&fields, ", \"ran\": %zu, \"fetched\": %zu, \"shared\": %zu, \"failed\": %zu, \"skipped\": %zu",
+                   summary->ran, summary->fetched, summary->shared, summary->failed, summary->skipped);
         emit(r, "run_done", &fields);
     }
     if (r->trace) print_raw(r->trace, "\n]}\n");
-    kiln_status events = close_file(r->events, r->events_path, r->events_lost, e), trace = close_file(r->trace, r->trace_path, r->trace_lost, e);
+    kiln_status events = close_file(r->events, r->events_path, r->events_lost, e),
+                trace = close_file(r->trace, r->trace_path, r->trace_lost, e);
     pthread_mutex_unlock(&r->lock);
     pthread_mutex_destroy(&r->lock);
     mem_free(r->node_start);
@@ -268,11 +285,15 @@ static void event_fields(const report *r, const run_event *ev, str *fields)
 {
     char key[33];
     node_fields(r, fields, ev->node);
-    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_FAILED) json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
+    if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_FAILED)
+        json_number(fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
     if (ev->kind == RUN_NODE_DONE || ev->kind == RUN_NODE_FETCHED || ev->kind == RUN_NODE_SHARED) {
         json_text(fields, "key", digest_hex(r->w->node[ev->node].key, key));
         str_printf(fields, ", \"cached\": %s", ev->kind == RUN_NODE_DONE ? "false" : "true");
-        json_text(fields, "from", ev->kind == RUN_NODE_DONE ? "computed" : ev->kind == RUN_NODE_FETCHED ? "cache" : "shared");
+        json_text(fields, "from",
+                  ev->kind == RUN_NODE_DONE      ? "computed"
+                  : ev->kind == RUN_NODE_FETCHED ? "cache"
+                                                 : "shared");
     }
     if (ev->kind == RUN_NODE_FAILED) json_text(fields, "message", ev->failure->message);
     if (ev->kind == RUN_NODE_SKIPPED) json_text(fields, "because", ev->because);
@@ -280,7 +301,8 @@ static void event_fields(const report *r, const run_event *ev, str *fields)
 
 void report_event(report *r, const run_event *ev)
 {
-    static const char *const name[] = {"node_start", "node_done", "node_done", "node_done", "node_failed", "node_skipped"};
+    static const char *const name[] = {"node_start", "node_done",   "node_done",
+                                       "node_done",  "node_failed", "node_skipped"};
     str fields = {0};
     pthread_mutex_lock(&r->lock);
     r->done = ev->done;
@@ -289,15 +311,22 @@ void report_event(report *r, const run_event *ev)
     emit(r, name[ev->kind], &fields);
     const char *n = name_of(r, ev->node), *t = type_of(r, ev->node);
     char row[256] = "";
-    if (r->rows.total) snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]], r->rows.label[r->rows.part_of[ev->node]]);
+    if (r->rows.total)
+        snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]],
+                 r->rows.label[r->rows.part_of[ev->node]]);
     int lines = !r->quiet && (r->verbose || (!r->rows.total && !r->bar)); /* a sweep has a line a row */
     if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = now();
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
-    if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED) say(r, "kiln: error: %s%s", row, ev->failure->message);
-    if (ev->kind == RUN_NODE_SKIPPED && (!r->rows.total || r->verbose)) say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' failed", row, n, t, ev->because);
-    if (ev->kind == RUN_NODE_DONE && (lines || (!r->quiet && !r->rows.total && ev->seconds > 0.5))) say(r, "[%zu/%zu] %s%s (%s) %.2f s", ev->done, ev->total, row, n, t, ev->seconds);
-    if (ev->kind == RUN_NODE_FETCHED && lines) say(r, "[%zu/%zu] %s%s (%s) from the cache", ev->done, ev->total, row, n, t);
-    if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose) say(r, "[%zu/%zu] %s%s (%s) same as another node", ev->done, ev->total, row, n, t);
+    if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
+        say(r, "kiln: error: %s%s", row, ev->failure->message);
+    if (ev->kind == RUN_NODE_SKIPPED && (!r->rows.total || r->verbose))
+        say(r, "kiln: %snode '%s' (%s) is skipped, because '%s' failed", row, n, t, ev->because);
+    if (ev->kind == RUN_NODE_DONE && (lines || (!r->quiet && !r->rows.total && ev->seconds > 0.5)))
+        say(r, "[%zu/%zu] %s%s (%s) %.2f s", ev->done, ev->total, row, n, t, ev->seconds);
+    if (ev->kind == RUN_NODE_FETCHED && lines)
+        say(r, "[%zu/%zu] %s%s (%s) from the cache", ev->done, ev->total, row, n, t);
+    if (!r->quiet && ev->kind == RUN_NODE_SHARED && r->verbose)
+        say(r, "[%zu/%zu] %s%s (%s) same as another node", ev->done, ev->total, row, n, t);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -318,9 +347,12 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
     if (!r->bar && !r->quiet && total && t - r->node_line[node] > LINE_EVERY) {
         r->node_line[node] = t;
         if (r->rows.total)
-            say(r, "row %zu (%s), %s: %s %llu/%llu", r->rows.number[r->rows.part_of[node]], r->rows.label[r->rows.part_of[node]], name_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
+            say(r, "row %zu (%s), %s: %s %llu/%llu", r->rows.number[r->rows.part_of[node]],
+                r->rows.label[r->rows.part_of[node]], name_of(r, node), what, (unsigned long long)done,
+                (unsigned long long)total);
         else
-            say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done, (unsigned long long)total);
+            say(r, "%s (%s): %s %llu/%llu", name_of(r, node), type_of(r, node), what, (unsigned long long)done,
+                (unsigned long long)total);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -342,9 +374,12 @@ void report_link(report *r, size_t node, const device_traffic *moved)
     char in[16], out[16];
     pthread_mutex_lock(&r->lock);
     node_fields(r, &fields, node);
-    str_printf(&fields, ", \"in\": %llu, \"out\": %llu, \"copies\": %llu", (unsigned long long)moved->in, (unsigned long long)moved->out, (unsigned long long)moved->copies);
+    str_printf(&fields, ", \"in\": %llu, \"out\": %llu, \"copies\": %llu", (unsigned long long)moved->in,
+               (unsigned long long)moved->out, (unsigned long long)moved->copies);
     emit(r, "link", &fields);
-    if (r->verbose) say(r, "%s (%s): link: %s in, %s out, %llu copies", name_of(r, node), type_of(r, node), str_bytes(in, moved->in), str_bytes(out, moved->out), (unsigned long long)moved->copies);
+    if (r->verbose)
+        say(r, "%s (%s): link: %s in, %s out, %llu copies", name_of(r, node), type_of(r, node),
+            str_bytes(in, moved->in), str_bytes(out, moved->out), (unsigned long long)moved->copies);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -367,7 +402,8 @@ void report_op(void *arg, const op_trace *did)
     if (!r->trace) return;
     pthread_mutex_lock(&r->lock);
     char detail[512];
-    snprintf(detail, sizeof detail, "%s/%s %s %.3f GFLOP", did->program, did->scope, did->kernel, (double)did->flops * 1e-9);
+    snprintf(detail, sizeof detail, "%s/%s %s %.3f GFLOP", did->program, did->scope, did->kernel,
+             (double)did->flops * 1e-9);
     trace_item(r, did->op, "op", did->start, did->seconds, 2, detail);
     pthread_mutex_unlock(&r->lock);
 }

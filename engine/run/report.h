@@ -1,10 +1,11 @@
-/* report.h - what a run tells: a bar or lines on the terminal, JSON events, a Chrome trace. Every function may be called
- * from any thread.
+/* report.h - what a run tells: a bar or lines on the terminal, JSON events, a Chrome trace. Every function may be
+ * called from any thread.
  *
- * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every few
- * seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note, file, link, row_done, run_done. node_done
- * says whence the values came: "computed", "cache" (the store) or "shared" (another node of this run); link, before it, what a
- * node moved to and from a device with memory of its own: exact "in" and "out" in bytes, "copies" in calls.
+ * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every
+ * few seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note,
+ * file, link, row_done, run_done. node_done says whence the values came: "computed", "cache" (the store) or "shared"
+ * (another node of this run); link, before it, what a node moved to and from a device with memory of its own: exact
+ * "in" and "out" in bytes, "copies" in calls.
  */
 #ifndef KILN_RUN_REPORT_H
 #define KILN_RUN_REPORT_H
@@ -14,12 +15,13 @@
 
 typedef struct report report;
 
-/* The rows of a sweep (job_sweep.h), when the nodes belong to some: one bar for the whole, a line a row, "row" in events. */
+/* The rows of a sweep (job_sweep.h), when the nodes belong to some: one bar for the whole, a line a row, "row" in
+ * events. */
 typedef struct {
-    const uint32_t *part_of;   /* by node: index in the two below   */
-    const size_t *number;      /* the row's number, from 1          */
-    const char *const *label;  /* "seed=13 cfg=7"                   */
-    size_t total;              /* rows of the whole sweep           */
+    const uint32_t *part_of;  /* by node: index in the two below   */
+    const size_t *number;     /* the row's number, from 1          */
+    const char *const *label; /* "seed=13 cfg=7"                   */
+    size_t total;             /* rows of the whole sweep           */
 } report_rows;
 
 typedef struct {
@@ -39,7 +41,8 @@ void report_row(report *r, size_t part, const char *status, const char *message,
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what);
 /* Something worth knowing about a node that is neither progress nor failure: a line when verbose, a "note" event. */
 void report_note(report *r, size_t node, const char *text);
-/* What went over the link to an asynchronous device while this node was computed: a "link" event, and a line when verbose. */
+/* What went over the link to an asynchronous device while this node was computed: a "link" event, and a line when
+ * verbose. */
 void report_link(report *r, size_t node, const device_traffic *moved);
 void report_file(report *r, size_t node, const char *path);
 void report_op(void *report, const op_trace *op); /* a runtime_setting.trace */

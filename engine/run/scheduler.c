@@ -65,7 +65,7 @@ static void tell(scheduler *s, run_event ev)
     if (s->hooks->event) s->hooks->event(s->hooks->self, &ev);
 }
 
-/* ---- nodes that may start -------------------------------------------------------------------------------------- */
+/* ---- nodes that may start ---- */
 
 static void heap_push(heap *h, uint32_t value)
 {
@@ -92,7 +92,7 @@ static int runs_on_device(const scheduler *s, uint32_t i)
     return (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].shares == MINUS_NONE && !s->slot[i].known;
 }
 
-/* ---- the graph's wires, one after the other ---------------------------------------------------------------- */
+/* ---- the graph's wires, one after the other ---- */
 
 /* Calls fn for each source of node i that will run, parameters' wires included. */
 static void each_source(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t user, source))
@@ -117,7 +117,10 @@ static void count_user(scheduler *s, uint32_t user, source from)
     s->slot[user].waits_for++;
 }
 
-static void note_user(scheduler *s, uint32_t user, source from) { s->slot[from.node].users[s->slot[from.node].n_users++] = user; }
+static void note_user(scheduler *s, uint32_t user, source from)
+{
+    s->slot[from.node].users[s->slot[from.node].n_users++] = user;
+}
 
 static void drop_values(scheduler *s, uint32_t i)
 {
@@ -134,7 +137,7 @@ static void release_source(scheduler *s, uint32_t user, source from)
     if (--s->slot[from.node].uses_left == 0) drop_values(s, (uint32_t)from.node);
 }
 
-/* ---- finishing a node --------------------------------------------------------------------------------------------- */
+/* ---- finishing a node ---- */
 
 static void make_ready(scheduler *s, uint32_t i)
 {
@@ -186,7 +189,9 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
     s->settled[i] |= SETTLED;
     s->unfinished--;
     each_awaited(s, i, release_source);
-    *(kind == RUN_NODE_SHARED ? &s->summary->shared : kind == RUN_NODE_FETCHED ? &s->summary->fetched : &s->summary->ran) += 1;
+    *(kind == RUN_NODE_SHARED    ? &s->summary->shared
+      : kind == RUN_NODE_FETCHED ? &s->summary->fetched
+                                 : &s->summary->ran) += 1;
     if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
     tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
@@ -217,7 +222,7 @@ static void node_lost(scheduler *s, uint32_t i)
     skip_users(s, i, LOST);
 }
 
-/* ---- running a node -------------------------------------------------------------------------------------------------- */
+/* ---- running a node ---- */
 
 typedef struct {
     void *params;
@@ -248,7 +253,8 @@ static kiln_status list_port(const scheduler *s, const port_sources *p, argument
 }
 
 /* A wired scalar, put where its parameter lies. Ranges hold for it as for a written one. */
-static kiln_status fill_param(const graph_node *g, const kiln_param *p, const kiln_value *v, arena *memory, void *params, error *e)
+static kiln_status fill_param(const graph_node *g, const kiln_param *p, const kiln_value *v, arena *memory,
+                              void *params, error *e)
 {
     char why[512] = "", text[40];
     str number = {0};
@@ -281,16 +287,19 @@ static kiln_status fill_param(const graph_node *g, const kiln_param *p, const ki
     kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
     int64_t given, used;
     if (status == KILN_OK && param_floored(p, params, &given, &used))
-        log_warn("node '%s' (%s): wired input '%s': %lld is no multiple of %g; %lld will be used", g->doc->name, g->type->type, p->name, (long long)given, p->step, (long long)used);
+        log_warn("node '%s' (%s): wired input '%s': %lld is no multiple of %g; %lld will be used", g->doc->name,
+                 g->type->type, p->name, (long long)given, p->step, (long long)used);
     if (status == KILN_OK) return KILN_OK;
-    return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name, why[0] ? why : "not a plain value");
+    return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name,
+                     why[0] ? why : "not a plain value");
 }
 
 static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory, error *e)
 {
     const graph_node *g = &s->w->node[i];
     const kiln_node *t = g->type;
-    *a = (arguments){.params = mem_calloc(1, t->params_size + 1), .in = mem_calloc(t->n_in + 1u, sizeof *a->in),
+    *a = (arguments){.params = mem_calloc(1, t->params_size + 1),
+                     .in = mem_calloc(t->n_in + 1u, sizeof *a->in),
                      .lists = mem_calloc(t->n_in + 1u, sizeof *a->lists)};
     if (!a->params || !a->in || !a->lists) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     memcpy(a->params, g->params, t->params_size);
@@ -309,7 +318,8 @@ static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory,
 
 static int stopping(const scheduler *s) { return s->stop || (s->setting->cancel && atomic_load(s->setting->cancel)); }
 
-/* Who has finished a node takes the next one itself: others are woken when there is more than one, or nothing more to wait for. */
+/* Who has finished a node takes the next one itself: others are woken when there is more than one, or nothing more to
+ * wait for. */
 static void wake_others(scheduler *s)
 {
     if (s->ready.n + s->ready_device.n > 1 || s->unfinished == 0 || stopping(s)) pthread_cond_broadcast(&s->changed);
@@ -367,9 +377,11 @@ static void run_node(scheduler *s, uint32_t i)
     s->running--;
     if (status == KILN_OK) {
         publish_values(s, i);
-        node_done(s, i, s->hooks->taken && s->hooks->taken(s->hooks->self, i) ? RUN_NODE_FETCHED : RUN_NODE_DONE, seconds);
+        node_done(s, i, s->hooks->taken && s->hooks->taken(s->hooks->self, i) ? RUN_NODE_FETCHED : RUN_NODE_DONE,
+                  seconds);
     } else {
-        if (failure.status == KILN_OK) error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
+        if (failure.status == KILN_OK)
+            error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
         drop_values(s, i);
         node_failed(s, i, &failure, seconds);
     }
@@ -380,7 +392,8 @@ static void run_node(scheduler *s, uint32_t i)
 static void take_shared(scheduler *s, uint32_t i)
 {
     slot *twin = &s->slot[s->slot[i].shares];
-    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++) s->slot[i].out[k] = twin->out[k] ? value_ref(twin->out[k]) : NULL;
+    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
+        s->slot[i].out[k] = twin->out[k] ? value_ref(twin->out[k]) : NULL;
     node_done(s, i, RUN_NODE_SHARED, 0);
     if (--twin->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].shares);
     wake_others(s);
@@ -418,7 +431,7 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* ---- setting up --------------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 typedef struct {
     digest key;
@@ -463,7 +476,8 @@ static kiln_status find_twins(scheduler *s)
 static void want(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].wanted = 1; }
 static void note_used(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].n_users = 1; }
 
-/* From the ends backwards: what is wanted and not at hand wants its sources. Ends are nodes that write, and nodes nobody uses. */
+/* From the ends backwards: what is wanted and not at hand wants its sources. Ends are nodes that write, and nodes
+ * nobody uses. */
 static void demand(scheduler *s)
 {
     const workflow *w = s->w;
@@ -546,7 +560,8 @@ static kiln_status run_round(scheduler *s)
     return status;
 }
 
-kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary, error *e)
+kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary,
+                         error *e)
 {
     error none = {0};
     scheduler s = {.w = w, .hooks = hooks, .setting = setting, .summary = summary, .e = e ? e : &none};
@@ -564,9 +579,11 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     mem_free(s.settled);
     if ((s.unfinished > 0 || s.lost > 0) && setting->cancel && atomic_load(setting->cancel)) {
         summary->cancelled = 1;
-        return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled") : s.e->status;
+        return s.e->status == KILN_OK || s.e->status == KILN_CANCELLED ? error_set(s.e, KILN_CANCELLED, "cancelled")
+                                                                       : s.e->status;
     }
-    if (s.e->status == KILN_OK && (s.unfinished > 0 || s.lost > 0)) return error_set(s.e, KILN_ERR_BUG, "%zu nodes were not run", s.unfinished + s.lost);
+    if (s.e->status == KILN_OK && (s.unfinished > 0 || s.lost > 0))
+        return error_set(s.e, KILN_ERR_BUG, "%zu nodes were not run", s.unfinished + s.lost);
     return s.e->status;
 }
 
@@ -578,7 +595,10 @@ kiln_status run_schedule_plan(const workflow *w, const run_hooks *hooks, uint8_t
     kiln_status status = s.settled ? make_slots(&s) : KILN_ERR_NOMEM;
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         const slot *x = &s.slot[i];
-        plan[i] = (uint8_t)(!x->wanted ? PLAN_NOT_NEEDED : x->shares != MINUS_NONE ? PLAN_SHARE : x->known ? PLAN_FETCH : PLAN_RUN);
+        plan[i] = (uint8_t)(!x->wanted                ? PLAN_NOT_NEEDED
+                            : x->shares != MINUS_NONE ? PLAN_SHARE
+                            : x->known                ? PLAN_FETCH
+                                                      : PLAN_RUN);
     }
     arena_free(&s.memory);
     mem_free(s.settled);

@@ -1,5 +1,5 @@
-/* sheet.c - see sheet.h. Pictures are read through libpng's simplified interface (no jumps), one at a time, and scaled by a box
- * filter straight into the sheet.
+/* sheet.c - see sheet.h. Pictures are read through libpng's simplified interface (no jumps), one at a time, and scaled
+ * by a box filter straight into the sheet.
  */
 #include "run/sheet.h"
 
@@ -13,7 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GAP = 4, PAD = 4, ONE_LINE_MAX = 16 /* points of a lone axis that still are one line */, PICTURE_SIDE_MAX = 16384, LABEL_MAX = 400, TEXT_LINES = 3 };
+enum {
+    GAP = 4,
+    PAD = 4,
+    ONE_LINE_MAX = 16 /* points of a lone axis that still are one line */,
+    PICTURE_SIDE_MAX = 16384,
+    LABEL_MAX = 400,
+    TEXT_LINES = 3
+};
 
 typedef struct {
     uint8_t r, g, b;
@@ -23,16 +30,16 @@ static const colour paper = {250, 250, 248}, ink = {30, 30, 34}, mist = {222, 22
 
 typedef struct {
     const sweep *s;
-    size_t columns, lines; /* cells along the top and down the side    */
-    int grid;              /* axes are labelled; otherwise each cell is */
-    size_t cell_w, cell_h; /* pixels of a picture                       */
-    size_t scale;          /* of the letters                            */
+    size_t columns, lines;   /* cells along the top and down the side    */
+    int grid;                /* axes are labelled; otherwise each cell is */
+    size_t cell_w, cell_h;   /* pixels of a picture                       */
+    size_t scale;            /* of the letters                            */
     size_t left, top, under; /* room for labels                         */
     size_t width, height;
     uint8_t *rgb;
 } sheet;
 
-/* ---- drawing ---------------------------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 static void dot(sheet *t, size_t x, size_t y, colour c)
 {
@@ -84,7 +91,8 @@ static size_t break_lines(const char *text, size_t fit, char line[TEXT_LINES][LA
         at += take;
         while (all[at] == ' ') at++;
     }
-    if (at < n && lines && fit > 2) memcpy(line[lines - 1] + (strlen(line[lines - 1]) > 2 ? strlen(line[lines - 1]) - 2 : 0), "..", 3);
+    if (at < n && lines && fit > 2)
+        memcpy(line[lines - 1] + (strlen(line[lines - 1]) > 2 ? strlen(line[lines - 1]) - 2 : 0), "..", 3);
     return lines;
 }
 
@@ -100,11 +108,12 @@ static void label(sheet *t, size_t x, size_t y, size_t w, size_t h, const char *
     if (h > used) y += (h - used) / 2;
     for (size_t k = 0; k < lines; k++) {
         size_t n = strlen(line[k]);
-        for (size_t i = 0; i < n; i++) letter(t, x + (w - n * step) / 2 + i * step, y + k * line_height(t), (unsigned char)line[k][i], c);
+        for (size_t i = 0; i < n; i++)
+            letter(t, x + (w - n * step) / 2 + i * step, y + k * line_height(t), (unsigned char)line[k][i], c);
     }
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------------------- */
+/* ---- pictures ---- */
 
 static int picture_begin(const char *path, png_image *image)
 {
@@ -129,7 +138,10 @@ static void scale_into(sheet *t, size_t x0, size_t y0, const uint8_t *rgb, size_
             for (size_t j = ay; j < by; j++)
                 for (size_t i = ax; i < bx; i++)
                     for (size_t c = 0; c < 3; c++) sum[c] += rgb[(j * w + i) * 3 + c];
-            if (n) dot(t, x0 + x, y0 + y, (colour){(uint8_t)((sum[0] + n / 2) / n), (uint8_t)((sum[1] + n / 2) / n), (uint8_t)((sum[2] + n / 2) / n)});
+            if (n)
+                dot(t, x0 + x, y0 + y,
+                    (colour){(uint8_t)((sum[0] + n / 2) / n), (uint8_t)((sum[1] + n / 2) / n),
+                             (uint8_t)((sum[2] + n / 2) / n)});
         }
 }
 
@@ -144,9 +156,11 @@ static int picture(sheet *t, size_t x, size_t y, const char *path)
         size_t w = image.width, h = image.height, to_w = w, to_h = h;
         if (to_w > t->cell_w) to_w = t->cell_w, to_h = h * t->cell_w / w;
         if (to_h > t->cell_h) to_h = t->cell_h, to_w = w * t->cell_h / h;
-        scale_into(t, x + (t->cell_w - to_w) / 2, y + (t->cell_h - to_h) / 2, rgb, w, h, to_w ? to_w : 1, to_h ? to_h : 1);
+        scale_into(t, x + (t->cell_w - to_w) / 2, y + (t->cell_h - to_h) / 2, rgb, w, h, to_w ? to_w : 1,
+                   to_h ? to_h : 1);
     } else {
-        log_warn("%s: cannot be put on the contact sheet: %s", path, image.message[0] ? image.message : "out of memory");
+        log_warn("%s: cannot be put on the contact sheet: %s", path,
+                 image.message[0] ? image.message : "out of memory");
     }
     png_image_free(&image);
     mem_free(rgb);
@@ -167,7 +181,7 @@ static void cross_out(sheet *t, size_t x, size_t y)
     label(t, x + (t->cell_w - w) / 2, y + (t->cell_h - h) / 2 + 2, w, h, "failed", alarm_red);
 }
 
-/* ---- where everything stands --------------------------------------------------------------------------------------------- */
+/* ---- where everything stands ---- */
 
 static void choose_grid(sheet *t)
 {
@@ -194,7 +208,8 @@ static void choose_cell(sheet *t, const sheet_cell *cell)
     }
     if (!t->cell_w) t->cell_w = t->cell_h = 128;
     size_t longer = t->cell_w > t->cell_h ? t->cell_w : t->cell_h;
-    if (longer > SHEET_CELL_MAX) t->cell_w = t->cell_w * SHEET_CELL_MAX / longer, t->cell_h = t->cell_h * SHEET_CELL_MAX / longer;
+    if (longer > SHEET_CELL_MAX)
+        t->cell_w = t->cell_w * SHEET_CELL_MAX / longer, t->cell_h = t->cell_h * SHEET_CELL_MAX / longer;
     if (t->cell_w < SHEET_CELL_MIN) t->cell_w = SHEET_CELL_MIN;
     if (t->cell_h < SHEET_CELL_MIN) t->cell_h = SHEET_CELL_MIN;
 }
@@ -251,7 +266,10 @@ static kiln_status choose_size(sheet *t, const char *path, error *e)
         t->height = t->top + t->lines * (t->cell_h + t->under + GAP) + PAD;
         if (t->width <= SHEET_SIDE_MAX && t->height <= SHEET_SIDE_MAX) return KILN_OK;
         if (t->cell_w <= SHEET_CELL_MIN || t->cell_h <= SHEET_CELL_MIN)
-            return error_set(e, KILN_ERR_INVALID, "%s: a sheet of %zu by %zu pictures is too large; sweep over less, or look at the files the manifest names", path, t->columns, t->lines);
+            return error_set(e, KILN_ERR_INVALID,
+                             "%s: a sheet of %zu by %zu pictures is too large; sweep over less, or look at the files "
+                             "the manifest names",
+                             path, t->columns, t->lines);
         t->cell_w = t->cell_w * 3 / 4, t->cell_h = t->cell_h * 3 / 4;
         if (t->cell_w < SHEET_CELL_MIN) t->cell_w = SHEET_CELL_MIN;
         if (t->cell_h < SHEET_CELL_MIN) t->cell_h = SHEET_CELL_MIN;
@@ -261,7 +279,8 @@ static kiln_status choose_size(sheet *t, const char *path, error *e)
 static void draw_cell(sheet *t, size_t row, const sheet_cell *cell)
 {
     char text[LABEL_MAX];
-    size_t x = t->left + row % t->columns * (t->cell_w + GAP), y = t->top + row / t->columns * (t->cell_h + t->under + GAP);
+    size_t x = t->left + row % t->columns * (t->cell_w + GAP),
+           y = t->top + row / t->columns * (t->cell_h + t->under + GAP);
     if (cell->state != SHEET_PICTURE || !picture(t, x, y, cell->path)) {
         box(t, x, y, t->cell_w, t->cell_h, mist);
         if (cell->state != SHEET_EMPTY) cross_out(t, x, y);
@@ -284,11 +303,14 @@ static void draw_axes(sheet *t)
     }
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 static kiln_status save(const sheet *t, const char *path, error *e)
 {
-    png_image image = {.version = PNG_IMAGE_VERSION, .width = (png_uint_32)t->width, .height = (png_uint_32)t->height, .format = PNG_FORMAT_RGB};
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)t->width,
+                       .height = (png_uint_32)t->height,
+                       .format = PNG_FORMAT_RGB};
     png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
     void *bytes = mem_alloc(size);
     kiln_status status = KILN_OK;
@@ -309,7 +331,8 @@ kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path
     choose_grid(&t);
     choose_cell(&t, cell);
     TRY(choose_size(&t, path, e));
-    if (!checked_mul_size(t.width * 3, t.height, &bytes) || !(t.rgb = mem_alloc(bytes))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory for %zu x %zu pixels", path, t.width, t.height);
+    if (!checked_mul_size(t.width * 3, t.height, &bytes) || !(t.rgb = mem_alloc(bytes)))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory for %zu x %zu pixels", path, t.width, t.height);
     box(&t, 0, 0, t.width, t.height, paper);
     draw_axes(&t);
     for (size_t i = 0; i < s->n_row; i++) draw_cell(&t, i, &cell[i]);

@@ -1,6 +1,7 @@
-/* signals.c - SIGINT, SIGTERM and SIGHUP while a job runs: the first asks the nodes to stop, the second ends the process at once. The store bears that
- * at any moment; unfinished output files are removed. timeout(1) signals a process and then its group, so what follows within a fifth of a second
- * is the same request. All of a handler is async-signal-safe.
+/* signals.c - SIGINT, SIGTERM and SIGHUP while a job runs: the first asks the nodes to stop, the second ends the
+ * process at once. The store bears that at any moment; unfinished output files are removed. timeout(1) signals a
+ * process and then its group, so what follows within a fifth of a second is the same request. All of a handler is
+ * async-signal-safe.
  */
 #include "run/job_parts.h"
 
@@ -49,5 +50,6 @@ void job_watch_signals(void)
     struct sigaction action = {.sa_handler = on_signal}, before;
     on_terminal = isatty(STDERR_FILENO);
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
-        if (asks[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN) sigaction(asks[i], &action, NULL);
+        if (asks[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN)
+            sigaction(asks[i], &action, NULL);
 }

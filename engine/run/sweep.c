@@ -25,7 +25,8 @@ static kiln_status no_memory(error *e) { return error_set(e, KILN_ERR_NOMEM, "ou
 static kiln_status add_value(values *v, const char *text, error *e)
 {
     if (!text) return no_memory(e);
-    if (v->n == SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
+    if (v->n == SWEEP_ROWS_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
     if (v->n == v->room) {
         size_t room = v->room ? 2 * v->room : 64;
         const char **grown = mem_realloc(v->value, room * sizeof *grown);
@@ -36,7 +37,7 @@ static kiln_status add_value(values *v, const char *text, error *e)
     return KILN_OK;
 }
 
-/* ---- fields, as RFC 4180 quotes them ------------------------------------------------------------------------- */
+/* ---- fields, as RFC 4180 quotes them ---- */
 
 typedef struct {
     const char *at, *end;
@@ -89,13 +90,14 @@ static kiln_status read_text(const char *what, const char *path, char **data, re
 {
     size_t size;
     TRY(file_read(path, LIST_BYTES_MAX, data, &size, e));
-    if (memchr(*data, 0, size) || !utf8_valid(*data, size)) return error_set(e, KILN_ERR_INVALID, "%s: %s is not a UTF-8 text", what, path);
+    if (memchr(*data, 0, size) || !utf8_valid(*data, size))
+        return error_set(e, KILN_ERR_INVALID, "%s: %s is not a UTF-8 text", what, path);
     size_t bom = size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     *r = (reader){.at = *data + bom, .end = *data + size, .line = 1};
     return KILN_OK;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- ranges ---- */
 
 typedef struct {
     int64_t number; /* in units of 10^-decimals */
@@ -129,7 +131,8 @@ static const char *print_fixed(arena *a, int64_t number, int decimals)
     for (int i = 0; i < decimals; i++) unit *= 10;
     const char *sign = number < 0 ? "-" : "";
     if (decimals == 0) return arena_printf(a, "%s%llu", sign, (unsigned long long)size);
-    return arena_printf(a, "%s%llu.%0*llu", sign, (unsigned long long)(size / unit), decimals, (unsigned long long)(size % unit));
+    return arena_printf(a, "%s%llu.%0*llu", sign, (unsigned long long)(size / unit), decimals,
+                        (unsigned long long)(size % unit));
 }
 
 /* Where the ".." behind a number stands; NULL: the text is no range. */
@@ -145,14 +148,22 @@ static kiln_status count_range(values *v, const char *text, fixed from, fixed to
     int64_t span;
     int decimals = from.decimals > to.decimals ? from.decimals : to.decimals;
     if (step.decimals > decimals) decimals = step.decimals;
-    if (!rescale(&from, decimals) || !rescale(&to, decimals) || !rescale(&step, decimals) || !checked_add_i64(to.number, -from.number, &span))
+    if (!rescale(&from, decimals) || !rescale(&to, decimals) || !rescale(&step, decimals) ||
+        !checked_add_i64(to.number, -from.number, &span))
         return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has too many digits", v->what, text);
-    if (step.number == 0) return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has a step of 0", v->what, text);
+    if (step.number == 0)
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has a step of 0", v->what, text);
     if (span != 0 && (span < 0) != (step.number < 0))
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' never gets from its start to its end; to count down give a negative step, as in 9..1..-2", v->what, text);
+        return error_set(e, KILN_ERR_INVALID,
+                         "%s: the range '%.100s' never gets from its start to its end; to count down give a negative "
+                         "step, as in 9..1..-2",
+                         v->what, text);
     uint64_t count = (uint64_t)(span / step.number) + 1;
-    if (count > SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has %llu values; at most %d are allowed", v->what, text, (unsigned long long)count, SWEEP_ROWS_MAX);
-    for (uint64_t k = 0; k < count; k++) TRY(add_value(v, print_fixed(&v->s->memory, from.number + (int64_t)k * step.number, decimals), e));
+    if (count > SWEEP_ROWS_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has %llu values; at most %d are allowed", v->what,
+                         text, (unsigned long long)count, SWEEP_ROWS_MAX);
+    for (uint64_t k = 0; k < count; k++)
+        TRY(add_value(v, print_fixed(&v->s->memory, from.number + (int64_t)k * step.number, decimals), e));
     return KILN_OK;
 }
 
@@ -161,15 +172,19 @@ static kiln_status add_range(values *v, const char *text, const char *dots, erro
     const char *second = dots + 2, *more = strstr(second, "..");
     size_t n = more ? (size_t)(more - second) : strlen(second);
     fixed from, to, step = {.number = 1};
-    if (!read_fixed(text, (size_t)(dots - text), &from) || !read_fixed(second, n, &to) || (more && !read_fixed(more + 2, strlen(more + 2), &step)))
-        return error_set(e, KILN_ERR_INVALID, "%s: '%.100s' is no range; one is 1..100, 1..9..2 or 0.5..1.0..0.1 (plain decimals of at most %d digits), and a text goes in \"quotes\"", v->what,
-                         text, DIGITS_MAX);
+    if (!read_fixed(text, (size_t)(dots - text), &from) || !read_fixed(second, n, &to) ||
+        (more && !read_fixed(more + 2, strlen(more + 2), &step)))
+        return error_set(e, KILN_ERR_INVALID,
+                         "%s: '%.100s' is no range; one is 1..100, 1..9..2 or 0.5..1.0..0.1 (plain decimals of at most "
+                         "%d digits), and a text goes in \"quotes\"",
+                         v->what, text, DIGITS_MAX);
     if (!more && from.decimals + to.decimals > 0)
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' of decimals needs a step, as in 0.5..1.0..0.1", v->what, text);
+        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' of decimals needs a step, as in 0.5..1.0..0.1",
+                         v->what, text);
     return count_range(v, text, from, to, step, e);
 }
 
-/* ---- lists -------------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 /* One value a line; empty lines are passed over. */
 static kiln_status add_lines(values *v, const char *path, error *e)
@@ -207,15 +222,18 @@ static kiln_status add_list(values *v, const char *text, error *e)
         const char *field;
         int quoted;
         while (*r.at == ' ') r.at++;
-        if (*r.at == '\n' || *r.at == '\r') return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
-        if (!read_field(&r, &v->s->memory, &field, &quoted)) return error_set(e, KILN_ERR_INVALID, "%s: a quote that is not closed before the next comma", v->what);
+        if (*r.at == '\n' || *r.at == '\r')
+            return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
+        if (!read_field(&r, &v->s->memory, &field, &quoted))
+            return error_set(e, KILN_ERR_INVALID, "%s: a quote that is not closed before the next comma", v->what);
         TRY(add_element(v, field, quoted, e));
         if (r.at == r.end) return KILN_OK;
-        if (*r.at++ != ',') return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
+        if (*r.at++ != ',')
+            return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
     }
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------------------------ */
+/* ---- axes ---- */
 
 /* The last value that --set gives the name; NULL: none. */
 static const char *set_value(const sweep_source *from, const char *name)
@@ -238,7 +256,8 @@ static sweep_axis *axis_of(sweep *s, const char *name)
 static kiln_status set_axis(sweep *s, values *v, const char *const *name, size_t n_name, sweep_axis *over, error *e)
 {
     if (v->n == 0) return error_set(e, KILN_ERR_INVALID, "%s: there are no values", v->what);
-    if (!over && s->n_axis == SWEEP_AXES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d axes", v->what, SWEEP_AXES_MAX);
+    if (!over && s->n_axis == SWEEP_AXES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s: more than %d axes", v->what, SWEEP_AXES_MAX);
     const char **value = arena_alloc(&s->memory, v->n * sizeof *value);
     if (!value) return no_memory(e);
     memcpy(value, v->value, v->n * sizeof *value);
@@ -257,25 +276,34 @@ static const char *const *one_name(sweep *s, const char *name, size_t n)
 static kiln_status read_over(sweep *s, const sweep_source *from, const char *text, size_t matrix_axes, error *e)
 {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1]) return error_set(e, KILN_ERR_INVALID, "--over %.200s: it is NAME=VALUES, as in seed=1..100 or cfg=5,7,9", text);
+    if (!equals || equals == text || !equals[1])
+        return error_set(e, KILN_ERR_INVALID, "--over %.200s: it is NAME=VALUES, as in seed=1..100 or cfg=5,7,9", text);
     if (!utf8_valid(text, strlen(text))) return error_set(e, KILN_ERR_INVALID, "--over: a value is not UTF-8");
     const char *const *name = one_name(s, text, (size_t)(equals - text));
     if (!name) return no_memory(e);
-    if (set_value(from, name[0])) return error_set(e, KILN_ERR_INVALID, "--over %.100s and --set of the same name: which? Take one of them away", name[0]);
+    if (set_value(from, name[0]))
+        return error_set(e, KILN_ERR_INVALID, "--over %.100s and --set of the same name: which? Take one of them away",
+                         name[0]);
     sweep_axis *there = axis_of(s, name[0]);
-    if (there && (size_t)(there - s->axis) >= matrix_axes) return error_set(e, KILN_ERR_INVALID, "--over %.200s: '%.100s' already varies by another --over or --over-file", text, name[0]);
-    if (there && there->n_name > 1) return error_set(e, KILN_ERR_INVALID, "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
+    if (there && (size_t)(there - s->axis) >= matrix_axes)
+        return error_set(e, KILN_ERR_INVALID, "--over %.200s: '%.100s' already varies by another --over or --over-file",
+                         text, name[0]);
+    if (there && there->n_name > 1)
+        return error_set(
+            e, KILN_ERR_INVALID,
+            "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
     char what[140];
     snprintf(what, sizeof what, "--over %.100s", name[0]);
     values v = {.s = s, .what = what};
     kiln_status status = add_list(&v, equals + 1, e);
-    if (status == KILN_OK && there) log_warn("--over %s: what the workflow's `matrix` says of '%s' is not used", name[0], name[0]);
+    if (status == KILN_OK && there)
+        log_warn("--over %s: what the workflow's `matrix` says of '%s' is not used", name[0], name[0]);
     if (status == KILN_OK) status = set_axis(s, &v, name, 1, there, e);
     mem_free(v.value);
     return status;
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------------------------------------- */
+/* ---- CSV ---- */
 
 /* The fields of a line into v; *n counts them. */
 static kiln_status read_record(values *v, reader *r, int header, size_t *n, error *e)
@@ -284,10 +312,13 @@ static kiln_status read_record(values *v, reader *r, int header, size_t *n, erro
     for (*n = 0;; r->at++) {
         const char *field;
         int quoted;
-        if (!read_field(r, &v->s->memory, &field, &quoted)) return error_set(e, KILN_ERR_INVALID, "%s:%zu: a quote is not closed, or something follows it", v->what, line);
+        if (!read_field(r, &v->s->memory, &field, &quoted))
+            return error_set(e, KILN_ERR_INVALID, "%s:%zu: a quote is not closed, or something follows it", v->what,
+                             line);
         if (!field) return no_memory(e);
         if (header && !(field = trimmed(&v->s->memory, field))) return no_memory(e);
-        if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
+        if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX)
+            return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
         if (v->n == v->room) {
             size_t room = v->room ? 2 * v->room : 256;
             const char **grown = mem_realloc(v->value, room * sizeof *grown);
@@ -302,18 +333,28 @@ static kiln_status read_record(values *v, reader *r, int header, size_t *n, erro
     return KILN_OK;
 }
 
-static kiln_status take_header(sweep *s, const sweep_source *from, values *v, size_t n, const char *const **out, error *e)
+static kiln_status take_header(sweep *s, const sweep_source *from, values *v, size_t n, const char *const **out,
+                               error *e)
 {
     const char **name = arena_alloc(&s->memory, n * sizeof *name);
     if (!name) return no_memory(e);
-    if (n > SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
+    if (n > SWEEP_NAMES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s:1: %zu names; at most %d are allowed", v->what, n, SWEEP_NAMES_MAX);
     for (size_t i = 0; i < n; i++) {
         name[i] = v->value[i];
-        if (!name[i][0]) return error_set(e, KILN_ERR_INVALID, "%s:1: column %zu has no name; the first line names what each column sets", v->what, i + 1);
+        if (!name[i][0])
+            return error_set(e, KILN_ERR_INVALID,
+                             "%s:1: column %zu has no name; the first line names what each column sets", v->what,
+                             i + 1);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(name[i], name[k]) == 0) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' stands there twice", v->what, name[i]);
-        if (set_value(from, name[i])) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' also has a --set: which? Take one of them away", v->what, name[i]);
-        if (axis_of(s, name[i])) return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' already varies by the workflow's `matrix`", v->what, name[i]);
+            if (strcmp(name[i], name[k]) == 0)
+                return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' stands there twice", v->what, name[i]);
+        if (set_value(from, name[i]))
+            return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' also has a --set: which? Take one of them away",
+                             v->what, name[i]);
+        if (axis_of(s, name[i]))
+            return error_set(e, KILN_ERR_INVALID, "%s:1: '%.100s' already varies by the workflow's `matrix`", v->what,
+                             name[i]);
     }
     *out = name;
     v->n = 0;
@@ -324,7 +365,9 @@ static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, reade
 {
     const char *const *name = NULL;
     size_t n_name = 0, n;
-    if (r->at == r->end) return error_set(e, KILN_ERR_INVALID, "%s: the file is empty; its first line names what each column sets", v->what);
+    if (r->at == r->end)
+        return error_set(e, KILN_ERR_INVALID, "%s: the file is empty; its first line names what each column sets",
+                         v->what);
     TRY(read_record(v, r, 1, &n_name, e));
     TRY(take_header(s, from, v, n_name, &name, e));
     while (r->at < r->end) {
@@ -334,8 +377,12 @@ static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, reade
             continue;
         }
         TRY(read_record(v, r, 0, &n, e));
-        if (n != n_name) return error_set(e, KILN_ERR_INVALID, "%s:%zu: %zu values under %zu names; a value with a comma goes in \"quotes\"", v->what, line, n, n_name);
-        if (v->n / n_name > SWEEP_ROWS_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d rows", v->what, SWEEP_ROWS_MAX);
+        if (n != n_name)
+            return error_set(e, KILN_ERR_INVALID,
+                             "%s:%zu: %zu values under %zu names; a value with a comma goes in \"quotes\"", v->what,
+                             line, n, n_name);
+        if (v->n / n_name > SWEEP_ROWS_MAX)
+            return error_set(e, KILN_ERR_INVALID, "%s: more than %d rows", v->what, SWEEP_ROWS_MAX);
     }
     return set_axis(s, v, name, n_name, NULL, e);
 }
@@ -353,7 +400,7 @@ static kiln_status read_over_file(sweep *s, const sweep_source *from, error *e)
     return status;
 }
 
-/* ---- matrix ----------------------------------------------------------------------------------------------------------------- */
+/* ---- matrix ---- */
 
 static kiln_status matrix_fault(const sweep_source *from, const yaml_node *at, const char *text, error *e)
 {
@@ -371,10 +418,13 @@ static kiln_status matrix_lists(sweep *s, const sweep_source *from, const yaml_n
         values v = {.s = s, .what = what};
         if (!name) return no_memory(e);
         if (list->kind == YAML_SCALAR) {
-            status = list->quoted ? add_value(&v, arena_strdup(&s->memory, list->text), e) : add_list(&v, list->text, e);
+            status =
+                list->quoted ? add_value(&v, arena_strdup(&s->memory, list->text), e) : add_list(&v, list->text, e);
         } else if (list->kind == YAML_SEQUENCE) {
             for (size_t k = 0; k < list->n && status == KILN_OK; k++)
-                status = list->item[k]->kind == YAML_SCALAR ? add_value(&v, arena_strdup(&s->memory, list->item[k]->text), e) : matrix_fault(from, list->item[k], "a value is a single one, not a list or map", e);
+                status = list->item[k]->kind == YAML_SCALAR
+                             ? add_value(&v, arena_strdup(&s->memory, list->item[k]->text), e)
+                             : matrix_fault(from, list->item[k], "a value is a single one, not a list or map", e);
         } else {
             status = matrix_fault(from, list, "a name has a list of values, or a text such as 1..100", e);
         }
@@ -401,7 +451,8 @@ static kiln_status matrix_rows(sweep *s, const sweep_source *from, const yaml_no
         if (m->item[r]->kind != YAML_MAP) return matrix_fault(from, m->item[r], "a row is a map of name to value", e);
         for (size_t k = 0; k < m->item[r]->n; k++) {
             const yaml_node *key = m->item[r]->key[k];
-            if (m->item[r]->item[k]->kind != YAML_SCALAR) return matrix_fault(from, m->item[r]->item[k], "a value is a single one, not a list or map", e);
+            if (m->item[r]->item[k]->kind != YAML_SCALAR)
+                return matrix_fault(from, m->item[r]->item[k], "a value is a single one, not a list or map", e);
             if (name_index(name, n, key->text) < n) continue;
             if (n == SWEEP_NAMES_MAX) return matrix_fault(from, key, "more than 64 names", e);
             if (!(name[n++] = arena_strdup(&s->memory, key->text))) return no_memory(e);
@@ -412,7 +463,9 @@ static kiln_status matrix_rows(sweep *s, const sweep_source *from, const yaml_no
     if (!value) return no_memory(e);
     for (size_t r = 0; r < m->n; r++)
         for (size_t k = 0; k < m->item[r]->n; k++)
-            if (!(value[r * n + name_index(name, n, m->item[r]->key[k]->text)] = arena_strdup(&s->memory, m->item[r]->item[k]->text))) return no_memory(e);
+            if (!(value[r * n + name_index(name, n, m->item[r]->key[k]->text)] =
+                      arena_strdup(&s->memory, m->item[r]->item[k]->text)))
+                return no_memory(e);
     s->axis[s->n_axis++] = (sweep_axis){.n_name = n, .n = m->n, .name = name, .value = value};
     return KILN_OK;
 }
@@ -420,11 +473,12 @@ static kiln_status matrix_rows(sweep *s, const sweep_source *from, const yaml_no
 static kiln_status read_matrix(sweep *s, const sweep_source *from, error *e)
 {
     const yaml_node *m = from->matrix;
-    if (m->kind == YAML_SCALAR || m->n == 0) return matrix_fault(from, m, "it is a map of name to a list of values, or a list of maps", e);
+    if (m->kind == YAML_SCALAR || m->n == 0)
+        return matrix_fault(from, m, "it is a map of name to a list of values, or a list of maps", e);
     return m->kind == YAML_MAP ? matrix_lists(s, from, m, e) : matrix_rows(s, from, m, e);
 }
 
-/* ---- --set of a name that varies ------------------------------------------------------------------------------------------------ */
+/* ---- --set of a name that varies ---- */
 
 /* What is asked for on the command line holds; the workflow's own rows give way, and it is said. */
 static kiln_status pin_matrix(sweep *s, const sweep_source *from, error *e)
@@ -435,7 +489,8 @@ static kiln_status pin_matrix(sweep *s, const sweep_source *from, error *e)
             const char *value = set_value(from, x->name[k]), *copy = value ? arena_strdup(&s->memory, value) : NULL;
             if (!value) continue;
             if (!copy) return no_memory(e);
-            log_warn("--set %s=%.60s holds for every row; what the workflow's `matrix` says of '%s' is not used", x->name[k], value, x->name[k]);
+            log_warn("--set %s=%.60s holds for every row; what the workflow's `matrix` says of '%s' is not used",
+                     x->name[k], value, x->name[k]);
             if (x->n_name == 1) x->n = 1;
             for (size_t i = 0; i < x->n; i++) x->value[i * x->n_name + k] = copy;
         }
@@ -443,7 +498,7 @@ static kiln_status pin_matrix(sweep *s, const sweep_source *from, error *e)
     return KILN_OK;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
 {
@@ -458,9 +513,14 @@ kiln_status sweep_make(sweep *s, const sweep_source *from, error *e)
         size_t n = s->n_row;
         s->n_name += s->axis[a].n_name;
         if (!checked_mul_size(n, s->axis[a].n, &s->n_row) || s->n_row > SWEEP_ROWS_MAX)
-            return error_set(e, KILN_ERR_INVALID, "the sweep has more than %d rows (%zu times %zu of '%.100s' and maybe more); make it in parts", SWEEP_ROWS_MAX, n, s->axis[a].n, s->axis[a].name[0]);
+            return error_set(
+                e, KILN_ERR_INVALID,
+                "the sweep has more than %d rows (%zu times %zu of '%.100s' and maybe more); make it in parts",
+                SWEEP_ROWS_MAX, n, s->axis[a].n, s->axis[a].name[0]);
     }
-    if (s->n_name > SWEEP_NAMES_MAX) return error_set(e, KILN_ERR_INVALID, "the sweep varies %zu names; at most %d are allowed", s->n_name, SWEEP_NAMES_MAX);
+    if (s->n_name > SWEEP_NAMES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "the sweep varies %zu names; at most %d are allowed", s->n_name,
+                         SWEEP_NAMES_MAX);
     return KILN_OK;
 }
 

@@ -1,8 +1,8 @@
 /* sweep.h - the rows of a sweep: what --over, --over-file and a workflow's `matrix:` make together.
  *
- * An axis is a list of points; a point gives values to one name (--over) or to several at once (a line of a CSV file, a map of a
- * `matrix:` that is a list). Rows are the product of all axes, the first varying slowest. Names are what --set takes, values are
- * texts that each parameter reads by its own type.
+ * An axis is a list of points; a point gives values to one name (--over) or to several at once (a line of a CSV file, a
+ * map of a `matrix:` that is a list). Rows are the product of all axes, the first varying slowest. Names are what --set
+ * takes, values are texts that each parameter reads by its own type.
  */
 #ifndef KILN_RUN_SWEEP_H
 #define KILN_RUN_SWEEP_H
@@ -33,7 +33,8 @@ typedef struct {
     size_t n_set;
 } sweep_source;
 
-/* KILN_ERR_INVALID with a sentence that names the option or the place. The caller ends with sweep_free in every case. */
+/* KILN_ERR_INVALID with a sentence that names the option or the place. The caller ends with sweep_free in every case.
+ */
 kiln_status sweep_make(sweep *s, const sweep_source *from, error *e);
 void sweep_free(sweep *s);
 

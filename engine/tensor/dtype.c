@@ -39,7 +39,10 @@ uint32_t dtype_from_name(const char *name)
 float f16_to_f32(uint16_t v)
 {
     uint32_t sign = (uint32_t)(v & 0x8000u) << 16, exponent = (v >> 10) & 31u, fraction = v & 0x3ffu;
-    union { uint32_t u; float f; } x;
+    union {
+        uint32_t u;
+        float f;
+    } x;
     if (exponent == 0) { /* zero or subnormal: fraction * 2^-24 */
         x.f = (float)fraction * 0x1p-24f;
         x.u |= sign;
@@ -53,7 +56,10 @@ float f16_to_f32(uint16_t v)
 
 uint16_t f16_from_f32(float f)
 {
-    union { float f; uint32_t u; } x = {.f = f};
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = f};
     uint32_t sign = (x.u >> 16) & 0x8000u, magnitude = x.u & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to 65520 or more */

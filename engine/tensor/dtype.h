@@ -4,9 +4,9 @@
 
 #include "kiln/plugin.h"
 
-size_t dtype_size(uint32_t dtype);           /* bytes; 0 for an unknown one */
-const char *dtype_name(uint32_t dtype);      /* "f32"; "?" for an unknown one */
-uint32_t dtype_from_name(const char *name);  /* "f32", "bf16", ...; 0: unknown */
+size_t dtype_size(uint32_t dtype);          /* bytes; 0 for an unknown one */
+const char *dtype_name(uint32_t dtype);     /* "f32"; "?" for an unknown one */
+uint32_t dtype_from_name(const char *name); /* "f32", "bf16", ...; 0: unknown */
 
 /* Rows of n elements; src may have any alignment. Rounding is to nearest even, NaN stays NaN. The
  * fast paths are chosen by what the processor has and equal the plain ones bit for bit. [any] */
@@ -14,12 +14,18 @@ kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32
 
 static inline float bf16_to_f32(uint16_t v)
 {
-    union { uint32_t u; float f; } x = { .u = (uint32_t)v << 16 };
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = (uint32_t)v << 16};
     return x.f;
 }
 static inline uint16_t bf16_from_f32(float f)
 {
-    union { float f; uint32_t u; } x = { .f = f };
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = f};
     if ((x.u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((x.u >> 16) | 0x40u); /* quiet NaN */
     return (uint16_t)((x.u + 0x7fffu + ((x.u >> 16) & 1u)) >> 16);
 }

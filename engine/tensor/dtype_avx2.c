@@ -35,10 +35,10 @@ static inline void store8(unsigned char *p, uint32_t dtype, __m256 v)
         _mm_storeu_si128((__m128i *)(void *)p, to_bf16(v));
 }
 
-#define LOOP(to, from, to_size, from_size)                                                         \
-    if (dst_dtype == (to) && src_dtype == (from)) {                                                \
-        for (; i + 8 <= n; i += 8) store8(d + i * (to_size), to, load8(s + i * (from_size), from)); \
-        return i;                                                                                  \
+#define LOOP(to, from, to_size, from_size)                                                                             \
+    if (dst_dtype == (to) && src_dtype == (from)) {                                                                    \
+        for (; i + 8 <= n; i += 8) store8(d + i * (to_size), to, load8(s + i * (from_size), from));                    \
+        return i;                                                                                                      \
     }
 
 size_t dtype_convert_avx2(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)

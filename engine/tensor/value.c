@@ -64,9 +64,10 @@ static int strides_fit(uint32_t rank, const int64_t *dim, size_t element)
 kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e)
 {
     size_t element = dtype_size(dtype), bytes;
-    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4 ||
-        !strides_fit(rank, dim, element)) {
-        error_set(e, device != KILN_CPU ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID, "a tensor of this type, rank, size or device cannot be made");
+    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) ||
+        bytes > SIZE_MAX / 4 || !strides_fit(rank, dim, element)) {
+        error_set(e, device != KILN_CPU ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID,
+                  "a tensor of this type, rank, size or device cannot be made");
         return NULL;
     }
     kiln_value *v = value_new(KILN_V_TENSOR);
@@ -79,7 +80,8 @@ kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, con
         error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes);
         return NULL;
     }
-    v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = device, .rank = rank, .data = data};
+    v->as.tensor.window =
+        (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = device, .rank = rank, .data = data};
     int64_t stride = (int64_t)element;
     for (uint32_t i = rank; i-- > 0;) {
         v->as.tensor.window.dim[i] = dim[i];
@@ -145,7 +147,7 @@ kiln_value *value_object(const char *type, void *ptr, void (*release)(void *), c
     return v;
 }
 
-/* ---- references ------------------------------------------------------------------------------------------------ */
+/* ---- references ---- */
 
 kiln_value *value_ref(kiln_value *v)
 {
@@ -211,10 +213,15 @@ uint32_t value_kind(const kiln_value *v) { return v ? v->kind : 0; }
 
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e)
 {
-    if (value_kind(v) != KILN_V_TENSOR) return error_set(e, KILN_ERR_INVALID, "expected a tensor, got %s", v ? value_kind_name(v->kind) : "nothing");
+    if (value_kind(v) != KILN_V_TENSOR)
+        return error_set(e, KILN_ERR_INVALID, "expected a tensor, got %s", v ? value_kind_name(v->kind) : "nothing");
     if (out->size < offsetof(kiln_tensor, data) + sizeof out->data)
-        return error_set(e, KILN_ERR_BUG, "view() was given a kiln_tensor that says it is %u bytes; set .size = sizeof first", out->size);
-    uint32_t room = out->size < sizeof(kiln_tensor) ? out->size : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
+        return error_set(e, KILN_ERR_BUG,
+                         "view() was given a kiln_tensor that says it is %u bytes; set .size = sizeof first",
+                         out->size);
+    uint32_t room = out->size < sizeof(kiln_tensor)
+                        ? out->size
+                        : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
     memcpy(out, &v->as.tensor.window, room);
     out->size = room;
     return KILN_OK;
@@ -222,17 +229,19 @@ kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e)
 
 const char *value_kind_name(uint32_t kind)
 {
-    static const char *const name[] = {"nothing", "a tensor", "a whole number", "a number", "a truth value", "a text", "a list", "a map", "an object"};
+    static const char *const name[] = {"nothing", "a tensor", "a whole number", "a number", "a truth value",
+                                       "a text",  "a list",   "a map",          "an object"};
     return kind < sizeof name / sizeof name[0] ? name[kind] : "something unknown";
 }
 
-/* ---- files behind objects ------------------------------------------------------------------------------------------------- */
+/* ---- files behind objects ---- */
 
 static int holds_many(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP; }
 
 static void set_files(kiln_value *v, file_list *files, int depth)
 {
-    for (size_t i = 0; depth < DEPTH_MAX && holds_many(v) && i < v->as.many.n; i++) set_files(v->as.many.item[i], files, depth + 1);
+    for (size_t i = 0; depth < DEPTH_MAX && holds_many(v) && i < v->as.many.n; i++)
+        set_files(v->as.many.item[i], files, depth + 1);
     if (value_kind(v) != KILN_V_OBJECT) return;
     file_list *none = NULL, *ours = file_list_ref(files);
     if (!atomic_compare_exchange_strong(&v->as.object.files, &none, ours)) file_list_unref(ours);
@@ -249,7 +258,7 @@ static kiln_status add_files(const kiln_value *v, file_list *to, int depth, erro
 
 kiln_status value_add_files(const kiln_value *v, file_list *to, error *e) { return add_files(v, to, 0, e); }
 
-/* ---- containers -------------------------------------------------------------------------------------------------- */
+/* ---- containers ---- */
 
 static int writable(const kiln_value *v) { return !value_published(v); }
 
@@ -361,9 +370,12 @@ static kiln_value *list_at(const kiln_value *list, size_t i)
     return value_kind(list) == KILN_V_LIST && i < list->as.many.n ? list->as.many.item[i] : NULL;
 }
 
-static size_t count(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP ? v->as.many.n : 0; }
+static size_t count(const kiln_value *v)
+{
+    return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP ? v->as.many.n : 0;
+}
 
-/* ---- the table ------------------------------------------------------------------------------------------------------ */
+/* ---- the table ---- */
 
 static kiln_value *api_int(kiln_ctx *c, int64_t v) { return (void)c, value_int(v); }
 static kiln_value *api_float(kiln_ctx *c, double v) { return (void)c, value_float(v); }
@@ -371,7 +383,8 @@ static kiln_value *api_bool(kiln_ctx *c, int v) { return (void)c, value_bool(v);
 static kiln_value *api_string(kiln_ctx *c, const char *bytes, size_t n) { return (void)c, value_string(bytes, n); }
 static kiln_value *api_list(kiln_ctx *c) { return (void)c, value_list(); }
 static kiln_value *api_map(kiln_ctx *c) { return (void)c, value_map(); }
-static kiln_value *api_object(kiln_ctx *c, const char *type, void *ptr, void (*release)(void *), const char *fingerprint)
+static kiln_value *api_object(kiln_ctx *c, const char *type, void *ptr, void (*release)(void *),
+                              const char *fingerprint)
 {
     return (void)c, value_object(type, ptr, release, fingerprint);
 }
@@ -390,7 +403,8 @@ static kiln_value *api_map_copy(kiln_ctx *c, const kiln_value *from)
     (void)c;
     kiln_value *map = value_kind(from) == KILN_V_MAP ? value_map() : NULL;
     for (size_t i = 0; map && i < from->as.many.n; i++)
-        if (map_insert(&map->as.many, i, from->as.many.key[i], from->as.many.item[i]) != KILN_OK) value_unref(map), map = NULL;
+        if (map_insert(&map->as.many, i, from->as.many.key[i], from->as.many.item[i]) != KILN_OK)
+            value_unref(map), map = NULL;
     return map;
 }
 
@@ -430,13 +444,38 @@ static void *object(const kiln_value *v, const char *type)
 {
     return value_kind(v) == KILN_V_OBJECT && strcmp(v->as.object.type, type) == 0 ? v->as.object.ptr : NULL;
 }
-static const char *object_type(const kiln_value *v) { return value_kind(v) == KILN_V_OBJECT ? v->as.object.type : NULL; }
-static const char *object_fingerprint(const kiln_value *v) { return value_kind(v) == KILN_V_OBJECT ? v->as.object.fingerprint : NULL; }
+static const char *object_type(const kiln_value *v)
+{
+    return value_kind(v) == KILN_V_OBJECT ? v->as.object.type : NULL;
+}
+static const char *object_fingerprint(const kiln_value *v)
+{
+    return value_kind(v) == KILN_V_OBJECT ? v->as.object.fingerprint : NULL;
+}
 
 const kiln_value_api value_api = {
-    .size = sizeof(kiln_value_api), .kind = value_kind, .new_int = api_int, .new_float = api_float, .new_bool = api_bool,
-    .new_string = api_string, .new_list = api_list, .new_map = api_map, .new_object = api_object, .list_copy = api_list_copy,
-    .map_copy = api_map_copy, .list_push = list_push, .map_set = map_set, .get_int = get_int, .get_float = get_float,
-    .get_bool = get_bool, .get_string = get_string, .count = count, .list_at = list_at, .map_get = map_get, .map_at = map_at,
-    .object = object, .object_type = object_type, .object_fingerprint = object_fingerprint,
+    .size = sizeof(kiln_value_api),
+    .kind = value_kind,
+    .new_int = api_int,
+    .new_float = api_float,
+    .new_bool = api_bool,
+    .new_string = api_string,
+    .new_list = api_list,
+    .new_map = api_map,
+    .new_object = api_object,
+    .list_copy = api_list_copy,
+    .map_copy = api_map_copy,
+    .list_push = list_push,
+    .map_set = map_set,
+    .get_int = get_int,
+    .get_float = get_float,
+    .get_bool = get_bool,
+    .get_string = get_string,
+    .count = count,
+    .list_at = list_at,
+    .map_get = map_get,
+    .map_at = map_at,
+    .object = object,
+    .object_type = object_type,
+    .object_fingerprint = object_fingerprint,
 };

@@ -13,9 +13,11 @@
 #include "base/status.h"
 #include "kiln/value.h"
 
-/* Who keeps account of tensors' bytes: take may refuse (KILN_ERR_NOMEM, with a message). NULLs end it; tensors made before
- * or left over after that are not given back. One at a time in a process; set while no other thread makes tensors. */
-void value_account(kiln_status (*take)(void *arg, size_t bytes, error *e), void (*give)(void *arg, size_t bytes), void *arg);
+/* Who keeps account of tensors' bytes: take may refuse (KILN_ERR_NOMEM, with a message). NULLs end it; tensors made
+ * before or left over after that are not given back. One at a time in a process; set while no other thread makes
+ * tensors. */
+void value_account(kiln_status (*take)(void *arg, size_t bytes, error *e), void (*give)(void *arg, size_t bytes),
+                   void *arg);
 kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e);
 kiln_value *value_int(int64_t v);
 kiln_value *value_float(double v);
@@ -31,8 +33,9 @@ uint32_t value_refs(const kiln_value *v); /* for tests and the probe */
 void value_publish(kiln_value *v);        /* and everything inside   */
 int value_published(const kiln_value *v);
 
-/* The files that an object goes on reading (a model's weights are read when they are packed): what is made with it later hangs on them too.
- * Of every object inside v. The first setting stays: an object that is handed through keeps its own. [any] */
+/* The files that an object goes on reading (a model's weights are read when they are packed): what is made with it
+ * later hangs on them too. Of every object inside v. The first setting stays: an object that is handed through keeps
+ * its own. [any] */
 void value_set_files(kiln_value *v, struct file_list *files);
 kiln_status value_add_files(const kiln_value *v, struct file_list *to, error *e);
 

@@ -18,12 +18,24 @@ struct kiln_value {
     atomic_int published;
     kiln_value *next_doomed; /* while being freed */
     union {
-        struct { kiln_tensor window; size_t bytes; unsigned counted; } tensor; /* counted: by which account, 0: none */
+        struct {
+            kiln_tensor window;
+            size_t bytes;
+            unsigned counted;
+        } tensor; /* counted: by which account, 0: none */
         int64_t whole;
         double number;
-        struct { char *text; size_t n; } string;
+        struct {
+            char *text;
+            size_t n;
+        } string;
         struct value_many many;
-        struct { char *type, *fingerprint; void *ptr; void (*release)(void *); _Atomic(struct file_list *) files; } object;
+        struct {
+            char *type, *fingerprint;
+            void *ptr;
+            void (*release)(void *);
+            _Atomic(struct file_list *) files;
+        } object;
     } as;
 };
 

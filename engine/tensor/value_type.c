@@ -16,7 +16,8 @@ static kiln_status tensor_like(const kiln_value *v, const char *what, uint32_t r
         return error_set(e, KILN_ERR_INVALID, "%s must be a tensor, not %s", what, value_kind_name(value_kind(v)));
     const kiln_tensor *t = &v->as.tensor.window;
     if (t->dtype != KILN_F32 || t->rank != rank)
-        return error_set(e, KILN_ERR_INVALID, "%s must be f32 with %u dimensions, not %s with %u", what, rank, dtype_name(t->dtype), t->rank);
+        return error_set(e, KILN_ERR_INVALID, "%s must be f32 with %u dimensions, not %s with %u", what, rank,
+                         dtype_name(t->dtype), t->rank);
     return KILN_OK;
 }
 
@@ -24,14 +25,17 @@ static kiln_status check_image(const kiln_value *v, error *e)
 {
     TRY(tensor_like(v, "an IMAGE", 4, e));
     int64_t c = v->as.tensor.window.dim[3];
-    return c == 3 || c == 4 ? KILN_OK : error_set(e, KILN_ERR_INVALID, "an IMAGE must have 3 or 4 channels, not %lld", (long long)c);
+    return c == 3 || c == 4
+               ? KILN_OK
+               : error_set(e, KILN_ERR_INVALID, "an IMAGE must have 3 or 4 channels, not %lld", (long long)c);
 }
 static kiln_status check_mask(const kiln_value *v, error *e) { return tensor_like(v, "a MASK", 3, e); }
 static kiln_status check_sigmas(const kiln_value *v, error *e) { return tensor_like(v, "SIGMAS", 1, e); }
 
 static kiln_status check_latent(const kiln_value *v, error *e)
 {
-    if (value_kind(v) != KILN_V_MAP) return error_set(e, KILN_ERR_INVALID, "a LATENT must be a map, not %s", value_kind_name(value_kind(v)));
+    if (value_kind(v) != KILN_V_MAP)
+        return error_set(e, KILN_ERR_INVALID, "a LATENT must be a map, not %s", value_kind_name(value_kind(v)));
     TRY(tensor_like(value_api.map_get(v, "samples"), "a LATENT's samples", 4, e));
     const kiln_value *mask = value_api.map_get(v, "noise_mask");
     return mask ? tensor_like(mask, "a LATENT's noise_mask", 3, e) : KILN_OK;
@@ -39,9 +43,11 @@ static kiln_status check_latent(const kiln_value *v, error *e)
 
 static kiln_status check_conditioning(const kiln_value *v, error *e)
 {
-    if (value_kind(v) != KILN_V_LIST) return error_set(e, KILN_ERR_INVALID, "a CONDITIONING must be a list, not %s", value_kind_name(value_kind(v)));
+    if (value_kind(v) != KILN_V_LIST)
+        return error_set(e, KILN_ERR_INVALID, "a CONDITIONING must be a list, not %s", value_kind_name(value_kind(v)));
     for (size_t i = 0; i < v->as.many.n; i++) {
-        if (value_kind(v->as.many.item[i]) != KILN_V_MAP) return error_set(e, KILN_ERR_INVALID, "a CONDITIONING's entries must be maps");
+        if (value_kind(v->as.many.item[i]) != KILN_V_MAP)
+            return error_set(e, KILN_ERR_INVALID, "a CONDITIONING's entries must be maps");
         TRY(tensor_like(value_api.map_get(v->as.many.item[i], "tokens"), "a CONDITIONING's tokens", 3, e));
     }
     return KILN_OK;
@@ -50,7 +56,8 @@ static kiln_status check_conditioning(const kiln_value *v, error *e)
 static kiln_status check_kind(const kiln_value *v, uint32_t kind, const char *name, error *e)
 {
     if (value_kind(v) == kind) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "%s must be %s, not %s", name, value_kind_name(kind), value_kind_name(value_kind(v)));
+    return error_set(e, KILN_ERR_INVALID, "%s must be %s, not %s", name, value_kind_name(kind),
+                     value_kind_name(value_kind(v)));
 }
 
 static const struct {
@@ -58,9 +65,12 @@ static const struct {
     kiln_status (*check)(const kiln_value *, error *);
     uint32_t kind;
 } standard[] = {
-    {"IMAGE", check_image, 0}, {"MASK", check_mask, 0}, {"LATENT", check_latent, 0}, {"CONDITIONING", check_conditioning, 0},
-    {"SIGMAS", check_sigmas, 0}, {"INT", NULL, KILN_V_INT}, {"FLOAT", NULL, KILN_V_FLOAT}, {"STRING", NULL, KILN_V_STRING},
-    {"BOOLEAN", NULL, KILN_V_BOOL}, {"MODEL", NULL, KILN_V_OBJECT}, {"CLIP", NULL, KILN_V_OBJECT}, {"VAE", NULL, KILN_V_OBJECT},
+    {"IMAGE", check_image, 0},      {"MASK", check_mask, 0},
+    {"LATENT", check_latent, 0},    {"CONDITIONING", check_conditioning, 0},
+    {"SIGMAS", check_sigmas, 0},    {"INT", NULL, KILN_V_INT},
+    {"FLOAT", NULL, KILN_V_FLOAT},  {"STRING", NULL, KILN_V_STRING},
+    {"BOOLEAN", NULL, KILN_V_BOOL}, {"MODEL", NULL, KILN_V_OBJECT},
+    {"CLIP", NULL, KILN_V_OBJECT},  {"VAE", NULL, KILN_V_OBJECT},
 };
 
 static kiln_status check_declared(const kiln_value *v, const kiln_port *port, error *e)
@@ -68,9 +78,11 @@ static kiln_status check_declared(const kiln_value *v, const kiln_port *port, er
     if (value_kind(v) != KILN_V_TENSOR) return KILN_OK;
     const kiln_tensor *t = &v->as.tensor.window;
     if (port->dtypes && !(port->dtypes & (1u << t->dtype)))
-        return error_set(e, KILN_ERR_INVALID, "tensor type %s is not among those the port declares", dtype_name(t->dtype));
+        return error_set(e, KILN_ERR_INVALID, "tensor type %s is not among those the port declares",
+                         dtype_name(t->dtype));
     if (port->rank_max && (t->rank < port->rank_min || t->rank > port->rank_max))
-        return error_set(e, KILN_ERR_INVALID, "a tensor of %u dimensions where the port declares %u to %u", t->rank, port->rank_min, port->rank_max);
+        return error_set(e, KILN_ERR_INVALID, "a tensor of %u dimensions where the port declares %u to %u", t->rank,
+                         port->rank_min, port->rank_max);
     return KILN_OK;
 }
 
@@ -91,12 +103,13 @@ kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *
         if (strcmp(standard[i].type, port->type) != 0) continue;
         TRY(standard[i].check ? standard[i].check(v, e) : check_kind(v, standard[i].kind, standard[i].type, e));
         if (standard[i].kind == KILN_V_OBJECT && strcmp(v->as.object.type, port->type) != 0)
-            return error_set(e, KILN_ERR_INVALID, "expected an object of type %s, got %s", port->type, v->as.object.type);
+            return error_set(e, KILN_ERR_INVALID, "expected an object of type %s, got %s", port->type,
+                             v->as.object.type);
     }
     return check_declared(v, port, e);
 }
 
-/* ---- digest ---------------------------------------------------------------------------------------------------- */
+/* ---- digest ---- */
 
 static kiln_status feed(hasher *h, const kiln_value *v, int depth, error *e)
 {
@@ -138,7 +151,7 @@ kiln_status value_digest(const kiln_value *v, digest *out, error *e)
     return status;
 }
 
-/* ---- NaN and infinity -------------------------------------------------------------------------------------------- */
+/* ---- NaN and infinity ---- */
 
 static int tensor_nonfinite(const kiln_value *v)
 {

@@ -1,8 +1,8 @@
 /* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are elements.c's.
  *
- * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one that
- * was opened is asked before, and after what was read through the map, so a file replaced, rewritten or cut short meanwhile is an error
- * (base/map_fault.h lets a reading end whose pages are gone).
+ * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one
+ * that was opened is asked before, and after what was read through the map, so a file replaced, rewritten or cut short
+ * meanwhile is an error (base/map_fault.h lets a reading end whose pages are gone).
  */
 #include "base/file_list.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- bytes --------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info)
 {
@@ -30,11 +30,14 @@ kiln_status weights_usable(const weights_entry *x, error *e)
         for (size_t i = 0; i < x->file->header.count; i++) {
             const safetensors_entry *s = &x->file->header.entry[i];
             if (s->begin == x->begin && s->rank > KILN_MAX_RANK)
-                return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' has %u dimensions; kiln computes with at most %d", x->file->map.path,
-                                 x->name, s->rank, KILN_MAX_RANK);
+                return error_set(e, KILN_ERR_UNSUPPORTED,
+                                 "%s: tensor '%.200s' has %u dimensions; kiln computes with at most %d",
+                                 x->file->map.path, x->name, s->rank, KILN_MAX_RANK);
         }
-    return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is of type %s, which kiln does not compute with; convert it to F32, F16 or BF16",
-                     x->file->map.path, x->name, x->type_name);
+    return error_set(
+        e, KILN_ERR_UNSUPPORTED,
+        "%s: tensor '%.200s' is of type %s, which kiln does not compute with; convert it to F32, F16 or BF16",
+        x->file->map.path, x->name, x->type_name);
 }
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
@@ -42,7 +45,8 @@ enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
 /* The pages of the tensor, and with `around` those that the system may have brought in beside them when it was read. */
 static void advise(const weights_entry *x, size_t around, int advice)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)x->file->map.data, last = first + x->file->map.size;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)x->file->map.data,
+              last = first + x->file->map.size;
     uintptr_t begin = (uintptr_t)weights_data(x), end = begin + (uintptr_t)x->bytes;
     begin = begin - first > around ? begin - around : first;
     end = last - end > around ? end + around : last;
@@ -78,8 +82,14 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
     weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e), NULL;
     if (weights_usable(x, e) != KILN_OK) return NULL;
-    if (x->transposed) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is a transposed view and has no bytes of its own", w->path, name), NULL;
-    if (x->patch) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is patched and has no bytes of its own", w->path, name), NULL;
+    if (x->transposed)
+        return error_set(e, KILN_ERR_UNSUPPORTED,
+                         "%s: tensor '%.200s' is a transposed view and has no bytes of its own", w->path, name),
+               NULL;
+    if (x->patch)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is patched and has no bytes of its own", w->path,
+                         name),
+               NULL;
     weights_mark_entry(w, x);
     return weights_data(x);
 }
@@ -110,7 +120,7 @@ void weights_release_pages(const kiln_weights *w, const char *name)
     if (x) advise_all(x, AROUND, MADV_DONTNEED);
 }
 
-/* ---- texts --------------------------------------------------------------------------------------------------------- */
+/* ---- texts ---- */
 
 static const char metadata_mark[] = "__metadata__/";
 
@@ -190,14 +200,15 @@ const char *weights_text(const kiln_weights *set, const char *path, size_t *n)
     return t ? t->text : NULL;
 }
 
-/* ---- identity ------------------------------------------------------------------------------------------------------- */
+/* ---- identity ---- */
 
 static kiln_status content_of(const weights_file *f, digest *out, error *e)
 {
     file_list *seen = file_list_new();
     if (!seen) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", f->map.path);
     kiln_status status = file_digest_seen(f->map.path, seen, out, e); /* remembered by file */
-    if (status == KILN_OK) status = file_list_add(seen, f->map.path, &f->map.identity, e); /* what was digested is what is mapped */
+    if (status == KILN_OK)
+        status = file_list_add(seen, f->map.path, &f->map.identity, e); /* what was digested is what is mapped */
     if (status == KILN_OK) status = file_map_unchanged(&f->map, e);
     file_list_unref(seen);
     return status;

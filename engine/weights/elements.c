@@ -27,7 +27,7 @@ typedef struct {
 static kiln_status read_range(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e);
 static access of_others(access how) { return (access){NULL, how.beside}; }
 
-/* ---- patches ------------------------------------------------------------------------------------------------------- */
+/* ---- patches ---- */
 
 /* dst[0..n) += factor * sum over k of up[k] * down[k][0..n), down's rows `ld` apart: what does not fill a tile. */
 static void add_products(float *dst, const float *up, const float *down, size_t ld, size_t n, size_t rank, float factor)
@@ -57,30 +57,35 @@ static tiling best_tiling(void)
 }
 
 /* Rows [row, row + rows) of up x down, those elements of them that lie in [first, first + n). */
-static void add_block(const weights_patched *p, const patch_term *t, const float *up, const float *down, size_t row, size_t rows, size_t first, size_t n,
-                      float *dst)
+static void add_block(const weights_patched *p, const patch_term *t, const float *up, const float *down, size_t row,
+                      size_t rows, size_t first, size_t n, float *dst)
 {
     tiling by = best_tiling();
     for (size_t c = 0; c < p->columns; c += by.columns) {
         size_t width = smaller(by.columns, p->columns - c);
         for (size_t i = 0; i < rows;) {
             size_t at = (row + i) * p->columns + c, end = at + width;
-            if (width == by.columns && rows - i >= PRODUCT_ROWS && at >= first && end + (PRODUCT_ROWS - 1) * p->columns <= first + n) {
+            if (width == by.columns && rows - i >= PRODUCT_ROWS && at >= first &&
+                end + (PRODUCT_ROWS - 1) * p->columns <= first + n) {
                 by.tile(dst + (at - first), p->columns, up + i * t->rank, t->rank, down + c, p->columns, t->factor);
                 i += PRODUCT_ROWS;
                 continue;
             }
             size_t from = larger(at, first), to = smaller(end, first + n);
-            if (from < to) add_products(dst + (from - first), up + i * t->rank, down + c + (from - at), p->columns, to - from, t->rank, t->factor);
+            if (from < to)
+                add_products(dst + (from - first), up + i * t->rank, down + c + (from - at), p->columns, to - from,
+                             t->rank, t->factor);
             i++;
         }
     }
 }
 
-static kiln_status add_product(const weights_patched *p, const patch_term *t, access how, size_t first, size_t n, float *dst, error *e)
+static kiln_status add_product(const weights_patched *p, const patch_term *t, access how, size_t first, size_t n,
+                               float *dst, error *e)
 {
     float *down = mem_alloc(t->rank * p->columns * sizeof *down), *up = mem_alloc(t->rank * up_rows(p) * sizeof *up);
-    kiln_status status = up && down ? read_range(t->right, how, 0, t->rank * p->columns, down, e) : no_memory(p->base, e);
+    kiln_status status =
+        up && down ? read_range(t->right, how, 0, t->rank * p->columns, down, e) : no_memory(p->base, e);
     size_t end = (first + n - 1) / p->columns + 1;
     for (size_t row = first / p->columns; row < end && status == KILN_OK; row += up_rows(p)) {
         size_t rows = smaller(up_rows(p), end - row);
@@ -112,14 +117,17 @@ static kiln_status read_patched(const weights_entry *x, access how, size_t first
 {
     const weights_patched *p = x->patch;
     TRY(read_range(p->base, how, first, n, dst, e));
-    for (const patch_term *t = p->term; t; t = t->next) TRY(t->right ? add_product(p, t, how, first, n, dst, e) : add_difference(t, how, first, n, dst, e));
+    for (const patch_term *t = p->term; t; t = t->next)
+        TRY(t->right ? add_product(p, t, how, first, n, dst, e) : add_difference(t, how, first, n, dst, e));
     size_t at = first_nonfinite((const uint8_t *)dst, n, sizeof *dst, any_f32);
     if (at == n) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' comes out as a NaN or infinity at element %zu when it is patched; the patch is too strong or damaged",
+    return error_set(e, KILN_ERR_INVALID,
+                     "%s: tensor '%.200s' comes out as a NaN or infinity at element %zu when it is patched; the patch "
+                     "is too strong or damaged",
                      x->file->map.path, x->name, first + at);
 }
 
-/* ---- ranges --------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ---- */
 
 enum { READ_AT_ONCE = 1 << 18 }; /* elements */
 
@@ -133,8 +141,10 @@ static kiln_status read_beside(const weights_entry *x, size_t first, size_t n, f
         size_t m = smaller(READ_AT_ONCE, n - i);
         error why = {0};
         status = file_map_read(&x->file->map, (size_t)x->begin + (first + i) * width, m * width, piece, NULL, &why);
-        if (status != KILN_OK) error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
-        else status = dtype_convert(dst + i, KILN_F32, piece, x->dtype, m);
+        if (status != KILN_OK)
+            error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
+        else
+            status = dtype_convert(dst + i, KILN_F32, piece, x->dtype, m);
     }
     mem_free(piece);
     return status;
@@ -148,7 +158,8 @@ static kiln_status read_stored(const weights_entry *x, access how, size_t first,
     if (how.beside && !how.stored) return read_beside(x, first, n, dst, e);
     const uint8_t *stored = how.stored ? how.stored : weights_data(x);
     if (dtype_convert(dst, KILN_F32, stored + first * dtype_size(x->dtype), x->dtype, n) == KILN_OK) return KILN_OK;
-    return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' of type %s cannot be read as f32", x->file->map.path, x->name, x->type_name);
+    return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' of type %s cannot be read as f32", x->file->map.path,
+                     x->name, x->type_name);
 }
 
 /* The tensor is seen as [columns, rows] and stored as [rows, columns], which is read a strip of rows at a time. */
@@ -205,25 +216,25 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
-/* ---- finite numbers ------------------------------------------------------------------------------------------------- */
+/* ---- finite numbers ---- */
 
 /* An element is NaN or infinite when its exponent bits are all ones. Whole blocks are tested without a branch. */
 enum { BLOCK = 4096, LANES = 64 };
-#define NONFINITE(suffix, type, ones)                                                                                                  \
-    static type suffix##_at(const uint8_t *p)                                                                                          \
-    {                                                                                                                                  \
-        type v;                                                                                                                        \
-        memcpy(&v, p, sizeof v);                                                                                                       \
-        return (type)((v & (ones)) == (ones));                                                                                         \
-    }                                                                                                                                  \
-    static int any_##suffix(const uint8_t *p, size_t n)                                                                                \
-    {                                                                                                                                  \
-        type bad = 0;                                                                                                                  \
-        size_t i = 0;                                                                                                                  \
-        for (; i + LANES <= n; i += LANES, p += LANES * sizeof bad) /* a fixed count, for the vectoriser */                            \
-            for (size_t k = 0; k < LANES; k++) bad |= suffix##_at(p + k * sizeof bad);                                                 \
-        for (; i < n; i++, p += sizeof bad) bad |= suffix##_at(p);                                                                     \
-        return bad != 0;                                                                                                               \
+#define NONFINITE(suffix, type, ones)                                                                                  \
+    static type suffix##_at(const uint8_t *p)                                                                          \
+    {                                                                                                                  \
+        type v;                                                                                                        \
+        memcpy(&v, p, sizeof v);                                                                                       \
+        return (type)((v & (ones)) == (ones));                                                                         \
+    }                                                                                                                  \
+    static int any_##suffix(const uint8_t *p, size_t n)                                                                \
+    {                                                                                                                  \
+        type bad = 0;                                                                                                  \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES, p += LANES * sizeof bad) /* a fixed count, for the vectoriser */            \
+            for (size_t k = 0; k < LANES; k++) bad |= suffix##_at(p + k * sizeof bad);                                 \
+        for (; i < n; i++, p += sizeof bad) bad |= suffix##_at(p);                                                     \
+        return bad != 0;                                                                                               \
     }
 NONFINITE(f32, uint32_t, 0x7f800000u)
 NONFINITE(f16, uint16_t, 0x7c00u)
@@ -254,7 +265,9 @@ static kiln_status scan_bytes(const weights_entry *x, const uint8_t *stored, err
         if (scans[i].dtype != x->dtype) continue;
         size_t n = (size_t)x->bytes / scans[i].width, at = first_nonfinite(stored, n, scans[i].width, scans[i].any);
         if (at < n)
-            return error_set(e, KILN_ERR_INVALID, "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is damaged or its training failed",
+            return error_set(e, KILN_ERR_INVALID,
+                             "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is "
+                             "damaged or its training failed",
                              x->file->map.path, (unsigned long long)(x->begin + at * scans[i].width), x->name, at);
     }
     return KILN_OK;
@@ -278,7 +291,7 @@ kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *
     return x ? scan_entry(x, e) : weights_missing(w, name, e);
 }
 
-/* ---- without the map ------------------------------------------------------------------------------------------------- */
+/* ---- without the map ---- */
 
 size_t weights_stored_bytes(const kiln_weights *w, const char *name)
 {

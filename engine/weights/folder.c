@@ -19,9 +19,12 @@
 
 enum { NAMES_MAX = 4096 };
 
-static kiln_status no_memory(const char *path, error *e) { return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path); }
+static kiln_status no_memory(const char *path, error *e)
+{
+    return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+}
 
-/* ---- names of a folder ------------------------------------------------------------------------------------------- */
+/* ---- names of a folder ---- */
 
 typedef struct {
     char **name; /* sorted */
@@ -40,7 +43,8 @@ static kiln_status list(const char *folder, arena *a, names *out, error *e)
     for (struct dirent *x; status == KILN_OK && (x = readdir(d));) {
         if (x->d_name[0] == '.') continue;
         if (out->n == NAMES_MAX)
-            status = error_set(e, KILN_ERR_INVALID, "%s: more than %d entries; this is no model's folder", folder, NAMES_MAX);
+            status = error_set(e, KILN_ERR_INVALID, "%s: more than %d entries; this is no model's folder", folder,
+                               NAMES_MAX);
         else if (!(out->name[out->n++] = arena_strdup(a, x->d_name)))
             status = no_memory(folder, e);
     }
@@ -82,14 +86,15 @@ static kiln_status add_confined(kiln_weights *w, const char *folder, const char 
     if (!file_exists(path))
         status = error_set(e, KILN_ERR_IO, "%s: no such file", path);
     else if (!set_holds_path(w, path))
-        status = error_set(e, KILN_ERR_INVALID, "%s: a link to a file outside the model's folder; put the file itself there", path);
+        status = error_set(e, KILN_ERR_INVALID,
+                           "%s: a link to a file outside the model's folder; put the file itself there", path);
     else
         status = ends_with(name, ".json") ? set_add_shards(w, path, prefix, e) : set_add_file(w, path, prefix, e);
     mem_free(path);
     return status;
 }
 
-/* ---- shards -------------------------------------------------------------------------------------------------------- */
+/* ---- shards ---- */
 
 typedef struct {
     const char *tensor, *file;
@@ -110,7 +115,10 @@ static int by_tensor(const void *a, const void *b)
     return order ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
-static int plain_file_name(const char *s) { return s[0] && s[0] != '.' && !strchr(s, '/') && ends_with(s, ".safetensors"); }
+static int plain_file_name(const char *s)
+{
+    return s[0] && s[0] != '.' && !strchr(s, '/') && ends_with(s, ".safetensors");
+}
 
 static kiln_status read_map(shard_index *x)
 {
@@ -133,7 +141,9 @@ static kiln_status read_map(shard_index *x)
         size_t at = json_here(&x->scan);
         TRY(json_string(&x->scan, &r->file, &n));
         if (!plain_file_name(r->file))
-            return json_fail(&x->scan, at, "tensor '%.64s' is said to be in '%.64s'; the name of a .safetensors file in the same folder must be here",
+            return json_fail(&x->scan, at,
+                             "tensor '%.64s' is said to be in '%.64s'; the name of a .safetensors file in the same "
+                             "folder must be here",
                              r->tensor, r->file);
     }
 }
@@ -191,14 +201,17 @@ static kiln_status compare_shards(const kiln_weights *w, size_t first, const sha
         for (size_t k = 0; k < f->header.count; k++) {
             shard_row *r = find_row(x, f->header.entry[k].name);
             if (!r || strcmp(r->file, file_name(f->map.path)) != 0)
-                return error_set(e, KILN_ERR_INVALID, "%s: holds tensor '%.200s', which %s says is %s%s; the files do not belong together",
-                                 f->map.path, f->header.entry[k].name, x->scan.file, r ? "in " : "nowhere", r ? r->file : "");
+                return error_set(e, KILN_ERR_INVALID,
+                                 "%s: holds tensor '%.200s', which %s says is %s%s; the files do not belong together",
+                                 f->map.path, f->header.entry[k].name, x->scan.file, r ? "in " : "nowhere",
+                                 r ? r->file : "");
             r->found = 1;
         }
     }
     for (size_t i = 0; i < x->n; i++)
         if (!x->row[i].found)
-            return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is not in %s, where the index has it; fetch the files again",
+            return error_set(e, KILN_ERR_INVALID,
+                             "%s: tensor '%.200s' is not in %s, where the index has it; fetch the files again",
                              x->scan.file, x->row[i].tensor, x->row[i].file);
     return KILN_OK;
 }
@@ -236,16 +249,22 @@ kiln_status set_add_shards(kiln_weights *w, const char *index, const char *prefi
     return status;
 }
 
-/* ---- which file ------------------------------------------------------------------------------------------------------ */
+/* ---- which file ---- */
 
 /* In the order of preference. */
 static const char *const preferred[] = {
-    "diffusion_pytorch_model.safetensors",      "diffusion_pytorch_model.safetensors.index.json",
-    "model.safetensors",                        "model.safetensors.index.json",
-    "diffusion_pytorch_model.fp16.safetensors", "diffusion_pytorch_model.safetensors.index.fp16.json",
-    "model.fp16.safetensors",                   "model.safetensors.index.fp16.json",
-    "diffusion_pytorch_model.bf16.safetensors", "diffusion_pytorch_model.safetensors.index.bf16.json",
-    "model.bf16.safetensors",                   "model.safetensors.index.bf16.json",
+    "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.safetensors.index.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "diffusion_pytorch_model.fp16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.fp16.json",
+    "model.fp16.safetensors",
+    "model.safetensors.index.fp16.json",
+    "diffusion_pytorch_model.bf16.safetensors",
+    "diffusion_pytorch_model.safetensors.index.bf16.json",
+    "model.bf16.safetensors",
+    "model.safetensors.index.bf16.json",
 };
 
 static const char *choose_preferred(const names *l, const char *folder)
@@ -289,7 +308,8 @@ static kiln_status add_model(kiln_weights *w, const char *folder, const char *pr
         log_warn("%s: holds %s, %s and perhaps more; none is taken", folder, name, second);
         return KILN_OK;
     }
-    if (second) return error_set(e, KILN_ERR_INVALID, "%s: holds %s and %s; name the file to open", folder, name, second);
+    if (second)
+        return error_set(e, KILN_ERR_INVALID, "%s: holds %s and %s; name the file to open", folder, name, second);
     return name ? add_confined(w, folder, name, prefix, e) : KILN_OK;
 }
 
@@ -306,7 +326,8 @@ static kiln_status add_below(kiln_weights *w, const char *folder, const char *na
         if (status == KILN_OK) status = add_model(w, child, str_text(&prefix), &l, e);
         const char *refused = find_pickle(&l);
         if (status == KILN_OK && refused && w->n_file == before) {
-            log_warn("%s: its weights are a pickle (%s), which kiln never opens; convert it to .safetensors", child, refused);
+            log_warn("%s: its weights are a pickle (%s), which kiln never opens; convert it to .safetensors", child,
+                     refused);
             if (!*pickle) *pickle = path_join(child, refused);
         }
     }
@@ -319,8 +340,11 @@ static kiln_status nothing_found(const char *folder, const names *l, const char 
 {
     const char *refused = find_pickle(l);
     if (refused || below)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: its weights are pickles (%s), which can run any code when they are read, so kiln never opens them; "
-                         "convert them to .safetensors", folder, refused ? refused : below);
+        return error_set(
+            e, KILN_ERR_UNSUPPORTED,
+            "%s: its weights are pickles (%s), which can run any code when they are read, so kiln never opens them; "
+            "convert them to .safetensors",
+            folder, refused ? refused : below);
     return error_set(e, KILN_ERR_INVALID, "%s: no .safetensors file in this folder or one level below", folder);
 }
 

@@ -1,5 +1,5 @@
-/* patch.c - sets in which some tensors have something added to them; see include/kiln/weights.h. Here it is checked that
- * all of it fits; elements.c computes it, each time a tensor is read. */
+/* patch.c - sets in which some tensors have something added to them; see include/kiln/weights.h. Here it is checked
+ * that all of it fits; elements.c computes it, each time a tensor is read. */
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "weights/set.h"
@@ -11,7 +11,8 @@
 static const char *shape_of(const weights_entry *x, char text[128])
 {
     size_t at = (size_t)snprintf(text, 128, "[");
-    for (uint32_t i = 0; i < x->rank && at < 128; i++) at += (size_t)snprintf(text + at, 128 - at, "%s%lld", i ? "," : "", (long long)x->dim[i]);
+    for (uint32_t i = 0; i < x->rank && at < 128; i++)
+        at += (size_t)snprintf(text + at, 128 - at, "%s%lld", i ? "," : "", (long long)x->dim[i]);
     if (at < 128) snprintf(text + at, 128 - at, "]");
     return text;
 }
@@ -26,7 +27,10 @@ static int same_dims(const weights_entry *a, const weights_entry *b, uint32_t fi
     return 1;
 }
 
-static int is_float(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64; }
+static int is_float(uint32_t dtype)
+{
+    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64;
+}
 
 static kiln_status find_number(const kiln_weights *w, const char *name, weights_entry **out, error *e)
 {
@@ -35,41 +39,57 @@ static kiln_status find_number(const kiln_weights *w, const char *name, weights_
     if (!x) return weights_missing(w, name, e);
     TRY(weights_usable(x, e));
     if (is_float(x->dtype)) return KILN_OK;
-    return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' is of type %s; patches are of floating-point tensors", w->path, name, x->type_name);
+    return error_set(e, KILN_ERR_UNSUPPORTED,
+                     "%s: tensor '%.200s' is of type %s; patches are of floating-point tensors", w->path, name,
+                     x->type_name);
 }
 
-static kiln_status does_not_fit(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *a, const weights_entry *b, error *e)
+static kiln_status does_not_fit(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *a,
+                                const weights_entry *b, error *e)
 {
     char base_shape[128], a_shape[128], b_shape[128] = "";
-    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%.200s%s%s does not fit '%.200s' %s of %s", p->from->path, a->name, shape_of(a, a_shape),
-                     b ? " x '" : "", b ? b->name : "", b ? "' " : "", b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path);
+    return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' %s%s%.200s%s%s does not fit '%.200s' %s of %s",
+                     p->from->path, a->name, shape_of(a, a_shape), b ? " x '" : "", b ? b->name : "", b ? "' " : "",
+                     b ? shape_of(b, b_shape) : "", base->name, shape_of(base, base_shape), base->file->map.path);
 }
 
-static kiln_status check_product(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *up, const weights_entry *down, error *e)
+static kiln_status check_product(const kiln_weight_patch *p, const weights_entry *base, const weights_entry *up,
+                                 const weights_entry *down, error *e)
 {
     int64_t rank = dim_of(down, 0), trailing = 1;
     for (uint32_t i = 2; i < up->rank; i++) trailing *= up->dim[i] == 1;
-    if (up->rank < 2 || down->rank < 2 || base->rank < 1 || !trailing || up->dim[1] != rank || up->dim[0] != base->dim[0] || !same_dims(down, base, 1))
+    if (up->rank < 2 || down->rank < 2 || base->rank < 1 || !trailing || up->dim[1] != rank ||
+        up->dim[0] != base->dim[0] || !same_dims(down, base, 1))
         return does_not_fit(p, base, up, down, e);
-    if (rank < 1) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is of rank 0: there is nothing to add", p->from->path, down->name);
+    if (rank < 1)
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is of rank 0: there is nothing to add",
+                         p->from->path, down->name);
     return KILN_OK;
 }
 
 /* What one patch says, checked. factor 0: it adds nothing. */
-static kiln_status read_patch(const kiln_weights *w, const kiln_weight_patch *p, weights_entry **base, patch_term *out, error *e)
+static kiln_status read_patch(const kiln_weights *w, const kiln_weight_patch *p, weights_entry **base, patch_term *out,
+                              error *e)
 {
     weights_entry *left = NULL, *right = NULL;
     TRY(find_number(w, p->name, base, e));
     if (!p->from || !p->difference == (!p->up && !p->down))
-        return error_set(e, KILN_ERR_INVALID, "%s: the patch of '%.200s' needs a set, and either up and down or a difference", w->path, p->name);
+        return error_set(e, KILN_ERR_INVALID,
+                         "%s: the patch of '%.200s' needs a set, and either up and down or a difference", w->path,
+                         p->name);
     TRY(find_number(p->from, p->difference ? p->difference : p->up, &left, e));
     if (!p->difference) TRY(find_number(p->from, p->down, &right, e));
-    *out = (patch_term){.factor = (float)(p->strength * p->scale), .rank = right ? (size_t)dim_of(right, 0) : 0, .left = left, .right = right};
+    *out = (patch_term){.factor = (float)(p->strength * p->scale),
+                        .rank = right ? (size_t)dim_of(right, 0) : 0,
+                        .left = left,
+                        .right = right};
     if (right) TRY(check_product(p, *base, left, right, e));
     if (!right && !same_dims(left, *base, 0)) return does_not_fit(p, *base, left, NULL, e);
     if (!isfinite(p->strength) || !isfinite(p->scale) || !isfinite(out->factor))
-        return error_set(e, KILN_ERR_INVALID, "%s: the patch of '%.200s' has strength %g and scale %g; their product must be a number that f32 holds", w->path,
-                         p->name, p->strength, p->scale);
+        return error_set(
+            e, KILN_ERR_INVALID,
+            "%s: the patch of '%.200s' has strength %g and scale %g; their product must be a number that f32 holds",
+            w->path, p->name, p->strength, p->scale);
     weights_mark_entry(p->from, left);
     if (right) weights_mark_entry(p->from, right);
     return KILN_OK;
@@ -81,7 +101,8 @@ static kiln_status begin_patched(kiln_weights *w, weights_entry *x, const weight
     size_t bytes = 0;
     weights_patched *p = arena_alloc(&w->memory, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
-    if (!checked_bytes(x->rank, x->dim, sizeof(float), &bytes)) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is too large as f32", w->path, x->name);
+    if (!checked_bytes(x->rank, x->dim, sizeof(float), &bytes))
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is too large as f32", w->path, x->name);
     p->base = base;
     p->count = bytes / sizeof(float);
     p->columns = x->rank && x->dim[0] ? p->count / (size_t)x->dim[0] : 1;
@@ -102,7 +123,8 @@ static kiln_status add_term(kiln_weights *w, const kiln_weight_patch *given, err
     if (term.factor == 0 || base->bytes == 0) return KILN_OK;
     weights_entry *x = &w->entry[base - w->base->entry];
     if (x->patch == base->patch) TRY(begin_patched(w, x, base, e));
-    if (!(copy = arena_alloc(&w->memory, sizeof *copy))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    if (!(copy = arena_alloc(&w->memory, sizeof *copy)))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     *copy = term;
     patch_term **end = &((weights_patched *)(uintptr_t)x->patch)->term;
     while (*end) end = &(*end)->next;
@@ -119,8 +141,16 @@ static kiln_status copy_entries(kiln_weights *w, error *e)
     for (w->n = 0; w->n < base->n; w->n++) {
         const weights_entry *from = &base->entry[w->n];
         weights_entry *x = &w->entry[w->n];
-        *x = (weights_entry){.name = from->name, .file = from->file, .type_name = from->type_name, .dtype = from->dtype, .rank = from->rank,
-                             .begin = from->begin, .bytes = from->bytes, .patch = from->patch, .parent = w->n, .transposed = from->transposed};
+        *x = (weights_entry){.name = from->name,
+                             .file = from->file,
+                             .type_name = from->type_name,
+                             .dtype = from->dtype,
+                             .rank = from->rank,
+                             .begin = from->begin,
+                             .bytes = from->bytes,
+                             .patch = from->patch,
+                             .parent = w->n,
+                             .transposed = from->transposed};
         memcpy(x->dim, from->dim, sizeof x->dim);
     }
     return KILN_OK;
@@ -129,11 +159,13 @@ static kiln_status copy_entries(kiln_weights *w, error *e)
 static kiln_status fill(kiln_weights *w, const kiln_weight_patch *patch, size_t n, error *e)
 {
     TRY(copy_entries(w, e));
-    if (!(w->from = mem_calloc(n + 1, sizeof(kiln_weights *)))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    if (!(w->from = mem_calloc(n + 1, sizeof(kiln_weights *))))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     for (size_t i = 0; i < n; i++) {
         const kiln_weight_patch *p = (const kiln_weight_patch *)(const void *)((const char *)patch + i * patch->size);
         if (!KILN_HAS(kiln_weight_patch, p, difference) || p->size != patch->size)
-            return error_set(e, KILN_ERR_BUG, "%s: patch %zu of %zu has no size, or not that of the first", w->path, i, n);
+            return error_set(e, KILN_ERR_BUG, "%s: patch %zu of %zu has no size, or not that of the first", w->path, i,
+                             n);
         TRY(add_term(w, p, e));
     }
     return KILN_OK;

@@ -1,9 +1,9 @@
-/* product_tile.h - a few rows and columns of W + factor * (up x down), in registers: the body of product_tile_plain.c and
- * product_tile_avx2.c, which set LANES and NAME, and what they export. Layer: weights.
+/* product_tile.h - a few rows and columns of W + factor * (up x down), in registers: the body of product_tile_plain.c
+ * and product_tile_avx2.c, which set LANES and NAME, and what they export. Layer: weights.
  *
- * dst[i][j] += factor * sum over k of up[i][k] * down[k][j], for PRODUCT_ROWS rows of dst (dst_ld apart) and up (rank apart) and
- * the tile's columns. Each element is summed in f32 over k ascending from 0, a product at a time: the same bits as the
- * plain loop, whatever the lanes (-ffp-contract=off).
+ * dst[i][j] += factor * sum over k of up[i][k] * down[k][j], for PRODUCT_ROWS rows of dst (dst_ld apart) and up (rank
+ * apart) and the tile's columns. Each element is summed in f32 over k ascending from 0, a product at a time: the same
+ * bits as the plain loop, whatever the lanes (-ffp-contract=off).
  */
 #ifndef KILN_WEIGHTS_PRODUCT_TILE_H
 #define KILN_WEIGHTS_PRODUCT_TILE_H
@@ -12,7 +12,8 @@
 
 enum { PRODUCT_ROWS = 4 };
 
-typedef void product_tile(float *dst, size_t dst_ld, const float *up, size_t rank, const float *down, size_t down_ld, float factor);
+typedef void product_tile(float *dst, size_t dst_ld, const float *up, size_t rank, const float *down, size_t down_ld,
+                          float factor);
 product_tile product_tile_8, product_tile_16; /* columns */
 
 #endif
@@ -25,7 +26,8 @@ void NAME(float *dst, size_t dst_ld, const float *up, size_t rank, const float *
 {
     lanes sum[PRODUCT_ROWS][2] = {{{0}}};
     for (size_t k = 0; k < rank; k++) {
-        lanes a = *(const lanes_anywhere *)(down + k * down_ld), b = *(const lanes_anywhere *)(down + k * down_ld + LANES);
+        lanes a = *(const lanes_anywhere *)(down + k * down_ld),
+              b = *(const lanes_anywhere *)(down + k * down_ld + LANES);
 #pragma GCC unroll 4
         for (int i = 0; i < PRODUCT_ROWS; i++) {
             float u = up[(size_t)i * rank + k];

@@ -13,12 +13,11 @@ static const struct {
     const char *name;
     uint32_t bits, dtype;
 } types[] = {
-    {"F32", 32, KILN_F32},  {"F16", 16, KILN_F16},  {"BF16", 16, KILN_BF16}, {"U8", 8, KILN_U8},
-    {"I32", 32, KILN_I32},  {"I64", 64, KILN_I64},  {"F64", 64, KILN_F64},   {"BOOL", 8, KILN_BOOL8},
-    {"I8", 8, 0},           {"I16", 16, 0},         {"U16", 16, 0},          {"U32", 32, 0},
-    {"U64", 64, 0},         {"F8_E4M3", 8, 0},      {"F8_E5M2", 8, 0},       {"F8_E8M0", 8, 0},
-    {"F8_E4M3FNUZ", 8, 0},  {"F8_E5M2FNUZ", 8, 0},  {"F6_E2M3", 6, 0},       {"F6_E3M2", 6, 0},
-    {"F4", 4, 0},           {"C64", 64, 0},
+    {"F32", 32, KILN_F32}, {"F16", 16, KILN_F16}, {"BF16", 16, KILN_BF16}, {"U8", 8, KILN_U8}, {"I32", 32, KILN_I32},
+    {"I64", 64, KILN_I64}, {"F64", 64, KILN_F64}, {"BOOL", 8, KILN_BOOL8}, {"I8", 8, 0},       {"I16", 16, 0},
+    {"U16", 16, 0},        {"U32", 32, 0},        {"U64", 64, 0},          {"F8_E4M3", 8, 0},  {"F8_E5M2", 8, 0},
+    {"F8_E8M0", 8, 0},     {"F8_E4M3FNUZ", 8, 0}, {"F8_E5M2FNUZ", 8, 0},   {"F6_E2M3", 6, 0},  {"F6_E3M2", 6, 0},
+    {"F4", 4, 0},          {"C64", 64, 0},
 };
 
 typedef struct {
@@ -38,7 +37,10 @@ static void *grow(void *rows, size_t used, size_t *room, size_t row)
     return larger;
 }
 
-static kiln_status no_memory(reader *r) { return error_set(r->scan.e, KILN_ERR_NOMEM, "%s: out of memory", r->scan.file); }
+static kiln_status no_memory(reader *r)
+{
+    return error_set(r->scan.e, KILN_ERR_NOMEM, "%s: out of memory", r->scan.file);
+}
 
 static kiln_status read_name(reader *r, const char **name, size_t *at)
 {
@@ -163,8 +165,8 @@ static kiln_status read_field(reader *r, safetensors_entry *x, int have[FIELDS])
         if (have[i]++) return json_fail(&r->scan, at, "tensor '%.64s' has '%s' twice", x->name, key);
         return fields[i].read(r, x);
     }
-    return json_fail(&r->scan, at, "tensor '%.64s' has a field '%.32s'; allowed are dtype, shape, data_offsets", x->name,
-                     key);
+    return json_fail(&r->scan, at, "tensor '%.64s' has a field '%.32s'; allowed are dtype, shape, data_offsets",
+                     x->name, key);
 }
 
 static kiln_status read_entry(reader *r, safetensors_entry *x)
@@ -251,17 +253,19 @@ static kiln_status check_cover(reader *r, uint64_t data_size)
     for (size_t i = 0; i < h->count; i++) {
         safetensors_entry *x = &h->entry[i];
         if (x->begin != at)
-            return json_fail(&r->scan, (size_t)x->at, "tensor '%.64s' begins at data byte %llu, but the one before it ends at %llu: %s",
-                             x->name, (unsigned long long)x->begin, (unsigned long long)at,
+            return json_fail(&r->scan, (size_t)x->at,
+                             "tensor '%.64s' begins at data byte %llu, but the one before it ends at %llu: %s", x->name,
+                             (unsigned long long)x->begin, (unsigned long long)at,
                              x->begin > at ? "a hole" : "an overlap");
         at = x->end;
     }
     if (at != data_size)
         return error_set(r->scan.e, KILN_ERR_INVALID,
                          "%s: byte %llu: %s: the header describes %llu bytes of tensors, the file holds %llu; "
-                         "fetch the file again", r->scan.file, (unsigned long long)(h->data_start + (at < data_size ? at : data_size)),
-                         at > data_size ? "the file is cut off" : "bytes that no tensor owns",
-                         (unsigned long long)at, (unsigned long long)data_size);
+                         "fetch the file again",
+                         r->scan.file, (unsigned long long)(h->data_start + (at < data_size ? at : data_size)),
+                         at > data_size ? "the file is cut off" : "bytes that no tensor owns", (unsigned long long)at,
+                         (unsigned long long)data_size);
     for (size_t i = 0; i < h->count; i++) {
         h->entry[i].begin += h->data_start;
         h->entry[i].end += h->data_start;
@@ -274,8 +278,8 @@ static kiln_status find_header(const char *path, const uint8_t *data, size_t siz
 {
     if (size < 8)
         return error_set(e, KILN_ERR_INVALID,
-                         "%s: byte %zu: the file ends here; a safetensors file starts with 8 bytes of header length", path,
-                         size);
+                         "%s: byte %zu: the file ends here; a safetensors file starts with 8 bytes of header length",
+                         path, size);
     uint64_t n = 0;
     for (int i = 7; i >= 0; i--) n = n << 8 | data[i];
     if (n > SAFETENSORS_HEADER_MAX)
@@ -284,8 +288,8 @@ static kiln_status find_header(const char *path, const uint8_t *data, size_t siz
                          path, (unsigned long long)n, SAFETENSORS_HEADER_MAX);
     if (n > size - 8)
         return error_set(e, KILN_ERR_INVALID,
-                         "%s: byte %zu: the file ends inside its header of %llu bytes; fetch the file again", path, size,
-                         (unsigned long long)n);
+                         "%s: byte %zu: the file ends inside its header of %llu bytes; fetch the file again", path,
+                         size, (unsigned long long)n);
     if (n == 0 || data[8] != '{')
         return error_set(e, KILN_ERR_INVALID, "%s: byte 8: the header must start with '{'", path);
     *length = (size_t)n;

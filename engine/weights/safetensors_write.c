@@ -37,14 +37,18 @@ static kiln_status check_tensor(const safetensors_source *t, error *e)
     size_t bytes;
     if (!t->name || !t->name[0] || strlen(t->name) > SAFETENSORS_NAME_MAX || !utf8_valid(t->name, strlen(t->name)) ||
         strcmp(t->name, "__metadata__") == 0)
-        return error_set(e, KILN_ERR_INVALID, "'%.64s' cannot be a tensor's name in a safetensors file", t->name ? t->name : "");
-    if (!type_of(t->dtype)) return error_set(e, KILN_ERR_INVALID, "tensor '%.200s' has no element type that safetensors knows", t->name);
-    if (t->rank > SAFETENSORS_RANK_MAX || !checked_bytes(t->rank, t->dim, dtype_size(t->dtype), &bytes) || (bytes && !t->data))
+        return error_set(e, KILN_ERR_INVALID, "'%.64s' cannot be a tensor's name in a safetensors file",
+                         t->name ? t->name : "");
+    if (!type_of(t->dtype))
+        return error_set(e, KILN_ERR_INVALID, "tensor '%.200s' has no element type that safetensors knows", t->name);
+    if (t->rank > SAFETENSORS_RANK_MAX || !checked_bytes(t->rank, t->dim, dtype_size(t->dtype), &bytes) ||
+        (bytes && !t->data))
         return error_set(e, KILN_ERR_INVALID, "tensor '%.200s' has an impossible shape or no data", t->name);
     return KILN_OK;
 }
 
-static kiln_status check_all(const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e)
+static kiln_status check_all(const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                             size_t n_remark, error *e)
 {
     if (n > SAFETENSORS_TENSORS_MAX || n_remark > SAFETENSORS_TENSORS_MAX)
         return error_set(e, KILN_ERR_INVALID, "more than %d tensors or remarks for one file", SAFETENSORS_TENSORS_MAX);
@@ -86,7 +90,8 @@ static size_t put_tensor(str *s, const safetensors_source *t, size_t begin)
     return begin + bytes;
 }
 
-static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e)
+static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                            size_t n_remark, error *e)
 {
     str head = {0};
     size_t at = 0;
@@ -109,11 +114,14 @@ static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n
     size_t length = head.len;
     str_free(&head);
     if (out->failed) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    if (length > SAFETENSORS_HEADER_MAX) return error_set(e, KILN_ERR_INVALID, "a header of %zu bytes; a safetensors file has room for %u", length, SAFETENSORS_HEADER_MAX);
+    if (length > SAFETENSORS_HEADER_MAX)
+        return error_set(e, KILN_ERR_INVALID, "a header of %zu bytes; a safetensors file has room for %u", length,
+                         SAFETENSORS_HEADER_MAX);
     return KILN_OK;
 }
 
-kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e)
+kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                               size_t n_remark, error *e)
 {
     TRY(check_all(tensor, n, remark, n_remark, e));
     safetensors_source *sorted = mem_alloc((n + 1) * sizeof *sorted);
@@ -125,8 +133,8 @@ kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_
     return status;
 }
 
-kiln_status safetensors_write(const char *path, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark,
-                              error *e)
+kiln_status safetensors_write(const char *path, const safetensors_source *tensor, size_t n,
+                              const safetensors_remark *remark, size_t n_remark, error *e)
 {
     str s = {0};
     kiln_status status = safetensors_encode(&s, tensor, n, remark, n_remark, e);

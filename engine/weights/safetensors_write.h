@@ -1,7 +1,8 @@
 /* safetensors_write.h - writes a .safetensors file, whole or not at all. Layer: weights.
  *
  * The tensors lie in the file in the order of their element size (largest first) and then name, as the reference
- * implementation does, and the data starts at a multiple of 8, so that every element is aligned. Same input, same bytes.
+ * implementation does, and the data starts at a multiple of 8, so that every element is aligned. Same input, same
+ * bytes.
  */
 #ifndef KILN_WEIGHTS_SAFETENSORS_WRITE_H
 #define KILN_WEIGHTS_SAFETENSORS_WRITE_H
@@ -22,9 +23,10 @@ typedef struct {
 
 /* The file's bytes appended to `out`. KILN_ERR_INVALID names the tensor that is twice, nameless, not UTF-8, of an
  * unknown dtype or an impossible shape. [any] */
-kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark, error *e);
+kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                               size_t n_remark, error *e);
 /* The same into a file: written beside `path`, synced, renamed. [any] */
-kiln_status safetensors_write(const char *path, const safetensors_source *tensor, size_t n, const safetensors_remark *remark, size_t n_remark,
-                              error *e);
+kiln_status safetensors_write(const char *path, const safetensors_source *tensor, size_t n,
+                              const safetensors_remark *remark, size_t n_remark, error *e);
 
 #endif

@@ -27,13 +27,13 @@ typedef struct weights_patched weights_patched;
 typedef struct {
     const char *name;
     const weights_file *file; /* of a patched tensor: the base's */
-    const char *type_name; /* as in the file */
-    uint32_t dtype, rank;  /* 0: of a type or rank kiln does not compute with */
+    const char *type_name;    /* as in the file */
+    uint32_t dtype, rank;     /* 0: of a type or rank kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
-    uint64_t begin, bytes; /* in the file; of a patched tensor: in what is computed, as f32 */
+    uint64_t begin, bytes;        /* in the file; of a patched tensor: in what is computed, as f32 */
     const weights_patched *patch; /* NULL: the bytes lie in the file */
-    size_t parent;         /* view, patched set: the base's entry */
-    int transposed;        /* dim is [a,b], stored [b,a] */
+    size_t parent;                /* view, patched set: the base's entry */
+    int transposed;               /* dim is [a,b], stored [b,a] */
     atomic_uchar used;
 } weights_entry;
 
@@ -60,7 +60,7 @@ typedef struct text_entry {
 
 struct kiln_weights {
     atomic_uint refs;
-    kiln_weights *base; /* view, patched set: kept alive */
+    kiln_weights *base;  /* view, patched set: kept alive */
     kiln_weights **from; /* patched set: the sets of its terms, each once for each patch, kept alive */
     size_t n_from;
     arena memory;

@@ -63,23 +63,31 @@ static const char *build_name(kiln_weights *w, const char *to, const captures *c
 
 static kiln_status check_rule(const kiln_weights *w, const kiln_weight_rule *r, size_t i, error *e)
 {
-    if (!r->from || !r->to) return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view has no `from` or no `to`", w->path, i);
+    if (!r->from || !r->to)
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view has no `from` or no `to`", w->path, i);
     if (wildcards(r->from) > CAPTURES_MAX)
-        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has more than %d wildcards", w->path, i, r->from, CAPTURES_MAX);
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has more than %d wildcards", w->path, i,
+                         r->from, CAPTURES_MAX);
     if (wildcards(r->to) > wildcards(r->from))
-        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view: '%s' has more wildcards than '%s'", w->path, i, r->to, r->from);
-    if (r->rows < 0 || r->row < 0) return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has negative rows", w->path, i, r->from);
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view: '%s' has more wildcards than '%s'", w->path, i,
+                         r->to, r->from);
+    if (r->rows < 0 || r->row < 0)
+        return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view ('%s') has negative rows", w->path, i, r->from);
     return KILN_OK;
 }
 
 static kiln_status slice(const kiln_weights *w, const kiln_weight_rule *r, weights_entry *x, const char *from, error *e)
 {
-    if (x->transposed) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is transposed; take its rows in the view before", w->path, from);
+    if (x->transposed)
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is transposed; take its rows in the view before",
+                         w->path, from);
     if (x->rank < 1 || r->row > x->dim[0] || r->rows > x->dim[0] - r->row)
-        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %lld rows; %lld from row %lld were asked for", w->path, from,
-                         (long long)(x->rank ? x->dim[0] : 0), (long long)r->rows, (long long)r->row);
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %lld rows; %lld from row %lld were asked for",
+                         w->path, from, (long long)(x->rank ? x->dim[0] : 0), (long long)r->rows, (long long)r->row);
     uint64_t count = (uint64_t)x->dim[0], row = x->bytes / count;
-    if (row * count != x->bytes) return error_set(e, KILN_ERR_UNSUPPORTED, "%s: rows of tensor '%.200s' (%s) are no whole bytes", w->path, from, x->type_name);
+    if (row * count != x->bytes)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: rows of tensor '%.200s' (%s) are no whole bytes", w->path, from,
+                         x->type_name);
     x->begin += row * (uint64_t)r->row;
     x->bytes = row * (uint64_t)r->rows;
     x->dim[0] = r->rows;
@@ -96,7 +104,8 @@ static kiln_status apply(const kiln_weights *w, const kiln_weight_rule *r, weigh
     }
     if (!r->transpose) return KILN_OK;
     if (x->rank != 2)
-        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %u dimensions; only one of 2 can be transposed", w->path, from, x->rank);
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' has %u dimensions; only one of 2 can be transposed",
+                         w->path, from, x->rank);
     int64_t first = x->dim[0];
     x->dim[0] = x->dim[1];
     x->dim[1] = first;
@@ -108,8 +117,15 @@ static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const ca
 {
     const weights_entry *from = &w->base->entry[parent];
     weights_entry *x = &w->entry[w->n];
-    *x = (weights_entry){.file = from->file, .type_name = from->type_name, .dtype = from->dtype, .rank = from->rank, .begin = from->begin,
-                         .bytes = from->bytes, .patch = from->patch, .parent = parent, .transposed = from->transposed};
+    *x = (weights_entry){.file = from->file,
+                         .type_name = from->type_name,
+                         .dtype = from->dtype,
+                         .rank = from->rank,
+                         .begin = from->begin,
+                         .bytes = from->bytes,
+                         .patch = from->patch,
+                         .parent = parent,
+                         .transposed = from->transposed};
     memcpy(x->dim, from->dim, sizeof x->dim);
     if (!(x->name = build_name(w, r->to, c))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     TRY(apply(w, r, x, from->name, e));
@@ -141,7 +157,8 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n,
     w->entry = arena_alloc(&w->memory, (count + 1) * sizeof *w->entry);
     if (!w->entry) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     TRY(each_name(w, rule, n, &count, e));
-    if (!weights_sort(w, &twice)) return error_set(e, KILN_ERR_INVALID, "%s: two tensors come to be called '%.200s' in a view", w->path, twice);
+    if (!weights_sort(w, &twice))
+        return error_set(e, KILN_ERR_INVALID, "%s: two tensors come to be called '%.200s' in a view", w->path, twice);
     return KILN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* weights.c - a set from its opening to its end, looking tensors up, who used what; see weights.h. The files are
- * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out in
- * contents.c, their numbers in elements.c. */
+ * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out
+ * in contents.c, their numbers in elements.c. */
 #include "weights/weights.h"
 
 #include "base/memory_alloc.h"
@@ -24,12 +24,14 @@ int is_pickle_name(const char *path)
     return 0;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static kiln_status refuse_pickle(const char *path, error *e)
 {
     return error_set(e, KILN_ERR_UNSUPPORTED,
-                     "%s: a pickle file, which can run any code when it is read, so kiln never opens one; convert it to .safetensors", path);
+                     "%s: a pickle file, which can run any code when it is read, so kiln never opens one; convert it "
+                     "to .safetensors",
+                     path);
 }
 
 /* A better sentence for a file that is something else altogether. The first bytes alone do not tell (a header of 640
@@ -54,7 +56,8 @@ static kiln_status file_open(weights_file *f, const char *path, const char *pref
     kiln_status status = safetensors_parse(&f->header, path, f->map.data, f->map.size, &why);
     if (status != KILN_OK) status = name_stranger(&f->map, status, &why);
     if (status == KILN_OK) status = file_map_unchanged(&f->map, &why);
-    if (status == KILN_OK && !(f->prefix = mem_strdup(prefix))) status = error_set(&why, KILN_ERR_NOMEM, "%s: out of memory", path);
+    if (status == KILN_OK && !(f->prefix = mem_strdup(prefix)))
+        status = error_set(&why, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (status == KILN_OK) return status;
     safetensors_free(&f->header);
     file_map_close(&f->map);
@@ -63,7 +66,8 @@ static kiln_status file_open(weights_file *f, const char *path, const char *pref
 
 kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, error *e)
 {
-    if (w->n_file == WEIGHTS_FILES_MAX) return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
+    if (w->n_file == WEIGHTS_FILES_MAX)
+        return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
     if (w->n_file == w->file_room) {
         size_t room = w->file_room ? w->file_room * 2 : 8;
         weights_file *file = mem_realloc(w->file, room * sizeof *file);
@@ -77,7 +81,10 @@ kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, 
     return KILN_OK;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const weights_entry *)a)->name, ((const weights_entry *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const weights_entry *)a)->name, ((const weights_entry *)b)->name);
+}
 
 int weights_sort(kiln_weights *w, const char **twice)
 {
@@ -94,8 +101,12 @@ static kiln_status add_entry(kiln_weights *w, const weights_file *f, const safet
 {
     int fits = s->rank <= KILN_MAX_RANK;
     weights_entry *x = &w->entry[w->n];
-    *x = (weights_entry){.file = f, .type_name = s->type_name, .dtype = fits ? s->dtype : 0, .rank = fits ? s->rank : 0,
-                         .begin = s->begin, .bytes = s->end - s->begin};
+    *x = (weights_entry){.file = f,
+                         .type_name = s->type_name,
+                         .dtype = fits ? s->dtype : 0,
+                         .rank = fits ? s->rank : 0,
+                         .begin = s->begin,
+                         .bytes = s->end - s->begin};
     memcpy(x->dim, s->dim, x->rank * sizeof *x->dim);
     x->name = f->prefix[0] ? arena_printf(&w->memory, "%s%s", f->prefix, s->name) : s->name;
     if (!x->name) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
@@ -113,7 +124,8 @@ static kiln_status add_entries(kiln_weights *w, error *e)
     for (size_t i = 0; i < w->n_file; i++)
         for (size_t k = 0; k < w->file[i].header.count; k++)
             TRY(add_entry(w, &w->file[i], &w->file[i].header.entry[k], e));
-    if (!weights_sort(w, &twice)) return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is in two of its files", w->path, twice);
+    if (!weights_sort(w, &twice))
+        return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is in two of its files", w->path, twice);
     return KILN_OK;
 }
 
@@ -193,7 +205,7 @@ void weights_unref(kiln_weights *w)
     }
 }
 
-/* ---- looking up ---------------------------------------------------------------------------------------------------- */
+/* ---- looking up ---- */
 
 size_t weights_count(const kiln_weights *w) { return w->n; }
 
@@ -206,7 +218,12 @@ weights_entry *weights_entry_of(const kiln_weights *w, const char *name)
 void weights_describe(const weights_entry *x, kiln_weight_info *out)
 {
     uint32_t room = out->size && out->size < sizeof *out ? out->size : (uint32_t)sizeof *out;
-    kiln_weight_info full = {.size = room, .dtype = x->dtype, .rank = x->rank, .bytes = (size_t)x->bytes, .name = x->name, .file = x->file->map.path};
+    kiln_weight_info full = {.size = room,
+                             .dtype = x->dtype,
+                             .rank = x->rank,
+                             .bytes = (size_t)x->bytes,
+                             .name = x->name,
+                             .file = x->file->map.path};
     memcpy(full.dim, x->dim, sizeof full.dim);
     memcpy(out, &full, room);
 }
@@ -231,11 +248,11 @@ static const char *entry_name(void *arg, size_t i) { return ((const kiln_weights
 kiln_status weights_missing(const kiln_weights *w, const char *name, error *e)
 {
     const char *near = nearest_name(name, entry_name, w->n, (void *)(uintptr_t)w);
-    return error_set(e, KILN_ERR_INVALID, "%s: no tensor '%.300s'%s%.300s%s", w->path, name, near ? "; the nearest is '" : "", near ? near : "",
-                     near ? "'" : "");
+    return error_set(e, KILN_ERR_INVALID, "%s: no tensor '%.300s'%s%.300s%s", w->path, name,
+                     near ? "; the nearest is '" : "", near ? near : "", near ? "'" : "");
 }
 
-/* ---- used and unused ------------------------------------------------------------------------------------------------ */
+/* ---- used and unused ---- */
 
 void weights_mark_entry(const kiln_weights *w, weights_entry *x)
 {

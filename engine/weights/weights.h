@@ -29,28 +29,30 @@ void weights_mark_used(const kiln_weights *w, const char *name);
 /* "x.safetensors: no tensor 'conv_in.weigth'; the nearest is 'conv_in.weight'" into e. */
 kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
 
-/* What a tensor is, whatever set and name it is seen under: a digest of where its numbers come from (its file's content,
- * or the base's and the factors' identities and strengths), and of its place, type and shape. A tensor that is not patched
- * has in a patched set the identity it has in the base. */
+/* What a tensor is, whatever set and name it is seen under: a digest of where its numbers come from (its file's
+ * content, or the base's and the factors' identities and strengths), and of its place, type and shape. A tensor that is
+ * not patched has in a patched set the identity it has in the base. */
 kiln_status weights_tensor_identity(const kiln_weights *w, const char *name, char hex[33], error *e);
 
 /* Packing reads straight from the file: the tensor's bytes as stored, in order, whatever its dtype
- * (f32, f16, bf16); a transposed view or a patched tensor is materialised by the caller through weights_read_f32. Returns
- * NULL when the tensor is one of those or of a type kiln does not compute with (dtype 0). Scans for NaN/Inf are
+ * (f32, f16, bf16); a transposed view or a patched tensor is materialised by the caller through weights_read_f32.
+ * Returns NULL when the tensor is one of those or of a type kiln does not compute with (dtype 0). Scans for NaN/Inf are
  * the caller's (weights_scan_finite), and so is asking whether the file is still the same (they do). */
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
 /* The most that weights_read_f32 takes from the heap for this tensor, beside its result; 0 where it converts only. */
 size_t weights_scratch_bytes(const kiln_weights *w, const char *name);
-/* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or infinity; other types have none. */
+/* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or
+ * infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);
-/* The same without the map, for devices that weights are copied to: the tensor's bytes as they are stored (a transposed view's too; a patched
- * tensor's as f32, as its set shows it, its base and factors read the same way), read
- * from the file into dst (weights_stored_bytes of them) by the pool's threads (base/file.h, file_map_read). KILN_ERR_IO with file and
- * tensor when they cannot be read or the file has changed; KILN_ERR_UNSUPPORTED: of a type kiln does not compute with. [any] */
+/* The same without the map, for devices that weights are copied to: the tensor's bytes as they are stored (a transposed
+ * view's too; a patched tensor's as f32, as its set shows it, its base and factors read the same way), read from the
+ * file into dst (weights_stored_bytes of them) by the pool's threads (base/file.h, file_map_read). KILN_ERR_IO with
+ * file and tensor when they cannot be read or the file has changed; KILN_ERR_UNSUPPORTED: of a type kiln does not
+ * compute with. [any] */
 size_t weights_stored_bytes(const kiln_weights *w, const char *name); /* 0: no such tensor */
 kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *dst, pool *p, error *e);
-/* KILN_ERR_IO when a file that the tensor comes from (a patch's factors too) is no longer the one that was opened, or was not all there. Asked
- * after its bytes were read through the map, before they are believed. */
+/* KILN_ERR_IO when a file that the tensor comes from (a patch's factors too) is no longer the one that was opened, or
+ * was not all there. Asked after its bytes were read through the map, before they are believed. */
 kiln_status weights_unchanged(const kiln_weights *w, const char *name, error *e);
 /* weights_scan_finite and weights_read_f32 of bytes that were read so. */
 kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e);

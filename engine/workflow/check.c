@@ -15,11 +15,20 @@ typedef struct {
     uint32_t *by_name; /* node indices sorted by name */
 } checker;
 
-const kiln_port *node_in(const kiln_node *n, uint32_t i) { return (const void *)((const char *)n->in + (size_t)i * n->in_stride); }
-const kiln_port *node_out(const kiln_node *n, uint32_t i) { return (const void *)((const char *)n->out + (size_t)i * n->out_stride); }
-const kiln_param *node_param(const kiln_node *n, uint32_t i) { return (const void *)((const char *)n->param + (size_t)i * n->param_stride); }
+const kiln_port *node_in(const kiln_node *n, uint32_t i)
+{
+    return (const void *)((const char *)n->in + (size_t)i * n->in_stride);
+}
+const kiln_port *node_out(const kiln_node *n, uint32_t i)
+{
+    return (const void *)((const char *)n->out + (size_t)i * n->out_stride);
+}
+const kiln_param *node_param(const kiln_node *n, uint32_t i)
+{
+    return (const void *)((const char *)n->param + (size_t)i * n->param_stride);
+}
 
-/* ---- finding nodes by name ------------------------------------------------------------------------------------- */
+/* ---- finding nodes by name ---- */
 
 static _Thread_local const workflow *sorting;
 
@@ -45,7 +54,7 @@ static int32_t find_node(const checker *k, const char *name)
 
 static const char *node_name_at(void *arg, size_t i) { return ((workflow *)arg)->node[i].doc->name; }
 
-/* ---- types --------------------------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static const char *type_at(void *arg, size_t i)
 {
@@ -59,12 +68,16 @@ static int resolve_type(checker *k, graph_node *g)
     g->type = k->catalog->find(k->catalog->self, g->doc->type, &g->plugin);
     if (g->type) return 1;
     const char *near = NULL;
-    if (document_may_suggest(k->doc, k->catalog->n_type)) near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
+    if (document_may_suggest(k->doc, k->catalog->n_type))
+        near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
     if (near)
-        document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; did you mean '%s'?", g->doc->type, near);
+        document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; did you mean '%s'?",
+                       g->doc->type, near);
     else
-        document_fault(k->doc, g->doc->type_at, g->doc, "no node type is called '%.130s'; `kiln nodes` lists those there are, `kiln plugins` what did not load",
-                       g->doc->type);
+        document_fault(
+            k->doc, g->doc->type_at, g->doc,
+            "no node type is called '%.130s'; `kiln nodes` lists those there are, `kiln plugins` what did not load",
+            g->doc->type);
     return 0;
 }
 
@@ -84,11 +97,15 @@ static int allocate(checker *k, graph_node *g)
     return 1;
 }
 
-/* ---- wires ----------------------------------------------------------------------------------------------------------- */
+/* ---- wires ---- */
 
-static int types_fit(const char *a, const char *b) { return strcmp(a, b) == 0 || strcmp(a, "*") == 0 || strcmp(b, "*") == 0; }
+static int types_fit(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || strcmp(a, "*") == 0 || strcmp(b, "*") == 0;
+}
 
-static int find_output(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const graph_node *from, uint32_t *out)
+static int find_output(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr,
+                       const graph_node *from, uint32_t *out)
 {
     int64_t number;
     if (str_to_i64(wr->output, strlen(wr->output), &number) && number >= 0 && number < (int64_t)from->type->n_out) {
@@ -106,19 +123,21 @@ static int find_output(checker *k, const graph_node *user, const doc_input *in, 
         int n = snprintf(have + used, sizeof have - used, "%s%u %s", i ? ", " : "", i, node_out(from->type, i)->name);
         used += n > 0 ? (size_t)n : 0;
     }
-    document_fault(k->doc, wr->at, user->doc, "input '%s': '%s' (%s) has no output '%.60s'; it has %s", in->name, from->doc->name, from->type->type,
-                   wr->output, have[0] ? have : "none");
+    document_fault(k->doc, wr->at, user->doc, "input '%s': '%s' (%s) has no output '%.60s'; it has %s", in->name,
+                   from->doc->name, from->type->type, wr->output, have[0] ? have : "none");
     return 0;
 }
 
 /* The source a wire names, when it is there and of the wanted type. */
-static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const char *type, source *out)
+static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const char *type,
+                        source *out)
 {
     int32_t at = find_node(k, wr->node);
     if (at == SOURCE_NONE) {
-        const char *near = document_may_suggest(k->doc, k->w->n) ? nearest_name(wr->node, node_name_at, k->w->n, k->w) : NULL;
-        document_fault(k->doc, wr->at, user->doc, "input '%s' is wired to '%.100s', which is not a node here%s%s%s", in->name, wr->node,
-                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        const char *near =
+            document_may_suggest(k->doc, k->w->n) ? nearest_name(wr->node, node_name_at, k->w->n, k->w) : NULL;
+        document_fault(k->doc, wr->at, user->doc, "input '%s' is wired to '%.100s', which is not a node here%s%s%s",
+                       in->name, wr->node, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         return 0;
     }
     const graph_node *from = &k->w->node[at];
@@ -126,8 +145,8 @@ static int resolve_wire(checker *k, const graph_node *user, const doc_input *in,
     if (!from->type || !find_output(k, user, in, wr, from, &output)) return 0;
     const char *made = node_out(from->type, output)->type;
     if (!types_fit(made, type)) {
-        document_fault(k->doc, wr->at, user->doc, "input '%s' takes %s, but output '%s' of '%s' (%s) is %s", in->name, type,
-                       node_out(from->type, output)->name, from->doc->name, from->type->type, made);
+        document_fault(k->doc, wr->at, user->doc, "input '%s' takes %s, but output '%s' of '%s' (%s) is %s", in->name,
+                       type, node_out(from->type, output)->name, from->doc->name, from->type->type, made);
         return 0;
     }
     *out = (source){.node = at, .output = output};
@@ -138,7 +157,8 @@ static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t 
 {
     const kiln_port *p = node_in(g->type, port);
     if (!in->is_wire) {
-        document_fault(k->doc, in->value_at, g->doc, "input '%s' takes a wire of type %s: [node, output]", in->name, p->type);
+        document_fault(k->doc, in->value_at, g->doc, "input '%s' takes a wire of type %s: [node, output]", in->name,
+                       p->type);
         return;
     }
     if (in->n_wire > 1 && !(p->flags & KILN_PORT_LIST)) {
@@ -177,11 +197,13 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     if (status != KILN_OK) document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why);
     int64_t given, used;
     if (status == KILN_OK && param_floored(p, g->params, &given, &used))
-        document_warn(k->doc, in->value_at, g->doc, "input '%s': %lld is no multiple of %g; %lld will be used", in->name, (long long)given, p->step, (long long)used);
-    if (status == KILN_OK && p->type == KILN_P_FILE) memcpy(&g->file[index], (const char *)g->params + p->offset, sizeof g->file[index]);
+        document_warn(k->doc, in->value_at, g->doc, "input '%s': %lld is no multiple of %g; %lld will be used",
+                      in->name, (long long)given, p->step, (long long)used);
+    if (status == KILN_OK && p->type == KILN_P_FILE)
+        memcpy(&g->file[index], (const char *)g->params + p->offset, sizeof g->file[index]);
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
 static const char *input_name_at(void *arg, size_t i)
 {
@@ -192,9 +214,12 @@ static const char *input_name_at(void *arg, size_t i)
 static void unknown_input(checker *k, const graph_node *g, const doc_input *in)
 {
     const char *near = NULL;
-    if (document_may_suggest(k->doc, 1)) near = nearest_name(in->name, input_name_at, g->type->n_in + g->type->n_param, (void *)(uintptr_t)g->type);
+    if (document_may_suggest(k->doc, 1))
+        near = nearest_name(in->name, input_name_at, g->type->n_in + g->type->n_param, (void *)(uintptr_t)g->type);
     if (strcmp(in->name, "control_after_generate") == 0)
-        document_fault(k->doc, in->at, g->doc, "'control_after_generate' works only in ComfyUI's editor; take it out and give the seed with --set");
+        document_fault(
+            k->doc, in->at, g->doc,
+            "'control_after_generate' works only in ComfyUI's editor; take it out and give the seed with --set");
     else if (near)
         document_fault(k->doc, in->at, g->doc, "has no input '%.100s'; did you mean '%s'?", in->name, near);
     else
@@ -223,7 +248,8 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
     for (uint32_t i = 0; i < g->type->n_in; i++) {
         const kiln_port *p = node_in(g->type, i);
         if (!given[i] && !(p->flags & KILN_PORT_OPTIONAL))
-            document_fault(k->doc, g->doc->at, g->doc, "input '%s' is missing; wire it to an output of type %s", p->name, p->type);
+            document_fault(k->doc, g->doc->at, g->doc, "input '%s' is missing; wire it to an output of type %s",
+                           p->name, p->type);
     }
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
@@ -254,7 +280,7 @@ static void check_node(checker *k, graph_node *g)
     mem_free(given);
 }
 
-/* ---- order and cycles ---------------------------------------------------------------------------------------------------------- */
+/* ---- order and cycles ---- */
 
 typedef struct {
     uint32_t node, port, wire; /* where the walk through this node's sources stands */
@@ -287,7 +313,8 @@ static void report_cycle(checker *k, const walk *stack, size_t depth, uint32_t a
         used += n > 0 ? (size_t)n : 0;
     }
     const graph_node *g = &k->w->node[again];
-    document_fault(k->doc, g->doc->at, g->doc, "is part of a cycle: %.*s'%.60s'; a node cannot wait for itself", (int)used, text, g->doc->name);
+    document_fault(k->doc, g->doc->at, g->doc, "is part of a cycle: %.*s'%.60s'; a node cannot wait for itself",
+                   (int)used, text, g->doc->name);
 }
 
 /* Depth first over sources, with a stack of our own; order gets each node after its sources. */
@@ -336,11 +363,14 @@ static void mark_needed(checker *k)
         for (int32_t s; (s = next_source(g, &at)) != SOURCE_NONE;) w->node[s].needed = 1;
     }
     if (outputs == 0) {
-        document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL, "no node writes anything; add one like SaveImage");
+        document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,
+                       "no node writes anything; add one like SaveImage");
         return;
     }
     for (size_t i = 0; i < w->n; i++)
-        if (!w->node[i].needed) document_warn(k->doc, w->node[i].doc->at, w->node[i].doc, "nothing that is written depends on it; it will not run");
+        if (!w->node[i].needed)
+            document_warn(k->doc, w->node[i].doc->at, w->node[i].doc,
+                          "nothing that is written depends on it; it will not run");
 }
 
 kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow *w, error *e)

@@ -28,7 +28,7 @@ typedef struct {
 enum { SOURCE_NONE = -1 };
 
 typedef struct {
-    int32_t node;    /* index in workflow.node, or SOURCE_NONE */
+    int32_t node; /* index in workflow.node, or SOURCE_NONE */
     uint32_t output;
 } source;
 
@@ -47,9 +47,9 @@ typedef struct {
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
     const file_seen *seen; /* [n_seen]: the files behind those, in the state the key was made of (key.h) */
     size_t n_seen;
-    digest key;            /* see key.h                                              */
-    int lasting;           /* the key says everything: the result may outlive the process (key.h) */
-    int needed;            /* an output node hangs on it                             */
+    digest key;  /* see key.h                                              */
+    int lasting; /* the key says everything: the result may outlive the process (key.h) */
+    int needed;  /* an output node hangs on it                             */
 } graph_node;
 
 typedef struct {
@@ -72,8 +72,8 @@ const kiln_param *node_param(const kiln_node *n, uint32_t i);
 const char *param_wire_type(uint32_t param_type);
 /* Reads `text` as parameter `p` into its place in `params`. On failure `why` says what is wrong and what would be
  * right. */
-kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a, void *params,
-                        char why[512]);
+kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
+                        void *params, char why[512]);
 kiln_status param_default(const kiln_param *p, arena *a, void *params);
 /* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
 int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);

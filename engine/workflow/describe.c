@@ -8,7 +8,7 @@
 
 enum { WALK_MAX = 4096 };
 
-/* ---- values -------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 void describe_value(str *s, const graph_node *g, const kiln_param *p, int json)
 {
@@ -91,7 +91,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     }
 }
 
-/* ---- what a node hangs on -------------------------------------------------------------------------------------- */
+/* ---- what a node hangs on ---- */
 
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted)
 {
@@ -137,7 +137,7 @@ char *describe_prompt(const workflow *w, int32_t node)
     return str_take(&s);
 }
 
-/* ---- A1111's lines ------------------------------------------------------------------------------------------------- */
+/* ---- A1111's lines ---- */
 
 static const kiln_param *param_named(const graph_node *g, const char *name)
 {

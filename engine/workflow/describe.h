@@ -10,20 +10,23 @@
  * NULL: no memory. */
 char *describe_prompt(const workflow *w, int32_t node);
 /* The lines A1111-style readers know, for the picture that `node` writes:
- *   PROMPT \n Negative prompt: ... \n Steps: 20, Sampler: Euler, Schedule type: Normal, CFG scale: 7, Seed: 1, Size: 512x512, Model: x
- * found by walking from the node to the sampler that feeds it; "" when there is none. NULL: no memory. */
+ *   PROMPT \n Negative prompt: ... \n Steps: 20, Sampler: Euler, Schedule type: Normal, CFG scale: 7, Seed: 1, Size:
+ * 512x512, Model: x found by walking from the node to the sampler that feeds it; "" when there is none. NULL: no
+ * memory. */
 char *describe_parameters(const workflow *w, int32_t node);
-/* kiln's own form, as JSON in ASCII, of what is executed: the head's `params` with the values they had, and the nodes with their ${references}, so
- * that --set reaches in a picture what it reached in the file. Included files stand in it, names of files are as the workflow
- * has them. A parameter that decides more than values (which node is wired, which file is included) has become its value and is no
- * parameter any more. "" where there are no such parameters: then describe_prompt says as much. NULL: no memory. describe_source.c. */
+/* kiln's own form, as JSON in ASCII, of what is executed: the head's `params` with the values they had, and the nodes
+ * with their ${references}, so that --set reaches in a picture what it reached in the file. Included files stand in it,
+ * names of files are as the workflow has them. A parameter that decides more than values (which node is wired, which
+ * file is included) has become its value and is no parameter any more. "" where there are no such parameters: then
+ * describe_prompt says as much. NULL: no memory. describe_source.c. */
 char *describe_source(const workflow *w, int32_t node);
 
 /* ---- for the three above ---- */
 
 /* The value that was resolved; json: with the quotes JSON wants. */
 void describe_value(str *s, const graph_node *g, const kiln_param *p, int json);
-/* What the document has for an input that is not wired: a file's name and not the path it was found at. NULL: nothing. */
+/* What the document has for an input that is not wired: a file's name and not the path it was found at. NULL: nothing.
+ */
 const char *describe_literal(const graph_node *g, const char *name);
 /* wanted[w->n]: 1 for what `node` hangs on and itself; for SOURCE_NONE what any output hangs on. */
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted);

@@ -1,8 +1,8 @@
 /* describe_source.c - a checked workflow as kiln's own form again, with the parameters of its head; see describe.h.
  *
- * A value's source (doc_input.source) is the text it had before its ${references} were replaced. It is written where it says the
- * same again: alone ("${seed}") everywhere, among other text ("a ${colour} star") where the input is a text. References of other
- * sources are `fixed`: replaced by the values they had.
+ * A value's source (doc_input.source) is the text it had before its ${references} were replaced. It is written where it
+ * says the same again: alone ("${seed}") everywhere, among other text ("a ${colour} star") where the input is a text.
+ * References of other sources are `fixed`: replaced by the values they had.
  */
 #include "workflow/describe.h"
 
@@ -17,7 +17,7 @@ typedef struct {
     str out;
 } writer;
 
-/* ---- references ---------------------------------------------------------------------------------------------- */
+/* ---- references ---- */
 
 static size_t param_index(const document *d, const char *name, size_t n)
 {
@@ -26,7 +26,8 @@ static size_t param_index(const document *d, const char *name, size_t n)
     return i;
 }
 
-/* The next "${name}" at or behind text, NULL: none. *n: the name's length; *param: which, n_param: none. "$$" is no reference. */
+/* The next "${name}" at or behind text, NULL: none. *n: the name's length; *param: which, n_param: none. "$$" is no
+ * reference. */
 static const char *next_reference(const document *d, const char *text, size_t *n, size_t *param)
 {
     for (const char *p = text; (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
@@ -67,15 +68,20 @@ static void append_source(writer *x, const char *raw, str *to)
     size_t n, param;
     for (; (at = next_reference(d, raw, &n, &param)) != NULL; raw = at + n + 3) {
         str_append_n(to, raw, (size_t)(at - raw));
-        if (param < d->n_param && !x->fixed[param]) x->used[param] = 1, str_append_n(to, at, n + 3);
-        else if (param < d->n_param) append_plain(to, d->param[param].text);
+        if (param < d->n_param && !x->fixed[param])
+            x->used[param] = 1, str_append_n(to, at, n + 3);
+        else if (param < d->n_param)
+            append_plain(to, d->param[param].text);
     }
     str_append(to, raw);
 }
 
-/* ---- inputs --------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
-static int is_text(const kiln_param *p) { return p->type == KILN_P_STRING || p->type == KILN_P_NAME || p->type == KILN_P_FILE || p->type == KILN_P_ENUM; }
+static int is_text(const kiln_param *p)
+{
+    return p->type == KILN_P_STRING || p->type == KILN_P_NAME || p->type == KILN_P_FILE || p->type == KILN_P_ENUM;
+}
 
 static const char *source_of(const graph_node *g, const char *name)
 {
@@ -116,8 +122,10 @@ static void put_value(writer *x, const graph_node *g, const kiln_param *p)
     } else {
         str value = {0};
         const char *file = p->type == KILN_P_FILE ? describe_literal(g, p->name) : NULL;
-        if (p->type == KILN_P_FILE) str_append(&value, file ? file : p->def_str ? p->def_str : "");
-        else describe_value(&value, g, p, 0);
+        if (p->type == KILN_P_FILE)
+            str_append(&value, file ? file : p->def_str ? p->def_str : "");
+        else
+            describe_value(&value, g, p, 0);
         x->out.failed |= value.failed;
         put_plain(x, str_text(&value));
         str_free(&value);
@@ -152,13 +160,15 @@ static void put_inputs(writer *x, const graph_node *g)
         str_append(&x->out, comma);
         put_text(x, p->name);
         str_append(&x->out, ": ");
-        if (g->param_in[i].node != SOURCE_NONE) put_wire(x, g->param_in[i]);
-        else put_value(x, g, p);
+        if (g->param_in[i].node != SOURCE_NONE)
+            put_wire(x, g->param_in[i]);
+        else
+            put_value(x, g, p);
         comma = ", ";
     }
 }
 
-/* ---- nodes and head -------------------------------------------------------------------------------------------- */
+/* ---- nodes and head ---- */
 
 static void put_nodes(writer *x)
 {
@@ -184,9 +194,12 @@ static void put_nodes(writer *x)
 static void put_default(writer *x, const workflow_param *p)
 {
     double number;
-    int bare = !p->quoted && (strcmp(p->text, "true") == 0 || strcmp(p->text, "false") == 0 || str_to_double(p->text, strlen(p->text), &number));
-    if (bare) str_append(&x->out, p->text);
-    else put_text(x, p->text);
+    int bare = !p->quoted && (strcmp(p->text, "true") == 0 || strcmp(p->text, "false") == 0 ||
+                              str_to_double(p->text, strlen(p->text), &number));
+    if (bare)
+        str_append(&x->out, p->text);
+    else
+        put_text(x, p->text);
 }
 
 static void put_params(writer *x)
@@ -200,7 +213,8 @@ static void put_params(writer *x)
         put_text(x, d->param[i].name);
         str_append(&x->out, d->param[i].help ? ": {\"default\": " : ": ");
         put_default(x, &d->param[i]);
-        if (d->param[i].help) str_append(&x->out, ", \"help\": "), put_text(x, d->param[i].help), str_char(&x->out, '}');
+        if (d->param[i].help)
+            str_append(&x->out, ", \"help\": "), put_text(x, d->param[i].help), str_char(&x->out, '}');
         comma = ", ";
     }
     str_append(&x->out, "}, ");
@@ -242,9 +256,14 @@ static void put_all(writer *x, int32_t node)
 
 char *describe_source(const workflow *w, int32_t node)
 {
-    writer x = {.w = w, .wanted = mem_calloc(w->n + 1, 1), .fixed = mem_calloc(w->doc->n_param + 1, 1), .used = mem_calloc(w->doc->n_param + 1, 1)};
-    if (!x.wanted || !x.fixed || !x.used) x.out.failed = 1;
-    else if (!w->doc->api_format) put_all(&x, node);
+    writer x = {.w = w,
+                .wanted = mem_calloc(w->n + 1, 1),
+                .fixed = mem_calloc(w->doc->n_param + 1, 1),
+                .used = mem_calloc(w->doc->n_param + 1, 1)};
+    if (!x.wanted || !x.fixed || !x.used)
+        x.out.failed = 1;
+    else if (!w->doc->api_format)
+        put_all(&x, node);
     mem_free(x.wanted), mem_free(x.fixed), mem_free(x.used);
     return str_take(&x.out);
 }

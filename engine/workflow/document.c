@@ -11,13 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORTS_MAX = 64, FILE_LIMIT = 16 << 20, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
+enum {
+    PORTS_MAX = 64,
+    FILE_LIMIT = 16 << 20,
+    FAULTS_MAX = 1000,
+    PARAMS_MAX = 1000,
+    SUGGEST_FAULTS = 50,
+    SUGGEST_NAMES = 5000
+};
 
-/* ---- faults ----------------------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static void add_fault(document *d, place at, const doc_node *n, int warning, const char *fmt, va_list args)
 {
-    if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX) return; /* counted, so that it is never taken for sound */
+    if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX)
+        return; /* counted, so that it is never taken for sound */
     char text[1024];
     int used = 0;
     if (n && n->type)
@@ -80,7 +88,8 @@ static void print_fault(const document *d, const fault *f, void (*line)(void *ar
     char text[2048];
     const char *what = f->warning ? "warning" : "error";
     if (f->at.line)
-        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what, f->text);
+        snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what,
+                 f->text);
     else
         snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
     line(arg, text);
@@ -102,7 +111,10 @@ void document_print_faults(const document *d, void (*line)(void *arg, const char
     }
 }
 
-int document_may_suggest(const document *d, size_t n_candidates) { return d->n_fault < SUGGEST_FAULTS && n_candidates <= SUGGEST_NAMES; }
+int document_may_suggest(const document *d, size_t n_candidates)
+{
+    return d->n_fault < SUGGEST_FAULTS && n_candidates <= SUGGEST_NAMES;
+}
 
 doc_node *document_node(const document *d, const char *name)
 {
@@ -111,7 +123,7 @@ doc_node *document_node(const document *d, const char *name)
     return NULL;
 }
 
-/* ---- ${param} ---------------------------------------------------------------------------------------------- */
+/* ---- ${param} ---- */
 
 static const char *param_at(void *arg, size_t i) { return ((document *)arg)->param[i].name; }
 
@@ -128,7 +140,8 @@ static void unknown_param(document *d, place at, const doc_node *owner, const ch
     if (near)
         document_fault(d, at, owner, "no parameter is called '%s'; did you mean '${%s}'?", name, near);
     else
-        document_fault(d, at, owner, "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
+        document_fault(d, at, owner,
+                       "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
 }
 
 /* A plain text as one in which a $ is written $$. */
@@ -137,8 +150,10 @@ static void append_plain(str *s, const char *text)
     for (; *text; text++) str_append_n(s, *text == '$' ? "$$" : text, *text == '$' ? 2 : 1);
 }
 
-/* Appends what "${name}" at text stands for; end: its closing brace. `source`: of an included file, in the root's parameters. */
-static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out, str *source, int *quoted)
+/* Appends what "${name}" at text stands for; end: its closing brace. `source`: of an included file, in the root's
+ * parameters. */
+static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out,
+                       str *source, int *quoted)
 {
     size_t n = (size_t)(end - text) - 2;
     char name[128];
@@ -148,8 +163,10 @@ static void expand_one(document *d, place at, const doc_node *owner, const char 
         *quoted = p->quoted;
         d->expanded += strlen(p->text);
         str_append(out, p->text);
-        if (p->source && d->included) d->expanded += strlen(p->source), str_append(source, p->source);
-        else if (d->included) append_plain(source, p->text);
+        if (p->source && d->included)
+            d->expanded += strlen(p->source), str_append(source, p->source);
+        else if (d->included)
+            append_plain(source, p->text);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
@@ -157,7 +174,8 @@ static void expand_one(document *d, place at, const doc_node *owner, const char 
 }
 
 /* Writes a scalar with its ${references} replaced and $$ made $ into out; returns the number of references. */
-static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, str *source, int *quoted)
+static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, str *source,
+                         int *quoted)
 {
     size_t references = 0;
     for (const char *p = scalar->text; *p && d->expanded <= DOCUMENT_EXPANDED_MAX;) {
@@ -192,12 +210,14 @@ static const char *keep(document *d, str *s)
 static void note_structural(document *d, const char *source)
 {
     source_text *s = arena_alloc(&d->memory, sizeof *s);
-    if (!s) d->failed = 1;
-    else *s = (source_text){.next = d->structural, .text = source}, d->structural = s;
+    if (!s)
+        d->failed = 1;
+    else
+        *s = (source_text){.next = d->structural, .text = source}, d->structural = s;
 }
 
-/* A scalar's text as the node gets it. API files have no references: there a $ is a $. source: doc_input.source; NULL: the
- * text is no value. */
+/* A scalar's text as the node gets it. API files have no references: there a $ is a $. source: doc_input.source; NULL:
+ * the text is no value. */
 static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted, const char **source)
 {
     *quoted = scalar->quoted;
@@ -206,19 +226,24 @@ static const char *expand(document *d, const doc_node *owner, const yaml_node *s
     str out = {0}, in_root = {0};
     int param_quoted = 0;
     size_t references = expand_all(d, owner, scalar, &out, &in_root, &param_quoted);
-    if (d->expanded > DOCUMENT_EXPANDED_MAX) document_fault(d, scalar->at, owner, "the ${references} of this file make more than 16 MiB of text");
+    if (d->expanded > DOCUMENT_EXPANDED_MAX)
+        document_fault(d, scalar->at, owner, "the ${references} of this file make more than 16 MiB of text");
     /* "${steps}" alone stands for the parameter itself, whatever quotes it wears. */
-    if (references == 1 && strncmp(scalar->text, "${", 2) == 0 && strchr(scalar->text, '}') == scalar->text + scalar->length - 1) *quoted = param_quoted;
+    if (references == 1 && strncmp(scalar->text, "${", 2) == 0 &&
+        strchr(scalar->text, '}') == scalar->text + scalar->length - 1)
+        *quoted = param_quoted;
     if (references) {
         const char *text = d->included ? keep(d, &in_root) : scalar->text;
-        if (source) *source = text;
-        else note_structural(d, text);
+        if (source)
+            *source = text;
+        else
+            note_structural(d, text);
     }
     str_free(&in_root);
     return keep(d, &out);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
 static int is_wire_list(const yaml_node *v)
 {
@@ -228,7 +253,9 @@ static int is_wire_list(const yaml_node *v)
 static doc_wire read_wire(document *d, const doc_node *owner, const yaml_node *v)
 {
     int quoted;
-    return (doc_wire){.at = v->at, .node = expand(d, owner, v->item[0], &quoted, NULL), .output = expand(d, owner, v->item[1], &quoted, NULL)};
+    return (doc_wire){.at = v->at,
+                      .node = expand(d, owner, v->item[0], &quoted, NULL),
+                      .output = expand(d, owner, v->item[1], &quoted, NULL)};
 }
 
 static int is_list_of_wires(const yaml_node *v)
@@ -284,7 +311,8 @@ static void read_inputs(document *d, doc_node *n, const yaml_node *map)
 
 static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc_node *n)
 {
-    static const char *const known[] = {"class_type", "inputs", "_meta", "title", "is_changed", "override_display_id", "include", "set"};
+    static const char *const known[] = {"class_type",          "inputs",  "_meta", "title", "is_changed",
+                                        "override_display_id", "include", "set"};
     *n = (doc_node){.name = key->text, .at = key->at};
     if (v->kind != YAML_MAP) {
         document_fault(d, v->at, n, "must be a map with `class_type` and `inputs`");
@@ -315,8 +343,9 @@ static void read_node(document *d, const yaml_node *key, const yaml_node *v, doc
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(v->key[i]->text, known[k]) == 0;
         const char *near = found || !document_may_suggest(d, 2) ? NULL : nearest_of(v->key[i]->text, known, 2);
         if (!found)
-            document_fault(d, v->key[i]->at, n, "unknown key '%.100s'%s%s%s", v->key[i]->text, near ? "; did you mean '" : "; a node has `class_type` and `inputs`",
-                           near ? near : "", near ? "'?" : "");
+            document_fault(d, v->key[i]->at, n, "unknown key '%.100s'%s%s%s", v->key[i]->text,
+                           near ? "; did you mean '" : "; a node has `class_type` and `inputs`", near ? near : "",
+                           near ? "'?" : "");
     }
     if (inputs) read_inputs(d, n, inputs);
 }
@@ -343,10 +372,11 @@ static void read_nodes(document *d, const yaml_node *map)
         edges += d->node[i].n_input;
     }
     d->n_node = map->n;
-    if (edges > DOCUMENT_EDGES_MAX) document_fault(d, map->at, NULL, "%zu inputs; at most %d are allowed", edges, DOCUMENT_EDGES_MAX);
+    if (edges > DOCUMENT_EDGES_MAX)
+        document_fault(d, map->at, NULL, "%zu inputs; at most %d are allowed", edges, DOCUMENT_EDGES_MAX);
 }
 
-/* ---- head --------------------------------------------------------------------------------------------------- */
+/* ---- head ---- */
 
 static void read_param(document *d, const yaml_node *key, const yaml_node *v, workflow_param *p)
 {
@@ -356,7 +386,9 @@ static void read_param(document *d, const yaml_node *key, const yaml_node *v, wo
         if (help && help->kind == YAML_SCALAR) p->help = help->text;
         for (size_t i = 0; i < v->n; i++)
             if (strcmp(v->key[i]->text, "default") != 0 && strcmp(v->key[i]->text, "help") != 0)
-                document_fault(d, v->key[i]->at, NULL, "parameter '%.100s': unknown key '%.100s'; it has `default` and `help`", p->name, v->key[i]->text);
+                document_fault(d, v->key[i]->at, NULL,
+                               "parameter '%.100s': unknown key '%.100s'; it has `default` and `help`", p->name,
+                               v->key[i]->text);
         v = yaml_get(v, "default");
     }
     if (!v || v->kind != YAML_SCALAR) {
@@ -422,18 +454,23 @@ static void read_ports(document *d, const yaml_node *map, const char *what, doc_
         if (p->is_wire && (p->n_wire == 1 || (*port == d->in_port && p->n_wire <= PORTS_MAX)))
             ++*n;
         else
-            document_fault(d, map->item[i]->at, NULL, "`%s`: '%.100s' needs a wire of this file, [node, %s]", what, p->name, *port == d->in_port ? "input], or several" : "output]");
+            document_fault(d, map->item[i]->at, NULL, "`%s`: '%.100s' needs a wire of this file, [node, %s]", what,
+                           p->name, *port == d->in_port ? "input], or several" : "output]");
     }
-    if (map->kind != YAML_MAP) document_fault(d, map->at, NULL, "`%s` must be a map of name to [node, %s]", what, strcmp(what, "inputs") == 0 ? "input" : "output");
+    if (map->kind != YAML_MAP)
+        document_fault(d, map->at, NULL, "`%s` must be a map of name to [node, %s]", what,
+                       strcmp(what, "inputs") == 0 ? "input" : "output");
 }
 
 static void read_native(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
-    static const char *const known[] = {"kiln", "name", "description", "params", "inputs", "outputs", "matrix", "nodes"};
+    static const char *const known[] = {"kiln",   "name",    "description", "params",
+                                        "inputs", "outputs", "matrix",      "nodes"};
     const yaml_node *part;
     if ((part = yaml_get(root, "kiln"))) read_version(d, part);
     if ((part = yaml_get(root, "name"))) d->name = read_text(d, part, "name");
-    if ((part = yaml_get(root, "description"))) read_text(d, part, "description"); /* for people; only its form matters */
+    if ((part = yaml_get(root, "description")))
+        read_text(d, part, "description"); /* for people; only its form matters */
     if ((part = yaml_get(root, "params"))) read_params(d, part);
     d->matrix = yaml_get(root, "matrix"); /* its form is a sweep's business */
     apply_params(d, set, n_set);
@@ -441,12 +478,17 @@ static void read_native(document *d, const yaml_node *root, const set_option *se
         int found = 0;
         const char *key = root->key[i]->text;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) found |= strcmp(key, known[k]) == 0;
-        const char *near = found || !document_may_suggest(d, 8) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
+        const char *near =
+            found || !document_may_suggest(d, 8) ? NULL : nearest_of(key, known, sizeof known / sizeof known[0]);
         if (strcmp(key, "include") == 0)
-            document_fault(d, root->key[i]->at, NULL, "`include` belongs to an entry of `nodes`: NAME: {include: FILE, inputs: ..., set: ...}");
+            document_fault(d, root->key[i]->at, NULL,
+                           "`include` belongs to an entry of `nodes`: NAME: {include: FILE, inputs: ..., set: ...}");
         else if (!found && key[0] != '.' && strncmp(key, "x-", 2) != 0)
             document_fault(d, root->key[i]->at, NULL, "unknown key '%.100s'%s%s%s", key,
-                           near ? "; did you mean '" : "; the head has kiln, name, description, params, inputs, outputs, matrix, nodes (x-... is ignored)", near ? near : "", near ? "'?" : "");
+                           near ? "; did you mean '"
+                                : "; the head has kiln, name, description, params, inputs, outputs, matrix, nodes "
+                                  "(x-... is ignored)",
+                           near ? near : "", near ? "'?" : "");
     }
     read_nodes(d, yaml_get(root, "nodes"));
     if ((part = yaml_get(root, "inputs"))) read_ports(d, part, "inputs", &d->in_port, &d->n_in_port);
@@ -454,7 +496,7 @@ static void read_native(document *d, const yaml_node *root, const set_option *se
     include_files(d);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static int looks_like_api(const yaml_node *root)
 {
@@ -465,10 +507,13 @@ static int looks_like_api(const yaml_node *root)
 
 static void read_root(document *d, const yaml_node *root, const set_option *set, size_t n_set)
 {
-    if (root->kind == YAML_MAP && yaml_get(root, "prompt") && looks_like_api(yaml_get(root, "prompt"))) root = yaml_get(root, "prompt");
+    if (root->kind == YAML_MAP && yaml_get(root, "prompt") && looks_like_api(yaml_get(root, "prompt")))
+        root = yaml_get(root, "prompt");
     const yaml_node *nodes = root->kind == YAML_MAP ? yaml_get(root, "nodes") : NULL;
     if (nodes && nodes->kind == YAML_SEQUENCE && yaml_get(root, "links")) {
-        document_fault(d, root->at, NULL, "this is ComfyUI's editor format, which only its editor can resolve; export it with \"Export (API)\" and run that file");
+        document_fault(d, root->at, NULL,
+                       "this is ComfyUI's editor format, which only its editor can resolve; export it with \"Export "
+                       "(API)\" and run that file");
     } else if (root->kind != YAML_MAP) {
         document_fault(d, root->at, NULL, "a workflow is a map with `nodes:`, or ComfyUI's API format");
     } else if (nodes && !yaml_get(nodes, "class_type")) {
@@ -494,13 +539,21 @@ static const doc_node *node_with(const document *d, const char *input)
 
 static void unknown_setting(document *d, const char *set, const char *name, int is_node)
 {
-    const char *near = is_node ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
+    const char *near =
+        is_node ? nearest_name(name, node_at, d->n_node, d) : nearest_name(name, param_at, d->n_param, d);
     const doc_node *has = near || is_node ? NULL : node_with(d, name);
     if (has)
-        document_fault(d, d->set_at, NULL, "%s %.200s: no parameter is called '%.200s', but a node has an input of that name; did you mean '%.200s.%.200s'?", d->set_word, set, name, has->name, name);
+        document_fault(d, d->set_at, NULL,
+                       "%s %.200s: no parameter is called '%.200s', but a node has an input of that name; did you mean "
+                       "'%.200s.%.200s'?",
+                       d->set_word, set, name, has->name, name);
     else
-        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, set, is_node ? "node" : "parameter", name,
-                       near ? "; did you mean '" : is_node ? "" : "; give NODE.INPUT=VALUE for a node's input", near ? near : "", near ? "'?" : "");
+        document_fault(d, d->set_at, NULL, "%s %.200s: no %s is called '%.200s'%s%s%s", d->set_word, set,
+                       is_node ? "node" : "parameter", name,
+                       near      ? "; did you mean '"
+                       : is_node ? ""
+                                 : "; give NODE.INPUT=VALUE for a node's input",
+                       near ? near : "", near ? "'?" : "");
 }
 
 /* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
@@ -551,10 +604,12 @@ static void find_used(document *d)
 static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
-        if (!find_param(d, set[i].name, strlen(set[i].name))) set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
+        if (!find_param(d, set[i].name, strlen(set[i].name)))
+            set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
     if (!d->included && n_set) find_used(d);
     for (size_t i = 0; i < d->n_param; i++)
-        if (!d->param[i].used) document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
+        if (!d->param[i].used)
+            document_warn(d, d->param[i].at, NULL, "parameter '%s' is used nowhere", d->param[i].name);
 }
 
 void document_read_included(document *d, const yaml_node *root, const set_option *set, size_t n_set)
@@ -573,7 +628,8 @@ const char *document_expand(document *d, const doc_node *owner, const yaml_node 
     return expand(d, owner, scalar, &quoted, source);
 }
 
-kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e)
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
+                           size_t n_set, error *e)
 {
     yaml_node *root;
     *d = (document){0};
@@ -581,7 +637,7 @@ kiln_status document_parse(document *d, const char *name, const char *data, size
     d->set_word = "--set";
     include_root(d);
     kiln_status status = d->path && !d->failed ? yaml_tree_read(&d->memory, name, 0, data, size, &root, e)
-                                 : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+                                               : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
     if (status == KILN_OK) {
         read_root(d, root, set, n_set);
         finish(d, set, n_set);

@@ -1,8 +1,8 @@
 /* document.h - a workflow file as nodes and inputs, before anyone knows what the node types are.
  *
  * Two forms, told apart by what is at the top: the native one (nodes: ..., with an optional head kiln:, name:,
- * description:, params:, inputs:, outputs:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type, inputs}). Faults are gathered,
- * not thrown: reading goes on after each. Everything lives in the document's arena.
+ * description:, params:, inputs:, outputs:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type,
+ * inputs}). Faults are gathered, not thrown: reading goes on after each. Everything lives in the document's arena.
  */
 #ifndef KILN_WORKFLOW_DOCUMENT_H
 #define KILN_WORKFLOW_DOCUMENT_H
@@ -36,7 +36,7 @@ typedef struct {
     int is_wire;
     doc_wire *wires; /* one, or several for an input that takes a list */
     size_t n_wire;
-    const char *text; /* literal: after ${} substitution */
+    const char *text;   /* literal: after ${} substitution */
     const char *source; /* literal: before it, as a text of the root's parameters; NULL: there were no ${references} */
     int quoted;
     int not_scalar; /* literal list or map: no parameter takes one */
@@ -56,36 +56,39 @@ typedef struct {
 typedef struct {
     const char *name;
     place at;
-    const char *text; /* default or what --set gave */
-    const char *source; /* of an included file: `text` before its ${references} were replaced (doc_input.source); NULL: there were none */
+    const char *text;   /* default or what --set gave */
+    const char *source; /* of an included file: `text` before its ${references} were replaced (doc_input.source); NULL:
+                           there were none */
     int quoted, used, set;
     const char *help;
 } workflow_param;
 
 typedef struct {
     arena memory;
-    const char *path; /* as the user gave it */
+    const char *path;  /* as the user gave it */
     const char **file; /* place.file: the files read, the first is path */
     size_t n_file, included_bytes;
-    int included; /* while reading: a part of another file */
+    int included;                      /* while reading: a part of another file */
     const struct include_chain *chain; /* while reading: the file that is read and those that include it */
-    const char *name; /* head's name, or NULL */
+    const char *name;                  /* head's name, or NULL */
     int api_format;
     doc_node *node;
     size_t n_node;
     workflow_param *param;
     size_t n_param;
-    doc_input *in_port, *out_port; /* the head's inputs: and outputs: for who includes the file; wires say node and input, or output */
+    doc_input *in_port,
+        *out_port; /* the head's inputs: and outputs: for who includes the file; wires say node and input, or output */
     size_t n_in_port, n_out_port;
-    fault *faults; /* sorted by place once reading and checking are done */
+    fault *faults;             /* sorted by place once reading and checking are done */
     size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
     size_t expanded;           /* bytes made by ${references} so far                        */
-    struct source_text *structural; /* sources that decide more than a value: wires, names of included files (describe_source.c) */
-    const yaml_node *matrix;   /* the head's rows of a sweep, as they stand; NULL: none */
-    place set_at;         /* where settings come from: nowhere for --set, the place of `set:` in an include */
-    const char *set_word; /* "--set" or "`set`" */
+    struct source_text
+        *structural; /* sources that decide more than a value: wires, names of included files (describe_source.c) */
+    const yaml_node *matrix;       /* the head's rows of a sweep, as they stand; NULL: none */
+    place set_at;                  /* where settings come from: nowhere for --set, the place of `set:` in an include */
+    const char *set_word;          /* "--set" or "`set`" */
     const char *const *set_source; /* by setting: as doc_input.source; NULL: all are plain */
-    int failed; /* memory ran out: nothing else is to be believed */
+    int failed;                    /* memory ran out: nothing else is to be believed */
 } document;
 
 typedef struct source_text {
@@ -101,14 +104,18 @@ typedef struct {
 /* Reads path. KILN_OK also when there are faults (look at n_fault); an error only when nothing could be read. */
 kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e);
 /* The same from memory; `name` is what messages call it. */
-kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set, size_t n_set, error *e);
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
+                           size_t n_set, error *e);
 void document_free(document *d);
 
 /* Adds a fault. `n` may be NULL: the message then names no node. */
-void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void document_fault(document *d, place at, const doc_node *n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void document_sort_faults(document *d);
-/* Whether looking for the nearest right name is still worth it: it costs much, and after many faults nobody reads it. */
+/* Whether looking for the nearest right name is still worth it: it costs much, and after many faults nobody reads it.
+ */
 int document_may_suggest(const document *d, size_t n_candidates);
 const char *document_file(const document *d, place at); /* the path of the file a place is in */
 /* Every fault as "path:line:column: error: text", one a line. */

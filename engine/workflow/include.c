@@ -1,5 +1,5 @@
-/* include.c - see include.h. A file is read into a document of its own that borrows the includer's arena, faults and counters; when
- * its wires are tied, its nodes are renamed and join the includer's.
+/* include.c - see include.h. A file is read into a document of its own that borrows the includer's arena, faults and
+ * counters; when its wires are tied, its nodes are renamed and join the includer's.
  */
 #include "workflow/include.h"
 
@@ -48,12 +48,13 @@ void include_root(document *d)
     mem_free(real);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 static const char *beside(document *d, const char *name)
 {
     const char *slash = strrchr(d->chain->path, '/');
-    const char *path = slash ? arena_printf(&d->memory, "%.*s/%s", (int)(slash - d->chain->path), d->chain->path, name) : arena_strdup(&d->memory, name);
+    const char *path = slash ? arena_printf(&d->memory, "%.*s/%s", (int)(slash - d->chain->path), d->chain->path, name)
+                             : arena_strdup(&d->memory, name);
     if (!path) d->failed = 1;
     return path;
 }
@@ -64,14 +65,16 @@ static void fault_circle(document *d, const doc_node *n, place at, const char *p
     const include_chain *link[DEPTH_MAX + 1] = {NULL};
     size_t depth = 0, used = 0;
     for (const include_chain *c = d->chain; c && depth <= DEPTH_MAX; c = c->up) link[depth++] = c;
-    while (depth-- > 0 && used < sizeof text - 100) used += (size_t)snprintf(text + used, 90, "%.80s -> ", link[depth]->path);
+    while (depth-- > 0 && used < sizeof text - 100)
+        used += (size_t)snprintf(text + used, 90, "%.80s -> ", link[depth]->path);
     document_fault(d, at, n, "`include` goes in a circle: %s%.80s", text, path);
 }
 
 /* The new link of the chain, or NULL after a fault. */
 static const include_chain *enter(document *d, const doc_node *n, place at, const char *name)
 {
-    if (!*name || *name == '/') return document_fault(d, at, n, "`include` names a file relative to this one, not '%.200s'", name), NULL;
+    if (!*name || *name == '/')
+        return document_fault(d, at, n, "`include` names a file relative to this one, not '%.200s'", name), NULL;
     const char *path = beside(d, name);
     char *real = path ? path_real(path) : NULL;
     include_chain *c = path ? arena_alloc(&d->memory, sizeof *c) : NULL;
@@ -101,7 +104,8 @@ static yaml_node *read_tree(document *d, const doc_node *n, place at, const incl
     yaml_node *root = NULL;
     kiln_status status = file_read(c->path, FILE_BYTES_MAX, &data, &size, &e);
     d->included_bytes += size;
-    if (status == KILN_OK && d->included_bytes > BYTES_MAX) status = error_set(&e, KILN_ERR_INVALID, "all included files together are more than 64 MiB");
+    if (status == KILN_OK && d->included_bytes > BYTES_MAX)
+        status = error_set(&e, KILN_ERR_INVALID, "all included files together are more than 64 MiB");
     if (status == KILN_OK) {
         d->file[d->n_file] = c->path;
         status = yaml_tree_read(&d->memory, c->path, (uint32_t)d->n_file++, data, size, &root, &e);
@@ -121,9 +125,11 @@ static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set
     }
     for (size_t i = 0; map && i < map->n; i++) {
         if (map->item[i]->kind != YAML_SCALAR)
-            document_fault(d, map->item[i]->at, n, "`set`: '%.100s' takes a single value; wires go to `inputs`", map->key[i]->text);
+            document_fault(d, map->item[i]->at, n, "`set`: '%.100s' takes a single value; wires go to `inputs`",
+                           map->key[i]->text);
         else
-            set[k] = (set_option){.name = map->key[i]->text, .value = document_expand(d, n, map->item[i], &source[k])}, k++;
+            set[k] = (set_option){.name = map->key[i]->text, .value = document_expand(d, n, map->item[i], &source[k])},
+            k++;
     }
     return k;
 }
@@ -150,7 +156,7 @@ static void read_part(document *d, const doc_node *n, const include_chain *chain
     d->failed |= c->failed;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 static const char *within(document *d, const char *scope_name, const char *name)
 {
@@ -193,12 +199,15 @@ static doc_node *node_named(doc_node *node, size_t n, const char *name)
 
 static const char *port_name_at(void *arg, size_t i) { return ((const doc_input *)arg)[i].name; }
 
-static doc_input *find_port(document *d, const doc_node *owner, place at, const char *scope_name, const char *what, doc_input *port, size_t n, const char *name)
+static doc_input *find_port(document *d, const doc_node *owner, place at, const char *scope_name, const char *what,
+                            doc_input *port, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(port[i].name, name) == 0) return &port[i];
     const char *near = document_may_suggest(d, n) ? nearest_name(name, port_name_at, n, port) : NULL;
-    document_fault(d, at, owner, "what '%.100s' includes has no %s '%.100s'%s%s%s", scope_name, what, name, near ? "; did you mean '" : "; the head of that file names them", near ? near : "", near ? "'?" : "");
+    document_fault(d, at, owner, "what '%.100s' includes has no %s '%.100s'%s%s%s", scope_name, what, name,
+                   near ? "; did you mean '" : "; the head of that file names them", near ? near : "",
+                   near ? "'?" : "");
     return NULL;
 }
 
@@ -236,11 +245,16 @@ static void join(includer *x, const doc_node *entry, document *c)
     rename_inputs(d, entry->name, c->out_port, c->n_out_port);
     for (size_t i = 0; i < entry->n_input; i++) {
         const doc_input *given = &entry->input[i];
-        const doc_input *port = find_port(d, entry, given->at, entry->name, "input", c->in_port, c->n_in_port, given->name);
+        const doc_input *port =
+            find_port(d, entry, given->at, entry->name, "input", c->in_port, c->n_in_port, given->name);
         for (size_t k = 0; port && k < port->n_wire; k++) set_target(d, c->node, c->n_node, &port->wires[k], given);
     }
     for (size_t i = 0; i < c->n_node; i++) push_node(x, c->node[i]);
-    x->scope[x->n_scope++] = (scope){.name = entry->name, .in_port = c->in_port, .n_in_port = c->n_in_port, .out_port = c->out_port, .n_out_port = c->n_out_port};
+    x->scope[x->n_scope++] = (scope){.name = entry->name,
+                                     .in_port = c->in_port,
+                                     .n_in_port = c->n_in_port,
+                                     .out_port = c->out_port,
+                                     .n_out_port = c->n_out_port};
 }
 
 static void include_one(includer *x, const doc_node *entry)
@@ -258,7 +272,7 @@ static void include_one(includer *x, const doc_node *entry)
     join(x, entry, &c);
 }
 
-/* ---- wires that go through an entry ------------------------------------------------------------------------------------ */
+/* ---- wires that go through an entry ---- */
 
 static const scope *find_scope(const includer *x, const char *name)
 {
@@ -272,7 +286,8 @@ static void tie(includer *x, const doc_node *owner, doc_input *in)
     for (size_t k = 0; k < in->n_wire; k++) {
         const scope *s = find_scope(x, in->wires[k].node);
         if (!s) continue;
-        const doc_input *port = find_port(x->d, owner, in->wires[k].at, s->name, "output", s->out_port, s->n_out_port, in->wires[k].output);
+        const doc_input *port =
+            find_port(x->d, owner, in->wires[k].at, s->name, "output", s->out_port, s->n_out_port, in->wires[k].output);
         if (port) in->wires[k].node = port->wires[0].node, in->wires[k].output = port->wires[0].output;
     }
 }
@@ -284,7 +299,9 @@ static void tie_in_port(includer *x, doc_input *port)
     size_t n = 0;
     for (size_t k = 0; k < port->n_wire; k++) {
         const scope *s = find_scope(x, port->wires[k].node);
-        const doc_input *inner = s ? find_port(d, NULL, port->wires[k].at, s->name, "input", s->in_port, s->n_in_port, port->wires[k].output) : NULL;
+        const doc_input *inner =
+            s ? find_port(d, NULL, port->wires[k].at, s->name, "input", s->in_port, s->n_in_port, port->wires[k].output)
+              : NULL;
         n += inner ? inner->n_wire : 1;
     }
     doc_wire *all = arena_alloc(&d->memory, (n + 1) * sizeof *all);
@@ -309,7 +326,9 @@ static void check_ports(document *d, const doc_input *port, size_t n, const char
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < port[i].n_wire; k++)
-            if (!document_node(d, port[i].wires[k].node)) document_fault(d, port[i].value_at, NULL, "`%s`: '%.100s' names '%.100s', which is not a node here", what, port[i].name, port[i].wires[k].node);
+            if (!document_node(d, port[i].wires[k].node))
+                document_fault(d, port[i].value_at, NULL, "`%s`: '%.100s' names '%.100s', which is not a node here",
+                               what, port[i].name, port[i].wires[k].node);
 }
 
 /* NAME/... belongs to what NAME includes. */
@@ -319,7 +338,10 @@ static void check_names(includer *x, const doc_node *own, size_t n)
         for (size_t k = 0; !own[i].include && strchr(own[i].name, '/') && k < x->n_scope; k++) {
             size_t length = strlen(x->scope[k].name);
             if (strncmp(own[i].name, x->scope[k].name, length) != 0 || own[i].name[length] != '/') continue;
-            document_fault(x->d, own[i].at, &own[i], "names that begin with '%.100s/' are those of what is included there; call this one otherwise", x->scope[k].name);
+            document_fault(
+                x->d, own[i].at, &own[i],
+                "names that begin with '%.100s/' are those of what is included there; call this one otherwise",
+                x->scope[k].name);
         }
 }
 

@@ -45,7 +45,8 @@ static kiln_status hash_files(hasher *h, const char *path, const key_setting *on
     return on->beside ? on->beside(on->arg, path, hash_file, &f, e) : KILN_OK;
 }
 
-static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index, const key_setting *on, file_list *seen, error *e)
+static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index,
+                              const key_setting *on, file_list *seen, error *e)
 {
     const char *at = (const char *)g->params + p->offset, *text;
     int32_t small;
@@ -85,7 +86,8 @@ static int hash_source(hasher *h, const workflow *w, source s)
     return w->node[s.node].lasting;
 }
 
-static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen, error *e)
+static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen,
+                            error *e)
 {
     const kiln_node *t = g->type;
     int lasting = (t->flags & KILN_NODE_PURE) != 0;
@@ -135,7 +137,8 @@ static kiln_status keep_seen(workflow *w, graph_node *g, const file_list *seen, 
     if (!rows) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         rows[i] = *file_list_at(seen, i);
-        if (!(rows[i].path = arena_strdup(&w->doc->memory, rows[i].path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (!(rows[i].path = arena_strdup(&w->doc->memory, rows[i].path)))
+            return error_set(e, KILN_ERR_NOMEM, "out of memory");
     }
     g->seen = rows, g->n_seen = n;
     return KILN_OK;

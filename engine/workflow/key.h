@@ -2,10 +2,11 @@
  *
  * A key digests the node type, its declared revision and its plugin's content; every parameter in canonical form;
  * the keys (and output numbers) of what is wired in; the content of every file it reads; device class and precision
- * for nodes that compute on the device; the content of the plugin that registered a sampler or schedule it names, and, where a MODEL,
- * CLIP or VAE comes out, of those that registered model families. Node names, order, threads and output folder are not part of it; but the name is
- * for a node that is not PURE, since two of those give different results and whoever uses one must not pass for a user of
- * the other. Such a node, and whatever hangs on it, is not `lasting`: its key holds for one run.
+ * for nodes that compute on the device; the content of the plugin that registered a sampler or schedule it names, and,
+ * where a MODEL, CLIP or VAE comes out, of those that registered model families. Node names, order, threads and output
+ * folder are not part of it; but the name is for a node that is not PURE, since two of those give different results and
+ * whoever uses one must not pass for a user of the other. Such a node, and whatever hangs on it, is not `lasting`: its
+ * key holds for one run.
  */
 #ifndef KILN_WORKFLOW_KEY_H
 #define KILN_WORKFLOW_KEY_H
@@ -19,13 +20,15 @@ typedef struct {
     const char *engine;    /* the engine's version; may be NULL                                */
     /* Content of the plugin that registered `name` in `from` ("sampler", "schedule"); 0: not known. May be NULL. */
     int (*origin)(void *arg, const char *from, const char *name, digest *out);
-    /* Calls each(to, path) for the files that are read with `path`, where it is one that names others (an index of shards). May be NULL. */
-    kiln_status (*beside)(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to, error *e);
+    /* Calls each(to, path) for the files that are read with `path`, where it is one that names others (an index of
+     * shards). May be NULL. */
+    kiln_status (*beside)(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e),
+                          void *to, error *e);
     void *arg;
-    /* 1: this file (or folder) is not worth reading whole, since its header already says that no node can use it, or it is larger than
-     * anybody waits for. Its name stands for it, and the node is not lasting. May be NULL. */
+    /* 1: this file (or folder) is not worth reading whole, since its header already says that no node can use it, or it
+     * is larger than anybody waits for. Its name stands for it, and the node is not lasting. May be NULL. */
     int (*unreadable)(void *arg, const char *path);
-    digest families;       /* content of the plugins whose model families a loader chooses among */
+    digest families; /* content of the plugins whose model families a loader chooses among */
 } key_setting;
 
 /* Fills key, lasting and seen of every needed node, in order. Reads each file's content once. */

@@ -49,7 +49,9 @@ static size_t choices_text(const kiln_param *p, const catalog_view *c, char *tex
 {
     size_t used = 0;
     for (size_t i = 0; i < CHOICES_MAX && used + 1 < room; i++) {
-        const char *name = p->type == KILN_P_ENUM ? p->choice[i].name : c && c->name_at ? c->name_at(c->self, p->from, i) : NULL;
+        const char *name = p->type == KILN_P_ENUM ? p->choice[i].name
+                           : c && c->name_at      ? c->name_at(c->self, p->from, i)
+                                                  : NULL;
         if (!name) break;
         int n = snprintf(text + used, room - used, "%s%s", i ? ", " : "", name);
         used += n > 0 ? (size_t)n : 0;
@@ -65,11 +67,14 @@ void param_describe(const kiln_param *p, const catalog_view *catalog, char *text
     case KILN_P_BOOL: snprintf(text, room, "true or false"); break;
     case KILN_P_INT: {
         int n = snprintf(text, room, "a whole number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
-        if (p->flags & KILN_PARAM_FLOORED && n > 0 && (size_t)n < room) snprintf(text + n, room - (size_t)n, ", a multiple of %s", bound_text(p->step, low));
+        if (p->flags & KILN_PARAM_FLOORED && n > 0 && (size_t)n < room)
+            snprintf(text + n, room - (size_t)n, ", a multiple of %s", bound_text(p->step, low));
         break;
     }
     case KILN_P_SEED: snprintf(text, room, "a whole number from 0 to 18446744073709551615"); break;
-    case KILN_P_FLOAT: snprintf(text, room, "a number from %s to %s", bound_text(p->min, low), bound_text(p->max, high)); break;
+    case KILN_P_FLOAT:
+        snprintf(text, room, "a number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
+        break;
     case KILN_P_STRING: snprintf(text, room, "a text"); break;
     case KILN_P_FILE: snprintf(text, room, "a file of the %s folder", p->from ? p->from : "input"); break;
     default: {
@@ -79,7 +84,7 @@ void param_describe(const kiln_param *p, const catalog_view *catalog, char *text
     }
 }
 
-/* ---- by type ------------------------------------------------------------------------------------------------ */
+/* ---- by type ---- */
 
 static kiln_status wrong(const kiln_param *p, const catalog_view *c, const char *text, int quoted, char why[512])
 {
@@ -161,7 +166,8 @@ static const char *registry_at(void *arg, size_t i)
     return w->catalog->name_at(w->catalog->self, w->from, i);
 }
 
-static kiln_status parse_name(const kiln_param *p, const char *text, const catalog_view *c, arena *a, void *params, char why[512])
+static kiln_status parse_name(const kiln_param *p, const char *text, const catalog_view *c, arena *a, void *params,
+                              char why[512])
 {
     registry_walk walk = {c, p->from};
     const char *name;
@@ -178,7 +184,8 @@ static kiln_status parse_name(const kiln_param *p, const char *text, const catal
     return KILN_ERR_INVALID;
 }
 
-static kiln_status parse_file(const kiln_param *p, const char *text, const catalog_view *c, arena *a, void *params, char why[512])
+static kiln_status parse_file(const kiln_param *p, const char *text, const catalog_view *c, arena *a, void *params,
+                              char why[512])
 {
     error e = {0};
     const char *path = c->file ? c->file(c->self, a, p->from ? p->from : "input", text, &e) : NULL;
@@ -190,10 +197,11 @@ static kiln_status parse_file(const kiln_param *p, const char *text, const catal
     return KILN_OK;
 }
 
-kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a, void *params,
-                        char why[512])
+kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
+                        void *params, char why[512])
 {
-    if (!quoted && (text[0] == '\0' || strcmp(text, "null") == 0 || strcmp(text, "~") == 0) && p->type != KILN_P_STRING) {
+    if (!quoted && (text[0] == '\0' || strcmp(text, "null") == 0 || strcmp(text, "~") == 0) &&
+        p->type != KILN_P_STRING) {
         char right[400];
         param_describe(p, catalog, right, sizeof right);
         snprintf(why, 512, "has no value; it takes %s", right);

@@ -1,5 +1,5 @@
-/* png_text.c - walks a PNG's chunks (PNG specification, 3rd edition, sections 5 and 11.3.3) up to the one asked for. The
- * picture itself is not decoded; lengths and checksums are checked before anything is believed.
+/* png_text.c - walks a PNG's chunks (PNG specification, 3rd edition, sections 5 and 11.3.3) up to the one asked for.
+ * The picture itself is not decoded; lengths and checksums are checked before anything is believed.
  */
 #include "workflow/png_text.h"
 
@@ -12,7 +12,10 @@
 
 enum { TEXT_MAX = 16 << 20 };
 
-static uint32_t big_endian(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 
 static kiln_status damaged(const char *path, const char *what, error *e)
 {
@@ -24,8 +27,10 @@ static kiln_status copy_text(const char *path, const uint8_t *data, size_t n, in
     str s = {0};
     for (size_t i = 0; i < n; i++) {
         if (data[i] == 0) return str_free(&s), damaged(path, "a NUL in a text", e);
-        if (latin1 && data[i] >= 0x80) str_char(&s, (char)(0xc0 | data[i] >> 6)), str_char(&s, (char)(0x80 | (data[i] & 0x3f)));
-        else str_char(&s, (char)data[i]);
+        if (latin1 && data[i] >= 0x80)
+            str_char(&s, (char)(0xc0 | data[i] >> 6)), str_char(&s, (char)(0x80 | (data[i] & 0x3f)));
+        else
+            str_char(&s, (char)data[i]);
     }
     *text = str_take(&s);
     return *text ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -36,8 +41,9 @@ static kiln_status inflate_text(const char *path, const uint8_t *data, size_t n,
     uint8_t *out = mem_alloc(TEXT_MAX);
     uLongf size = TEXT_MAX;
     if (!out) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-    kiln_status status = uncompress(out, &size, data, (uLong)n) == Z_OK ? copy_text(path, out, size, latin1, text, e)
-                                                                        : damaged(path, "a compressed text that cannot be read, or of more than 16 MiB", e);
+    kiln_status status = uncompress(out, &size, data, (uLong)n) == Z_OK
+                             ? copy_text(path, out, size, latin1, text, e)
+                             : damaged(path, "a compressed text that cannot be read, or of more than 16 MiB", e);
     mem_free(out);
     return status;
 }
@@ -50,14 +56,17 @@ static int64_t field(const uint8_t *p, size_t n)
 }
 
 /* The chunk's text when it is of `key`: KILN_OK with *text set, or *text NULL when it is another's. */
-static kiln_status chunk_text(const char *path, const char *type, const uint8_t *p, size_t n, const char *key, char **text, error *e)
+static kiln_status chunk_text(const char *path, const char *type, const uint8_t *p, size_t n, const char *key,
+                              char **text, error *e)
 {
     int64_t name = field(p, n);
     *text = NULL;
     if (name < 0 || strcmp((const char *)p, key) != 0) return KILN_OK;
     p += name + 1, n -= (size_t)name + 1;
     if (strcmp(type, "tEXt") == 0) return copy_text(path, p, n, 1, text, e);
-    if (strcmp(type, "zTXt") == 0) return n < 1 || p[0] != 0 ? damaged(path, "an unknown compression", e) : inflate_text(path, p + 1, n - 1, 1, text, e);
+    if (strcmp(type, "zTXt") == 0)
+        return n < 1 || p[0] != 0 ? damaged(path, "an unknown compression", e)
+                                  : inflate_text(path, p + 1, n - 1, 1, text, e);
     if (n < 2) return damaged(path, "a text chunk that is cut off", e);
     int compressed = p[0];
     p += 2, n -= 2;
@@ -73,7 +82,8 @@ static kiln_status walk(const file_map *m, const char *path, const char *key, ch
 {
     static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
     size_t at = 8;
-    if (m->size < 8 || memcmp(m->data, signature, 8) != 0) return error_set(e, KILN_ERR_INVALID, "%s: not a PNG file", path);
+    if (m->size < 8 || memcmp(m->data, signature, 8) != 0)
+        return error_set(e, KILN_ERR_INVALID, "%s: not a PNG file", path);
     while (m->size - at >= 12) {
         size_t n = big_endian(m->data + at);
         char type[5] = {0};
@@ -83,7 +93,8 @@ static kiln_status walk(const file_map *m, const char *path, const char *key, ch
         if (strcmp(type, "IEND") == 0) break;
         if (strcmp(type, "tEXt") == 0 || strcmp(type, "zTXt") == 0 || strcmp(type, "iTXt") == 0) {
             if (n > TEXT_MAX) return damaged(path, "a text of more than 16 MiB", e);
-            if (crc32(crc32(0, (const uint8_t *)type, 4), p, (uInt)n) != big_endian(p + n)) return damaged(path, "a text chunk's checksum is wrong", e);
+            if (crc32(crc32(0, (const uint8_t *)type, 4), p, (uInt)n) != big_endian(p + n))
+                return damaged(path, "a text chunk's checksum is wrong", e);
             TRY(chunk_text(path, type, p, n, key, text, e));
             if (*text) return KILN_OK;
         }
@@ -106,5 +117,8 @@ kiln_status png_text_read(const char *path, const char *key, char **text, error 
 {
     TRY(png_text_find(path, key, text, e));
     if (*text) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID, "%s: this picture carries no workflow (no text chunk '%s'); it was saved by something else, or its metadata was stripped", path, key);
+    return error_set(e, KILN_ERR_INVALID,
+                     "%s: this picture carries no workflow (no text chunk '%s'); it was saved by something else, or "
+                     "its metadata was stripped",
+                     path, key);
 }

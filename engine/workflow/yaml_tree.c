@@ -9,12 +9,20 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 64, SIZE_MAX_BYTES = 16 << 20, SCALAR_MAX = 1 << 20, REPLAY_MAX = 10000, ANCHORS_MAX = 1000, MERGES_MAX = 16, ITEMS_MAX = 2000000 };
+enum {
+    DEPTH_MAX = 64,
+    SIZE_MAX_BYTES = 16 << 20,
+    SCALAR_MAX = 1 << 20,
+    REPLAY_MAX = 10000,
+    ANCHORS_MAX = 1000,
+    MERGES_MAX = 16,
+    ITEMS_MAX = 2000000
+};
 
 typedef struct {
     yaml_node *node;
     yaml_node *pending_key; /* a map's key that waits for its value */
-    size_t room, events; /* events: what it takes to write this and all inside, aliases spelt out */
+    size_t room, events;    /* events: what it takes to write this and all inside, aliases spelt out */
     const char *anchor;
 } level;
 
@@ -48,7 +56,7 @@ static place place_of(const reader *r, yaml_mark_t m)
     return (place){.file = r->file, .line = (uint32_t)m.line + 1, .column = (uint32_t)m.column + 1};
 }
 
-/* ---- growing maps and sequences ------------------------------------------------------------------------- */
+/* ---- growing maps and sequences ---- */
 
 static kiln_status append(reader *r, level *l, yaml_node *key, yaml_node *value)
 {
@@ -73,7 +81,8 @@ static int by_text(const void *a, const void *b)
     const yaml_node *x = *(yaml_node *const *)a, *y = *(yaml_node *const *)b;
     int order = strcmp(x->text, y->text);
     if (order) return order;
-    return x->at.line != y->at.line ? (x->at.line < y->at.line ? -1 : 1) : (x->at.column > y->at.column) - (x->at.column < y->at.column);
+    return x->at.line != y->at.line ? (x->at.line < y->at.line ? -1 : 1)
+                                    : (x->at.column > y->at.column) - (x->at.column < y->at.column);
 }
 
 static int is_merge_key(const yaml_node *key) { return strcmp(key->text, "<<") == 0 && !key->quoted; }
@@ -87,9 +96,11 @@ static kiln_status keys_are_unique(reader *r, const yaml_node *map)
     qsort(sorted, map->n, sizeof *sorted, by_text);
     kiln_status status = KILN_OK;
     for (size_t i = 1; i < map->n && status == KILN_OK; i++)
-        if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0 && !(is_merge_key(sorted[i - 1]) && is_merge_key(sorted[i])))
-            status = error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the key '%.100s' stands here twice; first in line %u", r->name,
-                               sorted[i]->at.line, sorted[i]->at.column, sorted[i]->text, sorted[i - 1]->at.line);
+        if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0 &&
+            !(is_merge_key(sorted[i - 1]) && is_merge_key(sorted[i])))
+            status =
+                error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the key '%.100s' stands here twice; first in line %u",
+                          r->name, sorted[i]->at.line, sorted[i]->at.column, sorted[i]->text, sorted[i - 1]->at.line);
     mem_free(sorted);
     return status;
 }
@@ -163,7 +174,7 @@ static kiln_status merge(reader *r, level *l)
     return n_source ? keep_first(r, map) : KILN_OK;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 /* Hangs a finished or just begun node where it belongs. */
 static kiln_status attach(reader *r, yaml_node *node)
@@ -204,7 +215,8 @@ static void count(reader *r, size_t events)
 static kiln_status no_tag(reader *r, const yaml_char_t *tag, place at)
 {
     if (!tag) return KILN_OK;
-    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the tag '%.60s' means nothing here; leave it out", r->name, at.line, at.column, (const char *)tag);
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: the tag '%.60s' means nothing here; leave it out", r->name,
+                     at.line, at.column, (const char *)tag);
 }
 
 static kiln_status on_scalar(reader *r, const yaml_event_t *event)
@@ -217,7 +229,10 @@ static kiln_status on_scalar(reader *r, const yaml_event_t *event)
     yaml_node *n = arena_alloc(r->a, sizeof *n);
     char *copy = n ? arena_strndup(r->a, text, event->data.scalar.length) : NULL;
     if (!copy) return no_memory(r);
-    *n = (yaml_node){.kind = YAML_SCALAR, .at = at, .text = copy, .length = event->data.scalar.length,
+    *n = (yaml_node){.kind = YAML_SCALAR,
+                     .at = at,
+                     .text = copy,
+                     .length = event->data.scalar.length,
                      .quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
     if (event->data.scalar.anchor) {
         const char *anchor = arena_strdup(r->a, (const char *)event->data.scalar.anchor);
@@ -228,7 +243,8 @@ static kiln_status on_scalar(reader *r, const yaml_event_t *event)
     return attach(r, n);
 }
 
-static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind, const yaml_char_t *anchor, const yaml_char_t *tag)
+static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind, const yaml_char_t *anchor,
+                            const yaml_char_t *tag)
 {
     place at = place_of(r, event->start_mark);
     TRY(no_tag(r, tag, at));
@@ -266,20 +282,24 @@ static kiln_status on_alias(reader *r, const yaml_event_t *event)
         count(r, x->events);
         return attach(r, x->node);
     }
-    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: no anchor '&%.100s' stands before this alias", r->name, at.line, at.column, name);
+    return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: no anchor '&%.100s' stands before this alias", r->name, at.line,
+                     at.column, name);
 }
 
 static kiln_status on_event(reader *r, const yaml_event_t *event, int *done)
 {
     switch (event->type) {
     case YAML_SCALAR_EVENT: return on_scalar(r, event);
-    case YAML_SEQUENCE_START_EVENT: return on_start(r, event, YAML_SEQUENCE, event->data.sequence_start.anchor, event->data.sequence_start.tag);
-    case YAML_MAPPING_START_EVENT: return on_start(r, event, YAML_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag);
+    case YAML_SEQUENCE_START_EVENT:
+        return on_start(r, event, YAML_SEQUENCE, event->data.sequence_start.anchor, event->data.sequence_start.tag);
+    case YAML_MAPPING_START_EVENT:
+        return on_start(r, event, YAML_MAP, event->data.mapping_start.anchor, event->data.mapping_start.tag);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: return on_end(r);
     case YAML_ALIAS_EVENT: return on_alias(r, event);
     case YAML_DOCUMENT_START_EVENT:
-        return r->root ? fault(r, place_of(r, event->start_mark), "a second document; a workflow file holds one") : KILN_OK;
+        return r->root ? fault(r, place_of(r, event->start_mark), "a second document; a workflow file holds one")
+                       : KILN_OK;
     case YAML_STREAM_END_EVENT: *done = 1; return KILN_OK;
     default: return KILN_OK;
     }
@@ -298,13 +318,14 @@ static place place_of_offset(const reader *r, const char *data, size_t size, siz
 
 static kiln_status parser_fault(reader *r, const yaml_parser_t *p, const char *data, size_t size)
 {
-    place at = p->error == YAML_READER_ERROR ? place_of_offset(r, data, size, p->problem_offset) : place_of(r, p->problem_mark);
+    place at = p->error == YAML_READER_ERROR ? place_of_offset(r, data, size, p->problem_offset)
+                                             : place_of(r, p->problem_mark);
     if (p->error == YAML_MEMORY_ERROR) return no_memory(r);
     return error_set(r->e, KILN_ERR_INVALID, "%s:%u:%u: not well-formed YAML: %s%s%s", r->name, at.line, at.column,
                      p->problem ? p->problem : "cannot be read", p->context ? ", " : "", p->context ? p->context : "");
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 /* The surrogate half that stands at p as \uXXXX, or 0. */
 static uint32_t half_at(const char *p, const char *end, uint32_t first)
@@ -312,15 +333,18 @@ static uint32_t half_at(const char *p, const char *end, uint32_t first)
     uint32_t v = 0;
     if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return 0;
     for (int i = 2; i < 6; i++) {
-        int digit = p[i] >= '0' && p[i] <= '9' ? p[i] - '0' : p[i] >= 'a' && p[i] <= 'f' ? p[i] - 'a' + 10 : p[i] >= 'A' && p[i] <= 'F' ? p[i] - 'A' + 10 : -1;
+        int digit = p[i] >= '0' && p[i] <= '9'   ? p[i] - '0'
+                    : p[i] >= 'a' && p[i] <= 'f' ? p[i] - 'a' + 10
+                    : p[i] >= 'A' && p[i] <= 'F' ? p[i] - 'A' + 10
+                                                 : -1;
         if (digit < 0) return 0;
         v = v << 4 | (uint32_t)digit;
     }
     return (v & 0xfc00) == first ? v : 0;
 }
 
-/* JSON writes a character beyond U+FFFF as two escapes, YAML as one (\U0001f600): rewrites the pairs inside double quotes
- * of a text that begins with '{'. NULL: nothing to rewrite, or no memory (*failed). */
+/* JSON writes a character beyond U+FFFF as two escapes, YAML as one (\U0001f600): rewrites the pairs inside double
+ * quotes of a text that begins with '{'. NULL: nothing to rewrite, or no memory (*failed). */
 static char *join_surrogates(const char *data, size_t size, size_t *joined, int *failed)
 {
     size_t n = 0, start = 0;
@@ -346,7 +370,8 @@ static char *join_surrogates(const char *data, size_t size, size_t *joined, int 
     return out;
 }
 
-kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char *data, size_t size, yaml_node **out, error *e)
+kiln_status yaml_tree_read(arena *a, const char *name, uint32_t file, const char *data, size_t size, yaml_node **out,
+                           error *e)
 {
     if (size > SIZE_MAX_BYTES)
         return error_set(e, KILN_ERR_INVALID, "%s:1:1: %zu bytes; a workflow file may have 16 MiB", name, size);

@@ -1,8 +1,9 @@
 /* yaml_tree.h - a YAML (or JSON) file as a tree of scalars, sequences and maps, each with its place.
  *
  * Read from libyaml's events without recursion, under limits: 16 MiB a file, 64 levels, scalars of 1 MiB,
- * 1,000 anchors, 10,000 events replayed by aliases in all, no tags, no key twice in a map. Merge keys (<<) are resolved: a key of the
- * map itself wins, then the first map merged. One document a file. The tree lives in the arena it is given.
+ * 1,000 anchors, 10,000 events replayed by aliases in all, no tags, no key twice in a map. Merge keys (<<) are
+ * resolved: a key of the map itself wins, then the first map merged. One document a file. The tree lives in the arena
+ * it is given.
  */
 #ifndef KILN_WORKFLOW_YAML_TREE_H
 #define KILN_WORKFLOW_YAML_TREE_H
@@ -21,10 +22,10 @@ typedef struct yaml_node {
     place at;
     const char *text; /* scalar: NUL-terminated UTF-8 without NUL inside */
     size_t length;
-    int quoted; /* the scalar stood in quotes or was a block */
-    size_t n;   /* items of a sequence, pairs of a map */
-    struct yaml_node **item;  /* sequence items, or values of the map */
-    struct yaml_node **key;   /* map: scalars                         */
+    int quoted;              /* the scalar stood in quotes or was a block */
+    size_t n;                /* items of a sequence, pairs of a map */
+    struct yaml_node **item; /* sequence items, or values of the map */
+    struct yaml_node **key;  /* map: scalars                         */
 } yaml_node;
 
 /* On failure the error's message begins with "name:line:column: ". */

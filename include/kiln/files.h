@@ -21,8 +21,10 @@ extern "C" {
 
 #define KILN_FILES_ABILITY "kiln.files/1"
 
-enum { KILN_FILES_OUTPUT = 1, /* --out                        */
-       KILN_FILES_TEMP = 2    /* previews: --out's temp/ folder */ };
+enum {
+    KILN_FILES_OUTPUT = 1, /* --out                        */
+    KILN_FILES_TEMP = 2    /* previews: --out's temp/ folder */
+};
 
 typedef struct kiln_file kiln_file;
 
@@ -39,10 +41,11 @@ typedef struct {
     /* A text about the run, to be written into its files; NULL when there is none:
      *   "prompt"      the workflow as executed, ComfyUI API-format JSON, ASCII
      *   "parameters"  the same in a few lines, as A1111-style readers know it
-     *   "kiln"        kiln's own form with the parameters of its head, JSON, ASCII; `kiln run picture.png --set NAME=VALUE` reads it */
+     *   "kiln"        kiln's own form with the parameters of its head, JSON, ASCII; `kiln run picture.png --set
+     * NAME=VALUE` reads it */
     const char *(*text)(kiln_ctx *, const char *name);
-    /* Whether create() would take this prefix: KILN_ERR_INVALID with its message on ctx. For a node's check(), so that a name is
-     * refused before anything runs. Look with KILN_HAS(kiln_files_api, files, check). */
+    /* Whether create() would take this prefix: KILN_ERR_INVALID with its message on ctx. For a node's check(), so that
+     * a name is refused before anything runs. Look with KILN_HAS(kiln_files_api, files, check). */
     kiln_status (*check)(kiln_ctx *, const char *prefix);
 } kiln_files_api;
 

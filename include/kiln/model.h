@@ -25,7 +25,7 @@ extern "C" {
 #define KILN_MODEL_ABILITY "kiln.model/1"
 #define KILN_MAX_LATENT_CHANNELS 32
 
-/* ---- hooks: more ops at a named place, while recording -------------------------------------- */
+/* ---- hooks: more ops at a named place, while recording ---- */
 
 typedef struct {
     uint32_t size;
@@ -43,7 +43,7 @@ typedef struct {
     kiln_t (*at)(void *self, const kiln_ops *, kiln_program *, kiln_t x, const kiln_hook_info *);
 } kiln_hook;
 
-/* ---- denoiser -------------------------------------------------------------------------------- */
+/* ---- denoiser ---- */
 
 /* What the network's answer p means at level s, with d = sigma_data (1 but for EDM; see kiln_levels):
  *   EPS   x0 = x - s p                                                         Ho et al. 2020
@@ -58,14 +58,21 @@ typedef struct {
  *                                                                               NVIDIA 2025 (Cosmos-Predict2)
  * All but FLOW, IMAGE, IMAGE_FLOW and RFLOW scale what the network sees by 1/sqrt(s^2 + sigma_data^2). */
 typedef enum {
-    KILN_PREDICT_EPS = 1, KILN_PREDICT_V, KILN_PREDICT_X0, KILN_PREDICT_FLOW, KILN_PREDICT_EDM, KILN_PREDICT_LCM,
-    KILN_PREDICT_IMAGE, KILN_PREDICT_RFLOW, KILN_PREDICT_IMAGE_FLOW
+    KILN_PREDICT_EPS = 1,
+    KILN_PREDICT_V,
+    KILN_PREDICT_X0,
+    KILN_PREDICT_FLOW,
+    KILN_PREDICT_EDM,
+    KILN_PREDICT_LCM,
+    KILN_PREDICT_IMAGE,
+    KILN_PREDICT_RFLOW,
+    KILN_PREDICT_IMAGE_FLOW
 } kiln_prediction;
 
 typedef struct {
     uint32_t size;
-    int32_t channels, factor; /* factor: pixels per latent cell, each way         */
-    double scale, shift;      /* model space = (latent - shift) * scale; SD1: .18215, 0 */
+    int32_t channels, factor;               /* factor: pixels per latent cell, each way         */
+    double scale, shift;                    /* model space = (latent - shift) * scale; SD1: .18215, 0 */
     float rgb[KILN_MAX_LATENT_CHANNELS][3]; /* latent -> preview colour -1..1     */
     uint32_t has_rgb;
 } kiln_latent_format;
@@ -122,19 +129,19 @@ typedef struct kiln_denoiser {
     kiln_model_sampling sampling; /* the model's own; a MODEL may override it     */
     int64_t context_dim, pooled_dim, in_channels;
     /* Records one evaluation -> [N,H,W,C]. Every tensor of `weights` is asked for. */
-    kiln_t (*record)(const struct kiln_denoiser *, const kiln_ops *, kiln_program *,
-                     kiln_weights *weights, const kiln_denoise_inputs *);
+    kiln_t (*record)(const struct kiln_denoiser *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                     const kiln_denoise_inputs *);
     /* Calls fn for each named place a hook may act at, in order. */
     void (*places)(const struct kiln_denoiser *, void (*fn)(void *arg, const char *place), void *arg);
 } kiln_denoiser;
 
-/* ---- guidance: what is made of the guesses at each level ------------------------------------------- */
+/* ---- guidance: what is made of the guesses at each level ---- */
 
 /* One evaluation, on the host, f32, in model space. Each array is [batch][count]. */
 typedef struct {
     uint32_t size;
-    uint32_t prediction;   /* kiln_prediction of the model                                     */
-    size_t batch, count;   /* pictures, numbers in each                                        */
+    uint32_t prediction; /* kiln_prediction of the model                                     */
+    size_t batch, count; /* pictures, numbers in each                                        */
     double sigma, cfg;
     const float *x;        /* the noisy latent                                                 */
     const float *positive; /* the guess of x0 under the positive conditioning                  */
@@ -144,9 +151,9 @@ typedef struct {
 } kiln_guesses;
 
 enum {
-    KILN_GUIDANCE_REPLACE = 1,       /* stands for negative + cfg (positive - negative): of several on a model only
-                                        the last acts, and it is not called where there is no negative guess */
-    KILN_GUIDANCE_UNCONDITIONAL = 2  /* wants the negative guess even at cfg 1 */
+    KILN_GUIDANCE_REPLACE = 1,      /* stands for negative + cfg (positive - negative): of several on a model only
+                                       the last acts, and it is not called where there is no negative guess */
+    KILN_GUIDANCE_UNCONDITIONAL = 2 /* wants the negative guess even at cfg 1 */
 };
 
 /* RescaleCFG and its like: hangs on a MODEL and acts in whatever samples it. Those without REPLACE act in order,
@@ -154,8 +161,8 @@ enum {
 typedef struct {
     uint32_t size, flags;
     void *self;
-    const char *identity;            /* all that decides what apply() does, its `conditioning` aside */
-    const kiln_value *conditioning;  /* a CONDITIONING to be evaluated as well, or NULL              */
+    const char *identity;           /* all that decides what apply() does, its `conditioning` aside */
+    const kiln_value *conditioning; /* a CONDITIONING to be evaluated as well, or NULL              */
     kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
 } kiln_guidance;
 
@@ -167,24 +174,24 @@ typedef struct {
     const kiln_hook *const *hook;
     size_t n_hook;
     kiln_model_sampling sampling;
-    void *owned;              /* what release() frees when the last value goes */
+    void *owned; /* what release() frees when the last value goes */
     void (*release)(void *owned);
-    kiln_value *base;         /* or the value this one was made from, kept alive */
+    kiln_value *base;          /* or the value this one was made from, kept alive */
     const kiln_levels *levels; /* NULL: timesteps are interpolated places in the table, sigma_data 1 */
     const kiln_guidance *const *guidance;
     size_t n_guidance;
     const kiln_latent_scaling *latent; /* NULL: the denoiser's latent.scale and .shift */
 } kiln_model;
 
-/* ---- text encoder ---------------------------------------------------------------------------- */
+/* ---- text encoder ---- */
 
 /* Weighted token chunks, all of one length, BOS/EOS/padding in place. Memory: the call's scratch. */
 typedef struct {
     uint32_t size;
     uint32_t n_chunk, length;
-    int32_t *id;     /* [n_chunk][length]                                  */
-    float *weight;   /* [n_chunk][length], 1 where nothing was said        */
-    int32_t *end;    /* [n_chunk] place of the first end-of-text token     */
+    int32_t *id;   /* [n_chunk][length]                                  */
+    float *weight; /* [n_chunk][length], 1 where nothing was said        */
+    int32_t *end;  /* [n_chunk] place of the first end-of-text token     */
 } kiln_tokens;
 
 typedef struct {
@@ -200,8 +207,8 @@ typedef struct kiln_text_encoder {
     int32_t layers;
     int32_t default_layer; /* -1 = last, -2 = the one before, ... when the user says nothing */
     /* Text with (weights:1.2) -> chunks. Escapes and chunking as ComfyUI's. [run] */
-    kiln_status (*tokenise)(const struct kiln_text_encoder *, const kiln_host *, kiln_ctx *,
-                            const char *text, kiln_tokens *out);
+    kiln_status (*tokenise)(const struct kiln_text_encoder *, const kiln_host *, kiln_ctx *, const char *text,
+                            kiln_tokens *out);
     /* ids i32 [N,length], end i32 [N]; layer -1 = last. */
     kiln_text_features (*record)(const struct kiln_text_encoder *, const kiln_ops *, kiln_program *,
                                  kiln_weights *weights, kiln_t ids, kiln_t end, int32_t layer);
@@ -217,7 +224,7 @@ typedef struct {
     kiln_value *base;
 } kiln_clip;
 
-/* ---- autoencoder ----------------------------------------------------------------------------- */
+/* ---- autoencoder ---- */
 
 typedef struct kiln_autoencoder {
     uint32_t size;
@@ -225,11 +232,11 @@ typedef struct kiln_autoencoder {
     void *self;
     kiln_latent_format latent;
     /* image [N,H,W,3] in -1..1, H and W multiples of latent.factor -> mean [N,H/f,W/f,C], unscaled */
-    kiln_t (*record_encode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *,
-                            kiln_weights *weights, kiln_t image);
+    kiln_t (*record_encode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                            kiln_t image);
     /* latent [N,h,w,C], unscaled -> image [N,h*f,w*f,3] about -1..1, not clamped */
-    kiln_t (*record_decode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *,
-                            kiln_weights *weights, kiln_t latent);
+    kiln_t (*record_decode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                            kiln_t latent);
 } kiln_autoencoder;
 
 typedef struct {
@@ -241,7 +248,7 @@ typedef struct {
     kiln_value *base;
 } kiln_vae;
 
-/* ---- families -------------------------------------------------------------------------------- */
+/* ---- families ---- */
 
 typedef enum { KILN_FAMILY_DENOISER = 1, KILN_FAMILY_TEXT_ENCODER, KILN_FAMILY_AUTOENCODER } kiln_family_kind;
 

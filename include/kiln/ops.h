@@ -33,7 +33,9 @@ extern "C" {
 #define KILN_OPS_ABILITY "kiln.ops/1"
 
 typedef struct kiln_program kiln_program;
-typedef struct { uint32_t id; } kiln_t; /* id 0: nothing ("no bias") */
+typedef struct {
+    uint32_t id;
+} kiln_t; /* id 0: nothing ("no bias") */
 
 #define KILN_DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -65,10 +67,10 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    int32_t heads;       /* q is [N,Tq,heads*D], k and v are [N,Tk,heads*D] */
-    float scale;         /* 0 = 1/sqrt(D)                                   */
-    uint32_t causal;     /* 1: position i sees keys 0..i                    */
-    kiln_t mask;         /* optional f32, added to the scores: [1 or N, 1 or heads, Tq, Tk] */
+    int32_t heads;   /* q is [N,Tq,heads*D], k and v are [N,Tk,heads*D] */
+    float scale;     /* 0 = 1/sqrt(D)                                   */
+    uint32_t causal; /* 1: position i sees keys 0..i                    */
+    kiln_t mask;     /* optional f32, added to the scores: [1 or N, 1 or heads, Tq, Tk] */
 } kiln_attention;
 
 /* diffusers' get_timestep_embedding: f_i = exp(-ln(max_period) * i / (half - shift)), half = dim/2,
@@ -100,30 +102,26 @@ typedef struct {
 typedef struct {
     uint32_t size;
 
-    /* ---- life -------------------------------------------------------------------------------- */
+    /* ---- life ---- */
     kiln_program *(*program_new)(kiln_ctx *, const kiln_program_options *); /* NULL: no memory */
     /* A program kept by the engine under `key` (model identity, shapes, hooks, precision: all that
      * decides what is recorded). *fresh 1: new and empty, the caller records and plans it; 0: planned
      * already, ready to run. Either way the caller holds a reference and ends with program_free. */
-    kiln_program *(*program_keep)(kiln_ctx *, const char *key, const kiln_program_options *,
-                                  int *fresh);
+    kiln_program *(*program_keep)(kiln_ctx *, const char *key, const kiln_program_options *, int *fresh);
     void (*program_free)(kiln_program *); /* [any] drops the reference */
 
-    /* ---- leaves ------------------------------------------------------------------------------ */
-    kiln_t (*input)(kiln_program *, const char *name, uint32_t dtype, uint32_t rank,
-                    const int64_t *dim);
+    /* ---- leaves ---- */
+    kiln_t (*input)(kiln_program *, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
     void (*output)(kiln_program *, const char *name, kiln_t);
     /* The tensor `name` of `set`, which must have exactly this shape. Missing: sticky error that
      * names the set's file and the nearest name. The set is kept alive by the program. */
-    kiln_t (*weight)(kiln_program *, kiln_weights *set, const char *name, uint32_t rank,
-                     const int64_t *dim);
+    kiln_t (*weight)(kiln_program *, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim);
     /* The same, but {0} and no error when the set has none of that name. */
-    kiln_t (*weight_optional)(kiln_program *, kiln_weights *set, const char *name, uint32_t rank,
-                              const int64_t *dim);
+    kiln_t (*weight_optional)(kiln_program *, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim);
     /* A constant, copied. */
     kiln_t (*constant)(kiln_program *, const float *data, uint32_t rank, const int64_t *dim);
 
-    /* ---- shape and place --------------------------------------------------------------------- */
+    /* ---- shape and place ---- */
     uint32_t (*shape)(const kiln_program *, kiln_t, int64_t dim[KILN_MAX_RANK]); /* returns rank */
     void (*scope_push)(kiln_program *, const char *name); /* "down.0", "attn1": for messages, trace */
     void (*scope_pop)(kiln_program *);
@@ -131,7 +129,7 @@ typedef struct {
     kiln_t (*fail)(kiln_program *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
     kiln_status (*error)(const kiln_program *, const char **message); /* sticky error so far */
 
-    /* ---- products ---------------------------------------------------------------------------- */
+    /* ---- products ---- */
     /* x [N,H,W,I], w [O,I,kh,kw], b [O] or {0} -> [N,H',W',O] */
     kiln_t (*conv2d)(kiln_program *, kiln_t x, kiln_t w, kiln_t b, const kiln_conv2d *);
     /* x [...,I], w [O,I], b [O] or {0} -> [...,O] */
@@ -139,13 +137,12 @@ typedef struct {
     /* softmax(q k^T * scale + mask) v, head by head; scores are never stored. -> [N,Tq,heads*D] */
     kiln_t (*attention)(kiln_program *, kiln_t q, kiln_t k, kiln_t v, const kiln_attention *);
 
-    /* ---- norms ------------------------------------------------------------------------------- */
+    /* ---- norms ---- */
     /* Over H,W and C/groups of each n; population variance. gamma, beta [C]. x [N,...,C] */
-    kiln_t (*group_norm)(kiln_program *, kiln_t x, int32_t groups, float eps, kiln_t gamma,
-                         kiln_t beta);
+    kiln_t (*group_norm)(kiln_program *, kiln_t x, int32_t groups, float eps, kiln_t gamma, kiln_t beta);
     kiln_t (*layer_norm)(kiln_program *, kiln_t x, float eps, kiln_t gamma, kiln_t beta);
 
-    /* ---- elementwise ------------------------------------------------------------------------- */
+    /* ---- elementwise ---- */
     /* a op b; b's shape is a's, or broadcasts to it (dimensions aligned at the end, 1 repeats). */
     kiln_t (*add)(kiln_program *, kiln_t a, kiln_t b);
     kiln_t (*mul)(kiln_program *, kiln_t a, kiln_t b);
@@ -154,45 +151,47 @@ typedef struct {
     /* x [...,2C] -> x[...,:C] * gelu(x[...,C:]), gelu exact */
     kiln_t (*geglu)(kiln_program *, kiln_t x);
 
-    /* ---- data movement ----------------------------------------------------------------------- */
+    /* ---- data movement ---- */
     kiln_t (*upsample_nearest)(kiln_program *, kiln_t x, int64_t h, int64_t w); /* x[n, y*H/h, ..] */
     kiln_t (*concat)(kiln_program *, const kiln_t *x, uint32_t n, uint32_t axis);
     kiln_t (*slice)(kiln_program *, kiln_t x, uint32_t axis, int64_t start, int64_t length);
     kiln_t (*reshape)(kiln_program *, kiln_t x, uint32_t rank, const int64_t *dim); /* free */
-    kiln_t (*permute)(kiln_program *, kiln_t x, const uint32_t *axis); /* out.dim[i] = x.dim[axis[i]] */
+    kiln_t (*permute)(kiln_program *, kiln_t x, const uint32_t *axis);              /* out.dim[i] = x.dim[axis[i]] */
     /* table [V,D], ids i32 [...] -> [...,D]. An id outside 0..V-1 fails the run with its value. */
     kiln_t (*embedding)(kiln_program *, kiln_t table, kiln_t ids);
     /* x [N,T,D], index i32 [N] -> [N,D] */
     kiln_t (*gather)(kiln_program *, kiln_t x, kiln_t index);
     /* t f32 [N] -> [N,dim] */
-    kiln_t (*timestep_embedding)(kiln_program *, kiln_t t, int64_t dim,
-                                 const kiln_timestep_embedding *);
+    kiln_t (*timestep_embedding)(kiln_program *, kiln_t t, int64_t dim, const kiln_timestep_embedding *);
 
-    /* ---- plan and run ------------------------------------------------------------------------ */
+    /* ---- plan and run ---- */
     /* Once, after the last op. Fails with the sticky error's message, or when it cannot fit. */
     kiln_status (*plan)(kiln_ctx *, kiln_program *, kiln_program_info *);
     /* Every input bound once, every wanted output bound. Returns KILN_CANCELLED between ops when the
      * call is cancelled. Weights are packed on the first run. */
-    kiln_status (*run)(kiln_ctx *, kiln_program *, const kiln_bind *in, size_t n_in,
-                       const kiln_bind *out, size_t n_out);
+    kiln_status (*run)(kiln_ctx *, kiln_program *, const kiln_bind *in, size_t n_in, const kiln_bind *out,
+                       size_t n_out);
     kiln_status (*info)(const kiln_program *, kiln_program_info *); /* [any] after plan() */
 
-    /* ---- newer than the first kiln.ops/1: ask with KILN_HAS ------------------------------------- */
+    /* ---- newer than the first kiln.ops/1: ask with KILN_HAS ---- */
     /* Says of an input, while recording, that it seldom changes from run to run (a prompt). What hangs on such inputs
-     * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed again
-     * when their bytes have changed, or when another program has run in between. It costs the room of what is kept. */
+     * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed
+     * again when their bytes have changed, or when another program has run in between. It costs the room of what is
+     * kept. */
     void (*hold)(kiln_program *, kiln_t input);
 
-    /* Numbers that stay where programs run from one run to the next, as a sampler's latents do: f32, in memory of that device from
-     * kiln_host.scratch(ctx, bytes, device). run() takes such memory as a bind of an f32 input or output (tensor.device says so),
-     * and then nothing crosses the link for it. All [run]; in order with runs. n: how many numbers. Where programs run on the host all
-     * of this works too, on host memory. KILN_ERR_UNSUPPORTED: the device has no such thing; keep them on the host. */
+    /* Numbers that stay where programs run from one run to the next, as a sampler's latents do: f32, in memory of that
+     * device from kiln_host.scratch(ctx, bytes, device). run() takes such memory as a bind of an f32 input or output
+     * (tensor.device says so), and then nothing crosses the link for it. All [run]; in order with runs. n: how many
+     * numbers. Where programs run on the host all of this works too, on host memory. KILN_ERR_UNSUPPORTED: the device
+     * has no such thing; keep them on the host. */
     uint32_t (*device)(kiln_ctx *); /* one bit: KILN_CPU, or the device that has what follows */
     kiln_status (*upload)(kiln_ctx *, float *device, const float *host, size_t n);
     kiln_status (*download)(kiln_ctx *, float *host, const float *device, size_t n);
     /* out = sum coefficient[i] * x[i], summed in f64 in this order, rounded once; out may be one of x. terms 0 to
      * KILN_MAX_TERMS; 0: zeros. */
-    kiln_status (*combine)(kiln_ctx *, float *out, size_t n, uint32_t terms, const double *coefficient, const float *const *x);
+    kiln_status (*combine)(kiln_ctx *, float *out, size_t n, uint32_t terms, const double *coefficient,
+                           const float *const *x);
     /* sqrt(mean(x^2)) in f64; not finite when one of them is not. */
     kiln_status (*norm)(kiln_ctx *, const float *x, size_t n, double *out);
 } kiln_ops;

@@ -42,7 +42,7 @@ extern "C" {
 /* True when the struct at `p` (of struct type `type`) was built by someone who knew about `field`. */
 #define KILN_HAS(type, p, field) ((p)->size >= offsetof(type, field) + sizeof((p)->field))
 
-/* ---- status: an action for the caller, not a description ------------------------------------ */
+/* ---- status: an action for the caller, not a description ---- */
 
 typedef enum {
     KILN_OK = 0,
@@ -57,9 +57,7 @@ typedef enum {
 
 enum { KILN_CPU = 1 << 0, KILN_CUDA = 1 << 1 }; /* devices, as bits */
 
-typedef enum {
-    KILN_F32 = 1, KILN_F16, KILN_BF16, KILN_U8, KILN_I32, KILN_I64, KILN_F64, KILN_BOOL8
-} kiln_dtype;
+typedef enum { KILN_F32 = 1, KILN_F16, KILN_BF16, KILN_U8, KILN_I32, KILN_I64, KILN_F64, KILN_BOOL8 } kiln_dtype;
 
 enum { KILN_LOG_ERROR = 0, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG };
 
@@ -75,7 +73,7 @@ typedef struct {
     void *data;                    /* const for inputs: writing to one is detected  */
 } kiln_tensor;
 
-/* ---- what a node declares ------------------------------------------------------------------- */
+/* ---- what a node declares ---- */
 
 enum {
     KILN_PORT_OPTIONAL = 1, /* may be left unwired: in[i] is NULL          */
@@ -114,12 +112,12 @@ typedef enum {
 } kiln_param_type;
 
 enum {
-    KILN_PARAM_REQUIRED = 1, /* no default: the workflow has to say it         */
-    KILN_PARAM_MULTILINE = 2,/* a hint for editors                             */
-    KILN_PARAM_NEUTRAL = 4,  /* does not change the result: not part of its key */
-    KILN_PARAM_FLOORED = 8   /* INT: the node takes the value down to a multiple of `step`, as for
-                                pixels of which eight are a cell. A value that is none is used,
-                                and the engine warns of what will be used instead    */
+    KILN_PARAM_REQUIRED = 1,  /* no default: the workflow has to say it         */
+    KILN_PARAM_MULTILINE = 2, /* a hint for editors                             */
+    KILN_PARAM_NEUTRAL = 4,   /* does not change the result: not part of its key */
+    KILN_PARAM_FLOORED = 8    /* INT: the node takes the value down to a multiple of `step`, as for
+                                 pixels of which eight are a cell. A value that is none is used,
+                                 and the engine warns of what will be used instead    */
 };
 
 typedef struct {
@@ -133,13 +131,13 @@ typedef struct {
     const char *name, *doc;
     uint32_t type, flags;
     size_t offset;
-    double def, min, max, step;  /* BOOL, INT, FLOAT, ENUM (def is a choice's value); SEED uses def */
-    const char *def_str;         /* NAME, STRING, FILE                                              */
-    const kiln_choice *choice;   /* ENUM: ends with name == NULL                                    */
-    const char *from;            /* NAME, FILE                                                      */
+    double def, min, max, step; /* BOOL, INT, FLOAT, ENUM (def is a choice's value); SEED uses def */
+    const char *def_str;        /* NAME, STRING, FILE                                              */
+    const kiln_choice *choice;  /* ENUM: ends with name == NULL                                    */
+    const char *from;           /* NAME, FILE                                                      */
 } kiln_param;
 
-/* ---- what the engine offers ----------------------------------------------------------------- */
+/* ---- what the engine offers ---- */
 
 typedef struct {
     uint32_t size;
@@ -156,18 +154,16 @@ typedef struct {
 
     /* Records why the call fails, in one sentence that names place and remedy, and returns
      * `status` so that `return host->fail(...)` reads well. The first message is kept. */
-    kiln_status (*fail)(kiln_ctx *, kiln_status status, const char *fmt, ...)
-        __attribute__((format(printf, 3, 4)));
+    kiln_status (*fail)(kiln_ctx *, kiln_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
     /* Says how far the call is; returns KILN_CANCELLED when it should stop. Call it at least
      * every 100 ms. total 0 = unknown. */
     kiln_status (*progress)(kiln_ctx *, uint64_t done, uint64_t total, const char *what);
-    /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. device: KILN_CPU, or what
-     * kiln_ops.device() says; memory of another device is nothing to read or write from here. */
+    /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. device: KILN_CPU, or
+     * what kiln_ops.device() says; memory of another device is nothing to read or write from here. */
     void *(*scratch)(kiln_ctx *, size_t bytes, uint32_t device);
     /* A new dense tensor value, 64-byte aligned, not cleared, writable through view() until it is
      * published as an output or put into another value. NULL: no memory (return KILN_ERR_NOMEM). */
-    kiln_value *(*tensor_new)(kiln_ctx *, uint32_t dtype, uint32_t device, uint32_t rank,
-                              const int64_t *dim);
+    kiln_value *(*tensor_new)(kiln_ctx *, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim);
     /* Fills `out` (set out->size first). KILN_ERR_INVALID with a message when it is no tensor. */
     kiln_status (*view)(kiln_ctx *, const kiln_value *, kiln_tensor *out);
     kiln_value *(*ref)(kiln_value *); /* [any] */
@@ -177,9 +173,9 @@ typedef struct {
      * depend on which thread runs it. */
     void (*parallel_for)(kiln_ctx *, size_t n, void (*fn)(void *arg, size_t i), void *arg);
 
-    /* [open] The folder with the files this plugin ships: for NAME.so it is NAME.data beside it. NULL when there is none, and
-     * outside open(); the text itself is valid until the process ends. The names and contents of the files are part of the
-     * results' keys, as the plugin's own bytes are. */
+    /* [open] The folder with the files this plugin ships: for NAME.so it is NAME.data beside it. NULL when there is
+     * none, and outside open(); the text itself is valid until the process ends. The names and contents of the files
+     * are part of the results' keys, as the plugin's own bytes are. */
     const char *(*data_folder)(void);
 } kiln_host;
 
@@ -233,20 +229,24 @@ typedef struct { /* the first 16 bytes are frozen for ever */
     void (*close)(void);                    /* [open] optional                               */
 } kiln_plugin;
 
-/* ---- sugar: fills the counts, sizes and strides nobody should type -------------------------- */
+/* ---- sugar: fills the counts, sizes and strides nobody should type ---- */
 
-#define KILN_ARRAY(field, a)                                                                       \
-    .field = (a), .n_##field = (uint32_t)(sizeof(a) / sizeof((a)[0])),                             \
-    .field##_stride = (uint32_t)sizeof((a)[0])
+#define KILN_ARRAY(field, a)                                                                                           \
+    .field = (a), .n_##field = (uint32_t)(sizeof(a) / sizeof((a)[0])), .field##_stride = (uint32_t)sizeof((a)[0])
 
-#define KILN_PLUGIN_OPEN(pid, ver, lic, open_fn, ...)                                              \
-    static const kiln_node *const kiln_nodes_[] = {__VA_ARGS__};                                   \
-    extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                           \
-    const kiln_plugin kiln_plugin_v1 = {                                                           \
-        .magic = KILN_MAGIC, .size = (uint32_t)sizeof(kiln_plugin), .abi_major = KILN_ABI_MAJOR,   \
-        .abi_minor = KILN_ABI_MINOR,                                                               \
-        .n_node = (uint32_t)(sizeof kiln_nodes_ / sizeof kiln_nodes_[0]), .id = (pid),             \
-        .version = (ver), .license = (lic), .node = kiln_nodes_, .open = (open_fn)}
+#define KILN_PLUGIN_OPEN(pid, ver, lic, open_fn, ...)                                                                  \
+    static const kiln_node *const kiln_nodes_[] = {__VA_ARGS__};                                                       \
+    extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                                               \
+    const kiln_plugin kiln_plugin_v1 = {.magic = KILN_MAGIC,                                                           \
+                                        .size = (uint32_t)sizeof(kiln_plugin),                                         \
+                                        .abi_major = KILN_ABI_MAJOR,                                                   \
+                                        .abi_minor = KILN_ABI_MINOR,                                                   \
+                                        .n_node = (uint32_t)(sizeof kiln_nodes_ / sizeof kiln_nodes_[0]),              \
+                                        .id = (pid),                                                                   \
+                                        .version = (ver),                                                              \
+                                        .license = (lic),                                                              \
+                                        .node = kiln_nodes_,                                                           \
+                                        .open = (open_fn)}
 
 #define KILN_PLUGIN(pid, ver, lic, ...) KILN_PLUGIN_OPEN(pid, ver, lic, NULL, __VA_ARGS__)
 

@@ -25,38 +25,41 @@ extern "C" {
 
 #define KILN_SAMPLER_ABILITY "kiln.sampler/1"
 
-/* How a latent is scaled: as torch's interpolate of that name does; BISLERP turns from cell to cell along the sphere. */
+/* How a latent is scaled: as torch's interpolate of that name does; BISLERP turns from cell to cell along the sphere.
+ */
 typedef enum {
-    KILN_RESIZE_NEAREST, KILN_RESIZE_BILINEAR, KILN_RESIZE_AREA, KILN_RESIZE_BICUBIC, KILN_RESIZE_BISLERP
+    KILN_RESIZE_NEAREST,
+    KILN_RESIZE_BILINEAR,
+    KILN_RESIZE_AREA,
+    KILN_RESIZE_BICUBIC,
+    KILN_RESIZE_BISLERP
 } kiln_resize;
 
 typedef struct kiln_latent kiln_latent; /* an opaque latent of the running sampling */
 
 typedef struct kiln_sampling {
     uint32_t size;
-    size_t n;             /* steps: sigma[0..n], sigma[n] may be 0 */
-    size_t first;         /* where to begin: 0, or the step a saved state goes on with */
+    size_t n;     /* steps: sigma[0..n], sigma[n] may be 0 */
+    size_t first; /* where to begin: 0, or the step a saved state goes on with */
     const double *sigma;
-    uint32_t prediction;  /* kiln_prediction of model.h: FLOW models noise differently */
-    const void *options;  /* the row's own struct, filled from its params              */
-    kiln_latent *x;       /* the latent: sampled in place                               */
+    uint32_t prediction; /* kiln_prediction of model.h: FLOW models noise differently */
+    const void *options; /* the row's own struct, filled from its params              */
+    kiln_latent *x;      /* the latent: sampled in place                               */
     uint64_t seed;
     void *self;
 
     /* out = the model's guess of the clean latent for x at noise level sigma. out may be x. */
-    kiln_status (*denoise)(const struct kiln_sampling *, const kiln_latent *x, double sigma,
-                           kiln_latent *out);
+    kiln_status (*denoise)(const struct kiln_sampling *, const kiln_latent *x, double sigma, kiln_latent *out);
     /* The unconditional guess of the last denoise(); makes every later one compute it (CFG++). */
     kiln_status (*unconditional)(const struct kiln_sampling *, kiln_latent *out);
     /* out = sum coefficient[i] * x[i]; out may be one of x. n >= 1. */
-    void (*lincomb)(const struct kiln_sampling *, kiln_latent *out, size_t n,
-                    const double *coefficient, kiln_latent *const *x);
+    void (*lincomb)(const struct kiln_sampling *, kiln_latent *out, size_t n, const double *coefficient,
+                    kiln_latent *const *x);
     /* sqrt(mean(x^2)) */
     double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
     /* Unit Gaussian noise for the step from one level to another, from the run's noise source (see the row's flags). A
      * Brownian path is looked up at levels rounded to f32 and then to 1e-6, as torchsde does. */
-    kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to,
-                         kiln_latent *out);
+    kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to, kiln_latent *out);
     /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
     kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
     /* n numbers kept across steps, zero at first. NULL: no memory. */
@@ -73,33 +76,35 @@ typedef struct kiln_sampling {
     double (*percent_to_sigma)(const struct kiln_sampling *, double percent);
     /* sqrt(mean(((a - b) / max(atol, rtol max(|a|, |before|)))^2)), element by element: what a step of
      * adaptive length is judged by. */
-    double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b,
-                    const kiln_latent *before, double atol, double rtol);
+    double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
+                    double atol, double rtol);
     /* Holds every element within +- deviations * the standard deviation of x's elements (about their
      * mean, over n - 1). */
     void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
-    /* From here on the sampling has `scale` times the size it began with, each side rounded (halves to even) and at least
-     * one cell: x and every slot are scaled by `method` (kiln_resize). The row says KILN_SAMPLER_RESIZES. */
+    /* From here on the sampling has `scale` times the size it began with, each side rounded (halves to even) and at
+     * least one cell: x and every slot are scaled by `method` (kiln_resize). The row says KILN_SAMPLER_RESIZES. */
     kiln_status (*resize)(const struct kiln_sampling *, double scale, uint32_t method);
 } kiln_sampling;
 
-enum { KILN_SAMPLER_STOCHASTIC = 1, /* asks for noise                                      */
-       KILN_SAMPLER_EXTRA_STEP = 2, /* wants steps+1 sigmas, the last but one dropped      */
-       KILN_SAMPLER_FRESH_MASK_NOISE = 4, /* outside a noise mask: noise of seed + 1 (DDIM) */
-       KILN_SAMPLER_UNCONDITIONAL = 8, /* calls unconditional(): it is evaluated from the first step on */
-       /* Where noise() comes from, unless the user names a source. Without any of these: white noise, drawn anew at each
-        * call by a generator of the run's own (ComfyUI's default_noise_sampler).                                          */
-       KILN_SAMPLER_BROWNIAN = 16,        /* one Brownian path over the levels: equal or overlapping pairs of levels agree */
-       KILN_SAMPLER_BROWNIAN_CUDA = 32,   /* (with BROWNIAN) the path as a CUDA device draws it: the *_gpu names           */
-       KILN_SAMPLER_CONTINUES_NOISE = 64, /* goes on where the first noise stopped (torch's global generator: churn)       */
-       KILN_SAMPLER_RESIZES = 128         /* calls resize()                                                                */ };
+enum {
+    KILN_SAMPLER_STOCHASTIC = 1,       /* asks for noise                                      */
+    KILN_SAMPLER_EXTRA_STEP = 2,       /* wants steps+1 sigmas, the last but one dropped      */
+    KILN_SAMPLER_FRESH_MASK_NOISE = 4, /* outside a noise mask: noise of seed + 1 (DDIM) */
+    KILN_SAMPLER_UNCONDITIONAL = 8,    /* calls unconditional(): it is evaluated from the first step on */
+    /* Where noise() comes from, unless the user names a source. Without any of these: white noise, drawn anew at each
+     * call by a generator of the run's own (ComfyUI's default_noise_sampler). */
+    KILN_SAMPLER_BROWNIAN = 16,      /* one Brownian path over the levels: equal or overlapping pairs of levels agree */
+    KILN_SAMPLER_BROWNIAN_CUDA = 32, /* (with BROWNIAN) the path as a CUDA device draws it: the *_gpu names           */
+    KILN_SAMPLER_CONTINUES_NOISE = 64, /* goes on where the first noise stopped (torch's global generator: churn) */
+    KILN_SAMPLER_RESIZES = 128 /* calls resize()                                                                */
+};
 
 typedef struct {
     uint32_t size, flags;
     const char *name, *doc, *source; /* source: paper or formula's origin */
-    uint32_t order;       /* of convergence without noise, on smooth levels, away from the steps at either
-                           * end that are lower by definition; 0: it solves no equation                 */
-    double evaluations;   /* of the network, a step; the steps at either end may need fewer             */
+    uint32_t order;                  /* of convergence without noise, on smooth levels, away from the steps at either
+                                      * end that are lower by definition; 0: it solves no equation                 */
+    double evaluations;              /* of the network, a step; the steps at either end may need fewer             */
     const kiln_param *param;         /* options, into a struct of its own */
     uint32_t n_param, param_stride;
     size_t params_size;

@@ -15,8 +15,8 @@
  *     ...
  *     if (store->state_due(c->ctx)) store->state_save(c->ctx, map); // as often as you like: cheap when not due
  *
- * The state is the call's own: it is found again only by a call whose key is the same (type, revision, plugin, parameters,
- * inputs, files, device, precision), and it is dropped when the call succeeds. The final bytes must be
+ * The state is the call's own: it is found again only by a call whose key is the same (type, revision, plugin,
+ * parameters, inputs, files, device, precision), and it is dropped when the call succeeds. The final bytes must be
  * those of an undisturbed run.
  */
 #ifndef KILN_STORE_H

@@ -29,8 +29,14 @@ extern "C" {
 #define KILN_VALUE_ABILITY "kiln.value/1"
 
 typedef enum {
-    KILN_V_TENSOR = 1, KILN_V_INT, KILN_V_FLOAT, KILN_V_BOOL, KILN_V_STRING, KILN_V_LIST,
-    KILN_V_MAP, KILN_V_OBJECT
+    KILN_V_TENSOR = 1,
+    KILN_V_INT,
+    KILN_V_FLOAT,
+    KILN_V_BOOL,
+    KILN_V_STRING,
+    KILN_V_LIST,
+    KILN_V_MAP,
+    KILN_V_OBJECT
 } kiln_value_kind;
 
 typedef struct {

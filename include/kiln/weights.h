@@ -17,7 +17,8 @@
  * a folder with a model_index.json is not searched. Pickles (.ckpt, .pt, .bin) are never read.
  *
  * Ownership: open(), view(), patch() and ref() return a reference, unref() drops one; a view
- * keeps its base alive, a patched set that and the sets its patches come from. Sets are immutable; every function is [any].
+ * keeps its base alive, a patched set that and the sets its patches come from. Sets are immutable; every function is
+ * [any].
  */
 #ifndef KILN_WEIGHTS_H
 #define KILN_WEIGHTS_H
@@ -42,24 +43,25 @@ typedef struct {
     const char *file; /* path of the file it lies in           */
 } kiln_weight_info;
 
-/* How a view renames. What a rule does to the tensor it does in this order: rows, squeeze, transpose. Rules are tried in order for every tensor of the base, the first whose
- * `from` matches decides; a tensor that no rule matches is not in the view. A pattern is literal but
- * for "{}", which matches one or more characters without a dot, and a final "*", which matches the
- * rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0
- * (a fused QKV split). Of one base tensor several rules may make several names: see `more`. */
+/* How a view renames. What a rule does to the tensor it does in this order: rows, squeeze, transpose. Rules are tried
+ * in order for every tensor of the base, the first whose `from` matches decides; a tensor that no rule matches is not
+ * in the view. A pattern is literal but for "{}", which matches one or more characters without a dot, and a final "*",
+ * which matches the rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0 (a
+ * fused QKV split). Of one base tensor several rules may make several names: see `more`. */
 typedef struct {
     const char *from, *to;
-    int64_t row, rows;    /* 0,0 = the whole tensor; else a slice of dimension 0              */
-    uint32_t transpose;   /* 1: a rank-2 tensor [a,b] is seen as [b,a]                        */
-    uint32_t squeeze;     /* 1: trailing dimensions of size 1 are dropped ([C,C,1,1] -> [C,C]) */
-    uint32_t more;        /* 1: after this match go on to the following rules as well          */
+    int64_t row, rows;  /* 0,0 = the whole tensor; else a slice of dimension 0              */
+    uint32_t transpose; /* 1: a rank-2 tensor [a,b] is seen as [b,a]                        */
+    uint32_t squeeze;   /* 1: trailing dimensions of size 1 are dropped ([C,C,1,1] -> [C,C]) */
+    uint32_t more;      /* 1: after this match go on to the following rules as well          */
 } kiln_weight_rule;
 
 /* One addition to one tensor W of the base set, all of the same shape but for dimensions of size 1 at the end:
  *   W + strength * scale * (up x down), up [O,r], down [r,...] with W [O,...] (Hu et al. 2021, "LoRA", section 4.1); or
  *   W + strength * scale * difference, with up and down NULL.
- * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first the
- * base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r ascending. */
+ * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first
+ * the base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r
+ * ascending. */
 typedef struct {
     uint32_t size;
     const char *name;       /* in the base set                                              */
@@ -87,7 +89,8 @@ typedef struct {
     kiln_status (*read_f32)(kiln_ctx *, const kiln_weights *, const char *name, float *dst);
     /* A small text file of the folder ("unet/config.json"), NUL-terminated, at most 16 MiB, or of a
      * safetensors file's __metadata__ ("__metadata__/key", "unet/__metadata__/key"); NULL when there is none
-     * (silent; one that is too large or a link to outside the folder is logged). Valid while the set lives. A view of a folder sees the folder's files by their full path. */
+     * (silent; one that is too large or a link to outside the folder is logged). Valid while the set lives. A view of a
+     * folder sees the folder's files by their full path. */
     const char *(*text)(const kiln_weights *, const char *path, size_t *n);
     /* 32 hex digits: digest of the names, shapes, dtypes, rules and contents' identity. Two sets
      * with equal identity hold equal tensors. Costs one read of the files the first time. */
@@ -97,11 +100,11 @@ typedef struct {
      * that no program and no map()/read_f32() has asked for, and returns how many there were. */
     size_t (*unused)(const kiln_weights *, void (*fn)(void *arg, const kiln_weight_info *), void *arg);
 
-    /* The base set with additions to some of its tensors. `patch` is n structs of one size (the first's); base and from may be
-     * files, views or patched sets, and the result may be viewed and patched again. A patched tensor is of type f32 in the
-     * new set. Where strength * scale is 0 nothing is added; when nothing is at all, the result is the base itself.
-     * NULL with a message: a name is missing, shapes do not fit, r is 0, a tensor is not of a floating-point type, a
-     * strength or a scale is not finite. What the patches name is marked as used in `from`. */
+    /* The base set with additions to some of its tensors. `patch` is n structs of one size (the first's); base and from
+     * may be files, views or patched sets, and the result may be viewed and patched again. A patched tensor is of type
+     * f32 in the new set. Where strength * scale is 0 nothing is added; when nothing is at all, the result is the base
+     * itself. NULL with a message: a name is missing, shapes do not fit, r is 0, a tensor is not of a floating-point
+     * type, a strength or a scale is not finite. What the patches name is marked as used in `from`. */
     kiln_weights *(*patch)(kiln_ctx *, kiln_weights *base, const kiln_weight_patch *patch, size_t n);
 } kiln_weights_api;
 

@@ -18,17 +18,17 @@ typedef struct {
 } merge;
 
 struct bpe {
-    size_t n;            /* ids 0..n-1 */
-    char **symbol;       /* by id; NULL where there is none */
-    uint32_t slots;      /* of `by_symbol`, a power of two */
-    int32_t *by_symbol;  /* hash table of ids */
+    size_t n;           /* ids 0..n-1 */
+    char **symbol;      /* by id; NULL where there is none */
+    uint32_t slots;     /* of `by_symbol`, a power of two */
+    int32_t *by_symbol; /* hash table of ids */
     uint32_t merge_slots;
-    merge *merges;       /* hash table by (left, right) */
+    merge *merges;                     /* hash table by (left, right) */
     int32_t byte[256], last_byte[256]; /* id of a byte inside and at the end of a word */
     int32_t start, end;
 };
 
-/* ---- tables -------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static uint32_t hash_bytes(const char *s, size_t n)
 {
@@ -90,7 +90,7 @@ static int make_symbols(bpe *b, size_t n)
     return 1;
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 /* GPT-2's stand-ins: printable Latin-1 stands for itself, the other 68 bytes for U+0100 onwards. */
 static uint32_t code_of_byte(uint32_t byte)
@@ -129,7 +129,8 @@ static int find_bytes(bpe *b, char why[300])
         n = spell_byte(i, WORD_END, s);
         b->last_byte[i] = find_symbol(b, s, n);
         if (b->byte[i] == NONE || b->last_byte[i] == NONE) {
-            snprintf(why, 300, "vocab.json has no symbol for byte %u%s: CLIP's format lists all 256 bytes, each also with %s", i,
+            snprintf(why, 300,
+                     "vocab.json has no symbol for byte %u%s: CLIP's format lists all 256 bytes, each also with %s", i,
                      b->byte[i] == NONE ? "" : " at the end of a word", WORD_END);
             return 0;
         }
@@ -141,7 +142,7 @@ static int find_bytes(bpe *b, char why[300])
     return 0;
 }
 
-/* ---- vocab.json ------------------------------------------------------------------------------------------ */
+/* ---- vocab.json ---- */
 
 static int read_id(const char *key, const json_t *value, size_t n, char why[300])
 {
@@ -158,7 +159,8 @@ static size_t vocab_size(json_t *root, char why[300])
     const char *key;
     json_t *value;
     size_t count = json_object_size(root), n = 0;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         int id = read_id(key, value, VOCAB_MAX, why);
         if (id == NONE) return 0;
         if ((size_t)id >= n) n = (size_t)id + 1;
@@ -183,7 +185,8 @@ static int read_vocab(bpe *b, const char *text, size_t bytes, char why[300])
     }
     if (!(n = vocab_size(root, why))) goto done;
     if (!make_symbols(b, n)) goto nomem;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
         int id = read_id(key, value, n, why);
         if (b->symbol[id]) {
             snprintf(why, 300, "vocab.json: '%.60s' and '%.60s' have the same id %d", b->symbol[id], key, id);
@@ -200,7 +203,7 @@ done:
     return ok;
 }
 
-/* ---- merges.txt ------------------------------------------------------------------------------------------- */
+/* ---- merges.txt ---- */
 
 typedef struct {
     const char *left, *right;
@@ -242,8 +245,10 @@ static int put_merge(bpe *b, const pair *p, int32_t rank)
     char joined[SYMBOL_BYTES_MAX];
     memcpy(joined, p->left, p->n_left);
     memcpy(joined + p->n_left, p->right, p->n_right);
-    merge m = {.left = find_symbol(b, p->left, p->n_left), .right = find_symbol(b, p->right, p->n_right),
-               .joined = find_symbol(b, joined, p->n_left + p->n_right), .rank = rank};
+    merge m = {.left = find_symbol(b, p->left, p->n_left),
+               .right = find_symbol(b, p->right, p->n_right),
+               .joined = find_symbol(b, joined, p->n_left + p->n_right),
+               .rank = rank};
     if (m.left == NONE || m.right == NONE || m.joined == NONE) return 0;
     if (find_merge(b, m.left, m.right)) return 1; /* the earlier one counts */
     uint32_t i = hash_pair(m.left, m.right);
@@ -297,7 +302,7 @@ static int vocab_of_merges(bpe *b, const char *text, size_t bytes, size_t merges
     return ok;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 bpe *bpe_new(const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes, char why[300])
 {
@@ -328,7 +333,7 @@ size_t bpe_size(const bpe *b) { return b->n; }
 int32_t bpe_start(const bpe *b) { return b->start; }
 int32_t bpe_end(const bpe *b) { return b->end; }
 
-/* ---- words ------------------------------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 static int32_t rank_of(const bpe *b, int32_t left, int32_t right)
 {
@@ -339,7 +344,8 @@ static int32_t rank_of(const bpe *b, int32_t left, int32_t right)
 size_t bpe_word(const bpe *b, const char *word, size_t n, int32_t *id, int32_t *work)
 {
     int32_t *rank = work; /* of the pair (i, i+1) */
-    for (size_t i = 0; i < n; i++) id[i] = i + 1 < n ? b->byte[(unsigned char)word[i]] : b->last_byte[(unsigned char)word[i]];
+    for (size_t i = 0; i < n; i++)
+        id[i] = i + 1 < n ? b->byte[(unsigned char)word[i]] : b->last_byte[(unsigned char)word[i]];
     for (size_t i = 0; i + 1 < n; i++) rank[i] = rank_of(b, id[i], id[i + 1]);
     while (n > 1) {
         size_t best = 0, to = 0;

@@ -18,7 +18,7 @@ typedef struct bpe bpe;
 bpe *bpe_new(const char *vocab, size_t vocab_bytes, const char *merges, size_t merges_bytes, char why[300]);
 void bpe_free(bpe *b);
 
-size_t bpe_size(const bpe *b); /* highest id + 1 */
+size_t bpe_size(const bpe *b);   /* highest id + 1 */
 int32_t bpe_start(const bpe *b); /* <|startoftext|> */
 int32_t bpe_end(const bpe *b);   /* <|endoftext|>   */
 

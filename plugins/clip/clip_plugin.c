@@ -9,4 +9,5 @@ static kiln_status open_plugin(const kiln_host *host)
     return api ? api->register_family(&clip_family) : KILN_ERR_UNSUPPORTED;
 }
 
-KILN_PLUGIN_OPEN("org.kiln.clip", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_clip_text_encode, &node_clip_set_last_layer);
+KILN_PLUGIN_OPEN("org.kiln.clip", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_clip_text_encode,
+                 &node_clip_set_last_layer);

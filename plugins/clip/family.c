@@ -22,7 +22,7 @@ typedef struct {
     char family[160];
 } clip_self;
 
-/* ---- where it lies -------------------------------------------------------------------------------------- */
+/* ---- where it lies ---- */
 
 #define PROBE "embeddings.token_embedding.weight"
 
@@ -50,7 +50,8 @@ static const struct {
     {"text_encoder_2/text_model." PROBE, "the two text encoders of SDXL"},
 };
 
-static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name, kiln_weight_info *info)
+static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name,
+               kiln_weight_info *info)
 {
     char full[200];
     snprintf(full, sizeof full, "%s%s", prefix, name);
@@ -80,10 +81,13 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
     return place_in(w, set) ? 90 : 0;
 }
 
-/* ---- config --------------------------------------------------------------------------------------------- */
+/* ---- config ---- */
 
 static const config_rule expected[] = {
-    {"attention_dropout", "0.0"}, {"add_cross_attention", "false"}, {"is_decoder", "false"}, {"tie_word_embeddings", "true"},
+    {"attention_dropout", "0.0"},
+    {"add_cross_attention", "false"},
+    {"is_decoder", "false"},
+    {"tie_word_embeddings", "true"},
 };
 
 static const struct {
@@ -96,7 +100,8 @@ static uint32_t read_act(config *c)
     const char *name = config_text(c, "hidden_act", "quick_gelu");
     for (size_t i = 0; i < COUNT(acts); i++)
         if (strcmp(name, acts[i].name) == 0) return acts[i].act;
-    CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: 'hidden_act' is '%.40s'; quick_gelu and gelu are supported", c->path, name);
+    CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: 'hidden_act' is '%.40s'; quick_gelu and gelu are supported", c->path,
+                name);
     return 0;
 }
 
@@ -109,7 +114,8 @@ static kiln_status read_shapes(const kiln_host *host, kiln_ctx *ctx, const kiln_
     kiln_weight_info info[3];
     for (int i = 0; i < 3; i++)
         if (!has(w, view, "text_model.", names[i], &info[i]) || info[i].rank != 2)
-            return host->fail(ctx, KILN_ERR_INVALID, "the text encoder has no two-dimensional tensor 'text_model.%s'", names[i]);
+            return host->fail(ctx, KILN_ERR_INVALID, "the text encoder has no two-dimensional tensor 'text_model.%s'",
+                              names[i]);
     t->vocabulary = info[0].dim[0];
     t->width = info[0].dim[1];
     t->length = info[1].dim[0];
@@ -147,7 +153,7 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
 
-/* ---- tokenizer -------------------------------------------------------------------------------------------- */
+/* ---- tokenizer ---- */
 
 static const char *data_folder; /* of this plugin, from the host; NULL when it lies without its data */
 
@@ -175,12 +181,13 @@ static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
     const char *vocab = at->vocab ? w->text(set, at->vocab, &n_vocab) : NULL;
     const char *merges = at->merges ? w->text(set, at->merges, &n_merges) : NULL;
     if (!vocab != !merges) {
-        host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both", vocab ? at->vocab : at->merges,
-                   vocab ? at->merges : at->vocab);
+        host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both",
+                   vocab ? at->vocab : at->merges, vocab ? at->merges : at->vocab);
         return NULL;
     }
     if (!vocab && !(merges = own = own_merges(&n_merges))) {
-        host->fail(ctx, KILN_ERR_UNSUPPORTED, "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
+        host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                   "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
                    "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln anew",
                    at->vocab ? at->vocab : "tokenizer/vocab.json");
         return NULL;
@@ -191,16 +198,18 @@ static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
     return b;
 }
 
-/* ---- the table's functions ---------------------------------------------------------------------------------- */
+/* ---- the table's functions ---- */
 
-static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, kiln_ctx *ctx, const char *text, kiln_tokens *out)
+static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, kiln_ctx *ctx, const char *text,
+                            kiln_tokens *out)
 {
     const clip_self *self = e->self;
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
     kiln_status status = KILN_OK;
-    if (!prompt_parse(text, &parsed, why) || !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->length, &chunks, why)) {
+    if (!prompt_parse(text, &parsed, why) ||
+        !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->length, &chunks, why)) {
         status = host->fail(ctx, KILN_ERR_INVALID, "%s", why);
     } else {
         size_t n = chunks.n_chunk * chunks.length;
@@ -222,14 +231,14 @@ static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, k
     return status;
 }
 
-static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids,
-                                 kiln_t end, int32_t layer)
+static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                                 kiln_t ids, kiln_t end, int32_t layer)
 {
     const clip_self *self = e->self;
     return text_model_record(&self->config, ops, p, w, ids, end, layer);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static void release(void *owned)
 {
@@ -245,14 +254,24 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     TRY(read_config(host, ctx, set, view, at->config, t));
     if (!(self->vocabulary = open_vocabulary(host, ctx, set, at))) return KILN_ERR_INVALID;
     if (bpe_size(self->vocabulary) > (size_t)t->vocabulary)
-        return host->fail(ctx, KILN_ERR_INVALID, "the tokenizer has ids up to %zu, the text encoder's table %lld rows; they do not "
-                          "belong together", bpe_size(self->vocabulary) - 1, (long long)t->vocabulary);
+        return host->fail(ctx, KILN_ERR_INVALID,
+                          "the tokenizer has ids up to %zu, the text encoder's table %lld rows; they do not "
+                          "belong together",
+                          bpe_size(self->vocabulary) - 1, (long long)t->vocabulary);
     /* Everything that decides what is recorded, weights aside: names the programs that are kept. */
     snprintf(self->family, sizeof self->family, "sd1-clip/%lldx%lldx%lldx%lld.%d.%d.%u.%g", (long long)t->vocabulary,
-             (long long)t->width, (long long)t->inner, (long long)t->length, t->layers, t->heads, t->act, (double)t->eps);
-    self->encoder = (kiln_text_encoder){.size = sizeof self->encoder, .family = self->family, .self = self, .width = t->width,
-                                        .pooled_width = t->width, .length = t->length, .layers = t->layers, .default_layer = -1,
-                                        .tokenise = tokenise, .record = record};
+             (long long)t->width, (long long)t->inner, (long long)t->length, t->layers, t->heads, t->act,
+             (double)t->eps);
+    self->encoder = (kiln_text_encoder){.size = sizeof self->encoder,
+                                        .family = self->family,
+                                        .self = self,
+                                        .width = t->width,
+                                        .pooled_width = t->width,
+                                        .length = t->length,
+                                        .layers = t->layers,
+                                        .default_layer = -1,
+                                        .tokenise = tokenise,
+                                        .record = record};
     return KILN_OK;
 }
 
@@ -273,12 +292,19 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     clip_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
-        value = models->clip_new(ctx, &(kiln_clip){.size = sizeof(kiln_clip), .encoder = &self->encoder, .weights = view,
-                                                   .owned = self, .release = release});
+        value = models->clip_new(ctx, &(kiln_clip){.size = sizeof(kiln_clip),
+                                                   .encoder = &self->encoder,
+                                                   .weights = view,
+                                                   .owned = self,
+                                                   .release = release});
     if (self && !value) release(self);
     w->unref(view);
     return value;
 }
 
-const kiln_model_family clip_family = {.size = sizeof clip_family, .kind = KILN_FAMILY_TEXT_ENCODER, .name = "sd1-clip",
-    .doc = "CLIP-L, the text encoder of Stable Diffusion 1.x", .detect = detect, .open = open_clip};
+const kiln_model_family clip_family = {.size = sizeof clip_family,
+                                       .kind = KILN_FAMILY_TEXT_ENCODER,
+                                       .name = "sd1-clip",
+                                       .doc = "CLIP-L, the text encoder of Stable Diffusion 1.x",
+                                       .detect = detect,
+                                       .open = open_clip};

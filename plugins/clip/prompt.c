@@ -22,7 +22,7 @@ static int fail(char why[300], const char *text)
     return 0;
 }
 
-/* ---- weights --------------------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 /* A decimal number with blanks round it; inf, nan and hexadecimal are text. Independent of the locale. */
 static int read_number(const char *s, size_t n, double *out)
@@ -52,7 +52,7 @@ static size_t find_weight(const char *s, size_t n, double *weight)
     return at > 1 && read_number(s + at, n - at, weight) ? at - 1 : n;
 }
 
-/* ---- groups ---------------------------------------------------------------------------------------------- */
+/* ---- groups ---- */
 
 typedef struct {
     const char *s;
@@ -126,7 +126,8 @@ static int hide_escapes(const char *text, char *out, size_t *n, char why[300])
     size_t to = 0;
     for (const char *s = text; *s; s++) {
         int escaped = s[0] == '\\' && (s[1] == '(' || s[1] == ')');
-        if (*s == OPEN || *s == CLOSE) return fail(why, "the prompt holds a control character (U+0001 or U+0002); remove it");
+        if (*s == OPEN || *s == CLOSE)
+            return fail(why, "the prompt holds a control character (U+0001 or U+0002); remove it");
         out[to++] = (char)(escaped ? *++s == '(' ? OPEN : CLOSE : *s);
     }
     *n = to;
@@ -153,7 +154,9 @@ int prompt_parse(const char *text, prompt *out, char why[300])
     if (!hide_escapes(text, out->text, &n, why) || !split(out->text, n, out, why)) return 0;
     for (size_t i = 0; i < out->n; i++)
         if (has_embedding(&out->segment[i]))
-            return fail(why, "the prompt names an embedding (embedding:...); textual inversion is not supported yet, remove it");
+            return fail(
+                why,
+                "the prompt names an embedding (embedding:...); textual inversion is not supported yet, remove it");
     return 1;
 }
 
@@ -165,7 +168,7 @@ void prompt_free(prompt *p)
     *p = (prompt){0};
 }
 
-/* ---- chunks ---------------------------------------------------------------------------------------------- */
+/* ---- chunks ---- */
 
 typedef struct {
     const bpe *b;

@@ -26,9 +26,9 @@ typedef struct {
 
 typedef struct {
     size_t n_chunk, length;
-    int32_t *id;    /* [n_chunk][length] */
-    float *weight;  /* [n_chunk][length] */
-    int32_t *end;   /* [n_chunk]: place of the first end-of-text token */
+    int32_t *id;   /* [n_chunk][length] */
+    float *weight; /* [n_chunk][length] */
+    int32_t *end;  /* [n_chunk]: place of the first end-of-text token */
 } prompt_chunks;
 
 /* 1: done; 0: a sentence is in `why`. Free what was made either way. */

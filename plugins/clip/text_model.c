@@ -27,7 +27,8 @@ static kiln_t linear(const recorder *r, const char *prefix, const char *name, ki
     char w[64], b[64];
     snprintf(w, sizeof w, "%s.weight", name);
     snprintf(b, sizeof b, "%s.bias", name);
-    return r->ops->linear(r->p, x, weight(r, prefix, w, 2, KILN_DIMS(out, in)), weight(r, prefix, b, 1, KILN_DIMS(out)));
+    return r->ops->linear(r->p, x, weight(r, prefix, w, 2, KILN_DIMS(out, in)),
+                          weight(r, prefix, b, 1, KILN_DIMS(out)));
 }
 
 static kiln_t norm(const recorder *r, const char *prefix, const char *name, kiln_t x)
@@ -46,7 +47,7 @@ static kiln_t embed(const recorder *r, kiln_t ids)
     kiln_t table = weight(r, prefix, "token_embedding.weight", 2, KILN_DIMS(c->vocabulary, c->width));
     kiln_t place = weight(r, prefix, "position_embedding.weight", 2, KILN_DIMS(c->length, c->width));
     kiln_t x = r->ops->embedding(r->p, table, ids); /* [N,T,C] */
-    return r->ops->add(r->p, x, place); /* the same places in each of the N */
+    return r->ops->add(r->p, x, place);             /* the same places in each of the N */
 }
 
 /* x [N,T,C] -> [N,T,C] */
@@ -62,7 +63,8 @@ static kiln_t layer_of(const recorder *r, int32_t i, kiln_t x)
     kiln_t q = linear(r, prefix, "self_attn.q_proj", h, width, width);
     kiln_t k = linear(r, prefix, "self_attn.k_proj", h, width, width);
     kiln_t v = linear(r, prefix, "self_attn.v_proj", h, width, width);
-    h = o->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = r->c->heads, .causal = 1});
+    h = o->attention(r->p, q, k, v,
+                     &(kiln_attention){.size = sizeof(kiln_attention), .heads = r->c->heads, .causal = 1});
     x = o->add(r->p, linear(r, prefix, "self_attn.out_proj", h, width, width), x);
     h = norm(r, prefix, "layer_norm2", x);
     h = o->act(r->p, linear(r, prefix, "mlp.fc1", h, width, r->c->inner), r->c->act); /* [N,T,inner] */
@@ -71,7 +73,8 @@ static kiln_t layer_of(const recorder *r, int32_t i, kiln_t x)
     return x;
 }
 
-kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids, int32_t layers)
+kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids,
+                         int32_t layers)
 {
     recorder r = {c, ops, p, w};
     kiln_t x = embed(&r, ids);
@@ -85,7 +88,8 @@ kiln_text_features text_model_record(const text_config *c, const kiln_ops *ops, 
     recorder r = {c, ops, p, w};
     kiln_t x = embed(&r, ids), chosen = {0};
     if (layer >= 0 || layer < -c->layers)
-        x = ops->fail(p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first", layer, c->layers, c->layers);
+        x = ops->fail(p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first", layer,
+                      c->layers, c->layers);
     for (int32_t i = 0; i < c->layers; i++) {
         x = layer_of(&r, i, x);
         if (i == c->layers + layer) chosen = x;

@@ -15,6 +15,7 @@ typedef struct {
 kiln_text_features text_model_record(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                                      kiln_t ids, kiln_t end, int32_t layer);
 /* The residual stream after `layers` layers (0: the embeddings) [N,length,width]. */
-kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids, int32_t layers);
+kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids,
+                         int32_t layers);
 
 #endif

@@ -12,7 +12,7 @@ static const struct {
     word_kind kind;
 } special[] = {{"<|startoftext|>", WORD_START_TOKEN}, {"<|endoftext|>", WORD_END_TOKEN}};
 
-/* ---- letters --------------------------------------------------------------------------------------------- */
+/* ---- letters ---- */
 
 /* White_Space of Unicode's PropList. */
 static int is_blank(int32_t c)
@@ -50,7 +50,7 @@ static size_t put_lower(int32_t c, char *out)
     return (size_t)utf8proc_encode_char(utf8proc_tolower(c), (utf8proc_uint8_t *)out);
 }
 
-/* ---- the pattern ------------------------------------------------------------------------------------------ */
+/* ---- the pattern ---- */
 
 static size_t starts_with_any(const char *s, size_t n, const char *const *list, size_t count)
 {

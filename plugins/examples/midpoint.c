@@ -31,8 +31,13 @@ static kiln_status midpoint(const kiln_sampling *s)
 }
 
 static const kiln_sampler row = {
-    .size = sizeof row, .name = "example_midpoint", .doc = "The midpoint rule in log sigma.", .source = "Karras et al. 2022, arXiv:2206.00364",
-    .order = 2, .evaluations = 2, .run = midpoint,
+    .size = sizeof row,
+    .name = "example_midpoint",
+    .doc = "The midpoint rule in log sigma.",
+    .source = "Karras et al. 2022, arXiv:2206.00364",
+    .order = 2,
+    .evaluations = 2,
+    .run = midpoint,
 };
 
 static kiln_status open_plugin(const kiln_host *host)
@@ -43,6 +48,12 @@ static kiln_status open_plugin(const kiln_host *host)
 
 extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;
 const kiln_plugin kiln_plugin_v1 = {
-    .magic = KILN_MAGIC, .size = sizeof(kiln_plugin), .abi_major = KILN_ABI_MAJOR, .abi_minor = KILN_ABI_MINOR, .id = "org.example.midpoint",
-    .version = "1.0.0", .license = "MIT", .open = open_plugin,
+    .magic = KILN_MAGIC,
+    .size = sizeof(kiln_plugin),
+    .abi_major = KILN_ABI_MAJOR,
+    .abi_minor = KILN_ABI_MINOR,
+    .id = "org.example.midpoint",
+    .version = "1.0.0",
+    .license = "MIT",
+    .open = open_plugin,
 };

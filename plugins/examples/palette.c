@@ -1,6 +1,6 @@
 /* palette.c - an object type of one's own, "PALETTE": a node that makes one, and a node that paints a picture with it.
- * Shows: objects with a release function, and "kiln.store/1": how an object becomes plain data and back, so that what was made
- * once is found again by the next process.
+ * Shows: objects with a release function, and "kiln.store/1": how an object becomes plain data and back, so that what
+ * was made once is found again by the next process.
  */
 #include "kiln/store.h"
 #include "kiln/value.h"
@@ -25,13 +25,14 @@ static kiln_value *palette_value(kiln_ctx *ctx, palette *p)
     return v;
 }
 
-/* ---- the stored form: {"colours": f32 [n, 3]} ------------------------------------------------------------------------- */
+/* ---- the stored form: {"colours": f32 [n, 3]} ---- */
 
 static kiln_value *palette_to_plain(kiln_ctx *ctx, const kiln_value *object)
 {
     const palette *p = values->object(object, "PALETTE");
     kiln_tensor t = {.size = sizeof t};
-    kiln_value *map = values->new_map(ctx), *rgb = p ? host->tensor_new(ctx, KILN_F32, KILN_CPU, 2, (int64_t[]){p->n, 3}) : NULL;
+    kiln_value *map = values->new_map(ctx),
+               *rgb = p ? host->tensor_new(ctx, KILN_F32, KILN_CPU, 2, (int64_t[]){p->n, 3}) : NULL;
     int done = map && rgb && host->view(ctx, rgb, &t) == KILN_OK;
     if (done) {
         for (int64_t i = 0; i < p->n * 3; i++) ((float *)t.data)[i] = p->rgb[i / 3][i % 3];
@@ -48,8 +49,11 @@ static kiln_value *palette_from_plain(kiln_ctx *ctx, const kiln_value *plain)
     kiln_tensor t = {.size = sizeof t};
     kiln_value *rgb = values->map_get(plain, "colours");
     /* It may have been written by another build of this plugin: what the code below relies on is looked at. */
-    if (!rgb || host->view(ctx, rgb, &t) != KILN_OK || t.dtype != KILN_F32 || t.rank != 2 || t.dim[0] < 1 || t.dim[0] > COLOURS_MAX || t.dim[1] != 3)
-        return host->fail(ctx, KILN_ERR_INVALID, "this is no palette: colours must be f32 of 1 to %d rows of 3", COLOURS_MAX), NULL;
+    if (!rgb || host->view(ctx, rgb, &t) != KILN_OK || t.dtype != KILN_F32 || t.rank != 2 || t.dim[0] < 1 ||
+        t.dim[0] > COLOURS_MAX || t.dim[1] != 3)
+        return host->fail(ctx, KILN_ERR_INVALID, "this is no palette: colours must be f32 of 1 to %d rows of 3",
+                          COLOURS_MAX),
+               NULL;
     palette *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->n = t.dim[0];
@@ -58,10 +62,15 @@ static kiln_value *palette_from_plain(kiln_ctx *ctx, const kiln_value *plain)
 }
 
 static const kiln_stored_type stored = {
-    .size = sizeof stored, .revision = 1, .type = "PALETTE", .doc = "Colours in order.", .to_plain = palette_to_plain, .from_plain = palette_from_plain,
+    .size = sizeof stored,
+    .revision = 1,
+    .type = "PALETTE",
+    .doc = "Colours in order.",
+    .to_plain = palette_to_plain,
+    .from_plain = palette_from_plain,
 };
 
-/* ---- ExamplePalette: colours between two brightnesses of a tint --------------------------------------------------------- */
+/* ---- ExamplePalette: colours between two brightnesses of a tint ---- */
 
 typedef struct {
     int64_t colours;
@@ -70,10 +79,34 @@ typedef struct {
 
 static const kiln_port make_out[] = {{.name = "PALETTE", .type = "PALETTE", .doc = "From black to the tint."}};
 static const kiln_param make_param[] = {
-    {.name = "colours", .type = KILN_P_INT, .offset = offsetof(make_params, colours), .def = 4, .min = 2, .max = COLOURS_MAX, .doc = "How many."},
-    {.name = "red", .type = KILN_P_FLOAT, .offset = offsetof(make_params, red), .def = 1, .min = 0, .max = 1, .doc = "Red of the brightest."},
-    {.name = "green", .type = KILN_P_FLOAT, .offset = offsetof(make_params, green), .def = 1, .min = 0, .max = 1, .doc = "Green of the brightest."},
-    {.name = "blue", .type = KILN_P_FLOAT, .offset = offsetof(make_params, blue), .def = 1, .min = 0, .max = 1, .doc = "Blue of the brightest."},
+    {.name = "colours",
+     .type = KILN_P_INT,
+     .offset = offsetof(make_params, colours),
+     .def = 4,
+     .min = 2,
+     .max = COLOURS_MAX,
+     .doc = "How many."},
+    {.name = "red",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(make_params, red),
+     .def = 1,
+     .min = 0,
+     .max = 1,
+     .doc = "Red of the brightest."},
+    {.name = "green",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(make_params, green),
+     .def = 1,
+     .min = 0,
+     .max = 1,
+     .doc = "Green of the brightest."},
+    {.name = "blue",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(make_params, blue),
+     .def = 1,
+     .min = 0,
+     .max = 1,
+     .doc = "Blue of the brightest."},
 };
 
 static kiln_status make_run(const kiln_call *c)
@@ -86,25 +119,36 @@ static kiln_status make_run(const kiln_call *c)
     p->n = m->colours;
     for (int64_t i = 0; i < p->n; i++) {
         double bright = (double)i / (double)(p->n - 1);
-        p->rgb[i][0] = (float)(bright * m->red), p->rgb[i][1] = (float)(bright * m->green), p->rgb[i][2] = (float)(bright * m->blue);
+        p->rgb[i][0] = (float)(bright * m->red), p->rgb[i][1] = (float)(bright * m->green),
+        p->rgb[i][2] = (float)(bright * m->blue);
     }
     c->out[0] = palette_value(c->ctx, p);
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 
 static const kiln_node make = {
-    .size = sizeof make, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExamplePalette", .title = "Palette",
-    .category = "examples", .doc = "Colours from black to a tint.", KILN_ARRAY(out, make_out), KILN_ARRAY(param, make_param),
-    .params_size = sizeof(make_params), .run = make_run,
+    .size = sizeof make,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "ExamplePalette",
+    .title = "Palette",
+    .category = "examples",
+    .doc = "Colours from black to a tint.",
+    KILN_ARRAY(out, make_out),
+    KILN_ARRAY(param, make_param),
+    .params_size = sizeof(make_params),
+    .run = make_run,
 };
 
-/* ---- ExampleApplyPalette: each pixel's nearest colour -------------------------------------------------------------------- */
+/* ---- ExampleApplyPalette: each pixel's nearest colour ---- */
 
 static const kiln_port apply_in[] = {
     {.name = "image", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "Picture to paint anew."},
     {.name = "palette", .type = "PALETTE", .doc = "The colours it may have."},
 };
-static const kiln_port apply_out[] = {{.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The picture in those colours."}};
+static const kiln_port apply_out[] = {
+    {.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The picture in those colours."}};
 
 static const float *nearest(const palette *p, const float *pixel)
 {
@@ -124,8 +168,11 @@ static kiln_status apply_run(const kiln_call *c)
     kiln_tensor from = {.size = sizeof from}, to = {.size = sizeof to};
     kiln_status status = c->host->view(c->ctx, c->in[0], &from);
     if (status) return status;
-    if (!p) return c->host->fail(c->ctx, KILN_ERR_INVALID, "palette: this is none of ours; make it with ExamplePalette");
-    if (from.dim[3] < 3) return c->host->fail(c->ctx, KILN_ERR_INVALID, "image has %lld channels; colours need 3", (long long)from.dim[3]);
+    if (!p)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "palette: this is none of ours; make it with ExamplePalette");
+    if (from.dim[3] < 3)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "image has %lld channels; colours need 3",
+                             (long long)from.dim[3]);
     c->out[0] = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, from.rank, from.dim);
     if (!c->out[0]) return KILN_ERR_NOMEM;
     if ((status = c->host->view(c->ctx, c->out[0], &to))) return status;
@@ -141,8 +188,17 @@ static kiln_status apply_run(const kiln_call *c)
 }
 
 static const kiln_node apply = {
-    .size = sizeof apply, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExampleApplyPalette", .title = "Apply palette",
-    .category = "examples", .doc = "Gives each pixel the nearest colour of a palette.", KILN_ARRAY(in, apply_in), KILN_ARRAY(out, apply_out), .run = apply_run,
+    .size = sizeof apply,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "ExampleApplyPalette",
+    .title = "Apply palette",
+    .category = "examples",
+    .doc = "Gives each pixel the nearest colour of a palette.",
+    KILN_ARRAY(in, apply_in),
+    KILN_ARRAY(out, apply_out),
+    .run = apply_run,
 };
 
 static kiln_status open_plugin(const kiln_host *h)
@@ -151,7 +207,8 @@ static kiln_status open_plugin(const kiln_host *h)
     host = h;
     values = h->ability(KILN_VALUE_ABILITY);
     if (!values) return KILN_ERR_UNSUPPORTED;
-    return store ? store->register_type(&stored) : KILN_OK; /* an older kiln works too: it makes palettes anew each time */
+    return store ? store->register_type(&stored)
+                 : KILN_OK; /* an older kiln works too: it makes palettes anew each time */
 }
 
 KILN_PLUGIN_OPEN("org.example.palette", "1.0.0", "MIT", open_plugin, &make, &apply);

@@ -7,18 +7,37 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- ExampleGradient: red grows to the right, green downwards -------------------------------------------------------- */
+/* ---- ExampleGradient: red grows to the right, green downwards ---- */
 
 typedef struct {
     int64_t width, height;
     double blue;
 } gradient_params;
 
-static const kiln_port gradient_out[] = {{.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The picture."}};
+static const kiln_port gradient_out[] = {
+    {.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The picture."}};
 static const kiln_param gradient_param[] = {
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(gradient_params, width), .def = 64, .min = 1, .max = 4096, .doc = "Pixels."},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(gradient_params, height), .def = 64, .min = 1, .max = 4096, .doc = "Pixels."},
-    {.name = "blue", .type = KILN_P_FLOAT, .offset = offsetof(gradient_params, blue), .def = 0.5, .min = 0, .max = 1, .doc = "Blue of every pixel."},
+    {.name = "width",
+     .type = KILN_P_INT,
+     .offset = offsetof(gradient_params, width),
+     .def = 64,
+     .min = 1,
+     .max = 4096,
+     .doc = "Pixels."},
+    {.name = "height",
+     .type = KILN_P_INT,
+     .offset = offsetof(gradient_params, height),
+     .def = 64,
+     .min = 1,
+     .max = 4096,
+     .doc = "Pixels."},
+    {.name = "blue",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(gradient_params, blue),
+     .def = 0.5,
+     .min = 0,
+     .max = 1,
+     .doc = "Blue of every pixel."},
 };
 
 typedef struct {
@@ -53,21 +72,37 @@ static kiln_status gradient_run(const kiln_call *c)
 }
 
 static const kiln_node gradient = {
-    .size = sizeof gradient, .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1, .type = "ExampleGradient", .title = "Gradient",
-    .category = "examples", .doc = "A picture whose red grows to the right and whose green grows downwards.",
-    KILN_ARRAY(out, gradient_out), KILN_ARRAY(param, gradient_param), .params_size = sizeof(gradient_params), .run = gradient_run,
+    .size = sizeof gradient,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "ExampleGradient",
+    .title = "Gradient",
+    .category = "examples",
+    .doc = "A picture whose red grows to the right and whose green grows downwards.",
+    KILN_ARRAY(out, gradient_out),
+    KILN_ARRAY(param, gradient_param),
+    .params_size = sizeof(gradient_params),
+    .run = gradient_run,
 };
 
-/* ---- ExampleSavePPM ----------------------------------------------------------------------------------------------------- */
+/* ---- ExampleSavePPM ---- */
 
 typedef struct {
     const char *prefix;
 } save_params;
 
-static const kiln_port save_in[] = {
-    {.name = "images", .type = "IMAGE", .dtypes = 1 << KILN_F32, .rank_min = 4, .rank_max = 4, .doc = "Pictures to write."}};
-static const kiln_param save_param[] = {
-    {.name = "filename_prefix", .type = KILN_P_STRING, .offset = offsetof(save_params, prefix), .def_str = "kiln", .doc = "How the names begin; may hold folders."}};
+static const kiln_port save_in[] = {{.name = "images",
+                                     .type = "IMAGE",
+                                     .dtypes = 1 << KILN_F32,
+                                     .rank_min = 4,
+                                     .rank_max = 4,
+                                     .doc = "Pictures to write."}};
+static const kiln_param save_param[] = {{.name = "filename_prefix",
+                                         .type = KILN_P_STRING,
+                                         .offset = offsetof(save_params, prefix),
+                                         .def_str = "kiln",
+                                         .doc = "How the names begin; may hold folders."}};
 
 static const kiln_files_api *files;
 
@@ -96,14 +131,25 @@ static kiln_status save_run(const kiln_call *c)
     kiln_status status = c->host->view(c->ctx, c->in[0], &t);
     for (int64_t i = 0; !status && i < t.dim[0]; i++) {
         status = c->host->progress(c->ctx, (uint64_t)i, (uint64_t)t.dim[0], "writing");
-        if (!status) status = save_one(c, &t, (const float *)t.data + (size_t)i * (size_t)(t.dim[1] * t.dim[2] * t.dim[3]));
+        if (!status)
+            status = save_one(c, &t, (const float *)t.data + (size_t)i * (size_t)(t.dim[1] * t.dim[2] * t.dim[3]));
     }
     return status;
 }
 
 static const kiln_node save = {
-    .size = sizeof save, .flags = KILN_NODE_OUTPUT, .devices = KILN_CPU, .revision = 1, .type = "ExampleSavePPM", .title = "Save PPM", .category = "examples",
-    .doc = "Writes each picture as a PPM file.", KILN_ARRAY(in, save_in), KILN_ARRAY(param, save_param), .params_size = sizeof(save_params), .run = save_run,
+    .size = sizeof save,
+    .flags = KILN_NODE_OUTPUT,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "ExampleSavePPM",
+    .title = "Save PPM",
+    .category = "examples",
+    .doc = "Writes each picture as a PPM file.",
+    KILN_ARRAY(in, save_in),
+    KILN_ARRAY(param, save_param),
+    .params_size = sizeof(save_params),
+    .run = save_run,
 };
 
 static kiln_status open_plugin(const kiln_host *host)

@@ -69,7 +69,8 @@ static void across(const taps *t, resize_source s, int64_t y, uint8_t *line, uin
 {
     for (int64_t i = 0; i < s.w * s.c; i++) line[i] = to_byte(s.data[y * s.row + i]);
     for (int64_t x = 0; x < t->to; x++)
-        for (int64_t k = 0; k < s.c; k++) dst[x * s.c + k] = s.w == t->to ? line[x * s.c + k] : weigh(t, x, line + t->first[x] * s.c + k, s.c);
+        for (int64_t k = 0; k < s.c; k++)
+            dst[x * s.c + k] = s.w == t->to ? line[x * s.c + k] : weigh(t, x, line + t->first[x] * s.c + k, s.c);
 }
 
 kiln_status lanczos_resize(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w)
@@ -78,7 +79,8 @@ kiln_status lanczos_resize(const kiln_call *c, resize_source s, float *dst, int6
     int64_t row = w * s.c;
     TRY(make_taps(c, &tx, s.w, w));
     TRY(make_taps(c, &ty, s.h, h));
-    uint8_t *wide = c->host->scratch(c->ctx, (size_t)(s.h * row), KILN_CPU), *line = c->host->scratch(c->ctx, (size_t)(s.w * s.c), KILN_CPU);
+    uint8_t *wide = c->host->scratch(c->ctx, (size_t)(s.h * row), KILN_CPU),
+            *line = c->host->scratch(c->ctx, (size_t)(s.w * s.c), KILN_CPU);
     if (!wide || !line) return KILN_ERR_NOMEM;
     for (int64_t y = 0; y < s.h; y++) {
         if (y % ROWS_A_REPORT == 0) TRY(c->host->progress(c->ctx, (uint64_t)y, (uint64_t)(s.h + h), "scaling"));
@@ -87,7 +89,8 @@ kiln_status lanczos_resize(const kiln_call *c, resize_source s, float *dst, int6
     for (int64_t y = 0; y < h; y++) {
         if (y % ROWS_A_REPORT == 0) TRY(c->host->progress(c->ctx, (uint64_t)(s.h + y), (uint64_t)(s.h + h), "scaling"));
         for (int64_t i = 0; i < row; i++)
-            dst[y * row + i] = (float)(s.h == h ? wide[y * row + i] : weigh(&ty, y, wide + ty.first[y] * row + i, row)) / 255.0f;
+            dst[y * row + i] =
+                (float)(s.h == h ? wide[y * row + i] : weigh(&ty, y, wide + ty.first[y] * row + i, row)) / 255.0f;
     }
     return KILN_OK;
 }

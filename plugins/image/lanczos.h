@@ -1,8 +1,8 @@
 /* lanczos.h - scaling pictures with a Lanczos window of 3, as Pillow's Image.resize does.
  *
  * Pillow works on 8-bit samples: the picture is cut to bytes, scaled across, rounded, scaled down, rounded; the weights
- * are fixed-point numbers of 22 bits (Pillow, src/libImaging/Resample.c). The same numbers come out here, byte for byte, for
- * pictures without transparency; an alpha channel is scaled like the others, not multiplied in first.
+ * are fixed-point numbers of 22 bits (Pillow, src/libImaging/Resample.c). The same numbers come out here, byte for
+ * byte, for pictures without transparency; an alpha channel is scaled like the others, not multiplied in first.
  */
 #ifndef KILN_IMAGE_LANCZOS_H
 #define KILN_IMAGE_LANCZOS_H

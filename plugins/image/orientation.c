@@ -31,7 +31,10 @@ static uint32_t entry_value(const block *b, size_t at)
 {
     uint32_t type = number(b, at + 2, 2);
     if (number(b, at + 4, 4) != 1) return 0;
-    return type == BYTE ? b->data[at + 8] : type == SHORT ? number(b, at + 8, 2) : type == LONG ? number(b, at + 8, 4) : 0;
+    return type == BYTE    ? b->data[at + 8]
+           : type == SHORT ? number(b, at + 8, 2)
+           : type == LONG  ? number(b, at + 8, 4)
+                           : 0;
 }
 
 int orientation_of(const uint8_t *exif, size_t n)
@@ -68,5 +71,6 @@ void orientation_apply(int orientation, const uint8_t *from, int64_t width, int6
     int64_t w = orientation >= 5 ? height : width, h = orientation >= 5 ? width : height;
     for (int64_t y = 0; y < h; y++)
         for (int64_t x = 0; x < w; x++)
-            memcpy(to + (y * w + x) * channels, from + source_of(orientation, x, y, width, height) * channels, (size_t)channels);
+            memcpy(to + (y * w + x) * channels, from + source_of(orientation, x, y, width, height) * channels,
+                   (size_t)channels);
 }

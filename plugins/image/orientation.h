@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Orientation, 1 to 8, of the TIFF block in an eXIf chunk (EXIF 2.32, 4.6.4 A); 1, which is upright, when there is none, or anything
- * about it is wrong. */
+/* Orientation, 1 to 8, of the TIFF block in an eXIf chunk (EXIF 2.32, 4.6.4 A); 1, which is upright, when there is
+ * none, or anything about it is wrong. */
 int orientation_of(const uint8_t *exif, size_t n);
 
 /* Pixels of `channels` bytes. 5 to 8 exchange width and height. to: as large as from. */

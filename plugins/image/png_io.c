@@ -50,7 +50,7 @@ static void report(png_structp png, const kiln_call *c, int64_t row, int64_t row
     if (status != KILN_OK) stop(png, status, "stopped");
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 typedef struct {
     png_structp png;
@@ -68,7 +68,8 @@ static int too_large(const reader *r)
 static int too_small(const reader *r, FILE *f)
 {
     struct stat s;
-    return fstat(fileno(f), &s) == 0 && (uint64_t)png_get_rowbytes(r->png, r->info) * (uint64_t)r->out.height / 1032 > (uint64_t)s.st_size;
+    return fstat(fileno(f), &s) == 0 &&
+           (uint64_t)png_get_rowbytes(r->png, r->info) * (uint64_t)r->out.height / 1032 > (uint64_t)s.st_size;
 }
 
 /* Everything becomes 8-bit RGB, or RGBA when there is transparency. */
@@ -155,11 +156,13 @@ kiln_status png_read_file(const kiln_call *c, const char *path, png_picture *out
     png_picture_free(out);
     if (fault.status == KILN_CANCELLED) return KILN_CANCELLED;
     if (fault.status == KILN_OK && fault.message[0])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: cannot be read as a PNG: %s; the file is damaged or incomplete", path, fault.message);
-    return c->host->fail(c->ctx, fault.status ? fault.status : KILN_ERR_NOMEM, "%s: cannot be read: %s", path, fault.message[0] ? fault.message : "out of memory");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%s: cannot be read as a PNG: %s; the file is damaged or incomplete", path, fault.message);
+    return c->host->fail(c->ctx, fault.status ? fault.status : KILN_ERR_NOMEM, "%s: cannot be read: %s", path,
+                         fault.message[0] ? fault.message : "out of memory");
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 typedef struct {
     const kiln_files_api *files;
@@ -186,7 +189,8 @@ static png_text text_of(const png_note *note)
 {
     int plain = is_ascii(note->value);
     png_text t = {.compression = plain ? PNG_TEXT_COMPRESSION_NONE : PNG_ITXT_COMPRESSION_NONE,
-                  .key = (char *)(uintptr_t)note->key, .text = (char *)(uintptr_t)note->value};
+                  .key = (char *)(uintptr_t)note->key,
+                  .text = (char *)(uintptr_t)note->value};
     *(plain ? &t.text_length : &t.itxt_length) = strlen(note->value);
     return t;
 }
@@ -196,8 +200,9 @@ static int encode(png_structp png, png_infop info, sink *s, const kiln_call *c, 
     if (setjmp(png_jmpbuf(png))) return 0;
     png_set_write_fn(png, s, sink_write, sink_flush);
     png_set_compression_level(png, w->level);
-    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, 8, w->channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)w->width, (png_uint_32)w->height, 8,
+                 w->channels == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     for (int i = 0; i < w->n_note; i++) {
         png_text t = text_of(&w->note[i]);
         png_set_text(png, info, &t, 1);
@@ -222,5 +227,6 @@ kiln_status png_write_file(const kiln_call *c, const kiln_files_api *files, kiln
     if (ok) return KILN_OK;
     if (fault.status == KILN_CANCELLED) return KILN_CANCELLED;
     if (fault.status == KILN_OK) fault.status = fault.message[0] ? KILN_ERR_UNSUPPORTED : KILN_ERR_NOMEM;
-    return c->host->fail(c->ctx, fault.status, "the picture cannot be written as a PNG: %s", fault.message[0] ? fault.message : "out of memory");
+    return c->host->fail(c->ctx, fault.status, "the picture cannot be written as a PNG: %s",
+                         fault.message[0] ? fault.message : "out of memory");
 }

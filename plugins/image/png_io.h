@@ -8,15 +8,18 @@ enum { PICTURE_SIDE_MAX = 16384 };
 
 typedef struct {
     int64_t width, height;
-    int channels; /* 3, or 4 when the file has transparency */
+    int channels;  /* 3, or 4 when the file has transparency */
     uint8_t *rgba; /* [height][width][channels], malloc()ed: free with png_picture_free */
 } png_picture;
 
-/* Any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA, turned as the Orientation of its eXIf chunk says. Fails with a sentence: no PNG, damaged, too large. */
+/* Any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA, turned as the Orientation of its eXIf chunk says. Fails with a
+ * sentence: no PNG, damaged, too large. */
 kiln_status png_read_file(const kiln_call *c, const char *path, png_picture *out);
 void png_picture_free(png_picture *p);
 
-typedef struct { const char *key, *value; } png_note; /* value: UTF-8 */
+typedef struct {
+    const char *key, *value;
+} png_note; /* value: UTF-8 */
 typedef struct {
     const uint8_t *pixels; /* [height][width][channels], channels 3 or 4 */
     int64_t width, height;
@@ -24,7 +27,8 @@ typedef struct {
     const png_note *note;
     int n_note;
 } png_write;
-/* Writes an 8-bit PNG into `f`; notes become tEXt chunks, iTXt when they are not ASCII. Reports progress, stops when told. */
+/* Writes an 8-bit PNG into `f`; notes become tEXt chunks, iTXt when they are not ASCII. Reports progress, stops when
+ * told. */
 kiln_status png_write_file(const kiln_call *c, const kiln_files_api *files, kiln_file *f, const png_write *w);
 
 #endif

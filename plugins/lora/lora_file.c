@@ -3,7 +3,8 @@
  *
  *   W + strength * scale * (up x down),  scale = alpha / rank; 1 without an alpha      (Hu et al. 2021, section 4.1)
  *
- * alpha is MODULE.alpha, or the file's adapter metadata (peft's lora_alpha; with use_rslora divided by the root of the rank).
+ * alpha is MODULE.alpha, or the file's adapter metadata (peft's lora_alpha; with use_rslora divided by the root of the
+ * rank).
  */
 #include "lora_file.h"
 
@@ -41,7 +42,7 @@ typedef struct {
 
 #define FAIL(l, status, ...) (l)->host->fail((l)->ctx, status, __VA_ARGS__)
 
-/* ---- the adapter's metadata -------------------------------------------------------------------------------------------- */
+/* ---- the adapter's metadata ---- */
 
 static double option(config *c, const network *n, const char *name, double absent, int truth)
 {
@@ -54,7 +55,7 @@ static double option(config *c, const network *n, const char *name, double absen
 static kiln_status read_metadata(loading *l)
 {
     static const config_rule expected[] = {
-        {"unet.use_dora", "false"}, {"unet.alpha_pattern", "{}"}, {"unet.lora_bias", "false"},
+        {"unet.use_dora", "false"},         {"unet.alpha_pattern", "{}"},         {"unet.lora_bias", "false"},
         {"text_encoder.use_dora", "false"}, {"text_encoder.alpha_pattern", "{}"}, {"text_encoder.lora_bias", "false"},
     };
     config c = config_open(l->host, l->ctx, l->file, "__metadata__/lora_adapter_metadata");
@@ -67,7 +68,7 @@ static kiln_status read_metadata(loading *l)
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
 
-/* ---- one tensor of the file ---------------------------------------------------------------------------------------------- */
+/* ---- one tensor of the file ---- */
 
 static char *keep(const loading *l, const char *text)
 {
@@ -97,7 +98,10 @@ static const char *module_of(loading *l, const lora_key *k, network **out)
 }
 
 /* Of an encoder that was not given; by its prefix, or because no UNet has a text_model. */
-static int is_for_text(const lora_key *k) { return k->part == LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0); }
+static int is_for_text(const lora_key *k)
+{
+    return k->part == LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
+}
 
 static int file_has(const loading *l, const char *key, kiln_weight_info *info)
 {
@@ -105,7 +109,8 @@ static int file_has(const loading *l, const char *key, kiln_weight_info *info)
     return l->w->find(l->file, key, info) == KILN_OK;
 }
 
-static kiln_status scale_of(const loading *l, const network *n, const char *key, const lora_key *k, int64_t rank, double *out)
+static kiln_status scale_of(const loading *l, const network *n, const char *key, const lora_key *k, int64_t rank,
+                            double *out)
 {
     char name[LORA_NAME_ROOM];
     kiln_weight_info info;
@@ -113,7 +118,9 @@ static kiln_status scale_of(const loading *l, const network *n, const char *key,
     *out = n->alpha > 0 && rank > 0 ? n->alpha / (n->root ? sqrt((double)rank) : (double)rank) : 1;
     if (!lora_key_other(key, k, LORA_ALPHA, 0, name) || !file_has(l, name, &info)) return KILN_OK;
     for (uint32_t i = 0; i < info.rank; i++)
-        if (info.dim[i] != 1) return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' has %u dimensions; an alpha is one number", l->path, name, info.rank);
+        if (info.dim[i] != 1)
+            return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' has %u dimensions; an alpha is one number", l->path, name,
+                        info.rank);
     TRY(l->w->read_f32(l->ctx, l->file, name, &alpha));
     if (!isfinite(alpha)) return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' is not a finite number", l->path, name);
     if (rank > 0) *out = (double)alpha / (double)rank;
@@ -143,7 +150,8 @@ static kiln_status add_pair(loading *l, network *n, const char *module, const ch
     if (!lora_key_other(up, k, LORA_DOWN, k->pair, down) || !file_has(l, down, &info)) return half(l, up, down);
     TRY(scale_of(l, n, up, k, info.rank ? info.dim[0] : 0, &scale));
     char *kept = keep(l, down);
-    return kept ? add_patch(l, n, module, "weight", (kiln_weight_patch){.scale = scale, .up = up, .down = kept}) : KILN_ERR_NOMEM;
+    return kept ? add_patch(l, n, module, "weight", (kiln_weight_patch){.scale = scale, .up = up, .down = kept})
+                : KILN_ERR_NOMEM;
 }
 
 static int has_pair(const loading *l, const char *key, const lora_key *k)
@@ -164,7 +172,9 @@ static kiln_status read_tensor(loading *l, const char *key)
     kiln_weight_info info;
     lora_key_read(key, &k);
     if (k.role == LORA_REFUSED)
-        return FAIL(l, KILN_ERR_UNSUPPORTED, "%s: '%.300s' belongs to %s; kiln applies LoRA (up and down) and plain differences", l->path, key, k.what);
+        return FAIL(l, KILN_ERR_UNSUPPORTED,
+                    "%s: '%.300s' belongs to %s; kiln applies LoRA (up and down) and plain differences", l->path, key,
+                    k.what);
     if (k.role == LORA_DOWN) {
         int there = lora_key_other(key, &k, LORA_UP, k.pair, other) && file_has(l, other, &info);
         return there ? KILN_OK : half(l, key, other);
@@ -175,15 +185,18 @@ static kiln_status read_tensor(loading *l, const char *key)
     }
     const char *module = k.role == LORA_STRANGE ? NULL : module_of(l, &k, &n);
     if (!module) {
-        if (k.role != LORA_STRANGE && !l->part[1].set && is_for_text(&k)) l->left++;
-        else note_strange(l, key);
+        if (k.role != LORA_STRANGE && !l->part[1].set && is_for_text(&k))
+            l->left++;
+        else
+            note_strange(l, key);
         return KILN_OK;
     }
     if (k.role == LORA_UP) return add_pair(l, n, module, key, &k);
-    return add_patch(l, n, module, k.role == LORA_BIAS ? "bias" : "weight", (kiln_weight_patch){.scale = 1, .difference = key});
+    return add_patch(l, n, module, k.role == LORA_BIAS ? "bias" : "weight",
+                     (kiln_weight_patch){.scale = 1, .difference = key});
 }
 
-/* ---- the whole file --------------------------------------------------------------------------------------------------------- */
+/* ---- the whole file ---- */
 
 static kiln_status prepare(loading *l, size_t count)
 {
@@ -206,31 +219,40 @@ static kiln_status read_all(loading *l)
         TRY(read_tensor(l, info.name));
     }
     if (l->part[0].n || l->part[1].n) return KILN_OK;
-    if (l->left) return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
+    if (l->left)
+        return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
     if (!l->strange) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
-    return FAIL(l, KILN_ERR_INVALID, "%s: none of its %zu patches fits this model; the first is '%s'", l->path, l->strange, l->first);
+    return FAIL(l, KILN_ERR_INVALID, "%s: none of its %zu patches fits this model; the first is '%s'", l->path,
+                l->strange, l->first);
 }
 
 static void report(const loading *l)
 {
     char line[1100];
     if (!l->strange) return;
-    snprintf(line, sizeof line, "%.300s: %zu patches fit nothing in this model and are left out: %s%s", l->path, l->strange, l->named,
-             l->strange > NAMED_MAX ? ", ..." : "");
+    snprintf(line, sizeof line, "%.300s: %zu patches fit nothing in this model and are left out: %s%s", l->path,
+             l->strange, l->named, l->strange > NAMED_MAX ? ", ..." : "");
     l->host->log(KILN_LOG_WARN, line);
 }
 
-kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request *r, kiln_weights **unet, kiln_weights **text)
+kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request *r, kiln_weights **unet,
+                       kiln_weights **text)
 {
-    loading l = {.host = host, .ctx = ctx, .w = host->ability(KILN_WEIGHTS_ABILITY), .path = r->path,
-                 .part = {{.prefix = "unet", .set = r->unet, .strength = r->unet_strength}, {.prefix = "text_encoder", .set = r->text, .strength = r->text_strength}}};
+    loading l = {.host = host,
+                 .ctx = ctx,
+                 .w = host->ability(KILN_WEIGHTS_ABILITY),
+                 .path = r->path,
+                 .part = {{.prefix = "unet", .set = r->unet, .strength = r->unet_strength},
+                          {.prefix = "text_encoder", .set = r->text, .strength = r->text_strength}}};
     kiln_weights *made[PARTS] = {NULL};
-    if (!KILN_HAS(kiln_weights_api, l.w, patch)) return host->fail(ctx, KILN_ERR_UNSUPPORTED, "this engine cannot patch weights; it is older than this plugin");
+    if (!KILN_HAS(kiln_weights_api, l.w, patch))
+        return host->fail(ctx, KILN_ERR_UNSUPPORTED, "this engine cannot patch weights; it is older than this plugin");
     if (!(l.file = l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
     kiln_status status = read_all(&l);
     if (status == KILN_OK) report(&l);
     for (int i = 0; i < PARTS && status == KILN_OK; i++)
-        if (l.part[i].set && !(made[i] = l.w->patch(ctx, l.part[i].set, l.part[i].patch, l.part[i].n))) status = KILN_ERR_INVALID;
+        if (l.part[i].set && !(made[i] = l.w->patch(ctx, l.part[i].set, l.part[i].patch, l.part[i].n)))
+            status = KILN_ERR_INVALID;
     l.w->unref(l.file);
     if (status == KILN_OK) {
         *unet = made[0], *text = made[1];

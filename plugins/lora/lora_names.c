@@ -9,14 +9,17 @@
 
 enum { ALIASES_MAX = 4, LAYERS_MAX = 64 }; /* of one module; resnets of a block */
 
-/* ---- single-file names: what plugins/unet/ldm_names.c reads, the other way round ----------------------------------------- */
+/* ---- single-file names: what plugins/unet/ldm_names.c reads, the other way round ---- */
 
 static const struct {
     const char *diffusers, *ldm;
-} resnet_parts[] = {{"norm1", "in_layers.0"}, {"conv1", "in_layers.2"}, {"time_emb_proj", "emb_layers.1"}, {"norm2", "out_layers.0"}, {"conv2", "out_layers.3"},
-                    {"conv_shortcut", "skip_connection"}},
-  single_parts[] = {{"time_embedding.linear_1", "time_embed.0"}, {"time_embedding.linear_2", "time_embed.2"}, {"conv_in", "input_blocks.0.0"},
-                    {"conv_norm_out", "out.0"}, {"conv_out", "out.2"}};
+} resnet_parts[] = {{"norm1", "in_layers.0"},  {"conv1", "in_layers.2"},  {"time_emb_proj", "emb_layers.1"},
+                    {"norm2", "out_layers.0"}, {"conv2", "out_layers.3"}, {"conv_shortcut", "skip_connection"}},
+  single_parts[] = {{"time_embedding.linear_1", "time_embed.0"},
+                    {"time_embedding.linear_2", "time_embed.2"},
+                    {"conv_in", "input_blocks.0.0"},
+                    {"conv_norm_out", "out.0"},
+                    {"conv_out", "out.2"}};
 
 static int put(char *out, const char *block, unsigned number, unsigned place, const char *rest)
 {
@@ -60,17 +63,22 @@ int lora_ldm_name(const char *module, unsigned layers, int attends, char out[LOR
     unsigned level, i;
     const char *rest;
     for (size_t k = 0; k < COUNT(single_parts); k++)
-        if (strcmp(module, single_parts[k].diffusers) == 0) return snprintf(out, LORA_NAME_ROOM, "%s", single_parts[k].ldm) > 0;
-    if ((rest = numbered(module, "down_blocks.", &level))) return block_name(rest, 1 + level * (layers + 1), layers, 0, attends, out);
-    if ((rest = numbered(module, "up_blocks.", &level))) return block_name(rest, level * (layers + 1), layers, 1, attends, out);
-    if ((rest = numbered(module, "mid_block.attentions.", &i)) && i == 0) return snprintf(out, LORA_NAME_ROOM, "middle_block.1.%s", rest) < LORA_NAME_ROOM;
+        if (strcmp(module, single_parts[k].diffusers) == 0)
+            return snprintf(out, LORA_NAME_ROOM, "%s", single_parts[k].ldm) > 0;
+    if ((rest = numbered(module, "down_blocks.", &level)))
+        return block_name(rest, 1 + level * (layers + 1), layers, 0, attends, out);
+    if ((rest = numbered(module, "up_blocks.", &level)))
+        return block_name(rest, level * (layers + 1), layers, 1, attends, out);
+    if ((rest = numbered(module, "mid_block.attentions.", &i)) && i == 0)
+        return snprintf(out, LORA_NAME_ROOM, "middle_block.1.%s", rest) < LORA_NAME_ROOM;
     if (!(rest = numbered(module, "mid_block.resnets.", &i)) || i > 1) return 0;
     for (size_t k = 0; k < COUNT(resnet_parts); k++)
-        if (strcmp(rest, resnet_parts[k].diffusers) == 0) return snprintf(out, LORA_NAME_ROOM, "middle_block.%u.%s", 2 * i, resnet_parts[k].ldm) > 0;
+        if (strcmp(rest, resnet_parts[k].diffusers) == 0)
+            return snprintf(out, LORA_NAME_ROOM, "middle_block.%u.%s", 2 * i, resnet_parts[k].ldm) > 0;
     return 0;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 typedef struct {
     const kiln_host *host;
@@ -130,7 +138,10 @@ static kiln_status add_unet(const maker *m, const char *module)
 
 static const struct {
     const char *now, *then;
-} text_ends[] = {{"self_attn.q_proj", "self_attn.to_q"}, {"self_attn.k_proj", "self_attn.to_k"}, {"self_attn.v_proj", "self_attn.to_v"}, {"self_attn.out_proj", "self_attn.to_out"}};
+} text_ends[] = {{"self_attn.q_proj", "self_attn.to_q"},
+                 {"self_attn.k_proj", "self_attn.to_k"},
+                 {"self_attn.v_proj", "self_attn.to_v"},
+                 {"self_attn.out_proj", "self_attn.to_out"}};
 
 static kiln_status add_text(const maker *m, const char *module)
 {
@@ -151,11 +162,16 @@ static kiln_status add_module(const maker *m, const char *name)
     return m->part == LORA_UNET ? add_unet(m, module) : add_text(m, module);
 }
 
-static int by_alias(const void *a, const void *b) { return strcmp(((const lora_name *)a)->alias, ((const lora_name *)b)->alias); }
-
-kiln_status lora_names_make(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, lora_part part, lora_names *out)
+static int by_alias(const void *a, const void *b)
 {
-    maker m = {.host = host, .ctx = ctx, .w = host->ability(KILN_WEIGHTS_ABILITY), .set = set, .part = part, .out = out};
+    return strcmp(((const lora_name *)a)->alias, ((const lora_name *)b)->alias);
+}
+
+kiln_status lora_names_make(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, lora_part part,
+                            lora_names *out)
+{
+    maker m = {
+        .host = host, .ctx = ctx, .w = host->ability(KILN_WEIGHTS_ABILITY), .set = set, .part = part, .out = out};
     size_t count = set ? m.w->count(set) : 0;
     *out = (lora_names){.name = host->scratch(ctx, (count * ALIASES_MAX + 1) * sizeof *out->name, KILN_CPU)};
     if (!out->name) return KILN_ERR_NOMEM;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numpy's SeedSequence (O'Neill's seed_seq_fe), a pool of 24 words ---------------------------------------- */
+/* ---- numpy's SeedSequence (O'Neill's seed_seq_fe), a pool of 24 words ---- */
 
 enum { POOL = 24, SPAWN_WORDS = 4, SHIFT = 16 };
 
@@ -52,7 +52,7 @@ uint32_t seed_sequence(uint64_t entropy, uint64_t key, int depth)
     return first ^ (first >> SHIFT);
 }
 
-/* ---- the tree --------------------------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 typedef struct {
     double start, end;
@@ -88,8 +88,10 @@ static void halve(const brownian_tree *tree, const interval *whole, double middl
 
 static interval half_of(const interval *whole, double middle, int right)
 {
-    return (interval){.start = right ? middle : whole->start, .end = right ? whole->end : middle,
-                      .key = 2 * whole->key + (uint64_t)right, .depth = whole->depth + 1};
+    return (interval){.start = right ? middle : whole->start,
+                      .end = right ? whole->end : middle,
+                      .key = 2 * whole->key + (uint64_t)right,
+                      .depth = whole->depth + 1};
 }
 
 /* sum += the increment from a to b, inside `at`, whose increment is in w (lost). level: how many of kept are in use. */
@@ -123,9 +125,11 @@ static double held(double x, double low, double high) { return x < low ? low : x
 kiln_status brownian_noise(brownian_tree *tree, double from, double to, float *out)
 {
     double low = (double)(float)tree->low, high = (double)(float)tree->high;
-    float first = (float)from, second = (float)to, scale = sqrtf(fabsf(second - first)), sign = first < second ? 1.0f : -1.0f;
+    float first = (float)from, second = (float)to, scale = sqrtf(fabsf(second - first)),
+          sign = first < second ? 1.0f : -1.0f;
     interval root = {.start = rounded(low), .end = rounded(high)};
-    double a = held((double)fminf(first, second), root.start, root.end), b = held((double)fmaxf(first, second), root.start, root.end);
+    double a = held((double)fminf(first, second), root.start, root.end),
+           b = held((double)fmaxf(first, second), root.start, root.end);
     a = rounded(a), b = rounded(b);
     memset(out, 0, tree->n * sizeof *out);
     if (a == b || scale == 0) return KILN_OK;

@@ -25,16 +25,18 @@ typedef struct {
     const void *arg; /* gaussians()' own */
     /* n floats that live as long as the tree; NULL: no memory */
     float *(*room)(const void *owner, size_t n);
-    const void *owner; /* room()'s own */
+    const void *owner;               /* room()'s own */
     float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by room() when needed */
 } brownian_tree;
 
-/* numpy.random.SeedSequence(entropy, spawn_key=(key, depth), pool_size=24).generate_state(1); depth < 0: no spawn key. */
+/* numpy.random.SeedSequence(entropy, spawn_key=(key, depth), pool_size=24).generate_state(1); depth < 0: no spawn key.
+ */
 uint32_t seed_sequence(uint64_t entropy, uint64_t key, int depth);
 
-/* out[n]: the path's increment from one level to another over sqrt(|to - from|): unit Gaussians, of the sign k-diffusion
- * gives (negative going down). Levels are taken as f32, held to the tree's interval, and rounded to 1e-6; equal ones
- * give zeros. KILN_ERR_NOMEM, or KILN_ERR_INVALID when the levels span more than 64 halvings reach (1e13). */
+/* out[n]: the path's increment from one level to another over sqrt(|to - from|): unit Gaussians, of the sign
+ * k-diffusion gives (negative going down). Levels are taken as f32, held to the tree's interval, and rounded to 1e-6;
+ * equal ones give zeros. KILN_ERR_NOMEM, or KILN_ERR_INVALID when the levels span more than 64 halvings reach (1e13).
+ */
 kiln_status brownian_noise(brownian_tree *tree, double from, double to, float *out);
 
 #endif

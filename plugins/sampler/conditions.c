@@ -44,28 +44,31 @@ static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_
         if (v->count(list) != 4 || v->get_float(v->list_at(list, i), &n[i]) != KILN_OK)
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "a conditioning's area must be four numbers: h, w, y, x");
     double sy = area ? 1 : (double)height, sx = area ? 1 : (double)width;
-    int64_t least = area ? 0 : 1; /* a share of the picture is at least one cell */
+    int64_t least = area ? 0 : 1;                            /* a share of the picture is at least one cell */
     out->h = clamp((int64_t)rint(n[0] * sy), least, height); /* halves to even, as Python rounds */
     out->w = clamp((int64_t)rint(n[1] * sx), least, width);
     out->y = (int64_t)rint(n[2] * sy);
     out->x = (int64_t)rint(n[3] * sx);
     if (out->y < 0 || out->x < 0 || out->y >= height || out->x >= width || out->h == 0 || out->w == 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "a conditioning's area (%lldx%lld at %lld,%lld latent cells) lies outside the latent (%lldx%lld)",
-                             (long long)out->w, (long long)out->h, (long long)out->x, (long long)out->y,
-                             (long long)width, (long long)height);
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "a conditioning's area (%lldx%lld at %lld,%lld latent cells) lies outside the latent (%lldx%lld)",
+            (long long)out->w, (long long)out->h, (long long)out->x, (long long)out->y, (long long)width,
+            (long long)height);
     out->h = clamp(out->h, 1, height - out->y);
     out->w = clamp(out->w, 1, width - out->x);
     return KILN_OK;
 }
 
-/* An entry's masks at latent size: one for each picture of the batch, given again from the first on when there are fewer. */
+/* An entry's masks at latent size: one for each picture of the batch, given again from the first on when there are
+ * fewer. */
 typedef struct {
     int64_t given, used; /* masks there are; those that pictures have */
     float *cells;        /* [given][height][width]; NULL: no mask     */
 } masks;
 
-static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size, masks *out)
+static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size,
+                              masks *out)
 {
     kiln_tensor m;
     const kiln_value *mask = kit_values(c)->map_get(entry, "mask");
@@ -76,16 +79,20 @@ static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const
     if (kit_count(&m) == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: a conditioning's mask is empty", what);
     out->given = m.dim[0], out->used = m.dim[0] < size->batch ? m.dim[0] : size->batch;
     if (size->batch % out->used)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: %lld masks for %lld pictures; give one mask, one for each picture, or a number that divides theirs",
-                             what, (long long)out->given, (long long)size->batch);
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "%s: %lld masks for %lld pictures; give one mask, one for each picture, or a number that divides theirs",
+            what, (long long)out->given, (long long)size->batch);
     out->cells = c->host->scratch(c->ctx, (size_t)out->given * cells * sizeof(float), KILN_CPU);
     if (!out->cells) return KILN_ERR_NOMEM;
     for (int64_t i = 0; i < out->given; i++)
-        resize_bilinear((const float *)m.data + i * m.dim[1] * m.dim[2], m.dim[1], m.dim[2], out->cells + (size_t)i * cells, size->height, size->width);
+        resize_bilinear((const float *)m.data + i * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
+                        out->cells + (size_t)i * cells, size->height, size->width);
     return KILN_OK;
 }
 
-/* The smallest box that holds every cell where one of the masks, used or not, is not 0; 8x8 at the corner when there is none. */
+/* The smallest box that holds every cell where one of the masks, used or not, is not 0; 8x8 at the corner when there is
+ * none. */
 static void area_from_masks(const masks *m, int64_t height, int64_t width, condition *out)
 {
     int64_t y0 = height, y1 = -1, x0 = width, x1 = -1;
@@ -102,7 +109,8 @@ static void area_from_masks(const masks *m, int64_t height, int64_t width, condi
     out->w = clamp(x1 - x0 + 1 > 8 ? x1 - x0 + 1 : 8, 1, width - x0);
 }
 
-/* ComfyUI's get_area_and_mult: towards an edge inside the picture the weight falls to a share of 1/n over the last n cells. */
+/* ComfyUI's get_area_and_mult: towards an edge inside the picture the weight falls to a share of 1/n over the last n
+ * cells. */
 static void fade(float *weight, const condition *e, int64_t height, int64_t width)
 {
     int64_t rows = e->h / 4 < FADE_MOST ? e->h / 4 : FADE_MOST, columns = e->w / 4 < FADE_MOST ? e->w / 4 : FADE_MOST;
@@ -120,7 +128,8 @@ static void fade(float *weight, const condition *e, int64_t height, int64_t widt
         }
 }
 
-static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m, const latent_size *size, condition *e)
+static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m, const latent_size *size,
+                               condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     double strength = number(v, entry, "strength", 1), mask_strength = number(v, entry, "mask_strength", 1);
@@ -132,7 +141,9 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
     for (int64_t i = 0; i < e->weights; i++)
         for (int64_t y = 0; y < e->h; y++)
             for (int64_t x = 0; x < e->w; x++) {
-                double cell = m->cells ? (double)m->cells[(i * size->height + e->y + y) * size->width + e->x + x] * mask_strength : 1;
+                double cell =
+                    m->cells ? (double)m->cells[(i * size->height + e->y + y) * size->width + e->x + x] * mask_strength
+                             : 1;
                 weight[(i * e->h + y) * e->w + x] = (float)(cell * strength);
             }
     if (!m->cells && !whole) fade(weight, e, size->height, size->width);
@@ -140,8 +151,8 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
     return KILN_OK;
 }
 
-static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size, const levels *counted,
-                              int64_t context_dim, condition *e)
+static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size,
+                              const levels *counted, int64_t context_dim, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_tensor tokens;
@@ -165,8 +176,8 @@ static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const
     return KILN_OK;
 }
 
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, const latent_size *size,
-                            const levels *counted, int64_t context_dim, conditions *out)
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
+                            const latent_size *size, const levels *counted, int64_t context_dim, conditions *out)
 {
     const kiln_value_api *v = kit_values(c);
     *out = (conditions){.n = v->count(conditioning)};
@@ -179,7 +190,7 @@ kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, 
     return KILN_OK;
 }
 
-/* ---- areas on both sides -------------------------------------------------------------------------------- */
+/* ---- areas on both sides ---- */
 
 static int covers_all(const condition *e, int64_t height, int64_t width) { return e->h == height && e->w == width; }
 
@@ -195,7 +206,8 @@ static const condition *smallest_round(const conditions *from, const condition *
     for (size_t i = 0; i < from->n; i++) {
         const condition *k = &from->entry[i];
         int all = covers_all(k, height, width);
-        if (!within(e, k) || (best && (all || (!covers_all(best, height, width) && best->h * best->w <= k->h * k->w)))) continue;
+        if (!within(e, k) || (best && (all || (!covers_all(best, height, width) && best->h * best->w <= k->h * k->w))))
+            continue;
         best = k;
     }
     return best;
@@ -217,7 +229,8 @@ static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e
     const condition *round = smallest_round(to, e, height, width);
     if (!round || (within(round, e) && within(e, round))) return KILN_OK;
     condition opposite = *e;
-    opposite.tokens = round->tokens, opposite.batch = round->batch, opposite.length = round->length, opposite.width = round->width;
+    opposite.tokens = round->tokens, opposite.batch = round->batch, opposite.length = round->length,
+    opposite.width = round->width;
     return append(c, to, &opposite);
 }
 

@@ -13,9 +13,9 @@
 typedef struct {
     const float *tokens; /* [batch][length][width] */
     int64_t batch, length, width;
-    int64_t y, x, h, w;  /* the part of the latent it speaks for */
-    const float *weight; /* [weights][h][w]; NULL: 1 everywhere  */
-    int64_t weights;     /* picture b has weight b % weights     */
+    int64_t y, x, h, w;            /* the part of the latent it speaks for */
+    const float *weight;           /* [weights][h][w]; NULL: 1 everywhere  */
+    int64_t weights;               /* picture b has weight b % weights     */
     double sigma_start, sigma_end; /* holds while start >= sigma >= end */
 } condition;
 
@@ -24,16 +24,19 @@ typedef struct {
     size_t n;
 } conditions;
 
-typedef struct { int64_t batch, height, width; } latent_size; /* pictures; cells */
+typedef struct {
+    int64_t batch, height, width;
+} latent_size; /* pictures; cells */
 
-/* `counted` says which levels percents are. A batch of masks goes to a batch of pictures one each: more than there are pictures
- * are dropped, fewer are given again from the first on, and a number that does not divide theirs is refused. */
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what, const latent_size *size,
-                            const levels *counted, int64_t context_dim, conditions *out);
+/* `counted` says which levels percents are. A batch of masks goes to a batch of pictures one each: more than there are
+ * pictures are dropped, fewer are given again from the first on, and a number that does not divide theirs is refused.
+ */
+kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
+                            const latent_size *size, const levels *counted, int64_t context_dim, conditions *out);
 
-/* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that set's entry
- * round it, unless there is one of that very area. So a part of the picture is guided by what both sides say of that
- * part. ComfyUI's create_cond_with_same_area_if_none. */
+/* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that
+ * set's entry round it, unless there is one of that very area. So a part of the picture is guided by what both sides
+ * say of that part. ComfyUI's create_cond_with_same_area_if_none. */
 kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);
 
 /* Bilinear without antialiasing, pixel centres at half (torch interpolate, align_corners False). */

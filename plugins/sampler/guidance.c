@@ -3,12 +3,9 @@
 
 #include <math.h>
 
-static double at(const float *x, size_t i)
-{
-    return x ? (double)x[i] : 0;
-}
+static double at(const float *x, size_t i) { return x ? (double)x[i] : 0; }
 
-/* ---- perp-neg ---------------------------------------------------------------------------------------- */
+/* ---- perp-neg ---- */
 
 static void perpendicular_one(const kiln_guesses *g, size_t from, double scale)
 {
@@ -29,7 +26,7 @@ void perpendicular(const kiln_guesses *g, double scale)
     for (size_t b = 0; b < g->batch; b++) perpendicular_one(g, b * g->count, scale);
 }
 
-/* ---- rescale ----------------------------------------------------------------------------------------- */
+/* ---- rescale ---- */
 
 /* v = (x / (s^2+1) - x0) sqrt(s^2+1) / s and back: linear in x0, so that guided v is v of guided x0. */
 typedef struct {
@@ -53,7 +50,8 @@ static double guided_at(const kiln_guesses *g, size_t i)
 static double spread(const kiln_guesses *g, linear m, size_t from, int guided)
 {
     double sum = 0, squares = 0;
-    for (size_t i = from; i < from + g->count; i++) sum += m.of_x * at(g->x, i) + m.of_x0 * (guided ? guided_at(g, i) : at(g->positive, i));
+    for (size_t i = from; i < from + g->count; i++)
+        sum += m.of_x * at(g->x, i) + m.of_x0 * (guided ? guided_at(g, i) : at(g->positive, i));
     double mean = sum / (double)g->count;
     for (size_t i = from; i < from + g->count; i++) {
         double d = m.of_x * at(g->x, i) + m.of_x0 * (guided ? guided_at(g, i) : at(g->positive, i)) - mean;

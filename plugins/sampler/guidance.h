@@ -8,8 +8,8 @@
  * picture by picture. negative or extra NULL: zero. Armandpour et al. 2023 (Perp-Neg), eq. 8. */
 void perpendicular(const kiln_guesses *g, double scale);
 
-/* The usual guided guess with the spread of the conditional one: x0 = m (s_positive / s_guided) guided + (1 - m) guided,
- * taken of v (flow: of x0), s the standard deviation over a picture. Lin et al. 2023, section 3.4. */
+/* The usual guided guess with the spread of the conditional one: x0 = m (s_positive / s_guided) guided + (1 - m)
+ * guided, taken of v (flow: of x0), s the standard deviation over a picture. Lin et al. 2023, section 3.4. */
 void rescaled(const kiln_guesses *g, double multiplier);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct {
     int set, done;
 } item;
 
-/* ---- setting up --------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 static kiln_status set_read(guide *g, int set, const kiln_value *conditioning, const char *name)
 {
@@ -48,7 +48,8 @@ kiln_status guide_init(guide *g)
         if (kind->unconditional >= 0 && by->flags & KILN_GUIDANCE_UNCONDITIONAL) g->always |= 1u << kind->unconditional;
         if (!by->conditioning) continue;
         if (extra == GUIDE_SETS)
-            return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "more than %d conditionings hang on the model", GUIDE_EXTRA);
+            return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "more than %d conditionings hang on the model",
+                                       GUIDE_EXTRA);
         TRY(set_read(g, extra, by->conditioning, "the model's own conditioning"));
         g->always |= 1u << extra++;
     }
@@ -63,9 +64,10 @@ static int same_size(const condition *a, const condition *b)
     return a->h == b->h && a->w == b->w && a->length == b->length;
 }
 
-/* ---- the program ------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
-static kiln_status program_key(const guide *g, const kiln_model *model, int64_t n, const condition *e, char key[KEY_MAX])
+static kiln_status program_key(const guide *g, const kiln_model *model, int64_t n, const condition *e,
+                               char key[KEY_MAX])
 {
     const kiln_weights_api *w = g->call->host->ability(KILN_WEIGHTS_ABILITY);
     const char *identity = w->identity(g->call->ctx, model->weights);
@@ -77,7 +79,8 @@ static kiln_status program_key(const guide *g, const kiln_model *model, int64_t 
     return at < KEY_MAX ? KILN_OK : g->call->host->fail(g->call->ctx, KILN_ERR_INVALID, "too many hooks on this model");
 }
 
-static kiln_status record(const guide *g, const kiln_model *model, const kiln_ops *ops, kiln_program *p, int64_t n, const condition *e)
+static kiln_status record(const guide *g, const kiln_model *model, const kiln_ops *ops, kiln_program *p, int64_t n,
+                          const condition *e)
 {
     kiln_denoise_inputs in = {.size = sizeof in, .hook = model->hook, .n_hook = model->n_hook};
     in.x = ops->input(p, "x", KILN_F32, 4, KILN_DIMS(n, e->h, e->w, g->channels));
@@ -100,20 +103,22 @@ static kiln_tensor window(uint32_t device, float *data, uint32_t rank, const int
     return t;
 }
 
-kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, uint32_t device, float *x, float *timestep,
-                           float *context, float *out)
+kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, uint32_t device,
+                           float *x, float *timestep, float *context, float *out)
 {
     const kiln_ops *ops = g->call->host->ability(KILN_OPS_ABILITY);
     char key[KEY_MAX];
     int fresh = 0;
     TRY(program_key(g, model, n, e, key));
-    kiln_program *p = ops->program_keep(g->call->ctx, key,
-                                        &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "denoiser"}, &fresh);
+    kiln_program *p = ops->program_keep(
+        g->call->ctx, key, &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "denoiser"}, &fresh);
     if (!p) return KILN_ERR_NOMEM;
     kiln_status status = fresh ? record(g, model, ops, p, n, e) : KILN_OK;
     if (status == KILN_OK) {
         const int64_t picture[4] = {n, e->h, e->w, g->channels}, tokens[3] = {n, e->length, e->width};
-        kiln_bind in[3] = {{"x", window(device, x, 4, picture)}, {"timestep", window(KILN_CPU, timestep, 1, &n)}, {"context", window(KILN_CPU, context, 3, tokens)}};
+        kiln_bind in[3] = {{"x", window(device, x, 4, picture)},
+                           {"timestep", window(KILN_CPU, timestep, 1, &n)},
+                           {"context", window(KILN_CPU, context, 3, tokens)}};
         kiln_bind result = {"prediction", window(device, out, 4, picture)};
         status = ops->run(g->call->ctx, p, in, 3, &result, 1);
     }
@@ -121,7 +126,7 @@ kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, c
     return status;
 }
 
-/* ---- gather, evaluate, scatter -------------------------------------------------------------------------- */
+/* ---- gather, evaluate, scatter ---- */
 
 /* The entry's part of x, scaled, one copy a batch item. */
 static void gather(const guide *g, const float *x, double scale, const condition *e, float *dst)
@@ -137,7 +142,8 @@ static void gather(const guide *g, const float *x, double scale, const condition
 void guide_gather_tokens(const guide *g, const condition *e, float *dst)
 {
     size_t n = (size_t)(e->length * e->width);
-    for (int64_t b = 0; b < g->batch; b++) memcpy(dst + (size_t)b * n, e->tokens + (size_t)(b % e->batch) * n, n * sizeof *dst);
+    for (int64_t b = 0; b < g->batch; b++)
+        memcpy(dst + (size_t)b * n, e->tokens + (size_t)(b % e->batch) * n, n * sizeof *dst);
 }
 
 /* sum += weight * x0 over the entry's part, total += weight. */
@@ -248,7 +254,8 @@ kiln_status guide_not_finite(const guide *g, double sigma)
 {
     return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
                                "the model gave a number that is not finite at noise level %g; try --precision f32, "
-                               "or check the model file", sigma);
+                               "or check the model file",
+                               sigma);
 }
 
 static kiln_status check_finite(const guide *g, const float *x0, double sigma)
@@ -275,9 +282,10 @@ kiln_status guide_unconditional(guide *g, float *out)
 {
     int set = g->by->kind->unconditional;
     if (set < 0)
-        return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
-                                   "this sampler asks for the unconditional guess, and %s has no negative conditioning; use CFGGuider",
-                                   g->by->kind->node);
+        return g->call->host->fail(
+            g->call->ctx, KILN_ERR_INVALID,
+            "this sampler asks for the unconditional guess, and %s has no negative conditioning; use CFGGuider",
+            g->by->kind->node);
     uint32_t bit = 1u << set;
     if (!(g->evaluated & bit)) TRY(evaluate_sets(g, bit, g->sigma));
     g->evaluated |= bit;

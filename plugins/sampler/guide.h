@@ -16,9 +16,9 @@ enum { GUIDE_EXTRA = 4, GUIDE_SETS = GUIDER_SETS + GUIDE_EXTRA }; /* the guider'
 typedef struct {
     const kiln_model *model; /* who evaluates it, and how that one counts noise */
     levels counted;
-    conditions given; /* n == 0: there is none */
-    float *guess;     /* [batch,height,width,channels]: x0 under it, of the last evaluation */
-    float *total;     /* [batch,height,width]: how much was summed per cell                 */
+    conditions given;   /* n == 0: there is none */
+    float *guess;       /* [batch,height,width,channels]: x0 under it, of the last evaluation */
+    float *total;       /* [batch,height,width]: how much was summed per cell                 */
     float *guess_there; /* the device's, of the last evaluation there, or NULL              */
 } guide_set;
 
@@ -35,12 +35,13 @@ struct guide {
     float *x;           /* its input                                                   */
     float *work;
     size_t work_room;
-    latent_place *place;    /* where latents lie */
-    int lies_there;         /* the last evaluation was guide_denoise_there's */
+    latent_place *place;                   /* where latents lie */
+    int lies_there;                        /* the last evaluation was guide_denoise_there's */
     float *x_there, *in_there, *out_there; /* its input; the network's, scaled; what that said: a part for each set */
 };
 
-/* Reads the guider's conditionings and those of the model's guidance; call, model, other, by, counted and the sizes are set. */
+/* Reads the guider's conditionings and those of the model's guidance; call, model, other, by, counted and the sizes are
+ * set. */
 kiln_status guide_init(guide *g);
 /* x, out: [batch,height,width,channels]; out may be x. */
 kiln_status guide_denoise(guide *g, const float *x, double sigma, float *out);
@@ -56,8 +57,10 @@ kiln_status guide_denoise_there(guide *g, const float *x, double sigma, float *o
 /* After guide_denoise_there (lies_there). */
 kiln_status guide_unconditional_there(guide *g, float *out);
 
-/* What guide.c and guide_there.c share. Runs the denoiser for n pictures of e's size; x and out are `device`'s, the others the host's. */
-kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, uint32_t device, float *x, float *timestep, float *context, float *out);
+/* What guide.c and guide_there.c share. Runs the denoiser for n pictures of e's size; x and out are `device`'s, the
+ * others the host's. */
+kiln_status guide_evaluate(const guide *g, const kiln_model *model, int64_t n, const condition *e, uint32_t device,
+                           float *x, float *timestep, float *context, float *out);
 void guide_gather_tokens(const guide *g, const condition *e, float *dst);
 kiln_status guide_not_finite(const guide *g, double sigma);
 

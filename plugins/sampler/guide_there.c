@@ -1,7 +1,9 @@
-/* guide_there.c - guide.h's denoising where the latents lie on the device: nothing but the timestep goes there and one number comes back.
+/* guide_there.c - guide.h's denoising where the latents lie on the device: nothing but the timestep goes there and one
+ * number comes back.
  *
- * For what most samplings are: each conditioning speaks for the whole picture with one weight, and the guesses are summed by numbers
- * (the guider's `linear`). The sums and their roundings are those of guide.c and guider.c. What is not so is done there, on the host.
+ * For what most samplings are: each conditioning speaks for the whole picture with one weight, and the guesses are
+ * summed by numbers (the guider's `linear`). The sums and their roundings are those of guide.c and guider.c. What is
+ * not so is done there, on the host.
  */
 #include "guide.h"
 
@@ -12,7 +14,10 @@
 
 static size_t numbers(const guide *g) { return (size_t)(g->batch * g->height * g->width * g->channels); }
 
-static int speaks_for_all(const guide *g, const condition *e) { return !e->weight && e->y == 0 && e->x == 0 && e->h == g->height && e->w == g->width; }
+static int speaks_for_all(const guide *g, const condition *e)
+{
+    return !e->weight && e->y == 0 && e->x == 0 && e->h == g->height && e->w == g->width;
+}
 
 int guide_may_lie_there(const guide *g)
 {
@@ -52,11 +57,13 @@ static kiln_status sum(const guide *g, float *out, uint32_t terms, const double 
 }
 
 /* Timesteps and tokens of `count` pictures, on the host. */
-static kiln_status fill_host_inputs(guide *g, const condition *const *entry, size_t n_entry, double sigma, float **timestep, float **context)
+static kiln_status fill_host_inputs(guide *g, const condition *const *entry, size_t n_entry, double sigma,
+                                    float **timestep, float **context)
 {
     size_t tokens = (size_t)(entry[0]->length * entry[0]->width), count = n_entry * (size_t)g->batch;
     if (count * (tokens + 1) > g->work_room) {
-        if (!(g->work = g->call->host->scratch(g->call->ctx, count * (tokens + 1) * sizeof(float), KILN_CPU))) return KILN_ERR_NOMEM;
+        if (!(g->work = g->call->host->scratch(g->call->ctx, count * (tokens + 1) * sizeof(float), KILN_CPU)))
+            return KILN_ERR_NOMEM;
         g->work_room = count * (tokens + 1);
     }
     *context = g->work, *timestep = g->work + count * tokens;
@@ -79,11 +86,13 @@ static kiln_status evaluate(guide *g, uint32_t wanted, const float *x, double si
     TRY(room_there(g, &g->out_there, GUIDER_SETS * n));
     TRY(fill_host_inputs(g, entry, n_entry, sigma, &timestep, &context));
     for (size_t i = 0; i < n_entry; i++) TRY(sum(g, g->in_there + i * n, 1, &scale.input, &x));
-    TRY(guide_evaluate(g, g->model, (int64_t)n_entry * g->batch, entry[0], g->place->device, g->in_there, timestep, context, g->out_there));
+    TRY(guide_evaluate(g, g->model, (int64_t)n_entry * g->batch, entry[0], g->place->device, g->in_there, timestep,
+                       context, g->out_there));
     for (int k = 0; k < GUIDER_SETS; k++) {
         if (!(wanted & 1u << k)) continue;
         TRY(room_there(g, &g->set[k].guess_there, n));
-        TRY(sum(g, g->set[k].guess_there, 2, (double[]){scale.of_x, scale.of_prediction}, (const float *[]){x, g->out_there + at++ * n}));
+        TRY(sum(g, g->set[k].guess_there, 2, (double[]){scale.of_x, scale.of_prediction},
+                (const float *[]){x, g->out_there + at++ * n}));
     }
     return KILN_OK;
 }

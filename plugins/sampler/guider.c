@@ -11,20 +11,11 @@
 enum { POSITIVE, NEGATIVE, THIRD };
 #define BIT(set) (1u << (set))
 
-static int is_one(double cfg)
-{
-    return fabs(cfg - 1) <= 1e-9;
-}
-static size_t size_of_one(const guide *g)
-{
-    return (size_t)(g->height * g->width * g->channels);
-}
-static size_t size_of_all(const guide *g)
-{
-    return (size_t)g->batch * size_of_one(g);
-}
+static int is_one(double cfg) { return fabs(cfg - 1) <= 1e-9; }
+static size_t size_of_one(const guide *g) { return (size_t)(g->height * g->width * g->channels); }
+static size_t size_of_all(const guide *g) { return (size_t)g->batch * size_of_one(g); }
 
-/* ---- guidance that hangs on the model ---------------------------------------------------------------- */
+/* ---- guidance that hangs on the model ---- */
 
 static const float *extra_of(const guide *g, size_t k)
 {
@@ -73,8 +64,8 @@ static kiln_guesses guesses_of(const guide *g, const float *x, double sigma, dou
 
 /* What classifier-free guidance is everywhere: negative + cfg (positive - negative), or what the model has in its
  * place, then the model's other guidance. Ho and Salimans 2022. */
-static kiln_status guided(const guide *g, const float *positive, const float *negative, double cfg, const float *x, double sigma,
-                          float *out)
+static kiln_status guided(const guide *g, const float *positive, const float *negative, double cfg, const float *x,
+                          double sigma, float *out)
 {
     size_t n = size_of_all(g), at = 0;
     kiln_guesses given = guesses_of(g, x, sigma, cfg, out);
@@ -88,17 +79,11 @@ static kiln_status guided(const guide *g, const float *positive, const float *ne
     return after(g, &given);
 }
 
-static const float *guess(const guide *g, int set)
-{
-    return g->evaluated & BIT(set) ? g->set[set].guess : NULL;
-}
+static const float *guess(const guide *g, int set) { return g->evaluated & BIT(set) ? g->set[set].guess : NULL; }
 
-/* ---- basic: one conditioning as it is ---------------------------------------------------------------- */
+/* ---- basic: one conditioning as it is ---- */
 
-static uint32_t basic_wants(const guider *by)
-{
-    return (void)by, BIT(POSITIVE);
-}
+static uint32_t basic_wants(const guider *by) { return (void)by, BIT(POSITIVE); }
 
 static kiln_status basic_combine(guide *g, const float *x, double sigma, float *out)
 {
@@ -111,12 +96,9 @@ static void basic_linear(const guider *by, double *weight)
     weight[POSITIVE] = 1;
 }
 
-/* ---- cfg --------------------------------------------------------------------------------------------- */
+/* ---- cfg ---- */
 
-static uint32_t cfg_wants(const guider *by)
-{
-    return BIT(POSITIVE) | (is_one(by->number[0]) ? 0 : BIT(NEGATIVE));
-}
+static uint32_t cfg_wants(const guider *by) { return BIT(POSITIVE) | (is_one(by->number[0]) ? 0 : BIT(NEGATIVE)); }
 
 static kiln_status cfg_combine(guide *g, const float *x, double sigma, float *out)
 {
@@ -129,7 +111,7 @@ static void cfg_linear(const guider *by, double *weight)
     weight[POSITIVE] = cfg, weight[NEGATIVE] = 1 - cfg;
 }
 
-/* ---- two conditionings and a negative (InstructPix2Pix: Brooks et al. 2022, eq. 3) --------------------- */
+/* ---- two conditionings and a negative (InstructPix2Pix: Brooks et al. 2022, eq. 3) ---- */
 
 static uint32_t dual_wants(const guider *by)
 {
@@ -151,14 +133,13 @@ static kiln_status dual_combine(guide *g, const float *x, double sigma, float *o
 static void dual_linear(const guider *by, double *weight)
 {
     double a = by->number[0], b = by->number[1];
-    if (!(dual_wants(by) & BIT(THIRD))) weight[POSITIVE] = 1;
-    else weight[POSITIVE] = a, weight[THIRD] = (is_one(b) ? 1 : b) - a, weight[NEGATIVE] = is_one(b) ? 0 : 1 - b;
+    if (!(dual_wants(by) & BIT(THIRD)))
+        weight[POSITIVE] = 1;
+    else
+        weight[POSITIVE] = a, weight[THIRD] = (is_one(b) ? 1 : b) - a, weight[NEGATIVE] = is_one(b) ? 0 : 1 - b;
 }
 
-static uint32_t nested_wants(const guider *by)
-{
-    return (void)by, BIT(POSITIVE) | BIT(NEGATIVE) | BIT(THIRD);
-}
+static uint32_t nested_wants(const guider *by) { return (void)by, BIT(POSITIVE) | BIT(NEGATIVE) | BIT(THIRD); }
 
 /* negative + b (guided(first, second, a) - negative) */
 static kiln_status nested_combine(guide *g, const float *x, double sigma, float *out)
@@ -176,7 +157,7 @@ static void nested_linear(const guider *by, double *weight)
     weight[POSITIVE] = a * b, weight[THIRD] = (1 - a) * b, weight[NEGATIVE] = 1 - b;
 }
 
-/* ---- perp-neg ---------------------------------------------------------------------------------------- */
+/* ---- perp-neg ---- */
 
 static uint32_t perp_wants(const guider *by)
 {
@@ -193,10 +174,16 @@ static kiln_status perp_combine(guide *g, const float *x, double sigma, float *o
     return after(g, &given);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static const guider_kind kinds[] = {
-    {.name = "basic", .node = "BasicGuider", .set = {"conditioning"}, .unconditional = -1, .wants = basic_wants, .combine = basic_combine, .linear = basic_linear},
+    {.name = "basic",
+     .node = "BasicGuider",
+     .set = {"conditioning"},
+     .unconditional = -1,
+     .wants = basic_wants,
+     .combine = basic_combine,
+     .linear = basic_linear},
     {.name = "cfg",
      .node = "CFGGuider",
      .set = {"positive", "negative"},
@@ -246,7 +233,7 @@ const guider_kind *guider_named(const char *name)
     return NULL;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 guider guider_cfg(const kiln_value *model, const kiln_value *positive, const kiln_value *negative, double cfg)
 {
@@ -259,8 +246,10 @@ kiln_status guider_read(const kiln_call *c, const kiln_value *value, guider *out
     const char *name = v->get_string(v->map_get(value, "kind"), NULL);
     *out = (guider){.kind = guider_named(name), .model = v->map_get(value, "model")};
     if (!out->kind)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-model, dual-cfg, dual-cfg-nested or perp-neg", name ? name : "");
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "the GUIDER's kind is '%s'; it has to be basic, cfg, dual-model, dual-cfg, dual-cfg-nested or perp-neg",
+            name ? name : "");
     if (out->kind->on_other && !(out->other = v->map_get(value, "model_negative")))
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the GUIDER lacks its 'model_negative'");
     for (int i = 0; i < GUIDER_SETS && out->kind->set[i]; i++)
@@ -276,7 +265,8 @@ kiln_status guider_value(const kiln_call *c, const guider *g, kiln_value **out)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_value *map = v->new_map(c->ctx);
-    kiln_status status = map ? kit_set(c, map, "kind", v->new_string(c->ctx, g->kind->name, strlen(g->kind->name))) : KILN_ERR_NOMEM;
+    kiln_status status =
+        map ? kit_set(c, map, "kind", v->new_string(c->ctx, g->kind->name, strlen(g->kind->name))) : KILN_ERR_NOMEM;
     if (status == KILN_OK) status = v->map_set(map, "model", (kiln_value *)(uintptr_t)g->model);
     if (status == KILN_OK && g->other) status = v->map_set(map, "model_negative", (kiln_value *)(uintptr_t)g->other);
     for (int i = 0; status == KILN_OK && i < GUIDER_SETS && g->kind->set[i]; i++)

@@ -28,16 +28,10 @@ levels levels_of(const kiln_model *model)
     return l;
 }
 
-double levels_least(const levels *l)
-{
-    return l->sigma[0];
-}
-double levels_most(const levels *l)
-{
-    return l->sigma[l->n - 1];
-}
+double levels_least(const levels *l) { return l->sigma[0]; }
+double levels_most(const levels *l) { return l->sigma[l->n - 1]; }
 
-/* ---- timesteps ------------------------------------------------------------------------------------- */
+/* ---- timesteps ---- */
 
 /* The entry nearest in log sigma; of two equally near the lower one. */
 static double nearest_place(const levels *l, double sigma)
@@ -58,10 +52,7 @@ double levels_timestep(const levels *l, double sigma)
     }
 }
 
-static double shifted(const levels *l, double share)
-{
-    return l->shift * share / (1 + (l->shift - 1) * share);
-}
+static double shifted(const levels *l, double share) { return l->shift * share / (1 + (l->shift - 1) * share); }
 
 /* The inverse of sigma / (1 + sigma), up to the top level. */
 static double of_ratio(const levels *l, double timestep)
@@ -81,19 +72,20 @@ double levels_sigma(const levels *l, double timestep)
     }
 }
 
-/* The table's top timestep is its whole length for both readings of a table; the continuous ones are spaced in log sigma
- * between their ends, which is what their table holds. */
+/* The table's top timestep is its whole length for both readings of a table; the continuous ones are spaced in log
+ * sigma between their ends, which is what their table holds. */
 double levels_at_percent(const levels *l, double percent)
 {
     if (percent >= 1) return 0;
     if (l->time == KILN_TIME_FLOW) return percent <= 0 ? 1 : shifted(l, 1 - percent);
     if (percent <= 0) return INFINITY;
-    if (l->time == KILN_TIME_LOG || l->time == KILN_TIME_ANGLE || l->time == KILN_TIME_RATIO) return t_to_sigma(l->sigma, l->n, (1 - percent) * (double)(l->n - 1));
+    if (l->time == KILN_TIME_LOG || l->time == KILN_TIME_ANGLE || l->time == KILN_TIME_RATIO)
+        return t_to_sigma(l->sigma, l->n, (1 - percent) * (double)(l->n - 1));
     double top = l->multiplier * (double)(l->n - 1) + l->offset;
     return levels_sigma(l, (1 - percent) * top);
 }
 
-/* ---- scaling --------------------------------------------------------------------------------------- */
+/* ---- scaling ---- */
 
 /* x0 = skip x + out (x - sigma p), with out falling to 0 at timestep 0: Luo et al. 2023 (LCM), eq. 9 and its code's
  * timestep scaling of 10. */
@@ -137,7 +129,8 @@ level_blend levels_start(const levels *l, double sigma)
     double top = levels_most(l);
     level_blend b = levels_blend(l, sigma);
     int whole = sigma > top || fabs(sigma - top) <= 1e-5 * top;
-    int blends = l->prediction == KILN_PREDICT_FLOW || l->prediction == KILN_PREDICT_RFLOW || l->prediction == KILN_PREDICT_IMAGE_FLOW;
+    int blends = l->prediction == KILN_PREDICT_FLOW || l->prediction == KILN_PREDICT_RFLOW ||
+                 l->prediction == KILN_PREDICT_IMAGE_FLOW;
     if (whole && !blends) b.of_noise = sqrt(1 + sigma * sigma);
     return b;
 }
@@ -148,16 +141,10 @@ level_rest levels_rest(const levels *l, double sigma)
     return (level_rest){.divided_by = l->prediction == KILN_PREDICT_FLOW && sigma > 0 && sigma < 1 ? 1 - sigma : 1};
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
-static double schedule_timestep(const void *self, double sigma)
-{
-    return levels_timestep(self, sigma);
-}
-static double schedule_sigma(const void *self, double timestep)
-{
-    return levels_sigma(self, timestep);
-}
+static double schedule_timestep(const void *self, double sigma) { return levels_timestep(self, sigma); }
+static double schedule_sigma(const void *self, double timestep) { return levels_sigma(self, timestep); }
 
 kiln_schedule_input levels_schedule(const levels *l, size_t steps)
 {

@@ -35,7 +35,8 @@ typedef struct {
 level_scaling levels_scaling(const levels *l, double sigma);
 
 /* Of the start: x = of_noise * noise + of_latent * latent. A start at the top gets sqrt(1 + sigma^2), the variance
- * the network was trained with there; flow blends; RFLOW has the sum at every level; IMAGE_FLOW has no noise. ComfyUI's noise_scaling. */
+ * the network was trained with there; flow blends; RFLOW has the sum at every level; IMAGE_FLOW has no noise. ComfyUI's
+ * noise_scaling. */
 typedef struct {
     double of_noise, of_latent;
 } level_blend;

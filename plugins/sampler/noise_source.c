@@ -2,9 +2,13 @@
 #include "noise_source.h"
 
 const kiln_choice noise_choice[] = {
-    {.name = "auto", .doc = "as ComfyUI without a GPU; samplers named _gpu follow the path a CUDA device draws", .value = NOISE_AUTO},
+    {.name = "auto",
+     .doc = "as ComfyUI without a GPU; samplers named _gpu follow the path a CUDA device draws",
+     .value = NOISE_AUTO},
     {.name = "cpu", .doc = "torch's CPU generator for everything", .value = NOISE_CPU},
-    {.name = "cuda", .doc = "as ComfyUI on an NVIDIA GPU: first noise of the CPU generator, that of the steps of CUDA's", .value = NOISE_CUDA},
+    {.name = "cuda",
+     .doc = "as ComfyUI on an NVIDIA GPU: first noise of the CPU generator, that of the steps of CUDA's",
+     .value = NOISE_CUDA},
     {.name = "cuda_all", .doc = "one CUDA generator for the first noise and then the steps", .value = NOISE_CUDA_ALL},
     {0}};
 
@@ -32,7 +36,8 @@ static int path_cuda(const noise_wish *wish, const kiln_sampler *row)
 
 int noise_any_cuda(const noise_wish *wish, const kiln_sampler *row)
 {
-    return wish->kind == NOISE_CUDA || wish->kind == NOISE_CUDA_ALL || (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(wish, row));
+    return wish->kind == NOISE_CUDA || wish->kind == NOISE_CUDA_ALL ||
+           (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(wish, row));
 }
 
 /* torchsde's _randn: a new generator for each draw. */
@@ -51,11 +56,12 @@ static void tree_init(noise_source *s, uint64_t seed, const double *sigma, size_
         if (sigma[i] > 0 && sigma[i] < low) low = sigma[i];
         if (sigma[i] > high) high = sigma[i];
     }
-    s->tree = (brownian_tree){.entropy = seed, .low = low, .high = high, .n = count, .gaussians = tree_gaussians, .arg = s};
+    s->tree =
+        (brownian_tree){.entropy = seed, .low = low, .high = high, .n = count, .gaussians = tree_gaussians, .arg = s};
 }
 
-void noise_source_init(noise_source *s, const noise_wish *wish, const kiln_sampler *row, const noise_stream *first, uint64_t seed,
-                       const double *sigma, size_t n, size_t count)
+void noise_source_init(noise_source *s, const noise_wish *wish, const kiln_sampler *row, const noise_stream *first,
+                       uint64_t seed, const double *sigma, size_t n, size_t count)
 {
     int goes_on = row->flags & KILN_SAMPLER_CONTINUES_NOISE || wish->kind == NOISE_CUDA_ALL;
     s->kind = (noise_kind)wish->kind;

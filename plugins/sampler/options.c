@@ -11,12 +11,9 @@
 #define BLANK " \t\r\n"
 enum { NAME_ROOM = 64, CHOICES_MAX = 1000 };
 
-/* ---- nearest names ------------------------------------------------------------------------------------- */
+/* ---- nearest names ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Levenshtein's distance; names of NAME_ROOM and more are far from everything. */
 static size_t distance(const char *a, const char *b)
@@ -52,14 +49,8 @@ static const kiln_param *param_at(const kiln_sampler *row, size_t i)
     return (const void *)((const char *)row->param + i * row->param_stride);
 }
 
-static const char *param_name(const void *row, size_t i)
-{
-    return param_at(row, i)->name;
-}
-static const char *choice_name(const void *choices, size_t i)
-{
-    return ((const kiln_choice *)choices)[i].name;
-}
+static const char *param_name(const void *row, size_t i) { return param_at(row, i)->name; }
+static const char *choice_name(const void *choices, size_t i) { return ((const kiln_choice *)choices)[i].name; }
 
 static size_t choice_count(const kiln_param *p)
 {
@@ -68,7 +59,7 @@ static size_t choice_count(const kiln_param *p)
     return n;
 }
 
-/* ---- one option ------------------------------------------------------------------------------------------ */
+/* ---- one option ---- */
 
 typedef struct {
     const kiln_call *call;
@@ -78,14 +69,15 @@ typedef struct {
 
 static kiln_status wrong(const place *at, const char *wanted)
 {
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' wants %s", at->param->name, at->row->name,
-                                wanted);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' wants %s",
+                                at->param->name, at->row->name, wanted);
 }
 
 static kiln_status outside(const place *at, double value)
 {
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "option '%s' of sampler '%s' is %g; it goes from %g to %g",
-                                at->param->name, at->row->name, value, at->param->min, at->param->max);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID,
+                                "option '%s' of sampler '%s' is %g; it goes from %g to %g", at->param->name,
+                                at->row->name, value, at->param->min, at->param->max);
 }
 
 static kiln_status put_float(const place *at, const kiln_value *v, char *dst)
@@ -125,8 +117,9 @@ static kiln_status put_enum(const place *at, const kiln_value *v, char *dst)
         return KILN_OK;
     }
     const char *near = options_nearest(text, n, choice_name, at->param->choice);
-    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID, "'%s' is no choice of option '%s' of sampler '%s'; did you mean '%s'?",
-                                text, at->param->name, at->row->name, near ? near : at->param->choice[0].name);
+    return at->call->host->fail(at->call->ctx, KILN_ERR_INVALID,
+                                "'%s' is no choice of option '%s' of sampler '%s'; did you mean '%s'?", text,
+                                at->param->name, at->row->name, near ? near : at->param->choice[0].name);
 }
 
 static kiln_status put(const place *at, const kiln_value *v, char *block)
@@ -157,23 +150,25 @@ static kiln_status put_default(const place *at, char *block)
     case KILN_P_STRING:
     case KILN_P_NAME: memcpy(dst, &p->def_str, sizeof p->def_str); break;
     default:
-        return at->call->host->fail(at->call->ctx, KILN_ERR_UNSUPPORTED, "sampler '%s' has an option '%s' that is a file", at->row->name,
-                                    p->name);
+        return at->call->host->fail(at->call->ctx, KILN_ERR_UNSUPPORTED,
+                                    "sampler '%s' has an option '%s' that is a file", at->row->name, p->name);
     }
     return KILN_OK;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
-static kiln_status put_named(const kiln_call *c, const kiln_sampler *row, const char *name, const kiln_value *v, char *block)
+static kiln_status put_named(const kiln_call *c, const kiln_sampler *row, const char *name, const kiln_value *v,
+                             char *block)
 {
     for (uint32_t i = 0; i < row->n_param; i++)
         if (strcmp(param_at(row, i)->name, name) == 0) return put(&(place){c, row, param_at(row, i)}, v, block);
     if (row->n_param == 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "sampler '%s' has no options, so no '%s' either", row->name, name);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "sampler '%s' has no options, so no '%s' either", row->name,
+                             name);
     const char *near = options_nearest(name, row->n_param, param_name, row);
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "sampler '%s' has no option '%s'; did you mean '%s'?", row->name, name,
-                         near ? near : param_at(row, 0)->name);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "sampler '%s' has no option '%s'; did you mean '%s'?", row->name,
+                         name, near ? near : param_at(row, 0)->name);
 }
 
 kiln_status options_fill(const kiln_call *c, const kiln_sampler *row, const kiln_value *options, const void **out)
@@ -192,7 +187,7 @@ kiln_status options_fill(const kiln_call *c, const kiln_sampler *row, const kiln
     return KILN_OK;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 kiln_status options_sampler(const kiln_call *c, const kiln_sampler *row, kiln_value *options, kiln_value **out)
 {
@@ -217,7 +212,8 @@ kiln_status options_read(const kiln_call *c, const kiln_value *sampler, const ki
     const char *name = v->get_string(v->map_get(sampler, "sampler"), NULL);
     const kiln_value *map = v->map_get(sampler, "options");
     if (!name || (map && v->kind(map) != KILN_V_MAP))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a SAMPLER has to be a map with the name of a sampler and a map of options");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "a SAMPLER has to be a map with the name of a sampler and a map of options");
     TRY(sample_find(c, name, row));
     return options_fill(c, *row, map, options);
 }
@@ -246,7 +242,7 @@ kiln_status options_put(const kiln_call *c, kiln_value *map, const kiln_param *p
     return c->host->fail(c->ctx, KILN_ERR_BUG, "parameter '%s' is no option of a sampler", p->name);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
 static kiln_value *value_of_text(const kiln_call *c, const char *text)
 {
@@ -279,9 +275,12 @@ kiln_status options_parse(const kiln_call *c, const char *text, kiln_value *map)
         next = end ? end + 1 : NULL;
         one = trimmed(one, end ? end : one + strlen(one));
         char *equals = strchr(one, '=');
-        if (!equals) return c->host->fail(c->ctx, KILN_ERR_INVALID, "options: '%s' is not NAME=VALUE (as in \"eta=0.5, s_noise=1\")", one);
+        if (!equals)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "options: '%s' is not NAME=VALUE (as in \"eta=0.5, s_noise=1\")", one);
         char *value = trimmed(equals + 1, equals + 1 + strlen(equals + 1)), *name = trimmed(one, equals);
-        if (kit_values(c)->map_get(map, name)) return c->host->fail(c->ctx, KILN_ERR_INVALID, "options: '%s' is there twice", name);
+        if (kit_values(c)->map_get(map, name))
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "options: '%s' is there twice", name);
         TRY(kit_set(c, map, name, value_of_text(c, value)));
     }
     return KILN_OK;

@@ -1,7 +1,7 @@
 /* options.h - a sampler's options by name: any row's, through its kiln_param table.
  *
- * A SAMPLER value is a map: `sampler` (a row's name) and `options`, a map from an option's name to a number, a boolean or
- * (a choice) a text. It is plain data, so that anybody can make one.
+ * A SAMPLER value is a map: `sampler` (a row's name) and `options`, a map from an option's name to a number, a boolean
+ * or (a choice) a text. It is plain data, so that anybody can make one.
  */
 #ifndef KILN_SAMPLER_OPTIONS_H
 #define KILN_SAMPLER_OPTIONS_H
@@ -9,8 +9,9 @@
 #include "kiln/sampler.h"
 #include "kiln/value.h"
 
-/* The row's struct in the call's scratch: its defaults, then what `options` (a map or NULL) says. Fails with the nearest
- * name for one the row lacks, with the range for a value outside it. *out is NULL when the row has no options. */
+/* The row's struct in the call's scratch: its defaults, then what `options` (a map or NULL) says. Fails with the
+ * nearest name for one the row lacks, with the range for a value outside it. *out is NULL when the row has no options.
+ */
 kiln_status options_fill(const kiln_call *c, const kiln_sampler *row, const kiln_value *options, const void **out);
 
 /* A SAMPLER value; takes the caller's reference to `options` (a map), also when it fails. What it says is checked. */

@@ -12,7 +12,10 @@ void place_init(latent_place *p, const kiln_call *call)
     if (p->device != KILN_CPU) p->ops = ops;
 }
 
-float *place_floats(const latent_place *p, size_t n) { return p->call->host->scratch(p->call->ctx, n * sizeof(float), p->device); }
+float *place_floats(const latent_place *p, size_t n)
+{
+    return p->call->host->scratch(p->call->ctx, n * sizeof(float), p->device);
+}
 
 static int note(latent_place *p, kiln_status status)
 {
@@ -25,7 +28,8 @@ static kiln_latent *own(const kiln_latent *x) { return (kiln_latent *)(uintptr_t
 
 const float *place_read(latent_place *p, const kiln_latent *x)
 {
-    if (x->lies == LIES_THERE && note(p, p->ops->download(p->call->ctx, x->data, x->there, p->n))) own(x)->lies = LIES_BOTH;
+    if (x->lies == LIES_THERE && note(p, p->ops->download(p->call->ctx, x->data, x->there, p->n)))
+        own(x)->lies = LIES_BOTH;
     return x->data;
 }
 
@@ -73,8 +77,10 @@ static void keep_here(latent_place *p, kiln_latent *x)
 void place_keep(latent_place *p, kiln_latent *x)
 {
     x->kept_lies = x->lies == LIES_HERE ? LIES_HERE : LIES_THERE;
-    if (x->kept_lies == LIES_HERE) keep_here(p, x);
-    else if (has_room_there(p, &x->kept_there)) note(p, p->ops->combine(p->call->ctx, x->kept_there, p->n, 1, (double[]){1}, (const float *[]){x->there}));
+    if (x->kept_lies == LIES_HERE)
+        keep_here(p, x);
+    else if (has_room_there(p, &x->kept_there))
+        note(p, p->ops->combine(p->call->ctx, x->kept_there, p->n, 1, (double[]){1}, (const float *[]){x->there}));
 }
 
 int place_is_kept(const kiln_latent *x) { return (x->kept_lies == LIES_THERE ? x->kept_there : x->kept) != NULL; }

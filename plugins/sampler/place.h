@@ -1,7 +1,8 @@
 /* place.h - where a sampling's latents lie: on the host, on the device that programs run on, or on both.
  *
- * Whoever wants to read or write a latent says on which side; it is copied over when it is not there, so what only the host can do
- * (masks, areas, noise, states) needs nothing special, and what both can do moves nothing. Latents are f32, n numbers.
+ * Whoever wants to read or write a latent says on which side; it is copied over when it is not there, so what only the
+ * host can do (masks, areas, noise, states) needs nothing special, and what both can do moves nothing. Latents are f32,
+ * n numbers.
  */
 #ifndef KILN_SAMPLER_PLACE_H
 #define KILN_SAMPLER_PLACE_H

@@ -14,7 +14,7 @@
 
 enum { STEPS_MAX = 20000 };
 
-/* ---- setting up --------------------------------------------------------------------------------------- */
+/* ---- setting up ---- */
 
 static int all_zero(const float *x, size_t n)
 {
@@ -49,7 +49,8 @@ static kiln_status read_latent(session *s)
     s->guide.batch = t.dim[0], s->guide.height = t.dim[1], s->guide.width = t.dim[2], s->guide.channels = f->channels;
     s->count = (size_t)(t.dim[0] * t.dim[1] * t.dim[2]) * (size_t)f->channels;
     if (s->count == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent is empty: it has no cells");
-    s->start = session_floats(s, s->count), s->noise = session_floats(s, s->count), s->masked = session_floats(s, s->count);
+    s->start = session_floats(s, s->count), s->noise = session_floats(s, s->count),
+    s->masked = session_floats(s, s->count);
     s->x.data = session_floats(s, s->count);
     if (!s->start || !s->noise || !s->masked || !s->x.data) return KILN_ERR_NOMEM;
     const float *latent = t.data;
@@ -82,11 +83,14 @@ static kiln_status given_noise(session *s)
     const kiln_call *c = s->job->call;
     kiln_tensor t;
     TRY(kit_f32(c, s->job->noise, 4, "the NOISE's samples", &t));
-    if (t.dim[0] != s->guide.batch || t.dim[1] != s->guide.height || t.dim[2] != s->guide.width || t.dim[3] != s->guide.channels)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the noise is %lldx%lldx%lldx%lld, the latent %lldx%lldx%lldx%lld (pictures, height, width, channels)",
-                             (long long)t.dim[0], (long long)t.dim[1], (long long)t.dim[2], (long long)t.dim[3], (long long)s->guide.batch,
-                             (long long)s->guide.height, (long long)s->guide.width, (long long)s->guide.channels);
+    if (t.dim[0] != s->guide.batch || t.dim[1] != s->guide.height || t.dim[2] != s->guide.width ||
+        t.dim[3] != s->guide.channels)
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "the noise is %lldx%lldx%lldx%lld, the latent %lldx%lldx%lldx%lld (pictures, height, width, channels)",
+            (long long)t.dim[0], (long long)t.dim[1], (long long)t.dim[2], (long long)t.dim[3],
+            (long long)s->guide.batch, (long long)s->guide.height, (long long)s->guide.width,
+            (long long)s->guide.channels);
     memcpy(s->noise, t.data, s->count * sizeof(float));
     return KILN_OK;
 }
@@ -127,7 +131,9 @@ static kiln_status read_other_model(session *s)
     if (!(s->guide.other = models->model(c->ctx, s->job->guider.other))) return KILN_ERR_INVALID;
     int32_t channels = s->model->denoiser->latent.channels, others = s->guide.other->denoiser->latent.channels;
     if (channels == others) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_INVALID, "model_negative has latents of %d channels, model of %d; they have to be of one kind", others, channels);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "model_negative has latents of %d channels, model of %d; they have to be of one kind", others,
+                         channels);
 }
 
 /* A session of the job, with its model and latent. */
@@ -140,7 +146,8 @@ static kiln_status session_new(const sample_job *job, session **out)
     s->job = job;
     if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
     place_init(&s->place, job->call);
-    s->guide = (guide){.call = job->call, .place = &s->place, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    s->guide = (guide){
+        .call = job->call, .place = &s->place, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
     TRY(read_other_model(s));
     *out = s;
     return read_latent(s);
@@ -154,7 +161,8 @@ static kiln_status setup(session *s)
         s->guide.always |= 1u << job->guider.kind->unconditional;
     TRY(read_mask(s));
     s->place.n = s->count;
-    if (s->mask || job->sampler->flags & KILN_SAMPLER_RESIZES || !guide_may_lie_there(&s->guide)) s->place.ops = NULL; /* the host does most of it */
+    if (s->mask || job->sampler->flags & KILN_SAMPLER_RESIZES || !guide_may_lie_there(&s->guide))
+        s->place.ops = NULL; /* the host does most of it */
     return make_noise(s);
 }
 
@@ -166,9 +174,11 @@ static kiln_status start_over(session *s)
     s->n_slot = s->n_number = 0;
     s->api.first = 0;
     s->misfit = 0;
-    if (s->guide.height != s->first_height || s->guide.width != s->first_width) TRY(session_set_size(s, s->first_height, s->first_width));
+    if (s->guide.height != s->first_height || s->guide.width != s->first_width)
+        TRY(session_set_size(s, s->first_height, s->first_width));
     TRY(make_noise(s));
-    if (s->denoised.data) memcpy(place_write(&s->place, &s->denoised), place_read(&s->place, &s->x), s->count * sizeof(float));
+    if (s->denoised.data)
+        memcpy(place_write(&s->place, &s->denoised), place_read(&s->place, &s->x), s->count * sizeof(float));
     return KILN_OK;
 }
 
@@ -195,7 +205,8 @@ static kiln_status check_source(const sample_job *job)
     const kiln_call *c = job->call;
     if (!job->source.blocks || noise_any_cuda(&job->source, job->sampler)) return KILN_OK;
     return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                         "cuda_blocks is the size of a CUDA device, and with this noise_source and sampler '%s' none draws; leave it 0, or choose cuda or cuda_all",
+                         "cuda_blocks is the size of a CUDA device, and with this noise_source and sampler '%s' none "
+                         "draws; leave it 0, or choose cuda or cuda_all",
                          job->sampler->name);
 }
 
@@ -203,16 +214,23 @@ static kiln_status check_source(const sample_job *job)
 static kiln_status check_sigmas(const sample_job *job)
 {
     const kiln_call *c = job->call;
-    if (job->n > STEPS_MAX) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps; at most %d are possible", job->n, STEPS_MAX);
+    if (job->n > STEPS_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps; at most %d are possible", job->n, STEPS_MAX);
     for (size_t i = 0; i <= job->n; i++) {
         double s = job->sigma[i];
-        if (!isfinite(s) || s < 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is %g; a noise level is a number from 0 up", i, s);
+        if (!isfinite(s) || s < 0)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is %g; a noise level is a number from 0 up", i,
+                                 s);
         if (s == 0 && i < job->n)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is 0 and %zu more follow; 0 can only be the last (FlipSigmas turns levels round)", i, job->n - i);
+            return c->host->fail(
+                c->ctx, KILN_ERR_INVALID,
+                "sigmas[%zu] is 0 and %zu more follow; 0 can only be the last (FlipSigmas turns levels round)", i,
+                job->n - i);
         if (i && s > job->sigma[i - 1] && job->sampler->flags & KILN_SAMPLER_STOCHASTIC)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                                 "sigmas[%zu] is %g, above the %g before it; sampler '%s' adds noise and needs levels that fall", i, s,
-                                 job->sigma[i - 1], job->sampler->name);
+            return c->host->fail(
+                c->ctx, KILN_ERR_INVALID,
+                "sigmas[%zu] is %g, above the %g before it; sampler '%s' adds noise and needs levels that fall", i, s,
+                job->sigma[i - 1], job->sampler->name);
     }
     return KILN_OK;
 }
@@ -227,7 +245,8 @@ static kiln_status latent_of(const session *s, const float *x, level_rest rest, 
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, KILN_DIMS(s->guide.batch, s->guide.height, s->guide.width, s->guide.channels), &samples, &t));
     for (size_t i = 0; i < s->count; i++)
-        ((float *)t.data)[i] = (float)(((double)x[i] - rest.minus) / rest.divided_by / scale_of(s, i % channels) + shift_of(s, i % channels));
+        ((float *)t.data)[i] = (float)(((double)x[i] - rest.minus) / rest.divided_by / scale_of(s, i % channels) +
+                                       shift_of(s, i % channels));
     *out = v->map_copy(c->ctx, s->job->latent);
     kiln_status status = *out ? v->map_set(*out, "samples", samples) : KILN_ERR_NOMEM;
     c->host->unref(samples);
@@ -276,22 +295,31 @@ kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **o
     session *s;
     noise_stream first;
     if (job->source.blocks && !noise_first_cuda(&job->source))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; leave it 0, or choose cuda_all");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; "
+                             "leave it 0, or choose cuda_all");
     TRY(session_new(job, &s));
     TRY(begin_noise(s, &first));
     session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, place_write(&s->place, &s->x));
     return latent_of(s, place_read(&s->place, &s->x), (level_rest){.divided_by = 1}, out);
 }
 
-/* ---- noise levels --------------------------------------------------------------------------------------- */
+/* ---- noise levels ---- */
 
-static const char *sampler_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->sampler_at(i)->name; }
-static const char *schedule_name(const void *api, size_t i) { return ((const kiln_sampler_api *)api)->schedule_at(i)->name; }
+static const char *sampler_name(const void *api, size_t i)
+{
+    return ((const kiln_sampler_api *)api)->sampler_at(i)->name;
+}
+static const char *schedule_name(const void *api, size_t i)
+{
+    return ((const kiln_sampler_api *)api)->schedule_at(i)->name;
+}
 
 /* The near name in quotes, or a place to look. */
 static kiln_status unknown(const kiln_call *c, const char *what, const char *name, const char *near)
 {
-    if (near) return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; did you mean '%s'?", what, name, near);
+    if (near)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; did you mean '%s'?", what, name, near);
     return c->host->fail(c->ctx, KILN_ERR_INVALID, "no %s is called '%s'; see `kiln nodes KSampler`", what, name);
 }
 
@@ -302,12 +330,15 @@ kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler
     return *out ? KILN_OK : unknown(c, "sampler", name, options_nearest(name, api->sampler_count(), sampler_name, api));
 }
 
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma, size_t *n)
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma,
+                          size_t *n)
 {
     const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
     const kiln_schedule *row = api->schedule(wish->schedule);
     levels counted = levels_of(model);
-    if (!row) return unknown(c, "scheduler", wish->schedule, options_nearest(wish->schedule, api->schedule_count(), schedule_name, api));
+    if (!row)
+        return unknown(c, "scheduler", wish->schedule,
+                       options_nearest(wish->schedule, api->schedule_count(), schedule_name, api));
     *n = 0;
     *sigma = NULL;
     if (wish->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
@@ -315,16 +346,19 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sig
     int whole = wish->denoise > 0.9999;
     double wanted = whole ? (double)steps : floor((double)steps / wish->denoise);
     if (wanted > STEPS_MAX)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps,
-                             wish->denoise, wanted, STEPS_MAX);
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps, wish->denoise,
+                             wanted, STEPS_MAX);
     kiln_schedule_input in = levels_schedule(&counted, (size_t)wanted + extra);
     size_t room = 2 * in.steps + 8;
     double *made = c->host->scratch(c->ctx, room * sizeof *made, KILN_CPU);
     if (!made) return KILN_ERR_NOMEM;
     have = row->make(&in, made, room);
     if (have < 2 || have > room)
-        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have, in.steps);
-    for (size_t i = 0; i < have; i++) made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
+        return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have,
+                             in.steps);
+    for (size_t i = 0; i < have; i++)
+        made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
     if (extra && have > 2) made[have - 2] = made[have - 1], have--;
     size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
     *sigma = made + (have - keep);

@@ -20,12 +20,13 @@ typedef struct {
     const kiln_value *noise; /* f32 like the latent's samples; NULL: of the seed */
 } sample_job;
 
-/* A LATENT like the one given, its samples denoised. denoised, where it is not NULL: the last guess of x0 on the way. n == 0
- * returns the input twice. Refuses levels that make no sense (0 before the end, rising for a sampler that adds noise).
- * A state that an earlier call of the same key left is taken up (sample_state.h). */
+/* A LATENT like the one given, its samples denoised. denoised, where it is not NULL: the last guess of x0 on the way. n
+ * == 0 returns the input twice. Refuses levels that make no sense (0 before the end, rising for a sampler that adds
+ * noise). A state that an earlier call of the same key left is taken up (sample_state.h). */
 kiln_status sample_run(const sample_job *job, kiln_value **out, kiln_value **denoised);
 
-/* A LATENT like the job's with its noise at level sigma added (a flow: blended in). Of the guider only the model is looked at. */
+/* A LATENT like the job's with its noise at level sigma added (a flow: blended in). Of the guider only the model is
+ * looked at. */
 kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **out);
 
 /* Which levels: of a schedule's row, for steps; of the last part of int(steps / denoise) when denoise < 1. */
@@ -38,7 +39,8 @@ typedef struct {
 } sigma_wish;
 
 /* In the call's scratch. n: steps, so that there are n + 1 levels; 0 and NULL when denoise is 0. */
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma, size_t *n);
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma,
+                          size_t *n);
 
 /* The row a parameter names; fails with the nearest name. */
 kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler **out);

@@ -17,7 +17,7 @@ float *session_floats(const session *s, size_t n)
     return s->job->call->host->scratch(s->job->call->ctx, n * sizeof(float), KILN_CPU);
 }
 
-/* ---- noise ----------------------------------------------------------------------------------------- */
+/* ---- noise ---- */
 
 /* [n,C,H,W] -> [n,H,W,C] */
 static void turn(const session *s, int64_t n, const float *drawn, float *out)
@@ -47,7 +47,8 @@ static kiln_status draw_indexed(session *s, noise_stream *g, const kiln_value *i
                              v->count(index), (long long)s->guide.batch);
     for (int64_t b = 0; b < s->guide.batch; b++) {
         if (v->get_int(v->list_at(index, (size_t)b), &wanted) != KILN_OK || wanted < 0 || wanted > 100000)
-            return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index must hold numbers from 0 to 100000");
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "the latent's batch_index must hold numbers from 0 to 100000");
         if (wanted > last) last = wanted;
     }
     float *drawn = session_floats(s, one);
@@ -75,7 +76,7 @@ void session_add_noise(const session *s, level_blend blend, const float *latent,
         out[i] = (float)(blend.of_noise * (double)s->noise[i] + blend.of_latent * (double)latent[i]);
 }
 
-/* ---- what the sampler sees ---------------------------------------------------------------------------- */
+/* ---- what the sampler sees ---- */
 
 static float mask_at(const session *s, size_t i) { return s->mask[i / (size_t)s->guide.channels]; }
 
@@ -178,7 +179,9 @@ static kiln_status session_noise(const kiln_sampling *api, double from, double t
     const kiln_call *c = s->job->call;
     kiln_status status = noise_source_draw(&s->random, from, to, s->masked);
     if (status == KILN_ERR_INVALID)
-        return c->host->fail(c->ctx, status, "noise between the levels %g and %g: levels of a Brownian path have to be below 1e12", from, to);
+        return c->host->fail(c->ctx, status,
+                             "noise between the levels %g and %g: levels of a Brownian path have to be below 1e12",
+                             from, to);
     TRY(status);
     turn(s, s->guide.batch, s->masked, place_write(&s->place, out));
     return KILN_OK;
@@ -226,7 +229,8 @@ static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_l
 {
     session *s = session_of(api);
     TRY(s->place.trouble);
-    if (s->denoised.data && denoised) session_lincomb(api, &s->denoised, 1, (double[]){1}, (kiln_latent *[]){(kiln_latent *)(uintptr_t)denoised});
+    if (s->denoised.data && denoised)
+        session_lincomb(api, &s->denoised, 1, (double[]){1}, (kiln_latent *[]){(kiln_latent *)(uintptr_t)denoised});
     kiln_status status = s->job->call->host->progress(s->job->call->ctx, i + 1, s->job->n, "step");
     state_after_step(s, i + 1);
     return status;
@@ -234,10 +238,22 @@ static kiln_status session_step(const kiln_sampling *api, size_t i, const kiln_l
 
 void session_api(session *s, const void *options)
 {
-    s->api = (kiln_sampling){.size = sizeof s->api, .n = s->job->n, .sigma = s->job->sigma,
-        .prediction = s->model->sampling.prediction, .options = options, .x = &s->x, .seed = s->job->seed, .self = s,
-        .denoise = session_denoise, .unconditional = session_unconditional, .lincomb = session_lincomb,
-        .norm = session_norm, .noise = session_noise, .slot = session_slot, .scalars = session_scalars,
-        .step = session_step, .resize = session_resize};
+    s->api = (kiln_sampling){.size = sizeof s->api,
+                             .n = s->job->n,
+                             .sigma = s->job->sigma,
+                             .prediction = s->model->sampling.prediction,
+                             .options = options,
+                             .x = &s->x,
+                             .seed = s->job->seed,
+                             .self = s,
+                             .denoise = session_denoise,
+                             .unconditional = session_unconditional,
+                             .lincomb = session_lincomb,
+                             .norm = session_norm,
+                             .noise = session_noise,
+                             .slot = session_slot,
+                             .scalars = session_scalars,
+                             .step = session_step,
+                             .resize = session_resize};
     session_measures(&s->api);
 }

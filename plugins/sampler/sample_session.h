@@ -1,4 +1,5 @@
-/* sample_session.h - one running sampling and what its sampler sees of it: denoise, linear algebra, noise, slots, steps.
+/* sample_session.h - one running sampling and what its sampler sees of it: denoise, linear algebra, noise, slots,
+ * steps.
  *
  * Latents are f32 [N,H,W,C] in model space: (latent - shift) * scale of what a LATENT value holds. Memory: the call's
  * scratch. sample.c sets a session up and finishes it.
@@ -48,7 +49,8 @@ slot_entry *session_entry(slot_entry *entries, size_t *n, const char *name);
 void session_add_noise(const session *s, level_blend blend, const float *latent, float *out);
 /* Fills s->api; the rest of the session is set. */
 void session_api(session *s, const void *options);
-/* kiln_sampling's resize(), and what is behind it: room for a latent of that size, x being nothing yet. Slots stay as they are. */
+/* kiln_sampling's resize(), and what is behind it: room for a latent of that size, x being nothing yet. Slots stay as
+ * they are. */
 kiln_status session_resize(const kiln_sampling *, double scale, uint32_t method);
 kiln_status session_set_size(session *s, int64_t height, int64_t width);
 /* Its share in sample_measure.c: fail, percent_to_sigma, error, clip. */

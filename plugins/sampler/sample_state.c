@@ -13,11 +13,12 @@ static const kiln_call *call_of(const session *s) { return s->job->call; }
 void state_refused(const session *s, const char *why)
 {
     char text[256];
-    snprintf(text, sizeof text, "%s: the saved state of this sampling is not used: %s; it starts from the beginning", s->job->sampler->name, why);
+    snprintf(text, sizeof text, "%s: the saved state of this sampling is not used: %s; it starts from the beginning",
+             s->job->sampler->name, why);
     call_of(s)->host->log(KILN_LOG_WARN, text);
 }
 
-/* ---- making one: NULL values mean that there was no memory ----------------------------------------------------- */
+/* ---- making one: NULL values mean that there was no memory ---- */
 
 static kiln_value *new_bits(const session *s, uint64_t bits)
 {
@@ -26,7 +27,8 @@ static kiln_value *new_bits(const session *s, uint64_t bits)
     return kit_values(call_of(s))->new_int(call_of(s)->ctx, whole);
 }
 
-static kiln_value *new_tensor(const session *s, uint32_t dtype, uint32_t rank, const int64_t *dim, const void *data, size_t bytes)
+static kiln_value *new_tensor(const session *s, uint32_t dtype, uint32_t rank, const int64_t *dim, const void *data,
+                              size_t bytes)
 {
     const kiln_call *c = call_of(s);
     kiln_tensor t = {.size = sizeof t};
@@ -69,8 +71,7 @@ static kiln_status put_scalars(const session *s, kiln_value *map)
 {
     const slot_entry *entry = s->number;
     for (size_t i = 0; i < s->n_number; i++)
-        if (entry[i].scalar)
-            TRY(kit_set(call_of(s), map, entry[i].name, new_numbers(s, entry[i].scalar, entry[i].n)));
+        if (entry[i].scalar) TRY(kit_set(call_of(s), map, entry[i].name, new_numbers(s, entry[i].scalar, entry[i].n)));
     return KILN_OK;
 }
 
@@ -81,7 +82,8 @@ static kiln_status put_noise(const session *s, kiln_value *map)
     const noise_stream *g = &s->random.steps;
     TRY(kit_set(c, map, "source", v->new_int(c->ctx, s->random.kind)));
     if (g->cuda) return kit_set(c, map, "offset", new_bits(s, g->gpu.offset));
-    TRY(kit_set(c, map, "words", new_tensor(s, KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, g->cpu.word, sizeof g->cpu.word)));
+    TRY(kit_set(c, map, "words",
+                new_tensor(s, KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, g->cpu.word, sizeof g->cpu.word)));
     TRY(kit_set(c, map, "at", v->new_int(c->ctx, g->cpu.at)));
     return g->cpu.has_next ? kit_set(c, map, "spare", new_numbers(s, &g->cpu.next, 1)) : KILN_OK;
 }
@@ -92,7 +94,9 @@ static kiln_status put_map(session *s, kiln_value *state, const char *key)
     const kiln_call *c = call_of(s);
     kiln_value *map = kit_values(c)->new_map(c->ctx);
     if (!map) return KILN_ERR_NOMEM;
-    kiln_status status = strcmp(key, "slots") == 0 ? put_slots(s, map) : strcmp(key, "scalars") == 0 ? put_scalars(s, map) : put_noise(s, map);
+    kiln_status status = strcmp(key, "slots") == 0     ? put_slots(s, map)
+                         : strcmp(key, "scalars") == 0 ? put_scalars(s, map)
+                                                       : put_noise(s, map);
     if (status == KILN_OK) return kit_set(c, state, key, map);
     c->host->unref(map);
     return status;
@@ -160,7 +164,7 @@ void state_finish(session *s, kiln_status status)
     forget(s);
 }
 
-/* ---- taking one up: 1 if it fits, 0 if not ------------------------------------------------------------------------ */
+/* ---- taking one up: 1 if it fits, 0 if not ---- */
 
 static int get_int(const session *s, const kiln_value *map, const char *key, int64_t low, int64_t high, int64_t *out)
 {
@@ -169,7 +173,8 @@ static int get_int(const session *s, const kiln_value *map, const char *key, int
 }
 
 /* The data of a tensor with these dimensions; NULL: it is not one. bytes: of an element. */
-static const void *get_tensor(const session *s, const kiln_value *value, uint32_t dtype, uint32_t rank, const int64_t *dim, size_t bytes)
+static const void *get_tensor(const session *s, const kiln_value *value, uint32_t dtype, uint32_t rank,
+                              const int64_t *dim, size_t bytes)
 {
     const kiln_call *c = call_of(s);
     kiln_tensor t = {.size = sizeof t};
@@ -219,7 +224,8 @@ static int take_scalars(session *s, const kiln_value *map)
         const kiln_value *value = v->map_at(map, i, &name);
         slot_entry *e = session_entry(s->number, &s->n_number, name);
         kiln_tensor t = {.size = sizeof t};
-        if (!e || v->kind(value) != KILN_V_TENSOR || c->host->view(c->ctx, value, &t) != KILN_OK || t.rank != 1) return 0;
+        if (!e || v->kind(value) != KILN_V_TENSOR || c->host->view(c->ctx, value, &t) != KILN_OK || t.rank != 1)
+            return 0;
         e->n = (size_t)t.dim[0];
         e->scalar = c->host->scratch(c->ctx, (e->n ? e->n : 1) * sizeof *e->scalar, KILN_CPU);
         if (!e->scalar || !get_numbers(s, value, e->n, e->scalar)) return 0;
@@ -238,9 +244,11 @@ static int take_noise(session *s, const kiln_value *map)
         memcpy(&g->gpu.offset, &at, sizeof at);
         return 1;
     }
-    const void *words = get_tensor(s, v->map_get(map, "words"), KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, sizeof(int32_t));
+    const void *words =
+        get_tensor(s, v->map_get(map, "words"), KILN_I32, 1, (const int64_t[]){TWISTER_WORDS}, sizeof(int32_t));
     const kiln_value *spare = v->map_get(map, "spare");
-    if (!words || !get_int(s, map, "at", 0, TWISTER_WORDS, &at) || (spare && !get_numbers(s, spare, 1, &g->cpu.next))) return 0;
+    if (!words || !get_int(s, map, "at", 0, TWISTER_WORDS, &at) || (spare && !get_numbers(s, spare, 1, &g->cpu.next)))
+        return 0;
     memcpy(g->cpu.word, words, sizeof g->cpu.word);
     g->cpu.at = (uint32_t)at;
     g->cpu.has_next = spare != NULL;
@@ -253,11 +261,13 @@ static const char *other_run(const session *s, const kiln_value *state)
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t number, seed;
     const char *name = v->get_string(v->map_get(state, "sampler"), NULL);
-    const void *sigma = get_tensor(s, v->map_get(state, "sigmas"), KILN_F64, 1, (const int64_t[]){(int64_t)s->job->n + 1}, sizeof(double));
+    const void *sigma = get_tensor(s, v->map_get(state, "sigmas"), KILN_F64, 1,
+                                   (const int64_t[]){(int64_t)s->job->n + 1}, sizeof(double));
     memcpy(&seed, &s->job->seed, sizeof seed);
     if (!get_int(s, state, "version", VERSION, VERSION, &number)) return "it is of another version";
     if (!name || strcmp(name, s->job->sampler->name) != 0) return "it is another sampler's";
-    if (!sigma || memcmp(sigma, s->job->sigma, (s->job->n + 1) * sizeof(double)) != 0) return "it has other noise levels";
+    if (!sigma || memcmp(sigma, s->job->sigma, (s->job->n + 1) * sizeof(double)) != 0)
+        return "it has other noise levels";
     if (!get_int(s, state, "seed", seed, seed, &number)) return "it has another seed";
     return NULL;
 }
@@ -272,17 +282,24 @@ static int take_size(session *s, const kiln_value *x)
     if (kit_values(c)->kind(x) != KILN_V_TENSOR || c->host->view(c->ctx, x, &t) != KILN_OK || t.rank != 4) return 0;
     int64_t h = t.dim[1], w = t.dim[2];
     if (h == s->guide.height && w == s->guide.width) return 1;
-    return h > 0 && w > 0 && h / times <= s->first_height && w / times <= s->first_width && session_set_size(s, h, w) == KILN_OK;
+    return h > 0 && w > 0 && h / times <= s->first_height && w / times <= s->first_width &&
+           session_set_size(s, h, w) == KILN_OK;
 }
 
 static int take_all(session *s, const kiln_value *state)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t first, always;
-    if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always)) return 0;
-    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), place_write(&s->place, &s->x))) return 0;
-    if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), place_write(&s->place, &s->denoised))) return 0;
-    if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) || !take_noise(s, v->map_get(state, "noise"))) return 0;
+    if (!get_int(s, state, "first", 1, INT32_MAX, &first) ||
+        !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always))
+        return 0;
+    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), place_write(&s->place, &s->x)))
+        return 0;
+    if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), place_write(&s->place, &s->denoised)))
+        return 0;
+    if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) ||
+        !take_noise(s, v->map_get(state, "noise")))
+        return 0;
     s->guide.always |= (uint32_t)always;
     s->api.first = (size_t)first;
     return 1;
@@ -291,7 +308,8 @@ static int take_all(session *s, const kiln_value *state)
 static void tell_where(const session *s)
 {
     char text[160];
-    snprintf(text, sizeof text, "%s: goes on after step %zu of %zu, where an earlier run stopped", s->job->sampler->name, s->api.first, s->job->n);
+    snprintf(text, sizeof text, "%s: goes on after step %zu of %zu, where an earlier run stopped",
+             s->job->sampler->name, s->api.first, s->job->n);
     call_of(s)->host->log(KILN_LOG_INFO, text);
 }
 
@@ -299,7 +317,9 @@ int state_take_up(session *s)
 {
     const kiln_call *c = call_of(s);
     const kiln_store_api *store = c->host->ability(KILN_STORE_ABILITY);
-    if (!store || !KILN_HAS(kiln_store_api, store, state_save) || !store->state_load || !store->state_due || !store->state_save) return STATE_NONE;
+    if (!store || !KILN_HAS(kiln_store_api, store, state_save) || !store->state_load || !store->state_due ||
+        !store->state_save)
+        return STATE_NONE;
     s->store = store;
     kiln_value *state = store->state_load(c->ctx);
     if (!state) return STATE_NONE;

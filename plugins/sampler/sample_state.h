@@ -4,8 +4,9 @@
  *     version 1; sampler, sigmas f64 [n+1], seed: the run it belongs to; first: the step that comes next;
  *     x, denoised: f32 [N,H,W,C]; slots: {name: f32 [N,H,W,C]}; scalars: {name: f64 [n]};
  *     noise: {source, words i32 [624], at, spare} or {source, offset}; always: sets the guide evaluates anyway
- * A Brownian path has no state. It goes to "kiln.store/1" when that says one is due, also when the call is told to stop;
- * what is not due is held until the next step, so that a call that ends in the middle of a step leaves the last whole one.
+ * A Brownian path has no state. It goes to "kiln.store/1" when that says one is due, also when the call is told to
+ * stop; what is not due is held until the next step, so that a call that ends in the middle of a step leaves the last
+ * whole one.
  */
 #ifndef KILN_SAMPLER_SAMPLE_STATE_H
 #define KILN_SAMPLER_SAMPLE_STATE_H
@@ -14,8 +15,8 @@
 
 enum { STATE_NONE, STATE_TAKEN, STATE_UNUSABLE };
 
-/* Loads and restores: s->api.first is where to go on. STATE_UNUSABLE (one warning was logged): s is half filled and has to
- * be set up again. */
+/* Loads and restores: s->api.first is where to go on. STATE_UNUSABLE (one warning was logged): s is half filled and has
+ * to be set up again. */
 int state_take_up(session *s);
 /* x is at the level where step `next` begins. */
 void state_after_step(session *s, size_t next);

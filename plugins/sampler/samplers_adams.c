@@ -1,8 +1,8 @@
 /* samplers_adams.c - SA-Solver, Xue et al. 2023 (arXiv:2309.05019): stochastic Adams predictor and corrector in
  * lambda = log(alpha / sigma), with noise of strength tau between two levels and none outside them.
  *
- * Between steps x is the prediction; the corrected x, the noise that was added to predict, and the guesses of past steps
- * (newest first) are in slots. In the mode PECE the corrected x is evaluated again.
+ * Between steps x is the prediction; the corrected x, the noise that was added to predict, and the guesses of past
+ * steps (newest first) are in slots. In the mode PECE the corrected x is evaluated again.
  */
 #include "samplers_common.h"
 
@@ -35,7 +35,7 @@ static double tau_at(const kiln_sampling *s, double sigma)
     return sigma <= start && sigma >= end ? o->eta : 0;
 }
 
-/* ---- coefficients: eqs. 15 and 18 ------------------------------------------------------------------------- */
+/* ---- coefficients: eqs. 15 and 18 ---- */
 
 /* m[p] = g * integral of exp(g (u - h)) u^p over 0 .. h, g = 1 + tau^2: by parts, m[p] = h^p - p/g m[p-1]. */
 static void exponential_moments(double h, double g, size_t n, double *m)
@@ -80,13 +80,14 @@ static void adams_weights(const kiln_sampling *s, size_t from, size_t newest, si
 }
 
 /* out = shrink * from + sum of weighted guesses */
-static void adams_step(const kiln_sampling *s, kiln_latent *out, double shrink, kiln_latent *from, size_t n, const double *b)
+static void adams_step(const kiln_sampling *s, kiln_latent *out, double shrink, kiln_latent *from, size_t n,
+                       const double *b)
 {
     MIX(s, out, {shrink, from});
     for (size_t k = 0; k < n; k++) MIX(s, out, {1, out}, {b[k], past_guess(s, k)});
 }
 
-/* ---- the run -------------------------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 typedef struct {
     size_t predictor, corrector; /* orders of this step; corrector 0: none */
@@ -116,7 +117,8 @@ static double shrink_of(const kiln_sampling *s, size_t from, double tau)
 }
 
 /* x of level i from the corrected x of level i - 1, with the guess at i known. */
-static kiln_status correct(const kiln_sampling *s, size_t i, size_t order, int pece, kiln_latent *x, kiln_latent *noise, kiln_latent *d)
+static kiln_status correct(const kiln_sampling *s, size_t i, size_t order, int pece, kiln_latent *x, kiln_latent *noise,
+                           kiln_latent *d)
 {
     double b[ADAMS_MAX], tau = tau_at(s, level_at(s, i));
     if (order == 0) {
@@ -132,9 +134,11 @@ static kiln_status correct(const kiln_sampling *s, size_t i, size_t order, int p
     return KILN_OK;
 }
 
-static kiln_status predict(const kiln_sampling *s, size_t i, size_t order, kiln_latent *x, kiln_latent *noise, kiln_latent *d)
+static kiln_status predict(const kiln_sampling *s, size_t i, size_t order, kiln_latent *x, kiln_latent *noise,
+                           kiln_latent *d)
 {
-    double b[ADAMS_MAX], next = level_at(s, i + 1), tau = tau_at(s, next), s_noise = ((const adams_options *)s->options)->s_noise;
+    double b[ADAMS_MAX], next = level_at(s, i + 1), tau = tau_at(s, next),
+                         s_noise = ((const adams_options *)s->options)->s_noise;
     if (next == 0) {
         COPY(s, s->x, d);
         return KILN_OK;
@@ -168,30 +172,66 @@ static kiln_status sa_solver(const kiln_sampling *s, int pece)
     return KILN_OK;
 }
 
-static kiln_status run_sa_solver(const kiln_sampling *s) { return sa_solver(s, ((const adams_options *)s->options)->use_pece); }
+static kiln_status run_sa_solver(const kiln_sampling *s)
+{
+    return sa_solver(s, ((const adams_options *)s->options)->use_pece);
+}
 static kiln_status run_sa_solver_pece(const kiln_sampling *s) { return sa_solver(s, 1); }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
-#define ADAMS_PARAMS                                                                               \
-    NUMBER(adams_options, eta, 1, 0, 10, "Strength of the noise; 0: none."),                       \
-        {.name = "sde_start_percent", .type = KILN_P_FLOAT, .offset = offsetof(adams_options, sde_start_percent), .def = 0.2, .min = 0, .max = 1, \
-         .step = 0.001, .doc = "Share of the way from which there is noise."},                     \
-        {.name = "sde_end_percent", .type = KILN_P_FLOAT, .offset = offsetof(adams_options, sde_end_percent), .def = 0.8, .min = 0, .max = 1,     \
-         .step = 0.001, .doc = "Share of the way up to which there is noise."},                    \
-        NUMBER(adams_options, sde_start_sigma, 0, 0, LEVEL_ABOVE_ALL, "Level from which there is noise; 0: that of sde_start_percent."), \
-        NUMBER(adams_options, sde_end_sigma, 0, 0, LEVEL_ABOVE_ALL, "Level up to which there is noise; 0: that of sde_end_percent."),    \
-        S_NOISE(adams_options), COUNT(adams_options, predictor_order, 3, 1, 6, "Past guesses the predictor uses at most."), \
-        COUNT(adams_options, corrector_order, 4, 0, 6, "Guesses the corrector uses at most; 0: no corrector."),             \
-        {.name = "simple_order_2", .type = KILN_P_BOOL, .offset = offsetof(adams_options, simple_order_2), .doc = "The paper's simpler weights where two guesses are used."}
+#define ADAMS_PARAMS                                                                                                   \
+    NUMBER(adams_options, eta, 1, 0, 10, "Strength of the noise; 0: none."),                                           \
+        {.name = "sde_start_percent",                                                                                  \
+         .type = KILN_P_FLOAT,                                                                                         \
+         .offset = offsetof(adams_options, sde_start_percent),                                                         \
+         .def = 0.2,                                                                                                   \
+         .min = 0,                                                                                                     \
+         .max = 1,                                                                                                     \
+         .step = 0.001,                                                                                                \
+         .doc = "Share of the way from which there is noise."},                                                        \
+        {.name = "sde_end_percent",                                                                                    \
+         .type = KILN_P_FLOAT,                                                                                         \
+         .offset = offsetof(adams_options, sde_end_percent),                                                           \
+         .def = 0.8,                                                                                                   \
+         .min = 0,                                                                                                     \
+         .max = 1,                                                                                                     \
+         .step = 0.001,                                                                                                \
+         .doc = "Share of the way up to which there is noise."},                                                       \
+        NUMBER(adams_options, sde_start_sigma, 0, 0, LEVEL_ABOVE_ALL,                                                  \
+               "Level from which there is noise; 0: that of sde_start_percent."),                                      \
+        NUMBER(adams_options, sde_end_sigma, 0, 0, LEVEL_ABOVE_ALL,                                                    \
+               "Level up to which there is noise; 0: that of sde_end_percent."),                                       \
+        S_NOISE(adams_options),                                                                                        \
+        COUNT(adams_options, predictor_order, 3, 1, 6, "Past guesses the predictor uses at most."),                    \
+        COUNT(adams_options, corrector_order, 4, 0, 6, "Guesses the corrector uses at most; 0: no corrector."),        \
+    {                                                                                                                  \
+        .name = "simple_order_2", .type = KILN_P_BOOL, .offset = offsetof(adams_options, simple_order_2),              \
+        .doc = "The paper's simpler weights where two guesses are used."                                               \
+    }
 
 static const kiln_param adams_params[] = {
     ADAMS_PARAMS,
-    {.name = "use_pece", .type = KILN_P_BOOL, .offset = offsetof(adams_options, use_pece), .doc = "Evaluate the corrected latent again."},
+    {.name = "use_pece",
+     .type = KILN_P_BOOL,
+     .offset = offsetof(adams_options, use_pece),
+     .doc = "Evaluate the corrected latent again."},
 };
 static const kiln_param pece_params[] = {ADAMS_PARAMS};
 
-const kiln_sampler sampler_sa_solver = {SAMPLER(sa_solver), .flags = KILN_SAMPLER_STOCHASTIC, .doc = "Stochastic Adams: predictor of order 3, corrector of order 4.",
-    .source = "Xue et al. 2023 (arXiv:2309.05019), algorithm 1", .order = 4, .evaluations = 1, PARAMS(adams_params, adams_options), .run = run_sa_solver};
-const kiln_sampler sampler_sa_solver_pece = {SAMPLER(sa_solver_pece), .flags = KILN_SAMPLER_STOCHASTIC, .doc = "sa_solver that evaluates the corrected latent again.",
-    .source = "Xue et al. 2023 (arXiv:2309.05019), algorithm 1", .order = 4, .evaluations = 2, PARAMS(pece_params, adams_options), .run = run_sa_solver_pece};
+const kiln_sampler sampler_sa_solver = {SAMPLER(sa_solver),
+                                        .flags = KILN_SAMPLER_STOCHASTIC,
+                                        .doc = "Stochastic Adams: predictor of order 3, corrector of order 4.",
+                                        .source = "Xue et al. 2023 (arXiv:2309.05019), algorithm 1",
+                                        .order = 4,
+                                        .evaluations = 1,
+                                        PARAMS(adams_params, adams_options),
+                                        .run = run_sa_solver};
+const kiln_sampler sampler_sa_solver_pece = {SAMPLER(sa_solver_pece),
+                                             .flags = KILN_SAMPLER_STOCHASTIC,
+                                             .doc = "sa_solver that evaluates the corrected latent again.",
+                                             .source = "Xue et al. 2023 (arXiv:2309.05019), algorithm 1",
+                                             .order = 4,
+                                             .evaluations = 2,
+                                             PARAMS(pece_params, adams_options),
+                                             .run = run_sa_solver_pece};

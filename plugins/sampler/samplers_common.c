@@ -24,8 +24,10 @@ double lambda_level(const kiln_sampling *s, double lambda) { return is_flow(s) ?
 void euler_step(const kiln_sampling *s, kiln_latent *out, double from, double to, kiln_latent *d)
 {
     double ratio = to / from;
-    if (to == 0) COPY(s, out, d);
-    else MIX(s, out, {ratio, s->x}, {1 - ratio, d});
+    if (to == 0)
+        COPY(s, out, d);
+    else
+        MIX(s, out, {ratio, s->x}, {1 - ratio, d});
 }
 
 kiln_status add_noise(const kiln_sampling *s, double from, double to, double scale)
@@ -65,7 +67,8 @@ kiln_status churn(const kiln_sampling *s, size_t i, double *hat)
 const kiln_param noise_params[2] = {ETA(noise_options), S_NOISE(noise_options)};
 
 const kiln_param churn_params[4] = {
-    NUMBER(churn_options, s_churn, 0, 0, 1000, "Noise put back over the whole run, at most 0.41 of the level each step; 0: none."),
+    NUMBER(churn_options, s_churn, 0, 0, 1000,
+           "Noise put back over the whole run, at most 0.41 of the level each step; 0: none."),
     NUMBER(churn_options, s_tmin, 0, 0, 1e9, "Noise is put back at this level and above."),
     NUMBER(churn_options, s_tmax, 1e9, 0, 1e9, "Noise is put back at this level and below."),
     S_NOISE(churn_options),

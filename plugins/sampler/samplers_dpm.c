@@ -4,7 +4,7 @@
 #include "samplers_common.h"
 
 /* ---- dpm_2, dpm_2_ancestral: the slope at the geometric mean of the two levels (Karras et al. 2022, algorithm 2's
- * midpoint kin; k-diffusion sample_dpm_2) ----------------------------------------------------------------------- */
+ * midpoint kin; k-diffusion sample_dpm_2) ---- */
 
 static kiln_status midpoint_step(const kiln_sampling *s, double from, double to, kiln_latent *d)
 {
@@ -41,8 +41,10 @@ static kiln_status run_dpm_2_ancestral(const kiln_sampling *s)
     for (size_t i = s->first; i < s->n; i++) {
         double now = s->sigma[i], next = s->sigma[i + 1];
         flow_ancestral f = {.keep = 1};
-        if (is_flow(s)) f = flow_ancestral_levels(now, next, o->eta);
-        else ancestral_levels(now, next, o->eta, &f.down, &f.up);
+        if (is_flow(s))
+            f = flow_ancestral_levels(now, next, o->eta);
+        else
+            ancestral_levels(now, next, o->eta, &f.down, &f.up);
         TRY(s->denoise(s, s->x, now, d));
         TRY(midpoint_step(s, now, f.down, d));
         if (f.down > 0) {
@@ -54,7 +56,7 @@ static kiln_status run_dpm_2_ancestral(const kiln_sampling *s)
     return KILN_OK;
 }
 
-/* ---- DPM-Solver-1, -2, -3 (algorithms 1 and 2 of the paper's appendix, eqs. 4.1 to 4.3) ------------------------ */
+/* ---- DPM-Solver-1, -2, -3 (algorithms 1 and 2 of the paper's appendix, eqs. 4.1 to 4.3) ---- */
 
 /* eps = (x - D(x, sigma)) / sigma, and the guess itself in d. */
 static kiln_status eps_at(const kiln_sampling *s, kiln_latent *x, double sigma, kiln_latent *d, kiln_latent *eps)
@@ -70,7 +72,8 @@ static void solver_1(const kiln_sampling *s, kiln_latent *out, double t, double 
 }
 
 /* Evaluates at t + r1 h into eps1 on the way. */
-static kiln_status solver_2(const kiln_sampling *s, kiln_latent *out, double t, double t_next, double r1, kiln_latent *eps, kiln_latent *eps1)
+static kiln_status solver_2(const kiln_sampling *s, kiln_latent *out, double t, double t_next, double r1,
+                            kiln_latent *eps, kiln_latent *eps1)
 {
     SLOT(s, u, "stage");
     SLOT(s, d, "denoised_stage");
@@ -82,7 +85,8 @@ static kiln_status solver_2(const kiln_sampling *s, kiln_latent *out, double t, 
 }
 
 /* eps1 is that of t + h / 3, from solver_2 with r1 = 1/3. */
-static kiln_status solver_3(const kiln_sampling *s, kiln_latent *out, double t, double t_next, kiln_latent *eps, kiln_latent *eps1)
+static kiln_status solver_3(const kiln_sampling *s, kiln_latent *out, double t, double t_next, kiln_latent *eps,
+                            kiln_latent *eps1)
 {
     SLOT(s, u, "stage");
     SLOT(s, d, "denoised_stage");
@@ -96,20 +100,26 @@ static kiln_status solver_3(const kiln_sampling *s, kiln_latent *out, double t, 
     return KILN_OK;
 }
 
-/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end, which lies before where levels rise. */
+/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end, which lies before where levels
+ * rise. */
 static kiln_status solver_range(const kiln_sampling *s, double eta, double *start, double *end)
 {
     double last = s->sigma[s->n] > 0 ? s->sigma[s->n] : s->sigma[s->n - 1];
     *start = -log(s->sigma[0]), *end = -log(last);
     if (last == s->sigma[0])
-        return s->fail(s, KILN_ERR_INVALID, "this sampler works from the first noise level to the last above 0, and here both are "
-                       "%g; give it two steps or more", last);
+        return s->fail(s, KILN_ERR_INVALID,
+                       "this sampler works from the first noise level to the last above 0, and here both are "
+                       "%g; give it two steps or more",
+                       last);
     if (last > s->sigma[0] && eta > 0)
-        return s->fail(s, KILN_ERR_INVALID, "the noise levels rise from %g to %g: eta %g would add noise, only 0 goes there", s->sigma[0], last, eta);
+        return s->fail(s, KILN_ERR_INVALID,
+                       "the noise levels rise from %g to %g: eta %g would add noise, only 0 goes there", s->sigma[0],
+                       last, eta);
     return KILN_OK;
 }
 
-/* An ancestral step in t, with eta 0 the step itself: *to is where the solver goes, the returned deviation brings x up to t. */
+/* An ancestral step in t, with eta 0 the step itself: *to is where the solver goes, the returned deviation brings x up
+ * to t. */
 static double solver_ancestral(double t, double t_next, double end, double eta, double *to)
 {
     double down, up;
@@ -120,7 +130,8 @@ static double solver_ancestral(double t, double t_next, double end, double eta, 
     return sqrt(fmax(0, exp(-2 * t_next) - exp(-2 * *to)));
 }
 
-/* ---- dpm_fast: section 3.4: as many steps of order 3 as n evaluations allow, then of order 2 or 1, evenly in t ------ */
+/* ---- dpm_fast: section 3.4: as many steps of order 3 as n evaluations allow, then of order 2 or 1, evenly in t ----
+ */
 
 static size_t fast_order(size_t evaluations, size_t k)
 {
@@ -155,7 +166,8 @@ static kiln_status run_dpm_fast(const kiln_sampling *s)
         size_t order = fast_order(s->n, k);
         spent += order;
         if (spent <= s->first) continue; /* done before the run was taken up again */
-        double t = start + (end - start) * (double)k / (double)m, next = start + (end - start) * (double)(k + 1) / (double)m, to;
+        double t = start + (end - start) * (double)k / (double)m,
+               next = start + (end - start) * (double)(k + 1) / (double)m, to;
         if (k + 1 == m) next = end;
         double up = solver_ancestral(t, next, end, o->eta, &to);
         TRY(fast_step(s, order, t, to, d));
@@ -170,18 +182,34 @@ static const kiln_param fast_params[] = {
     S_NOISE(noise_options),
 };
 
-/* ---- rows ------------------------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
-const kiln_sampler sampler_dpm_2 = {SAMPLER(dpm_2), .flags = KILN_SAMPLER_EXTRA_STEP | KILN_SAMPLER_CONTINUES_NOISE,
-    .doc = "Second order, two evaluations a step.", .source = "k-diffusion sample_dpm_2; Lu et al. 2022 (arXiv:2206.00927)", .order = 2, .evaluations = 2,
-    PARAMS(churn_params, churn_options), .run = run_dpm_2};
-const kiln_sampler sampler_dpm_2_ancestral = {SAMPLER(dpm_2_ancestral), .flags = KILN_SAMPLER_EXTRA_STEP | KILN_SAMPLER_STOCHASTIC,
-    .doc = "dpm_2 with fresh noise each step.", .source = "k-diffusion sample_dpm_2_ancestral", .order = 2, .evaluations = 2,
-    PARAMS(noise_params, noise_options), .run = run_dpm_2_ancestral};
-const kiln_sampler sampler_dpm_fast = {SAMPLER(dpm_fast), .doc = "Third order with as many evaluations as there are steps; stops at the last level above 0.",
-    .source = "Lu et al. 2022 (arXiv:2206.00927), section 3.4", .order = 3, .evaluations = 1, PARAMS(fast_params, noise_options), .run = run_dpm_fast};
+const kiln_sampler sampler_dpm_2 = {SAMPLER(dpm_2),
+                                    .flags = KILN_SAMPLER_EXTRA_STEP | KILN_SAMPLER_CONTINUES_NOISE,
+                                    .doc = "Second order, two evaluations a step.",
+                                    .source = "k-diffusion sample_dpm_2; Lu et al. 2022 (arXiv:2206.00927)",
+                                    .order = 2,
+                                    .evaluations = 2,
+                                    PARAMS(churn_params, churn_options),
+                                    .run = run_dpm_2};
+const kiln_sampler sampler_dpm_2_ancestral = {SAMPLER(dpm_2_ancestral),
+                                              .flags = KILN_SAMPLER_EXTRA_STEP | KILN_SAMPLER_STOCHASTIC,
+                                              .doc = "dpm_2 with fresh noise each step.",
+                                              .source = "k-diffusion sample_dpm_2_ancestral",
+                                              .order = 2,
+                                              .evaluations = 2,
+                                              PARAMS(noise_params, noise_options),
+                                              .run = run_dpm_2_ancestral};
+const kiln_sampler sampler_dpm_fast = {
+    SAMPLER(dpm_fast),
+    .doc = "Third order with as many evaluations as there are steps; stops at the last level above 0.",
+    .source = "Lu et al. 2022 (arXiv:2206.00927), section 3.4",
+    .order = 3,
+    .evaluations = 1,
+    PARAMS(fast_params, noise_options),
+    .run = run_dpm_fast};
 
-/* ---- dpm_adaptive: DPM-Solver-12 and -23 (appendix C), the step's length by a PID controller ---------------------- */
+/* ---- dpm_adaptive: DPM-Solver-12 and -23 (appendix C), the step's length by a PID controller ---- */
 
 typedef struct {
     double rtol, atol, h_init, pcoeff, icoeff, dcoeff, accept_safety, eta, s_noise;
@@ -199,7 +227,8 @@ enum { REJECTIONS_MAX = 200 }; /* in a row; from h = 0.05 each at least takes a 
 static int propose(adaptive_state *a, const adaptive_options *o, double error)
 {
     double order = o->eta > 0 ? 1.5 : (double)o->order, inverse = 1 / (error + 1e-8);
-    double b1 = (o->pcoeff + o->icoeff + o->dcoeff) / order, b2 = -(o->pcoeff + 2 * o->dcoeff) / order, b3 = o->dcoeff / order;
+    double b1 = (o->pcoeff + o->icoeff + o->dcoeff) / order, b2 = -(o->pcoeff + 2 * o->dcoeff) / order,
+           b3 = o->dcoeff / order;
     if (a->inverse[1] == 0) a->inverse[1] = a->inverse[2] = inverse;
     a->inverse[0] = inverse;
     double factor = 1 + atan(pow(a->inverse[0], b1) * pow(a->inverse[1], b2) * pow(a->inverse[2], b3) - 1);
@@ -210,7 +239,8 @@ static int propose(adaptive_state *a, const adaptive_options *o, double error)
 }
 
 /* One attempt from a->t to t: low and high are x there by the lower and the higher order. */
-static kiln_status attempt(const kiln_sampling *s, int64_t order, double from, double to, kiln_latent *d, kiln_latent *low, kiln_latent *high)
+static kiln_status attempt(const kiln_sampling *s, int64_t order, double from, double to, kiln_latent *d,
+                           kiln_latent *low, kiln_latent *high)
 {
     SLOT(s, eps, "eps");
     SLOT(s, eps1, "eps_1");
@@ -230,11 +260,16 @@ static kiln_status adaptive_step(const kiln_sampling *s, adaptive_state *a, doub
     SLOT(s, low, "x_low");
     SLOT(s, high, "x_high");
     for (int tries = 0; tries < REJECTIONS_MAX; tries++) {
-        double t = end > a->t ? fmin(end, a->t + a->h) : fmax(end, a->t + a->h), to, up = solver_ancestral(a->t, t, end, o->eta, &to);
+        double t = end > a->t ? fmin(end, a->t + a->h) : fmax(end, a->t + a->h), to,
+               up = solver_ancestral(a->t, t, end, o->eta, &to);
         if (t == a->t) break;
         TRY(attempt(s, o->order, a->t, to, d, low, high));
         double error = s->error(s, low, high, before, o->atol, o->rtol);
-        if (isnan(error)) return s->fail(s, KILN_ERR_INVALID, "dpm_adaptive cannot judge its step at sigma %g: the model gave values that are not finite, or atol and rtol are both 0", exp(-a->t));
+        if (isnan(error))
+            return s->fail(s, KILN_ERR_INVALID,
+                           "dpm_adaptive cannot judge its step at sigma %g: the model gave values that are not finite, "
+                           "or atol and rtol are both 0",
+                           exp(-a->t));
         if (!propose(a, o, error)) {
             a->rejected++;
             continue;
@@ -246,7 +281,8 @@ static kiln_status adaptive_step(const kiln_sampling *s, adaptive_state *a, doub
         a->t = t;
         return KILN_OK;
     }
-    return s->fail(s, KILN_ERR_INVALID, "dpm_adaptive found no step at sigma %g that rtol %g, atol %g and accept_safety %g let pass",
+    return s->fail(s, KILN_ERR_INVALID,
+                   "dpm_adaptive found no step at sigma %g that rtol %g, atol %g and accept_safety %g let pass",
                    exp(-a->t), o->rtol, o->atol, o->accept_safety);
 }
 
@@ -282,11 +318,17 @@ static const kiln_param adaptive_params[] = {
     NUMBER(adaptive_options, pcoeff, 0, 0, 100, "Controller: weight of the error's change."),
     NUMBER(adaptive_options, icoeff, 1, 0, 100, "Controller: weight of the error."),
     NUMBER(adaptive_options, dcoeff, 0, 0, 100, "Controller: weight of the change of the error's change."),
-    NUMBER(adaptive_options, accept_safety, 0.81, 0, 100, "A step is kept when the controller would not make it shorter than this times."),
+    NUMBER(adaptive_options, accept_safety, 0.81, 0, 100,
+           "A step is kept when the controller would not make it shorter than this times."),
     NUMBER(adaptive_options, eta, 0, 0, 100, "How much of the noise is made anew each step; 0: none."),
     S_NOISE(adaptive_options),
 };
 
-const kiln_sampler sampler_dpm_adaptive = {SAMPLER(dpm_adaptive),
+const kiln_sampler sampler_dpm_adaptive = {
+    SAMPLER(dpm_adaptive),
     .doc = "Third order, chooses its own steps to keep rtol and atol; `steps` matters only through the lowest level.",
-    .source = "Lu et al. 2022 (arXiv:2206.00927), appendix C", .order = 3, .evaluations = 3, PARAMS(adaptive_params, adaptive_options), .run = run_dpm_adaptive};
+    .source = "Lu et al. 2022 (arXiv:2206.00927), appendix C",
+    .order = 3,
+    .evaluations = 3,
+    PARAMS(adaptive_params, adaptive_options),
+    .run = run_dpm_adaptive};

@@ -1,10 +1,10 @@
-/* samplers_dpmpp.c - DPM-Solver++ (Lu et al. 2022, arXiv:2211.01095): the exponential integrator in the guess d, without
- * noise inside its steps: one-step 2S (with ancestral noise between), two-step 2M, and their CFG++ forms.
- * In t = -log sigma a step of length h is x = exp(-h) x + (1 - exp(-h)) d; exp(-h) = next/now.
+/* samplers_dpmpp.c - DPM-Solver++ (Lu et al. 2022, arXiv:2211.01095): the exponential integrator in the guess d,
+ * without noise inside its steps: one-step 2S (with ancestral noise between), two-step 2M, and their CFG++ forms. In t
+ * = -log sigma a step of length h is x = exp(-h) x + (1 - exp(-h)) d; exp(-h) = next/now.
  */
 #include "samplers_common.h"
 
-/* ---- dpmpp_2s_ancestral: algorithm 1 (2S) with r = 1/2, down to sigma_down, then noise ------------------------- */
+/* ---- dpmpp_2s_ancestral: algorithm 1 (2S) with r = 1/2, down to sigma_down, then noise ---- */
 
 /* x at `to` from x at `from`, with the guess at `middle` in the place of d. */
 static kiln_status two_stage_step(const kiln_sampling *s, double from, double middle, double to, kiln_latent *d)
@@ -32,12 +32,15 @@ static kiln_status flow_2s_step(const kiln_sampling *s, double now, double next,
     return add_noise(s, now, next, f.up * o->s_noise);
 }
 
-static kiln_status ancestral_2s_step(const kiln_sampling *s, double now, double next, const noise_options *o, kiln_latent *d)
+static kiln_status ancestral_2s_step(const kiln_sampling *s, double now, double next, const noise_options *o,
+                                     kiln_latent *d)
 {
     double down, up;
     ancestral_levels(now, next, o->eta, &down, &up);
-    if (down == 0) COPY(s, s->x, d);
-    else TRY(two_stage_step(s, now, sqrt(now * down), down, d));
+    if (down == 0)
+        COPY(s, s->x, d);
+    else
+        TRY(two_stage_step(s, now, sqrt(now * down), down, d));
     return next > 0 ? add_noise(s, now, next, up * o->s_noise) : KILN_OK;
 }
 
@@ -52,9 +55,10 @@ static kiln_status run_dpmpp_2s_ancestral(const kiln_sampling *s)
     return KILN_OK;
 }
 
-/* ---- dpmpp_2s_ancestral_cfg_pp: each stage starts from x + (d - u), u the last unconditional guess: the second stage has
- * that of the evaluation in the middle (ComfyUI sample_dpmpp_2s_ancestral_cfg_pp). What is left of d - u there is of the order
- * of a step even where guided and unconditional guess agree: it does not converge to a solution as steps get more. ------ */
+/* ---- dpmpp_2s_ancestral_cfg_pp: each stage starts from x + (d - u), u the last unconditional guess: the second stage
+ * has that of the evaluation in the middle (ComfyUI sample_dpmpp_2s_ancestral_cfg_pp). What is left of d - u there is
+ * of the order of a step even where guided and unconditional guess agree: it does not converge to a solution as steps
+ * get more. ---- */
 
 static kiln_status cfg_pp_2s_step(const kiln_sampling *s, double now, double down, kiln_latent *d, kiln_latent *u)
 {
@@ -78,15 +82,17 @@ static kiln_status run_dpmpp_2s_ancestral_cfg_pp(const kiln_sampling *s)
         ancestral_levels(now, next, o->eta, &down, &up);
         TRY(s->denoise(s, s->x, now, d));
         TRY(s->unconditional(s, u));
-        if (down == 0) COPY(s, s->x, d);
-        else TRY(cfg_pp_2s_step(s, now, down, d, u));
+        if (down == 0)
+            COPY(s, s->x, d);
+        else
+            TRY(cfg_pp_2s_step(s, now, down, d, u));
         if (next > 0) TRY(add_noise(s, now, next, up * o->s_noise));
         TRY(s->step(s, i, d));
     }
     return KILN_OK;
 }
 
-/* ---- dpmpp_2m: algorithm 2 (2M): the guess extrapolated from the last two ------------------------------------------ */
+/* ---- dpmpp_2m: algorithm 2 (2M): the guess extrapolated from the last two ---- */
 
 /* 1/(2r) of the step i, r = the last step's length over this one's. */
 static double two_step_weight(const kiln_sampling *s, size_t i)
@@ -115,7 +121,7 @@ static kiln_status run_dpmpp_2m(const kiln_sampling *s)
 }
 
 /* ---- dpmpp_2m_cfg_pp: exp(-h) (x - u) is the noise that stays; the difference is taken from the last unconditional
- * guess (ComfyUI sample_dpmpp_2m_cfg_pp after Chung et al. 2024) ------------------------------------------------------ */
+ * guess (ComfyUI sample_dpmpp_2m_cfg_pp after Chung et al. 2024) ---- */
 
 static kiln_status run_dpmpp_2m_cfg_pp(const kiln_sampling *s)
 {
@@ -140,16 +146,37 @@ static kiln_status run_dpmpp_2m_cfg_pp(const kiln_sampling *s)
     return KILN_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
-const kiln_sampler sampler_dpmpp_2s_ancestral = {SAMPLER(dpmpp_2s_ancestral), .flags = KILN_SAMPLER_STOCHASTIC, .doc = "Second order in one step, with fresh noise each step.",
-    .source = "Lu et al. 2022 (arXiv:2211.01095), algorithm 1; k-diffusion", .order = 2, .evaluations = 2, PARAMS(noise_params, noise_options),
-    .run = run_dpmpp_2s_ancestral};
-const kiln_sampler sampler_dpmpp_2s_ancestral_cfg_pp = {SAMPLER(dpmpp_2s_ancestral_cfg_pp), .flags = KILN_SAMPLER_STOCHASTIC | KILN_SAMPLER_UNCONDITIONAL,
-    .doc = "dpmpp_2s_ancestral along the unconditional direction; wants a cfg of 1 to 2.", .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI", .order = 0,
-    .evaluations = 2, PARAMS(noise_params, noise_options), .run = run_dpmpp_2s_ancestral_cfg_pp};
-const kiln_sampler sampler_dpmpp_2m = {SAMPLER(dpmpp_2m), .doc = "Second order from the previous step.",
-    .source = "Lu et al. 2022 (arXiv:2211.01095), algorithm 2", .order = 2, .evaluations = 1, .run = run_dpmpp_2m};
-const kiln_sampler sampler_dpmpp_2m_cfg_pp = {SAMPLER(dpmpp_2m_cfg_pp), .flags = KILN_SAMPLER_UNCONDITIONAL,
-    .doc = "dpmpp_2m along the unconditional direction; wants a cfg of 1 to 2.", .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI", .order = 2,
-    .evaluations = 1, .run = run_dpmpp_2m_cfg_pp};
+const kiln_sampler sampler_dpmpp_2s_ancestral = {SAMPLER(dpmpp_2s_ancestral),
+                                                 .flags = KILN_SAMPLER_STOCHASTIC,
+                                                 .doc = "Second order in one step, with fresh noise each step.",
+                                                 .source =
+                                                     "Lu et al. 2022 (arXiv:2211.01095), algorithm 1; k-diffusion",
+                                                 .order = 2,
+                                                 .evaluations = 2,
+                                                 PARAMS(noise_params, noise_options),
+                                                 .run = run_dpmpp_2s_ancestral};
+const kiln_sampler sampler_dpmpp_2s_ancestral_cfg_pp = {
+    SAMPLER(dpmpp_2s_ancestral_cfg_pp),
+    .flags = KILN_SAMPLER_STOCHASTIC | KILN_SAMPLER_UNCONDITIONAL,
+    .doc = "dpmpp_2s_ancestral along the unconditional direction; wants a cfg of 1 to 2.",
+    .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI",
+    .order = 0,
+    .evaluations = 2,
+    PARAMS(noise_params, noise_options),
+    .run = run_dpmpp_2s_ancestral_cfg_pp};
+const kiln_sampler sampler_dpmpp_2m = {SAMPLER(dpmpp_2m),
+                                       .doc = "Second order from the previous step.",
+                                       .source = "Lu et al. 2022 (arXiv:2211.01095), algorithm 2",
+                                       .order = 2,
+                                       .evaluations = 1,
+                                       .run = run_dpmpp_2m};
+const kiln_sampler sampler_dpmpp_2m_cfg_pp = {SAMPLER(dpmpp_2m_cfg_pp),
+                                              .flags = KILN_SAMPLER_UNCONDITIONAL,
+                                              .doc =
+                                                  "dpmpp_2m along the unconditional direction; wants a cfg of 1 to 2.",
+                                              .source = "Chung et al. 2024 (arXiv:2406.08070); ComfyUI",
+                                              .order = 2,
+                                              .evaluations = 1,
+                                              .run = run_dpmpp_2m_cfg_pp};

@@ -1,7 +1,7 @@
 /* samplers_heun.c - corrector steps in sigma: Heun's and Heun++. */
 #include "samplers_common.h"
 
-/* ---- heun: Karras et al. 2022, algorithm 2; the step to 0 is Euler's -------------------------------------------- */
+/* ---- heun: Karras et al. 2022, algorithm 2; the step to 0 is Euler's ---- */
 
 static kiln_status run_heun(const kiln_sampling *s)
 {
@@ -27,7 +27,7 @@ static kiln_status run_heun(const kiln_sampling *s)
 }
 
 /* ---- heunpp2: Heun++ (Carzit, sd-webui-samplers-scheduler): three slopes, those at the next two levels weighted with
- * level / (3 sigma[0]); in the last but one step two, with level / (2 sigma[0]); the last step is Euler's ------------ */
+ * level / (3 sigma[0]); in the last but one step two, with level / (2 sigma[0]); the last step is Euler's ---- */
 
 static kiln_status heunpp2_step(const kiln_sampling *s, size_t i, double hat, kiln_latent *d)
 {
@@ -60,15 +60,28 @@ static kiln_status run_heunpp2(const kiln_sampling *s)
         double hat;
         TRY(churn(s, i, &hat));
         TRY(s->denoise(s, s->x, hat, d));
-        if (s->sigma[i + 1] == s->sigma[s->n]) euler_step(s, s->x, hat, s->sigma[i + 1], d);
-        else TRY(heunpp2_step(s, i, hat, d));
+        if (s->sigma[i + 1] == s->sigma[s->n])
+            euler_step(s, s->x, hat, s->sigma[i + 1], d);
+        else
+            TRY(heunpp2_step(s, i, hat, d));
         TRY(s->step(s, i, d));
     }
     return KILN_OK;
 }
 
-const kiln_sampler sampler_heun = {SAMPLER(heun), .flags = KILN_SAMPLER_CONTINUES_NOISE, .doc = "Second order, two evaluations a step.",
-    .source = "Karras et al. 2022 (arXiv:2206.00364), algorithm 2", .order = 2, .evaluations = 2, PARAMS(churn_params, churn_options), .run = run_heun};
-const kiln_sampler sampler_heunpp2 = {SAMPLER(heunpp2), .flags = KILN_SAMPLER_CONTINUES_NOISE,
-    .doc = "Three slopes a step, later ones the lighter the lower the level.", .source = "Heun++ (Carzit, sd-webui-samplers-scheduler)", .order = 1,
-    .evaluations = 3, PARAMS(churn_params, churn_options), .run = run_heunpp2};
+const kiln_sampler sampler_heun = {SAMPLER(heun),
+                                   .flags = KILN_SAMPLER_CONTINUES_NOISE,
+                                   .doc = "Second order, two evaluations a step.",
+                                   .source = "Karras et al. 2022 (arXiv:2206.00364), algorithm 2",
+                                   .order = 2,
+                                   .evaluations = 2,
+                                   PARAMS(churn_params, churn_options),
+                                   .run = run_heun};
+const kiln_sampler sampler_heunpp2 = {SAMPLER(heunpp2),
+                                      .flags = KILN_SAMPLER_CONTINUES_NOISE,
+                                      .doc = "Three slopes a step, later ones the lighter the lower the level.",
+                                      .source = "Heun++ (Carzit, sd-webui-samplers-scheduler)",
+                                      .order = 1,
+                                      .evaluations = 3,
+                                      PARAMS(churn_params, churn_options),
+                                      .run = run_heunpp2};

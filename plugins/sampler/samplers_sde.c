@@ -1,7 +1,7 @@
-/* samplers_sde.c - DPM-Solver++ for the reverse SDE (Lu et al. 2022, arXiv:2211.01095, section 5 and appendix; k-diffusion's
- * sample_dpmpp_*_sde), in lambda = log(alpha / sigma): over a step of length h the drift is an exponential integrator of
- * (1 + eta) h and noise of deviation sigma sqrt(1 - exp(-2 eta h)) is added. The noise is that of one Brownian path.
- * The _gpu names are the same formulas with the path drawn as a GPU draws it.
+/* samplers_sde.c - DPM-Solver++ for the reverse SDE (Lu et al. 2022, arXiv:2211.01095, section 5 and appendix;
+ * k-diffusion's sample_dpmpp_*_sde), in lambda = log(alpha / sigma): over a step of length h the drift is an
+ * exponential integrator of (1 + eta) h and noise of deviation sigma sqrt(1 - exp(-2 eta h)) is added. The noise is
+ * that of one Brownian path. The _gpu names are the same formulas with the path drawn as a GPU draws it.
  */
 #include "samplers_common.h"
 
@@ -10,7 +10,10 @@ typedef struct {
     double h, h_eta, alpha, shrink, gain, noise;
 } sde_step;
 
-static double step_length(const kiln_sampling *s, size_t i) { return level_lambda(s, level_at(s, i + 1)) - level_lambda(s, level_at(s, i)); }
+static double step_length(const kiln_sampling *s, size_t i)
+{
+    return level_lambda(s, level_at(s, i + 1)) - level_lambda(s, level_at(s, i));
+}
 
 static sde_step sde_step_of(const kiln_sampling *s, size_t i, double eta, double s_noise)
 {
@@ -26,7 +29,7 @@ static sde_step sde_step_of(const kiln_sampling *s, size_t i, double eta, double
 /* alpha (1 - (1 - exp(-h_eta)) / h_eta): phi_2 of the step, the weight of the guess's change over it. */
 static double change_weight(const sde_step *p) { return p->alpha * (expm1(-p->h_eta) / p->h_eta + 1); }
 
-/* ---- dpmpp_sde: two stages, the first to lambda + r h; both go down and add noise as an ancestral step does ------ */
+/* ---- dpmpp_sde: two stages, the first to lambda + r h; both go down and add noise as an ancestral step does ---- */
 
 typedef struct {
     double eta, s_noise, r;
@@ -53,7 +56,8 @@ static kiln_status sde_second_stage(const kiln_sampling *s, size_t i, kiln_laten
     TRY(s->denoise(s, x2, stage, d2));
     ancestral_levels(exp(-lambda), next / alpha, o->eta, &down, &up);
     ratio = down * alpha_now / now;
-    MIX(s, s->x, {alpha / alpha_now * ratio, s->x}, {alpha * (1 - ratio) * (1 - fac), d}, {alpha * (1 - ratio) * fac, d2});
+    MIX(s, s->x, {alpha / alpha_now * ratio, s->x}, {alpha * (1 - ratio) * (1 - fac), d},
+        {alpha * (1 - ratio) * fac, d2});
     return noisy ? add_noise(s, now, next, alpha * up * o->s_noise) : KILN_OK;
 }
 
@@ -61,26 +65,32 @@ static kiln_status run_dpmpp_sde(const kiln_sampling *s)
 {
     const sde_options *o = s->options;
     SLOT(s, d, "denoised");
-    if (!(o->r > 0)) return s->fail(s, KILN_ERR_INVALID, "dpmpp_sde's r is %g; the stage lies at r of a step, so r has to be above 0", o->r);
+    if (!(o->r > 0))
+        return s->fail(s, KILN_ERR_INVALID,
+                       "dpmpp_sde's r is %g; the stage lies at r of a step, so r has to be above 0", o->r);
     for (size_t i = s->first; i < s->n; i++) {
         TRY(s->denoise(s, s->x, level_at(s, i), d));
-        if (s->sigma[i + 1] == 0) COPY(s, s->x, d);
-        else TRY(sde_second_stage(s, i, d));
+        if (s->sigma[i + 1] == 0)
+            COPY(s, s->x, d);
+        else
+            TRY(sde_second_stage(s, i, d));
         TRY(s->step(s, i, d));
     }
     return KILN_OK;
 }
 
 static const kiln_param sde_params[] = {
-    ETA(sde_options), S_NOISE(sde_options),
+    ETA(sde_options),
+    S_NOISE(sde_options),
     NUMBER(sde_options, r, 0.5, 0, 100, "Where in a step, in log-SNR, the second evaluation lies; above 0."),
 };
 
-/* ---- dpmpp_2m_sde: the guess's change from the step before, weighted by the midpoint rule or exactly (heun) ------- */
+/* ---- dpmpp_2m_sde: the guess's change from the step before, weighted by the midpoint rule or exactly (heun) ---- */
 
 enum { MIDPOINT, HEUN };
-static const kiln_choice solver_choices[] = {
-    {"midpoint", "the slope in the step's middle", MIDPOINT}, {"heun", "the slope integrated exactly", HEUN}, {NULL, NULL, 0}};
+static const kiln_choice solver_choices[] = {{"midpoint", "the slope in the step's middle", MIDPOINT},
+                                             {"heun", "the slope integrated exactly", HEUN},
+                                             {NULL, NULL, 0}};
 
 typedef struct {
     double eta, s_noise;
@@ -109,16 +119,16 @@ static kiln_status run_dpmpp_2m_sde(const kiln_sampling *s)
     return KILN_OK;
 }
 
-#define SOLVER_PARAMS(kind)                                                                        \
-    {                                                                                              \
-        ETA(sde_2m_options), S_NOISE(sde_2m_options),                                              \
-        CHOICE(sde_2m_options, solver_type, kind, solver_choices, "How the change since the last step counts.")                 \
+#define SOLVER_PARAMS(kind)                                                                                            \
+    {                                                                                                                  \
+        ETA(sde_2m_options), S_NOISE(sde_2m_options),                                                                  \
+            CHOICE(sde_2m_options, solver_type, kind, solver_choices, "How the change since the last step counts.")    \
     }
 static const kiln_param midpoint_params[] = SOLVER_PARAMS(MIDPOINT);
 static const kiln_param heun_params[] = SOLVER_PARAMS(HEUN);
 
-/* ---- dpmpp_3m_sde: first and second differences of the guess from the last two steps. The second derivative is 2 D2, and the
- * published form (and everybody's) has phi_3 D2 where order 3 would want twice that: it is of order 2. ------------------ */
+/* ---- dpmpp_3m_sde: first and second differences of the guess from the last two steps. The second derivative is 2 D2,
+ * and the published form (and everybody's) has phi_3 D2 where order 3 would want twice that: it is of order 2. ---- */
 
 static kiln_status three_step(const kiln_sampling *s, size_t i, kiln_latent *d, kiln_latent *d1, kiln_latent *d2)
 {
@@ -128,7 +138,8 @@ static kiln_status three_step(const kiln_sampling *s, size_t i, kiln_latent *d, 
     if (i > 1) {
         double r0 = step_length(s, i - 1) / p.h, r1 = step_length(s, i - 2) / p.h;
         double phi_2 = change_weight(&p), phi_3 = phi_2 / p.h_eta - p.alpha / 2;
-        /* D1 = a + (a - b) r0/(r0 + r1), D2 = (a - b)/(r0 + r1), a = (d - d1)/r0, b = (d1 - d2)/r1; x += phi_2 D1 - phi_3 D2 */
+        /* D1 = a + (a - b) r0/(r0 + r1), D2 = (a - b)/(r0 + r1), a = (d - d1)/r0, b = (d1 - d2)/r1; x += phi_2 D1 -
+         * phi_3 D2 */
         double of_ab = (phi_2 * r0 - phi_3) / (r0 + r1), of_a = (phi_2 + of_ab) / r0, of_b = -of_ab / r1;
         w1 = of_a, w2 = of_b - of_a, w3 = -of_b;
     } else if (i == 1) {
@@ -145,8 +156,10 @@ static kiln_status run_dpmpp_3m_sde(const kiln_sampling *s)
     SLOT(s, d2, "denoised_2");
     for (size_t i = s->first; i < s->n; i++) {
         TRY(s->denoise(s, s->x, level_at(s, i), d));
-        if (s->sigma[i + 1] == 0) COPY(s, s->x, d);
-        else TRY(three_step(s, i, d, d1, d2));
+        if (s->sigma[i + 1] == 0)
+            COPY(s, s->x, d);
+        else
+            TRY(three_step(s, i, d, d1, d2));
         COPY(s, d2, d1);
         COPY(s, d1, d);
         TRY(s->step(s, i, d));
@@ -154,19 +167,28 @@ static kiln_status run_dpmpp_3m_sde(const kiln_sampling *s)
     return KILN_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 #define PATH (KILN_SAMPLER_STOCHASTIC | KILN_SAMPLER_BROWNIAN)
 #define ORIGIN(what) "Lu et al. 2022 (arXiv:2211.01095); k-diffusion " what
-#define SDE(id, on, text, from, params, type, degree, cost, function)                              \
-    const kiln_sampler sampler_##id = {SAMPLER(id), .flags = PATH | (on), .doc = text, .source = ORIGIN(from), .order = degree, \
-        .evaluations = cost, PARAMS(params, type), .run = function}
+#define SDE(id, on, text, from, params, type, degree, cost, function)                                                  \
+    const kiln_sampler sampler_##id = {                                                                                \
+        SAMPLER(id),     .flags = PATH | (on), .doc = text,          .source = ORIGIN(from),                           \
+        .order = degree, .evaluations = cost,  PARAMS(params, type), .run = function}
 
-SDE(dpmpp_sde, 0, "Two stages a step, noise of a Brownian path.", "sample_dpmpp_sde", sde_params, sde_options, 2, 2, run_dpmpp_sde);
-SDE(dpmpp_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_sde with the path a GPU draws.", "sample_dpmpp_sde", sde_params, sde_options, 2, 2, run_dpmpp_sde);
-SDE(dpmpp_2m_sde, 0, "dpmpp_2m with noise of a Brownian path.", "sample_dpmpp_2m_sde", midpoint_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
-SDE(dpmpp_2m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde with the path a GPU draws.", "sample_dpmpp_2m_sde", midpoint_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
-SDE(dpmpp_2m_sde_heun, 0, "dpmpp_2m_sde with solver_type heun.", "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
-SDE(dpmpp_2m_sde_heun_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde_heun with the path a GPU draws.", "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
-SDE(dpmpp_3m_sde, 0, "From the last two steps, with noise of a Brownian path; in its published form of second order.", "sample_dpmpp_3m_sde", noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);
-SDE(dpmpp_3m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_3m_sde with the path a GPU draws.", "sample_dpmpp_3m_sde", noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);
+SDE(dpmpp_sde, 0, "Two stages a step, noise of a Brownian path.", "sample_dpmpp_sde", sde_params, sde_options, 2, 2,
+    run_dpmpp_sde);
+SDE(dpmpp_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_sde with the path a GPU draws.", "sample_dpmpp_sde", sde_params,
+    sde_options, 2, 2, run_dpmpp_sde);
+SDE(dpmpp_2m_sde, 0, "dpmpp_2m with noise of a Brownian path.", "sample_dpmpp_2m_sde", midpoint_params, sde_2m_options,
+    2, 1, run_dpmpp_2m_sde);
+SDE(dpmpp_2m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde with the path a GPU draws.", "sample_dpmpp_2m_sde",
+    midpoint_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
+SDE(dpmpp_2m_sde_heun, 0, "dpmpp_2m_sde with solver_type heun.", "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2,
+    1, run_dpmpp_2m_sde);
+SDE(dpmpp_2m_sde_heun_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_2m_sde_heun with the path a GPU draws.",
+    "sample_dpmpp_2m_sde", heun_params, sde_2m_options, 2, 1, run_dpmpp_2m_sde);
+SDE(dpmpp_3m_sde, 0, "From the last two steps, with noise of a Brownian path; in its published form of second order.",
+    "sample_dpmpp_3m_sde", noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);
+SDE(dpmpp_3m_sde_gpu, KILN_SAMPLER_BROWNIAN_CUDA, "dpmpp_3m_sde with the path a GPU draws.", "sample_dpmpp_3m_sde",
+    noise_params, noise_options, 2, 1, run_dpmpp_3m_sde);

@@ -1,5 +1,5 @@
-/* samplers_unipc.c - UniPC, Zhao et al. 2023 (arXiv:2302.04867), algorithms 5 to 8 in data prediction, order 3, B(h) = h
- * (bh1) or exp(h) - 1 (bh2). x here is x / alpha of the paper's variance-preserving process, so lambda = -log sigma.
+/* samplers_unipc.c - UniPC, Zhao et al. 2023 (arXiv:2302.04867), algorithms 5 to 8 in data prediction, order 3, B(h) =
+ * h (bh1) or exp(h) - 1 (bh2). x here is x / alpha of the paper's variance-preserving process, so lambda = -log sigma.
  *
  * Each evaluation serves twice: it corrects the latent it was made at and predicts the next. Between steps x is the
  * prediction; the corrected latent and the guesses of the last steps (newest first) are in slots. The run ends at sigma
@@ -9,7 +9,10 @@
 
 enum { UNIPC_ORDER = 3 };
 
-static double unipc_level(const kiln_sampling *s, size_t i) { return i == s->n && s->sigma[i] == 0 ? 0.001 : s->sigma[i]; }
+static double unipc_level(const kiln_sampling *s, size_t i)
+{
+    return i == s->n && s->sigma[i] == 0 ? 0.001 : s->sigma[i];
+}
 
 /* Order of the step to level k: lower at both ends. A run of one step has order 1. */
 static size_t unipc_order(const kiln_sampling *s, size_t k)
@@ -57,9 +60,10 @@ static void unipc_weights(size_t n, const double *r, double h, double B, double 
     solve(n, a, rho);
 }
 
-/* out = x at level k from x at level k - 1. guess[0] is the guess at k - 1, guess[1] that before, ...; here, when given,
- * is the guess at level k: the corrector. */
-static void unipc_step(const kiln_sampling *s, size_t k, int bh2, kiln_latent *out, kiln_latent *from, kiln_latent *const *guess, kiln_latent *here)
+/* out = x at level k from x at level k - 1. guess[0] is the guess at k - 1, guess[1] that before, ...; here, when
+ * given, is the guess at level k: the corrector. */
+static void unipc_step(const kiln_sampling *s, size_t k, int bh2, kiln_latent *out, kiln_latent *from,
+                       kiln_latent *const *guess, kiln_latent *here)
 {
     size_t order = unipc_order(s, k), n = here ? order : order - 1;
     double r[UNIPC_ORDER], rho[UNIPC_ORDER] = {0.5, 0, 0}, ratio = unipc_level(s, k) / s->sigma[k - 1], h = -log(ratio);
@@ -83,8 +87,10 @@ static kiln_status unipc(const kiln_sampling *s, int bh2)
     SLOT(s, g2, "guess_2");
     for (size_t i = s->first; i < s->n; i++) {
         TRY(s->denoise(s, s->x, s->sigma[i], d));
-        if (i == 0) COPY(s, x, s->x);
-        else unipc_step(s, i, bh2, x, x, (kiln_latent *const[]){g0, g1, g2}, d);
+        if (i == 0)
+            COPY(s, x, s->x);
+        else
+            unipc_step(s, i, bh2, x, x, (kiln_latent *const[]){g0, g1, g2}, d);
         COPY(s, g2, g1);
         COPY(s, g1, g0);
         COPY(s, g0, d);
@@ -97,7 +103,18 @@ static kiln_status unipc(const kiln_sampling *s, int bh2)
 static kiln_status run_uni_pc(const kiln_sampling *s) { return unipc(s, 0); }
 static kiln_status run_uni_pc_bh2(const kiln_sampling *s) { return unipc(s, 1); }
 
-const kiln_sampler sampler_uni_pc = {SAMPLER(uni_pc), .flags = KILN_SAMPLER_EXTRA_STEP, .doc = "Predictor of order 3 and a corrector that adds one, from one evaluation a step.",
-    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = h", .order = 4, .evaluations = 1, .run = run_uni_pc};
-const kiln_sampler sampler_uni_pc_bh2 = {SAMPLER(uni_pc_bh2), .flags = KILN_SAMPLER_EXTRA_STEP, .doc = "uni_pc with B(h) = exp(h) - 1.",
-    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = exp(h) - 1", .order = 4, .evaluations = 1, .run = run_uni_pc_bh2};
+const kiln_sampler sampler_uni_pc = {
+    SAMPLER(uni_pc),
+    .flags = KILN_SAMPLER_EXTRA_STEP,
+    .doc = "Predictor of order 3 and a corrector that adds one, from one evaluation a step.",
+    .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = h",
+    .order = 4,
+    .evaluations = 1,
+    .run = run_uni_pc};
+const kiln_sampler sampler_uni_pc_bh2 = {SAMPLER(uni_pc_bh2),
+                                         .flags = KILN_SAMPLER_EXTRA_STEP,
+                                         .doc = "uni_pc with B(h) = exp(h) - 1.",
+                                         .source = "Zhao et al. 2023 (arXiv:2302.04867), B(h) = exp(h) - 1",
+                                         .order = 4,
+                                         .evaluations = 1,
+                                         .run = run_uni_pc_bh2};

@@ -69,7 +69,10 @@ static double between(double a, double b, size_t i, size_t n)
     return n < 2 ? a : a + (b - a) * (double)i / (double)(n - 1);
 }
 
-static int counts_itself(const kiln_schedule_input *in) { return KILN_HAS(kiln_schedule_input, in, sigma_at) && in->sigma_at; }
+static int counts_itself(const kiln_schedule_input *in)
+{
+    return KILN_HAS(kiln_schedule_input, in, sigma_at) && in->sigma_at;
+}
 
 static double timestep_of(const kiln_schedule_input *in, table_view t, double sigma)
 {
@@ -98,7 +101,10 @@ static size_t spaced(const kiln_schedule_input *in, double *out, size_t room, in
 }
 
 static size_t make_normal(const kiln_schedule_input *in, double *out, size_t room) { return spaced(in, out, room, 0); }
-static size_t make_sgm_uniform(const kiln_schedule_input *in, double *out, size_t room) { return spaced(in, out, room, 1); }
+static size_t make_sgm_uniform(const kiln_schedule_input *in, double *out, size_t room)
+{
+    return spaced(in, out, room, 1);
+}
 
 static size_t make_simple(const kiln_schedule_input *in, double *out, size_t room)
 {
@@ -173,7 +179,10 @@ size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, d
     return w.n;
 }
 
-static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room) { return schedule_beta(in, 0.6, 0.6, out, room); }
+static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
+{
+    return schedule_beta(in, 0.6, 0.6, out, room);
+}
 
 /* sigma = sigma_max (1 - s): s rises linearly to 0.025 over the first half, then quadratically to 1
  * with the same slope where they meet (Movie Gen 2024, appendix). */
@@ -202,8 +211,9 @@ static size_t make_linear_quadratic(const kiln_schedule_input *in, double *out, 
     return w.n;
 }
 
-#define ROW(id, text, origin)                                                                      \
-    static const kiln_schedule row_##id = {.size = sizeof(kiln_schedule), .name = #id, .doc = text, .source = origin, .make = make_##id}
+#define ROW(id, text, origin)                                                                                          \
+    static const kiln_schedule row_##id = {                                                                            \
+        .size = sizeof(kiln_schedule), .name = #id, .doc = text, .source = origin, .make = make_##id}
 ROW(simple, "Every N/steps-th level of the training table, from the top.", "ComfyUI");
 ROW(sgm_uniform, "Timesteps evenly spaced over steps + 1, without the last.", "Stability generative-models");
 ROW(karras, "sigma^(1/7) evenly spaced: small steps at low noise.", "Karras et al. 2022, eq. 5");
@@ -216,7 +226,7 @@ ROW(kl_optimal, "atan sigma evenly spaced.", "Sabour et al. 2024");
 #undef ROW
 
 const kiln_schedule *const schedule_rows[] = {
-    &row_simple, &row_sgm_uniform, &row_karras, &row_exponential, &row_ddim_uniform,
-    &row_beta, &row_normal, &row_linear_quadratic, &row_kl_optimal,
+    &row_simple, &row_sgm_uniform, &row_karras,           &row_exponential, &row_ddim_uniform,
+    &row_beta,   &row_normal,      &row_linear_quadratic, &row_kl_optimal,
 };
 const size_t schedule_row_count = sizeof schedule_rows / sizeof schedule_rows[0];

@@ -7,7 +7,8 @@
 extern const kiln_schedule *const schedule_rows[];
 extern const size_t schedule_row_count;
 
-/* The beta schedule with parameters of its own, both above 0; fewer levels than steps + 1 where quantiles fall together. */
+/* The beta schedule with parameters of its own, both above 0; fewer levels than steps + 1 where quantiles fall
+ * together. */
 size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t room);
 
 /* Where sigma stands in the ascending table, by linear interpolation in log sigma, 0 .. n-1

@@ -1,5 +1,5 @@
-/* image_gain.c - a complete node plugin: multiplies an image by a factor. Copy this folder to begin a plugin of your own;
- * docs/writing-a-plugin.md goes through it line by line.
+/* image_gain.c - a complete node plugin: multiplies an image by a factor. Copy this folder to begin a plugin of your
+ * own; docs/writing-a-plugin.md goes through it line by line.
  */
 #include "kiln/plugin.h"
 
@@ -8,9 +8,17 @@ typedef struct {
 } gain_params;
 
 static const kiln_port in[] = {{.name = "image", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "Picture to scale."}};
-static const kiln_port out[] = {{.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The scaled picture."}};
+static const kiln_port out[] = {
+    {.name = "IMAGE", .type = "IMAGE", .dtypes = 1 << KILN_F32, .doc = "The scaled picture."}};
 static const kiln_param param[] = {
-    {.name = "gain", .type = KILN_P_FLOAT, .offset = offsetof(gain_params, gain), .def = 1, .min = 0, .max = 16, .step = 0.01, .doc = "Factor for every sample."},
+    {.name = "gain",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(gain_params, gain),
+     .def = 1,
+     .min = 0,
+     .max = 16,
+     .step = 0.01,
+     .doc = "Factor for every sample."},
 };
 
 static kiln_status run(const kiln_call *c)
@@ -34,9 +42,19 @@ static kiln_status run(const kiln_call *c)
 }
 
 static const kiln_node gain = {
-    .size = sizeof gain, .flags = KILN_NODE_PURE, .devices = KILN_CPU, .revision = 1, .type = "ImageGain", .title = "Image Gain", .category = "image",
+    .size = sizeof gain,
+    .flags = KILN_NODE_PURE,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "ImageGain",
+    .title = "Image Gain",
+    .category = "image",
     .doc = "Multiplies every sample of a picture by a factor; what goes past white stays white.",
-    KILN_ARRAY(in, in), KILN_ARRAY(out, out), KILN_ARRAY(param, param), .params_size = sizeof(gain_params), .run = run,
+    KILN_ARRAY(in, in),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, param),
+    .params_size = sizeof(gain_params),
+    .run = run,
 };
 
 KILN_PLUGIN("org.example.image-gain", "1.0.0", "MIT", &gain);

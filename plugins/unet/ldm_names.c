@@ -13,11 +13,15 @@ enum { BLOCKS_MAX = 100, NAME_ROOM = 160 };
 
 static const struct {
     const char *ldm, *diffusers;
-} resnet_parts[] = {{"in_layers.0.*", "norm1.*"},  {"in_layers.2.*", "conv1.*"},  {"emb_layers.1.*", "time_emb_proj.*"},
-                    {"out_layers.0.*", "norm2.*"}, {"out_layers.3.*", "conv2.*"}, {"skip_connection.*", "conv_shortcut.*"}},
-  single_parts[] = {{"time_embed.0.*", "time_embedding.linear_1.*"}, {"time_embed.2.*", "time_embedding.linear_2.*"},
-                    {"input_blocks.0.0.*", "conv_in.*"},             {"middle_block.1.*", "mid_block.attentions.0.*"},
-                    {"out.0.*", "conv_norm_out.*"},                  {"out.2.*", "conv_out.*"}};
+} resnet_parts[] = {{"in_layers.0.*", "norm1.*"},          {"in_layers.2.*", "conv1.*"},
+                    {"emb_layers.1.*", "time_emb_proj.*"}, {"out_layers.0.*", "norm2.*"},
+                    {"out_layers.3.*", "conv2.*"},         {"skip_connection.*", "conv_shortcut.*"}},
+  single_parts[] = {{"time_embed.0.*", "time_embedding.linear_1.*"},
+                    {"time_embed.2.*", "time_embedding.linear_2.*"},
+                    {"input_blocks.0.0.*", "conv_in.*"},
+                    {"middle_block.1.*", "mid_block.attentions.0.*"},
+                    {"out.0.*", "conv_norm_out.*"},
+                    {"out.2.*", "conv_out.*"}};
 
 typedef struct {
     const kiln_weights_api *w;

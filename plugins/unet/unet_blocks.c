@@ -11,7 +11,7 @@
 enum { NAME_ROOM = 160 };
 #define ATTENTION_EPS 1e-6f
 
-/* ---- weights ---------------------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 static kiln_t weight(const unet_recorder *r, const char *name, const char *kind, uint32_t rank, const int64_t *dim)
 {
@@ -51,7 +51,8 @@ kiln_t unet_conv(const unet_recorder *r, const char *name, kiln_t x, int64_t out
 kiln_t unet_group_norm(const unet_recorder *r, const char *name, kiln_t x, float eps)
 {
     int64_t c = channels_of(r, x);
-    return r->ops->group_norm(r->p, x, (int32_t)r->config->groups, eps, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
+    return r->ops->group_norm(r->p, x, (int32_t)r->config->groups, eps, weight(r, name, "weight", 1, &c),
+                              weight(r, name, "bias", 1, &c));
 }
 
 static kiln_t layer_norm(const unet_recorder *r, const char *name, kiln_t x)
@@ -60,7 +61,7 @@ static kiln_t layer_norm(const unet_recorder *r, const char *name, kiln_t x)
     return r->ops->layer_norm(r->p, x, 1e-5f, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------- */
+/* ---- hooks ---- */
 
 kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info)
 {
@@ -73,7 +74,7 @@ kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_i
     return x;
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid)
 {
@@ -84,11 +85,12 @@ kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid)
 
 kiln_t unet_time(const unet_recorder *r, kiln_t timestep)
 {
-    kiln_timestep_embedding how = {.size = sizeof how, .cos_first = r->config->cos_first, .shift = r->config->freq_shift};
+    kiln_timestep_embedding how = {
+        .size = sizeof how, .cos_first = r->config->cos_first, .shift = r->config->freq_shift};
     return unet_time_mlp(r, r->ops->timestep_embedding(r->p, timestep, r->config->channels[0], &how));
 }
 
-/* ---- resnet -------------------------------------------------------------------------------------------------- */
+/* ---- resnet ---- */
 
 kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out)
 {
@@ -98,7 +100,7 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
     o->scope_push(r->p, name);
     kiln_t h = unet_group_norm(r, PART("norm1"), x, r->config->eps);
     h = unet_conv(r, PART("conv1"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1); /* [N,H,W,out] */
-    kiln_t t = linear(r, PART("time_emb_proj"), r->temb, out, 1);                /* [N,out]     */
+    kiln_t t = linear(r, PART("time_emb_proj"), r->temb, out, 1);               /* [N,out]     */
     h = o->add(r->p, h, o->reshape(r->p, t, 4, KILN_DIMS(dim_of(r, t, 0), 1, 1, out)));
     h = unet_group_norm(r, PART("norm2"), h, r->config->eps);
     h = unet_conv(r, PART("conv2"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1);
@@ -108,7 +110,7 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
     return h;
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------------ */
+/* ---- attention ---- */
 
 /* x [N,T,C] attends to `to` [N,S,D]; which is "attn1" or "attn2". */
 static kiln_t attend(const unet_recorder *r, const char *block, const char *which, kiln_t x, kiln_t to, int64_t heads)
@@ -120,7 +122,8 @@ static kiln_t attend(const unet_recorder *r, const char *block, const char *whic
     kiln_t q = linear(r, PART("to_q"), x, c, 0);
     kiln_t k = linear(r, PART("to_k"), to, c, 0);
     kiln_t v = linear(r, PART("to_v"), to, c, 0);
-    kiln_t h = r->ops->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = (int32_t)heads});
+    kiln_t h =
+        r->ops->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = (int32_t)heads});
     h = unet_hook(r, place, h, (kiln_hook_info){.heads = (int32_t)heads, .query = q, .context = to});
     return linear(r, PART("to_out.0"), h, c, 1);
 }
@@ -137,7 +140,7 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
     h = unet_hook(r, "attn2.in", layer_norm(r, PART("norm2"), x), at);
     x = o->add(r->p, attend(r, name, "attn2", h, r->context, heads), x);
     h = linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
-    h = linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                          /* [N,T,4C] -> C */
+    h = linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                        /* [N,T,4C] -> C */
     x = o->add(r->p, h, x);
     o->scope_pop(r->p);
     return x;

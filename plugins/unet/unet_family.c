@@ -17,7 +17,7 @@ typedef struct {
     char family[400];
 } unet_self;
 
-/* ---- where it lies ----------------------------------------------------------------------------------------------- */
+/* ---- where it lies ---- */
 
 typedef struct {
     const char *prefix, *config;
@@ -25,14 +25,12 @@ typedef struct {
 } place;
 
 static const place places[] = {
-    {"unet/", "unet/config.json", 0},
-    {"", "config.json", 0},
-    {"model.diffusion_model.", NULL, 1},
-    {"diffusion_model.", NULL, 1},
-    {"", NULL, 1},
+    {"unet/", "unet/config.json", 0}, {"", "config.json", 0}, {"model.diffusion_model.", NULL, 1},
+    {"diffusion_model.", NULL, 1},    {"", NULL, 1},
 };
 
-static int has(const kiln_weights_api *w, const kiln_weights *set, const place *at, const char *name, kiln_weight_info *info)
+static int has(const kiln_weights_api *w, const kiln_weights *set, const place *at, const char *name,
+               kiln_weight_info *info)
 {
     char full[200];
     snprintf(full, sizeof full, "%s%s", at->prefix, name);
@@ -76,9 +74,10 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
     return stranger(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
 }
 
-/* ---- the table's functions ------------------------------------------------------------------------------------------ */
+/* ---- the table's functions ---- */
 
-static kiln_t record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
+static kiln_t record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                     const kiln_denoise_inputs *in)
 {
     return unet_record(&((const unet_self *)d->self)->config, ops, p, w, in);
 }
@@ -88,7 +87,7 @@ static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char
     unet_places(&((const unet_self *)d->self)->config, fn, arg);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const place *at)
 {
@@ -108,9 +107,9 @@ static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weig
 static void name_family(unet_self *self)
 {
     const unet_config *c = &self->config;
-    int at = snprintf(self->family, sizeof self->family, "sd1-unet/%lld.%lld.%lld.%lld.%u.%u.%u.%g.%g", (long long)c->in_channels,
-                      (long long)c->out_channels, (long long)c->context, (long long)c->groups, c->layers, c->depth, c->cos_first,
-                      c->freq_shift, (double)c->eps);
+    int at = snprintf(self->family, sizeof self->family, "sd1-unet/%lld.%lld.%lld.%lld.%u.%u.%u.%g.%g",
+                      (long long)c->in_channels, (long long)c->out_channels, (long long)c->context,
+                      (long long)c->groups, c->layers, c->depth, c->cos_first, c->freq_shift, (double)c->eps);
     for (uint32_t i = 0; i < c->levels && at < (int)sizeof self->family; i++)
         at += snprintf(self->family + at, sizeof self->family - (size_t)at, "/%lld.%lld.%u", (long long)c->channels[i],
                        (long long)c->heads[i], c->attends[i]);
@@ -121,8 +120,13 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 {
     kiln_denoiser *d = &self->denoiser;
     TRY(unet_settings_read(host, ctx, set, view, at->config, &self->config));
-    *d = (kiln_denoiser){.size = sizeof *d, .family = self->family, .self = self, .context_dim = self->config.context,
-                         .in_channels = self->config.in_channels, .record = record, .places = list_places};
+    *d = (kiln_denoiser){.size = sizeof *d,
+                         .family = self->family,
+                         .self = self,
+                         .context_dim = self->config.context,
+                         .in_channels = self->config.in_channels,
+                         .record = record,
+                         .places = list_places};
     TRY(unet_noise_read(host, ctx, set, self->sigma, &d->sampling));
     TRY(unet_latent_read(host, ctx, set, self->config.out_channels, &d->latent));
     name_family(self);
@@ -143,12 +147,20 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     unet_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
-        value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model), .denoiser = &self->denoiser, .weights = view,
-                                                     .sampling = self->denoiser.sampling, .owned = self, .release = free});
+        value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model),
+                                                     .denoiser = &self->denoiser,
+                                                     .weights = view,
+                                                     .sampling = self->denoiser.sampling,
+                                                     .owned = self,
+                                                     .release = free});
     if (!value) free(self);
     w->unref(view);
     return value;
 }
 
-const kiln_model_family unet_family = {.size = sizeof unet_family, .kind = KILN_FAMILY_DENOISER, .name = "sd1-unet",
-    .doc = "The UNet of Stable Diffusion 1.x", .detect = detect, .open = open_model};
+const kiln_model_family unet_family = {.size = sizeof unet_family,
+                                       .kind = KILN_FAMILY_DENOISER,
+                                       .name = "sd1-unet",
+                                       .doc = "The UNet of Stable Diffusion 1.x",
+                                       .detect = detect,
+                                       .open = open_model};

@@ -92,7 +92,8 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
     return x;
 }
 
-kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in)
+kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                   const kiln_denoise_inputs *in)
 {
     unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in, .context = in->context}};
     s.r.temb = ops->act(p, unet_time(&s.r, in->timestep), KILN_ACT_SILU);
@@ -105,7 +106,7 @@ kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, k
     return unet_conv(&s.r, "conv_out", x, c->out_channels, 3, 1);
 }
 
-/* ---- places --------------------------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 typedef struct {
     void (*fn)(void *arg, const char *place);

@@ -20,7 +20,8 @@ typedef struct {
 } unet_config;
 
 /* One evaluation: x [N,H,W,in], timestep f32 [N], context [N,T,context] -> [N,H,W,out]. */
-kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, const kiln_denoise_inputs *in);
+kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                   const kiln_denoise_inputs *in);
 /* The named places, in the order in which they are passed. */
 void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place), void *arg);
 

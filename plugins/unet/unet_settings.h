@@ -11,8 +11,10 @@ enum { NOISE_LEVELS_MAX = 10000 };
 kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
                                const char *path, unet_config *out);
 /* The training sigmas, ascending, into sigma[NOISE_LEVELS_MAX], from scheduler/scheduler_config.json or SD1's. */
-kiln_status unet_noise_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, double *sigma, kiln_model_sampling *out);
+kiln_status unet_noise_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, double *sigma,
+                            kiln_model_sampling *out);
 /* Scale and factor from vae/config.json, or SD1's. */
-kiln_status unet_latent_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, int64_t channels, kiln_latent_format *out);
+kiln_status unet_latent_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, int64_t channels,
+                             kiln_latent_format *out);
 
 #endif

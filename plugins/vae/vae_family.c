@@ -17,7 +17,7 @@ typedef struct {
     char family[300];
 } vae_self;
 
-/* ---- where it lies -------------------------------------------------------------------------------------------------- */
+/* ---- where it lies ---- */
 
 typedef struct {
     const char *prefix, *config;
@@ -25,10 +25,14 @@ typedef struct {
 } place;
 
 static const place places[] = {
-    {"vae/", "vae/config.json", 0}, {"", "config.json", 0}, {"first_stage_model.", NULL, 1}, {"", NULL, 1},
+    {"vae/", "vae/config.json", 0},
+    {"", "config.json", 0},
+    {"first_stage_model.", NULL, 1},
+    {"", NULL, 1},
 };
 
-static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name, kiln_weight_info *info)
+static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name,
+               kiln_weight_info *info)
 {
     char full[200];
     snprintf(full, sizeof full, "%s%s", prefix, name);
@@ -38,13 +42,15 @@ static int has(const kiln_weights_api *w, const kiln_weights *set, const char *p
 
 static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
 {
-    static const char *const wanted[2][3] = {{"encoder.conv_in.weight", "decoder.mid_block.resnets.0.conv1.weight", "encoder.conv_norm_out.weight"},
-                                             {"encoder.conv_in.weight", "decoder.mid.block_1.conv1.weight", "encoder.norm_out.weight"}};
+    static const char *const wanted[2][3] = {
+        {"encoder.conv_in.weight", "decoder.mid_block.resnets.0.conv1.weight", "encoder.conv_norm_out.weight"},
+        {"encoder.conv_in.weight", "decoder.mid.block_1.conv1.weight", "encoder.norm_out.weight"}};
     kiln_weight_info info;
     for (size_t i = 0; i < COUNT(places); i++) {
         int all = 1;
         for (size_t k = 0; k < 3; k++) all &= has(w, set, places[i].prefix, wanted[places[i].ldm][k], &info);
-        if (all && info.rank == 1 && has(w, set, places[i].prefix, wanted[0][0], &info) && info.rank == 4) return &places[i];
+        if (all && info.rank == 1 && has(w, set, places[i].prefix, wanted[0][0], &info) && info.rank == 4)
+            return &places[i];
     }
     return NULL;
 }
@@ -56,7 +62,9 @@ static uint32_t ldm_levels(const kiln_weights_api *w, const kiln_weights *set, c
     kiln_weight_info info;
     char name[60];
     uint32_t n = 0;
-    while (n < VAE_LEVELS_MAX && (snprintf(name, sizeof name, "encoder.down.%u.block.0.conv1.weight", n), has(w, set, prefix, name, &info))) n++;
+    while (n < VAE_LEVELS_MAX &&
+           (snprintf(name, sizeof name, "encoder.down.%u.block.0.conv1.weight", n), has(w, set, prefix, name, &info)))
+        n++;
     return n;
 }
 
@@ -73,7 +81,7 @@ static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weig
     return view;
 }
 
-/* ---- config ------------------------------------------------------------------------------------------------------------ */
+/* ---- config ---- */
 
 static const config_rule expected[] = {{"act_fn", "\"silu\""}, {"latents_mean", "null"}, {"latents_std", "null"}};
 
@@ -105,22 +113,24 @@ static void expect_blocks(config *c, const char *key, const char *wanted)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         if (!name || strcmp(name, wanted) != 0)
-            CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: '%s' has '%.60s'; only %s is supported", c->path, key, name ? name : "something else", wanted);
+            CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: '%s' has '%.60s'; only %s is supported", c->path, key,
+                        name ? name : "something else", wanted);
     }
 }
 
 static void check_sizes(config *c, const vae_config *v)
 {
     if (v->in_channels != 3 || v->out_channels != 3)
-        CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: the autoencoder has %lld channels in and %lld out; pictures of 3 are supported", c->path,
+        CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED,
+                    "%s: the autoencoder has %lld channels in and %lld out; pictures of 3 are supported", c->path,
                     (long long)v->in_channels, (long long)v->out_channels);
     if (!v->levels || !v->layers || v->latent_channels < 1 || v->latent_channels > KILN_MAX_LATENT_CHANNELS)
-        CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: incomplete: %u levels of %u layers, %lld latent channels", c->path, v->levels, v->layers,
-                    (long long)v->latent_channels);
+        CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: incomplete: %u levels of %u layers, %lld latent channels", c->path,
+                    v->levels, v->layers, (long long)v->latent_channels);
     for (uint32_t i = 0; i < v->levels; i++)
         if (v->groups < 1 || v->channels[i] % v->groups)
-            CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: level %u has %lld channels, no multiple of its %lld groups", c->path, i,
-                        (long long)v->channels[i], (long long)v->groups);
+            CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: level %u has %lld channels, no multiple of its %lld groups", c->path,
+                        i, (long long)v->channels[i], (long long)v->groups);
 }
 
 static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
@@ -144,22 +154,26 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
     v->post_quant_conv = (uint32_t)config_bool(&c, "use_post_quant_conv", (int)v->post_quant_conv);
     v->attention = (uint32_t)config_bool(&c, "mid_block_add_attention", (int)v->attention);
     if (!c.failed) check_sizes(&c, v);
-    self->autoencoder.latent = (kiln_latent_format){
-        .size = sizeof(kiln_latent_format), .channels = (int32_t)v->latent_channels, .factor = v->levels ? 1 << (v->levels - 1) : 1,
-        .scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6), .shift = config_number(&c, "shift_factor", 0, -1e6, 1e6)};
+    self->autoencoder.latent = (kiln_latent_format){.size = sizeof(kiln_latent_format),
+                                                    .channels = (int32_t)v->latent_channels,
+                                                    .factor = v->levels ? 1 << (v->levels - 1) : 1,
+                                                    .scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6),
+                                                    .shift = config_number(&c, "shift_factor", 0, -1e6, 1e6)};
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
 
-/* ---- the table's functions ------------------------------------------------------------------------------------------------ */
+/* ---- the table's functions ---- */
 
-static kiln_t record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t image)
+static kiln_t record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                            kiln_t image)
 {
     vae_recorder r = {&((const vae_self *)a->self)->config, ops, p, w};
     return vae_record_encode(&r, image);
 }
 
-static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t latent)
+static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                            kiln_t latent)
 {
     vae_recorder r = {&((const vae_self *)a->self)->config, ops, p, w};
     return vae_record_decode(&r, latent);
@@ -195,12 +209,18 @@ static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
         a->record_encode = record_encode;
         a->record_decode = record_decode;
         name_family(self);
-        value = models->vae_new(ctx, &(kiln_vae){.size = sizeof(kiln_vae), .autoencoder = a, .weights = view, .owned = self, .release = free});
+        value = models->vae_new(
+            ctx,
+            &(kiln_vae){.size = sizeof(kiln_vae), .autoencoder = a, .weights = view, .owned = self, .release = free});
     }
     if (!value) free(self);
     w->unref(view);
     return value;
 }
 
-const kiln_model_family vae_family = {.size = sizeof vae_family, .kind = KILN_FAMILY_AUTOENCODER, .name = "sd1-vae",
-    .doc = "The autoencoder of Stable Diffusion 1.x (AutoencoderKL)", .detect = detect, .open = open_vae};
+const kiln_model_family vae_family = {.size = sizeof vae_family,
+                                      .kind = KILN_FAMILY_AUTOENCODER,
+                                      .name = "sd1-vae",
+                                      .doc = "The autoencoder of Stable Diffusion 1.x (AutoencoderKL)",
+                                      .detect = detect,
+                                      .open = open_vae};

@@ -47,7 +47,8 @@ kiln_t vae_conv(const vae_recorder *r, const char *name, kiln_t x, int64_t out, 
 static kiln_t group_norm(const vae_recorder *r, const char *name, kiln_t x)
 {
     int64_t c = dim_of(r, x, C);
-    return r->ops->group_norm(r->p, x, (int32_t)r->config->groups, EPS, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
+    return r->ops->group_norm(r->p, x, (int32_t)r->config->groups, EPS, weight(r, name, "weight", 1, &c),
+                              weight(r, name, "bias", 1, &c));
 }
 
 static kiln_t norm_silu(const vae_recorder *r, const char *name, kiln_t x)

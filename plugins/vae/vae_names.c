@@ -15,8 +15,9 @@ static void add(vae_rules *r, const char *prefix, const char *from, const char *
 
 void vae_rules_diffusers(vae_rules *r, const char *prefix)
 {
-    static const char *const names[][2] = {{"query", "to_q"}, {"key", "to_k"}, {"value", "to_v"}, {"proj_attn", "to_out.0"},
-                                           {"to_q", "to_q"},  {"to_k", "to_k"}, {"to_v", "to_v"},  {"to_out.0", "to_out.0"}};
+    static const char *const names[][2] = {{"query", "to_q"},         {"key", "to_k"},         {"value", "to_v"},
+                                           {"proj_attn", "to_out.0"}, {"to_q", "to_q"},        {"to_k", "to_k"},
+                                           {"to_v", "to_v"},          {"to_out.0", "to_out.0"}};
     char from[VAE_NAME_ROOM], to[VAE_NAME_ROOM];
     r->n = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -40,9 +41,13 @@ static void add_resnets(vae_rules *r, const char *prefix, const char *from, cons
 
 static void add_middle(vae_rules *r, const char *prefix, const char *half)
 {
-    static const char *const names[][2] = {{"attn_1.norm", "attentions.0.group_norm"}, {"attn_1.q", "attentions.0.to_q"},
-                                           {"attn_1.k", "attentions.0.to_k"}, {"attn_1.v", "attentions.0.to_v"},
-                                           {"attn_1.proj_out", "attentions.0.to_out.0"}, {"block_1", "resnets.0"}, {"block_2", "resnets.1"}};
+    static const char *const names[][2] = {{"attn_1.norm", "attentions.0.group_norm"},
+                                           {"attn_1.q", "attentions.0.to_q"},
+                                           {"attn_1.k", "attentions.0.to_k"},
+                                           {"attn_1.v", "attentions.0.to_v"},
+                                           {"attn_1.proj_out", "attentions.0.to_out.0"},
+                                           {"block_1", "resnets.0"},
+                                           {"block_2", "resnets.1"}};
     char a[VAE_NAME_ROOM], b[VAE_NAME_ROOM];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         snprintf(a, sizeof a, "%s.mid.%s.*", half, names[i][0]);

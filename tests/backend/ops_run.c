@@ -12,7 +12,8 @@
 enum { GUARD = 256 };
 static const unsigned char guard_byte = 0xA5;
 
-/* Numbers in -1..1 from a 32-bit mixer (SplitMix-like), exact in bf16 so that storage loses nothing; in f16 but for those below 2^-17. */
+/* Numbers in -1..1 from a 32-bit mixer (SplitMix-like), exact in bf16 so that storage loses nothing; in f16 but for
+ * those below 2^-17. */
 static float number(uint32_t *state)
 {
     uint32_t z = (*state += 0x9e3779b9u);
@@ -55,7 +56,8 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
         if (!d->dtype) continue;
         d->ld = columns(d) + (d->weight ? 0 : pad);
         /* masks, ids and times keep their type */
-        int keeps = d->weight || d->dtype == KILN_I32 || s->op.kind == OP_TIMESTEP || (s->op.kind == OP_ATTENTION && i == 3);
+        int keeps =
+            d->weight || d->dtype == KILN_I32 || s->op.kind == OP_TIMESTEP || (s->op.kind == OP_ATTENTION && i == 3);
         if (!keeps && !(s->op.kind == OP_CONVERT)) d->dtype = type;
         if (s->op.kind == OP_TIMESTEP) d->ld = columns(d);
         if (!fill(s, i)) return 0;
@@ -88,12 +90,13 @@ static int guards_whole(const op_setup *s, const unsigned char *all)
     for (size_t i = 0; i < GUARD; i++)
         if (all[i] != guard_byte || all[GUARD + n + i] != guard_byte) return 0;
     for (int64_t r = 0; r < rows(&s->op.out); r++) /* and between rows */
-        for (size_t i = (size_t)(r * s->op.out.ld + columns(&s->op.out)) * size; i < (size_t)((r + 1) * s->op.out.ld) * size; i++)
+        for (size_t i = (size_t)(r * s->op.out.ld + columns(&s->op.out)) * size;
+             i < (size_t)((r + 1) * s->op.out.ld) * size; i++)
             if (all[GUARD + i] != guard_byte) return 0;
     return 1;
 }
 
-/* ---- where operands lie while an op runs ----------------------------------------------------------------------------- */
+/* ---- where operands lie while an op runs ---- */
 
 /* Host memory as it is; on an asynchronous device a copy in its memory. */
 typedef struct {
@@ -140,7 +143,8 @@ static void place_close(place *p)
 }
 
 /* Packs what the kernel wants packed; in[] of the call. */
-static kiln_status pack_all(const op_setup *s, const kernel *k, place *where, kernel_args *a, void *packed[OP_MAX_IN], pool *p, error *e)
+static kiln_status pack_all(const op_setup *s, const kernel *k, place *where, kernel_args *a, void *packed[OP_MAX_IN],
+                            pool *p, error *e)
 {
     for (uint32_t i = 0; i < s->op.n_in; i++) {
         const operand_desc *d = &s->op.in[i];
@@ -203,7 +207,8 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
     if (st == KILN_OK && out) st = fetch(&where, all, out, n + 2 * GUARD);
     if (st == KILN_OK && room) st = fetch(&where, scratch, room, k->scratch_bytes + GUARD);
     int whole = st != KILN_OK || guards_whole(s, all);
-    for (size_t i = 0; scratch && whole && st == KILN_OK && i < GUARD; i++) whole = scratch[k->scratch_bytes + i] == guard_byte;
+    for (size_t i = 0; scratch && whole && st == KILN_OK && i < GUARD; i++)
+        whole = scratch[k->scratch_bytes + i] == guard_byte;
     if (!whole) printf("  %s %s wrote beyond its memory\n", b->name, op_name(s->op.kind));
     if (st != KILN_OK && !status) printf("  %s %s: %s\n", b->name, op_name(s->op.kind), e.message);
     if (status) *status = st;
@@ -243,7 +248,7 @@ int setup_near(const op_setup *s, const void *a, const void *b, double tolerance
         }
     double relative = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
     if (relative <= tolerance && !bad) return 1;
-    printf("  %s: relative error %.3g (at most %.3g), worst element %.3g, %lld beyond 16 times that\n", what, relative, tolerance,
-           worst, (long long)bad);
+    printf("  %s: relative error %.3g (at most %.3g), worst element %.3g, %lld beyond 16 times that\n", what, relative,
+           tolerance, worst, (long long)bad);
     return 0;
 }

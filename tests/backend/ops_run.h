@@ -13,8 +13,8 @@ typedef struct {
 
 typedef struct {
     op_desc op;
-    void *in[OP_MAX_IN];   /* activations in their type; weights as dense f32 */
-    uint32_t fill;         /* seed of the operands */
+    void *in[OP_MAX_IN]; /* activations in their type; weights as dense f32 */
+    uint32_t fill;       /* seed of the operands */
 } op_setup;
 
 /* type: storage of activations and the precision; pad: elements added between rows. */

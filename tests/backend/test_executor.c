@@ -13,11 +13,12 @@
 
 static kiln_weights *set;
 
-/* ---- short words -------------------------------------------------------------------------------------------------- */
+/* ---- short words ---- */
 
 static kiln_bind bind_to(const char *name, void *data, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data}};
+    kiln_bind b = {.name = name,
+                   .tensor = {.size = sizeof b.tensor, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data}};
     int64_t stride = (int64_t)dtype_size(dtype);
     for (uint32_t i = rank; i-- > 0; stride *= dim[i]) b.tensor.dim[i] = dim[i], b.tensor.stride[i] = stride;
     return b;
@@ -89,14 +90,15 @@ static double distance(const result *x, const result *y)
     for (int part = 0; part < 2; part++) {
         const float *p = part ? x->b : x->a, *q = part ? y->b : y->a;
         double difference = 0, norm = 0;
-        for (size_t i = 0; i < (part ? x->n_b : x->n_a); i++) difference += pow((double)p[i] - (double)q[i], 2), norm += pow((double)q[i], 2);
+        for (size_t i = 0; i < (part ? x->n_b : x->n_a); i++)
+            difference += pow((double)p[i] - (double)q[i], 2), norm += pow((double)q[i], 2);
         double own = sqrt(difference / (norm > 0 ? norm : 1));
         if (!(own <= worst)) worst = own;
     }
     return worst;
 }
 
-/* ---- the same numbers ------------------------------------------------------------------------------------------------ */
+/* ---- the same numbers ---- */
 
 typedef struct {
     const char *name;
@@ -105,8 +107,9 @@ typedef struct {
 } variant;
 
 /* Against the plain backend, unfused, in f32. That backend rounds to f32 where an op of its own would have stored, so
- * fused it gives the same bytes. Measured otherwise over these programs: f32 9.2e-7 at worst and 2.2e-7 on average; bf16
- * (8 bits a store, up to 25 ops deep, group norms over few numbers) 0.071 and 0.0062; f16 (11 bits) 0.0089 and 0.00069; four times that is allowed. */
+ * fused it gives the same bytes. Measured otherwise over these programs: f32 9.2e-7 at worst and 2.2e-7 on average;
+ * bf16 (8 bits a store, up to 25 ops deep, group norms over few numbers) 0.071 and 0.0062; f16 (11 bits) 0.0089 and
+ * 0.00069; four times that is allowed. */
 static void test_random_programs_compute_the_same_in_every_way(void)
 {
     static const variant variants[] = {
@@ -132,8 +135,10 @@ static void test_random_programs_compute_the_same_in_every_way(void)
             if (!(own <= worst)) worst = own;
             CHECK_MSG(own <= variants[v].each, "%s, seed %d: relative error %.3g", variants[v].name, (int)i + 1, own);
         }
-        CHECK_MSG(sum / PROGRAMS <= variants[v].mean, "%s: relative error %.3g on average, %.3g at worst", variants[v].name, sum / PROGRAMS, worst);
-        if (getenv("KILN_TEST_VERBOSE")) printf("  %s: %.3g on average, %.3g at worst\n", variants[v].name, sum / PROGRAMS, worst);
+        CHECK_MSG(sum / PROGRAMS <= variants[v].mean, "%s: relative error %.3g on average, %.3g at worst",
+                  variants[v].name, sum / PROGRAMS, worst);
+        if (getenv("KILN_TEST_VERBOSE"))
+            printf("  %s: %.3g on average, %.3g at worst\n", variants[v].name, sum / PROGRAMS, worst);
         runtime_free(rt);
     }
 }
@@ -143,7 +148,8 @@ static void test_bytes_do_not_depend_on_threads_or_on_running_again(void)
     static result first, other;
     for (int b = 0; b < 2; b++)
         for (unsigned threads = 1; threads <= 4; threads++) {
-            runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .threads = threads, .precision = b ? KILN_BF16 : KILN_F32});
+            runtime *rt = open_runtime(
+                (runtime_setting){.backend = &backend_cpu, .threads = threads, .precision = b ? KILN_BF16 : KILN_F32});
             for (uint64_t seed = 1; seed <= 6; seed++) {
                 error e = {0};
                 kiln_program *p = plan_random(rt, seed, 20, &e);
@@ -151,14 +157,16 @@ static void test_bytes_do_not_depend_on_threads_or_on_running_again(void)
                 static result once[7];
                 CHECK_EQ(run_random(p, threads == 1 ? &once[seed] : &first, NULL, NULL, &e), KILN_OK);
                 CHECK_EQ(run_random(p, &other, NULL, NULL, &e), KILN_OK);
-                CHECK_MSG(memcmp(other.a, once[seed].a, other.n_a * 4) == 0 && memcmp(other.b, once[seed].b, other.n_b * 4) == 0, "seed %d, %u threads", (int)seed, threads);
+                CHECK_MSG(memcmp(other.a, once[seed].a, other.n_a * 4) == 0 &&
+                              memcmp(other.b, once[seed].b, other.n_b * 4) == 0,
+                          "seed %d, %u threads", (int)seed, threads);
                 program_free(p);
             }
             runtime_free(rt);
         }
 }
 
-/* ---- binding ---------------------------------------------------------------------------------------------------------- */
+/* ---- binding ---- */
 
 typedef struct {
     runtime *rt;
@@ -180,7 +188,8 @@ static void stop(bench *b)
     runtime_free(b->rt);
 }
 
-static void expect_failure(bench *b, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out, const char *says)
+static void expect_failure(bench *b, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                           const char *says)
 {
     error e = {0};
     kiln_status status = program_run(b->p, in, n_in, out, n_out, NULL, NULL, &e);
@@ -197,7 +206,8 @@ static void test_wrong_bindings_are_named(void)
     kiln_t t = record_input(b.c.r, "x", KILN_F32, 2, DIMS(2, 8)), i = record_input(b.c.r, "ids", KILN_I32, 1, DIMS(2));
     kiln_t table = put_weight(&b.c, 2, DIMS(16, 8), "lin.%d.%d.%d", 16, 8, 0);
     record_output(b.c.r, "y", put_add(&b.c, t, put2(&b.c, OP_EMBEDDING, (op_attr){0}, table, i)));
-    kiln_bind good[] = {bind_to("x", x, KILN_F32, 2, DIMS(2, 8)), bind_to("ids", ids, KILN_I32, 1, DIMS(2))}, bad[3], out = bind_to("y", y, KILN_F32, 2, DIMS(2, 8));
+    kiln_bind good[] = {bind_to("x", x, KILN_F32, 2, DIMS(2, 8)), bind_to("ids", ids, KILN_I32, 1, DIMS(2))}, bad[3],
+              out = bind_to("y", y, KILN_F32, 2, DIMS(2, 8));
     CHECK_EQ(program_run(b.p, good, 2, &out, 1, NULL, NULL, &e), KILN_ERR_BUG); /* not planned */
     e = (error){0};
     CHECK_MSG(program_plan(b.p, &e) == KILN_OK, "%s", e.message);
@@ -248,7 +258,9 @@ static void test_tensors_are_converted_on_the_way(void)
         float numbers[4] = {0.5f, -1.25f, 3, 0}, back[4];
         char in[16], out[16];
         dtype_convert(in, bound, numbers, KILN_F32, 4);
-        record_output(b.c.r, "y", put1(&b.c, OP_AFFINE, (op_attr){.affine = {2, 0}}, record_input(b.c.r, "x", declared, 1, DIMS(4))));
+        record_output(
+            b.c.r, "y",
+            put1(&b.c, OP_AFFINE, (op_attr){.affine = {2, 0}}, record_input(b.c.r, "x", declared, 1, DIMS(4))));
         CHECK_EQ(program_plan(b.p, &e), KILN_OK);
         kiln_bind x = bind_to("x", in, bound, 1, DIMS(4)), y = bind_to("y", out, wanted, 1, DIMS(4));
         CHECK_MSG(program_run(b.p, &x, 1, &y, 1, NULL, NULL, &e) == KILN_OK, "%s", e.message);
@@ -258,7 +270,7 @@ static void test_tensors_are_converted_on_the_way(void)
     }
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------------ */
+/* ---- weights ---- */
 
 static kiln_weights *one_tensor(const char *file, made_tensor t)
 {
@@ -291,11 +303,18 @@ static void test_M12_a_weight_that_is_not_a_number_is_named(void)
 {
     runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu});
     for (int i = 0; i < 3; i++) {
-        kiln_weights *w = one_tensor("nan.safetensors", (made_tensor){.name = "w", .dtype = (uint32_t[]){KILN_F32, KILN_F16, KILN_BF16}[i], .rank = 2, .dim = {64, 64}, .spread = 1, .centre = i ? INFINITY : NAN});
+        kiln_weights *w =
+            one_tensor("nan.safetensors", (made_tensor){.name = "w",
+                                                        .dtype = (uint32_t[]){KILN_F32, KILN_F16, KILN_BF16}[i],
+                                                        .rank = 2,
+                                                        .dim = {64, 64},
+                                                        .spread = 1,
+                                                        .centre = i ? INFINITY : NAN});
         error e = {0};
         REQUIRE(w);
         CHECK_EQ(multiply(rt, w, 64, &e), KILN_ERR_INVALID);
-        CHECK_MSG(strstr(e.message, "nan.safetensors") && strstr(e.message, "'w'") && strstr(e.message, "deep/er"), "%s", e.message);
+        CHECK_MSG(strstr(e.message, "nan.safetensors") && strstr(e.message, "'w'") && strstr(e.message, "deep/er"),
+                  "%s", e.message);
         weights_unref(w);
     }
     runtime_free(rt);
@@ -320,7 +339,8 @@ static void test_a_packed_file_is_not_in_memory_twice(void)
 {
     enum { N = 2048 };
     runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu});
-    kiln_weights *w = one_tensor("big.safetensors", (made_tensor){.name = "w", .dtype = KILN_F32, .rank = 2, .dim = {N, N}, .spread = 1});
+    kiln_weights *w = one_tensor("big.safetensors",
+                                 (made_tensor){.name = "w", .dtype = KILN_F32, .rank = 2, .dim = {N, N}, .spread = 1});
     error e = {0};
     REQUIRE(w);
     CHECK_MSG(multiply(rt, w, N, &e) == KILN_OK, "%s", e.message);
@@ -329,7 +349,8 @@ static void test_a_packed_file_is_not_in_memory_twice(void)
     for (size_t i = 0; bytes && i < (size_t)N * N * 4; i += 4096) sum += bytes[i];
     long touched = resident_of("big.safetensors");
     CHECK_MSG(after >= 0 && after * 20 < whole, "%ld of %ld kB are still mapped in (%ld)", after, whole, sum % 2);
-    CHECK_MSG(touched * 2 > whole, "after reading it all only %ld of %ld kB count: this test sees nothing", touched, whole);
+    CHECK_MSG(touched * 2 > whole, "after reading it all only %ld of %ld kB count: this test sees nothing", touched,
+              whole);
     weights_unref(w);
     runtime_free(rt);
 }
@@ -351,7 +372,7 @@ static void test_programs_share_packed_weights(void)
     runtime_free(rt);
 }
 
-/* ---- while it runs -------------------------------------------------------------------------------------------------------- */
+/* ---- while it runs ---- */
 
 static int cancel_later(void *arg) { return --*(int *)arg < 0; }
 
@@ -381,8 +402,10 @@ static void name_the_op(uint32_t precision, float most)
     error e = {0};
     float x[2] = {1, most}, y[2];
     kiln_t t = record_input(b.c.r, "x", KILN_F32, 1, DIMS(2));
-    record_scope_push(b.c.r, "first"), t = put1(&b.c, OP_AFFINE, (op_attr){.affine = {0.5f, 0}}, t), record_scope_pop(b.c.r);
-    record_scope_push(b.c.r, "second"), t = put1(&b.c, OP_AFFINE, (op_attr){.affine = {10, 0}}, t), record_scope_pop(b.c.r);
+    record_scope_push(b.c.r, "first"), t = put1(&b.c, OP_AFFINE, (op_attr){.affine = {0.5f, 0}}, t),
+                                       record_scope_pop(b.c.r);
+    record_scope_push(b.c.r, "second"), t = put1(&b.c, OP_AFFINE, (op_attr){.affine = {10, 0}}, t),
+                                        record_scope_pop(b.c.r);
     record_output(b.c.r, "y", t);
     CHECK_EQ(program_plan(b.p, &e), KILN_OK);
     kiln_bind in = bind_to("x", x, KILN_F32, 1, DIMS(2)), out = bind_to("y", y, KILN_F32, 1, DIMS(2));
@@ -472,7 +495,7 @@ static void test_explaining_in_full_lists_the_ops(void)
     runtime_free(rt);
 }
 
-/* ---- a backend without some kernels -------------------------------------------------------------------------------------- */
+/* ---- a backend without some kernels ---- */
 
 static int warnings;
 static void count_warning(void *arg, int level, const char *line)
@@ -492,14 +515,16 @@ static void test_a_missing_kernel_is_replaced_with_one_warning_a_kind(void)
     backend partial = backend_cpu;
     partial.name = "partial", partial.prepare = prepare_some;
     static result wanted, got;
-    runtime *rt = open_runtime((runtime_setting){.backend = &partial}), *plain = open_runtime((runtime_setting){.backend = &backend_cpu});
+    runtime *rt = open_runtime((runtime_setting){.backend = &partial}),
+            *plain = open_runtime((runtime_setting){.backend = &backend_cpu});
     CHECK(compute(plain, 9, 25, &wanted));
     log_sink_set(count_warning, NULL);
     warnings = 0;
     CHECK(compute(rt, 9, 25, &got));
     log_sink_set(NULL, NULL);
     CHECK_MSG(warnings >= 1 && warnings <= 2, "%d warnings", warnings);
-    CHECK_MSG(distance(&got, &wanted) < 3.7e-6, "relative error %.3g", distance(&got, &wanted)); /* as two backends above */
+    CHECK_MSG(distance(&got, &wanted) < 3.7e-6, "relative error %.3g",
+              distance(&got, &wanted)); /* as two backends above */
     runtime_free(rt);
     runtime_free(plain);
 }
@@ -525,7 +550,7 @@ static void test_a_failing_device_is_an_error_with_its_place(void)
     runtime_free(rt);
 }
 
-/* ---- kept programs ------------------------------------------------------------------------------------------------------------ */
+/* ---- kept programs ---- */
 
 static kiln_program *keep(runtime *rt, int key, int *fresh)
 {
@@ -552,7 +577,7 @@ static void test_programs_are_kept_by_key_the_least_used_goes(void)
     program_free(keep(rt, 0, &fresh));
     CHECK_EQ(fresh, 0);
     for (int i = 1; i < 16; i++) program_free(keep(rt, i, &fresh)), CHECK_EQ(fresh, 1);
-    program_free(keep(rt, 0, &fresh)), CHECK_EQ(fresh, 0);  /* 0 is fresh in memory again: 1 is the oldest */
+    program_free(keep(rt, 0, &fresh)), CHECK_EQ(fresh, 0); /* 0 is fresh in memory again: 1 is the oldest */
     program_free(keep(rt, 16, &fresh)), CHECK_EQ(fresh, 1);
     program_free(keep(rt, 0, &fresh)), CHECK_EQ(fresh, 0);
     program_free(keep(rt, 1, &fresh)), CHECK_EQ(fresh, 1);
@@ -596,7 +621,7 @@ static void test_programs_are_kept_and_run_by_several_threads(void)
     runtime_free(rt);
 }
 
-/* ---- no memory --------------------------------------------------------------------------------------------------------------------- */
+/* ---- no memory ---- */
 
 /* Every allocation from recording to result fails once: NOMEM each time, nothing leaks, and the runtime still works. */
 static void fail_every_allocation(const backend *b, uint32_t precision)
@@ -610,7 +635,9 @@ static void fail_every_allocation(const backend *b, uint32_t precision)
         kiln_program *p = plan_random(rt, 3, 6, &e);
         status = p ? run_random(p, &out, NULL, NULL, &e) : e.status;
         mem_fail_at(-1, 0);
-        if (status != KILN_OK) CHECK_MSG(status == KILN_ERR_NOMEM, "allocation %lld: %s: %s", (long long)k, status_name(status), e.message);
+        if (status != KILN_OK)
+            CHECK_MSG(status == KILN_ERR_NOMEM, "allocation %lld: %s: %s", (long long)k, status_name(status),
+                      e.message);
         program_free(p);
     }
     CHECK_MSG(k > 50 && k < 5000, "%lld allocations were made to fail", (long long)k);
@@ -627,14 +654,23 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_random_programs_compute_the_same_in_every_way), CASE(test_bytes_do_not_depend_on_threads_or_on_running_again),
-        CASE(test_wrong_bindings_are_named), CASE(test_programs_that_cannot_be_planned_say_why_every_time),
-        CASE(test_tensors_are_converted_on_the_way), CASE(test_M12_a_weight_that_is_not_a_number_is_named),
-        CASE(test_a_packed_file_is_not_in_memory_twice), CASE(test_programs_share_packed_weights),
-        CASE(test_a_run_is_cancelled_between_ops_and_can_be_repeated), CASE(test_N4_the_op_that_made_a_nan_is_named),
-        CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs), CASE(test_explaining_counts_and_computes_nothing), CASE(test_explaining_in_full_lists_the_ops),
-        CASE(test_a_missing_kernel_is_replaced_with_one_warning_a_kind), CASE(test_a_failing_device_is_an_error_with_its_place),
-        CASE(test_programs_are_kept_by_key_the_least_used_goes), CASE(test_programs_are_kept_and_run_by_several_threads),
+        CASE(test_random_programs_compute_the_same_in_every_way),
+        CASE(test_bytes_do_not_depend_on_threads_or_on_running_again),
+        CASE(test_wrong_bindings_are_named),
+        CASE(test_programs_that_cannot_be_planned_say_why_every_time),
+        CASE(test_tensors_are_converted_on_the_way),
+        CASE(test_M12_a_weight_that_is_not_a_number_is_named),
+        CASE(test_a_packed_file_is_not_in_memory_twice),
+        CASE(test_programs_share_packed_weights),
+        CASE(test_a_run_is_cancelled_between_ops_and_can_be_repeated),
+        CASE(test_N4_the_op_that_made_a_nan_is_named),
+        CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs),
+        CASE(test_explaining_counts_and_computes_nothing),
+        CASE(test_explaining_in_full_lists_the_ops),
+        CASE(test_a_missing_kernel_is_replaced_with_one_warning_a_kind),
+        CASE(test_a_failing_device_is_an_error_with_its_place),
+        CASE(test_programs_are_kept_by_key_the_least_used_goes),
+        CASE(test_programs_are_kept_and_run_by_several_threads),
         CASE(test_every_allocation_may_fail),
     };
     set = made_weights();

@@ -1,14 +1,15 @@
 /* test_ops.c - every op of the CPU backend against its plain C reference: one table of cases, run in f32 and bf16
- * storage, dense and with distance between rows, at every level of the processor (each in a process of its own, since the
- * level is chosen once), with 1 to 4 threads, which must give the same bytes.
+ * storage, dense and with distance between rows, at every level of the processor (each in a process of its own, since
+ * the level is chosen once), with 1 to 4 threads, which must give the same bytes.
  *
  *     test_ops                    the test
  *     test_ops bench [f32|bf16 [NAME]]   GFLOP/s or GB/s of SD1.5's layers; see docs/numerics.md
  *
  * Tolerances. f32, 2e-6: exp, erf and the division in an activation are within a few units of 2^-24 = 6e-8 (erf 1.5e-7
  * absolute), sums of n terms within about sqrt(n) of them. Products: 1e-5, what is allowed a whole block of layers;
- * measured 4e-7 for sums of 3,000 terms in another order and 3.7e-6 through Winograd's transforms. bf16: operands are exact in bf16 and sums are f32 on both sides, so only the final
- * rounding may fall to the other neighbour: 2^-8 of an element, for the few on the edge; 1e-3 of the whole.
+ * measured 4e-7 for sums of 3,000 terms in another order and 3.7e-6 through Winograd's transforms. bf16: operands are
+ * exact in bf16 and sums are f32 on both sides, so only the final rounding may fall to the other neighbour: 2^-8 of an
+ * element, for the few on the edge; 1e-3 of the whole.
  */
 #include "harness.h"
 #include "ops_run.h"
@@ -154,8 +155,8 @@ static void bench(uint32_t type, const char *filter)
 {
     pool *p = pool_new(0);
     double total = 0;
-    printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s %10s\n", backend_cpu.features(), type == KILN_F32 ? "f32" : "bf16",
-           pool_threads(p), "op", "count", "ms", "GFLOP/s", "a core", "ms a pass");
+    printf("%s, %s, %u threads\n%-46s %6s %10s %10s %10s %10s\n", backend_cpu.features(),
+           type == KILN_F32 ? "f32" : "bf16", pool_threads(p), "op", "count", "ms", "GFLOP/s", "a core", "ms a pass");
     for (size_t i = 0; i < sizeof bench_cases / sizeof bench_cases[0]; i++) {
         const bench_case *b = &bench_cases[i];
         op_setup s;
@@ -166,7 +167,8 @@ static void bench(uint32_t type, const char *filter)
         mem_free(setup_run(&s, &backend_cpu, p, b->repeat, &seconds, &busy, NULL));
         if (backend_cpu.prepare(&s.op, &k, NULL) == KILN_OK) {
             printf("%-46s %6d %10.2f %10.1f %10.1f %10.1f  %s\n", b->c.name, b->count, seconds * 1e3,
-                   (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count, k->name);
+                   (double)k->flops / seconds * 1e-9, (double)k->flops / busy * 1e-9, seconds * 1e3 * b->count,
+                   k->name);
             k->free(k);
         }
         fflush(stdout);
@@ -180,11 +182,20 @@ static void bench(uint32_t type, const char *filter)
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
-        CASE(test_plain), CASE(test_avx2), CASE(test_avx512), CASE(test_avx512bf16_f32_products),
-        CASE(test_avx512bf16_bf16_products), CASE(test_N1_group_norm_statistics_are_f32), CASE(test_N2_attention_scores_are_f32),
-        CASE(test_N8_attention_4096_positions), CASE(test_M3_pads_right_and_bottom_only),
-        CASE(test_M4_group_norm_population_variance), CASE(test_M15_head_of_40), CASE(test_T6_causal_mask),
-        CASE(test_T7_gelu_kinds), CASE(test_refusals),
+        CASE(test_plain),
+        CASE(test_avx2),
+        CASE(test_avx512),
+        CASE(test_avx512bf16_f32_products),
+        CASE(test_avx512bf16_bf16_products),
+        CASE(test_N1_group_norm_statistics_are_f32),
+        CASE(test_N2_attention_scores_are_f32),
+        CASE(test_N8_attention_4096_positions),
+        CASE(test_M3_pads_right_and_bottom_only),
+        CASE(test_M4_group_norm_population_variance),
+        CASE(test_M15_head_of_40),
+        CASE(test_T6_causal_mask),
+        CASE(test_T7_gelu_kinds),
+        CASE(test_refusals),
     };
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
         bench(argc > 2 && strcmp(argv[2], "f32") == 0 ? KILN_F32 : KILN_BF16, argc > 3 ? argv[3] : "");

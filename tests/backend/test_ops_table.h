@@ -4,54 +4,162 @@
 
 #include "ops_run.h"
 
-#define SHAPE(...) {.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}}
-#define X(...) {.dtype = KILN_F32, .shape = SHAPE(__VA_ARGS__)}
-#define W(...) {.dtype = KILN_F32, .weight = 1, .shape = SHAPE(__VA_ARGS__)}
-#define IDS(...) {.dtype = KILN_I32, .shape = SHAPE(__VA_ARGS__)}
-#define NONE {.dtype = 0}
+#define SHAPE(...)                                                                                                     \
+    {                                                                                                                  \
+        .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = { __VA_ARGS__ }                             \
+    }
+#define X(...)                                                                                                         \
+    {                                                                                                                  \
+        .dtype = KILN_F32, .shape = SHAPE(__VA_ARGS__)                                                                 \
+    }
+#define W(...)                                                                                                         \
+    {                                                                                                                  \
+        .dtype = KILN_F32, .weight = 1, .shape = SHAPE(__VA_ARGS__)                                                    \
+    }
+#define IDS(...)                                                                                                       \
+    {                                                                                                                  \
+        .dtype = KILN_I32, .shape = SHAPE(__VA_ARGS__)                                                                 \
+    }
+#define NONE                                                                                                           \
+    {                                                                                                                  \
+        .dtype = 0                                                                                                     \
+    }
 #define PRODUCT 1e-5
 
-#define CONV(label, n, h, w, i, o, kh, kw, oh, ow, st, p0, p1, p2, p3, ...)                         \
-    {"conv2d " label, {.kind = OP_CONV2D, .in = {X(n, h, w, i), W(o, i, kh, kw), W(o), X(n, oh, ow, o)}, .out = X(n, oh, ow, o), \
-     .attr.conv2d = {{st, st}, {p0, p1, p2, p3}, {1, 1}, 1}, __VA_ARGS__}, PRODUCT}
-#define ATTEND(label, n, tq, tk, h, d, c, count, mask)                                             \
-    {"attention " label, {.kind = OP_ATTENTION, .n_in = count, .in = {X(n, tq, (h) * (d)), X(n, tk, (h) * (d)), X(n, tk, (h) * (d)), mask}, \
-     .out = X(n, tq, (h) * (d)), .attr.attention = {h, 0.15f, c}}, PRODUCT}
-#define GROUP(label, n, h, w, c, g, e, ...)                                                        \
-    {"group_norm " label, {.kind = OP_GROUP_NORM, .in = {X(n, h, w, c), W(c), W(c), X(n, h, w, c)}, .out = X(n, h, w, c), \
-     .attr.norm = {g, e}, __VA_ARGS__}, 0}
-#define ACTS(kind_)                                                                                \
-    {"act T7 " #kind_, {.kind = OP_ACT, .n_in = 1, .in = {X(3, 7, 21)}, .out = X(3, 7, 21), .attr.act = {KILN_ACT_##kind_}}, 0}
+#define CONV(label, n, h, w, i, o, kh, kw, oh, ow, st, p0, p1, p2, p3, ...)                                            \
+    {                                                                                                                  \
+        "conv2d " label,                                                                                               \
+            {.kind = OP_CONV2D,                                                                                        \
+             .in = {X(n, h, w, i), W(o, i, kh, kw), W(o), X(n, oh, ow, o)},                                            \
+             .out = X(n, oh, ow, o),                                                                                   \
+             .attr.conv2d = {{st, st}, {p0, p1, p2, p3}, {1, 1}, 1},                                                   \
+             __VA_ARGS__},                                                                                             \
+            PRODUCT                                                                                                    \
+    }
+#define ATTEND(label, n, tq, tk, h, d, c, count, mask)                                                                 \
+    {                                                                                                                  \
+        "attention " label,                                                                                            \
+            {.kind = OP_ATTENTION,                                                                                     \
+             .n_in = count,                                                                                            \
+             .in = {X(n, tq, (h) * (d)), X(n, tk, (h) * (d)), X(n, tk, (h) * (d)), mask},                              \
+             .out = X(n, tq, (h) * (d)),                                                                               \
+             .attr.attention = {h, 0.15f, c}},                                                                         \
+            PRODUCT                                                                                                    \
+    }
+#define GROUP(label, n, h, w, c, g, e, ...)                                                                            \
+    {                                                                                                                  \
+        "group_norm " label,                                                                                           \
+            {.kind = OP_GROUP_NORM,                                                                                    \
+             .in = {X(n, h, w, c), W(c), W(c), X(n, h, w, c)},                                                         \
+             .out = X(n, h, w, c),                                                                                     \
+             .attr.norm = {g, e},                                                                                      \
+             __VA_ARGS__},                                                                                             \
+            0                                                                                                          \
+    }
+#define ACTS(kind_)                                                                                                    \
+    {                                                                                                                  \
+        "act T7 " #kind_,                                                                                              \
+            {.kind = OP_ACT, .n_in = 1, .in = {X(3, 7, 21)}, .out = X(3, 7, 21), .attr.act = {KILN_ACT_##kind_}}, 0    \
+    }
 
 static const op_case cases[] = {
-    {"linear plain", {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)}, PRODUCT},
-    {"linear no bias", {.kind = OP_LINEAR, .n_in = 3, .in = {X(154, 768), W(320, 768), NONE}, .out = X(154, 320)}, PRODUCT},
+    {"linear plain",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
+     PRODUCT},
+    {"linear no bias",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(154, 768), W(320, 768), NONE}, .out = X(154, 320)},
+     PRODUCT},
     {"linear odd sizes", {.kind = OP_LINEAR, .n_in = 3, .in = {X(5, 13), W(7, 13), W(7)}, .out = X(5, 7)}, PRODUCT},
-    {"linear tails", {.kind = OP_LINEAR, .n_in = 3, .in = {X(131, 1027), W(333, 1027), W(333)}, .out = X(131, 333)}, PRODUCT},
-    {"linear two rows, silu", {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 320), W(1280, 320), W(1280)}, .out = X(2, 1280),
-     .epilogue = {.act = KILN_ACT_SILU}}, PRODUCT},
-    {"linear residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(70, 1280), W(320, 1280), W(320), X(70, 320)}, .out = X(70, 320),
-     .epilogue = {.residual = 1}}, PRODUCT},
-    {"linear geglu", {.kind = OP_LINEAR, .n_in = 3, .in = {X(70, 320), W(2560, 320), W(2560)}, .out = X(70, 1280),
-     .epilogue = {.geglu = 1}}, PRODUCT},
-    {"linear geglu, odd, residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(9, 50), W(66, 50), W(66), X(9, 33)}, .out = X(9, 33),
-     .epilogue = {.geglu = 1, .residual = 1}}, PRODUCT},
-    {"linear one row, short", {.kind = OP_LINEAR, .n_in = 3, .in = {X(1, 8), W(20, 8), NONE}, .out = X(1, 20)}, PRODUCT},
-    {"linear sixteen rows, long", {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 8, 2568), W(21, 2568), W(21)}, .out = X(2, 8, 21)}, PRODUCT},
-    {"linear nine rows, geglu, residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(9, 328), W(68, 328), W(68), X(9, 34)}, .out = X(9, 34),
-     .epilogue = {.geglu = 1, .residual = 1}}, PRODUCT},
-    {"linear five rows, tanh, residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(5, 60), W(33, 60), W(33), X(5, 33)}, .out = X(5, 33),
-     .epilogue = {.act = KILN_ACT_TANH, .residual = 1}}, PRODUCT},
-    {"linear seventeen rows", {.kind = OP_LINEAR, .n_in = 3, .in = {X(17, 64), W(24, 64), W(24)}, .out = X(17, 24)}, PRODUCT},
+    {"linear tails",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(131, 1027), W(333, 1027), W(333)}, .out = X(131, 333)},
+     PRODUCT},
+    {"linear two rows, silu",
+     {.kind = OP_LINEAR,
+      .n_in = 3,
+      .in = {X(2, 320), W(1280, 320), W(1280)},
+      .out = X(2, 1280),
+      .epilogue = {.act = KILN_ACT_SILU}},
+     PRODUCT},
+    {"linear residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(70, 1280), W(320, 1280), W(320), X(70, 320)},
+      .out = X(70, 320),
+      .epilogue = {.residual = 1}},
+     PRODUCT},
+    {"linear geglu",
+     {.kind = OP_LINEAR,
+      .n_in = 3,
+      .in = {X(70, 320), W(2560, 320), W(2560)},
+      .out = X(70, 1280),
+      .epilogue = {.geglu = 1}},
+     PRODUCT},
+    {"linear geglu, odd, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(9, 50), W(66, 50), W(66), X(9, 33)},
+      .out = X(9, 33),
+      .epilogue = {.geglu = 1, .residual = 1}},
+     PRODUCT},
+    {"linear one row, short",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(1, 8), W(20, 8), NONE}, .out = X(1, 20)},
+     PRODUCT},
+    {"linear sixteen rows, long",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 8, 2568), W(21, 2568), W(21)}, .out = X(2, 8, 21)},
+     PRODUCT},
+    {"linear nine rows, geglu, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(9, 328), W(68, 328), W(68), X(9, 34)},
+      .out = X(9, 34),
+      .epilogue = {.geglu = 1, .residual = 1}},
+     PRODUCT},
+    {"linear five rows, tanh, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(5, 60), W(33, 60), W(33), X(5, 33)},
+      .out = X(5, 33),
+      .epilogue = {.act = KILN_ACT_TANH, .residual = 1}},
+     PRODUCT},
+    {"linear seventeen rows",
+     {.kind = OP_LINEAR, .n_in = 3, .in = {X(17, 64), W(24, 64), W(24)}, .out = X(17, 24)},
+     PRODUCT},
     CONV("1x1 of twelve places", 1, 3, 4, 40, 33, 1, 1, 3, 4, 1, 0, 0, 0, 0, .n_in = 3),
-    {"linear gelu_tanh", {.kind = OP_LINEAR, .n_in = 3, .in = {X(33, 200), W(72, 200), W(72)}, .out = X(33, 72), .epilogue = {.act = KILN_ACT_GELU_TANH}}, PRODUCT},
-    {"linear gelu_tanh, no bias", {.kind = OP_LINEAR, .n_in = 3, .in = {X(33, 200), W(72, 200), NONE}, .out = X(33, 72),
-     .epilogue = {.act = KILN_ACT_GELU_TANH}}, PRODUCT},
-    {"linear relu", {.kind = OP_LINEAR, .n_in = 3, .in = {X(33, 200), W(72, 200), W(72)}, .out = X(33, 72), .epilogue = {.act = KILN_ACT_RELU}}, PRODUCT},
-    {"linear relu, no bias, residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(33, 200), W(72, 200), NONE, X(33, 72)}, .out = X(33, 72),
-     .epilogue = {.act = KILN_ACT_RELU, .residual = 1}}, PRODUCT},
-    {"linear no bias, residual", {.kind = OP_LINEAR, .n_in = 4, .in = {X(33, 203), W(72, 203), NONE, X(33, 72)}, .out = X(33, 72),
-     .epilogue = {.residual = 1}}, PRODUCT},
+    {"linear gelu_tanh",
+     {.kind = OP_LINEAR,
+      .n_in = 3,
+      .in = {X(33, 200), W(72, 200), W(72)},
+      .out = X(33, 72),
+      .epilogue = {.act = KILN_ACT_GELU_TANH}},
+     PRODUCT},
+    {"linear gelu_tanh, no bias",
+     {.kind = OP_LINEAR,
+      .n_in = 3,
+      .in = {X(33, 200), W(72, 200), NONE},
+      .out = X(33, 72),
+      .epilogue = {.act = KILN_ACT_GELU_TANH}},
+     PRODUCT},
+    {"linear relu",
+     {.kind = OP_LINEAR,
+      .n_in = 3,
+      .in = {X(33, 200), W(72, 200), W(72)},
+      .out = X(33, 72),
+      .epilogue = {.act = KILN_ACT_RELU}},
+     PRODUCT},
+    {"linear relu, no bias, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(33, 200), W(72, 200), NONE, X(33, 72)},
+      .out = X(33, 72),
+      .epilogue = {.act = KILN_ACT_RELU, .residual = 1}},
+     PRODUCT},
+    {"linear no bias, residual",
+     {.kind = OP_LINEAR,
+      .n_in = 4,
+      .in = {X(33, 203), W(72, 203), NONE, X(33, 72)},
+      .out = X(33, 72),
+      .epilogue = {.residual = 1}},
+     PRODUCT},
     CONV("3x3", 2, 16, 16, 32, 48, 3, 3, 16, 16, 1, 1, 1, 1, 1, .n_in = 3),
     CONV("3x3 odd", 1, 13, 19, 5, 7, 3, 3, 13, 19, 1, 1, 1, 1, 1, .n_in = 3),
     CONV("3x3 bands", 1, 40, 33, 16, 16, 3, 3, 40, 33, 1, 1, 1, 1, 1, .n_in = 3),
@@ -89,72 +197,159 @@ static const op_case cases[] = {
     GROUP("N1 many elements", 1, 64, 64, 40, 1, 1e-5f, .n_in = 3),
     GROUP("silu", 2, 9, 7, 96, 32, 1e-5f, .n_in = 3, .epilogue = {.act = KILN_ACT_SILU}),
     GROUP("wide", 1, 5, 5, 1920, 32, 1e-5f, .n_in = 3, .epilogue = {.act = KILN_ACT_SILU}),
-    {"layer_norm", {.kind = OP_LAYER_NORM, .n_in = 3, .in = {X(3, 41, 320), W(320), W(320)}, .out = X(3, 41, 320), .attr.norm = {0, 1e-5f}}, 0},
-    {"layer_norm wide", {.kind = OP_LAYER_NORM, .n_in = 3, .in = {X(3, 2049), W(2049), W(2049)}, .out = X(3, 2049), .attr.norm = {0, 1e-5f}}, 0},
+    {"layer_norm",
+     {.kind = OP_LAYER_NORM,
+      .n_in = 3,
+      .in = {X(3, 41, 320), W(320), W(320)},
+      .out = X(3, 41, 320),
+      .attr.norm = {0, 1e-5f}},
+     0},
+    {"layer_norm wide",
+     {.kind = OP_LAYER_NORM,
+      .n_in = 3,
+      .in = {X(3, 2049), W(2049), W(2049)},
+      .out = X(3, 2049),
+      .attr.norm = {0, 1e-5f}},
+     0},
     {"add", {.kind = OP_ADD, .n_in = 2, .in = {X(2, 5, 7, 33), X(2, 5, 7, 33)}, .out = X(2, 5, 7, 33)}, 0},
     {"add a row", {.kind = OP_ADD, .n_in = 2, .in = {X(2, 5, 7, 33), X(33)}, .out = X(2, 5, 7, 33)}, 0},
-    {"add an image's row", {.kind = OP_ADD, .n_in = 2, .in = {X(2, 5, 7, 33), X(2, 1, 1, 33)}, .out = X(2, 5, 7, 33)}, 0},
+    {"add an image's row",
+     {.kind = OP_ADD, .n_in = 2, .in = {X(2, 5, 7, 33), X(2, 1, 1, 33)}, .out = X(2, 5, 7, 33)},
+     0},
     {"add positions", {.kind = OP_ADD, .n_in = 2, .in = {X(2, 77, 40), W(77, 40)}, .out = X(2, 77, 40)}, 0},
-    {"add, act, residual", {.kind = OP_ADD, .n_in = 3, .in = {X(2, 9, 33), X(2, 1, 33), X(2, 9, 33)}, .out = X(2, 9, 33),
-     .epilogue = {.act = KILN_ACT_SILU, .residual = 1}}, 0},
+    {"add, act, residual",
+     {.kind = OP_ADD,
+      .n_in = 3,
+      .in = {X(2, 9, 33), X(2, 1, 33), X(2, 9, 33)},
+      .out = X(2, 9, 33),
+      .epilogue = {.act = KILN_ACT_SILU, .residual = 1}},
+     0},
     {"mul", {.kind = OP_MUL, .n_in = 2, .in = {X(4, 1030), X(4, 1030)}, .out = X(4, 1030)}, 0},
     {"mul a column", {.kind = OP_MUL, .n_in = 2, .in = {X(4, 30), X(4, 1)}, .out = X(4, 30)}, 0},
     {"mul a number", {.kind = OP_MUL, .n_in = 2, .in = {X(4, 30), X(1)}, .out = X(4, 30)}, 0},
-    {"affine", {.kind = OP_AFFINE, .n_in = 1, .in = {X(3, 1500)}, .out = X(3, 1500), .attr.affine = {0.18215f, -0.25f}}, 0},
-    ACTS(SILU), ACTS(GELU), ACTS(GELU_TANH), ACTS(QUICK_GELU), ACTS(RELU), ACTS(SIGMOID), ACTS(TANH),
+    {"affine",
+     {.kind = OP_AFFINE, .n_in = 1, .in = {X(3, 1500)}, .out = X(3, 1500), .attr.affine = {0.18215f, -0.25f}},
+     0},
+    ACTS(SILU),
+    ACTS(GELU),
+    ACTS(GELU_TANH),
+    ACTS(QUICK_GELU),
+    ACTS(RELU),
+    ACTS(SIGMOID),
+    ACTS(TANH),
     {"geglu", {.kind = OP_GEGLU, .n_in = 1, .in = {X(11, 74)}, .out = X(11, 37)}, 0},
     {"convert", {.kind = OP_CONVERT, .n_in = 1, .in = {X(11, 74)}, .out = X(11, 74)}, 0},
-    {"upsample", {.kind = OP_UPSAMPLE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 7, 8, 5), .attr.upsample = {7, 8}}, 0},
-    {"concat channels", {.kind = OP_CONCAT, .n_in = 3, .in = {X(2, 3, 4), X(2, 3, 7), X(2, 3, 1)}, .out = X(2, 3, 12), .attr.concat = {2}}, 0},
-    {"concat rows", {.kind = OP_CONCAT, .n_in = 2, .in = {X(2, 3, 4), X(2, 5, 4)}, .out = X(2, 8, 4), .attr.concat = {1}}, 0},
-    {"slice channels", {.kind = OP_SLICE, .n_in = 1, .in = {X(2, 3, 9)}, .out = X(2, 3, 4), .attr.slice = {2, 3, 4}}, 0},
+    {"upsample",
+     {.kind = OP_UPSAMPLE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 7, 8, 5), .attr.upsample = {7, 8}},
+     0},
+    {"concat channels",
+     {.kind = OP_CONCAT, .n_in = 3, .in = {X(2, 3, 4), X(2, 3, 7), X(2, 3, 1)}, .out = X(2, 3, 12), .attr.concat = {2}},
+     0},
+    {"concat rows",
+     {.kind = OP_CONCAT, .n_in = 2, .in = {X(2, 3, 4), X(2, 5, 4)}, .out = X(2, 8, 4), .attr.concat = {1}},
+     0},
+    {"slice channels",
+     {.kind = OP_SLICE, .n_in = 1, .in = {X(2, 3, 9)}, .out = X(2, 3, 4), .attr.slice = {2, 3, 4}},
+     0},
     {"slice images", {.kind = OP_SLICE, .n_in = 1, .in = {X(5, 3, 9)}, .out = X(2, 3, 9), .attr.slice = {0, 2, 2}}, 0},
     {"reshape", {.kind = OP_RESHAPE, .n_in = 1, .in = {X(6, 20)}, .out = X(2, 5, 12)}, 0},
-    {"permute", {.kind = OP_PERMUTE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 4, 3, 5), .attr.permute = {{0, 2, 1, 3}}}, 0},
-    {"permute last", {.kind = OP_PERMUTE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 5, 3, 4), .attr.permute = {{0, 3, 1, 2}}}, 0},
+    {"permute",
+     {.kind = OP_PERMUTE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 4, 3, 5), .attr.permute = {{0, 2, 1, 3}}},
+     0},
+    {"permute last",
+     {.kind = OP_PERMUTE, .n_in = 1, .in = {X(2, 3, 4, 5)}, .out = X(2, 5, 3, 4), .attr.permute = {{0, 3, 1, 2}}},
+     0},
     {"embedding", {.kind = OP_EMBEDDING, .n_in = 2, .in = {W(5, 24), IDS(2, 7)}, .out = X(2, 7, 24)}, 0},
     {"gather", {.kind = OP_GATHER, .n_in = 2, .in = {X(3, 5, 24), IDS(3)}, .out = X(3, 24)}, 0},
-    {"timestep", {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 320), .attr.timestep = {320, 1, 0, 10000}}, 0},
-    {"timestep odd", {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 33), .attr.timestep = {33, 0, 1, 10000}}, 0},
+    {"timestep",
+     {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 320), .attr.timestep = {320, 1, 0, 10000}},
+     0},
+    {"timestep odd",
+     {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 33), .attr.timestep = {33, 0, 1, 10000}},
+     0},
 };
 
-static const op_case embedding_case = {"embedding", {.kind = OP_EMBEDDING, .n_in = 2, .in = {W(5, 24), IDS(1)}, .out = X(1, 24)}, 0};
-static const op_case groups_case = {"groups", {.kind = OP_CONV2D, .n_in = 3, .in = {X(1, 4, 4, 8), W(8, 4, 3, 3), NONE}, .out = X(1, 4, 4, 8),
-                                    .attr.conv2d = {{1, 1}, {1, 1, 1, 1}, {1, 1}, 2}}, 0};
+static const op_case embedding_case = {
+    "embedding", {.kind = OP_EMBEDDING, .n_in = 2, .in = {W(5, 24), IDS(1)}, .out = X(1, 24)}, 0};
+static const op_case groups_case = {"groups",
+                                    {.kind = OP_CONV2D,
+                                     .n_in = 3,
+                                     .in = {X(1, 4, 4, 8), W(8, 4, 3, 3), NONE},
+                                     .out = X(1, 4, 4, 8),
+                                     .attr.conv2d = {{1, 1}, {1, 1, 1, 1}, {1, 1}, 2}},
+                                    0};
 
-/* ---- SD1.5 at 512x512: the layers that make a CFG step (batch 2) and the decoder, about as often as each comes ---- */
+/* ---- SD1.5 at 512x512: the layers that make a CFG step (batch 2) and the decoder, about as often as each comes ----
+ */
 
 typedef struct {
     op_case c;
     int count, repeat;
 } bench_case;
 
-#define CONV3(label, n, s, i, o, count) {CONV(label, n, s, s, i, o, 3, 3, s, s, 1, 1, 1, 1, 1, .n_in = 3), count, 3}
-#define DENSE(label, r, k, n, count)                                                               \
-    {{"linear " label, {.kind = OP_LINEAR, .n_in = 3, .in = {X(r, k), W(n, k), W(n)}, .out = X(r, n)}, 0}, count, 3}
-#define GATED(label, r, k, n, count)                                                               \
-    {{"linear geglu " label, {.kind = OP_LINEAR, .n_in = 3, .in = {X(r, k), W(2 * (n), k), W(2 * (n))}, .out = X(r, n), .epilogue = {.geglu = 1}}, 0}, count, 3}
+#define CONV3(label, n, s, i, o, count)                                                                                \
+    {                                                                                                                  \
+        CONV(label, n, s, s, i, o, 3, 3, s, s, 1, 1, 1, 1, 1, .n_in = 3), count, 3                                     \
+    }
+#define DENSE(label, r, k, n, count)                                                                                   \
+    {                                                                                                                  \
+        {"linear " label, {.kind = OP_LINEAR, .n_in = 3, .in = {X(r, k), W(n, k), W(n)}, .out = X(r, n)}, 0}, count, 3 \
+    }
+#define GATED(label, r, k, n, count)                                                                                   \
+    {                                                                                                                  \
+        {"linear geglu " label,                                                                                        \
+         {.kind = OP_LINEAR,                                                                                           \
+          .n_in = 3,                                                                                                   \
+          .in = {X(r, k), W(2 * (n), k), W(2 * (n))},                                                                  \
+          .out = X(r, n),                                                                                              \
+          .epilogue = {.geglu = 1}},                                                                                   \
+         0},                                                                                                           \
+            count, 3                                                                                                   \
+    }
 
 static const bench_case bench_cases[] = {
-    CONV3("64x64 320-320", 2, 64, 320, 320, 7), CONV3("64x64 640-320", 2, 64, 640, 320, 2), CONV3("64x64 960-320", 2, 64, 960, 320, 1),
-    CONV3("64x64 640-640 (upsampled)", 2, 64, 640, 640, 1), CONV3("32x32 640-640", 2, 32, 640, 640, 6),
-    CONV3("32x32 1280-640", 2, 32, 1280, 640, 2), CONV3("32x32 1280-1280 (upsampled)", 2, 32, 1280, 1280, 1),
-    CONV3("16x16 1280-1280", 2, 16, 1280, 1280, 7), CONV3("16x16 2560-1280", 2, 16, 2560, 1280, 2),
-    CONV3("8x8 1280-1280", 2, 8, 1280, 1280, 11), CONV3("8x8 2560-1280", 2, 8, 2560, 1280, 3),
-    DENSE("8192 320-320 (q k v o proj)", 8192, 320, 320, 40), DENSE("8192 1280-320 (ff out)", 8192, 1280, 320, 5),
-    GATED("8192 320-1280", 8192, 320, 1280, 5), DENSE("2048 640-640", 2048, 640, 640, 40),
-    DENSE("2048 2560-640 (ff out)", 2048, 2560, 640, 5), GATED("2048 640-2560", 2048, 640, 2560, 5),
-    DENSE("512 1280-1280", 512, 1280, 1280, 40), DENSE("512 5120-1280 (ff out)", 512, 5120, 1280, 5),
-    GATED("512 1280-5120", 512, 1280, 5120, 5), DENSE("128 1280-1280", 128, 1280, 1280, 8), GATED("128 1280-5120", 128, 1280, 5120, 1),
+    CONV3("64x64 320-320", 2, 64, 320, 320, 7),
+    CONV3("64x64 640-320", 2, 64, 640, 320, 2),
+    CONV3("64x64 960-320", 2, 64, 960, 320, 1),
+    CONV3("64x64 640-640 (upsampled)", 2, 64, 640, 640, 1),
+    CONV3("32x32 640-640", 2, 32, 640, 640, 6),
+    CONV3("32x32 1280-640", 2, 32, 1280, 640, 2),
+    CONV3("32x32 1280-1280 (upsampled)", 2, 32, 1280, 1280, 1),
+    CONV3("16x16 1280-1280", 2, 16, 1280, 1280, 7),
+    CONV3("16x16 2560-1280", 2, 16, 2560, 1280, 2),
+    CONV3("8x8 1280-1280", 2, 8, 1280, 1280, 11),
+    CONV3("8x8 2560-1280", 2, 8, 2560, 1280, 3),
+    DENSE("8192 320-320 (q k v o proj)", 8192, 320, 320, 40),
+    DENSE("8192 1280-320 (ff out)", 8192, 1280, 320, 5),
+    GATED("8192 320-1280", 8192, 320, 1280, 5),
+    DENSE("2048 640-640", 2048, 640, 640, 40),
+    DENSE("2048 2560-640 (ff out)", 2048, 2560, 640, 5),
+    GATED("2048 640-2560", 2048, 640, 2560, 5),
+    DENSE("512 1280-1280", 512, 1280, 1280, 40),
+    DENSE("512 5120-1280 (ff out)", 512, 5120, 1280, 5),
+    GATED("512 1280-5120", 512, 1280, 5120, 5),
+    DENSE("128 1280-1280", 128, 1280, 1280, 8),
+    GATED("128 1280-5120", 128, 1280, 5120, 1),
     {ATTEND("4096 x 4096, 8 heads of 40", 2, 4096, 4096, 8, 40, 0, 3, NONE), 5, 2},
     {ATTEND("1024 x 1024, 8 heads of 80", 2, 1024, 1024, 8, 80, 0, 3, NONE), 5, 2},
     {ATTEND("256 x 256, 8 heads of 160", 2, 256, 256, 8, 160, 0, 3, NONE), 5, 2},
     {ATTEND("4096 x 77, 8 heads of 40", 2, 4096, 77, 8, 40, 0, 3, NONE), 5, 2},
     {GROUP("64x64x320 silu", 2, 64, 64, 320, 32, 1e-5f, .n_in = 3, .epilogue = {.act = KILN_ACT_SILU}), 16, 3},
-    {{"layer_norm 8192 x 320", {.kind = OP_LAYER_NORM, .n_in = 3, .in = {X(8192, 320), W(320), W(320)}, .out = X(8192, 320), .attr.norm = {0, 1e-5f}}, 0}, 15, 3},
-    CONV3("decoder 64x64 512-512", 1, 64, 512, 512, 10), CONV3("decoder 128x128 512-512", 1, 128, 512, 512, 7),
-    CONV3("decoder 256x256 512-512", 1, 256, 512, 512, 1), CONV3("decoder 256x256 256-256", 1, 256, 256, 256, 5),
-    CONV3("decoder 256x256 512-256", 1, 256, 512, 256, 1), CONV3("decoder 512x512 256-256", 1, 512, 256, 256, 1),
+    {{"layer_norm 8192 x 320",
+      {.kind = OP_LAYER_NORM,
+       .n_in = 3,
+       .in = {X(8192, 320), W(320), W(320)},
+       .out = X(8192, 320),
+       .attr.norm = {0, 1e-5f}},
+      0},
+     15,
+     3},
+    CONV3("decoder 64x64 512-512", 1, 64, 512, 512, 10),
+    CONV3("decoder 128x128 512-512", 1, 128, 512, 512, 7),
+    CONV3("decoder 256x256 512-512", 1, 256, 512, 512, 1),
+    CONV3("decoder 256x256 256-256", 1, 256, 256, 256, 5),
+    CONV3("decoder 256x256 512-256", 1, 256, 512, 256, 1),
+    CONV3("decoder 512x512 256-256", 1, 512, 256, 256, 1),
     CONV3("decoder 512x512 256-128", 1, 512, 256, 128, 1),
     {ATTEND("decoder 4096 x 4096, a head of 512", 1, 4096, 4096, 1, 512, 0, 3, NONE), 1, 2},
     CONV3("decoder 512x512 128-128", 1, 512, 128, 128, 5),

@@ -24,7 +24,11 @@ static int open_weights(void)
     error e = {0};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) data[i] = (float)(i % 7) * 0.25f - 0.5f;
     snprintf(path, sizeof path, "%s/w.safetensors", test_folder());
-    if (!tiny_write(path, "{\"w\":{\"dtype\":\"F32\",\"shape\":[6,8],\"data_offsets\":[0,192]},\"b\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[192,216]}}", data, sizeof data)) return 0;
+    if (!tiny_write(path,
+                    "{\"w\":{\"dtype\":\"F32\",\"shape\":[6,8],\"data_offsets\":[0,192]},\"b\":{\"dtype\":\"F32\","
+                    "\"shape\":[6],\"data_offsets\":[192,216]}}",
+                    data, sizeof data))
+        return 0;
     weights = weights_open(path, &e);
     return CHECK_MSG(weights != NULL, "%s", e.message);
 }
@@ -47,7 +51,10 @@ static void record_net(recording *r)
     op_attr twice = {.affine = {2, 0}}, silu = {.act = {KILN_ACT_SILU}};
     record_scope_push(r, "block.0");
     kiln_t h = record_op(r, OP_AFFINE, &twice, &x, 1);
-    h = record_op(r, OP_LINEAR, NULL, IN(h, record_weight(r, weights, "w", 2, DIM(MADE, WIDTH), 0), record_weight(r, weights, "b", 1, DIM(MADE), 0)), 3);
+    h = record_op(
+        r, OP_LINEAR, NULL,
+        IN(h, record_weight(r, weights, "w", 2, DIM(MADE, WIDTH), 0), record_weight(r, weights, "b", 1, DIM(MADE), 0)),
+        3);
     record_scope_push(r, "act");
     h = record_op(r, OP_ACT, &silu, &h, 1);
     record_scope_pop(r);
@@ -67,8 +74,14 @@ static kiln_program *make_program(runtime *rt)
 
 static kiln_bind bind(const char *name, void *data, int64_t rows, int64_t columns)
 {
-    return (kiln_bind){.name = name, .tensor = {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = {rows, columns},
-                                                .stride = {columns * 4, 4}, .data = data}};
+    return (kiln_bind){.name = name,
+                       .tensor = {.size = sizeof(kiln_tensor),
+                                  .dtype = KILN_F32,
+                                  .device = KILN_CPU,
+                                  .rank = 2,
+                                  .dim = {rows, columns},
+                                  .stride = {columns * 4, 4},
+                                  .data = data}};
 }
 
 static void test_it_runs(void)
@@ -85,7 +98,8 @@ static void test_it_runs(void)
     for (int r = 0; r < ROWS; r++)
         for (int o = 0; o < MADE; o++) {
             double sum = (double)((MADE * WIDTH + o) % 7) * 0.25 - 0.5;
-            for (int i = 0; i < WIDTH; i++) sum += 2.0 * (double)x[r * WIDTH + i] * ((double)((o * WIDTH + i) % 7) * 0.25 - 0.5);
+            for (int i = 0; i < WIDTH; i++)
+                sum += 2.0 * (double)x[r * WIDTH + i] * ((double)((o * WIDTH + i) % 7) * 0.25 - 0.5);
             CHECK_NEAR(y[r * MADE + o], sum / (1 + exp(-sum)), 1e-6); /* one rounding to f32 of a sum and of expf */
         }
     kiln_program_info info = {.size = sizeof info};
@@ -113,11 +127,20 @@ static void test_binding_errors(void)
     static const struct {
         kiln_status status;
         const char *part;
-    } want[N] = {{KILN_ERR_INVALID, "input 'x' is not bound"}, {KILN_ERR_INVALID, "has no input 'X'"}, {KILN_ERR_INVALID, "'x' is bound to [8,4], recorded as [4,8]"},
-                 {KILN_ERR_INVALID, "'x' is bound to [32], recorded as [4,8]"}, {KILN_ERR_INVALID, "input 'x' is f32, bound to i32"}, {KILN_ERR_UNSUPPORTED, "'x' must be bound to host memory"},
-                 {KILN_ERR_UNSUPPORTED, "'x' must be bound to host memory"}, {KILN_ERR_UNSUPPORTED, "'x' must be dense"}, {KILN_ERR_INVALID, "has no output 'z'"},
-                 {KILN_ERR_INVALID, "'y' is bound to [4,8], recorded as [4,6]"}, {KILN_ERR_UNSUPPORTED, "'y' must be dense"}, {KILN_ERR_INVALID, "'x' is bound to"},
-                 {KILN_ERR_INVALID, "has no input 'unknown'"}, {KILN_ERR_INVALID, "input 'x' is bound twice"}};
+    } want[N] = {{KILN_ERR_INVALID, "input 'x' is not bound"},
+                 {KILN_ERR_INVALID, "has no input 'X'"},
+                 {KILN_ERR_INVALID, "'x' is bound to [8,4], recorded as [4,8]"},
+                 {KILN_ERR_INVALID, "'x' is bound to [32], recorded as [4,8]"},
+                 {KILN_ERR_INVALID, "input 'x' is f32, bound to i32"},
+                 {KILN_ERR_UNSUPPORTED, "'x' must be bound to host memory"},
+                 {KILN_ERR_UNSUPPORTED, "'x' must be bound to host memory"},
+                 {KILN_ERR_UNSUPPORTED, "'x' must be dense"},
+                 {KILN_ERR_INVALID, "has no output 'z'"},
+                 {KILN_ERR_INVALID, "'y' is bound to [4,8], recorded as [4,6]"},
+                 {KILN_ERR_UNSUPPORTED, "'y' must be dense"},
+                 {KILN_ERR_INVALID, "'x' is bound to"},
+                 {KILN_ERR_INVALID, "has no input 'unknown'"},
+                 {KILN_ERR_INVALID, "input 'x' is bound twice"}};
     for (int i = 0; i < N; i++) {
         kiln_bind in[2] = {bind("x", x, ROWS, WIDTH), bind("unknown", x, ROWS, WIDTH)}, out = bind("y", y, ROWS, MADE);
         size_t n_in = i == 0 ? 0 : i >= 12 ? 2 : 1;
@@ -135,8 +158,8 @@ static void test_binding_errors(void)
         if (i == 11) in[0].tensor.rank = 77;
         error e = {0};
         kiln_status status = program_run(p, in, n_in, &out, 1, NULL, NULL, &e);
-        CHECK_MSG(status == want[i].status && strstr(e.message, "program 'net'") && strstr(e.message, want[i].part), "case %d: wanted '%s', got %s '%s'", i, want[i].part,
-                  status_name(status), e.message);
+        CHECK_MSG(status == want[i].status && strstr(e.message, "program 'net'") && strstr(e.message, want[i].part),
+                  "case %d: wanted '%s', got %s '%s'", i, want[i].part, status_name(status), e.message);
     }
     program_free(p);
     runtime_free(rt);
@@ -258,7 +281,8 @@ static void test_explain_computes_nothing(void)
     runtime_free(rt);
 }
 
-/* The plain backend stores f16, the processor's does not: said before anything is recorded, and of a program that asks by itself. */
+/* The plain backend stores f16, the processor's does not: said before anything is recorded, and of a program that asks
+ * by itself. */
 static void test_a_precision_that_the_device_has_not(void)
 {
     error e = {0};
@@ -269,7 +293,10 @@ static void test_a_precision_that_the_device_has_not(void)
         runtime *rt = make_runtime((runtime_setting){.backend = plain ? &backend_reference : &backend_cpu});
         e = (error){0};
         kiln_program *p = program_new(rt, "net", KILN_F16, &e);
-        CHECK_MSG(plain ? p != NULL : !p && e.status == KILN_ERR_UNSUPPORTED && strstr(e.message, "'cpu' computes in f32 or bf16") != NULL, "%s", e.message);
+        CHECK_MSG(plain ? p != NULL
+                        : !p && e.status == KILN_ERR_UNSUPPORTED &&
+                              strstr(e.message, "'cpu' computes in f32 or bf16") != NULL,
+                  "%s", e.message);
         program_free(p);
         runtime_free(rt);
     }
@@ -280,7 +307,10 @@ static void test_not_finite_names_the_place(void)
     static const struct {
         float x;
         const char *part;
-    } rows[] = {{1, NULL}, {3e38f, "at block.0: affine made a number that is not finite"}, {NAN, "at block.0: affine"}, {1.5e38f, "at block.0: linear"}};
+    } rows[] = {{1, NULL},
+                {3e38f, "at block.0: affine made a number that is not finite"},
+                {NAN, "at block.0: affine"},
+                {1.5e38f, "at block.0: linear"}};
     for (int on = 0; on < 2; on++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             runtime *rt = make_runtime((runtime_setting){.check_finite = on, .unfused = 1});
@@ -292,7 +322,9 @@ static void test_not_finite_names_the_place(void)
             for (int k = 0; k < ROWS * WIDTH; k++) x[k] = rows[i].x;
             kiln_bind in = bind("x", x, ROWS, WIDTH), out = bind("y", y, ROWS, MADE);
             kiln_status status = program_run(p, &in, 1, &out, 1, NULL, NULL, &e);
-            CHECK_MSG(on && rows[i].part ? status == KILN_ERR_INVALID && strstr(e.message, rows[i].part) : status == KILN_OK, "%g: %s", (double)rows[i].x, e.message);
+            CHECK_MSG(on && rows[i].part ? status == KILN_ERR_INVALID && strstr(e.message, rows[i].part)
+                                         : status == KILN_OK,
+                      "%g: %s", (double)rows[i].x, e.message);
             program_free(p);
             runtime_free(rt);
         }
@@ -338,11 +370,14 @@ static void fail_each_allocation(const backend *b, int persistent)
         if (p && status == KILN_OK) status = program_run(p, &in, 1, &out, 1, NULL, NULL, &e);
         done = mem_count() <= k;
         mem_fail_at(-1, 0);
-        CHECK_MSG(status == (done ? KILN_OK : KILN_ERR_NOMEM) || (status == KILN_OK && !persistent), "allocation %lld: %s %s", (long long)k, status_name(status), e.message);
+        CHECK_MSG(status == (done ? KILN_OK : KILN_ERR_NOMEM) || (status == KILN_OK && !persistent),
+                  "allocation %lld: %s %s", (long long)k, status_name(status), e.message);
         if (status != KILN_OK) CHECK_MSG(e.message[0], "allocation %lld: no message", (long long)k);
-        if (status == KILN_ERR_NOMEM && p && program_info(p, &(kiln_program_info){.size = sizeof(kiln_program_info)}) == KILN_OK) {
+        if (status == KILN_ERR_NOMEM && p &&
+            program_info(p, &(kiln_program_info){.size = sizeof(kiln_program_info)}) == KILN_OK) {
             e = (error){0};
-            CHECK_MSG(program_run(p, &in, 1, &out, 1, NULL, NULL, &e) == KILN_OK, "allocation %lld: it does not run afterwards: %s", (long long)k, e.message);
+            CHECK_MSG(program_run(p, &in, 1, &out, 1, NULL, NULL, &e) == KILN_OK,
+                      "allocation %lld: it does not run afterwards: %s", (long long)k, e.message);
         }
         program_free(p);
         runtime_free(rt);
@@ -366,8 +401,16 @@ static void test_close_weights(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_it_runs), CASE(test_binding_errors), CASE(test_cancel_between_ops), CASE(test_kept_programs), CASE(test_misuse),
-                                      CASE(test_explain_computes_nothing), CASE(test_a_precision_that_the_device_has_not), CASE(test_not_finite_names_the_place), CASE(test_bad_weight_is_named), CASE(test_no_memory),
+    static const test_case cases[] = {CASE(test_it_runs),
+                                      CASE(test_binding_errors),
+                                      CASE(test_cancel_between_ops),
+                                      CASE(test_kept_programs),
+                                      CASE(test_misuse),
+                                      CASE(test_explain_computes_nothing),
+                                      CASE(test_a_precision_that_the_device_has_not),
+                                      CASE(test_not_finite_names_the_place),
+                                      CASE(test_bad_weight_is_named),
+                                      CASE(test_no_memory),
                                       CASE(test_close_weights)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -110,7 +110,8 @@ static void test_hash_is_the_same_in_any_pieces(void)
     for (size_t k = 0; k < sizeof piece / sizeof piece[0]; k++)
         for (size_t n = N - 3; n <= N; n += 3) {
             hasher_reset(h);
-            for (size_t at = 0; at < n; at += piece[k]) hash_bytes(h, bytes + at, n - at < piece[k] ? n - at : piece[k]);
+            for (size_t at = 0; at < n; at += piece[k])
+                hash_bytes(h, bytes + at, n - at < piece[k] ? n - at : piece[k]);
             CHECK_MSG(digest_equal(hasher_digest(h), digest_of(bytes, n)), "pieces of %zu", piece[k]);
         }
     hasher_free(h);
@@ -296,11 +297,22 @@ static void test_log_levels(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_status_rows), CASE(test_str_json), CASE(test_utf8), CASE(test_numbers),
-        CASE(test_numbers_ignore_locale), CASE(test_nearest_name), CASE(test_hash_is_the_same_in_any_pieces), CASE(test_hash_separates_fields),
-        CASE(test_checked), CASE(test_arena), CASE(test_every_allocation_fails),
-        CASE(test_file_write_is_whole_or_nothing), CASE(test_file_digest_follows_content),
-        CASE(test_file_map_notices_change), CASE(test_pool_runs_each_index_once), CASE(test_log_levels),
+        CASE(test_status_rows),
+        CASE(test_str_json),
+        CASE(test_utf8),
+        CASE(test_numbers),
+        CASE(test_numbers_ignore_locale),
+        CASE(test_nearest_name),
+        CASE(test_hash_is_the_same_in_any_pieces),
+        CASE(test_hash_separates_fields),
+        CASE(test_checked),
+        CASE(test_arena),
+        CASE(test_every_allocation_fails),
+        CASE(test_file_write_is_whole_or_nothing),
+        CASE(test_file_digest_follows_content),
+        CASE(test_file_map_notices_change),
+        CASE(test_pool_runs_each_index_once),
+        CASE(test_log_levels),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* test_file_list.c - files that are looked at twice: what a list of them notices, what a digest of one that has just been written waits
- * for, and maps whose file is gone from under them.
+/* test_file_list.c - files that are looked at twice: what a list of them notices, what a digest of one that has just
+ * been written waits for, and maps whose file is gone from under them.
  */
 #include "base/file.h"
 #include "base/file_list.h"
@@ -130,11 +130,14 @@ static int64_t age_of(const char *at)
     struct stat st;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return stat(at, &st) == 0 ? (now.tv_sec - st.st_ctim.tv_sec) * INT64_C(1000000000) + now.tv_nsec - st.st_ctim.tv_nsec : 0;
+    return stat(at, &st) == 0
+               ? (now.tv_sec - st.st_ctim.tv_sec) * INT64_C(1000000000) + now.tv_nsec - st.st_ctim.tv_nsec
+               : 0;
 }
 
-/* Written, digested and written again at once, the same size each time: within one tick of the clock (10 ms where it is slowest) unless
- * the digest waits. Kernels that give times finer than their ticks do not need it, so the waiting itself is looked for too. */
+/* Written, digested and written again at once, the same size each time: within one tick of the clock (10 ms where it is
+ * slowest) unless the digest waits. Kernels that give times finer than their ticks do not need it, so the waiting
+ * itself is looked for too. */
 static void test_writes_in_one_tick(void)
 {
     named("tick");
@@ -281,7 +284,10 @@ static void touch_a_foreign_map(void)
     (void)p[0];
 }
 
-static void theirs(int signal, siginfo_t *info, void *context) { (void)context, _exit(signal == SIGBUS && info->si_code == BUS_ADRERR ? 42 : 41); }
+static void theirs(int signal, siginfo_t *info, void *context)
+{
+    (void)context, _exit(signal == SIGBUS && info->si_code == BUS_ADRERR ? 42 : 41);
+}
 
 static void touch_with_a_handler(void)
 {
@@ -320,8 +326,12 @@ static void test_a_foreign_fault_goes_on(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_a_foreign_fault_goes_on), CASE(test_a_list_notices_what_changed), CASE(test_a_list_refuses_a_second_state),
-                                      CASE(test_a_folder_is_its_files), CASE(test_writes_in_one_tick), CASE(test_a_file_cut_under_its_map),
+    static const test_case cases[] = {CASE(test_a_foreign_fault_goes_on),
+                                      CASE(test_a_list_notices_what_changed),
+                                      CASE(test_a_list_refuses_a_second_state),
+                                      CASE(test_a_folder_is_its_files),
+                                      CASE(test_writes_in_one_tick),
+                                      CASE(test_a_file_cut_under_its_map),
                                       CASE(test_maps_cut_under_many_threads)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -26,14 +26,30 @@ __attribute__((format(printf, 1, 2))) static const char *printed(const char *fmt
 
 static void test_what_is_foreign_is_shown(void)
 {
-    static const struct { const char *text, *shown; } row[] = {
-        {"", ""}, {"plain", "plain"},
-        {"\x1b[31mred\x07", "\\x1b[31mred\\x07"}, {"a\nb\tc\rd", "a\\nb\\tc\\rd"}, {"\x7f\x01\x02\x1f", "\\x7f\\x01\\x02\\x1f"},
-        {"\xc2\x9b" "31m\xc2\x80\xc2\x9f\xc2\xa0", "\\u009b31m\\u0080\\u009f\xc2\xa0"}, {"\x9b" "31m\xff\xfe", "\\x9b31m\\xff\\xfe"},
-        {"\xe2\x80\xae" "gnp.exe", "\\u202egnp.exe"},
-        {"\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", "\\u202a\\u2066\\u2069"}, {"\xe2\x80\xa9\xe2\x81\xa5", "\xe2\x80\xa9\xe2\x81\xa5"},
-        {"\xc0\x9b\xe0\x80\x9b", "\\xc0\\x9b\\xe0\\x80\\x9b"}, {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, {"\xe4\xb8", "\\xe4\\xb8"},
-        {"gr\xc3\xbc\xc3\x9f \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x8e\xa8", "gr\xc3\xbc\xc3\x9f \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x8e\xa8"},
+    static const struct {
+        const char *text, *shown;
+    } row[] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\x1b[31mred\x07", "\\x1b[31mred\\x07"},
+        {"a\nb\tc\rd", "a\\nb\\tc\\rd"},
+        {"\x7f\x01\x02\x1f", "\\x7f\\x01\\x02\\x1f"},
+        {"\xc2\x9b"
+         "31m\xc2\x80\xc2\x9f\xc2\xa0",
+         "\\u009b31m\\u0080\\u009f\xc2\xa0"},
+        {"\x9b"
+         "31m\xff\xfe",
+         "\\x9b31m\\xff\\xfe"},
+        {"\xe2\x80\xae"
+         "gnp.exe",
+         "\\u202egnp.exe"},
+        {"\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", "\\u202a\\u2066\\u2069"},
+        {"\xe2\x80\xa9\xe2\x81\xa5", "\xe2\x80\xa9\xe2\x81\xa5"},
+        {"\xc0\x9b\xe0\x80\x9b", "\\xc0\\x9b\\xe0\\x80\\x9b"},
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+        {"\xe4\xb8", "\\xe4\\xb8"},
+        {"gr\xc3\xbc\xc3\x9f \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x8e\xa8",
+         "gr\xc3\xbc\xc3\x9f \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x8e\xa8"},
         {"100%s \\x1b", "100%s \\x1b"},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -94,8 +110,19 @@ static void test_escape_cuts_at_a_character(void)
 {
     const char *text = "a\xc3\xbc\x1b\xf0\x9f\x8e\xa8z";
     static const char *const at[] = {
-        "", "a", "a", "a\xc3\xbc", "a\xc3\xbc", "a\xc3\xbc", "a\xc3\xbc", "a\xc3\xbc\\x1b", "a\xc3\xbc\\x1b", "a\xc3\xbc\\x1b",
-        "a\xc3\xbc\\x1b", "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8", "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8z",
+        "",
+        "a",
+        "a",
+        "a\xc3\xbc",
+        "a\xc3\xbc",
+        "a\xc3\xbc",
+        "a\xc3\xbc",
+        "a\xc3\xbc\\x1b",
+        "a\xc3\xbc\\x1b",
+        "a\xc3\xbc\\x1b",
+        "a\xc3\xbc\\x1b",
+        "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8",
+        "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8z",
     };
     for (size_t room = 1; room <= sizeof at / sizeof at[0]; room++) {
         char shown[32];
@@ -113,9 +140,8 @@ static void test_json(void)
         str s = {0};
         const char *text = "\x1b\x07\x7f\xc2\x9b\x9b\xff\xe2\x80\xae\n\"\\\xc3\xbc";
         str_json(&s, text, strlen(text), ascii);
-        CHECK_STR(str_text(&s), ascii
-                                    ? "\"\\u001b\\u0007\\u007f\\u009b\\ufffd\\ufffd\\u202e\\n\\\"\\\\\\u00fc\""
-                                    : "\"\\u001b\\u0007\\u007f\\u009b\\ufffd\\ufffd\\u202e\\n\\\"\\\\\xc3\xbc\"");
+        CHECK_STR(str_text(&s), ascii ? "\"\\u001b\\u0007\\u007f\\u009b\\ufffd\\ufffd\\u202e\\n\\\"\\\\\\u00fc\""
+                                      : "\"\\u001b\\u0007\\u007f\\u009b\\ufffd\\ufffd\\u202e\\n\\\"\\\\\xc3\xbc\"");
         str_free(&s);
     }
 }
@@ -123,7 +149,8 @@ static void test_json(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_what_is_foreign_is_shown), CASE(test_what_is_ours_stays), CASE(test_all_pairs_of_bytes), CASE(test_long_texts),
+        CASE(test_what_is_foreign_is_shown),   CASE(test_what_is_ours_stays),
+        CASE(test_all_pairs_of_bytes),         CASE(test_long_texts),
         CASE(test_escape_cuts_at_a_character), CASE(test_json),
     };
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -1,9 +1,11 @@
-/* bandwidth.c - how fast this machine copies memory, and reads a mapped file and a file on its disk: what streaming weights
- * is held against; with a device, how fast its link is, in both directions. Prints "NAME GB/s" lines; GB are 10^9 bytes that arrive.
+/* bandwidth.c - how fast this machine copies memory, and reads a mapped file and a file on its disk: what streaming
+ * weights is held against; with a device, how fast its link is, in both directions. Prints "NAME GB/s" lines; GB are
+ * 10^9 bytes that arrive.
  *
  *     bandwidth [FILE]            FILE: larger than 64 MB; read through a map (warm) when given
- *     bandwidth FILE reads        and by reads beside the map, each with the file in the page cache and after it was asked to leave
- *     bandwidth --device cuda     as kiln moves weights: pieces of 64 MiB, page-locked, several under way at once, on one stream
+ *     bandwidth FILE reads        and by reads beside the map, each with the file in the page cache and after it was
+ * asked to leave bandwidth --device cuda     as kiln moves weights: pieces of 64 MiB, page-locked, several under way at
+ * once, on one stream
  */
 #include "backend/choose.h"
 #include "base/file.h"
@@ -51,7 +53,7 @@ static double rate(pool *p, char *to, const char *from, size_t bytes)
     return best;
 }
 
-/* ---- a device's link, through its table ------------------------------------------------------------------------------------------ */
+/* ---- a device's link, through its table ---- */
 
 enum { LINK_PIECES = 4 };
 static const size_t LINK_PIECE = (size_t)64 << 20;
@@ -69,7 +71,8 @@ static kiln_status link_open(link_rig *l, const char *name, error *e)
     TRY(backend_choose(name, &b, &index, e));
     TRY(b->open(index, &l->device, e));
     const device_table *call = l->device->table;
-    if (!call->asynchronous) return error_set(e, KILN_ERR_INVALID, "--device %s has no link: its memory is this machine's", name);
+    if (!call->asynchronous)
+        return error_set(e, KILN_ERR_INVALID, "--device %s has no link: its memory is this machine's", name);
     TRY(call->stream_new(l->device, &l->stream, e));
     TRY(call->alloc(l->device, LINK_PIECES * LINK_PIECE, &l->there, e));
     for (int i = 0; i < LINK_PIECES; i++) {
@@ -98,8 +101,10 @@ static kiln_status link_rate(const link_rig *l, int inward, double *best, error 
         double start = now();
         for (int i = 0; i < LINK_PIECES; i++) {
             char *there = (char *)l->there + (size_t)i * LINK_PIECE;
-            if (inward) TRY(call->copy_in(l->device, there, l->here[i], LINK_PIECE, l->stream, e));
-            else TRY(call->copy_out(l->device, l->here[i], there, LINK_PIECE, l->stream, e));
+            if (inward)
+                TRY(call->copy_in(l->device, there, l->here[i], LINK_PIECE, l->stream, e));
+            else
+                TRY(call->copy_out(l->device, l->here[i], there, LINK_PIECE, l->stream, e));
         }
         TRY(call->sync(l->device, l->stream, e));
         double reached = (double)(LINK_PIECES * LINK_PIECE) / (now() - start) * 1e-9;
@@ -116,7 +121,8 @@ static kiln_status link_proved(const link_rig *l, error *e)
     TRY(link_rate(l, 0, &unused, e));
     for (int i = 0; i < LINK_PIECES; i++)
         for (size_t at = 0; at < LINK_PIECE; at += 4093)
-            if (((const char *)l->here[i])[at] != i + 1) return error_set(e, KILN_ERR_IO, "what came back from the device is not what was sent");
+            if (((const char *)l->here[i])[at] != i + 1)
+                return error_set(e, KILN_ERR_IO, "what came back from the device is not what was sent");
     return KILN_OK;
 }
 
@@ -135,7 +141,7 @@ static int measure_link(const char *name)
     return 0;
 }
 
-/* ---- a file, through its map and beside it ------------------------------------------------------------------------------------------- */
+/* ---- a file, through its map and beside it ---- */
 
 /* The file's pages leave the page cache, as far as the system obliges. */
 static void forget(const char *path)
@@ -154,7 +160,8 @@ typedef struct {
     size_t bytes;
 } source;
 
-/* GB/s of `bytes` from the file, opened anew: through the map as weights are packed on the host (a copy by all threads), or read beside it. */
+/* GB/s of `bytes` from the file, opened anew: through the map as weights are packed on the host (a copy by all
+ * threads), or read beside it. */
 static double once(const source *s, int read, int cold)
 {
     file_map map;
@@ -163,8 +170,10 @@ static double once(const source *s, int read, int cold)
     if (file_map_open(&map, s->path, &e) != KILN_OK) return 0;
     double start = now();
     kiln_status status = KILN_OK;
-    if (read) status = file_map_read(&map, 0, s->bytes, s->to, s->p, &e);
-    else pool_for(s->p, s->bytes / PIECE, copy_piece, &(piece_copy){s->to, (const char *)map.data});
+    if (read)
+        status = file_map_read(&map, 0, s->bytes, s->to, s->p, &e);
+    else
+        pool_for(s->p, s->bytes / PIECE, copy_piece, &(piece_copy){s->to, (const char *)map.data});
     double seconds = now() - start;
     file_map_close(&map);
     if (status != KILN_OK) fprintf(stderr, "bandwidth: %s\n", e.message);
@@ -177,7 +186,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* In turns, so that what else the machine does hits both; medians, for there is no ceiling to a disk that others use. */
+/* In turns, so that what else the machine does hits both; medians, for there is no ceiling to a disk that others use.
+ */
 static void compare(const source *s, int cold)
 {
     double rates[2][REPEATS], ratio[REPEATS];
@@ -187,12 +197,14 @@ static void compare(const source *s, int cold)
     }
     for (int read = 0; read < 2; read++) qsort(rates[read], REPEATS, sizeof(double), ascending);
     qsort(ratio, REPEATS, sizeof(double), ascending);
-    printf("%s map %.2f reads %.2f ratio %.2f (%.2f-%.2f)\n", cold ? "cold" : "warm", rates[0][REPEATS / 2], rates[1][REPEATS / 2], ratio[REPEATS / 2], ratio[0], ratio[REPEATS - 1]);
+    printf("%s map %.2f reads %.2f ratio %.2f (%.2f-%.2f)\n", cold ? "cold" : "warm", rates[0][REPEATS / 2],
+           rates[1][REPEATS / 2], ratio[REPEATS / 2], ratio[0], ratio[REPEATS - 1]);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "--device") == 0) return argc == 3 ? measure_link(argv[2]) : (fprintf(stderr, "usage: bandwidth --device NAME\n"), 2);
+    if (argc > 1 && strcmp(argv[1], "--device") == 0)
+        return argc == 3 ? measure_link(argv[2]) : (fprintf(stderr, "usage: bandwidth --device NAME\n"), 2);
     error e = {0};
     file_map map = {0};
     pool *p = pool_new(0);
@@ -204,7 +216,8 @@ int main(int argc, char **argv)
         if (file_map_open(&map, argv[1], &e) != KILN_OK) return fprintf(stderr, "bandwidth: %s\n", e.message), 1;
         size_t bytes = map.size < BYTES ? map.size / PIECE * PIECE : BYTES;
         if (bytes) printf("map %.2f\n", rate(p, a, (const char *)map.data, bytes));
-        for (int cold = 0; bytes && cold < 2 && argc > 2 && strcmp(argv[2], "reads") == 0; cold++) compare(&(source){p, argv[1], a, bytes}, cold);
+        for (int cold = 0; bytes && cold < 2 && argc > 2 && strcmp(argv[2], "reads") == 0; cold++)
+            compare(&(source){p, argv[1], a, bytes}, cold);
         file_map_close(&map);
     }
     mem_free(a), mem_free(b);

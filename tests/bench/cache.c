@@ -2,8 +2,9 @@
  *
  *     cache FOLDER      FOLDER: where values are written, on the disk that is meant
  *
- * Values of 1, 8 and 64 MB are stored and loaded beside plain files of as many bytes with the same durability (write, fsync, rename,
- * fsync of the folder; read into fresh memory), alternating; the median of the ratios is printed, since the disk's speed wanders.
+ * Values of 1, 8 and 64 MB are stored and loaded beside plain files of as many bytes with the same durability (write,
+ * fsync, rename, fsync of the folder; read into fresh memory), alternating; the median of the ratios is printed, since
+ * the disk's speed wanders.
  */
 #include "base/file.h"
 #include "cache/store.h"
@@ -47,7 +48,7 @@ static kiln_value *value_of(size_t bytes, uint32_t seed)
     return v;
 }
 
-/* ---- plain files ------------------------------------------------------------------------------------------------------- */
+/* ---- plain files ---- */
 
 static int write_plain(const char *folder, const void *bytes, size_t n)
 {
@@ -83,7 +84,7 @@ static int read_plain(const char *folder, size_t n)
     return ok;
 }
 
-/* ---- the store beside them --------------------------------------------------------------------------------------------- */
+/* ---- the store beside them ---- */
 
 static int measure(store *s, const char *folder, size_t bytes)
 {
@@ -122,9 +123,11 @@ static int measure(store *s, const char *folder, size_t bytes)
         }
         value_unref(v), value_unref(back);
         if (!ok) return fprintf(stderr, "cache: %s\n", e.message[0] ? e.message : "a plain file failed"), 0;
-        put[run] = plain_put / store_put_time, get[run] = plain_get / store_get_time, rate[run] = (double)bytes / store_get_time * 1e-9;
+        put[run] = plain_put / store_put_time, get[run] = plain_get / store_get_time,
+        rate[run] = (double)bytes / store_get_time * 1e-9;
     }
-    printf("store_%zuMB %.0f %%\nload_%zuMB %.0f %%\nload_rate_%zuMB %.2f GB/s\n", bytes >> 20, 100 * median(put, RUNS), bytes >> 20, 100 * median(get, RUNS), bytes >> 20, median(rate, RUNS));
+    printf("store_%zuMB %.0f %%\nload_%zuMB %.0f %%\nload_rate_%zuMB %.2f GB/s\n", bytes >> 20, 100 * median(put, RUNS),
+           bytes >> 20, 100 * median(get, RUNS), bytes >> 20, median(rate, RUNS));
     return 1;
 }
 
@@ -157,7 +160,7 @@ static int measure_small(store *s)
     return 1;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static int measure_keys(void)
 {
@@ -170,11 +173,14 @@ static int measure_keys(void)
     double took[RUNS], checked[RUNS];
     if (!text) return 0;
     n += (size_t)snprintf(text, room, "nodes:\n  b0: {class_type: Blank}\n");
-    for (int i = 1; i < NODES - 1; i++) n += (size_t)snprintf(text + n, room - n, "  b%d: {class_type: Decode, inputs: {images: [b%d, 0]}}\n", i, i - 1);
+    for (int i = 1; i < NODES - 1; i++)
+        n +=
+            (size_t)snprintf(text + n, room - n, "  b%d: {class_type: Decode, inputs: {images: [b%d, 0]}}\n", i, i - 1);
     n += (size_t)snprintf(text + n, room - n, "  s: {class_type: Save, inputs: {images: [b%d, 0]}}\n", NODES - 2);
     for (int run = 0; run < RUNS; run++) {
         double a = now();
-        int ok = document_parse(&doc, "bench", text, n, NULL, 0, &e) == KILN_OK && workflow_check(&doc, &catalog, &w, &e) == KILN_OK && doc.n_fault == 0;
+        int ok = document_parse(&doc, "bench", text, n, NULL, 0, &e) == KILN_OK &&
+                 workflow_check(&doc, &catalog, &w, &e) == KILN_OK && doc.n_fault == 0;
         double b = now();
         ok = ok && workflow_keys(&w, &(key_setting){.device = "cpu", .precision = "f32"}, &e) == KILN_OK;
         took[run] = now() - b, checked[run] = b - a;

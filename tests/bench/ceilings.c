@@ -29,7 +29,10 @@ static op_desc linear(int64_t rows, int64_t in, int64_t out, uint32_t dtype)
 
 static op_desc conv(int64_t size, int64_t in, int64_t out, uint32_t dtype)
 {
-    op_desc d = {.kind = OP_CONV2D, .n_in = 3, .precision = dtype, .attr.conv2d = {.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1}};
+    op_desc d = {.kind = OP_CONV2D,
+                 .n_in = 3,
+                 .precision = dtype,
+                 .attr.conv2d = {.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1}};
     d.in[0] = (operand_desc){.dtype = dtype, .shape = {.rank = 4, .dim = {2, size, size, in}}, .ld = in};
     d.in[1] = (operand_desc){.dtype = KILN_F32, .shape = {.rank = 4, .dim = {out, in, 3, 3}}, .ld = 3, .weight = 1};
     d.out = (operand_desc){.dtype = dtype, .shape = {.rank = 4, .dim = {2, size, size, out}}, .ld = out};
@@ -42,7 +45,8 @@ static double rate(const op_desc *d, pool *p)
     kernel *k;
     error e = {0};
     if (backend_cpu.prepare(d, &k, &e) != KILN_OK) return 0;
-    size_t n_in = (size_t)shape_count(&d->in[0].shape), n_w = (size_t)shape_count(&d->in[1].shape), n_out = (size_t)shape_count(&d->out.shape);
+    size_t n_in = (size_t)shape_count(&d->in[0].shape), n_w = (size_t)shape_count(&d->in[1].shape),
+           n_out = (size_t)shape_count(&d->out.shape);
     void *x = mem_aligned(64, n_in * 4), *w = mem_aligned(64, n_w * 4), *y = mem_aligned(64, n_out * 4);
     void *packed = mem_aligned(64, k->packed_bytes[1] + 64), *scratch = mem_aligned(64, k->scratch_bytes + 64);
     double best = 1e30;
@@ -67,7 +71,8 @@ int main(void)
     static const uint32_t type[] = {KILN_F32, KILN_BF16};
     printf("processor %s\nthreads %u\n", backend_cpu.features(), pool_threads(p));
     for (int i = 0; i < 2; i++) {
-        op_desc a = linear(4096, 1280, 1280, type[i]), b = linear(8192, 320, 1280, type[i]), c = conv(32, 640, 640, type[i]);
+        op_desc a = linear(4096, 1280, 1280, type[i]), b = linear(8192, 320, 1280, type[i]),
+                c = conv(32, 640, 640, type[i]);
         printf("linear-4096x1280x1280 %s %.1f\n", dtype_name(type[i]), rate(&a, p));
         printf("linear-8192x320x1280 %s %.1f\n", dtype_name(type[i]), rate(&b, p));
         printf("conv3x3-32x32x640 %s %.1f\n", dtype_name(type[i]), rate(&c, p));

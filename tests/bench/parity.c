@@ -1,5 +1,5 @@
-/* parity.c - runs a model folder's text encoder, UNet and VAE through the real plugins on the inputs of a reference file
- * (scripts/parity_full.py says which), and writes what they made.
+/* parity.c - runs a model folder's text encoder, UNet and VAE through the real plugins on the inputs of a reference
+ * file (scripts/parity_full.py says which), and writes what they made.
  *
  *     parity PLUGINS MODEL REFERENCE GOT f32|bf16      KILN_PARITY_DEVICE=cuda: on another device than the processor
  */
@@ -58,7 +58,8 @@ static void output(const kiln_ops *ops, kiln_program *p, const char *name, kiln_
     uint32_t rank = ops->shape(p, t, results.dim[i]);
     size_t count = 1;
     for (uint32_t k = 0; k < rank; k++) count *= (size_t)results.dim[i][k];
-    results.item[i] = (safetensors_source){.name = name, .dtype = KILN_F32, .rank = rank, .dim = results.dim[i], .data = mem_alloc(count * sizeof(float))};
+    results.item[i] = (safetensors_source){
+        .name = name, .dtype = KILN_F32, .rank = rank, .dim = results.dim[i], .data = mem_alloc(count * sizeof(float))};
     ops->output(p, name, t);
 }
 
@@ -66,8 +67,10 @@ static void run(const kiln_ops *ops, kiln_program *p, const kiln_bind *in, size_
 {
     kiln_bind out[RESULTS_MAX];
     for (size_t i = first; i < results.n; i++)
-        out[i - first] = (kiln_bind){results.item[i].name, window(KILN_F32, results.item[i].rank, results.item[i].dim, (void *)(uintptr_t)results.item[i].data)};
-    if (ops->plan(&rig_call, p, NULL) != KILN_OK || ops->run(&rig_call, p, in, n, out, results.n - first) != KILN_OK) stop("program", rig_message());
+        out[i - first] = (kiln_bind){results.item[i].name, window(KILN_F32, results.item[i].rank, results.item[i].dim,
+                                                                  (void *)(uintptr_t)results.item[i].data)};
+    if (ops->plan(&rig_call, p, NULL) != KILN_OK || ops->run(&rig_call, p, in, n, out, results.n - first) != KILN_OK)
+        stop("program", rig_message());
     ops->program_free(p);
 }
 
@@ -81,7 +84,8 @@ static kiln_value *open_model(kiln_weights *set, uint32_t kind)
 
 static kiln_program *fresh(const kiln_ops *ops, const char *name)
 {
-    kiln_program *p = ops->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = name});
+    kiln_program *p =
+        ops->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = name});
     if (!p) stop(name, rig_message());
     return p;
 }
@@ -110,7 +114,8 @@ static void text(const kiln_ops *ops, kiln_weights *set)
     kiln_text_features f = clip->encoder->record(clip->encoder, ops, p, clip->weights, in, at, -1);
     output(ops, p, "text.last", f.tokens);
     output(ops, p, "text.pooled", f.pooled);
-    run(ops, p, (kiln_bind[]){{"ids", window(KILN_I32, 2, info.dim, ids)}, {"end", window(KILN_I32, 1, info.dim, end)}}, 2, first);
+    run(ops, p, (kiln_bind[]){{"ids", window(KILN_I32, 2, info.dim, ids)}, {"end", window(KILN_I32, 1, info.dim, end)}},
+        2, first);
     mem_free(ids), mem_free(end);
     engine_host.unref(v);
 }
@@ -123,10 +128,16 @@ static void unet(const kiln_ops *ops, kiln_weights *set)
     float *x = input("unet.x", &xi), *t = input("unet.t", &ti), *context = input("unet.context", &ci);
     size_t first = results.n;
     kiln_program *p = fresh(ops, "unet");
-    kiln_denoise_inputs in = {.size = sizeof in, .x = ops->input(p, "x", KILN_F32, 4, xi.dim), .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim),
+    kiln_denoise_inputs in = {.size = sizeof in,
+                              .x = ops->input(p, "x", KILN_F32, 4, xi.dim),
+                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim),
                               .context = ops->input(p, "context", KILN_F32, 3, ci.dim)};
     output(ops, p, "unet.out", m->denoiser->record(m->denoiser, ops, p, m->weights, &in));
-    run(ops, p, (kiln_bind[]){{"x", window(KILN_F32, 4, xi.dim, x)}, {"t", window(KILN_F32, 1, ti.dim, t)}, {"context", window(KILN_F32, 3, ci.dim, context)}}, 3, first);
+    run(ops, p,
+        (kiln_bind[]){{"x", window(KILN_F32, 4, xi.dim, x)},
+                      {"t", window(KILN_F32, 1, ti.dim, t)},
+                      {"context", window(KILN_F32, 3, ci.dim, context)}},
+        3, first);
     mem_free(x), mem_free(t), mem_free(context);
     engine_host.unref(v);
 }
@@ -139,11 +150,15 @@ static void vae(const kiln_ops *ops, kiln_weights *set)
     float *latent = input("vae.latent", &li), *image = input("vae.image", &ii);
     size_t first = results.n;
     kiln_program *p = fresh(ops, "decode");
-    output(ops, p, "vae.decode.out", m->autoencoder->record_decode(m->autoencoder, ops, p, m->weights, ops->input(p, "latent", KILN_F32, 4, li.dim)));
+    output(ops, p, "vae.decode.out",
+           m->autoencoder->record_decode(m->autoencoder, ops, p, m->weights,
+                                         ops->input(p, "latent", KILN_F32, 4, li.dim)));
     run(ops, p, (kiln_bind[]){{"latent", window(KILN_F32, 4, li.dim, latent)}}, 1, first);
     first = results.n;
     p = fresh(ops, "encode");
-    output(ops, p, "vae.encode.mean", m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim)));
+    output(
+        ops, p, "vae.encode.mean",
+        m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim)));
     run(ops, p, (kiln_bind[]){{"image", window(KILN_F32, 4, ii.dim, image)}}, 1, first);
     mem_free(latent), mem_free(image);
     engine_host.unref(v);
@@ -157,7 +172,8 @@ int main(int argc, char **argv)
     runtime_free(rig_runtime);
     runtime_setting setting = {.precision = dtype_from_name(argv[5])};
     const char *device = getenv("KILN_PARITY_DEVICE");
-    if (backend_choose(device ? device : "cpu", &setting.backend, &setting.device_index, &e) != KILN_OK) stop("device", e.message);
+    if (backend_choose(device ? device : "cpu", &setting.backend, &setting.device_index, &e) != KILN_OK)
+        stop("device", e.message);
     rig_runtime = runtime_new(&setting, &e);
     if (!rig_runtime) stop("runtime", e.message);
     rig_environment = (call_environment){.runtime = rig_runtime, .pool = runtime_pool(rig_runtime)};

@@ -1,8 +1,8 @@
 /* random_model.c - writes a full-size model folder with random f16 weights, for benchmarks without a download.
  *
  *     random_model LIST OUT_DIR             LIST: lines of FILE TENSOR DIMS ("unet/x.safetensors conv_in.bias 320")
- *     random_model LIST OUT_FILE NAMES      the same numbers in one file; NAMES: lines of PART/TENSOR, a tab and the name there
- *                                           (tests/bench/sd15/single_file_names.txt: those of the original checkpoints)
+ *     random_model LIST OUT_FILE NAMES      the same numbers in one file; NAMES: lines of PART/TENSOR, a tab and the
+ * name there (tests/bench/sd15/single_file_names.txt: those of the original checkpoints)
  *
  * Weights are Gaussian with standard deviation 1/sqrt(inputs), so that activations keep their scale; norms are 1 and 0,
  * biases 0. The numbers depend on tensor names alone. Files that are there are kept.
@@ -81,7 +81,8 @@ static int write_file(const char *path, tensor *first, size_t n)
     for (size_t i = 0; i < n; i++) {
         str_printf(&header, "%s\"%s\":{\"dtype\":\"F16\",\"shape\":[", i ? "," : "", first[i].known_as);
         for (int k = 0; k < first[i].rank; k++) str_printf(&header, "%s%lld", k ? "," : "", (long long)first[i].dim[k]);
-        str_printf(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + 2 * first[i].count));
+        str_printf(&header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
+                   (unsigned long long)(at + 2 * first[i].count));
         at += 2 * first[i].count;
     }
     str_char(&header, '}');
@@ -112,10 +113,7 @@ static const char *name_in(char *names, const tensor *t)
 }
 
 /* In the original checkpoints the attention of the VAE is made of 1x1 convolutions. */
-static int is_convolution_there(const tensor *t)
-{
-    return t->rank == 2 && strstr(t->known_as, ".attn_1.") != NULL;
-}
+static int is_convolution_there(const tensor *t) { return t->rank == 2 && strstr(t->known_as, ".attn_1.") != NULL; }
 
 static int write_single(const char *path, const char *names_path, size_t n)
 {
@@ -126,7 +124,8 @@ static int write_single(const char *path, const char *names_path, size_t n)
     if (file_read(names_path, LIST_MAX, &names, &size, &e) != KILN_OK) return fprintf(stderr, "%s\n", e.message), 0;
     str_printf(&text, "\n%s", names);
     for (size_t i = 0; i < n; i++) {
-        if (!(all[i].known_as = name_in(text.data, &all[i]))) return fprintf(stderr, "%s has no name for %s\n", names_path, all[i].name), 0;
+        if (!(all[i].known_as = name_in(text.data, &all[i])))
+            return fprintf(stderr, "%s has no name for %s\n", names_path, all[i].name), 0;
         if (is_convolution_there(&all[i])) all[i].dim[2] = all[i].dim[3] = 1, all[i].rank = 4;
     }
     str_free(&text);
@@ -142,9 +141,11 @@ int main(int argc, char **argv)
     if (argc != 3 && argc != 4) return fprintf(stderr, "usage: random_model LIST OUT_DIR | LIST OUT_FILE NAMES\n"), 2;
     if (file_read(argv[1], LIST_MAX, &text, &size, &e) != KILN_OK) return fprintf(stderr, "%s\n", e.message), 1;
     n = read_list(text);
-    if (argc == 4) return write_single(argv[2], argv[3], n) ? 0 : (fprintf(stderr, "%s: cannot be written\n", argv[2]), 1);
+    if (argc == 4)
+        return write_single(argv[2], argv[3], n) ? 0 : (fprintf(stderr, "%s: cannot be written\n", argv[2]), 1);
     for (size_t first = 0, end; first < n; first = end) {
-        for (end = first; end < n && strcmp(all[end].file, all[first].file) == 0; end++) {}
+        for (end = first; end < n && strcmp(all[end].file, all[first].file) == 0; end++) {
+        }
         snprintf(path, sizeof path, "%s/%s", argv[2], all[first].file);
         if (file_exists(path)) continue;
         *strrchr(path, '/') = '\0';

@@ -114,7 +114,8 @@ static inline int kit_value_files(const char *folder, char found[800])
         snprintf(inner, sizeof inner, "%s/%s", below, x->d_name);
         DIR *in = opendir(inner);
         for (struct dirent *y; in && (y = readdir(in));)
-            if (y->d_name[0] != '.') n++, found ? (void)snprintf(found, 800, "%.520s/%.250s", inner, y->d_name) : (void)0;
+            if (y->d_name[0] != '.')
+                n++, found ? (void)snprintf(found, 800, "%.520s/%.250s", inner, y->d_name) : (void)0;
         if (in) closedir(in);
     }
     if (d) closedir(d);

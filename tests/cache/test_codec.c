@@ -52,7 +52,8 @@ static int bits_equal(const kiln_value *a, const kiln_value *b)
 {
     memory x = {0}, y = {0};
     error e = {0};
-    int same = encode(a, NULL, &x, &e) == KILN_OK && encode(b, NULL, &y, &e) == KILN_OK && x.n == y.n && memcmp(x.bytes, y.bytes, x.n) == 0;
+    int same = encode(a, NULL, &x, &e) == KILN_OK && encode(b, NULL, &y, &e) == KILN_OK && x.n == y.n &&
+               memcmp(x.bytes, y.bytes, x.n) == 0;
     free(x.bytes), free(y.bytes);
     return same;
 }
@@ -69,7 +70,8 @@ static void trip(kiln_value *v, const char *what)
     if (back) {
         CHECK_MSG(bits_equal(v, back), "%s: other bits", what);
         CHECK_MSG(value_published(back), "%s: may be changed", what);
-        CHECK_MSG(value_digest(v, &x, NULL) == KILN_OK && value_digest(back, &y, NULL) == KILN_OK && digest_equal(x, y), "%s: another digest", what);
+        CHECK_MSG(value_digest(v, &x, NULL) == KILN_OK && value_digest(back, &y, NULL) == KILN_OK && digest_equal(x, y),
+                  "%s: another digest", what);
     }
     value_unref(v), value_unref(back);
     free(m.bytes);
@@ -82,7 +84,9 @@ static kiln_value *tensor(uint32_t dtype, uint32_t rank, const int64_t *dim)
     size_t n = dtype_size(dtype);
     value_view(v, &t, NULL);
     for (uint32_t i = 0; i < rank; i++) n *= (size_t)dim[i];
-    for (size_t i = 0; i < n; i++) ((unsigned char *)t.data)[i] = (unsigned char)(dtype == KILN_BOOL8 ? i & 1 : i * 151 + 7); /* NaN payloads among them */
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)t.data)[i] =
+            (unsigned char)(dtype == KILN_BOOL8 ? i & 1 : i * 151 + 7); /* NaN payloads among them */
     return v;
 }
 
@@ -133,7 +137,8 @@ static void test_every_kind(void)
     double payload;
     memcpy(&payload, &quiet, sizeof payload);
     trip(value_int(INT64_MIN), "int"), trip(value_int(-1), "int");
-    trip(value_float(payload), "NaN with a payload"), trip(value_float(-0.0), "-0"), trip(value_float(-INFINITY), "-inf"), trip(value_float(5e-324), "denormal");
+    trip(value_float(payload), "NaN with a payload"), trip(value_float(-0.0), "-0"),
+        trip(value_float(-INFINITY), "-inf"), trip(value_float(5e-324), "denormal");
     trip(value_bool(1), "bool"), trip(value_bool(0), "bool");
     trip(value_string("", 0), "empty string"), trip(value_string("a\0b\xff", 4), "string with NUL");
     trip(value_list(), "empty list"), trip(value_map(), "empty map");
@@ -146,7 +151,8 @@ static void test_every_tensor(void)
     for (uint32_t dtype = KILN_F32; dtype <= KILN_BOOL8; dtype++)
         for (uint32_t rank = 0; rank <= KILN_MAX_RANK; rank++) trip(tensor(dtype, rank, dim), dtype_name(dtype));
     trip(tensor(KILN_F32, 2, (int64_t[]){0, 7}), "empty tensor");
-    CHECK(value_tensor_new(KILN_F32, KILN_CPU, 2, (int64_t[]){0, INT64_C(1) << 62}, NULL) == NULL); /* no bytes, but no strides either */
+    CHECK(value_tensor_new(KILN_F32, KILN_CPU, 2, (int64_t[]){0, INT64_C(1) << 62}, NULL) ==
+          NULL); /* no bytes, but no strides either */
     trip(tensor(KILN_F32, 4, (int64_t[]){1, 128, 128, 3}), "image");
 }
 
@@ -196,7 +202,8 @@ static void test_depth_is_bounded(void)
     memcpy(head + 8, &n, 8), memcpy(head + 16, &total, 8);
     memory whole = {0};
     static const unsigned char end[9 + 64] = {KILN_V_LIST};
-    to_memory(&whole, head, 24, NULL), to_memory(&whole, forged.bytes, forged.n, NULL), to_memory(&whole, end, 9 + (size_t)(total - 24 - n), NULL);
+    to_memory(&whole, head, 24, NULL), to_memory(&whole, forged.bytes, forged.n, NULL),
+        to_memory(&whole, end, 9 + (size_t)(total - 24 - n), NULL);
     kiln_value *back = NULL;
     error deep = {0};
     CHECK_EQ(decode(&whole, NULL, &back, &deep), KILN_ERR_INVALID);
@@ -205,14 +212,17 @@ static void test_depth_is_bounded(void)
     free(m.bytes), free(forged.bytes), free(whole.bytes);
 }
 
-/* ---- objects with a stored form -------------------------------------------------------------------------------------- */
+/* ---- objects with a stored form ---- */
 
 typedef struct {
     uint32_t revision;
     int useless;
 } plans;
 
-static uint32_t plan_revision(void *self, const char *type) { return strcmp(type, "PLAN") == 0 ? ((plans *)self)->revision : 0; }
+static uint32_t plan_revision(void *self, const char *type)
+{
+    return strcmp(type, "PLAN") == 0 ? ((plans *)self)->revision : 0;
+}
 static kiln_value *plan_to_plain(void *self, const kiln_value *object, error *e)
 {
     (void)self, (void)e;
@@ -223,7 +233,8 @@ static kiln_value *plan_from_plain(void *self, const char *type, const kiln_valu
 {
     int64_t n = 0;
     int *p = malloc(sizeof *p);
-    if (((plans *)self)->useless || value_api.get_int(plain, &n) != KILN_OK) return free(p), error_set(e, KILN_ERR_INVALID, "no use"), NULL;
+    if (((plans *)self)->useless || value_api.get_int(plain, &n) != KILN_OK)
+        return free(p), error_set(e, KILN_ERR_INVALID, "no use"), NULL;
     *p = (int)n;
     return value_object(type, p, plan_free, NULL);
 }
@@ -231,7 +242,8 @@ static kiln_value *plan_from_plain(void *self, const char *type, const kiln_valu
 static void test_objects_with_a_stored_form(void)
 {
     plans p = {.revision = 3};
-    codec_types types = {.self = &p, .revision = plan_revision, .to_plain = plan_to_plain, .from_plain = plan_from_plain};
+    codec_types types = {
+        .self = &p, .revision = plan_revision, .to_plain = plan_to_plain, .from_plain = plan_from_plain};
     memory m = {0};
     error e = {0};
     int *number = malloc(sizeof *number);
@@ -253,7 +265,7 @@ static void test_objects_with_a_stored_form(void)
     free(m.bytes);
 }
 
-/* ---- bytes that lie ---------------------------------------------------------------------------------------------------- */
+/* ---- bytes that lie ---- */
 
 /* Whatever is accepted can be encoded again; nothing crashes. */
 static void survive(memory *m, int *accepted)
@@ -309,7 +321,8 @@ static void test_random_bytes(void)
     memory m = {.bytes = malloc(400)};
     for (int run = 0; run < 20000; run++) {
         m.n = 64 + (size_t)(run % 5) * 64;
-        for (size_t i = 0; i < m.n; i++) x ^= x << 13, x ^= x >> 7, x ^= x << 17, m.bytes[i] = (unsigned char)(x % 11 < 6 ? x % 9 : x >> 8);
+        for (size_t i = 0; i < m.n; i++)
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17, m.bytes[i] = (unsigned char)(x % 11 < 6 ? x % 9 : x >> 8);
         uint64_t total = m.n, structure = (x >> 32) % (m.n - 20);
         memcpy(m.bytes, "KLNV\1\0\0\0", 8), memcpy(m.bytes + 8, &structure, 8), memcpy(m.bytes + 16, &total, 8);
         survive(&m, &accepted);
@@ -348,7 +361,8 @@ static void test_description(void)
 {
     char text[200], shortened[12];
     kiln_value *v = latent();
-    CHECK_STR(codec_describe(v, text, sizeof text), "{batch_index 2 of [0], noise_mask f32 2x5x3, samples f32 2x5x3x4}");
+    CHECK_STR(codec_describe(v, text, sizeof text),
+              "{batch_index 2 of [0], noise_mask f32 2x5x3, samples f32 2x5x3x4}");
     CHECK_STR(codec_describe(v, shortened, sizeof shortened), "{batch_inde");
     value_unref(v);
 }
@@ -356,8 +370,16 @@ static void test_description(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_every_kind), CASE(test_every_tensor), CASE(test_a_shared_part_comes_back_in_both_places), CASE(test_handles_are_refused), CASE(test_depth_is_bounded),
-        CASE(test_objects_with_a_stored_form), CASE(test_truncated_anywhere), CASE(test_every_bit_flipped), CASE(test_random_bytes), CASE(test_every_allocation_may_fail),
+        CASE(test_every_kind),
+        CASE(test_every_tensor),
+        CASE(test_a_shared_part_comes_back_in_both_places),
+        CASE(test_handles_are_refused),
+        CASE(test_depth_is_bounded),
+        CASE(test_objects_with_a_stored_form),
+        CASE(test_truncated_anywhere),
+        CASE(test_every_bit_flipped),
+        CASE(test_random_bytes),
+        CASE(test_every_allocation_may_fail),
         CASE(test_description),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -81,21 +81,26 @@ static void test_find_many(void)
         if (i % 3 == 0) CHECK_EQ(kit_put(s, i, 64, 0), KILN_OK);
     }
     store_find_many(s, key, N, found);
-    for (int i = 0; i < N; i++) if (!CHECK_EQ(found[i], i % 3 == 0)) break;
+    for (int i = 0; i < N; i++)
+        if (!CHECK_EQ(found[i], i % 3 == 0)) break;
     CHECK_EQ(store_flush(s, NULL), KILN_OK);
     store_find_many(s, key, N, found);
-    for (int i = 0; i < N; i++) if (!CHECK_EQ(found[i], i % 3 == 0)) break;
+    for (int i = 0; i < N; i++)
+        if (!CHECK_EQ(found[i], i % 3 == 0)) break;
     store_close(s);
 }
 
 /* sqlite.org/wal.html#walresetbug: mended in 3.51.3, and in 3.50.7 and 3.44.6 of the older lines. */
 static void test_journal_by_version(void)
 {
-    static const struct { int version, wal; } row[] = {
-        {3007000, 0}, {3040001, 0}, {3044005, 0}, {3044006, 1}, {3044999, 1}, {3045000, 0}, {3049001, 0}, {3050006, 0}, {3050007, 1},
-        {3050999, 1}, {3051000, 0}, {3051002, 0}, {3051003, 1}, {3052000, 1}, {4000000, 1},
+    static const struct {
+        int version, wal;
+    } row[] = {
+        {3007000, 0}, {3040001, 0}, {3044005, 0}, {3044006, 1}, {3044999, 1}, {3045000, 0}, {3049001, 0}, {3050006, 0},
+        {3050007, 1}, {3050999, 1}, {3051000, 0}, {3051002, 0}, {3051003, 1}, {3052000, 1}, {4000000, 1},
     };
-    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) CHECK_MSG(index_wal_is_safe(row[i].version) == row[i].wal, "version %d", row[i].version);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        CHECK_MSG(index_wal_is_safe(row[i].version) == row[i].wal, "version %d", row[i].version);
     store *s = kit_open(kit_folder("journal"));
     REQUIRE(s);
     store_totals t;
@@ -106,10 +111,19 @@ static void test_journal_by_version(void)
 
 static void test_network_file_systems(void)
 {
-    static const unsigned long refused[] = {0x6969, 0xff534d42, 0xfe534d42, 0x517b, 0x5346414f, 0x00c36400, 0x0bd00bd0, 0x47504653, 0x01021997, 0x65735546};
-    static const unsigned long fine[] = {0xef53 /* ext */, 0x01021994 /* tmpfs */, 0x9123683e /* btrfs */, 0x58465342 /* xfs */, 0x794c7630 /* overlay */, 0x2fc12fc1 /* zfs */, 0xf2f52010};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) CHECK_MSG(store_network_file_system((long)refused[i]) != NULL, "%lx", refused[i]);
-    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) CHECK_MSG(store_network_file_system((long)fine[i]) == NULL, "%lx", fine[i]);
+    static const unsigned long refused[] = {0x6969,     0xff534d42, 0xfe534d42, 0x517b,     0x5346414f,
+                                            0x00c36400, 0x0bd00bd0, 0x47504653, 0x01021997, 0x65735546};
+    static const unsigned long fine[] = {0xef53 /* ext */,
+                                         0x01021994 /* tmpfs */,
+                                         0x9123683e /* btrfs */,
+                                         0x58465342 /* xfs */,
+                                         0x794c7630 /* overlay */,
+                                         0x2fc12fc1 /* zfs */,
+                                         0xf2f52010};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        CHECK_MSG(store_network_file_system((long)refused[i]) != NULL, "%lx", refused[i]);
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++)
+        CHECK_MSG(store_network_file_system((long)fine[i]) == NULL, "%lx", fine[i]);
 }
 
 static void test_folder_is_private(void)
@@ -196,7 +210,8 @@ static void test_warm_run_writes_nothing(void)
 static int sql(const char *folder, const char *text)
 {
     sqlite3 *db;
-    int ok = sqlite3_open(kit_path(folder, "index.sqlite"), &db) == SQLITE_OK && sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK;
+    int ok = sqlite3_open(kit_path(folder, "index.sqlite"), &db) == SQLITE_OK &&
+             sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK;
     sqlite3_close(db);
     return ok;
 }
@@ -214,7 +229,8 @@ static void test_eviction_order(void)
     store_close(s);
     char text[200];
     snprintf(text, sizeof text, "UPDATE entry SET used=used-30*86400.0 WHERE seconds=10 AND key<>x'%016llx%016llx'",
-             (unsigned long long)__builtin_bswap64(kit_key(1).lo), (unsigned long long)__builtin_bswap64(kit_key(1).hi));
+             (unsigned long long)__builtin_bswap64(kit_key(1).lo),
+             (unsigned long long)__builtin_bswap64(kit_key(1).hi));
     REQUIRE(sql(f, text));
     static const int left[][4] = {{1, 0, 1, 1}, {1, 0, 0, 1}, {1, 0, 0, 0}};
     for (int round = 0; round < 3; round++) {
@@ -223,7 +239,9 @@ static void test_eviction_order(void)
         REQUIRE(s);
         CHECK_EQ(store_gc(s, (uint64_t)(3 - round) * (LARGE + 1024), &r, NULL), KILN_OK);
         CHECK_EQ(r.entries, 1);
-        for (int i = 0; i < 4; i++) CHECK_MSG(store_find(s, kit_key((uint64_t)i + 1), NULL) == left[round][i], "round %d, entry %d", round, i + 1);
+        for (int i = 0; i < 4; i++)
+            CHECK_MSG(store_find(s, kit_key((uint64_t)i + 1), NULL) == left[round][i], "round %d, entry %d", round,
+                      i + 1);
         CHECK_EQ(kit_value_files(f, NULL), 3 - round);
         store_close(s);
     }
@@ -270,7 +288,8 @@ static void test_shared_values_and_the_limit(void)
     store *s = kit_open(f);
     REQUIRE(s);
     kiln_value *v = kit_tensor(LARGE, 5);
-    for (uint64_t i = 1; i <= 3; i++) CHECK_EQ(store_put(s, kit_key(i), &(store_note){.type = "T", .seconds = 0.001}, 1, &v, NULL), KILN_OK);
+    for (uint64_t i = 1; i <= 3; i++)
+        CHECK_EQ(store_put(s, kit_key(i), &(store_note){.type = "T", .seconds = 0.001}, 1, &v, NULL), KILN_OK);
     value_unref(v);
     CHECK_EQ(kit_put(s, 9, LARGE, 50), KILN_OK);
     store_close(s);
@@ -346,7 +365,8 @@ static void test_orphans_are_swept(void)
     REQUIRE(kit_value_files(f, kept) == 1);
     age(kept, 7200);
     mkdir(kit_path(f, "values/00"), 0700);
-    const char *orphan = kit_path(f, "values/00/00000000000000000000000000000001"), *young = kit_path(f, "values/00/00000000000000000000000000000002");
+    const char *orphan = kit_path(f, "values/00/00000000000000000000000000000001"),
+               *young = kit_path(f, "values/00/00000000000000000000000000000002");
     const char *dead = kit_path(f, "values/tmp/4194999-1"), *stranger = kit_path(f, "values/00/notes.txt");
     char alive[700];
     snprintf(alive, sizeof alive, "%s/values/tmp/%ld-99", f, (long)getpid());
@@ -423,8 +443,13 @@ static void test_files_are_remembered_unless_racy(void)
     REQUIRE(s);
     store_remember_digests(s);
     file_identity old = {.device = 1, .inode = 2, .size = 3, .mtime_ns = 1000, .ctime_ns = 2000};
-    static const struct { int64_t mtime, ctime, began; int kept; } row[] = {
-        {1000, 2000, 2000 + INT64_C(1999999999), 0}, {1000, 2000, 2000 + INT64_C(2000000000), 1}, {INT64_C(9000000000), 1000, INT64_C(8000000000), 0},
+    static const struct {
+        int64_t mtime, ctime, began;
+        int kept;
+    } row[] = {
+        {1000, 2000, 2000 + INT64_C(1999999999), 0},
+        {1000, 2000, 2000 + INT64_C(2000000000), 1},
+        {INT64_C(9000000000), 1000, INT64_C(8000000000), 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         old.mtime_ns = row[i].mtime, old.ctime_ns = row[i].ctime, old.inode = 10 + i;
@@ -450,7 +475,9 @@ static void test_every_allocation_fails_once(void)
         error e = {0};
         mem_fail_at(k, 0);
         store *s = store_open(&(store_setting){.folder = f}, &e);
-        kiln_status put = s ? store_put(s, kit_key(1000 + (uint64_t)k), &(store_note){.type = "T"}, 2, (kiln_value *[]){big, small}, NULL) : KILN_ERR_NOMEM;
+        kiln_status put = s ? store_put(s, kit_key(1000 + (uint64_t)k), &(store_note){.type = "T"}, 2,
+                                        (kiln_value *[]){big, small}, NULL)
+                            : KILN_ERR_NOMEM;
         kiln_status flush = s ? store_flush(s, NULL) : KILN_ERR_NOMEM;
         kiln_status get = s ? store_get(s, kit_key(1000 + (uint64_t)k), 2, out, NULL) : KILN_ERR_NOMEM;
         store_claim *c = NULL;
@@ -507,11 +534,27 @@ static void test_threads(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_put_get_across_processes), CASE(test_many_values_equal_content_once), CASE(test_handles_are_not_kept), CASE(test_find_many),
-        CASE(test_journal_by_version), CASE(test_network_file_systems), CASE(test_folder_is_private), CASE(test_default_folder),
-        CASE(test_read_only_setting), CASE(test_warm_run_writes_nothing), CASE(test_eviction_order), CASE(test_limit_is_kept),
-        CASE(test_own_entries_go_last), CASE(test_shared_values_and_the_limit), CASE(test_clock_set_back), CASE(test_file_gone_before_its_row), CASE(test_orphans_are_swept),
-        CASE(test_states), CASE(test_files_are_remembered_unless_racy), CASE(test_every_allocation_fails_once), CASE(test_threads),
+        CASE(test_put_get_across_processes),
+        CASE(test_many_values_equal_content_once),
+        CASE(test_handles_are_not_kept),
+        CASE(test_find_many),
+        CASE(test_journal_by_version),
+        CASE(test_network_file_systems),
+        CASE(test_folder_is_private),
+        CASE(test_default_folder),
+        CASE(test_read_only_setting),
+        CASE(test_warm_run_writes_nothing),
+        CASE(test_eviction_order),
+        CASE(test_limit_is_kept),
+        CASE(test_own_entries_go_last),
+        CASE(test_shared_values_and_the_limit),
+        CASE(test_clock_set_back),
+        CASE(test_file_gone_before_its_row),
+        CASE(test_orphans_are_swept),
+        CASE(test_states),
+        CASE(test_files_are_remembered_unless_racy),
+        CASE(test_every_allocation_fails_once),
+        CASE(test_threads),
     };
     log_sink_set(kit_sink, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

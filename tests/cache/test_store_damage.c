@@ -1,4 +1,5 @@
-/* test_store_damage.c - whatever is done to the store's files: a miss or the right bytes, one warning, and it goes on. */
+/* test_store_damage.c - whatever is done to the store's files: a miss or the right bytes, one warning, and it goes on.
+ */
 #include "store_kit.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static int use_it(const char *folder, int *right)
     if (!s) return e.message[0] ? 0 : 1;
     for (uint64_t n = 0; n < ENTRIES; n++) {
         int got = kit_get(s, n, size_of_entry(n));
-        wrong += got < 0, *right += got > 0;
+        wrong += got<0, *right += got> 0;
     }
     kiln_value *pair[2], *a = kit_tensor(SMALL, 91), *b = kit_tensor(SMALL, 92);
     if (store_get(s, kit_key(1000), 2, pair, NULL) == KILN_OK) {
@@ -79,7 +80,8 @@ static void test_index_pages_are_damaged(void)
             unsigned char noise[8192] = {0};
             int right;
             REQUIRE(copy(good, bad));
-            for (int i = 0; kind == 1 && i < 8192; i++) noise[i] = (unsigned char)((x = x * 1664525u + 1013904223u) >> 24);
+            for (int i = 0; kind == 1 && i < 8192; i++)
+                noise[i] = (unsigned char)((x = x * 1664525u + 1013904223u) >> 24);
             if (kind < 2) {
                 REQUIRE(overwrite(kit_path(bad, "index.sqlite"), page * 8192, noise, sizeof noise));
             } else {
@@ -120,7 +122,9 @@ static void test_rows_in_another_order(void)
     fill(f);
     sqlite3 *db;
     REQUIRE(sqlite3_open(kit_path(f, "index.sqlite"), &db) == SQLITE_OK);
-    CHECK_EQ(sqlite3_exec(db, "UPDATE part SET i=1-i+10 WHERE key=(SELECT key FROM entry WHERE type='Pair')", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQ(sqlite3_exec(db, "UPDATE part SET i=1-i+10 WHERE key=(SELECT key FROM entry WHERE type='Pair')", NULL,
+                          NULL, NULL),
+             SQLITE_OK);
     sqlite3_close(db);
     kit_warned();
     store *s = kit_open(f);
@@ -196,7 +200,10 @@ static void test_verify_finds_and_removes(void)
 /* ---- objects whose type is not loaded are no damage ---- */
 
 static uint32_t revision(void *self, const char *type) { return (void)self, strcmp(type, "PLAN") == 0; }
-static kiln_value *to_plain(void *self, const kiln_value *o, error *e) { return (void)self, (void)o, (void)e, value_int(42); }
+static kiln_value *to_plain(void *self, const kiln_value *o, error *e)
+{
+    return (void)self, (void)o, (void)e, value_int(42);
+}
 static kiln_value *from_plain(void *self, const char *type, const kiln_value *plain, error *e)
 {
     (void)self, (void)plain, (void)e;
@@ -239,7 +246,9 @@ static void make_index(const char *folder, const char *sql)
 
 static void test_foreign_newer_older(void)
 {
-    static const struct { const char *sql, *says; } row[] = {
+    static const struct {
+        const char *sql, *says;
+    } row[] = {
         {"PRAGMA application_id=77", "another application"},
         {"PRAGMA user_version=99", "newer kiln"},
         {"PRAGMA user_version=0", "older kiln"},
@@ -369,16 +378,22 @@ static void test_deleted_while_open(void)
 
 enum { SKIPPED = 77 };
 
-static int private_mounts(void) { return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0; }
+static int private_mounts(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
 
 static int read_only_mount(const char *f)
 {
     fill(f);
-    if (!private_mounts() || mount(f, f, NULL, MS_BIND, NULL) != 0 || mount(NULL, f, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0) return SKIPPED;
+    if (!private_mounts() || mount(f, f, NULL, MS_BIND, NULL) != 0 ||
+        mount(NULL, f, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0)
+        return SKIPPED;
     kit_warned();
     store *s = kit_open(f);
     if (!s) return 1;
-    int bad = kit_get(s, 0, LARGE) != 1 || kit_get(s, 1, SMALL) != 1 || kit_put(s, 77, LARGE, 1) != KILN_OK || store_find(s, kit_key(77), NULL);
+    int bad = kit_get(s, 0, LARGE) != 1 || kit_get(s, 1, SMALL) != 1 || kit_put(s, 77, LARGE, 1) != KILN_OK ||
+              store_find(s, kit_key(77), NULL);
     store_close(s);
     return bad || kit_warned() != 0;
 }
@@ -419,7 +434,8 @@ static void in_child(int (*fn)(const char *), const char *folder)
         test_skip("no mounts of one's own here");
         return;
     }
-    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "exit status %d", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "exit status %d",
+              WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
 static void test_read_only_file_system(void) { in_child(read_only_mount, kit_folder("romount")); }
@@ -428,10 +444,19 @@ static void test_disk_is_full(void) { in_child(full_disk, kit_folder("full")); }
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_index_pages_are_damaged), CASE(test_index_is_truncated), CASE(test_rows_in_another_order), CASE(test_value_files_are_damaged),
-        CASE(test_verify_finds_and_removes), CASE(test_verify_keeps_types_that_are_not_loaded), CASE(test_foreign_newer_older),
-        CASE(test_something_else_in_the_indexs_place), CASE(test_moved_aside_while_open), CASE(test_damaged_after_it_was_replaced), CASE(test_deleted_while_open),
-        CASE(test_read_only_file_system), CASE(test_disk_is_full),
+        CASE(test_index_pages_are_damaged),
+        CASE(test_index_is_truncated),
+        CASE(test_rows_in_another_order),
+        CASE(test_value_files_are_damaged),
+        CASE(test_verify_finds_and_removes),
+        CASE(test_verify_keeps_types_that_are_not_loaded),
+        CASE(test_foreign_newer_older),
+        CASE(test_something_else_in_the_indexs_place),
+        CASE(test_moved_aside_while_open),
+        CASE(test_damaged_after_it_was_replaced),
+        CASE(test_deleted_while_open),
+        CASE(test_read_only_file_system),
+        CASE(test_disk_is_full),
     };
     log_sink_set(kit_sink, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

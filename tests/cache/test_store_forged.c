@@ -1,4 +1,5 @@
-/* test_store_forged.c - counts and sizes in the index that no engine wrote: damage, found out without asking for the memory they name. */
+/* test_store_forged.c - counts and sizes in the index that no engine wrote: damage, found out without asking for the
+ * memory they name. */
 #include "store_kit.h"
 
 #include <sqlite3.h>
@@ -58,7 +59,8 @@ static void test_none(void) { check_forged("none", "UPDATE entry SET n=0" ONE); 
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_most_that_there_can_be), CASE(test_many), CASE(test_negative), CASE(test_a_few_more), CASE(test_none)};
+    static const test_case cases[] = {CASE(test_most_that_there_can_be), CASE(test_many), CASE(test_negative),
+                                      CASE(test_a_few_more), CASE(test_none)};
     log_sink_set(kit_sink, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,6 +1,7 @@
-/* Something else than what belongs there, in every place of a store: a folder, a link to a file, to a folder, to a device and to nothing, a FIFO, a
- * socket, a device. Each case is a process of its own with half a minute: nothing is waited for, no link is followed, no wrong value is handed out, and a store
- * that cannot be had says which path is what. And an index that another process has locked. */
+/* Something else than what belongs there, in every place of a store: a folder, a link to a file, to a folder, to a
+ * device and to nothing, a FIFO, a socket, a device. Each case is a process of its own with half a minute: nothing is
+ * waited for, no link is followed, no wrong value is handed out, and a store that cannot be had says which path is
+ * what. And an index that another process has locked. */
 #include "store_kit.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ static void make_socket(const char *path)
 
 typedef enum { FOLDER, LINK_FILE, LINK_FOLDER, LINK_DEVICE, LINK_NOTHING, FIFO, SOCKET, DEVICE, PLAIN, KINDS } kind;
 static const char *const kind_name[KINDS] = {
-    "folder", "link to a file", "link to a folder", "link to a device", "link to nothing", "FIFO", "socket", "device", "file",
+    "folder", "link to a file", "link to a folder", "link to a device", "link to nothing", "FIFO", "socket",
+    "device", "file",
 };
 
 /* 0: such a thing cannot be made here. */
@@ -93,11 +95,16 @@ static void path_of(const char *folder, const char *place, char path[800])
     char value[800] = "", hex[33];
     kit_value_files(folder, value);
     digest_hex(state_key(), hex);
-    if (strcmp(place, "value*") == 0) snprintf(path, 800, "%s", value);
-    else if (strcmp(place, "value folder*") == 0) snprintf(path, 800, "%.*s", (int)(strrchr(value, '/') - value), value);
-    else if (strcmp(place, "state*") == 0) snprintf(path, 800, "%s/states/%.2s/%s", folder, hex, hex);
-    else if (strcmp(place, "state folder*") == 0) snprintf(path, 800, "%s/states/%.2s", folder, hex);
-    else snprintf(path, 800, "%s/%s", folder, place);
+    if (strcmp(place, "value*") == 0)
+        snprintf(path, 800, "%s", value);
+    else if (strcmp(place, "value folder*") == 0)
+        snprintf(path, 800, "%.*s", (int)(strrchr(value, '/') - value), value);
+    else if (strcmp(place, "state*") == 0)
+        snprintf(path, 800, "%s/states/%.2s/%s", folder, hex, hex);
+    else if (strcmp(place, "state folder*") == 0)
+        snprintf(path, 800, "%s/states/%.2s", folder, hex);
+    else
+        snprintf(path, 800, "%s/%s", folder, place);
 }
 
 /* ---- one case ---- */
@@ -139,7 +146,10 @@ static int open_and_use(const char *folder, const char *path)
     alarm(SECONDS);
     log_sink_set(kit_sink, NULL);
     store *s = store_open(&(store_setting){.folder = folder}, &e);
-    if (!s) return strstr(e.message, path) && !strstr(e.message, "not an error") ? REFUSED : (printf("  said: %s\n", e.message), WORDLESS);
+    if (!s)
+        return strstr(e.message, path) && !strstr(e.message, "not an error")
+                   ? REFUSED
+                   : (printf("  said: %s\n", e.message), WORDLESS);
     int right = use(s);
     store_close(s);
     return right ? USED : WRONG;
@@ -163,7 +173,10 @@ static int in_child(const char *folder, const char *path)
 static const char *became(int got)
 {
     if (got < 0) return got == -SIGALRM ? "it was waited for" : "crashed";
-    return got == WRONG ? "a wrong value came out" : got == WORDLESS ? "the path was not named" : got == USED ? "it was taken" : "the store was refused";
+    return got == WRONG      ? "a wrong value came out"
+           : got == WORDLESS ? "the path was not named"
+           : got == USED     ? "it was taken"
+                             : "the store was refused";
 }
 
 /* In that place, which may hold something already, one thing after the other. */
@@ -192,13 +205,17 @@ static void try_place(const char *place, int is_folder, int refused)
 
 static void test_indexs_files(void)
 {
-    static const char *const place[] = {"index.sqlite", "index.sqlite-journal", "index.sqlite-wal", "index.sqlite-shm", "index.sqlite-suspect"};
+    static const char *const place[] = {"index.sqlite", "index.sqlite-journal", "index.sqlite-wal", "index.sqlite-shm",
+                                        "index.sqlite-suspect"};
     for (size_t i = 0; i < sizeof place / sizeof place[0]; i++) try_place(place[i], 0, 0);
 }
 static void test_claims(void) { try_place("claims", 0, 1); }
 static void test_further_claims(void) { try_place("claims.1", 0, 0), try_place("claims.15", 0, 0); }
 static void test_values_and_states(void) { try_place("value*", 0, 0), try_place("state*", 0, 0); }
-static void test_folders_of_values_and_states(void) { try_place("value folder*", 1, 0), try_place("state folder*", 1, 0); }
+static void test_folders_of_values_and_states(void)
+{
+    try_place("value folder*", 1, 0), try_place("state folder*", 1, 0);
+}
 static void test_folders(void)
 {
     try_place("values", 1, 1);
@@ -216,15 +233,18 @@ static pid_t open_locked(const char *folder, int out)
     error e = {0};
     double start = store_clock();
     store *s = store_open(&(store_setting){.folder = folder}, &e);
-    int right = !s && strstr(e.message, "another process holds its lock") && strstr(e.message, folder) && store_clock() - start < 2 * STORE_BUSY_MS * 1e-3;
-    if (!right) dprintf(out, "  said: %s, after %.1f s\n", s ? "nothing: it was opened" : e.message, store_clock() - start);
+    int right = !s && strstr(e.message, "another process holds its lock") && strstr(e.message, folder) &&
+                store_clock() - start < 2 * STORE_BUSY_MS * 1e-3;
+    if (!right)
+        dprintf(out, "  said: %s, after %.1f s\n", s ? "nothing: it was opened" : e.message, store_clock() - start);
     _exit(!right);
 }
 
 static sqlite3 *lock_index(const char *folder)
 {
     sqlite3 *db = NULL;
-    CHECK(sqlite3_open(kit_path(folder, "index.sqlite"), &db) == SQLITE_OK && sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) == SQLITE_OK);
+    CHECK(sqlite3_open(kit_path(folder, "index.sqlite"), &db) == SQLITE_OK &&
+          sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) == SQLITE_OK);
     return db;
 }
 
@@ -262,9 +282,14 @@ int main(int argc, char **argv)
     make_outside();
     log_sink_set(kit_sink, NULL);
     static const test_case cases[] = {
-        CASE(test_indexs_files), CASE(test_claims), CASE(test_further_claims), CASE(test_values_and_states), CASE(test_folders_of_values_and_states),
+        CASE(test_indexs_files),
+        CASE(test_claims),
+        CASE(test_further_claims),
+        CASE(test_values_and_states),
+        CASE(test_folders_of_values_and_states),
         CASE(test_folders),
-        CASE(test_index_is_locked_when_it_is_opened), CASE(test_empty_index_that_cannot_be_made),
+        CASE(test_index_is_locked_when_it_is_opened),
+        CASE(test_empty_index_that_cannot_be_made),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -181,7 +181,10 @@ static int slow_maker(const char *folder, int i)
     return bad;
 }
 
-static void test_waiters_get_what_the_first_computed(void) { CHECK_EQ(in_children(6, slow_maker, kit_folder("slow")), 0); }
+static void test_waiters_get_what_the_first_computed(void)
+{
+    CHECK_EQ(in_children(6, slow_maker, kit_folder("slow")), 0);
+}
 
 /* ---- killed anywhere ---- */
 
@@ -228,11 +231,16 @@ static int evictor_or_putter(const char *folder, int i)
         store_report r;
         uint64_t n = (uint64_t)round % 3;
         int got = 1;
-        if (i == 0) (void)store_gc(s, 1, &r, NULL);
-        else if (kit_put(s, n + (uint64_t)i * 10, LARGE, 1) != KILN_OK || (got = kit_get(s, n + (uint64_t)i * 10, LARGE)) < 0) return 2;
+        if (i == 0)
+            (void)store_gc(s, 1, &r, NULL);
+        else if (kit_put(s, n + (uint64_t)i * 10, LARGE, 1) != KILN_OK ||
+                 (got = kit_get(s, n + (uint64_t)i * 10, LARGE)) < 0)
+            return 2;
         /* All putters keep the same content under keys of their own: 7 processes, 3 contents. */
         kiln_value *v = kit_tensor(LARGE, 500 + n);
-        kiln_status status = i ? store_put(s, kit_key(900 + (uint64_t)(i * 100 + round)), &(store_note){.type = "T", .seconds = 1}, 1, &v, NULL) : KILN_OK;
+        kiln_status status = i ? store_put(s, kit_key(900 + (uint64_t)(i * 100 + round)),
+                                           &(store_note){.type = "T", .seconds = 1}, 1, &v, NULL)
+                               : KILN_OK;
         value_unref(v);
         if (status != KILN_OK) return 3;
     }
@@ -248,7 +256,8 @@ static void test_eviction_beside_writers(void)
     REQUIRE(s);
     store_report r;
     CHECK_EQ(store_verify(s, &r, NULL, NULL, NULL), KILN_OK);
-    CHECK_MSG(r.damaged == 0, "%llu of %llu entries name a value that is gone", (unsigned long long)r.damaged, (unsigned long long)r.checked);
+    CHECK_MSG(r.damaged == 0, "%llu of %llu entries name a value that is gone", (unsigned long long)r.damaged,
+              (unsigned long long)r.checked);
     store_close(s);
 }
 
@@ -260,7 +269,8 @@ static void test_a_stuck_writer_costs_five_seconds_at_most(void)
     store *s = kit_open(f);
     REQUIRE(s);
     sqlite3 *db;
-    REQUIRE(sqlite3_open(kit_path(f, "index.sqlite"), &db) == SQLITE_OK && sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
+    REQUIRE(sqlite3_open(kit_path(f, "index.sqlite"), &db) == SQLITE_OK &&
+            sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
     error e = {0};
     double began = store_clock();
     CHECK_EQ(kit_put(s, 1, SMALL, 0), KILN_OK);
@@ -280,9 +290,14 @@ static void test_a_stuck_writer_costs_five_seconds_at_most(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_eight_processes_compute_each_key_once), CASE(test_sixteen_begin_at_once), CASE(test_sixteen_meet_a_damaged_index),
-        CASE(test_killed_holder_is_taken_over), CASE(test_waiters_get_what_the_first_computed), CASE(test_killed_writers_leave_a_sound_store),
-        CASE(test_eviction_beside_writers), CASE(test_a_stuck_writer_costs_five_seconds_at_most),
+        CASE(test_eight_processes_compute_each_key_once),
+        CASE(test_sixteen_begin_at_once),
+        CASE(test_sixteen_meet_a_damaged_index),
+        CASE(test_killed_holder_is_taken_over),
+        CASE(test_waiters_get_what_the_first_computed),
+        CASE(test_killed_writers_leave_a_sound_store),
+        CASE(test_eviction_beside_writers),
+        CASE(test_a_stuck_writer_costs_five_seconds_at_most),
     };
     log_sink_set(kit_sink, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

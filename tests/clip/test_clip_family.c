@@ -1,4 +1,5 @@
-/* test_clip_family.c - which checkpoints hold a text encoder of SD1.x's kind, under which names, with which tokenizer. */
+/* test_clip_family.c - which checkpoints hold a text encoder of SD1.x's kind, under which names, with which tokenizer.
+ */
 #include "golden_kit.h"
 
 #include "family.h"
@@ -23,7 +24,8 @@ static void test_M7_every_tensor_is_asked_for(void)
     const kiln_clip *clip = clip_of(v);
     const char *message = "";
     piece c = piece_new(KILN_F32);
-    kiln_t ids = c.ops->input(c.p, "ids", KILN_I32, 2, KILN_DIMS(1, 77)), end = c.ops->input(c.p, "end", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t ids = c.ops->input(c.p, "ids", KILN_I32, 2, KILN_DIMS(1, 77)),
+           end = c.ops->input(c.p, "end", KILN_I32, 1, KILN_DIMS(1));
     clip->encoder->record(clip->encoder, c.ops, c.p, clip->weights, ids, end, -2);
     CHECK_MSG(c.ops->error(c.p, &message) == KILN_OK, "%s", message);
     c.ops->program_free(c.p);
@@ -66,14 +68,16 @@ static void test_names_without_text_model(void)
 
 static void test_other_encoders_are_refused_with_a_sentence(void)
 {
-    static const struct { const char *name, *wanted; } rows[] = {
-        {"conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight", "SDXL"},
-        {"cond_stage_model.model.token_embedding.weight", "SD2"}};
+    static const struct {
+        const char *name, *wanted;
+    } rows[] = {{"conditioner.embedders.0.transformer.text_model.embeddings.token_embedding.weight", "SDXL"},
+                {"cond_stage_model.model.token_embedding.weight", "SD2"}};
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     REQUIRE(set);
     for (size_t i = 0; i < 2; i++) {
         error e = {0};
-        const kiln_weight_rule rule = {.from = "text_encoder/text_model.embeddings.token_embedding.weight", .to = rows[i].name};
+        const kiln_weight_rule rule = {.from = "text_encoder/text_model.embeddings.token_embedding.weight",
+                                       .to = rows[i].name};
         kiln_weights *view = weights_view(set, &rule, 1, &e);
         REQUIRE(view);
         CHECK_EQ(clip_family.detect(api(), view), 1);
@@ -86,7 +90,8 @@ static void test_other_encoders_are_refused_with_a_sentence(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_M7_every_tensor_is_asked_for), CASE(test_M7_single_file_names_are_all_mapped),
-                                      CASE(test_names_without_text_model), CASE(test_other_encoders_are_refused_with_a_sentence)};
+    static const test_case cases[] = {
+        CASE(test_M7_every_tensor_is_asked_for), CASE(test_M7_single_file_names_are_all_mapped),
+        CASE(test_names_without_text_model), CASE(test_other_encoders_are_refused_with_a_sentence)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -12,8 +12,14 @@
 #define LAYER 1e-5
 #define WHOLE 1e-4
 
-static const text_config tiny = {.vocabulary = 714, .width = 32, .inner = 64, .length = 77, .layers = 4, .heads = 2,
-                                 .act = KILN_ACT_QUICK_GELU, .eps = 1e-5f};
+static const text_config tiny = {.vocabulary = 714,
+                                 .width = 32,
+                                 .inner = 64,
+                                 .length = 77,
+                                 .layers = 4,
+                                 .heads = 2,
+                                 .act = KILN_ACT_QUICK_GELU,
+                                 .eps = 1e-5f};
 
 static kiln_value *open_tiny(kiln_weights *set)
 {
@@ -46,7 +52,8 @@ static void test_config_is_read(void)
 
 static void test_T6_T7_every_layer_equals_transformers(void)
 {
-    kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/text_encoder.safetensors");
+    kiln_weights *set = open_weights("tests/golden/tiny-sd1"),
+                 *g = open_weights("tests/golden/text_encoder.safetensors");
     REQUIRE(set && g);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
@@ -55,7 +62,8 @@ static void test_T6_T7_every_layer_equals_transformers(void)
         char what[40];
         snprintf(what, sizeof what, "hidden state %d", i);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32);
-        piece_check(&c, text_model_hidden(&tiny, c.ops, c.p, clip_of(v)->weights, ids, i), golden(g, "hidden.%d", i), LAYER, what);
+        piece_check(&c, text_model_hidden(&tiny, c.ops, c.p, clip_of(v)->weights, ids, i), golden(g, "hidden.%d", i),
+                    LAYER, what);
     }
     rig_host()->unref(v);
     weights_unref(set);
@@ -76,7 +84,8 @@ static array ends_of(const kiln_weights *g)
 
 static void whole(uint32_t precision, double tolerance)
 {
-    kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/text_encoder.safetensors");
+    kiln_weights *set = open_weights("tests/golden/tiny-sd1"),
+                 *g = open_weights("tests/golden/text_encoder.safetensors");
     REQUIRE(set && g);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
@@ -85,7 +94,8 @@ static void whole(uint32_t precision, double tolerance)
         piece c = piece_new(precision);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32), end = piece_input(&c, ends_of(g), KILN_I32);
         kiln_text_features f = clip->encoder->record(clip->encoder, c.ops, c.p, clip->weights, ids, end, -1);
-        piece_check(&c, pooled ? f.pooled : f.tokens, golden(g, pooled ? "pooled" : "last"), tolerance, pooled ? "pooled" : "last");
+        piece_check(&c, pooled ? f.pooled : f.tokens, golden(g, pooled ? "pooled" : "last"), tolerance,
+                    pooled ? "pooled" : "last");
     }
     rig_host()->unref(v);
     weights_unref(set);
@@ -95,14 +105,15 @@ static void whole(uint32_t precision, double tolerance)
 static void test_T8_last_and_pooled_equal_transformers(void) { whole(KILN_F32, WHOLE); }
 static void test_T9_bf16_stays_near(void) { whole(KILN_BF16, 2e-2); }
 
-/* ---- CLIPTextEncode --------------------------------------------------------------------------------------- */
+/* ---- CLIPTextEncode ---- */
 
 static const char cow[] = "a red circle to the left of a blue square";
 
 /* The golden's prompts, spelt again: JSON metadata is not worth a reader here. */
 static void prompt_text(int i, char text[2000])
 {
-    static const char *const plain[] = {"a photo of a cute cat", "", "a (cute:1.4) cat, ((oil)) painting, (blurry:-0.5) background"};
+    static const char *const plain[] = {"a photo of a cute cat", "",
+                                        "a (cute:1.4) cat, ((oil)) painting, (blurry:-0.5) background"};
     text[0] = 0;
     if (i < 3) {
         strcpy(text, plain[i]);
@@ -120,9 +131,17 @@ static void prompt_text(int i, char text[2000])
 
 static kiln_value *encode(kiln_value *clip, const char *text)
 {
-    struct { const char *text; } params = {text};
+    struct {
+        const char *text;
+    } params = {text};
     kiln_value *in[1] = {clip}, *out[1] = {NULL};
-    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .params = &params, .in = in, .out = out};
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = rig_host(),
+                      .ctx = rig_ctx(),
+                      .params = &params,
+                      .in = in,
+                      .out = out};
     kiln_status status = node_clip_text_encode.run(&call);
     CHECK_MSG(status == KILN_OK && out[0], "'%.60s': %s", text, rig_message());
     return out[0];
@@ -144,7 +163,8 @@ static void check_entry(const kiln_value *conditioning, const char *key, array w
 
 static void test_T3_T4_T8_conditioning_equals_the_golden(void)
 {
-    kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/clip_encode.safetensors");
+    kiln_weights *set = open_weights("tests/golden/tiny-sd1"),
+                 *g = open_weights("tests/golden/clip_encode.safetensors");
     REQUIRE(set && g);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
@@ -153,9 +173,17 @@ static void test_T3_T4_T8_conditioning_equals_the_golden(void)
             if (skip == 2 && (i == 1 || i == 3 || i == 4)) continue; /* the golden has none */
             char text[2000], what[80];
             prompt_text(i, text);
-            struct { int64_t layer; } params = {-skip};
+            struct {
+                int64_t layer;
+            } params = {-skip};
             kiln_value *in[1] = {v}, *out[1] = {NULL};
-            kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .params = &params, .in = in, .out = out};
+            kiln_call call = {.size = sizeof call,
+                              .device = KILN_CPU,
+                              .host = rig_host(),
+                              .ctx = rig_ctx(),
+                              .params = &params,
+                              .in = in,
+                              .out = out};
             CHECK_MSG(node_clip_set_last_layer.run(&call) == KILN_OK, "%s", rig_message());
             REQUIRE(out[0]);
             kiln_value *conditioning = encode(out[0], text);
@@ -178,9 +206,17 @@ static void test_a_layer_that_is_not_there_is_refused(void)
     REQUIRE(set);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
-    struct { int64_t layer; } params = {-5};
+    struct {
+        int64_t layer;
+    } params = {-5};
     kiln_value *in[1] = {v}, *out[1] = {NULL};
-    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .params = &params, .in = in, .out = out};
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = rig_host(),
+                      .ctx = rig_ctx(),
+                      .params = &params,
+                      .in = in,
+                      .out = out};
     CHECK_EQ(node_clip_set_last_layer.run(&call), KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "has 4 layers") != NULL, "%s", rig_message());
     rig_host()->unref(v);
@@ -189,8 +225,11 @@ static void test_a_layer_that_is_not_there_is_refused(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        CASE(test_config_is_read), CASE(test_T6_T7_every_layer_equals_transformers), CASE(test_T8_last_and_pooled_equal_transformers),
-        CASE(test_T9_bf16_stays_near), CASE(test_T3_T4_T8_conditioning_equals_the_golden), CASE(test_a_layer_that_is_not_there_is_refused)};
+    static const test_case cases[] = {CASE(test_config_is_read),
+                                      CASE(test_T6_T7_every_layer_equals_transformers),
+                                      CASE(test_T8_last_and_pooled_equal_transformers),
+                                      CASE(test_T9_bf16_stays_near),
+                                      CASE(test_T3_T4_T8_conditioning_equals_the_golden),
+                                      CASE(test_a_layer_that_is_not_there_is_refused)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -32,7 +32,8 @@ static char *read_all(const char *folder, const char *name, size_t *n)
 static bpe *open_bpe(const char *folder, int merges_only)
 {
     size_t n_vocab = 0, n_merges = 0;
-    char why[300] = "no such file", *vocab = read_all(folder, "vocab.json", &n_vocab), *merges = read_all(folder, "merges.txt", &n_merges);
+    char why[300] = "no such file", *vocab = read_all(folder, "vocab.json", &n_vocab),
+         *merges = read_all(folder, "merges.txt", &n_merges);
     bpe *b = vocab && merges ? bpe_new(merges_only ? NULL : vocab, n_vocab, merges, n_merges, why) : NULL;
     CHECK_MSG(b != NULL, "%s: %s", folder, why);
     free(vocab);
@@ -92,7 +93,7 @@ static size_t ids_of(const bpe *b, const char *text, size_t n)
     return c.n;
 }
 
-/* ---- ids --------------------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 static void equal_golden(const char *folder, const char *name, int merges_only)
 {
@@ -105,12 +106,14 @@ static void equal_golden(const char *folder, const char *name, int merges_only)
     CHECK(n > 100);
     for (int64_t i = 0; i + 1 < n; i++) {
         const char *text = bytes + number(first, i);
-        int64_t length = number(first, i + 1) - number(first, i), at = number(ids_first, i), wanted = number(ids_first, i + 1) - at - 2;
+        int64_t length = number(first, i + 1) - number(first, i), at = number(ids_first, i),
+                wanted = number(ids_first, i + 1) - at - 2;
         size_t got = ids_of(b, text, (size_t)length);
-        int same = (int64_t)got == wanted && number(ids, at) == bpe_start(b) && number(ids, at + 1 + wanted) == bpe_end(b);
+        int same =
+            (int64_t)got == wanted && number(ids, at) == bpe_start(b) && number(ids, at + 1 + wanted) == bpe_end(b);
         for (int64_t k = 0; same && k < wanted; k++) same = ids_room[k] == number(ids, at + 1 + k);
-        CHECK_MSG(same, "text %lld '%.*s': %zu ids, %lld wanted, or others", (long long)i, length < 60 ? (int)length : 60, text, got,
-                  (long long)wanted);
+        CHECK_MSG(same, "text %lld '%.*s': %zu ids, %lld wanted, or others", (long long)i,
+                  length < 60 ? (int)length : 60, text, got, (long long)wanted);
     }
     weights_unref(w);
     bpe_free(b);
@@ -122,7 +125,10 @@ static void test_merges_alone_give_the_official_ids(void) { equal_golden(OFFICIA
 
 static void test_T2_known_ids(void)
 {
-    static const struct { const char *text; int32_t id; } known[] = {{"a", 320}, {"cat", 2368}, {"cute", 2242}};
+    static const struct {
+        const char *text;
+        int32_t id;
+    } known[] = {{"a", 320}, {"cat", 2368}, {"cute", 2242}};
     bpe *b = open_bpe(OFFICIAL, 0);
     REQUIRE(b);
     for (size_t i = 0; i < 3; i++) {
@@ -155,7 +161,8 @@ static void test_T1_same_ids_every_time(void)
 /* Every byte that is no blank comes back from the ids: nothing is dropped, known word or not. */
 static void test_T5_bytes_come_back(void)
 {
-    static const char *const texts[] = {"xqzjvk 😀👨‍👩‍👧 日本語 \x01\x7f \xef\xbf\xbd ٣٤٥ ½", "\xf4\x8f\xbf\xbf\xee\x80\x80"};
+    static const char *const texts[] = {"xqzjvk 😀👨‍👩‍👧 日本語 \x01\x7f \xef\xbf\xbd ٣٤٥ ½",
+                                        "\xf4\x8f\xbf\xbf\xee\x80\x80"};
     const char *const folders[] = {OFFICIAL, TINY};
     for (size_t f = 0; f < 2; f++) {
         bpe *b = open_bpe(folders[f], 0);
@@ -188,7 +195,7 @@ static void test_T5_invalid_utf8_is_refused(void)
     bpe_free(b);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------ */
+/* ---- threads ---- */
 
 static void *tokenise_often(void *arg)
 {
@@ -197,7 +204,8 @@ static void *tokenise_often(void *arg)
     char why[300];
     uintptr_t sum = 0;
     for (int i = 0; i < 200; i++) {
-        if (!prompt_parse("a (cute:1.4) cat in the (garden)", &p, why) || !prompt_tokenise(arg, &p, 77, &c, why)) return NULL;
+        if (!prompt_parse("a (cute:1.4) cat in the (garden)", &p, why) || !prompt_tokenise(arg, &p, 77, &c, why))
+            return NULL;
         for (size_t k = 0; k < 77; k++) sum = sum * 31 + (uintptr_t)c.id[k];
         prompt_free(&p);
         prompt_chunks_free(&c);
@@ -219,18 +227,20 @@ static void test_T10_several_threads(void)
     bpe_free(b);
 }
 
-/* ---- prompts ------------------------------------------------------------------------------------------------ */
+/* ---- prompts ---- */
 
 /* Segments from..to of the golden, their texts one after the other from *bytes on. */
-static void check_segments(const prompt *p, int64_t from, int64_t to, const char **bytes, const float *weight, const char *text)
+static void check_segments(const prompt *p, int64_t from, int64_t to, const char **bytes, const float *weight,
+                           const char *text)
 {
     CHECK_MSG((int64_t)p->n == to - from, "'%.60s': %zu segments, %lld wanted", text, p->n, (long long)(to - from));
     for (int64_t k = 0; (int64_t)p->n == to - from && k < to - from; k++) {
         const prompt_segment *s = &p->segment[k];
         float wanted;
         memcpy(&wanted, weight + from + k, sizeof wanted);
-        CHECK_MSG(memcmp(s->text, *bytes, s->n) == 0 && s->weight == wanted, "'%.60s': segment %lld is '%.40s' x %.9g, wanted x %.9g",
-                  text, (long long)k, s->text, (double)s->weight, (double)wanted);
+        CHECK_MSG(memcmp(s->text, *bytes, s->n) == 0 && s->weight == wanted,
+                  "'%.60s': segment %lld is '%.40s' x %.9g, wanted x %.9g", text, (long long)k, s->text,
+                  (double)s->weight, (double)wanted);
         *bytes += s->n;
     }
 }
@@ -241,25 +251,28 @@ static void test_T3_T4_prompts_equal_the_golden(void)
     kiln_weights *w = golden("prompt");
     REQUIRE(b && w);
     int64_t n = 0;
-    const void *first = data(w, "prompt_first", &n), *chunk_first = data(w, "chunk_first", NULL), *ids = data(w, "ids", NULL);
+    const void *first = data(w, "prompt_first", &n), *chunk_first = data(w, "chunk_first", NULL),
+               *ids = data(w, "ids", NULL);
     const void *segment_first = data(w, "segment_first", NULL);
     const char *bytes = data(w, "prompt_bytes", NULL), *segment_bytes = data(w, "segment_bytes", NULL);
     const float *weights = data(w, "weights", NULL), *segment_weight = data(w, "segment_weight", NULL);
     CHECK(n > 40);
     for (int64_t i = 0; i + 1 < n; i++) {
         char text[2000], why[300] = "";
-        int64_t length = number(first, i + 1) - number(first, i), from = number(chunk_first, i), count = number(chunk_first, i + 1) - from;
+        int64_t length = number(first, i + 1) - number(first, i), from = number(chunk_first, i),
+                count = number(chunk_first, i + 1) - from;
         snprintf(text, sizeof text, "%.*s", (int)length, bytes + number(first, i));
         prompt p;
         prompt_chunks c = {0};
         CHECK_MSG(prompt_parse(text, &p, why) && prompt_tokenise(b, &p, 77, &c, why), "'%.60s': %s", text, why);
-        check_segments(&p, number(segment_first, i), number(segment_first, i + 1), &segment_bytes, segment_weight, text);
+        check_segments(&p, number(segment_first, i), number(segment_first, i + 1), &segment_bytes, segment_weight,
+                       text);
         CHECK_MSG((int64_t)c.n_chunk == count, "'%.60s': %zu chunks, %lld wanted", text, c.n_chunk, (long long)count);
         for (int64_t k = 0; (int64_t)c.n_chunk == count && k < 77 * count; k++) {
             float wanted;
             memcpy(&wanted, weights + 77 * from + k, sizeof wanted);
-            if (!CHECK_MSG(c.id[k] == number(ids, 77 * from + k) && c.weight[k] == wanted, "'%.60s': place %lld is %d x %g", text, (long long)k,
-                           c.id[k], (double)c.weight[k]))
+            if (!CHECK_MSG(c.id[k] == number(ids, 77 * from + k) && c.weight[k] == wanted,
+                           "'%.60s': place %lld is %d x %g", text, (long long)k, c.id[k], (double)c.weight[k]))
                 break;
         }
         for (size_t k = 0; k < c.n_chunk; k++) CHECK_EQ(c.id[77 * k + 76], bpe_end(b));
@@ -272,8 +285,14 @@ static void test_T3_T4_prompts_equal_the_golden(void)
 
 static void test_embeddings_are_refused(void)
 {
-    static const struct { const char *text; int ok; } cases[] = {
-        {"embedding:bad", 0}, {"a cat, embedding:bad, x", 0}, {"(embedding:bad:1.2)", 0}, {"noembedding:x", 1}, {"an embedding", 1}};
+    static const struct {
+        const char *text;
+        int ok;
+    } cases[] = {{"embedding:bad", 0},
+                 {"a cat, embedding:bad, x", 0},
+                 {"(embedding:bad:1.2)", 0},
+                 {"noembedding:x", 1},
+                 {"an embedding", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         prompt p;
         char why[300] = "";
@@ -300,7 +319,7 @@ static void test_hostile_prompts(void)
     prompt_free(&p);
 }
 
-/* ---- bad files ---------------------------------------------------------------------------------------------- */
+/* ---- bad files ---- */
 
 static void check_refused(const char *vocab, const char *merges, const char *wanted)
 {
@@ -333,10 +352,17 @@ static void test_bad_tokenizer_files(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        CASE(test_T2_known_ids), CASE(test_T2_ids_equal_transformers), CASE(test_ids_of_another_vocabulary),
-        CASE(test_merges_alone_give_the_official_ids), CASE(test_T1_same_ids_every_time), CASE(test_T5_bytes_come_back),
-        CASE(test_T5_invalid_utf8_is_refused), CASE(test_T10_several_threads), CASE(test_T3_T4_prompts_equal_the_golden),
-        CASE(test_embeddings_are_refused), CASE(test_hostile_prompts), CASE(test_bad_tokenizer_files)};
+    static const test_case cases[] = {CASE(test_T2_known_ids),
+                                      CASE(test_T2_ids_equal_transformers),
+                                      CASE(test_ids_of_another_vocabulary),
+                                      CASE(test_merges_alone_give_the_official_ids),
+                                      CASE(test_T1_same_ids_every_time),
+                                      CASE(test_T5_bytes_come_back),
+                                      CASE(test_T5_invalid_utf8_is_refused),
+                                      CASE(test_T10_several_threads),
+                                      CASE(test_T3_T4_prompts_equal_the_golden),
+                                      CASE(test_embeddings_are_refused),
+                                      CASE(test_hostile_prompts),
+                                      CASE(test_bad_tokenizer_files)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

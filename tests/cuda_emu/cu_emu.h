@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-void cu_emu_seed(uint64_t seed); /* of the order of threads and blocks */
-unsigned cu_emu_faults(void);    /* what kernels did that none may do, so far */
+void cu_emu_seed(uint64_t seed);     /* of the order of threads and blocks */
+unsigned cu_emu_faults(void);        /* what kernels did that none may do, so far */
 const char *cu_emu_last_fault(void); /* "KERNEL: what (block X Y Z, thread X Y Z)"; "" before the first */
-void cu_emu_forget(void);        /* after the device was closed */
+void cu_emu_forget(void);            /* after the device was closed */
 /* What has run so far of `kernel`, with whatever template arguments: launches, and blocks in *blocks. */
 uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks);
 /* How often a thread came to one of these, so far. */

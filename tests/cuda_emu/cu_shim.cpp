@@ -28,23 +28,31 @@
 
 extern unsigned char __start_cu_shared[] __attribute__((weak)), __stop_cu_shared[] __attribute__((weak));
 
-namespace {
+namespace
+{
 
 enum { THREADS_TOP = 1024, STACK = 64 << 10, STACK_GUARD = 4096, SHARED_TOP = 227 << 10, SHARED_GUARD = 1024 };
-enum { SHARED_USUAL = 48 << 10 }; /* what a launch gets that did not ask for more */
+enum { SHARED_USUAL = 48 << 10 };   /* what a launch gets that did not ask for more */
 const uint16_t guard_word = 0xFFA5; /* not a number in f32, bf16 and f16: reading beside shared memory shows as well */
 
 typedef enum { READY, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
 
-struct count { uint64_t launches, blocks; };
-struct copy { void *to; const void *from; int there; unsigned group; };
+struct count {
+    uint64_t launches, blocks;
+};
+struct copy {
+    void *to;
+    const void *from;
+    int there;
+    unsigned group;
+};
 
 struct fiber {
     cu_emu_thread now;
     fiber_state state;
-    uint32_t mask;    /* of the exchange that it waits in */
+    uint32_t mask; /* of the exchange that it waits in */
     unsigned char gives[CU_EMU_SLOT];
-    unsigned groups;  /* of copies so far */
+    unsigned groups; /* of copies so far */
     std::vector<copy> copies;
 #if defined __x86_64__
     void *stack_pointer;
@@ -89,20 +97,22 @@ uint64_t draw()
 void fault(const char *text, const fiber *f = nullptr, bool named = true)
 {
     char where[96] = "", thread[48] = "";
-    if (f && named) snprintf(thread, sizeof thread, ", thread %u %u %u", f->now.thread.x, f->now.thread.y, f->now.thread.z);
+    if (f && named)
+        snprintf(thread, sizeof thread, ", thread %u %u %u", f->now.thread.x, f->now.thread.y, f->now.thread.z);
     if (f) snprintf(where, sizeof where, " (block %u %u %u%s)", f->now.block.x, f->now.block.y, f->now.block.z, thread);
     snprintf(emu.last_fault, sizeof emu.last_fault, "%s: %s%s", emu.kernel, text, where);
     if (emu.faults++ < 10) printf("  %s\n", emu.last_fault);
 }
 
-/* ---- fibers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- fibers ---- */
 
 #if defined __x86_64__
 extern "C" void cu_emu_switch(void **save, void *load);
-__asm__(".text\n.globl cu_emu_switch\n.hidden cu_emu_switch\n.type cu_emu_switch,@function\ncu_emu_switch:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size cu_emu_switch, .-cu_emu_switch\n");
+__asm__(
+    ".text\n.globl cu_emu_switch\n.hidden cu_emu_switch\n.type cu_emu_switch,@function\ncu_emu_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size cu_emu_switch, .-cu_emu_switch\n");
 #endif
 
 unsigned char *stack_of(const fiber *f) { return emu.stacks + (size_t)(f - emu.thread) * STACK + STACK_GUARD; }
@@ -112,7 +122,8 @@ enum { STACK_USED = STACK - STACK_GUARD };
 bool stacks_made()
 {
     if (emu.stacks) return true;
-    void *p = mmap(nullptr, (size_t)THREADS_TOP * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, (size_t)THREADS_TOP * STACK, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return false;
     emu.stacks = static_cast<unsigned char *>(p);
     for (size_t i = 0; i < THREADS_TOP; i++) mprotect(emu.stacks + i * STACK, STACK_GUARD, PROT_NONE);
@@ -181,9 +192,10 @@ void go_on(fiber *f)
 #endif
 }
 
-/* ---- a block --------------------------------------------------------------------------------------------------------------------- */
+/* ---- a block ---- */
 
-/* All that the exchange of this fiber's warp waits for are there, and nobody of the warp has yet to read what the last one gave. */
+/* All that the exchange of this fiber's warp waits for are there, and nobody of the warp has yet to read what the last
+ * one gave. */
 int exchange_whole(const fiber *f)
 {
     const fiber *warp = emu.thread + f->now.number / 32 * 32;
@@ -210,8 +222,8 @@ void exchange_done(const fiber *first)
     }
 }
 
-/* 1: somebody may go on. Of a warp's exchanges one at a time: they share its slots. A barrier waits for ended threads too, which chips since
- * sm_70 do not, but CUDA's rule for conditional barriers does. */
+/* 1: somebody may go on. Of a warp's exchanges one at a time: they share its slots. A barrier waits for ended threads
+ * too, which chips since sm_70 do not, but CUDA's rule for conditional barriers does. */
 int release_some()
 {
     unsigned waiting = 0, able = 0;
@@ -232,8 +244,10 @@ int release_some()
 void say_stuck()
 {
     for (unsigned i = 0; i < emu.threads; i++) {
-        if (emu.thread[i].state == AT_BARRIER) return fault("a barrier that not all threads of the block reach", emu.thread + i);
-        if (emu.thread[i].state == AT_EXCHANGE) return fault("an instruction of a warp in which not all that it names take part", emu.thread + i);
+        if (emu.thread[i].state == AT_BARRIER)
+            return fault("a barrier that not all threads of the block reach", emu.thread + i);
+        if (emu.thread[i].state == AT_EXCHANGE)
+            return fault("an instruction of a warp in which not all that it names take part", emu.thread + i);
     }
 }
 
@@ -242,7 +256,8 @@ void give_up()
 {
     say_stuck();
 #ifdef CU_EMU_ASAN
-    for (size_t i = 0; i < THREADS_TOP; i++) __asan_unpoison_memory_region(emu.stacks + i * STACK + STACK_GUARD, STACK_USED);
+    for (size_t i = 0; i < THREADS_TOP; i++)
+        __asan_unpoison_memory_region(emu.stacks + i * STACK + STACK_GUARD, STACK_USED);
 #endif
 }
 
@@ -267,14 +282,15 @@ void set_guards(size_t shared)
 void check_guards(size_t shared)
 {
     bool whole = true;
-    for (size_t i = 0; i < SHARED_GUARD / 2; i++) whole = whole && *guard_at(shared, 0, i) == guard_word && *guard_at(shared, 1, i) == guard_word;
+    for (size_t i = 0; i < SHARED_GUARD / 2; i++)
+        whole = whole && *guard_at(shared, 0, i) == guard_word && *guard_at(shared, 1, i) == guard_word;
     if (whole) return;
     fault("something was written beside the shared memory", emu.thread, false);
     set_guards(shared);
 }
 
-/* Who may go on, in a random order (Fisher and Yates). Warps whose bit is in `resting` wait until nobody else can: without that all warps would go
- * in step, and who reads what another warp has not written yet would never be early. */
+/* Who may go on, in a random order (Fisher and Yates). Warps whose bit is in `resting` wait until nobody else can:
+ * without that all warps would go in step, and who reads what another warp has not written yet would never be early. */
 unsigned draw_order(unsigned *order, uint32_t resting)
 {
     unsigned n = 0;
@@ -314,12 +330,18 @@ void run_block(dim3 block, dim3 block_dim, dim3 grid_dim, size_t shared)
 int launch_allowed(dim3 grid, dim3 block, size_t shared, size_t shared_allowed)
 {
     const char *wrong = nullptr;
-    if ((uint64_t)block.x * block.y * block.z > THREADS_TOP || block.z > 64) wrong = "a block of more than 1024 threads";
-    else if (!block.x || !block.y || !block.z || !grid.x || !grid.y || !grid.z) wrong = "a launch of nothing";
-    else if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7fffffffu) wrong = "a grid that is too large";
-    else if (shared > SHARED_TOP) wrong = "more shared memory than there is";
-    else if (shared > shared_allowed) wrong = "more shared memory than its launch may have: cudaFuncSetAttribute raises that";
-    else if (!stacks_made()) wrong = "no memory for the threads' stacks";
+    if ((uint64_t)block.x * block.y * block.z > THREADS_TOP || block.z > 64)
+        wrong = "a block of more than 1024 threads";
+    else if (!block.x || !block.y || !block.z || !grid.x || !grid.y || !grid.z)
+        wrong = "a launch of nothing";
+    else if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7fffffffu)
+        wrong = "a grid that is too large";
+    else if (shared > SHARED_TOP)
+        wrong = "more shared memory than there is";
+    else if (shared > shared_allowed)
+        wrong = "more shared memory than its launch may have: cudaFuncSetAttribute raises that";
+    else if (!stacks_made())
+        wrong = "no memory for the threads' stacks";
     if (wrong) fault(wrong);
     return !wrong;
 }
@@ -355,7 +377,8 @@ const unsigned char *cu_emu_exchange(uint32_t mask, const void *mine, unsigned b
 int cu_emu_before_sm80() { return fake_cuda_major() < 8; }
 void cu_emu_instruction(cu_emu_kind kind)
 {
-    static const char *const names[CU_EMU_KINDS] = {"mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16", "cp.async"};
+    static const char *const names[CU_EMU_KINDS] = {"mma.m16n8k16 of bf16", "mma.m16n8k16 of f16", "mma.m16n8k8 of f16",
+                                                    "cp.async"};
     emu.seen[kind]++;
     if (kind == CU_EMU_MMA8_F16 || !cu_emu_before_sm80()) return;
     char text[96];
@@ -377,9 +400,12 @@ void cu_emu_copy_wait(unsigned groups)
     fiber *f = emu.thread + cu_emu_now->number;
     size_t kept = 0;
     for (const copy &c : f->copies) {
-        if (c.group + groups >= f->groups) f->copies[kept++] = c;
-        else if (c.there) memcpy(c.to, c.from, 16);
-        else memset(c.to, 0, 16);
+        if (c.group + groups >= f->groups)
+            f->copies[kept++] = c;
+        else if (c.there)
+            memcpy(c.to, c.from, 16);
+        else
+            memset(c.to, 0, 16);
     }
     f->copies.resize(kept);
 }
@@ -401,12 +427,14 @@ size_t cu_emu_shared_allowed(const void *kernel)
 }
 cudaError_t cu_emu_allow_shared(const void *kernel, enum cudaFuncAttribute attribute, int bytes)
 {
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes < 0 || bytes > SHARED_TOP) return cudaErrorInvalidValue;
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || bytes < 0 || bytes > SHARED_TOP)
+        return cudaErrorInvalidValue;
     allowed()[kernel] = (size_t)bytes > SHARED_USUAL ? (size_t)bytes : (size_t)SHARED_USUAL;
     return cudaSuccess;
 }
 
-void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t shared_allowed, const std::function<void()> &thread)
+void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t shared_allowed,
+                const std::function<void()> &thread)
 {
     emu.kernel = name;
     if (!launch_allowed(grid, block, shared, shared_allowed)) return;
@@ -418,11 +446,18 @@ void cu_emu_run(const char *name, dim3 grid, dim3 block, size_t shared, size_t s
     count &ran = (*emu.ran)[name];
     ran.launches++, ran.blocks += n;
     uint64_t step = draw() % n | 1; /* blocks in some order: a step that meets them all */
-    auto common = [](uint64_t a, uint64_t b) { while (b) { uint64_t r = a % b; a = b, b = r; } return a; };
+    auto common = [](uint64_t a, uint64_t b) {
+        while (b) {
+            uint64_t r = a % b;
+            a = b, b = r;
+        }
+        return a;
+    };
     while (common(step, n) != 1) step++;
     uint64_t at = draw() % n;
     for (uint64_t i = 0; i < n; i++, at = (at + step) % n)
-        run_block(dim3((unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y)), block, grid, shared);
+        run_block(dim3((unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y)),
+                  block, grid, shared);
 }
 
 /* Work may be done more than once (graphs), so it is kept until the device is closed. */
@@ -445,14 +480,16 @@ uint64_t cu_emu_ran(const char *kernel, uint64_t *blocks)
     count sum = {0, 0};
     if (emu.ran)
         for (const auto &k : *emu.ran) {
-            size_t from = k.first.find_first_not_of('('); /* with a comma among its arguments it was written in brackets */
-            if (k.first == kernel || k.first.compare(from, strlen(kernel) + 1, std::string(kernel) + "<") == 0) sum.launches += k.second.launches, sum.blocks += k.second.blocks;
+            size_t from =
+                k.first.find_first_not_of('('); /* with a comma among its arguments it was written in brackets */
+            if (k.first == kernel || k.first.compare(from, strlen(kernel) + 1, std::string(kernel) + "<") == 0)
+                sum.launches += k.second.launches, sum.blocks += k.second.blocks;
         }
     *blocks = sum.blocks;
     return sum.launches;
 }
 
-/* ---- f16 ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- f16 ---- */
 
 extern "C" float f16_to_f32(uint16_t);
 extern "C" uint16_t f16_from_f32(float);

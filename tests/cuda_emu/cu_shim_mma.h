@@ -1,4 +1,5 @@
-/* cu_shim_mma.h - the instructions that cu_mma.h names, on the host, by the table that stands there. Sums are f32, in the order of k. */
+/* cu_shim_mma.h - the instructions that cu_mma.h names, on the host, by the table that stands there. Sums are f32, in
+ * the order of k. */
 #ifndef KILN_TESTS_CU_SHIM_MMA_H
 #define KILN_TESTS_CU_SHIM_MMA_H
 
@@ -6,7 +7,10 @@
 
 static inline int cu_before_sm80() { return cu_emu_before_sm80(); }
 
-static inline float cu_emu_bf16_of(uint32_t pair, unsigned high) { return __uint_as_float(high ? pair & 0xffff0000u : pair << 16); }
+static inline float cu_emu_bf16_of(uint32_t pair, unsigned high)
+{
+    return __uint_as_float(high ? pair & 0xffff0000u : pair << 16);
+}
 /* As __half2float, inline: the exponent moves by 127 - 15, which is exact for subnormal numbers too. */
 static inline float cu_emu_f16_of(uint32_t pair, unsigned high)
 {
@@ -16,7 +20,8 @@ static inline float cu_emu_f16_of(uint32_t pair, unsigned high)
 }
 
 /* DEEP / 4 registers of the left side, then DEEP / 8 of the right one */
-template <unsigned DEEP> static inline void cu_emu_multiply(float *c, const uint32_t *mine, float (*number)(uint32_t pair, unsigned high))
+template <unsigned DEEP>
+static inline void cu_emu_multiply(float *c, const uint32_t *mine, float (*number)(uint32_t pair, unsigned high))
 {
     const unsigned char *all = cu_emu_exchange(0xffffffffu, mine, DEEP / 8 * 3 * sizeof *mine);
     unsigned g = cu_emu_lane() / 4, t = cu_emu_lane() % 4;
@@ -64,7 +69,8 @@ static inline void cu_emu_matrices(uint32_t *r, const void *row, int turned)
         }
         r[i] = (uint32_t)pair[0] | (uint32_t)pair[1] << 16;
     }
-    cu_emu_exchange(0xffffffffu, &row, sizeof row); /* nobody writes before all have read: ldmatrix is one instruction of the warp */
+    cu_emu_exchange(0xffffffffu, &row,
+                    sizeof row); /* nobody writes before all have read: ldmatrix is one instruction of the warp */
 }
 static inline void cu_matrices(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 0); }
 static inline void cu_matrices_turned(uint32_t *r, const void *row) { cu_emu_matrices(r, row, 1); }

@@ -1,6 +1,6 @@
-/* fake_cuda.c - the CUDA runtime's functions on the fake device of tests/memory: an arena with guards, streams whose work happens late
- * and in any order that events allow, every call able to fail. What it is asked to do is told to the real library in the same
- * words, so engine/backend/cuda's own C files run on it as they are. */
+/* fake_cuda.c - the CUDA runtime's functions on the fake device of tests/memory: an arena with guards, streams whose
+ * work happens late and in any order that events allow, every call able to fail. What it is asked to do is told to the
+ * real library in the same words, so engine/backend/cuda's own C files run on it as they are. */
 #include "../memory/fake_device.h"
 #include "fake_cuda.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static error last;
-static int devices = 1, home = -1;  /* of which the fake device is this one; -1: no stream was made yet */
+static int devices = 1, home = -1; /* of which the fake device is this one; -1: no stream was made yet */
 static _Thread_local int current;
 static struct cudaDeviceProp chip = {.name = "a GPU that is none", .major = 9, .minor = 0, .multiProcessorCount = 132};
 
@@ -27,23 +27,46 @@ static cudaError_t said(kiln_status status)
 #define ASK(call) (last = (error){0}, said(fake_device_get()->table->call))
 #define ON fake_device_get()
 
-const char *cudaGetErrorString(cudaError_t status) { return status == cudaSuccess ? "no error" : last.message[0] ? last.message : "an error"; }
-const char *cudaGetErrorName(cudaError_t status) { return status == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : status == cudaSuccess ? "cudaSuccess" : "cudaErrorUnknown"; }
+const char *cudaGetErrorString(cudaError_t status)
+{
+    return status == cudaSuccess ? "no error" : last.message[0] ? last.message : "an error";
+}
+const char *cudaGetErrorName(cudaError_t status)
+{
+    return status == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+           : status == cudaSuccess             ? "cudaSuccess"
+                                               : "cudaErrorUnknown";
+}
 cudaError_t cudaGetLastError(void) { return cudaSuccess; }
-cudaError_t cudaSetDevice(int device) { return device >= 0 && device < devices ? (current = device, cudaSuccess) : cudaErrorInvalidDevice; }
+cudaError_t cudaSetDevice(int device)
+{
+    return device >= 0 && device < devices ? (current = device, cudaSuccess) : cudaErrorInvalidDevice;
+}
 cudaError_t cudaGetDevice(int *device) { return *device = current, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int *n) { return *n = devices, cudaSuccess; }
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) { return *p = chip, device >= 0 && device < devices ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
+{
+    return *p = chip, device >= 0 && device < devices ? cudaSuccess : cudaErrorInvalidDevice;
+}
 static int elsewhere(void) { return home >= 0 && current != home; }
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) { return (void)attribute, (void)device, *value = 227 << 10, cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    return (void)attribute, (void)device, *value = 227 << 10, cudaSuccess;
+}
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) { return ASK(memory(ON, free_bytes, total, &last)); }
-cudaError_t cudaMalloc(void **out, size_t bytes) { return elsewhere() ? cudaErrorInvalidDevice : ASK(alloc(ON, bytes, out, &last)); }
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    return elsewhere() ? cudaErrorInvalidDevice : ASK(alloc(ON, bytes, out, &last));
+}
 cudaError_t cudaFree(void *p) { return fake_device_get()->table->release(ON, p), cudaSuccess; }
-cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) { return (void)flags, ASK(host_alloc(ON, bytes, out, &last)); }
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    return (void)flags, ASK(host_alloc(ON, bytes, out, &last));
+}
 cudaError_t cudaFreeHost(void *p) { return fake_device_get()->table->host_release(ON, p), cudaSuccess; }
 
-/* ---- streams and events: the fake device's own behind CUDA's names ----------------------------------------------------------- */
+/* ---- streams and events: the fake device's own behind CUDA's names ---- */
 
 static device_stream *stream(cudaStream_t s) { return (device_stream *)(void *)s; }
 static device_event *event(cudaEvent_t v) { return (device_event *)(void *)v; }
@@ -56,9 +79,15 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
     *out = (cudaStream_t)(void *)s;
     return status;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t s) { return fake_device_get()->table->stream_free(ON, stream(s)), cudaSuccess; }
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    return fake_device_get()->table->stream_free(ON, stream(s)), cudaSuccess;
+}
 cudaError_t cudaStreamSynchronize(cudaStream_t s) { return ASK(sync(ON, stream(s), &last)); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags) { return (void)flags, ASK(wait(ON, stream(s), event(v), &last)); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags)
+{
+    return (void)flags, ASK(wait(ON, stream(s), event(v), &last));
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     device_event *v = NULL;
@@ -76,7 +105,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
     return ASK(copy_out(ON, dst, src, bytes, stream(s), &last));
 }
 
-/* ---- graphs: CUDA has a captured one and one that can be launched; here they are the same ------------------------------------- */
+/* ---- graphs: CUDA has a captured one and one that can be launched; here they are the same ---- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
 {
@@ -97,10 +126,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return (void)graph, cudaSuccess; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) { return ASK(graph_launch(ON, (device_graph *)(void *)graph, stream(s), &last)); }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return fake_device_get()->table->graph_free(ON, (device_graph *)(void *)graph), cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s)
+{
+    return ASK(graph_launch(ON, (device_graph *)(void *)graph, stream(s), &last));
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    return fake_device_get()->table->graph_free(ON, (device_graph *)(void *)graph), cudaSuccess;
+}
 
-/* ---- kernels -------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
 {
@@ -109,16 +144,20 @@ cudaError_t fake_cuda_call(cudaStream_t s, void (*call)(void *), void *arg)
     return said(fake_device_call(stream(s), call, arg, &last));
 }
 
-/* ---- NVIDIA's libraries ----------------------------------------------------------------------------------------------------------- */
+/* ---- NVIDIA's libraries ---- */
 
 static int current_device(void) { return current; }
-static struct { const char *variable, *file; const fake_vendor *table; } vendors[] = {{"KILN_CUBLASLT", FAKE_LIBRARIES "/fake-cublaslt.so", NULL},
-                                                                                      {"KILN_CUDNN", FAKE_LIBRARIES "/fake-cudnn.so", NULL}};
+static struct {
+    const char *variable, *file;
+    const fake_vendor *table;
+} vendors[] = {{"KILN_CUBLASLT", FAKE_LIBRARIES "/fake-cublaslt.so", NULL},
+               {"KILN_CUDNN", FAKE_LIBRARIES "/fake-cudnn.so", NULL}};
 enum { VENDORS = sizeof vendors / sizeof vendors[0] };
 
 __attribute__((constructor)) static void name_libraries(void)
 {
-    static const fake_vendor_host host = {.enqueue = fake_cuda_call, .holds = fake_device_holds, .device = current_device};
+    static const fake_vendor_host host = {
+        .enqueue = fake_cuda_call, .holds = fake_device_holds, .device = current_device};
     if (getenv("KILN_TEST_GPU")) return;
     for (size_t i = 0; i < VENDORS; i++) {
         setenv(vendors[i].variable, vendors[i].file, 0);

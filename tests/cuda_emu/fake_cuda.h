@@ -12,11 +12,11 @@ extern "C" {
 
 /* Compute capability; 9.0 unless told. Before the device is opened for the first time. */
 void fake_cuda_chip(int major, int minor);
-/* How many devices there are (1 unless told), of which the first whose stream is made is the one fake device: launches and memory want
- * it to be the calling thread's, as on a real one. */
+/* How many devices there are (1 unless told), of which the first whose stream is made is the one fake device: launches
+ * and memory want it to be the calling thread's, as on a real one. */
 void fake_cuda_devices(int n);
-/* NVIDIA's libraries' stand-ins, which engine/backend/cuda opens by name (the environment variable, set unless it is): NULL where another
- * library is named, or with KILN_TEST_GPU=1. */
+/* NVIDIA's libraries' stand-ins, which engine/backend/cuda opens by name (the environment variable, set unless it is):
+ * NULL where another library is named, or with KILN_TEST_GPU=1. */
 const fake_vendor *fake_cuda_vendor(const char *variable);
 /* After the device was closed: work that was given to it. */
 void fake_cuda_forget(void);

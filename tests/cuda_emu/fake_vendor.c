@@ -21,7 +21,10 @@ struct kept {
 enum { THINGS = 65536 };
 static struct {
     pthread_mutex_t lock;
-    struct { const char *kind; void *at; } thing[THINGS];
+    struct {
+        const char *kind;
+        void *at;
+    } thing[THINGS];
     size_t n;
     kept *kept;
     fake_vendor_report report;
@@ -52,7 +55,7 @@ void fake_vendor_fault(const char *format, ...)
     va_end(list);
 }
 
-/* ---- things --------------------------------------------------------------------------------------------------------------- */
+/* ---- things ---- */
 
 void *fake_vendor_make(const char *kind, size_t bytes)
 {
@@ -91,7 +94,7 @@ int fake_vendor_destroy(const char *kind, void *thing)
     return 1;
 }
 
-/* ---- work -------------------------------------------------------------------------------------------------------------------- */
+/* ---- work ---- */
 
 static void do_work(void *arg)
 {
@@ -121,7 +124,7 @@ int fake_vendor_holds(const char *what, const void *p, size_t bytes)
 }
 void fake_vendor_happened(void) { my.report.happened++; }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 size_t fake_size(int type) { return type == FAKE_F32 ? 4 : 2; }
 float fake_load(const void *p, int type, int64_t i)
@@ -132,11 +135,13 @@ float fake_load(const void *p, int type, int64_t i)
 }
 void fake_store(void *p, int type, int64_t i, float v)
 {
-    if (type == FAKE_F32) ((float *)p)[i] = v;
-    else ((uint16_t *)p)[i] = type == FAKE_BF16 ? bf16_from_f32(v) : f16_from_f32(v);
+    if (type == FAKE_F32)
+        ((float *)p)[i] = v;
+    else
+        ((uint16_t *)p)[i] = type == FAKE_BF16 ? bf16_from_f32(v) : f16_from_f32(v);
 }
 
-/* ---- for the test ---------------------------------------------------------------------------------------------------------------- */
+/* ---- for the test ---- */
 
 static void connect_to(const fake_vendor_host *host) { fake_host = *host; }
 static void fail_at(int64_t k) { my.fail_at = k; }
@@ -156,4 +161,5 @@ static void forget(void)
 }
 
 __attribute__((visibility("default"))) extern const fake_vendor fake_vendor_table;
-const fake_vendor fake_vendor_table = {.name = fake_vendor_name, .connect = connect_to, .fail_at = fail_at, .report = report, .forget = forget};
+const fake_vendor fake_vendor_table = {
+    .name = fake_vendor_name, .connect = connect_to, .fail_at = fail_at, .report = report, .forget = forget};

@@ -1,8 +1,9 @@
 /* fake_vendor.h - what the stand-ins of NVIDIA's libraries share, and how a test talks to them.
  *
- * A stand-in is a shared library of its own, opened by dlopen by engine/backend/cuda's own code as the real one would be. It knows
- * nothing of the program it is in but what fake_vendor_connect gave it: a way to enqueue on the fake device. What it is asked to
- * do happens late, as everything there; what no caller may do is said on standard output and counted.
+ * A stand-in is a shared library of its own, opened by dlopen by engine/backend/cuda's own code as the real one would
+ * be. It knows nothing of the program it is in but what fake_vendor_connect gave it: a way to enqueue on the fake
+ * device. What it is asked to do happens late, as everything there; what no caller may do is said on standard output
+ * and counted.
  */
 #ifndef KILN_TESTS_FAKE_VENDOR_H
 #define KILN_TESTS_FAKE_VENDOR_H
@@ -35,7 +36,7 @@ typedef struct {
     void (*forget)(void); /* work that was given to a device that is closed now */
 } fake_vendor;
 
-/* ---- inside a stand-in (fake_vendor.c) ----------------------------------------------------------------------------------- */
+/* ---- inside a stand-in (fake_vendor.c) ---- */
 
 extern fake_vendor_host fake_host;
 /* 1 when this call is the one that fails. */

@@ -1,4 +1,5 @@
-/* kernel_list.c - see kernel_list.h. A kernel's head is on one line: [template <...>] static __global__ void [__launch_bounds__(...)] NAME(... */
+/* kernel_list.c - see kernel_list.h. A kernel's head is on one line: [template <...>] static __global__ void
+ * [__launch_bounds__(...)] NAME(... */
 #include "kernel_list.h"
 
 #include <ctype.h>
@@ -35,8 +36,10 @@ static int read_file(const char *path, listed_kernel *list, size_t *n)
         const char *at = strstr(line, "__global__");
         if (!at) continue;
         ok = *n < KERNELS_MAX && name_in(at + strlen("__global__"), list[*n].name);
-        if (ok) snprintf(list[*n].file, sizeof list[*n].file, "%s", strrchr(path, '/') + 1), ++*n;
-        else printf("  %s: a kernel's head that is not understood: %s", path, line);
+        if (ok)
+            snprintf(list[*n].file, sizeof list[*n].file, "%s", strrchr(path, '/') + 1), ++*n;
+        else
+            printf("  %s: a kernel's head that is not understood: %s", path, line);
     }
     if (f) fclose(f);
     return ok;
@@ -47,7 +50,8 @@ size_t kernel_list(const char *folder, listed_kernel list[KERNELS_MAX])
     char pattern[4096];
     glob_t found = {0};
     size_t n = 0;
-    int ok = snprintf(pattern, sizeof pattern, "%s/*.cu", folder) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
+    int ok = snprintf(pattern, sizeof pattern, "%s/*.cu", folder) < (int)sizeof pattern &&
+             glob(pattern, 0, NULL, &found) == 0;
     for (size_t i = 0; ok && i < found.gl_pathc; i++) ok = read_file(found.gl_pathv[i], list, &n);
     globfree(&found);
     return ok ? n : 0;

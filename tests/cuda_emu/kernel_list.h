@@ -10,7 +10,8 @@ typedef struct {
     char file[64], name[64]; /* "product.cu", "product" */
 } listed_kernel;
 
-/* Every function declared __global__ in FOLDER's .cu files, by file; 0 when there is none, or something that is not understood (said). */
+/* Every function declared __global__ in FOLDER's .cu files, by file; 0 when there is none, or something that is not
+ * understood (said). */
 size_t kernel_list(const char *folder, listed_kernel list[KERNELS_MAX]);
 
 #endif

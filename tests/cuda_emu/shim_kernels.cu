@@ -3,12 +3,14 @@
 
 #include "backend/cuda/cu_mma.h"
 
-template <class... P, class... A> static void launch(const char *name, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... a)
+template <class... P, class... A>
+static void launch(const char *name, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A... a)
 {
-    cu_emu_run(name, grid, block, shared, cu_emu_shared_allowed(reinterpret_cast<const void *>(kernel)), [&] { kernel(a...); });
+    cu_emu_run(name, grid, block, shared, cu_emu_shared_allowed(reinterpret_cast<const void *>(kernel)),
+               [&] { kernel(a...); });
 }
 
-/* ---- right -------------------------------------------------------------------------------------------------------------------- */
+/* ---- right ---- */
 
 static __global__ void sum_rows(float *out, const float *in, int columns)
 {
@@ -20,13 +22,17 @@ static __global__ void sum_rows(float *out, const float *in, int columns)
     __syncthreads();
     if (threadIdx.x == 0) out[blockIdx.x] = of_warp[0] + of_warp[1] + of_warp[2] + of_warp[3];
 }
-void shim_sum_rows(float *out, const float *in, int rows, int columns) { launch("sum_rows", dim3((unsigned)rows), dim3(128), 0, sum_rows, out, in, columns); }
+void shim_sum_rows(float *out, const float *in, int rows, int columns)
+{
+    launch("sum_rows", dim3((unsigned)rows), dim3(128), 0, sum_rows, out, in, columns);
+}
 
 enum { TILE = 8 };
 static __global__ void product(float *out, const float *a, const float *b, int m, int n, int k)
 {
     __shared__ float left[TILE][TILE], right[TILE][TILE];
-    int x = (int)threadIdx.x, y = (int)threadIdx.y, row = (int)blockIdx.y * TILE + y, column = (int)blockIdx.x * TILE + x;
+    int x = (int)threadIdx.x, y = (int)threadIdx.y, row = (int)blockIdx.y * TILE + y,
+        column = (int)blockIdx.x * TILE + x;
     float sum = 0;
     for (int at = 0; at < k; at += TILE) {
         left[y][x] = row < m && at + x < k ? a[row * k + at + x] : 0;
@@ -39,7 +45,8 @@ static __global__ void product(float *out, const float *a, const float *b, int m
 }
 void shim_product(float *out, const float *a, const float *b, int m, int n, int k)
 {
-    launch("product", dim3((unsigned)(n + TILE - 1) / TILE, (unsigned)(m + TILE - 1) / TILE), dim3(TILE, TILE), 0, product, out, a, b, m, n, k);
+    launch("product", dim3((unsigned)(n + TILE - 1) / TILE, (unsigned)(m + TILE - 1) / TILE), dim3(TILE, TILE), 0,
+           product, out, a, b, m, n, k);
 }
 
 static __global__ void halves_of_warps(float *out, const float *in)
@@ -56,7 +63,10 @@ static __global__ void halves_of_warps(float *out, const float *in)
     out[2 * t] = v;
     out[2 * t + 1] = v + __shfl_xor_sync(0xffffffffu, v, 16);
 }
-void shim_halves_of_warps(float *out, const float *in, int threads) { launch("halves_of_warps", dim3(1), dim3((unsigned)threads), 0, halves_of_warps, out, in); }
+void shim_halves_of_warps(float *out, const float *in, int threads)
+{
+    launch("halves_of_warps", dim3(1), dim3((unsigned)threads), 0, halves_of_warps, out, in);
+}
 
 static __global__ void visits(uint32_t *order, uint32_t *n) { order[(*n)++] = blockIdx.x * blockDim.x + threadIdx.x; }
 void shim_visits(uint32_t *order, uint32_t blocks, uint32_t threads)
@@ -74,7 +84,10 @@ static __global__ void convert(uint16_t *bf16, uint16_t *half, float *back, cons
     bf16[i] = cu_to_bf16(in[i]);
     back[i] = __half2float(h);
 }
-void shim_convert(uint16_t *bf16, uint16_t *half, float *back, const float *in, int n) { launch("convert", dim3((unsigned)(n + 31) / 32), dim3(32), 0, convert, bf16, half, back, in, n); }
+void shim_convert(uint16_t *bf16, uint16_t *half, float *back, const float *in, int n)
+{
+    launch("convert", dim3((unsigned)(n + 31) / 32), dim3(32), 0, convert, bf16, half, back, in, n);
+}
 
 template <int TYPE> static __global__ void tensor_product(float *out, const float *a, const float *b)
 {
@@ -94,7 +107,7 @@ void shim_tensor_product(float *out, const float *a, const float *b, int f16)
     launch("tensor_product", dim3(1), dim3(32), 0, f16 ? tensor_product<CU_F16> : tensor_product<CU_BF16>, out, a, b);
 }
 
-/* ---- right, or with something left out ------------------------------------------------------------------------------------------- */
+/* ---- right, or with something left out ---- */
 
 static __global__ void turn_round(float *out, const float *in, int n, int barrier)
 {
@@ -104,7 +117,10 @@ static __global__ void turn_round(float *out, const float *in, int n, int barrie
     if (barrier) __syncthreads();
     out[t] = s[n - 1 - t];
 }
-void shim_turn_round(float *out, const float *in, int n, int barrier) { launch("turn_round", dim3(1), dim3((unsigned)n), (size_t)n * sizeof(float), turn_round, out, in, n, barrier); }
+void shim_turn_round(float *out, const float *in, int n, int barrier)
+{
+    launch("turn_round", dim3(1), dim3((unsigned)n), (size_t)n * sizeof(float), turn_round, out, in, n, barrier);
+}
 
 static __global__ void walk(float *out, const float *in, int n, int steps, int barrier)
 {
@@ -119,7 +135,10 @@ static __global__ void walk(float *out, const float *in, int n, int steps, int b
     }
     out[t] = v;
 }
-void shim_walk(float *out, const float *in, int n, int steps, int barrier) { launch("walk", dim3(1), dim3((unsigned)n), (size_t)n * sizeof(float), walk, out, in, n, steps, barrier); }
+void shim_walk(float *out, const float *in, int n, int steps, int barrier)
+{
+    launch("walk", dim3(1), dim3((unsigned)n), (size_t)n * sizeof(float), walk, out, in, n, steps, barrier);
+}
 
 static __global__ void copied(float *out, const float *in, int n, int waited)
 {
@@ -132,9 +151,13 @@ static __global__ void copied(float *out, const float *in, int n, int waited)
     if (waited == 1) cu_copy_wait<1>();
     if (waited == 2) cu_copy_wait<0>();
     for (int group = 0; group < 2; group++)
-        for (int i = 0; i < 4; i++) out[group * n / 2 + 4 * (int)threadIdx.x + i] = s[group * n / 2 + 4 * (int)threadIdx.x + i];
+        for (int i = 0; i < 4; i++)
+            out[group * n / 2 + 4 * (int)threadIdx.x + i] = s[group * n / 2 + 4 * (int)threadIdx.x + i];
 }
-void shim_copied(float *out, const float *in, int n, int waited) { launch("copied", dim3(1), dim3((unsigned)n / 8), (size_t)n * sizeof(float), copied, out, in, n, waited); }
+void shim_copied(float *out, const float *in, int n, int waited)
+{
+    launch("copied", dim3(1), dim3((unsigned)n / 8), (size_t)n * sizeof(float), copied, out, in, n, waited);
+}
 
 /* Four warps, each going on to where another one's copies lie, by way of an instruction of its own. */
 static __global__ void handed_on(float *out, const float *in, int barrier)
@@ -150,7 +173,8 @@ static __global__ void handed_on(float *out, const float *in, int barrier)
 }
 void shim_handed_on(float *out, const float *in, int threads, int barrier)
 {
-    launch("handed_on", dim3(1), dim3((unsigned)threads), (size_t)threads * 4 * sizeof(float), handed_on, out, in, barrier);
+    launch("handed_on", dim3(1), dim3((unsigned)threads), (size_t)threads * 4 * sizeof(float), handed_on, out, in,
+           barrier);
 }
 
 static __global__ void beside(float *out, int write, int read)
@@ -161,7 +185,10 @@ static __global__ void beside(float *out, int write, int read)
     if (t == 0) s[write] = 1;
     out[t] = s[t == 0 ? read : t];
 }
-void shim_beside(float *out, int n, int write, int read) { launch("beside", dim3(2), dim3((unsigned)n), (size_t)n * sizeof(float), beside, out, write, read); }
+void shim_beside(float *out, int n, int write, int read)
+{
+    launch("beside", dim3(2), dim3((unsigned)n), (size_t)n * sizeof(float), beside, out, write, read);
+}
 
 static __global__ void unwritten(float *out, int fixed)
 {
@@ -172,18 +199,23 @@ static __global__ void unwritten(float *out, int fixed)
 }
 void shim_unwritten(float *out, int fixed) { launch("unwritten", dim3(3), dim3(1), 16, unwritten, out, fixed); }
 
-/* ---- wrong ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- wrong ---- */
 
 static __global__ void barrier_of_some(int from)
 {
     if ((int)threadIdx.x < from) __syncthreads();
 }
-void shim_barrier_of_some(int threads, int from) { launch("barrier_of_some", dim3(1), dim3((unsigned)threads), 0, barrier_of_some, from); }
+void shim_barrier_of_some(int threads, int from)
+{
+    launch("barrier_of_some", dim3(1), dim3((unsigned)threads), 0, barrier_of_some, from);
+}
 
 static __global__ void barrier_or_shuffle(int from, float *out)
 {
-    if ((int)threadIdx.x < from) __syncthreads();
-    else *out = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
+    if ((int)threadIdx.x < from)
+        __syncthreads();
+    else
+        *out = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
 }
 void shim_barrier_or_shuffle(int threads, int from)
 {
@@ -208,10 +240,14 @@ void shim_shuffle_unnamed(int threads)
 
 static __global__ void nothing(int) {}
 static __global__ void nothing_large(int) {}
-void shim_launch(unsigned grid_y, unsigned threads, size_t shared) { launch("nothing", dim3(1, grid_y), dim3(threads), shared, nothing, 0); }
+void shim_launch(unsigned grid_y, unsigned threads, size_t shared)
+{
+    launch("nothing", dim3(1, grid_y), dim3(threads), shared, nothing, 0);
+}
 int shim_launch_large(size_t asked, size_t shared)
 {
-    if (cudaFuncSetAttribute(nothing_large, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)asked) != cudaSuccess) return 0;
+    if (cudaFuncSetAttribute(nothing_large, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)asked) != cudaSuccess)
+        return 0;
     launch("nothing_large", dim3(1), dim3(1), shared, nothing_large, 0);
     return 1;
 }

@@ -1,5 +1,5 @@
-/* test_cuda_f16.c - programs in f16 on the CUDA backend over the emulation, whose chip is an sm_75 here: whole random programs, weights that f16
- * cannot hold, results that it cannot hold. The ops by themselves are in test_cuda_ops.c.
+/* test_cuda_f16.c - programs in f16 on the CUDA backend over the emulation, whose chip is an sm_75 here: whole random
+ * programs, weights that f16 cannot hold, results that it cannot hold. The ops by themselves are in test_cuda_ops.c.
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
@@ -15,7 +15,9 @@ extern const cuda_library kiln_cuda_library;
 
 static kiln_bind bind_to(const char *name, void *data, uint32_t dtype, const shape *s)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = dtype, .device = KILN_CPU, .rank = s->rank, .data = data}};
+    kiln_bind b = {
+        .name = name,
+        .tensor = {.size = sizeof b.tensor, .dtype = dtype, .device = KILN_CPU, .rank = s->rank, .data = data}};
     int64_t stride = (int64_t)dtype_size(dtype);
     for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i]) b.tensor.dim[i] = s->dim[i], b.tensor.stride[i] = stride;
     return b;
@@ -45,7 +47,7 @@ static void close_runtime(runtime *rt)
     CHECK_EQ(cu_emu_faults(), 0);
 }
 
-/* ---- whole programs --------------------------------------------------------------------------------------------------------- */
+/* ---- whole programs ---- */
 
 enum { PROGRAMS = 12, ROOM = 2 * 4 * 4 * 32 };
 
@@ -61,10 +63,12 @@ static size_t compute(runtime *rt, kiln_weights *set, uint64_t seed, float *out)
     recording *r = program_recording(p);
     record_random(r, set, seed, 5 + (uint32_t)seed % 20);
     CHECK_MSG(program_plan(p, &e) == KILN_OK, "%s", e.message);
-    const shape *a = &r->op[r->output[0].id - 1].shape, *b = &r->op[r->output[1].id - 1].shape, in[] = {{4, {2, 4, 4, 8}}, {4, {2, 4, 4, 16}}};
+    const shape *a = &r->op[r->output[0].id - 1].shape, *b = &r->op[r->output[1].id - 1].shape,
+                in[] = {{4, {2, 4, 4, 8}}, {4, {2, 4, 4, 16}}};
     size_t n = (size_t)shape_count(a);
-    kiln_status status = program_run(p, (kiln_bind[]){bind_to("x", x, KILN_F32, &in[0]), bind_to("y", y, KILN_F32, &in[1])}, 2,
-                                     (kiln_bind[]){bind_to("a", out, KILN_F32, a), bind_to("b", out + n, KILN_F32, b)}, 2, NULL, NULL, &e);
+    kiln_status status = program_run(
+        p, (kiln_bind[]){bind_to("x", x, KILN_F32, &in[0]), bind_to("y", y, KILN_F32, &in[1])}, 2,
+        (kiln_bind[]){bind_to("a", out, KILN_F32, a), bind_to("b", out + n, KILN_F32, b)}, 2, NULL, NULL, &e);
     CHECK_MSG(status == KILN_OK, "seed %d: %s", (int)seed, e.message);
     n += (size_t)shape_count(b);
     program_free(p);
@@ -86,7 +90,8 @@ static void test_random_programs_are_near_f32(void)
     for (uint64_t i = 0; i < PROGRAMS; i++) {
         double difference = 0, norm = 0;
         size_t n = compute(rt, set, i + 1, got);
-        for (size_t k = 0; k < n; k++) difference += pow((double)got[k] - (double)wanted[i][k], 2), norm += pow((double)wanted[i][k], 2);
+        for (size_t k = 0; k < n; k++)
+            difference += pow((double)got[k] - (double)wanted[i][k], 2), norm += pow((double)wanted[i][k], 2);
         double own = sqrt(difference / norm);
         CHECK_MSG(own <= 2.7e-3, "seed %d: relative error %.3g", (int)i + 1, own);
         all += own / PROGRAMS;
@@ -98,7 +103,7 @@ static void test_random_programs_are_near_f32(void)
     weights_unref(set);
 }
 
-/* ---- weights that do not fit ---------------------------------------------------------------------------------------------------- */
+/* ---- weights that do not fit ---- */
 
 typedef enum { LINEAR, GATED, CONVOLUTION, POINT, BIAS, TABLE, GAMMA } place;
 enum { IN = 40, OUT = 24, IDS = 3 };
@@ -129,7 +134,8 @@ static kiln_weights *weights_with(place at, uint32_t type, size_t which, float v
     dtype_convert(&element, type, &value, KILN_F32, 1);
     if (!CHECK(made_write(path, t, 2, 3))) return NULL;
     FILE *f = fopen(path, "r+b");
-    int put = f && fseek(f, -(long)((n - which % n) * dtype_size(type)), SEEK_END) == 0 && fwrite(&element, dtype_size(type), 1, f) == 1;
+    int put = f && fseek(f, -(long)((n - which % n) * dtype_size(type)), SEEK_END) == 0 &&
+              fwrite(&element, dtype_size(type), 1, f) == 1;
     if (!CHECK((!f || fclose(f) == 0) && put)) return NULL;
     kiln_weights *w = weights_open(path, &e);
     CHECK_MSG(w != NULL, "%s", e.message);
@@ -141,14 +147,18 @@ static kiln_t put_op(recorder *c, place at, kiln_t x, kiln_t ids)
     made_tensor t = shaped(at);
     kiln_t w = record_weight(c->r, c->w, "w", t.rank, t.dim, 0);
     int around = at == CONVOLUTION;
-    op_attr conv = {.conv2d = {.stride = {1, 1}, .pad = {around, around, around, around}, .dilation = {1, 1}, .groups = 1}};
+    op_attr conv = {
+        .conv2d = {.stride = {1, 1}, .pad = {around, around, around, around}, .dilation = {1, 1}, .groups = 1}};
     switch (at) {
     case CONVOLUTION:
     case POINT: return record_op(c->r, OP_CONV2D, &conv, (const kiln_t[]){x, w, {0}}, 3);
-    case BIAS: return record_op(c->r, OP_LINEAR, NULL, (const kiln_t[]){x, record_weight(c->r, c->w, "m", 2, DIMS(OUT, IN), 0), w}, 3);
+    case BIAS:
+        return record_op(c->r, OP_LINEAR, NULL,
+                         (const kiln_t[]){x, record_weight(c->r, c->w, "m", 2, DIMS(OUT, IN), 0), w}, 3);
     case GAMMA: return record_op(c->r, OP_LAYER_NORM, &(op_attr){.norm = {0, 1e-5f}}, (const kiln_t[]){x, w, {0}}, 3);
     case TABLE: return record_op(c->r, OP_EMBEDDING, NULL, (const kiln_t[]){w, ids}, 2);
-    case GATED: return put1(c, OP_GEGLU, (op_attr){0}, record_op(c->r, OP_LINEAR, NULL, (const kiln_t[]){x, w, {0}}, 3));
+    case GATED:
+        return put1(c, OP_GEGLU, (op_attr){0}, record_op(c->r, OP_LINEAR, NULL, (const kiln_t[]){x, w, {0}}, 3));
     default: return record_op(c->r, OP_LINEAR, NULL, (const kiln_t[]){x, w, {0}}, 3);
     }
 }
@@ -162,7 +172,8 @@ static kiln_status run_with(runtime *rt, kiln_weights *w, place at, uint32_t pre
     kiln_program *p = program_new(rt, "p", precision, e);
     recorder c = {.r = program_recording(p), .w = w};
     record_scope_push(c.r, "deep");
-    kiln_t from = at == TABLE ? record_input(c.r, "ids", KILN_I32, 1, list.dim) : record_input(c.r, "x", KILN_F32, 4, in.dim);
+    kiln_t from =
+        at == TABLE ? record_input(c.r, "ids", KILN_I32, 1, list.dim) : record_input(c.r, "x", KILN_F32, 4, in.dim);
     record_output(c.r, "y", put_op(&c, at, from, from));
     kiln_status status = program_plan(p, e);
     if (status == KILN_OK) {
@@ -181,7 +192,8 @@ static void test_a_weight_beyond_f16_is_named(void)
         uint32_t type;
         float value;
         const char *said;
-    } rows[] = {{KILN_F32, 70000, "70000"}, {KILN_F32, -65520, "-65520"}, {KILN_BF16, 1e30f, "1.00026e+30"}, {KILN_F32, 65519, NULL}, {KILN_BF16, -65024, NULL}, {KILN_F16, 65504, NULL}};
+    } rows[] = {{KILN_F32, 70000, "70000"}, {KILN_F32, -65520, "-65520"}, {KILN_BF16, 1e30f, "1.00026e+30"},
+                {KILN_F32, 65519, NULL},    {KILN_BF16, -65024, NULL},    {KILN_F16, 65504, NULL}};
     runtime *rt = open_runtime((runtime_setting){.precision = KILN_F16});
     REQUIRE(rt);
     for (place at = LINEAR; at <= GAMMA; at++)
@@ -191,19 +203,23 @@ static void test_a_weight_beyond_f16_is_named(void)
             error e = {0};
             REQUIRE(w);
             kiln_status status = run_with(rt, w, at, KILN_F16, &e);
-            int refused = status == KILN_ERR_INVALID && rows[row].said && strstr(e.message, "program 'p', at deep: weight 'w'") && strstr(e.message, rows[row].said) &&
+            int refused = status == KILN_ERR_INVALID && rows[row].said &&
+                          strstr(e.message, "program 'p', at deep: weight 'w'") && strstr(e.message, rows[row].said) &&
                           strstr(e.message, "does not fit f16, which ends at 65504; say --precision f32");
-            CHECK_MSG(rows[row].said && at != GAMMA ? refused : status == KILN_OK, "place %d, %g: %s", at, (double)rows[row].value, e.message); /* gammas are f32 */
-            if (refused) { /* and nothing is the matter in another precision */
+            CHECK_MSG(rows[row].said && at != GAMMA ? refused : status == KILN_OK, "place %d, %g: %s", at,
+                      (double)rows[row].value, e.message); /* gammas are f32 */
+            if (refused) {                                 /* and nothing is the matter in another precision */
                 error none = {0};
-                CHECK_MSG(run_with(rt, w, at, KILN_BF16, &none) == KILN_OK && run_with(rt, w, at, KILN_F32, &none) == KILN_OK, "%s", none.message);
+                CHECK_MSG(run_with(rt, w, at, KILN_BF16, &none) == KILN_OK &&
+                              run_with(rt, w, at, KILN_F32, &none) == KILN_OK,
+                          "%s", none.message);
             }
             weights_unref(w);
         }
     close_runtime(rt);
 }
 
-/* ---- results that do not fit ----------------------------------------------------------------------------------------------------- */
+/* ---- results that do not fit ---- */
 
 static void test_a_result_beyond_f16_is_found(void)
 {
@@ -227,6 +243,7 @@ static void test_a_result_beyond_f16_is_found(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_random_programs_are_near_f32), CASE(test_a_weight_beyond_f16_is_named), CASE(test_a_result_beyond_f16_is_found)};
+    static const test_case tests[] = {CASE(test_random_programs_are_near_f32), CASE(test_a_weight_beyond_f16_is_named),
+                                      CASE(test_a_result_beyond_f16_is_found)};
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -1,8 +1,10 @@
-/* test_cuda_library.c - engine/backend/cuda/matmul.c against a stand-in of cuBLASLt (fake_cublaslt.c): programs in every order and through graphs,
- * every call of the library failing, libraries that are not there. test_cuda_convolution.c includes this file for convolution.c and cuDNN.
+/* test_cuda_library.c - engine/backend/cuda/matmul.c against a stand-in of cuBLASLt (fake_cublaslt.c): programs in
+ * every order and through graphs, every call of the library failing, libraries that are not there.
+ * test_cuda_convolution.c includes this file for convolution.c and cuDNN.
  *
- * Tolerances: f32 1e-5 as products in test_ops_table.h; bf16 storage between three layers 6e-3, a rounding of 2^-8 at most of each of four tensors, rounded
- * to nearest (half of that) in either of two orders of sums; of pictures twice that, since cuDNN's products are rounded before their epilogue.
+ * Tolerances: f32 1e-5 as products in test_ops_table.h; bf16 storage between three layers 6e-3, a rounding of 2^-8 at
+ * most of each of four tensors, rounded to nearest (half of that) in either of two orders of sums; of pictures twice
+ * that, since cuDNN's products are rounded before their epilogue.
  */
 #include "../memory/fake_device.h"
 #include "fake_cuda.h"
@@ -26,11 +28,14 @@ static const fake_vendor *library;
 #ifndef PICTURES
 #define PICTURES 0
 #endif
-enum { pictures = PICTURES }; /* 0: layers are linear; 1: convolutions of 3x3 over a picture of 5x8, and the library is cuDNN */
+enum {
+    pictures = PICTURES
+}; /* 0: layers are linear; 1: convolutions of 3x3 over a picture of 5x8, and the library is cuDNN */
 static int full;
 
-/* ---- a program: a residual that the result takes the place of, an activation, layers with a bias and without; the last two
- * see a part of the columns, so that in bf16 one operand is aligned to 16 bytes and one to 8, which the library is not given ---- */
+/* ---- a program: a residual that the result takes the place of, an activation, layers with a bias and without; the
+ * last two see a part of the columns, so that in bf16 one operand is aligned to 16 bytes and one to 8, which the
+ * library is not given ---- */
 
 static int64_t columns_of(int i) { return i >= 3 ? PART : WIDTH; }
 
@@ -45,14 +50,19 @@ static kiln_t layer(recording *r, kiln_t x, int i, int bias)
     return record_op(r, OP_LINEAR, &(op_attr){0}, in, 3);
 }
 
-static kiln_t part(recording *r, kiln_t x, int start) { return record_op(r, OP_SLICE, &(op_attr){.slice = {pictures ? 3 : 1, start, PART}}, &x, 1); }
+static kiln_t part(recording *r, kiln_t x, int start)
+{
+    return record_op(r, OP_SLICE, &(op_attr){.slice = {pictures ? 3 : 1, start, PART}}, &x, 1);
+}
 
 static kiln_program *plan_program(runtime *rt, error *e)
 {
     kiln_program *p = program_new(rt, "net", 0, e);
     if (!p) return NULL;
     recording *r = program_recording(p);
-    kiln_t x = pictures ? record_input(r, "x", KILN_F32, 4, DIMS(1, 5, 8, WIDTH)) : record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)), z = layer(r, x, 0, 1), h = layer(r, x, 1, 1);
+    kiln_t x = pictures ? record_input(r, "x", KILN_F32, 4, DIMS(1, 5, 8, WIDTH))
+                        : record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)),
+           z = layer(r, x, 0, 1), h = layer(r, x, 1, 1);
     h = record_op(r, OP_ACT, &(op_attr){.act = {KILN_ACT_GELU_TANH}}, &h, 1);
     h = layer(r, h, 2, 1);
     h = record_op(r, OP_ADD, &(op_attr){0}, (kiln_t[]){h, z}, 2);
@@ -66,7 +76,10 @@ static kiln_program *plan_program(runtime *rt, error *e)
 
 static kiln_bind bind_to(const char *name, float *data)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = pictures ? 4 : 2, .data = data}};
+    kiln_bind b = {
+        .name = name,
+        .tensor = {
+            .size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = pictures ? 4 : 2, .data = data}};
     const int64_t picture[4] = {1, 5, 8, WIDTH}, matrix[2] = {ROWS, WIDTH};
     int64_t stride = 4;
     for (int d = (int)b.tensor.rank - 1; d >= 0; d--) {
@@ -103,7 +116,8 @@ static int expect(void)
     error e = {0};
     int ok = 1;
     for (int kind = 0; kind < 2; kind++) {
-        runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = precision[kind]}, &e);
+        runtime *rt = runtime_new(
+            &(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = precision[kind]}, &e);
         kiln_program *p = rt ? plan_program(rt, &e) : NULL;
         for (int step = 0; step < STEPS && p; step++) ok = ok && run_step(p, step, wanted[kind][step], &e) == KILN_OK;
         ok = ok && CHECK_MSG(p != NULL, "%s", e.message);
@@ -122,7 +136,8 @@ static uint64_t run_all(int kind, uint64_t seed, int graphs, uint64_t *given)
     error e = {0};
     fake_vendor_report before = library->report();
     fake_device_open(&(fake_setting){.bytes = 64 << 20, .seed = seed, .graphs = graphs, .fail_at = -1});
-    runtime *rt = runtime_new(&(runtime_setting){.backend = kiln_cuda_library.backend, .threads = 1, .precision = precision[kind]}, &e);
+    runtime *rt = runtime_new(
+        &(runtime_setting){.backend = kiln_cuda_library.backend, .threads = 1, .precision = precision[kind]}, &e);
     kiln_program *p = rt ? plan_program(rt, &e) : NULL;
     for (int step = 0; step < STEPS && p; step++) {
         int ok = CHECK_MSG(run_step(p, step, y, &e) == KILN_OK, "%s", e.message) && near_enough(y, kind, step);
@@ -144,7 +159,8 @@ static uint64_t run_all(int kind, uint64_t seed, int graphs, uint64_t *given)
 static void test_programs_through_the_library(void)
 {
     for (int kind = 0; kind < 2; kind++)
-        for (uint64_t seed = 1; seed <= (full || !pictures ? 12u : 4u); seed++) CHECK_EQ(run_all(kind, seed, 0, NULL), by_library[kind]);
+        for (uint64_t seed = 1; seed <= (full || !pictures ? 12u : 4u); seed++)
+            CHECK_EQ(run_all(kind, seed, 0, NULL), by_library[kind]);
 }
 
 /* The second run is captured; what was enqueued while it was happens at each launch. */
@@ -158,9 +174,10 @@ static void test_graphs_of_the_library(void)
         }
 }
 
-/* ---- every call fails ---------------------------------------------------------------------------------------------------------- */
+/* ---- every call fails ---- */
 
-/* The k-th call of the library fails: the op is made by kiln's own kernels, or the run ends with a word; the next one is right. */
+/* The k-th call of the library fails: the op is made by kiln's own kernels, or the run ends with a word; the next one
+ * is right. */
 static int survives(int64_t k, uint64_t *calls)
 {
     static float y[ROWS * WIDTH];
@@ -168,14 +185,17 @@ static int survives(int64_t k, uint64_t *calls)
     int ok = 1;
     uint64_t before = library->report().calls;
     fake_device_open(&(fake_setting){.bytes = 64 << 20, .seed = (uint64_t)k, .graphs = 1, .fail_at = -1});
-    runtime *rt = runtime_new(&(runtime_setting){.backend = kiln_cuda_library.backend, .threads = 1, .precision = KILN_F32}, &e);
+    runtime *rt =
+        runtime_new(&(runtime_setting){.backend = kiln_cuda_library.backend, .threads = 1, .precision = KILN_F32}, &e);
     library->fail_at(k);
     kiln_program *p = rt ? plan_program(rt, &e) : NULL;
     if (!CHECK_MSG(p != NULL, "call %d fails: %s", (int)k, e.message)) ok = 0;
     for (int step = 0; step < STEPS && p; step++) {
         e = (error){0};
         kiln_status status = run_step(p, step, y, &e);
-        ok &= status == KILN_OK ? near_enough(y, 0, step) : CHECK_MSG(strstr(e.message, pictures ? "cuDNN" : "cuBLASLt"), "call %d fails: %s", (int)k, e.message);
+        ok &= status == KILN_OK ? near_enough(y, 0, step)
+                                : CHECK_MSG(strstr(e.message, pictures ? "cuDNN" : "cuBLASLt"), "call %d fails: %s",
+                                            (int)k, e.message);
     }
     library->fail_at(-1);
     if (p) ok &= CHECK_EQ(run_step(p, 0, y, &e), KILN_OK) && near_enough(y, 0, 0);
@@ -195,7 +215,7 @@ static void test_every_call_of_the_library_may_fail(void)
     for (int64_t k = 0; k < (int64_t)calls; k += full || !pictures ? 1 : 3) REQUIRE(survives(k, &now));
 }
 
-/* ---- libraries that are not there: each in a process of its own, since a library is looked for once ----------------------------- */
+/* ---- libraries that are not there: each in a process of its own, since a library is looked for once ---- */
 
 static void apart(int (*body)(void))
 {
@@ -216,17 +236,25 @@ static int opening_says(const char *products, const char *file, const char *word
 {
     error e = {0};
     memory_device *d = NULL;
-    if (products) setenv("KILN_CUDA_PRODUCTS", products, 1);
-    else unsetenv("KILN_CUDA_PRODUCTS");
+    if (products)
+        setenv("KILN_CUDA_PRODUCTS", products, 1);
+    else
+        unsetenv("KILN_CUDA_PRODUCTS");
     if (file) setenv("KILN_CUBLASLT", file, 1);
     kiln_status status = kiln_cuda_library.backend->open(0, &d, &e);
     if (!words[0]) return CHECK_MSG(status == KILN_OK, "%s", e.message);
     return CHECK_EQ(status, KILN_ERR_UNSUPPORTED) & CHECK_MSG(strstr(e.message, words), "%s", e.message);
 }
 
-static int names_no_file(void) { return opening_says(NULL, "/nowhere/libcublasLt.so", "KILN_CUBLASLT: /nowhere/libcublasLt.so"); }
+static int names_no_file(void)
+{
+    return opening_says(NULL, "/nowhere/libcublasLt.so", "KILN_CUBLASLT: /nowhere/libcublasLt.so");
+}
 static int names_another_library(void) { return opening_says(NULL, "libm.so.6", "lacks a function"); }
-static int asks_for_what_is_none(void) { return opening_says("fast", NULL, "KILN_CUDA_PRODUCTS=fast: products are made plain, mma, library, cudnn"); }
+static int asks_for_what_is_none(void)
+{
+    return opening_says("fast", NULL, "KILN_CUDA_PRODUCTS=fast: products are made plain, mma, library, cudnn");
+}
 static int asks_on_an_old_chip(void)
 {
     fake_cuda_chip(7, 5);
@@ -239,11 +267,13 @@ static int does_not_start(void)
 }
 static int below_the_library_none_is_opened(void)
 {
-    return opening_says("mma", "/nowhere/libcublasLt.so", "") & CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores");
+    return opening_says("mma", "/nowhere/libcublasLt.so", "") &
+           CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores");
 }
 static int is_part_of_result_keys(void)
 {
-    return opening_says(NULL, NULL, "") & CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores, cuBLASLt 13.1.0, 132 SMs");
+    return opening_says(NULL, NULL, "") &
+           CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores, cuBLASLt 13.1.0, 132 SMs");
 }
 
 static int cudnn_is_not_there(void)
@@ -263,17 +293,20 @@ static int cudnn_does_not_start(void)
 }
 static int cudnn_is_part_of_result_keys(void)
 {
-    return opening_says("cudnn", NULL, "") & CHECK_STR(kiln_cuda_library.backend->numerics(), "sm_90, tensor cores, cuBLASLt 13.1.0, cuDNN 9.19.0, 132 SMs");
+    return opening_says("cudnn", NULL, "") & CHECK_STR(kiln_cuda_library.backend->numerics(),
+                                                       "sm_90, tensor cores, cuBLASLt 13.1.0, cuDNN 9.19.0, 132 SMs");
 }
 
 static void test_libraries_that_are_not_there(void)
 {
-    apart(names_no_file), apart(names_another_library), apart(asks_for_what_is_none), apart(asks_on_an_old_chip), apart(does_not_start);
+    apart(names_no_file), apart(names_another_library), apart(asks_for_what_is_none), apart(asks_on_an_old_chip),
+        apart(does_not_start);
     apart(below_the_library_none_is_opened), apart(is_part_of_result_keys);
-    apart(cudnn_is_not_there), apart(cudnn_is_another_library), apart(cudnn_does_not_start), apart(cudnn_is_part_of_result_keys);
+    apart(cudnn_is_not_there), apart(cudnn_is_another_library), apart(cudnn_does_not_start),
+        apart(cudnn_is_part_of_result_keys);
 }
 
-/* ---- the second of two devices, from a thread that never heard of it --------------------------------------------------------------- */
+/* ---- the second of two devices, from a thread that never heard of it ---- */
 
 static void *run_elsewhere(void *arg)
 {
@@ -290,7 +323,10 @@ static int second_device(void)
     pthread_t thread;
     fake_cuda_devices(2);
     fake_device_open(&(fake_setting){.bytes = 64 << 20, .seed = 3, .graphs = 1, .fail_at = -1});
-    runtime *rt = runtime_new(&(runtime_setting){.backend = kiln_cuda_library.backend, .threads = 1, .precision = KILN_F32, .device_index = 1}, &e);
+    runtime *rt = runtime_new(
+        &(runtime_setting){
+            .backend = kiln_cuda_library.backend, .threads = 1, .precision = KILN_F32, .device_index = 1},
+        &e);
     kiln_program *p = rt ? plan_program(rt, &e) : NULL;
     if (!CHECK_MSG(p != NULL, "%s", e.message)) return 0;
     for (int i = 0; i < STEPS; i++) {
@@ -300,7 +336,8 @@ static int second_device(void)
     }
     program_free(p);
     runtime_free(rt);
-    return CHECK_EQ(fake_device_close().faults, 0) & CHECK_EQ(library->report().faults, 0) & CHECK(library->report().happened > 0);
+    return CHECK_EQ(fake_device_close().faults, 0) & CHECK_EQ(library->report().faults, 0) &
+           CHECK(library->report().happened > 0);
 }
 static void test_the_second_of_two_devices(void) { apart(second_device); }
 
@@ -308,7 +345,8 @@ int main(int argc, char **argv)
 {
     /* what needs a process without a device comes first */
     static const test_case tests[] = {
-        CASE(test_libraries_that_are_not_there), CASE(test_the_second_of_two_devices), CASE(test_programs_through_the_library), CASE(test_graphs_of_the_library),
+        CASE(test_libraries_that_are_not_there),       CASE(test_the_second_of_two_devices),
+        CASE(test_programs_through_the_library),       CASE(test_graphs_of_the_library),
         CASE(test_every_call_of_the_library_may_fail),
     };
     static made_tensor list[3 * LAYERS];
@@ -320,13 +358,15 @@ int main(int argc, char **argv)
         t[0] = (made_tensor){.dtype = KILN_F32, .rank = 2, .dim = {WIDTH, columns_of(i)}, .spread = 0.15f};
         t[1] = (made_tensor){.dtype = KILN_F32, .rank = 1, .dim = {WIDTH}, .spread = 0.5f};
         t[2] = (made_tensor){.dtype = KILN_F32, .rank = 4, .dim = {WIDTH, columns_of(i), 3, 3}, .spread = 0.05f};
-        snprintf(t[0].name, sizeof t[0].name, "w.%d", i), snprintf(t[1].name, sizeof t[1].name, "b.%d", i), snprintf(t[2].name, sizeof t[2].name, "c.%d", i);
+        snprintf(t[0].name, sizeof t[0].name, "w.%d", i), snprintf(t[1].name, sizeof t[1].name, "b.%d", i),
+            snprintf(t[2].name, sizeof t[2].name, "c.%d", i);
     }
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
     full = getenv("KILN_TEST_FULL") != NULL;
     if (pictures) setenv("KILN_CUDA_PRODUCTS", "cudnn", 1);
     library = fake_cuda_vendor(pictures ? "KILN_CUDNN" : "KILN_CUBLASLT");
-    if (!library || !fake_cuda_vendor("KILN_CUBLASLT") || !fake_cuda_vendor("KILN_CUDNN")) return printf("# KILN_CUBLASLT or KILN_CUDNN names another library than the stand-in\n"), 2;
+    if (!library || !fake_cuda_vendor("KILN_CUBLASLT") || !fake_cuda_vendor("KILN_CUDNN"))
+        return printf("# KILN_CUBLASLT or KILN_CUDNN names another library than the stand-in\n"), 2;
     if (!made_write(path, list, 3 * LAYERS, 1) || !(set = weights_open(path, &e))) return 2;
     if (!expect()) return 2;
     int status = test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);

@@ -1,5 +1,5 @@
-/* test_cuda_offload.c - tests/memory/test_offload.c with the CUDA backend itself: its device table, host side and kernels over the emulation.
- * KILN_TEST_FULL=1 (make test-memory): 50 budgets, 1,000 orders, every failing call.
+/* test_cuda_offload.c - tests/memory/test_offload.c with the CUDA backend itself: its device table, host side and
+ * kernels over the emulation. KILN_TEST_FULL=1 (make test-memory): 50 budgets, 1,000 orders, every failing call.
  */
 #include "cu_emu.h"
 

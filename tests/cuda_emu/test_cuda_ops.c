@@ -1,13 +1,17 @@
-/* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32, bf16 and f16 storage, dense and
- * with distance between rows, on a chip that has all of the instructions and on sm_75, which has fewer, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of threads.
- * KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and every way of making products.
- * NVIDIA's libraries are stand-ins (fake_vendor.h): what calls them runs, their kernels do not; the output says which is which.
- * With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short
- * form there too, for tools that make everything slow; KILN_TEST_OPS=linear: the rows whose name begins so. The last case says which kernels ran, by file, and fails when one never did.
+/* test_cuda_ops.c - every op of the CUDA backend against its plain C reference: the table of tests/backend, in f32,
+ * bf16 and f16 storage, dense and with distance between rows, on a chip that has all of the instructions and on sm_75,
+ * which has fewer, with the kernels run on the host (cu_shim.h) over a device that is none, under several orders of
+ * threads. KILN_TEST_FULL=1 (make test-memory): several orders of threads and blocks, which must give equal bytes, and
+ * every way of making products. NVIDIA's libraries are stand-ins (fake_vendor.h): what calls them runs, their kernels
+ * do not; the output says which is which. With KILN_TEST_GPU=1 the same table runs on the GPU, with the library that
+ * `make` built (scripts/gpu-check); KILN_TEST_SHORT=1: in its short form there too, for tools that make everything
+ * slow; KILN_TEST_OPS=linear: the rows whose name begins so. The last case says which kernels ran, by file, and fails
+ * when one never did.
  *
- * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16 there (a rounding
- * of 2^-9 of each, and sums of their roundings), as in every implementation that uses them; bf16 convolutions with a bias, an activation or a residual
- * by cuDNN 2^-8, since the product is rounded to bf16 before those (measured: 3.1e-3 at most).
+ * Tolerances are test_ops.c's; bf16 attention on tensor cores 2^-7, since the weights of the values are rounded to bf16
+ * there (a rounding of 2^-9 of each, and sums of their roundings), as in every implementation that uses them; bf16
+ * convolutions with a bias, an activation or a residual by cuDNN 2^-8, since the product is rounded to bf16 before
+ * those (measured: 3.1e-3 at most).
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
@@ -36,11 +40,13 @@ enum { N_CASES = sizeof cases / sizeof cases[0], NOT_HERE = 77 };
 static const struct {
     uint32_t type;
     int64_t pad;
-} variants[] = {{KILN_F32, 0}, {KILN_BF16, 0}, {KILN_F16, 0}, {KILN_F32, 8}, {KILN_BF16, 8}, {KILN_F16, 8}, {KILN_BF16, 3}, {KILN_F16, 3}};
+} variants[] = {{KILN_F32, 0},  {KILN_BF16, 0}, {KILN_F16, 0},  {KILN_F32, 8},
+                {KILN_BF16, 8}, {KILN_F16, 8},  {KILN_BF16, 3}, {KILN_F16, 3}};
 
 static int on_gpu(void) { return getenv("KILN_TEST_GPU") != NULL; }
 
-/* In short: the tensor-core kernels, which fall back on the plain ones for f32 and odd sizes; rows 0 and 3 apart, f16 0 and, on sm_75, 8. */
+/* In short: the tensor-core kernels, which fall back on the plain ones for f32 and odd sizes; rows 0 and 3 apart, f16 0
+ * and, on sm_75, 8. */
 static int full(void) { return (on_gpu() && !getenv("KILN_TEST_SHORT")) || getenv("KILN_TEST_FULL") != NULL; }
 
 /* What ran, added up over the processes of this program. */
@@ -94,16 +100,19 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
         cu_emu_seed((uint64_t)order * 77 + 1);
         void *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
         ok = got && setup_near(&s, got, expected, tolerance_of(c, type), what);
-        if (ok && first && memcmp(first, got, setup_out_bytes(&s) + 256)) printf("  %s: other bytes under another order\n", what), ok = 0;
-        if (!first) first = got;
-        else mem_free(got);
+        if (ok && first && memcmp(first, got, setup_out_bytes(&s) + 256))
+            printf("  %s: other bytes under another order\n", what), ok = 0;
+        if (!first)
+            first = got;
+        else
+            mem_free(got);
     }
     mem_free(first), mem_free(expected);
     setup_free(&s);
     return ok;
 }
 
-/* ---- numbers of nodes (backend.h's device_numbers), through the runtime -------------------------------------------------------- */
+/* ---- numbers of nodes (backend.h's device_numbers), through the runtime ---- */
 
 enum { NUMBERS = 1000 }; /* no multiple of a block */
 
@@ -120,8 +129,10 @@ static int numbers_right(runtime *rt)
         for (int i = 0; i < NUMBERS; i++) x[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
     for (int k = 0; k < 4 && ok; k++) ok = runtime_numbers_new(rt, sizeof got, &there[k], &e) == KILN_OK;
     for (int k = 0; k < 3 && ok; k++) ok = runtime_upload(rt, there[k], x[k], NUMBERS, &e) == KILN_OK;
-    ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) == KILN_OK;
-    ok = ok && runtime_download(rt, got, there[3], NUMBERS, &e) == KILN_OK && runtime_norm(rt, there[0], NUMBERS, &norm, &e) == KILN_OK;
+    ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) ==
+                   KILN_OK;
+    ok = ok && runtime_download(rt, got, there[3], NUMBERS, &e) == KILN_OK &&
+         runtime_norm(rt, there[0], NUMBERS, &norm, &e) == KILN_OK;
     for (int i = 0; i < NUMBERS && ok; i++) {
         double sum = 0;
         for (int k = 0; k < 3; k++) sum += c[k] * (double)x[k][i];
@@ -148,14 +159,18 @@ static int run_numbers(const backend *b)
 /* What the stand-ins were asked; returns how much of it none may ask, and descriptors left behind. */
 static unsigned say_libraries(uint64_t happened[2])
 {
-    static const struct { const char *variable, *calls; } all[] = {{"KILN_CUBLASLT", "cuBLASLt: matmul.c"}, {"KILN_CUDNN", "cuDNN: convolution.c"}};
+    static const struct {
+        const char *variable, *calls;
+    } all[] = {{"KILN_CUBLASLT", "cuBLASLt: matmul.c"}, {"KILN_CUDNN", "cuDNN: convolution.c"}};
     unsigned wrong = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         const fake_vendor *v = fake_cuda_vendor(all[i].variable);
         fake_vendor_report r = v ? v->report() : (fake_vendor_report){0};
         wrong += r.faults + r.live;
         happened[i] = r.happened;
-        if (r.happened) printf("# %s ran over a stand-in, %llu calls, %llu products; the library itself did not run\n", all[i].calls, (unsigned long long)r.calls, (unsigned long long)r.happened);
+        if (r.happened)
+            printf("# %s ran over a stand-in, %llu calls, %llu products; the library itself did not run\n",
+                   all[i].calls, (unsigned long long)r.calls, (unsigned long long)r.happened);
     }
     return wrong;
 }
@@ -163,7 +178,8 @@ static unsigned say_libraries(uint64_t happened[2])
 /* The tensor cores did what is asked of them: those of sm_75 know neither bf16 nor the deeper product. */
 static int right_instructions(const char *products, int sm, uint32_t only)
 {
-    int plain = strcmp(products, "plain") == 0, old = sm < 80, fine = 1, bf16 = !only || only == KILN_BF16, f16 = !only || only == KILN_F16;
+    int plain = strcmp(products, "plain") == 0, old = sm < 80, fine = 1, bf16 = !only || only == KILN_BF16,
+        f16 = !only || only == KILN_F16;
     fine &= (cu_emu_count(CU_EMU_MMA16_BF16) > 0) == (!plain && !old && bf16);
     fine &= (cu_emu_count(CU_EMU_MMA16_F16) > 0) == (!plain && !old && f16);
     fine &= (cu_emu_count(CU_EMU_MMA8_F16) > 0) == (!plain && old && f16);
@@ -202,44 +218,54 @@ static void in_process(job j)
         const backend *b = the_backend(&e);
         memory_device *d = NULL;
         if (!b) printf("  %s\n", e.message), _exit(101);
-        if (b->open(0, &d, &e) != KILN_OK) printf("  %s\n", e.message), fflush(stdout), _exit(on_gpu() ? NOT_HERE : 101);
+        if (b->open(0, &d, &e) != KILN_OK)
+            printf("  %s\n", e.message), fflush(stdout), _exit(on_gpu() ? NOT_HERE : 101);
         int failed = j.work(&j, b, &ran);
         uint64_t by_library[2] = {0};
         unsigned wrong = 0;
         if (!on_gpu()) wrong = say_libraries(by_library);
         note_runs();
         fake_report r = fake_device_close();
-        printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host, %u of calls to libraries\n", b->numerics(), ran, failed, cu_emu_faults(), r.faults, wrong);
+        printf("  %s: %d runs, %d failed, %u faults of kernels, %u of the host, %u of calls to libraries\n",
+               b->numerics(), ran, failed, cu_emu_faults(), r.faults, wrong);
         fflush(stdout);
         int none = ran == 0 || (!on_gpu() && (int)(by_library[0] > 0) + (int)(by_library[1] > 0) != j.libraries);
         _exit(failed || cu_emu_faults() || r.faults || wrong || none);
     }
     int status = 0;
     waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE) test_skip("this machine has no such products");
-    else CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
+        test_skip("this machine has no such products");
+    else
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static int table(const job *j, const backend *b, int *ran)
 {
     int failed = 0;
     for (size_t i = 0; i < N_CASES; i++) {
-        if ((j->prefix && strncmp(cases[i].name, j->prefix, strlen(j->prefix)) != 0) || strncmp(cases[i].name, only(), strlen(only())) != 0) continue;
+        if ((j->prefix && strncmp(cases[i].name, j->prefix, strlen(j->prefix)) != 0) ||
+            strncmp(cases[i].name, only(), strlen(only())) != 0)
+            continue;
         for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++)
-            if (in_table(v, j->only)) (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
+            if (in_table(v, j->only))
+                (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
     }
     if (!j->prefix && !*only()) (*ran)++, failed += !run_numbers(b);
     if (!on_gpu() && !j->prefix && !*only()) failed += !right_instructions(j->products, j->sm, j->only);
     return failed;
 }
 
-/* Rows of a mask of 70 keys: of nothing, of all but the first 64 and all but the last 6 (whole tiles of a kernel are hidden), of one key. */
+/* Rows of a mask of 70 keys: of nothing, of all but the first 64 and all but the last 6 (whole tiles of a kernel are
+ * hidden), of one key. */
 static int hidden_keys(const job *j, const backend *b, int *ran)
 {
     static const op_case masked[] = {ATTEND("hidden keys, head of 40", 1, 17, 70, 1, 40, 0, 4, X(1, 1, 17, 70)),
                                      ATTEND("hidden keys, head of 168", 1, 17, 70, 1, 168, 0, 4, X(1, 1, 17, 70)),
                                      ATTEND("hidden keys, head of 512", 1, 17, 70, 1, 512, 0, 4, X(1, 1, 17, 70))};
-    static const struct { int row, from, to; } hidden[] = {{0, 0, 70}, {3, 0, 64}, {5, 64, 70}, {8, 0, 37}, {8, 38, 70}, {16, 0, 70}};
+    static const struct {
+        int row, from, to;
+    } hidden[] = {{0, 0, 70}, {3, 0, 64}, {5, 64, 70}, {8, 0, 37}, {8, 38, 70}, {16, 0, 70}};
     int failed = 0;
     (void)j;
     for (size_t i = 0; i < 2 * sizeof masked / sizeof masked[0]; i++) {
@@ -249,7 +275,8 @@ static int hidden_keys(const job *j, const backend *b, int *ran)
         if (!setup_make(&s, c, type, 0)) return failed + 1;
         for (size_t h = 0; h < sizeof hidden / sizeof hidden[0]; h++)
             for (int k = hidden[h].from; k < hidden[h].to; k++) ((float *)s.in[3])[hidden[h].row * 70 + k] = -INFINITY;
-        void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL), *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
+        void *expected = setup_run(&s, &backend_reference, NULL, 1, NULL, NULL, NULL),
+             *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
         (*ran)++, failed += !(expected && got && setup_near(&s, got, expected, tolerance_of(c, type), c->name));
         mem_free(expected), mem_free(got);
         setup_free(&s);
@@ -259,18 +286,29 @@ static int hidden_keys(const job *j, const backend *b, int *ran)
 
 static void test_every_op_with_plain_products(void)
 {
-    if (full()) in_process((job){"plain", 0, 3, NULL, 90, 0, table});
-    else test_skip("make test-memory");
+    if (full())
+        in_process((job){"plain", 0, 3, NULL, 90, 0, table});
+    else
+        test_skip("make test-memory");
 }
 static void test_every_op_on_tensor_cores(void) { in_process((job){"mma", 0, full() ? 5 : 1, NULL, 90, 0, table}); }
 static void test_every_op_on_sm_75(void)
 {
-    if (on_gpu()) test_skip("the chip is what it is");
-    else in_process((job){"mma", 0, full() ? 3 : 1, NULL, 75, full() ? 0 : (uint32_t)KILN_F16, table});
+    if (on_gpu())
+        test_skip("the chip is what it is");
+    else
+        in_process((job){"mma", 0, full() ? 3 : 1, NULL, 75, full() ? 0 : (uint32_t)KILN_F16, table});
 }
-static void test_every_op_with_the_library(void) { in_process((job){"library", 1, full() ? 3 : 1, NULL, 90, full() ? 0 : (uint32_t)KILN_BF16, table}); }
+static void test_every_op_with_the_library(void)
+{
+    in_process((job){"library", 1, full() ? 3 : 1, NULL, 90, full() ? 0 : (uint32_t)KILN_BF16, table});
+}
 /* In short the convolutions, and the products of one point: the rest is as with the library. */
-static void test_convolutions_with_cudnn(void) { in_process((job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", 90, full() ? 0 : (uint32_t)KILN_BF16, table}); }
+static void test_convolutions_with_cudnn(void)
+{
+    in_process(
+        (job){"cudnn", 2, full() ? 3 : 1, full() ? NULL : "conv2d", 90, full() ? 0 : (uint32_t)KILN_BF16, table});
+}
 static void test_keys_hidden_by_a_mask(void) { in_process((job){"mma", 0, 1, NULL, 90, 0, hidden_keys}); }
 
 /* What a device is asked for when nobody says: in a process each, which opens one chip. */
@@ -280,7 +318,10 @@ static void test_the_precision_that_suits_the_chip(void)
         int sm;
         uint32_t best;
         const char *says;
-    } chips[] = {{75, KILN_F16, "tensor cores for f16"}, {80, KILN_BF16, "tensor cores, "}, {86, KILN_BF16, "tensor cores, "}, {90, KILN_BF16, "tensor cores, "}};
+    } chips[] = {{75, KILN_F16, "tensor cores for f16"},
+                 {80, KILN_BF16, "tensor cores, "},
+                 {86, KILN_BF16, "tensor cores, "},
+                 {90, KILN_BF16, "tensor cores, "}};
     if (on_gpu()) {
         test_skip("the chip is what it is");
         return;
@@ -295,8 +336,11 @@ static void test_the_precision_that_suits_the_chip(void)
             unsetenv("KILN_CUDA_PRODUCTS");
             fake_cuda_chip(chips[i].sm / 10, chips[i].sm % 10);
             fake_device_open(&(fake_setting){.bytes = 1 << 20, .seed = 5, .fail_at = -1});
-            int fine = b->open(0, &device, &e) == KILN_OK && b->best_precision() == chips[i].best && strstr(b->features(), chips[i].says) != NULL && b->precisions >> KILN_F16 & 1;
-            if (!fine) printf("  sm_%d: %s, best in %s %s\n", chips[i].sm, b->features(), dtype_name(b->best_precision()), e.message);
+            int fine = b->open(0, &device, &e) == KILN_OK && b->best_precision() == chips[i].best &&
+                       strstr(b->features(), chips[i].says) != NULL && b->precisions >> KILN_F16 & 1;
+            if (!fine)
+                printf("  sm_%d: %s, best in %s %s\n", chips[i].sm, b->features(), dtype_name(b->best_precision()),
+                       e.message);
             fflush(stdout);
             _exit(!fine);
         }
@@ -327,17 +371,28 @@ static void test_every_kernel_ran(void)
     REQUIRE(runs && n_listed > 0);
     if (!launches()) in_process((job){"mma", 0, 1, NULL, 90, 0, table});
     for (size_t i = 0; i < n_listed; i++) {
-        if (i == 0 || strcmp(listed[i].file, listed[i - 1].file) != 0) printf("%s# %s ran in the emulation:", i ? "\n" : "", listed[i].file);
-        printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches, (unsigned long long)runs[i].blocks);
+        if (i == 0 || strcmp(listed[i].file, listed[i - 1].file) != 0)
+            printf("%s# %s ran in the emulation:", i ? "\n" : "", listed[i].file);
+        printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches,
+               (unsigned long long)runs[i].blocks);
     }
     printf("\n# cuBLASLt, cuDNN: not run; matmul.c and convolution.c ran over stand-ins\n");
-    for (size_t i = 0; i < n_listed; i++) CHECK_MSG(runs[i].launches > 0, "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file, listed[i].name);
+    for (size_t i = 0; i < n_listed; i++)
+        CHECK_MSG(runs[i].launches > 0,
+                  "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file,
+                  listed[i].name);
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case tests[] = {CASE(test_every_op_with_plain_products), CASE(test_every_op_on_tensor_cores), CASE(test_every_op_on_sm_75), CASE(test_every_op_with_the_library),
-                                      CASE(test_convolutions_with_cudnn), CASE(test_keys_hidden_by_a_mask), CASE(test_every_kernel_ran), CASE(test_the_precision_that_suits_the_chip)};
+    static const test_case tests[] = {CASE(test_every_op_with_plain_products),
+                                      CASE(test_every_op_on_tensor_cores),
+                                      CASE(test_every_op_on_sm_75),
+                                      CASE(test_every_op_with_the_library),
+                                      CASE(test_convolutions_with_cudnn),
+                                      CASE(test_keys_hidden_by_a_mask),
+                                      CASE(test_every_kernel_ran),
+                                      CASE(test_the_precision_that_suits_the_chip)};
     list_kernels();
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

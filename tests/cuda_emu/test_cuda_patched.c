@@ -1,5 +1,5 @@
-/* test_cuda_patched.c - tests/memory/test_patched_programs.c with the CUDA backend itself, over the emulation: its packing of weights
- * that lie in no file. */
+/* test_cuda_patched.c - tests/memory/test_patched_programs.c with the CUDA backend itself, over the emulation: its
+ * packing of weights that lie in no file. */
 #include "cu_emu.h"
 
 #include "backend/cuda_load.h"

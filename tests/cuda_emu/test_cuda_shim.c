@@ -1,6 +1,8 @@
-/* test_cuda_shim.c - the emulation itself: right kernels are right under every order of threads, and mistakes planted in kernels are found.
+/* test_cuda_shim.c - the emulation itself: right kernels are right under every order of threads, and mistakes planted
+ * in kernels are found.
  *
- * Numbers are small integers, or sums of them below 2^24, so f32 is exact in any order and every comparison is for equality.
+ * Numbers are small integers, or sums of them below 2^24, so f32 is exact in any order and every comparison is for
+ * equality.
  */
 #include "cu_emu.h"
 #include "fake_cuda.h"
@@ -19,7 +21,7 @@ static void fill(void)
     for (int i = 0; i < 4096; i++) numbers[i] = (float)((i * 37 + 11) % 101 - 50);
 }
 
-/* ---- right kernels ---------------------------------------------------------------------------------------------------------- */
+/* ---- right kernels ---- */
 
 static void test_sums_by_shuffles(void)
 {
@@ -113,8 +115,9 @@ static void test_every_thread_once_in_the_seeds_order(void)
     CHECK(memcmp(order[0], order[2], sizeof order[0]) == 0);
 }
 
-/* Blocks come one after the other, whole; their order, and that of the threads of one, are others under other seeds. More than one step from
- * block to block has to be seen too: orders that only begin elsewhere keep neighbours together. */
+/* Blocks come one after the other, whole; their order, and that of the threads of one, are others under other seeds.
+ * More than one step from block to block has to be seen too: orders that only begin elsewhere keep neighbours together.
+ */
 static void test_blocks_and_threads_come_in_many_orders(void)
 {
     enum { BLOCKS = 12, THREADS = 40, ALL = BLOCKS * THREADS };
@@ -135,20 +138,29 @@ static void test_blocks_and_threads_come_in_many_orders(void)
         kinds[0] += !same[0], kinds[1] += !same[1];
         seen_steps += steps[(blocks[seed][1] + BLOCKS - blocks[seed][0]) % BLOCKS]++ == 0;
     }
-    printf("  %d seeds: %d orders of blocks with %d steps, %d orders of threads\n", SEEDS, kinds[0], seen_steps, kinds[1]);
-    /* of 48 orders of blocks (12 beginnings, steps 1 5 7 11) 50 draws leave out some; of 40! of threads none comes twice */
+    printf("  %d seeds: %d orders of blocks with %d steps, %d orders of threads\n", SEEDS, kinds[0], seen_steps,
+           kinds[1]);
+    /* of 48 orders of blocks (12 beginnings, steps 1 5 7 11) 50 draws leave out some; of 40! of threads none comes
+     * twice */
     CHECK(kinds[0] >= 12 && seen_steps >= 2 && kinds[1] == SEEDS);
 }
 
 static void test_roundings(void)
 {
-    /* Ties to even; the largest that stays finite and the least that does not; subnormals of f16; signed zeros and infinities. */
-    static const struct { uint32_t f32; uint16_t bf16, f16; } rows[] = {
-        {0x00000000, 0x0000, 0x0000}, {0x80000000, 0x8000, 0x8000}, {0x3f800000, 0x3f80, 0x3c00}, {0x3f808000, 0x3f80, 0x3c04}, {0x3f818000, 0x3f82, 0x3c0c},
-        {0x3f808001, 0x3f81, 0x3c04}, {0x3f801000, 0x3f80, 0x3c00}, {0x3f803000, 0x3f80, 0x3c02}, {0x3f801001, 0x3f80, 0x3c01}, {0xbf803000, 0xbf80, 0xbc02},
-        {0x477fe000, 0x4780, 0x7bff}, {0x477fefff, 0x4780, 0x7bff}, {0x477ff000, 0x4780, 0x7c00}, {0x7f7f7fff, 0x7f7f, 0x7c00}, {0x7f7f8000, 0x7f80, 0x7c00},
-        {0x33800000, 0x3380, 0x0001}, {0x33000000, 0x3300, 0x0000}, {0x33000001, 0x3300, 0x0001}, {0x33c00000, 0x33c0, 0x0002}, {0x38800000, 0x3880, 0x0400},
-        {0x387fffff, 0x3880, 0x0400}, {0x7f800000, 0x7f80, 0x7c00}, {0xff800000, 0xff80, 0xfc00},
+    /* Ties to even; the largest that stays finite and the least that does not; subnormals of f16; signed zeros and
+     * infinities. */
+    static const struct {
+        uint32_t f32;
+        uint16_t bf16, f16;
+    } rows[] = {
+        {0x00000000, 0x0000, 0x0000}, {0x80000000, 0x8000, 0x8000}, {0x3f800000, 0x3f80, 0x3c00},
+        {0x3f808000, 0x3f80, 0x3c04}, {0x3f818000, 0x3f82, 0x3c0c}, {0x3f808001, 0x3f81, 0x3c04},
+        {0x3f801000, 0x3f80, 0x3c00}, {0x3f803000, 0x3f80, 0x3c02}, {0x3f801001, 0x3f80, 0x3c01},
+        {0xbf803000, 0xbf80, 0xbc02}, {0x477fe000, 0x4780, 0x7bff}, {0x477fefff, 0x4780, 0x7bff},
+        {0x477ff000, 0x4780, 0x7c00}, {0x7f7f7fff, 0x7f7f, 0x7c00}, {0x7f7f8000, 0x7f80, 0x7c00},
+        {0x33800000, 0x3380, 0x0001}, {0x33000000, 0x3300, 0x0000}, {0x33000001, 0x3300, 0x0001},
+        {0x33c00000, 0x33c0, 0x0002}, {0x38800000, 0x3880, 0x0400}, {0x387fffff, 0x3880, 0x0400},
+        {0x7f800000, 0x7f80, 0x7c00}, {0xff800000, 0xff80, 0xfc00},
     };
     enum { ROWS = sizeof rows / sizeof rows[0] };
     float in[ROWS + 2], back[ROWS + 2];
@@ -157,11 +169,13 @@ static void test_roundings(void)
     for (int i = 0; i < ROWS; i++) memcpy(in + i, &rows[i].f32, 4);
     memcpy(in + ROWS, nan, sizeof nan);
     shim_convert(bf16, f16, back, in, ROWS + 2);
-    for (int i = 0; i < ROWS; i++) CHECK_MSG(bf16[i] == rows[i].bf16 && f16[i] == rows[i].f16, "%08x: %04x %04x", rows[i].f32, bf16[i], f16[i]);
-    for (int i = ROWS; i < ROWS + 2; i++) CHECK((bf16[i] & 0x7fff) > 0x7f80 && (f16[i] & 0x7fff) > 0x7c00 && isnan(back[i]));
+    for (int i = 0; i < ROWS; i++)
+        CHECK_MSG(bf16[i] == rows[i].bf16 && f16[i] == rows[i].f16, "%08x: %04x %04x", rows[i].f32, bf16[i], f16[i]);
+    for (int i = ROWS; i < ROWS + 2; i++)
+        CHECK((bf16[i] & 0x7fff) > 0x7f80 && (f16[i] & 0x7fff) > 0x7c00 && isnan(back[i]));
 }
 
-/* ---- planted mistakes ---------------------------------------------------------------------------------------------------------- */
+/* ---- planted mistakes ---- */
 
 static int differ(const float *a, const float *b) { return memcmp(a, b, N * sizeof *a) != 0; }
 
@@ -222,16 +236,18 @@ static void test_shared_memory_begins_as_nan(void)
 }
 
 /* `call` is a fault, of these words. */
-#define FAULT(call, words) do { \
-        unsigned before = cu_emu_faults(); \
-        call; \
-        CHECK_MSG(cu_emu_faults() > before, "%s: no fault", #call); \
-        CHECK_MSG(strstr(cu_emu_last_fault(), words) != NULL, "%s: %s", #call, cu_emu_last_fault()); \
+#define FAULT(call, words)                                                                                             \
+    do {                                                                                                               \
+        unsigned before = cu_emu_faults();                                                                             \
+        call;                                                                                                          \
+        CHECK_MSG(cu_emu_faults() > before, "%s: no fault", #call);                                                    \
+        CHECK_MSG(strstr(cu_emu_last_fault(), words) != NULL, "%s: %s", #call, cu_emu_last_fault());                   \
     } while (0)
-#define NO_FAULT(call) do { \
-        unsigned before = cu_emu_faults(); \
-        call; \
-        CHECK_MSG(cu_emu_faults() == before, "%s: %s", #call, cu_emu_last_fault()); \
+#define NO_FAULT(call)                                                                                                 \
+    do {                                                                                                               \
+        unsigned before = cu_emu_faults();                                                                             \
+        call;                                                                                                          \
+        CHECK_MSG(cu_emu_faults() == before, "%s: %s", #call, cu_emu_last_fault());                                    \
     } while (0)
 
 static void test_writing_beside_shared_memory_is_found(void)
@@ -252,7 +268,8 @@ static void test_a_barrier_that_not_all_reach_is_found(void)
 {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         cu_emu_seed(seed);
-        FAULT(shim_barrier_of_some(64, 7), "barrier_of_some: a barrier that not all threads of the block reach (block 0 0 0, thread 0 0 0)");
+        FAULT(shim_barrier_of_some(64, 7),
+              "barrier_of_some: a barrier that not all threads of the block reach (block 0 0 0, thread 0 0 0)");
         FAULT(shim_barrier_or_shuffle(64, 32 + 7), "a barrier that not all threads of the block reach");
     }
     NO_FAULT(shim_barrier_of_some(64, 64));
@@ -261,7 +278,8 @@ static void test_a_barrier_that_not_all_reach_is_found(void)
 
 static void test_a_warp_that_is_not_whole_is_found(void)
 {
-    FAULT(shim_shuffle_of_some(32), "shuffle_of_some: an instruction of a warp in which not all that it names take part");
+    FAULT(shim_shuffle_of_some(32),
+          "shuffle_of_some: an instruction of a warp in which not all that it names take part");
     FAULT(shim_shuffle_unnamed(32), "that does not name it (block 0 0 0, thread 16 0 0)");
     float out[2 * 48];
     fill();
@@ -274,7 +292,8 @@ static void test_an_instruction_that_the_chip_does_not_have_is_found(void)
     fill();
     NO_FAULT(shim_tensor_product(out, numbers, numbers + 1000, 0));
     fake_cuda_chip(7, 5);
-    FAULT(shim_tensor_product(out, numbers, numbers + 1000, 0), "tensor_product: an instruction that the chip does not have: mma.m16n8k16 of bf16 (block 0 0 0, thread ");
+    FAULT(shim_tensor_product(out, numbers, numbers + 1000, 0),
+          "tensor_product: an instruction that the chip does not have: mma.m16n8k16 of bf16 (block 0 0 0, thread ");
     fake_cuda_chip(9, 0);
 }
 
@@ -295,12 +314,22 @@ static void test_launches_that_a_chip_refuses(void)
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
-        CASE(test_sums_by_shuffles), CASE(test_products_by_tiles), CASE(test_products_of_tensor_cores), CASE(test_halves_of_a_warp_go_their_own_ways), CASE(test_every_thread_once_in_the_seeds_order),
+        CASE(test_sums_by_shuffles),
+        CASE(test_products_by_tiles),
+        CASE(test_products_of_tensor_cores),
+        CASE(test_halves_of_a_warp_go_their_own_ways),
+        CASE(test_every_thread_once_in_the_seeds_order),
         CASE(test_blocks_and_threads_come_in_many_orders),
-        CASE(test_roundings), CASE(test_a_missing_barrier_shows), CASE(test_a_missing_barrier_between_warps_shows),
-        CASE(test_a_copy_that_is_not_waited_for_shows), CASE(test_shared_memory_begins_as_nan),
-        CASE(test_writing_beside_shared_memory_is_found), CASE(test_a_barrier_that_not_all_reach_is_found), CASE(test_a_warp_that_is_not_whole_is_found),
-        CASE(test_an_instruction_that_the_chip_does_not_have_is_found), CASE(test_launches_that_a_chip_refuses),
+        CASE(test_roundings),
+        CASE(test_a_missing_barrier_shows),
+        CASE(test_a_missing_barrier_between_warps_shows),
+        CASE(test_a_copy_that_is_not_waited_for_shows),
+        CASE(test_shared_memory_begins_as_nan),
+        CASE(test_writing_beside_shared_memory_is_found),
+        CASE(test_a_barrier_that_not_all_reach_is_found),
+        CASE(test_a_warp_that_is_not_whole_is_found),
+        CASE(test_an_instruction_that_the_chip_does_not_have_is_found),
+        CASE(test_launches_that_a_chip_refuses),
     };
     return test_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

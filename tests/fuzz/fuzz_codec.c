@@ -1,5 +1,6 @@
-/* fuzz_codec.c - any bytes as a stored value. What is accepted must encode again, and what comes of that must be accepted and encode to
- * the same bytes; what is refused must say why and leave nothing behind. libFuzzer; `make fuzz`. */
+/* fuzz_codec.c - any bytes as a stored value. What is accepted must encode again, and what comes of that must be
+ * accepted and encode to the same bytes; what is refused must say why and leave nothing behind. libFuzzer; `make fuzz`.
+ */
 #include "base/str.h"
 #include "cache/codec.h"
 
@@ -7,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(condition) \
+#define MUST(condition)                                                                                                \
     if (!(condition)) __builtin_trap() /* the fuzzer keeps the input */
 
 typedef struct {

@@ -1,12 +1,12 @@
-/* fuzz_lora_key.c - any bytes as a tensor's name in a LoRA file. What is half of a pair must name its other half, which names
- * it back and the same module; a module's name has no dots and no end in the middle. libFuzzer; `make fuzz`. */
+/* fuzz_lora_key.c - any bytes as a tensor's name in a LoRA file. What is half of a pair must name its other half, which
+ * names it back and the same module; a module's name has no dots and no end in the middle. libFuzzer; `make fuzz`. */
 #include "../../plugins/lora/lora_key.c"
 
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(condition) \
+#define MUST(condition)                                                                                                \
     if (!(condition)) __builtin_trap() /* the fuzzer keeps the input */
 
 static void check_other(const char *key, const lora_key *k)
@@ -16,7 +16,8 @@ static void check_other(const char *key, const lora_key *k)
     lora_key o;
     if (!lora_key_other(key, k, role, k->pair, other)) return;
     lora_key_read(other, &o);
-    MUST(o.role == role && o.pair == k->pair && o.stem == k->stem && o.part == k->part && strcmp(o.module, k->module) == 0);
+    MUST(o.role == role && o.pair == k->pair && o.stem == k->stem && o.part == k->part &&
+         strcmp(o.module, k->module) == 0);
     MUST(!lora_key_other(other, &o, k->role, o.pair, back) || strcmp(back, key) == 0);
 }
 

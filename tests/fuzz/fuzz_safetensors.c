@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(condition) \
+#define MUST(condition)                                                                                                \
     if (!(condition)) __builtin_trap() /* the fuzzer keeps the input */
 
 static uint64_t count_of(const safetensors_entry *x)
@@ -62,7 +62,8 @@ static void check_same(const safetensors_header *a, const safetensors_header *b)
         MUST(strcmp(a->note[i].key, b->note[i].key) == 0 && strcmp(a->note[i].value, b->note[i].value) == 0);
     for (size_t i = 0; i < a->count; i++) {
         const safetensors_entry *x = &a->entry[i], *y = &b->entry[i];
-        MUST(strcmp(x->name, y->name) == 0 && strcmp(x->type_name, y->type_name) == 0 && x->dtype == y->dtype && x->rank == y->rank);
+        MUST(strcmp(x->name, y->name) == 0 && strcmp(x->type_name, y->type_name) == 0 && x->dtype == y->dtype &&
+             x->rank == y->rank);
         MUST(memcmp(x->dim, y->dim, sizeof x->dim) == 0 && x->begin - a->data_start == y->begin - b->data_start);
         MUST(x->end - a->data_start == y->end - b->data_start);
     }

@@ -2,7 +2,8 @@
  *
  * Built by scripts/fuzz with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer. What must hold besides not
  * crashing: a fault has a place in the file; what is sound gets a key for each needed node; the text that goes into a
- * picture is sound too and has the same keys, in both forms, and kiln's own says itself again; a run ends each needed node in exactly one way.
+ * picture is sound too and has the same keys, in both forms, and kiln's own says itself again; a run ends each needed
+ * node in exactly one way.
  */
 #include "base/memory_alloc.h"
 #include "run/scheduler.h"
@@ -59,7 +60,8 @@ static int read_all(reading *r, const char *data, size_t size)
         return 0;
     }
     must(workflow_check(&r->doc, &catalog, &r->w, &e) == KILN_OK, "checking needs only memory");
-    for (const fault *f = r->doc.faults; f; f = f->next) must(f->at.line > 0 && f->at.column > 0, "a fault has a place");
+    for (const fault *f = r->doc.faults; f; f = f->next)
+        must(f->at.line > 0 && f->at.column > 0, "a fault has a place");
     must((r->doc.n_fault > 0) <= (r->doc.faults != NULL), "a fault is listed");
     r->sound = r->doc.n_fault == 0;
     if (r->sound) must(workflow_keys(&r->w, &on, &e) == KILN_OK, "a sound workflow has keys");
@@ -94,8 +96,10 @@ static void check_description(const workflow *w)
 {
     check_text(w, describe_prompt(w, SOURCE_NONE));
     char *source = describe_source(w, SOURCE_NONE);
-    if (!source || *source) check_text(w, source);
-    else mem_free(source); /* there are no parameters */
+    if (!source || *source)
+        check_text(w, source);
+    else
+        mem_free(source); /* there are no parameters */
     for (int32_t i = 0; i < (int32_t)w->n && i < 10; i++)
         if (w->node[i].needed) mem_free(describe_parameters(w, i));
 }
@@ -106,7 +110,9 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     (void)in, (void)e;
     for (uint32_t k = 0; k < t->n_out; k++) {
         const char *type = node_out(t, k)->type;
-        out[k] = strcmp(type, "INT") == 0 ? value_int(((const fake_number_params *)params)->amount) : strcmp(type, "STRING") == 0 ? value_string("x", 1) : value_map();
+        out[k] = strcmp(type, "INT") == 0      ? value_int(((const fake_number_params *)params)->amount)
+                 : strcmp(type, "STRING") == 0 ? value_string("x", 1)
+                                               : value_map();
         if (!out[k]) return KILN_ERR_NOMEM;
     }
     return KILN_OK;

@@ -40,7 +40,8 @@ static inline kiln_t random_linear(recording *r, dice *d, kiln_t x, int64_t out)
 {
     const op *o = recorded(r, x);
     int64_t in = o->shape.dim[o->shape.rank - 1];
-    kiln_t w = random_constant(r, d, 2, (const int64_t[]){out, in}), b = roll(d, 2) ? random_constant(r, d, 1, &out) : (kiln_t){0};
+    kiln_t w = random_constant(r, d, 2, (const int64_t[]){out, in}),
+           b = roll(d, 2) ? random_constant(r, d, 1, &out) : (kiln_t){0};
     return record_op(r, OP_LINEAR, NULL, (const kiln_t[]){x, w, b}, 3);
 }
 
@@ -63,17 +64,20 @@ static inline kiln_t random_op(recording *r, dice *d, const kiln_t *have, uint32
     case 0:
         if (s.rank != 4 || c > 16) return (kiln_t){0};
         a.conv2d = (conv2d_attr){.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1};
-        return record_op(r, OP_CONV2D, &a, (const kiln_t[]){x, random_constant(r, d, 4, (const int64_t[]){8, c, 3, 3}), {0}}, 3);
+        return record_op(r, OP_CONV2D, &a,
+                         (const kiln_t[]){x, random_constant(r, d, 4, (const int64_t[]){8, c, 3, 3}), {0}}, 3);
     case 1:
     case 2: return c > 64 ? (kiln_t){0} : random_linear(r, d, x, roll(d, 2) ? 8 : 16);
     case 3: a.act.kind = 1 + roll(d, 7); return record_op(r, OP_ACT, &a, &x, 1);
     case 4:
         if (s.rank < 3 || c % 4) return (kiln_t){0};
         a.norm = (norm_attr){.groups = 4, .eps = 1e-5f};
-        return record_op(r, OP_GROUP_NORM, &a, (const kiln_t[]){x, random_constant(r, d, 1, &c), random_constant(r, d, 1, &c)}, 3);
+        return record_op(r, OP_GROUP_NORM, &a,
+                         (const kiln_t[]){x, random_constant(r, d, 1, &c), random_constant(r, d, 1, &c)}, 3);
     case 5:
         a.norm = (norm_attr){.eps = 1e-5f};
-        return record_op(r, OP_LAYER_NORM, &a, (const kiln_t[]){x, random_constant(r, d, 1, &c), random_constant(r, d, 1, &c)}, 3);
+        return record_op(r, OP_LAYER_NORM, &a,
+                         (const kiln_t[]){x, random_constant(r, d, 1, &c), random_constant(r, d, 1, &c)}, 3);
     case 6:
     case 7:
     case 8:
@@ -103,7 +107,8 @@ static inline kiln_t random_op(recording *r, dice *d, const kiln_t *have, uint32
         a.slice.axis = roll(d, s.rank - 1);
         a.slice.length = 1;
         a.slice.start = s.dim[a.slice.axis] - 1 - roll(d, 2) % s.dim[a.slice.axis];
-        return record_op(r, roll(d, 2) ? OP_ADD : OP_MUL, NULL, (const kiln_t[]){x, record_op(r, OP_SLICE, &a, &x, 1)}, 2);
+        return record_op(r, roll(d, 2) ? OP_ADD : OP_MUL, NULL, (const kiln_t[]){x, record_op(r, OP_SLICE, &a, &x, 1)},
+                         2);
     default: return s.rank == 3 && c % 2 == 0 && c <= 32 ? random_attention(r, d, x) : (kiln_t){0};
     }
 }
@@ -116,7 +121,8 @@ static inline void random_program(recording *r, uint64_t seed, uint32_t ops)
 {
     static const char *const name[RANDOM_OUTPUTS] = {"o0", "o1", "o2"};
     dice d = {seed};
-    kiln_t have[RANDOM_OPS + 2] = {record_input(r, "x", KILN_F32, 4, picture_dim), record_input(r, "t", KILN_F32, 3, tokens_dim)};
+    kiln_t have[RANDOM_OPS + 2] = {record_input(r, "x", KILN_F32, 4, picture_dim),
+                                   record_input(r, "t", KILN_F32, 3, tokens_dim)};
     uint32_t n = 2;
     for (uint32_t i = 0; i < ops * 3 && n < ops + 2; i++) {
         kiln_t t = random_op(r, &d, have + (n > 6 && roll(&d, 2) ? n - 4 : 0), n > 6 ? 4 : n); /* mostly what is new */
@@ -125,7 +131,8 @@ static inline void random_program(recording *r, uint64_t seed, uint32_t ops)
     for (uint32_t i = 0; i < RANDOM_OUTPUTS; i++) record_output(r, name[i], have[i == 0 ? n - 1 : roll(&d, n)]);
 }
 
-/* Every op of an unplanned f32 recording, each into memory of its own. value[id], or NULL; caller frees each and all. */
+/* Every op of an unplanned f32 recording, each into memory of its own. value[id], or NULL; caller frees each and all.
+ */
 static inline float **plain_evaluation(const recording *r, const float *x, const float *t, pool *threads)
 {
     float **value = mem_calloc(r->n + 1, sizeof *value);
@@ -136,13 +143,19 @@ static inline float **plain_evaluation(const recording *r, const float *x, const
         if (o->kind == OP_INPUT) memcpy(value[id], o->name[0] == 'x' ? x : t, n * sizeof(float));
         if (o->kind == OP_CONSTANT) memcpy(value[id], o->constant, n * sizeof(float));
         if (o->kind <= OP_CONSTANT) continue;
-        op_desc d = {.kind = o->kind, .attr = o->attr, .n_in = o->n_in, .precision = KILN_F32,
+        op_desc d = {.kind = o->kind,
+                     .attr = o->attr,
+                     .n_in = o->n_in,
+                     .precision = KILN_F32,
                      .out = {.dtype = KILN_F32, .shape = o->shape, .ld = o->shape.dim[o->shape.rank - 1]}};
         kernel_args a = {.out = value[id], .pool = threads};
         for (uint32_t k = 0; k < o->n_in; k++) {
             if (!o->in[k]) continue;
             const op *from = &r->op[o->in[k] - 1];
-            d.in[k] = (operand_desc){.dtype = KILN_F32, .shape = from->shape, .ld = from->shape.dim[from->shape.rank - 1], .weight = from->kind == OP_CONSTANT};
+            d.in[k] = (operand_desc){.dtype = KILN_F32,
+                                     .shape = from->shape,
+                                     .ld = from->shape.dim[from->shape.rank - 1],
+                                     .weight = from->kind == OP_CONSTANT};
             a.in[k] = value[o->in[k]];
         }
         kernel *kn = NULL;
@@ -172,7 +185,9 @@ static inline void random_inputs(float *x, float *t)
 
 static inline kiln_bind bind_f32(const char *name, float *data, uint32_t rank, const int64_t *dim)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
+    kiln_bind b = {
+        .name = name,
+        .tensor = {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
     int64_t stride = sizeof(float);
     for (uint32_t i = rank; i-- > 0; stride *= dim[i]) b.tensor.dim[i] = dim[i], b.tensor.stride[i] = stride;
     return b;

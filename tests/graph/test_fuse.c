@@ -57,7 +57,8 @@ static void test_products_take_the_activation(void)
 {
     bench b;
     start(&b);
-    kiln_t y = put_act(&b.c, put_linear(&b.c, put_act(&b.c, put_conv(&b.c, b.x, 8, 3, 1), KILN_ACT_GELU), 8, 0, 1), KILN_ACT_QUICK_GELU);
+    kiln_t y = put_act(&b.c, put_linear(&b.c, put_act(&b.c, put_conv(&b.c, b.x, 8, 3, 1), KILN_ACT_GELU), 8, 0, 1),
+                       KILN_ACT_QUICK_GELU);
     CHECK_EQ(fused(&b, y, OP_LINEAR)->epilogue.act, KILN_ACT_QUICK_GELU);
     CHECK_EQ(count(&b, OP_ACT), 0);
     recording_free(&b.r);
@@ -145,7 +146,8 @@ static void test_a_broadcast_sum_or_a_bias_is_no_residual(void)
 static kiln_t attended(bench *b, int from, int v_version)
 {
     kiln_t t = record_reshape(&b->r, b->x, 3, DIMS(2, 16, 16)), y = from ? put_act(&b->c, t, KILN_ACT_TANH) : t;
-    kiln_t q = put_linear(&b->c, t, 16, 0, 0), k = put_linear(&b->c, y, 16, 1, 0), v = put_linear(&b->c, y, 16, 2, v_version);
+    kiln_t q = put_linear(&b->c, t, 16, 0, 0), k = put_linear(&b->c, y, 16, 1, 0),
+           v = put_linear(&b->c, y, 16, 2, v_version);
     return put_attention(&b->c, q, k, v);
 }
 
@@ -221,9 +223,11 @@ static void test_operands_stand_before_their_readers_in_random_programs(void)
         for (uint32_t i = 0; i < r.n; i++) {
             int leaf = r.op[i].kind == OP_INPUT || r.op[i].kind == OP_WEIGHT || r.op[i].kind == OP_CONSTANT;
             computed |= !leaf;
-            in_order = in_order && !(leaf && computed && !r.op[i].n_part) && !r.op[i].dead; /* stacks stand before their linear */
+            in_order = in_order && !(leaf && computed && !r.op[i].n_part) &&
+                       !r.op[i].dead; /* stacks stand before their linear */
             for (uint32_t k = 0; k < r.op[i].n_in; k++) in_order = in_order && r.op[i].in[k] <= i;
-            for (uint32_t k = 0; k < r.op[i].n_part; k++) in_order = in_order && r.op[i].part[k] >= 1 && r.op[i].part[k] <= i;
+            for (uint32_t k = 0; k < r.op[i].n_part; k++)
+                in_order = in_order && r.op[i].part[k] >= 1 && r.op[i].part[k] <= i;
         }
         CHECK_MSG(in_order, "seed %llu", (unsigned long long)seed);
         recording_free(&r);
@@ -251,13 +255,22 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_norm_takes_the_activation), CASE(test_products_take_the_activation),
-        CASE(test_an_activation_stays_when_others_read_what_is_before_it), CASE(test_an_output_is_not_fused_away),
-        CASE(test_a_second_activation_stays), CASE(test_linear_takes_geglu), CASE(test_a_residual_is_taken_on_either_side),
-        CASE(test_a_later_residual_is_ready_when_it_is_read), CASE(test_a_broadcast_sum_or_a_bias_is_no_residual),
-        CASE(test_q_k_v_become_one_linear), CASE(test_cross_attention_joins_k_and_v), CASE(test_a_bias_on_one_of_them_leaves_it_out),
-        CASE(test_q_that_others_read_stays_alone), CASE(test_what_nothing_reads_goes),
-        CASE(test_operands_stand_before_their_readers_in_random_programs), CASE(test_every_allocation_may_fail),
+        CASE(test_norm_takes_the_activation),
+        CASE(test_products_take_the_activation),
+        CASE(test_an_activation_stays_when_others_read_what_is_before_it),
+        CASE(test_an_output_is_not_fused_away),
+        CASE(test_a_second_activation_stays),
+        CASE(test_linear_takes_geglu),
+        CASE(test_a_residual_is_taken_on_either_side),
+        CASE(test_a_later_residual_is_ready_when_it_is_read),
+        CASE(test_a_broadcast_sum_or_a_bias_is_no_residual),
+        CASE(test_q_k_v_become_one_linear),
+        CASE(test_cross_attention_joins_k_and_v),
+        CASE(test_a_bias_on_one_of_them_leaves_it_out),
+        CASE(test_q_that_others_read_stays_alone),
+        CASE(test_what_nothing_reads_goes),
+        CASE(test_operands_stand_before_their_readers_in_random_programs),
+        CASE(test_every_allocation_may_fail),
     };
     set = made_weights();
     if (!set) return 1;

@@ -1,7 +1,8 @@
-/* test_fused_numbers.c - each rule of fuse.h: it fires where it should, keeps away where it must, and what is left computes the same.
+/* test_fused_numbers.c - each rule of fuse.h: it fires where it should, keeps away where it must, and what is left
+ * computes the same.
  *
- * The numbers: f32 programs by the reference kernels, fused and not. A fused op rounds once where two rounded twice; these
- * programs are a few ops long, so that 1e-6 of the whole is ten times what was seen.
+ * The numbers: f32 programs by the reference kernels, fused and not. A fused op rounds once where two rounded twice;
+ * these programs are a few ops long, so that 1e-6 of the whole is ten times what was seen.
  */
 #include "graph/fuse.h"
 #include "random_program.h"
@@ -9,8 +10,10 @@
 
 #include <stdio.h>
 
-static const op_attr silu = {.act = {KILN_ACT_SILU}}, conv3x3 = {.conv2d = {.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1}},
-                     norm8 = {.norm = {.groups = 4, .eps = 1e-5f}}, two_heads = {.attention = {.heads = 2, .scale = 0.5f}};
+static const op_attr silu = {.act = {KILN_ACT_SILU}},
+                     conv3x3 = {.conv2d = {.stride = {1, 1}, .pad = {1, 1, 1, 1}, .dilation = {1, 1}, .groups = 1}},
+                     norm8 = {.norm = {.groups = 4, .eps = 1e-5f}},
+                     two_heads = {.attention = {.heads = 2, .scale = 0.5f}};
 #define IN(...) ((const kiln_t[]){__VA_ARGS__})
 #define DIM(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -21,16 +24,19 @@ typedef struct {
 
 static kiln_t conv(recording *r, leaves *l)
 {
-    return record_op(r, OP_CONV2D, &conv3x3, IN(l->x, random_constant(r, &l->d, 4, DIM(8, 8, 3, 3)), random_constant(r, &l->d, 1, DIM(8))), 3);
+    return record_op(r, OP_CONV2D, &conv3x3,
+                     IN(l->x, random_constant(r, &l->d, 4, DIM(8, 8, 3, 3)), random_constant(r, &l->d, 1, DIM(8))), 3);
 }
 static kiln_t linear(recording *r, leaves *l, kiln_t x, int64_t out)
 {
     int64_t in = recorded(r, x)->shape.dim[recorded(r, x)->shape.rank - 1];
-    return record_op(r, OP_LINEAR, NULL, IN(x, random_constant(r, &l->d, 2, DIM(out, in)), random_constant(r, &l->d, 1, &out)), 3);
+    return record_op(r, OP_LINEAR, NULL,
+                     IN(x, random_constant(r, &l->d, 2, DIM(out, in)), random_constant(r, &l->d, 1, &out)), 3);
 }
 static kiln_t norm(recording *r, leaves *l, op_kind kind)
 {
-    return record_op(r, kind, &norm8, IN(l->x, random_constant(r, &l->d, 1, DIM(8)), random_constant(r, &l->d, 1, DIM(8))), 3);
+    return record_op(r, kind, &norm8,
+                     IN(l->x, random_constant(r, &l->d, 1, DIM(8)), random_constant(r, &l->d, 1, DIM(8))), 3);
 }
 static kiln_t act(recording *r, kiln_t x) { return record_op(r, OP_ACT, &silu, &x, 1); }
 static kiln_t add(recording *r, kiln_t a, kiln_t b) { return record_op(r, OP_ADD, NULL, IN(a, b), 2); }
@@ -74,17 +80,24 @@ static kiln_t conv_is_output(recording *r, leaves *l)
     record_output(r, "also", c);
     return act(r, c);
 }
-static kiln_t add_broadcasts(recording *r, leaves *l) { return add(r, linear(r, l, l->t, 8), random_constant(r, &l->d, 1, DIM(8))); }
+static kiln_t add_broadcasts(recording *r, leaves *l)
+{
+    return add(r, linear(r, l, l->t, 8), random_constant(r, &l->d, 1, DIM(8)));
+}
 static kiln_t add_itself(recording *r, leaves *l)
 {
     kiln_t c = linear(r, l, l->t, 8);
     return add(r, c, c);
 }
-static kiln_t act_then_add(recording *r, leaves *l) { return add(r, act(r, conv(r, l)), l->x); } /* act in, the sum not: one epilogue each */
+static kiln_t act_then_add(recording *r, leaves *l)
+{
+    return add(r, act(r, conv(r, l)), l->x);
+} /* act in, the sum not: one epilogue each */
 static kiln_t shared_weight(recording *r, leaves *l)
 {
     kiln_t w = random_constant(r, &l->d, 2, DIM(8, 8));
-    kiln_t q = record_op(r, OP_LINEAR, NULL, IN(l->t, w, {0}), 3), k = record_op(r, OP_LINEAR, NULL, IN(l->t, w, {0}), 3);
+    kiln_t q = record_op(r, OP_LINEAR, NULL, IN(l->t, w, {0}), 3),
+           k = record_op(r, OP_LINEAR, NULL, IN(l->t, w, {0}), 3);
     return record_op(r, OP_ATTENTION, &two_heads, IN(q, k, k, {0}), 4);
 }
 
@@ -157,11 +170,14 @@ static void test_each_rule(void)
             CHECK_EQ(fusing ? fuse(&r, &e) : fuse_nothing(&r, &e), KILN_OK);
             check_form(&r, rows[i].name);
             uint32_t want = fusing ? rows[i].fused : rows[i].unfused;
-            CHECK_MSG(ops_left(&r) == want, "%s: %u ops after %s, wanted %u", rows[i].name, ops_left(&r), fusing ? "fusing" : "dropping", want);
+            CHECK_MSG(ops_left(&r) == want, "%s: %u ops after %s, wanted %u", rows[i].name, ops_left(&r),
+                      fusing ? "fusing" : "dropping", want);
             const op *last = &r.op[r.output[r.n_output - 1].id - 1];
             if (fusing)
-                CHECK_MSG(last->kind == rows[i].last && last->epilogue.act == rows[i].epilogue.act && last->epilogue.geglu == rows[i].epilogue.geglu &&
-                              last->epilogue.residual == rows[i].epilogue.residual, "%s: it ends in %s", rows[i].name, op_name(last->kind));
+                CHECK_MSG(last->kind == rows[i].last && last->epilogue.act == rows[i].epilogue.act &&
+                              last->epilogue.geglu == rows[i].epilogue.geglu &&
+                              last->epilogue.residual == rows[i].epilogue.residual,
+                          "%s: it ends in %s", rows[i].name, op_name(last->kind));
             recording_free(&r);
         }
 }
@@ -171,7 +187,8 @@ static size_t result(const row *c, int unfused, float *out)
     error e = {0};
     float x[PICTURE], t[TOKENS];
     random_inputs(x, t);
-    runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
+    runtime *rt = runtime_new(
+        &(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
     kiln_program *p = rt ? program_new(rt, "p", 0, &e) : NULL;
     size_t n = 0;
     if (p) {
@@ -179,8 +196,10 @@ static size_t result(const row *c, int unfused, float *out)
         make(c, r);
         shape s = r->op[r->output[r->n_output - 1].id - 1].shape;
         n = (size_t)shape_count(&s);
-        kiln_bind in[] = {bind_f32("x", x, 4, picture_dim), bind_f32("t", t, 3, tokens_dim)}, o = bind_f32("o", out, s.rank, s.dim);
-        CHECK_MSG(program_plan(p, &e) == KILN_OK && program_run(p, in, 2, &o, 1, NULL, NULL, &e) == KILN_OK, "%s: %s", c->name, e.message);
+        kiln_bind in[] = {bind_f32("x", x, 4, picture_dim), bind_f32("t", t, 3, tokens_dim)},
+                  o = bind_f32("o", out, s.rank, s.dim);
+        CHECK_MSG(program_plan(p, &e) == KILN_OK && program_run(p, in, 2, &o, 1, NULL, NULL, &e) == KILN_OK, "%s: %s",
+                  c->name, e.message);
     }
     program_free(p);
     runtime_free(rt);
@@ -198,7 +217,7 @@ static void test_each_computes_the_same(void)
     }
 }
 
-/* ---- q, k, v of a file ------------------------------------------------------------------------------------------- */
+/* ---- q, k, v of a file ---- */
 
 static int write_qkv(char path[300])
 {
@@ -207,8 +226,14 @@ static int write_qkv(char path[300])
     size_t used = 0, at = 0;
     dice d = {11};
     for (size_t i = 0; i < sizeof data / sizeof *data; i++) data[i] = roll_number(&d);
-    for (int i = 0; i < 3; i++, at += 256) used += (size_t)snprintf(header + used, sizeof header - used, "%s\"%c\":{\"dtype\":\"F32\",\"shape\":[8,8],\"data_offsets\":[%zu,%zu]}", i ? "," : "{", "qkv"[i], at, at + 256);
-    for (int i = 0; i < 3; i++, at += 32) used += (size_t)snprintf(header + used, sizeof header - used, ",\"%cb\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[%zu,%zu]}", "qkv"[i], at, at + 32);
+    for (int i = 0; i < 3; i++, at += 256)
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 "%s\"%c\":{\"dtype\":\"F32\",\"shape\":[8,8],\"data_offsets\":[%zu,%zu]}",
+                                 i ? "," : "{", "qkv"[i], at, at + 256);
+    for (int i = 0; i < 3; i++, at += 32)
+        used += (size_t)snprintf(header + used, sizeof header - used,
+                                 ",\"%cb\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[%zu,%zu]}", "qkv"[i], at,
+                                 at + 32);
     snprintf(header + used, sizeof header - used, "}");
     snprintf(path, 300, "%s/qkv.safetensors", test_folder());
     return tiny_write(path, header, data, sizeof data);
@@ -241,14 +266,18 @@ static void test_qkv_of_a_file(void)
         float x[PICTURE], t[TOKENS], got[2][TOKENS] = {{0}};
         random_inputs(x, t);
         for (int unfused = 0; unfused < 2; unfused++) {
-            runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
+            runtime *rt = runtime_new(
+                &(runtime_setting){
+                    .backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused},
+                &e);
             kiln_program *p = program_new(rt, "p", 0, &e);
             REQUIRE(p);
             recording *r = program_recording(p);
             record_qkv(r, w, cases[i].cross, cases[i].bias);
             CHECK_MSG(r->failure.status == KILN_OK, "%s", r->failure.message);
             kiln_bind in = bind_f32("t", t, 3, tokens_dim), out = bind_f32("o", got[unfused], 3, tokens_dim);
-            CHECK_MSG(program_plan(p, &e) == KILN_OK && program_run(p, &in, 1, &out, 1, NULL, NULL, &e) == KILN_OK, "%s", e.message);
+            CHECK_MSG(program_plan(p, &e) == KILN_OK && program_run(p, &in, 1, &out, 1, NULL, NULL, &e) == KILN_OK,
+                      "%s", e.message);
             uint32_t linears = 0;
             for (size_t k = 0; k < r->n; k++) linears += r->op[k].kind == OP_LINEAR;
             CHECK_MSG(linears == (unfused ? 3 : cases[i].linears), "case %zu: %u linears", i, linears);
@@ -280,6 +309,7 @@ static void test_no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_each_rule), CASE(test_each_computes_the_same), CASE(test_qkv_of_a_file), CASE(test_no_memory)};
+    static const test_case cases[] = {CASE(test_each_rule), CASE(test_each_computes_the_same), CASE(test_qkv_of_a_file),
+                                      CASE(test_no_memory)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

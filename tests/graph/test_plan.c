@@ -2,8 +2,8 @@
  *
  * The interpreter runs a planned program over an array of 32-bit numbers as large as the arena. A computing op first
  * checks that each operand still holds, element by element, what its maker wrote (through shifts and row distances),
- * then writes its own numbers. Whatever the planner shares wrongly (lifetimes, views, operands in a concatenation, results in
- * place) shows as a foreign number. Nothing is known here about how the planner works.
+ * then writes its own numbers. Whatever the planner shares wrongly (lifetimes, views, operands in a concatenation,
+ * results in place) shows as a foreign number. Nothing is known here about how the planner works.
  */
 #include "graph_kit.h"
 
@@ -13,7 +13,7 @@
 
 static kiln_weights *set;
 
-/* ---- the interpreter ------------------------------------------------------------------------------------------- */
+/* ---- the interpreter ---- */
 
 typedef struct {
     const plan *p;
@@ -39,8 +39,9 @@ static void check_operand(interpreter *m, uint32_t id, uint32_t reader)
     for (int64_t i = 0; i < elements(m, id); i++)
         if (*place_of(m, id, i) != m->expected[id][i]) {
             m->wrong = 1;
-            CHECK_MSG(0, "op %u (%s) reads element %lld of %u (%s), which holds another's number", reader, reader > m->p->r->n ? "output" : op_name(at(m, reader)->kind),
-                      (long long)i, id, op_name(at(m, id)->kind));
+            CHECK_MSG(0, "op %u (%s) reads element %lld of %u (%s), which holds another's number", reader,
+                      reader > m->p->r->n ? "output" : op_name(at(m, reader)->kind), (long long)i, id,
+                      op_name(at(m, id)->kind));
             return;
         }
 }
@@ -56,7 +57,8 @@ static uint32_t moved(const interpreter *m, const op *o, int64_t i)
     uint32_t operand = 0;
     if (o->kind == OP_CONCAT) {
         uint32_t axis = o->attr.concat.axis;
-        while (index[axis] >= at(m, o->in[operand])->shape.dim[axis]) index[axis] -= at(m, o->in[operand++])->shape.dim[axis];
+        while (index[axis] >= at(m, o->in[operand])->shape.dim[axis])
+            index[axis] -= at(m, o->in[operand++])->shape.dim[axis];
         s = &at(m, o->in[operand])->shape;
     }
     for (uint32_t k = 0; k < s->rank; k++) place = place * s->dim[k] + index[k];
@@ -69,7 +71,8 @@ static int may_overlap(const interpreter *m, uint32_t id, uint32_t k, int64_t i,
 {
     const op *o = at(m, id);
     int elementwise = o->kind == OP_ADD || o->kind == OP_MUL || o->kind == OP_AFFINE || o->kind == OP_ACT;
-    int same = shape_equal(&at(m, o->in[k])->shape, &o->shape) && (elementwise || (o->epilogue.residual && k == o->n_in - 1));
+    int same =
+        shape_equal(&at(m, o->in[k])->shape, &o->shape) && (elementwise || (o->epilogue.residual && k == o->n_in - 1));
     return same ? i == j : o->kind == OP_CONCAT && m->expected[o->in[k]][i] == m->expected[id][j];
 }
 
@@ -84,7 +87,8 @@ static void check_overlap(interpreter *m, uint32_t id)
         for (int64_t i = 0; i < elements(m, o->in[k]) && !m->wrong; i++) {
             int64_t j = writes[place_of(m, o->in[k], i) - m->arena];
             m->wrong = j && !may_overlap(m, id, k, i, j - 1);
-            CHECK_MSG(!m->wrong, "op %u (%s) writes element %lld over element %lld of its operand %u", id, op_name(o->kind), (long long)j - 1, (long long)i, k);
+            CHECK_MSG(!m->wrong, "op %u (%s) writes element %lld over element %lld of its operand %u", id,
+                      op_name(o->kind), (long long)j - 1, (long long)i, k);
         }
     }
     free(writes);
@@ -97,7 +101,8 @@ static void interpret(interpreter *m)
         const op *o = at(m, id);
         int moves = o->kind == OP_SLICE || o->kind == OP_RESHAPE || o->kind == OP_CONCAT;
         m->expected[id] = malloc((size_t)elements(m, id) * sizeof(uint32_t));
-        for (int64_t i = 0; i < elements(m, id); i++) m->expected[id][i] = moves ? moved(m, o, i) : id << 16 | (uint32_t)(i & 0xffff);
+        for (int64_t i = 0; i < elements(m, id); i++)
+            m->expected[id][i] = moves ? moved(m, o, i) : id << 16 | (uint32_t)(i & 0xffff);
         if (m->p->skip[id - 1]) continue;
         for (uint32_t k = 0; k < o->n_in; k++)
             if (o->in[k]) check_operand(m, o->in[k], id);
@@ -117,7 +122,9 @@ static void interpret(interpreter *m)
 
 static int holds(const plan *p)
 {
-    interpreter m = {.p = p, .arena = calloc(p->arena_bytes / sizeof(uint32_t) + 1, sizeof(uint32_t)), .expected = calloc(p->r->n + 1, sizeof *m.expected)};
+    interpreter m = {.p = p,
+                     .arena = calloc(p->arena_bytes / sizeof(uint32_t) + 1, sizeof(uint32_t)),
+                     .expected = calloc(p->r->n + 1, sizeof *m.expected)};
     interpret(&m);
     for (size_t i = 0; i <= p->r->n; i++) free(m.expected[i]);
     free(m.expected);
@@ -125,7 +132,7 @@ static int holds(const plan *p)
     return !m.wrong;
 }
 
-/* ---- bounds of the arena -------------------------------------------------------------------------------------------- */
+/* ---- bounds of the arena ---- */
 
 typedef struct {
     size_t bytes;
@@ -164,7 +171,8 @@ typedef struct {
     unsigned used;
 } search;
 
-/* Every order of placing; each block in the lowest place that is free while it lives. One of these orders gives the least. */
+/* Every order of placing; each block in the lowest place that is free while it lives. One of these orders gives the
+ * least. */
 static void place_all(search *s, size_t peak)
 {
     if (peak >= s->best) return;
@@ -180,7 +188,8 @@ static void place_all(search *s, size_t peak)
             for (size_t k = 0; k < s->n; k++) {
                 const block *x = &s->b[k], *y = &s->b[i];
                 if (!(s->used >> k & 1) || x->first > y->last || y->first > x->last) continue;
-                if (s->offset[k] < offset + y->bytes && offset < s->offset[k] + x->bytes) offset = s->offset[k] + x->bytes, moved_up = 1;
+                if (s->offset[k] < offset + y->bytes && offset < s->offset[k] + x->bytes)
+                    offset = s->offset[k] + x->bytes, moved_up = 1;
             }
         }
         s->offset[i] = offset;
@@ -190,7 +199,7 @@ static void place_all(search *s, size_t peak)
     }
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static int plan_random(recording *r, plan *p, uint32_t precision, uint64_t seed, uint32_t steps, int fusing)
 {
@@ -198,7 +207,8 @@ static int plan_random(recording *r, plan *p, uint32_t precision, uint64_t seed,
     CHECK_EQ(recording_init(r, "p", precision, &e), KILN_OK);
     record_random(r, set, seed, steps);
     int ok = CHECK_MSG(r->failure.status == KILN_OK, "seed %llu: %s", (unsigned long long)seed, r->failure.message) &&
-             CHECK_EQ(fusing ? fuse(r, &e) : fuse_nothing(r, &e), KILN_OK) && CHECK_MSG(plan_make(p, r, &e) == KILN_OK, "%s", e.message);
+             CHECK_EQ(fusing ? fuse(r, &e) : fuse_nothing(r, &e), KILN_OK) &&
+             CHECK_MSG(plan_make(p, r, &e) == KILN_OK, "%s", e.message);
     if (!ok) recording_free(r);
     return ok;
 }
@@ -224,8 +234,9 @@ static void test_no_live_tensor_is_written_over_in_random_programs(void)
         plan_free(&p);
         recording_free(&r);
     }
-    CHECK_MSG(views > 50 && in_place > 50 && joined > 10 && skips > 5, "views %zu, results in place %zu, operands in concatenations %zu, copied slices %zu", views,
-              in_place, joined, skips);
+    CHECK_MSG(views > 50 && in_place > 50 && joined > 10 && skips > 5,
+              "views %zu, results in place %zu, operands in concatenations %zu, copied slices %zu", views, in_place,
+              joined, skips);
 }
 
 /* The peak against the best of all orders. Placing the largest first is not always the best: measured over these 266
@@ -242,13 +253,15 @@ static void test_the_arena_is_near_the_best_layout_of_small_programs(void)
         if (n >= 3 && n <= 7) {
             search s = {.b = b, .n = n, .best = SIZE_MAX};
             place_all(&s, 0);
-            CHECK_MSG(p.arena_bytes >= s.best && p.arena_bytes * 4 <= s.best * 5, "seed %llu: %zu bytes, the best is %zu", (unsigned long long)seed, p.arena_bytes, s.best);
+            CHECK_MSG(p.arena_bytes >= s.best && p.arena_bytes * 4 <= s.best * 5,
+                      "seed %llu: %zu bytes, the best is %zu", (unsigned long long)seed, p.arena_bytes, s.best);
             ours += p.arena_bytes, best += s.best, compared++;
         }
         plan_free(&p);
         recording_free(&r);
     }
-    CHECK_MSG(compared > 30 && ours * 100 <= best * 101, "%zu programs: %zu bytes, the best is %zu", compared, ours, best);
+    CHECK_MSG(compared > 30 && ours * 100 <= best * 101, "%zu programs: %zu bytes, the best is %zu", compared, ours,
+              best);
 }
 
 static plan planned;
@@ -258,7 +271,8 @@ static int plan_of(recorder *c, kiln_t y)
 {
     error e = {0};
     record_output(c->r, "y", y);
-    return CHECK_MSG(c->r->failure.status == KILN_OK, "%s", c->r->failure.message) && CHECK_EQ(fuse(c->r, &e), KILN_OK) && CHECK_EQ(plan_make(&planned, c->r, &e), KILN_OK);
+    return CHECK_MSG(c->r->failure.status == KILN_OK, "%s", c->r->failure.message) &&
+           CHECK_EQ(fuse(c->r, &e), KILN_OK) && CHECK_EQ(plan_make(&planned, c->r, &e), KILN_OK);
 }
 static recorder begin(uint32_t precision)
 {
@@ -314,7 +328,8 @@ static void test_a_residual_chain_stays_in_one_place(void)
 {
     recorder c = begin(KILN_F32);
     kiln_t x = put_conv(&c, record_input(c.r, "x", KILN_F32, 4, DIMS(1, 8, 8, 16)), 16, 3, 1);
-    for (int i = 0; i < 5; i++) x = put_add(&c, x, put_conv(&c, put_act(&c, put_norm(&c, x, 4), KILN_ACT_SILU), 16, 3, 1));
+    for (int i = 0; i < 5; i++)
+        x = put_add(&c, x, put_conv(&c, put_act(&c, put_norm(&c, x, 4), KILN_ACT_SILU), 16, 3, 1));
     REQUIRE(plan_of(&c, x));
     CHECK_EQ(planned.arena_bytes, 2 * 8 * 8 * 16 * sizeof(float)); /* the chain and one norm at a time */
     CHECK(holds(&planned));
@@ -340,7 +355,8 @@ static void test_flops_are_those_of_the_products(void)
     kiln_t t = record_reshape(c.r, put_conv(&c, x, 16, 3, 1), 3, DIMS(2, 16, 16));
     kiln_t q = put_linear(&c, t, 16, 0, 0), k = put_linear(&c, t, 16, 1, 0), v = put_linear(&c, t, 16, 2, 0);
     REQUIRE(plan_of(&c, put1(&c, OP_GEGLU, (op_attr){0}, put_linear(&c, put_attention(&c, q, k, v), 32, 0, 1))));
-    uint64_t conv = 2u * 2 * 16 * 16 * 8 * 9, qkv = 2u * 2 * 16 * 48 * 16, scores = 4u * 2 * 16 * 16 * 16, wide = 2u * 2 * 16 * 32 * 16;
+    uint64_t conv = 2u * 2 * 16 * 16 * 8 * 9, qkv = 2u * 2 * 16 * 48 * 16, scores = 4u * 2 * 16 * 16 * 16,
+             wide = 2u * 2 * 16 * 32 * 16;
     CHECK_EQ(planned.flops, conv + qkv + scores + wide); /* geglu fused: both halves are computed */
     end();
 }
@@ -369,10 +385,14 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_no_live_tensor_is_written_over_in_random_programs), CASE(test_the_arena_is_near_the_best_layout_of_small_programs),
-        CASE(test_an_input_of_another_type_is_converted_once), CASE(test_slices_and_reshapes_take_no_memory),
-        CASE(test_a_residual_chain_stays_in_one_place), CASE(test_a_sum_takes_the_place_of_its_second_operand),
-        CASE(test_flops_are_those_of_the_products), CASE(test_every_allocation_may_fail),
+        CASE(test_no_live_tensor_is_written_over_in_random_programs),
+        CASE(test_the_arena_is_near_the_best_layout_of_small_programs),
+        CASE(test_an_input_of_another_type_is_converted_once),
+        CASE(test_slices_and_reshapes_take_no_memory),
+        CASE(test_a_residual_chain_stays_in_one_place),
+        CASE(test_a_sum_takes_the_place_of_its_second_operand),
+        CASE(test_flops_are_those_of_the_products),
+        CASE(test_every_allocation_may_fail),
     };
     set = made_weights();
     if (!set) return 1;

@@ -1,5 +1,5 @@
-/* test_random_programs.c - plans of random programs: what lives at the same time lies apart, the peak is exact, views and places taken
- * over give the same numbers as a plain evaluation.
+/* test_random_programs.c - plans of random programs: what lives at the same time lies apart, the peak is exact, views
+ * and places taken over give the same numbers as a plain evaluation.
  *
  * Tolerances: unfused f32 programs run the same kernels on the same numbers and must agree in every bit.
  */
@@ -16,12 +16,14 @@ enum { PROGRAMS = 300 };
 static runtime *plain_runtime(int unfused)
 {
     error e = {0};
-    runtime *rt = runtime_new(&(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
+    runtime *rt = runtime_new(
+        &(runtime_setting){.backend = &backend_reference, .threads = 1, .precision = KILN_F32, .unfused = unfused}, &e);
     CHECK_MSG(rt != NULL, "%s", e.message);
     return rt;
 }
 
-/* Lifetimes found anew from the ops, and what each tensor touches; then every pair that meets in time must not in space. */
+/* Lifetimes found anew from the ops, and what each tensor touches; then every pair that meets in time must not in
+ * space. */
 static void check_layout(const plan *p, uint64_t seed)
 {
     const recording *r = p->r;
@@ -43,11 +45,14 @@ static void check_layout(const plan *p, uint64_t seed)
         const placement *x = &p->place[id], *base = &p->place[x->base];
         const shape *s = &r->op[id - 1].shape;
         if (base->kind != PLACE_ARENA) continue;
-        CHECK_MSG(base->base == x->base, "seed %llu: tensor %u: its base is itself a view", (unsigned long long)seed, id);
-        CHECK_MSG(x->dtype == base->dtype, "seed %llu: tensor %u: a view of another type", (unsigned long long)seed, id);
+        CHECK_MSG(base->base == x->base, "seed %llu: tensor %u: its base is itself a view", (unsigned long long)seed,
+                  id);
+        CHECK_MSG(x->dtype == base->dtype, "seed %llu: tensor %u: a view of another type", (unsigned long long)seed,
+                  id);
         int64_t columns = s->dim[s->rank - 1], rows = shape_count(s) / columns;
         int64_t reach = x->shift + (rows - 1) * x->ld + columns;
-        CHECK_MSG(x->ld >= columns && x->shift >= 0 && reach <= shape_count(&r->op[x->base - 1].shape), "seed %llu: tensor %u reaches outside its base", (unsigned long long)seed, id);
+        CHECK_MSG(x->ld >= columns && x->shift >= 0 && reach <= shape_count(&r->op[x->base - 1].shape),
+                  "seed %llu: tensor %u reaches outside its base", (unsigned long long)seed, id);
         bytes[x->base] = ((size_t)shape_count(&r->op[x->base - 1].shape) * dtype_size(base->dtype) + 63) / 64 * 64;
     }
     for (uint32_t a = 1; a <= r->n; a++) {
@@ -56,7 +61,8 @@ static void check_layout(const plan *p, uint64_t seed)
         CHECK_EQ(p->place[a].offset % 64, 0);
         for (uint32_t b = a + 1; b <= r->n; b++) {
             if (!bytes[b] || last[b] < first[a] || last[a] < first[b]) continue;
-            int apart = p->place[a].offset + bytes[a] <= p->place[b].offset || p->place[b].offset + bytes[b] <= p->place[a].offset;
+            int apart = p->place[a].offset + bytes[a] <= p->place[b].offset ||
+                        p->place[b].offset + bytes[b] <= p->place[a].offset;
             CHECK_MSG(apart, "seed %llu: tensors %u and %u live at once and overlap", (unsigned long long)seed, a, b);
         }
     }
@@ -65,8 +71,10 @@ static void check_layout(const plan *p, uint64_t seed)
         for (uint32_t a = 1; a <= r->n; a++) live += first[a] <= i && i <= last[a] ? bytes[a] : 0;
         if (live > live_most) live_most = live;
     }
-    CHECK_MSG(p->arena_bytes == end, "seed %llu: arena_bytes %zu, the last tensor ends at %zu", (unsigned long long)seed, p->arena_bytes, end);
-    CHECK_MSG(p->arena_bytes >= live_most && p->arena_bytes <= 2 * live_most, "seed %llu: %zu bytes for %zu live ones", (unsigned long long)seed, p->arena_bytes, live_most);
+    CHECK_MSG(p->arena_bytes == end, "seed %llu: arena_bytes %zu, the last tensor ends at %zu",
+              (unsigned long long)seed, p->arena_bytes, end);
+    CHECK_MSG(p->arena_bytes >= live_most && p->arena_bytes <= 2 * live_most, "seed %llu: %zu bytes for %zu live ones",
+              (unsigned long long)seed, p->arena_bytes, live_most);
     mem_free(first), mem_free(last), mem_free(bytes);
 }
 
@@ -114,12 +122,15 @@ static void compare(runtime *rt, uint64_t seed, double tolerance)
     }
     if (CHECK_MSG(program_plan(p, &e) == KILN_OK, "seed %llu: %s", (unsigned long long)seed, e.message)) {
         /* twice: what the first run leaves in the arena must not matter */
-        for (int i = 0; i < 2; i++) CHECK_MSG(program_run(p, in, 2, out, RANDOM_OUTPUTS, NULL, NULL, &e) == KILN_OK, "seed %llu: %s", (unsigned long long)seed, e.message);
+        for (int i = 0; i < 2; i++)
+            CHECK_MSG(program_run(p, in, 2, out, RANDOM_OUTPUTS, NULL, NULL, &e) == KILN_OK, "seed %llu: %s",
+                      (unsigned long long)seed, e.message);
         for (uint32_t i = 0; i < RANDOM_OUTPUTS; i++) {
             char what[60];
             snprintf(what, sizeof what, "seed %llu, %s", (unsigned long long)seed, name[i]);
             if (tolerance == 0)
-                CHECK_MSG(memcmp(got[i], want[id[i]], count[i] * sizeof(float)) == 0, "%s: not the plain evaluation's bytes", what);
+                CHECK_MSG(memcmp(got[i], want[id[i]], count[i] * sizeof(float)) == 0,
+                          "%s: not the plain evaluation's bytes", what);
             else
                 check_array(got[i], want[id[i]], count[i], tolerance, what, __FILE__, __LINE__);
         }
@@ -136,8 +147,8 @@ static void test_unfused_is_the_plain_evaluation(void)
     runtime_free(rt);
 }
 
-/* Fusing keeps in double what is otherwise rounded to f32 between two ops: half an ulp (6e-8) each time, and some tens of
- * ops, norms and softmaxes carry it on; 1e-5 of the whole is ten times what was seen. */
+/* Fusing keeps in double what is otherwise rounded to f32 between two ops: half an ulp (6e-8) each time, and some tens
+ * of ops, norms and softmaxes carry it on; 1e-5 of the whole is ten times what was seen. */
 static void test_fused_is_near_the_plain_evaluation(void)
 {
     runtime *rt = plain_runtime(0);
@@ -182,7 +193,8 @@ static void test_rules(void)
         op_attr act = {.act = {KILN_ACT_SILU}}, a = {0};
         kiln_t y = record_op(&r, OP_ACT, &act, &x, 1), z = y;
         if (rows[i].kind == OP_ACT) z = record_op(&r, OP_ACT, &act, &y, 1), z = record_op(&r, OP_ACT, &act, &z, 1);
-        if (rows[i].kind == OP_SLICE) a.slice.axis = rows[i].axis, a.slice.start = 1, a.slice.length = 1, z = record_op(&r, OP_SLICE, &a, &y, 1);
+        if (rows[i].kind == OP_SLICE)
+            a.slice.axis = rows[i].axis, a.slice.start = 1, a.slice.length = 1, z = record_op(&r, OP_SLICE, &a, &y, 1);
         if (rows[i].kind == OP_RESHAPE) z = record_reshape(&r, y, 2, (const int64_t[]){32, 8});
         if (rows[i].kind == OP_CONCAT) {
             a.concat.axis = rows[i].axis;
@@ -191,7 +203,8 @@ static void test_rules(void)
         }
         record_output(&r, "o", z);
         plan_of(&r, &p);
-        CHECK_MSG(!rows[i].arena || p.arena_bytes == rows[i].arena * PICTURE * sizeof(float), "%s: %zu bytes", rows[i].what, p.arena_bytes);
+        CHECK_MSG(!rows[i].arena || p.arena_bytes == rows[i].arena * PICTURE * sizeof(float), "%s: %zu bytes",
+                  rows[i].what, p.arena_bytes);
         CHECK_MSG(p.n_run == rows[i].runs, "%s: %u ops to run", rows[i].what, p.n_run);
         CHECK(place_of_output(&p, 0)->kind == PLACE_ARENA || p.place[place_of_output(&p, 0)->base].kind == PLACE_ARENA);
         plan_free(&p);
@@ -224,7 +237,8 @@ static void test_not_in_place_while_needed(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_nothing_alive_overlaps), CASE(test_unfused_is_the_plain_evaluation), CASE(test_fused_is_near_the_plain_evaluation),
-                                      CASE(test_rules), CASE(test_not_in_place_while_needed)};
+    static const test_case cases[] = {CASE(test_nothing_alive_overlaps), CASE(test_unfused_is_the_plain_evaluation),
+                                      CASE(test_fused_is_near_the_plain_evaluation), CASE(test_rules),
+                                      CASE(test_not_in_place_while_needed)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* test_exif.c - LoadImage turns a picture as its eXIf chunk says: held against Pillow's ImageOps.exif_transpose (tests/golden/exif.txt,
- * written by scripts/golden/exif.py), and blocks that lie about their lengths.
+/* test_exif.c - LoadImage turns a picture as its eXIf chunk says: held against Pillow's ImageOps.exif_transpose
+ * (tests/golden/exif.txt, written by scripts/golden/exif.py), and blocks that lie about their lengths.
  */
 #include "node_kit.h"
 
@@ -27,7 +27,9 @@ static size_t unhex(const char *text, unsigned char *out)
 static int read_golden(FILE *f, golden *g)
 {
     static char line[LINE], pixels[LINE], png[LINE];
-    if (!fgets(line, sizeof line, f) || sscanf(line, "%63s %d %d %d %8191s %8191s", g->name, &g->width, &g->height, &g->channels, pixels, png) != 6) return 0;
+    if (!fgets(line, sizeof line, f) ||
+        sscanf(line, "%63s %d %d %d %8191s %8191s", g->name, &g->width, &g->height, &g->channels, pixels, png) != 6)
+        return 0;
     g->n_pixel = unhex(pixels, g->pixel), g->n_png = unhex(png, g->png);
     return 1;
 }
@@ -47,10 +49,12 @@ static void check_golden(const golden *g)
     made m = node_run(&node_load_image, &(const char *){write_png(g->png, g->n_png)}, NULL, NULL);
     if (!CHECK_MSG(m.status == KILN_OK, "%s: %s", g->name, m.why.message)) return;
     kiln_tensor image = view_of(m.out[0]), mask = view_of(m.out[1]);
-    CHECK_MSG(image.dim[1] == g->height && image.dim[2] == g->width, "%s: %lldx%lld", g->name, (long long)image.dim[2], (long long)image.dim[1]);
+    CHECK_MSG(image.dim[1] == g->height && image.dim[2] == g->width, "%s: %lldx%lld", g->name, (long long)image.dim[2],
+              (long long)image.dim[1]);
     int wrong = 0, alpha = g->channels == 4;
     for (int i = 0; i < g->width * g->height && image.dim[1] == g->height; i++) {
-        for (int c = 0; c < 3; c++) wrong += ((float *)image.data)[i * 3 + c] != (float)g->pixel[i * g->channels + c] / 255.0f;
+        for (int c = 0; c < 3; c++)
+            wrong += ((float *)image.data)[i * 3 + c] != (float)g->pixel[i * g->channels + c] / 255.0f;
         if (alpha) wrong += ((float *)mask.data)[i] != 1.0f - (float)g->pixel[i * 4 + 3] / 255.0f;
     }
     CHECK_MSG(wrong == 0, "%s: %d values differ", g->name, wrong);
@@ -73,7 +77,10 @@ static void test_as_pillow_turns_them(void)
 
 static void test_a_mask_is_turned_too(void)
 {
-    struct { const char *image; int32_t channel; } params = {.channel = 3};
+    struct {
+        const char *image;
+        int32_t channel;
+    } params = {.channel = 3};
     golden g = {.n_png = 0};
     char path[600];
     snprintf(path, sizeof path, "%s/tests/golden/exif.txt", getenv("KILN_ROOT") ? getenv("KILN_ROOT") : ".");
@@ -86,7 +93,8 @@ static void test_a_mask_is_turned_too(void)
     REQUIRE(m.status == KILN_OK);
     kiln_tensor mask = view_of(m.out[0]);
     CHECK(mask.dim[1] == g.height && mask.dim[2] == g.width);
-    for (int i = 0; i < g.width * g.height; i++) CHECK(((float *)mask.data)[i] == 1.0f - (float)g.pixel[i * 4 + 3] / 255.0f);
+    for (int i = 0; i < g.width * g.height; i++)
+        CHECK(((float *)mask.data)[i] == 1.0f - (float)g.pixel[i * 4 + 3] / 255.0f);
     made_free(&m);
 }
 
@@ -110,11 +118,21 @@ static void test_blocks_that_end_early(void)
 
 static void test_lengths_that_lie(void)
 {
-    static const struct { size_t at; unsigned char byte[4]; } lie[] = {
-        {4, {0xff, 0xff, 0xff, 0xff}}, {4, {0x7f, 0xff, 0xff, 0xff}}, {4, {0, 0, 0, sizeof whole}}, {4, {0, 0, 0, sizeof whole - 1}}, {4, {0, 0, 0, 0}}, /* the directory's place */
+    static const struct {
+        size_t at;
+        unsigned char byte[4];
+    } lie[] = {
+        {4, {0xff, 0xff, 0xff, 0xff}},
+        {4, {0x7f, 0xff, 0xff, 0xff}},
+        {4, {0, 0, 0, sizeof whole}},
+        {4, {0, 0, 0, sizeof whole - 1}},
+        {4, {0, 0, 0, 0}},             /* the directory's place */
         {8, {0xff, 0xff, 0x01, 0x11}}, /* more entries than bytes */
-        {14, {0, 0, 0, 0}}, {14, {0xff, 0xff, 0xff, 0xff}}, {14, {0, 0, 0, 2}}, /* the entry's count */
-        {12, {0, 2, 0, 0}}, {12, {0xff, 0xff, 0, 0}}, /* its type */
+        {14, {0, 0, 0, 0}},
+        {14, {0xff, 0xff, 0xff, 0xff}},
+        {14, {0, 0, 0, 2}}, /* the entry's count */
+        {12, {0, 2, 0, 0}},
+        {12, {0xff, 0xff, 0, 0}}, /* its type */
     };
     for (size_t i = 0; i < sizeof lie / sizeof lie[0]; i++) {
         unsigned char copy[sizeof whole];
@@ -138,6 +156,8 @@ static void test_any_byte_changed(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_as_pillow_turns_them), CASE(test_a_mask_is_turned_too), CASE(test_blocks_that_end_early), CASE(test_lengths_that_lie), CASE(test_any_byte_changed)};
+    static const test_case cases[] = {CASE(test_as_pillow_turns_them), CASE(test_a_mask_is_turned_too),
+                                      CASE(test_blocks_that_end_early), CASE(test_lengths_that_lie),
+                                      CASE(test_any_byte_changed)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -14,10 +14,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-typedef struct { const char *name; } name_params; /* LoadImage's and SaveImage's only parameter */
+typedef struct {
+    const char *name;
+} name_params; /* LoadImage's and SaveImage's only parameter */
 
 static made load(const char *path) { return node_run(&node_load_image, &(name_params){path}, NULL, NULL); }
-static made save(kiln_value *image, const char *prefix) { return node_run(&node_save_image, &(name_params){prefix}, image, NULL); }
+static made save(kiln_value *image, const char *prefix)
+{
+    return node_run(&node_save_image, &(name_params){prefix}, image, NULL);
+}
 
 static const char *in_folder(const char *name)
 {
@@ -36,7 +41,7 @@ static int files_named(const char *folder, const char *prefix)
     return n;
 }
 
-/* ---- round trips -------------------------------------------------------------------------------------------------- */
+/* ---- round trips ---- */
 
 static void round_trip(int channels)
 {
@@ -77,8 +82,11 @@ static void test_round_trip_rgba_keeps_transparency(void) { round_trip(4); }
 
 static void test_values_are_clipped_and_truncated(void)
 {
-    static const struct { float x; int byte; } row[] = {{0, 0}, {1, 255}, {0.5f, 127}, {254.99f / 255, 254}, {255.0f / 256, 254}, {-0.0f, 0}, {-3, 0},
-        {1.0001f, 255}, {1e30f, 255}, {-INFINITY, 0}, {INFINITY, 255}, {0.999f / 255, 0}};
+    static const struct {
+        float x;
+        int byte;
+    } row[] = {{0, 0},  {1, 255},       {0.5f, 127},  {254.99f / 255, 254}, {255.0f / 256, 254}, {-0.0f, 0},
+               {-3, 0}, {1.0001f, 255}, {1e30f, 255}, {-INFINITY, 0},       {INFINITY, 255},     {0.999f / 255, 0}};
     enum { N = sizeof row / sizeof row[0] };
     float x[N * 3];
     for (int i = 0; i < N * 3; i++) x[i] = row[i / 3].x;
@@ -86,7 +94,8 @@ static void test_values_are_clipped_and_truncated(void)
     output_folder out = {.path = test_folder()};
     call_environment env = {.output = &out, .file = node_wrote}; /* no validation: infinities are what is tested */
     made saved = {0};
-    saved.status = ctx_call(&env, 0, "test", "image", &node_save_image, NULL, &(name_params){"clip"}, &image, saved.out, &saved.why);
+    saved.status = ctx_call(&env, 0, "test", "image", &node_save_image, NULL, &(name_params){"clip"}, &image, saved.out,
+                            &saved.why);
     CHECK_EQ(saved.status, KILN_OK);
     made loaded = load(node_file);
     REQUIRE(loaded.status == KILN_OK);
@@ -103,7 +112,8 @@ static void test_not_a_number_is_black(void)
     output_folder out = {.path = test_folder()};
     call_environment env = {.output = &out, .file = node_wrote};
     made saved = {0};
-    saved.status = ctx_call(&env, 0, "test", "image", &node_save_image, NULL, &(name_params){"nan"}, &image, saved.out, &saved.why);
+    saved.status = ctx_call(&env, 0, "test", "image", &node_save_image, NULL, &(name_params){"nan"}, &image, saved.out,
+                            &saved.why);
     made loaded = load(node_file);
     REQUIRE(saved.status == KILN_OK && loaded.status == KILN_OK);
     CHECK(floats_of(loaded.out[0])[0] == 0 && floats_of(loaded.out[0])[1] == 1 && floats_of(loaded.out[0])[2] == 0);
@@ -112,7 +122,7 @@ static void test_not_a_number_is_black(void)
     value_unref(image);
 }
 
-/* ---- names and texts ------------------------------------------------------------------------------------------------ */
+/* ---- names and texts ---- */
 
 static void test_file_names(void)
 {
@@ -134,8 +144,11 @@ static void test_file_names(void)
     m = save(image, "names/%year%-%month%-%day% %hour%.%minute%.%second%");
     CHECK_EQ(m.status, KILN_OK);
     int year, month, day, hour, minute, second;
-    CHECK_EQ(sscanf(strrchr(node_file, '/') + 1, "%4d-%2d-%2d %2d.%2d.%2d_", &year, &month, &day, &hour, &minute, &second), 6);
-    CHECK(year >= 2024 && month >= 1 && month <= 12 && day >= 1 && day <= 31 && hour < 24 && minute < 60 && second <= 60);
+    CHECK_EQ(
+        sscanf(strrchr(node_file, '/') + 1, "%4d-%2d-%2d %2d.%2d.%2d_", &year, &month, &day, &hour, &minute, &second),
+        6);
+    CHECK(year >= 2024 && month >= 1 && month <= 12 && day >= 1 && day <= 31 && hour < 24 && minute < 60 &&
+          second <= 60);
     made_free(&m);
     m = node_run(&node_preview_image, NULL, image, NULL);
     CHECK_EQ(m.status, KILN_OK);
@@ -146,12 +159,14 @@ static void test_file_names(void)
 
 static void test_prefixes_that_lead_out_are_refused_before_and_while_running(void)
 {
-    static const char *const bad[] = {"", "/etc/x", "../x", "a/../x", "a/..", "folder/", ".", "a/.", "a\tb", "a\033[31m", "a\177", "\377"};
+    static const char *const bad[] = {"",  "/etc/x", "../x", "a/../x",    "a/..",  "folder/",
+                                      ".", "a/.",    "a\tb", "a\033[31m", "a\177", "\377"};
     kiln_value *image = IMAGE_OF(1, 1, 1, 3, ((const float[]){0, 0, 0}), NULL);
     node_files = 0;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error e = {0};
-        CHECK_MSG(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){bad[i]}, &e) == KILN_ERR_INVALID, "'%s' passed", bad[i]);
+        CHECK_MSG(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){bad[i]}, &e) == KILN_ERR_INVALID,
+                  "'%s' passed", bad[i]);
         CHECK_MSG(strstr(e.message, "file name prefix") != NULL, "%s", e.message);
         made m = save(image, bad[i]);
         CHECK_MSG(m.status != KILN_OK, "'%s' was written", bad[i]);
@@ -160,7 +175,8 @@ static void test_prefixes_that_lead_out_are_refused_before_and_while_running(voi
     static const char *const good[] = {"ComfyUI", "a/b", "..a", "a..b/c..", "%width%"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         error e = {0};
-        CHECK_MSG(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){good[i]}, &e) == KILN_OK, "'%s': %s", good[i], e.message);
+        CHECK_MSG(ctx_check(NULL, "test", "image", &node_save_image, &(name_params){good[i]}, &e) == KILN_OK,
+                  "'%s': %s", good[i], e.message);
     }
     char longer[300];
     memset(longer, 'x', sizeof longer - 1);
@@ -189,7 +205,8 @@ static void check_chunk(const char *key, const char *type)
     FILE *f = fopen(node_file, "rb");
     size_t n = f ? fread(data, 1, sizeof data, f) : 0, at = 8;
     if (f) fclose(f);
-    for (; at + 12 < n; at += 12 + ((size_t)data[at] << 24 | (size_t)data[at + 1] << 16 | (size_t)data[at + 2] << 8 | data[at + 3]))
+    for (; at + 12 < n;
+         at += 12 + ((size_t)data[at] << 24 | (size_t)data[at + 1] << 16 | (size_t)data[at + 2] << 8 | data[at + 3]))
         if (data[at + 5] == 'E' + ('T' - 'E') * (data[at + 4] == 'i') && strcmp((char *)data + at + 8, key) == 0) break;
     CHECK_MSG(at + 12 < n && memcmp(data + at + 4, type, 4) == 0, "'%s' is not in a chunk %s", key, type);
 }
@@ -247,27 +264,48 @@ static void test_cancelling_leaves_nothing(void)
     value_unref(image);
 }
 
-/* ---- PNG files of every kind ----------------------------------------------------------------------------------------- */
+/* ---- PNG files of every kind ---- */
 
 typedef struct {
     const char *name;
     int type, depth, interlace, transparent; /* transparent: a tRNS chunk */
 } kind;
 
-static const kind kinds[] = {
-    {"grey 1", PNG_COLOR_TYPE_GRAY, 1, 0, 0}, {"grey 2", PNG_COLOR_TYPE_GRAY, 2, 0, 0}, {"grey 4", PNG_COLOR_TYPE_GRAY, 4, 1, 0},
-    {"grey 8", PNG_COLOR_TYPE_GRAY, 8, 0, 0}, {"grey 16", PNG_COLOR_TYPE_GRAY, 16, 0, 0}, {"grey 8 tRNS", PNG_COLOR_TYPE_GRAY, 8, 0, 1},
-    {"grey alpha 8", PNG_COLOR_TYPE_GRAY_ALPHA, 8, 0, 0}, {"grey alpha 16", PNG_COLOR_TYPE_GRAY_ALPHA, 16, 1, 0},
-    {"palette 1", PNG_COLOR_TYPE_PALETTE, 1, 0, 0}, {"palette 4", PNG_COLOR_TYPE_PALETTE, 4, 0, 0}, {"palette 8", PNG_COLOR_TYPE_PALETTE, 8, 1, 0},
-    {"palette 8 tRNS", PNG_COLOR_TYPE_PALETTE, 8, 0, 1}, {"rgb 8", PNG_COLOR_TYPE_RGB, 8, 1, 0}, {"rgb 16", PNG_COLOR_TYPE_RGB, 16, 0, 0},
-    {"rgb 8 tRNS", PNG_COLOR_TYPE_RGB, 8, 0, 1}, {"rgba 8", PNG_COLOR_TYPE_RGB_ALPHA, 8, 0, 0}, {"rgba 16", PNG_COLOR_TYPE_RGB_ALPHA, 16, 1, 0}};
+static const kind kinds[] = {{"grey 1", PNG_COLOR_TYPE_GRAY, 1, 0, 0},
+                             {"grey 2", PNG_COLOR_TYPE_GRAY, 2, 0, 0},
+                             {"grey 4", PNG_COLOR_TYPE_GRAY, 4, 1, 0},
+                             {"grey 8", PNG_COLOR_TYPE_GRAY, 8, 0, 0},
+                             {"grey 16", PNG_COLOR_TYPE_GRAY, 16, 0, 0},
+                             {"grey 8 tRNS", PNG_COLOR_TYPE_GRAY, 8, 0, 1},
+                             {"grey alpha 8", PNG_COLOR_TYPE_GRAY_ALPHA, 8, 0, 0},
+                             {"grey alpha 16", PNG_COLOR_TYPE_GRAY_ALPHA, 16, 1, 0},
+                             {"palette 1", PNG_COLOR_TYPE_PALETTE, 1, 0, 0},
+                             {"palette 4", PNG_COLOR_TYPE_PALETTE, 4, 0, 0},
+                             {"palette 8", PNG_COLOR_TYPE_PALETTE, 8, 1, 0},
+                             {"palette 8 tRNS", PNG_COLOR_TYPE_PALETTE, 8, 0, 1},
+                             {"rgb 8", PNG_COLOR_TYPE_RGB, 8, 1, 0},
+                             {"rgb 16", PNG_COLOR_TYPE_RGB, 16, 0, 0},
+                             {"rgb 8 tRNS", PNG_COLOR_TYPE_RGB, 8, 0, 1},
+                             {"rgba 8", PNG_COLOR_TYPE_RGB_ALPHA, 8, 0, 0},
+                             {"rgba 16", PNG_COLOR_TYPE_RGB_ALPHA, 16, 1, 0}};
 
 enum { KIND_H = 9, KIND_W = 11 };
 
-static int channels_of(const kind *k) { return (k->type & PNG_COLOR_MASK_PALETTE) ? 1 : 1 + ((k->type & PNG_COLOR_MASK_COLOR) ? 2 : 0) + ((k->type & PNG_COLOR_MASK_ALPHA) ? 1 : 0); }
+static int channels_of(const kind *k)
+{
+    return (k->type & PNG_COLOR_MASK_PALETTE)
+               ? 1
+               : 1 + ((k->type & PNG_COLOR_MASK_COLOR) ? 2 : 0) + ((k->type & PNG_COLOR_MASK_ALPHA) ? 1 : 0);
+}
 /* The sample of pixel (x, y), channel c, of `depth` bits. */
-static unsigned sample(const kind *k, int y, int x, int c) { return (unsigned)(y * 7919 + x * 104729 + c * 1299709) % (1u << k->depth); }
-static png_color palette_colour(unsigned i) { return (png_color){.red = (png_byte)(i * 37), .green = (png_byte)(i * 91 + 5), .blue = (png_byte)(255 - i)}; }
+static unsigned sample(const kind *k, int y, int x, int c)
+{
+    return (unsigned)(y * 7919 + x * 104729 + c * 1299709) % (1u << k->depth);
+}
+static png_color palette_colour(unsigned i)
+{
+    return (png_color){.red = (png_byte)(i * 37), .green = (png_byte)(i * 91 + 5), .blue = (png_byte)(255 - i)};
+}
 
 static void put_row(const kind *k, int y, unsigned char *row)
 {
@@ -276,8 +314,10 @@ static void put_row(const kind *k, int y, unsigned char *row)
     for (int x = 0; x < KIND_W; x++)
         for (int c = 0; c < n; c++, bit += k->depth) {
             unsigned v = sample(k, y, x, c);
-            if (k->depth == 16) row[bit / 8] = (unsigned char)(v >> 8), row[bit / 8 + 1] = (unsigned char)v;
-            else row[bit / 8] = (unsigned char)(row[bit / 8] | v << (8 - k->depth - bit % 8));
+            if (k->depth == 16)
+                row[bit / 8] = (unsigned char)(v >> 8), row[bit / 8 + 1] = (unsigned char)v;
+            else
+                row[bit / 8] = (unsigned char)(row[bit / 8] | v << (8 - k->depth - bit % 8));
         }
 }
 
@@ -285,7 +325,10 @@ static void put_row(const kind *k, int y, unsigned char *row)
 static void put_transparency(png_structp png, png_infop info, const kind *k)
 {
     png_byte alpha[3] = {255, 255, 128};
-    png_color_16 colour = {.gray = (png_uint_16)sample(k, 0, 3, 0), .red = (png_uint_16)sample(k, 0, 3, 0), .green = (png_uint_16)sample(k, 0, 3, 1), .blue = (png_uint_16)sample(k, 0, 3, 2)};
+    png_color_16 colour = {.gray = (png_uint_16)sample(k, 0, 3, 0),
+                           .red = (png_uint_16)sample(k, 0, 3, 0),
+                           .green = (png_uint_16)sample(k, 0, 3, 1),
+                           .blue = (png_uint_16)sample(k, 0, 3, 2)};
     if (k->transparent) png_set_tRNS(png, info, alpha, k->type == PNG_COLOR_TYPE_PALETTE ? 3 : 1, &colour);
 }
 
@@ -299,7 +342,8 @@ static const char *write_kind(const kind *k)
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     png_init_io(png, f);
-    png_set_IHDR(png, info, KIND_W, KIND_H, k->depth, k->type, k->interlace ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, 0, 0);
+    png_set_IHDR(png, info, KIND_W, KIND_H, k->depth, k->type, k->interlace ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+                 0, 0);
     for (unsigned i = 0; i < 256; i++) palette[i] = palette_colour(i);
     if (k->type == PNG_COLOR_TYPE_PALETTE) png_set_PLTE(png, info, palette, 1 << k->depth);
     put_transparency(png, info, k);
@@ -358,9 +402,12 @@ static void test_every_kind_of_png(void)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) check_kind(&kinds[i]);
 }
 
-/* ---- damaged and hostile files ---------------------------------------------------------------------------------------- */
+/* ---- damaged and hostile files ---- */
 
-typedef struct { unsigned char *data; size_t n; } bytes;
+typedef struct {
+    unsigned char *data;
+    size_t n;
+} bytes;
 
 static bytes read_all(const char *path)
 {
@@ -392,7 +439,8 @@ static void test_truncated_files_are_refused(void)
     bytes b = read_all(write_kind(kind_named("rgba 8")));
     for (size_t n = 0; n < b.n - 16; n++) { /* without IEND and the end of IDAT's checksum */
         made m = load(write_all_bytes(b.data, n));
-        CHECK_MSG(m.status == KILN_ERR_INVALID && strstr(m.why.message, "PNG"), "cut at %zu: status %d '%s'", n, m.status, m.why.message);
+        CHECK_MSG(m.status == KILN_ERR_INVALID && strstr(m.why.message, "PNG"), "cut at %zu: status %d '%s'", n,
+                  m.status, m.why.message);
         made_free(&m);
     }
     free(b.data);
@@ -409,11 +457,13 @@ static void test_flipped_bits_never_crash(void)
             b.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
             made m = load(write_all_bytes(b.data, b.n));
             refusals += m.status != KILN_OK;
-            CHECK_MSG(m.status == KILN_OK || (m.status == KILN_ERR_INVALID && m.why.message[0]), "bit %zu: status %d '%s'", bit, m.status, m.why.message);
+            CHECK_MSG(m.status == KILN_OK || (m.status == KILN_ERR_INVALID && m.why.message[0]),
+                      "bit %zu: status %d '%s'", bit, m.status, m.why.message);
             made_free(&m);
             b.data[bit / 8] ^= (unsigned char)(1u << bit % 8);
         }
-        CHECK_MSG(refusals >= 33 * 8, "only %d damaged files were refused", refusals); /* signature and IHDR have checksums */
+        CHECK_MSG(refusals >= 33 * 8, "only %d damaged files were refused",
+                  refusals); /* signature and IHDR have checksums */
         free(b.data);
     }
 }
@@ -452,10 +502,14 @@ static const char *write_bomb(uint32_t width, uint32_t height)
 
 static void test_picture_bombs_are_refused(void)
 {
-    static const struct { uint32_t w, h; } size[] = {{16385, 1}, {1, 16385}, {65535, 65535}, {0x7fffffff, 0x7fffffff}, {1000000, 2}, {0, 1}, {1, 0}, {0xffffffff, 1}};
+    static const struct {
+        uint32_t w, h;
+    } size[] = {{16385, 1},   {1, 16385}, {65535, 65535}, {0x7fffffff, 0x7fffffff},
+                {1000000, 2}, {0, 1},     {1, 0},         {0xffffffff, 1}};
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         made m = load(write_bomb(size[i].w, size[i].h));
-        CHECK_MSG(m.status == KILN_ERR_INVALID && strstr(m.why.message, "hostile.png"), "%ux%u: status %d '%s'", size[i].w, size[i].h, m.status, m.why.message);
+        CHECK_MSG(m.status == KILN_ERR_INVALID && strstr(m.why.message, "hostile.png"), "%ux%u: status %d '%s'",
+                  size[i].w, size[i].h, m.status, m.why.message);
         made_free(&m);
     }
     made m = load(write_bomb(65535, 65535));
@@ -497,10 +551,19 @@ static void test_other_files_are_refused(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_a_small_file_cannot_take_much_memory), CASE(test_round_trip_rgb), CASE(test_round_trip_rgba_keeps_transparency),
-        CASE(test_values_are_clipped_and_truncated), CASE(test_not_a_number_is_black), CASE(test_file_names),
-        CASE(test_prefixes_that_lead_out_are_refused_before_and_while_running), CASE(test_texts_are_in_the_file), CASE(test_cancelling_leaves_nothing),
-        CASE(test_every_kind_of_png), CASE(test_truncated_files_are_refused), CASE(test_flipped_bits_never_crash), CASE(test_picture_bombs_are_refused),
-        CASE(test_other_files_are_refused)};
+    static const test_case cases[] = {CASE(test_a_small_file_cannot_take_much_memory),
+                                      CASE(test_round_trip_rgb),
+                                      CASE(test_round_trip_rgba_keeps_transparency),
+                                      CASE(test_values_are_clipped_and_truncated),
+                                      CASE(test_not_a_number_is_black),
+                                      CASE(test_file_names),
+                                      CASE(test_prefixes_that_lead_out_are_refused_before_and_while_running),
+                                      CASE(test_texts_are_in_the_file),
+                                      CASE(test_cancelling_leaves_nothing),
+                                      CASE(test_every_kind_of_png),
+                                      CASE(test_truncated_files_are_refused),
+                                      CASE(test_flipped_bits_never_crash),
+                                      CASE(test_picture_bombs_are_refused),
+                                      CASE(test_other_files_are_refused)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

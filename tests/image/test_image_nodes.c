@@ -1,8 +1,8 @@
-/* test_image_nodes.c - nodes that change pictures and masks, against torch, Pillow and scipy (tests/golden/image.safetensors,
- * written by scripts/golden/image.py).
+/* test_image_nodes.c - nodes that change pictures and masks, against torch, Pillow and scipy
+ * (tests/golden/image.safetensors, written by scripts/golden/image.py).
  *
- * Tolerance: the goldens are float64 rounded to float32 (half an ulp, 6e-8 below 1); kiln computes in double and rounds once
- * or, where it multiplies floats, a few times: 5e-7 is eight ulps at 1. Lanczos gives bytes: equal ones, 1e-7.
+ * Tolerance: the goldens are float64 rounded to float32 (half an ulp, 6e-8 below 1); kiln computes in double and rounds
+ * once or, where it multiplies floats, a few times: 5e-7 is eight ulps at 1. Lanczos gives bytes: equal ones, 1e-7.
  */
 #include "node_kit.h"
 
@@ -44,7 +44,8 @@ static void equals(made *m, int output, const char *name, double tolerance)
     size_t n = 1, wrong = a.rank != b.rank;
     for (uint32_t i = 0; i < a.rank; i++) wrong += a.dim[i] != b.dim[i], n *= (size_t)b.dim[i];
     double worst = 0;
-    for (size_t i = 0; !wrong && i < n; i++) worst = fmax(worst, fabs((double)((const float *)a.data)[i] - (double)((const float *)b.data)[i]));
+    for (size_t i = 0; !wrong && i < n; i++)
+        worst = fmax(worst, fabs((double)((const float *)a.data)[i] - (double)((const float *)b.data)[i]));
     CHECK_MSG(!wrong, "%s: another shape (%lld x %lld)", name, (long long)a.dim[2], (long long)a.dim[1]);
     CHECK_MSG(worst <= tolerance, "%s: off by %g", name, worst);
     value_unref(wanted);
@@ -52,7 +53,12 @@ static void equals(made *m, int output, const char *name, double tolerance)
 }
 
 /* Node `type` on goldens gives golden `name`. */
-typedef struct { const kiln_node *type; const char *settings, *in[3], *name; double tolerance; int output; } row;
+typedef struct {
+    const kiln_node *type;
+    const char *settings, *in[3], *name;
+    double tolerance;
+    int output;
+} row;
 
 static void check_rows(const row *rows, size_t n)
 {
@@ -68,13 +74,19 @@ static void check_rows(const row *rows, size_t n)
 
 static void test_scaling(void)
 {
-    static const char *const methods[] = {"nearest-exact", "bilinear", "area", "bicubic", "lanczos"}, *const crops[] = {"disabled", "center"};
-    static const struct { const char *name; int h, w; } sizes[] = {{"up", 16, 21}, {"mixed", 13, 5}, {"down", 3, 4}, {"wide", 7, 23}};
+    static const char *const methods[] = {"nearest-exact", "bilinear", "area", "bicubic", "lanczos"}, *const crops[] = {
+                                                                                                          "disabled",
+                                                                                                          "center"};
+    static const struct {
+        const char *name;
+        int h, w;
+    } sizes[] = {{"up", 16, 21}, {"mixed", 13, 5}, {"down", 3, 4}, {"wide", 7, 23}};
     kiln_value *a = golden_value("a");
     for (size_t i = 0; i < 5 * 4 * 2; i++) {
         const char *method = methods[i / 8], *crop = crops[i % 2];
         char settings[200], name[100];
-        snprintf(settings, sizeof settings, "upscale_method=%s; width=%d; height=%d; crop=%s", method, sizes[i / 2 % 4].w, sizes[i / 2 % 4].h, crop);
+        snprintf(settings, sizeof settings, "upscale_method=%s; width=%d; height=%d; crop=%s", method,
+                 sizes[i / 2 % 4].w, sizes[i / 2 % 4].h, crop);
         snprintf(name, sizeof name, "scale.%s.%s.%s", method, sizes[i / 2 % 4].name, crop);
         made m = node_with(&node_image_scale, settings, a, NULL, NULL);
         equals(&m, 0, name, i / 8 == 4 ? BYTES : SUMS);
@@ -84,9 +96,12 @@ static void test_scaling(void)
 
 static void test_turning(void)
 {
-    static const row rows[] = {{&node_image_rotate, "rotation=none", {"a"}, "rotate.0", 0, 0}, {&node_image_rotate, "rotation=90 degrees", {"a"}, "rotate.1", 0, 0},
-        {&node_image_rotate, "rotation=180 degrees", {"a"}, "rotate.2", 0, 0}, {&node_image_rotate, "rotation=270 degrees", {"a"}, "rotate.3", 0, 0},
-        {&node_image_flip, "flip_method=x-axis: vertically", {"a"}, "flip.x", 0, 0}, {&node_image_flip, "flip_method=y-axis: horizontally", {"a"}, "flip.y", 0, 0}};
+    static const row rows[] = {{&node_image_rotate, "rotation=none", {"a"}, "rotate.0", 0, 0},
+                               {&node_image_rotate, "rotation=90 degrees", {"a"}, "rotate.1", 0, 0},
+                               {&node_image_rotate, "rotation=180 degrees", {"a"}, "rotate.2", 0, 0},
+                               {&node_image_rotate, "rotation=270 degrees", {"a"}, "rotate.3", 0, 0},
+                               {&node_image_flip, "flip_method=x-axis: vertically", {"a"}, "flip.x", 0, 0},
+                               {&node_image_flip, "flip_method=y-axis: horizontally", {"a"}, "flip.y", 0, 0}};
     CHECK_ROWS(rows);
 }
 
@@ -97,15 +112,19 @@ static void test_blending(void)
         char settings[100], name[100];
         snprintf(settings, sizeof settings, "blend_factor=0.75; blend_mode=%s", modes[i]);
         snprintf(name, sizeof name, "blend.%s", modes[i]);
-        check_rows(&(row){&node_image_blend, settings, {"a", "b"}, name, 2 * SUMS, 0}, 1); /* the second picture is rounded when it is scaled */
+        check_rows(&(row){&node_image_blend, settings, {"a", "b"}, name, 2 * SUMS, 0},
+                   1); /* the second picture is rounded when it is scaled */
     }
 }
 
 static void test_padding_pasting_feathering(void)
 {
-    static const row rows[] = {{&node_image_pad, "left=8; right=16; bottom=8; feathering=3", {"a"}, "pad", SUMS, 1}, {&node_image_pad, "left=8; top=8; feathering=4", {"a"}, "pad_small", SUMS, 1},
+    static const row rows[] = {
+        {&node_image_pad, "left=8; right=16; bottom=8; feathering=3", {"a"}, "pad", SUMS, 1},
+        {&node_image_pad, "left=8; top=8; feathering=4", {"a"}, "pad_small", SUMS, 1},
         {&node_feather_mask, "left=3; top=2; right=4; bottom=8", {"m"}, "feather", SUMS, 0},
-        {&node_image_composite, "x=3; y=2", {"a", "b", "m2"}, "paste", SUMS, 0}, {&node_image_composite, "resize_source=true", {"a", "b", "m2"}, "paste_resized", SUMS, 0}};
+        {&node_image_composite, "x=3; y=2", {"a", "b", "m2"}, "paste", SUMS, 0},
+        {&node_image_composite, "resize_source=true", {"a", "b", "m2"}, "paste_resized", SUMS, 0}};
     CHECK_ROWS(rows);
 }
 
@@ -120,7 +139,7 @@ static void test_growing(void)
     }
 }
 
-/* ---- small ones, worked out by hand --------------------------------------------------------------------------------- */
+/* ---- small ones, worked out by hand ---- */
 
 /* The output is a tensor of this shape with these values. */
 static void gives(made *m, int output, const int64_t *dim, uint32_t rank, const float *wanted)
@@ -133,10 +152,15 @@ static void gives(made *m, int output, const int64_t *dim, uint32_t rank, const 
         CHECK_EQ(t.dim[i], dim[i]);
         n *= t.dim[i] == dim[i] ? dim[i] : 0;
     }
-    for (int64_t i = 0; i < n; i++) CHECK_MSG(((const float *)t.data)[i] == wanted[i], "value %lld is %g, not %g", (long long)i, (double)((const float *)t.data)[i], (double)wanted[i]);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_MSG(((const float *)t.data)[i] == wanted[i], "value %lld is %g, not %g", (long long)i,
+                  (double)((const float *)t.data)[i], (double)wanted[i]);
 }
-#define GIVES(m, output, rank, dims, ...) gives(m, output, (const int64_t[]) dims, rank, (const float[]){__VA_ARGS__})
-#define D(...) {__VA_ARGS__}
+#define GIVES(m, output, rank, dims, ...) gives(m, output, (const int64_t[])dims, rank, (const float[]){__VA_ARGS__})
+#define D(...)                                                                                                         \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 static const float six[6] = {0, 0.25f, 0.5f, 0.75f, 1, 0.125f};
 
@@ -155,8 +179,15 @@ static void test_mask_nodes(void)
     GIVES(&m, 0, 3, D(1, 1, 2), 0.5f, 0.5f), made_free(&m);
     m = node_with(&node_mask_to_image, "", m12, NULL, NULL);
     GIVES(&m, 0, 4, D(1, 1, 2, 3), 1, 1, 1, 0.25f, 0.25f, 0.25f), made_free(&m);
-    static const struct { const char *operation; float row[3]; } operations[] = {{"multiply", {0.75f, 0.25f, 0.125f}}, {"add", {1, 1, 0.125f}}, {"subtract", {0, 0.75f, 0.125f}},
-        {"and", {1, 0, 0.125f}}, {"or", {1, 1, 0.125f}}, {"xor", {0, 1, 0.125f}}};
+    static const struct {
+        const char *operation;
+        float row[3];
+    } operations[] = {{"multiply", {0.75f, 0.25f, 0.125f}},
+                      {"add", {1, 1, 0.125f}},
+                      {"subtract", {0, 0.75f, 0.125f}},
+                      {"and", {1, 0, 0.125f}},
+                      {"or", {1, 1, 0.125f}},
+                      {"xor", {0, 1, 0.125f}}};
     for (size_t i = 0; i < 6; i++) { /* the source covers 0.75 and 1 of the lower row */
         char settings[60];
         snprintf(settings, sizeof settings, "operation=%s; y=1", operations[i].operation);
@@ -209,7 +240,8 @@ static void test_cropping_and_padding(void)
     for (int i = 0; i < 60; i++) x[i] = (float)i / 64;
     kiln_value *image = IMAGE_OF(1, 4, 5, 3, x, NULL);
     made m = node_with(&node_image_crop, "x=3; y=3; width=512; height=512", image, NULL, NULL);
-    GIVES(&m, 0, 4, D(1, 1, 2, 3), 54 / 64.0f, 55 / 64.0f, 56 / 64.0f, 57 / 64.0f, 58 / 64.0f, 59 / 64.0f), made_free(&m);
+    GIVES(&m, 0, 4, D(1, 1, 2, 3), 54 / 64.0f, 55 / 64.0f, 56 / 64.0f, 57 / 64.0f, 58 / 64.0f, 59 / 64.0f),
+        made_free(&m);
     m = node_with(&node_image_crop, "x=100; y=100; width=1; height=1", image, NULL, NULL); /* the last pixel */
     GIVES(&m, 0, 4, D(1, 1, 1, 3), 57 / 64.0f, 58 / 64.0f, 59 / 64.0f), made_free(&m);
     m = node_with(&node_image_pad, "top=8; right=8; feathering=0", image, NULL, NULL);
@@ -217,7 +249,8 @@ static void test_cropping_and_padding(void)
     kiln_tensor t = view_of(m.out[0]);
     CHECK(t.dim[1] == 12 && t.dim[2] == 13);
     const float *p = t.data;
-    CHECK(p[0] == 0.5f && p[(7 * 13 + 4) * 3] == 0.5f && p[(8 * 13 + 5) * 3] == 0.5f && p[(8 * 13) * 3 + 1] == x[1] && p[(11 * 13 + 4) * 3 + 2] == x[59]);
+    CHECK(p[0] == 0.5f && p[(7 * 13 + 4) * 3] == 0.5f && p[(8 * 13 + 5) * 3] == 0.5f && p[(8 * 13) * 3 + 1] == x[1] &&
+          p[(11 * 13 + 4) * 3 + 2] == x[59]);
     made_free(&m);
     m = node_with(&node_image_pad, "left=16384", image, NULL, NULL);
     refused(&m, KILN_ERR_INVALID, "16384 a side is the most");
@@ -247,15 +280,24 @@ static void test_sizes(void)
     float *x;
     kiln_value *image = IMAGE_OF(1, 5, 10, 3, NULL, &x);
     for (int i = 0; i < 150; i++) x[i] = 0.5f;
-    static const struct { const kiln_node *type; const char *settings; int64_t h, w; } rows[] = {
-        {&node_image_scale, "width=0; height=0", 5, 10}, {&node_image_scale, "width=4; height=0", 2, 4}, {&node_image_scale, "width=0; height=3", 3, 6},
-        {&node_image_scale, "width=1; height=0", 1, 1}, {&node_image_scale_by, "scale_by=0.5", 2, 5}, {&node_image_scale_by, "scale_by=0.01", 1, 1},
-        {&node_image_scale_by, "scale_by=1.5; upscale_method=lanczos", 8, 15}, {&node_image_scale_total, "megapixels=0.01; resolution_steps=8", 72, 144}};
+    static const struct {
+        const kiln_node *type;
+        const char *settings;
+        int64_t h, w;
+    } rows[] = {{&node_image_scale, "width=0; height=0", 5, 10},
+                {&node_image_scale, "width=4; height=0", 2, 4},
+                {&node_image_scale, "width=0; height=3", 3, 6},
+                {&node_image_scale, "width=1; height=0", 1, 1},
+                {&node_image_scale_by, "scale_by=0.5", 2, 5},
+                {&node_image_scale_by, "scale_by=0.01", 1, 1},
+                {&node_image_scale_by, "scale_by=1.5; upscale_method=lanczos", 8, 15},
+                {&node_image_scale_total, "megapixels=0.01; resolution_steps=8", 72, 144}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         made m = node_with(rows[i].type, rows[i].settings, image, NULL, NULL);
         if (!CHECK_MSG(m.status == KILN_OK, "%s", m.why.message)) continue;
         kiln_tensor t = view_of(m.out[0]);
-        CHECK_MSG(t.dim[1] == rows[i].h && t.dim[2] == rows[i].w, "%s: %lld x %lld", rows[i].settings, (long long)t.dim[2], (long long)t.dim[1]);
+        CHECK_MSG(t.dim[1] == rows[i].h && t.dim[2] == rows[i].w, "%s: %lld x %lld", rows[i].settings,
+                  (long long)t.dim[2], (long long)t.dim[1]);
         made_free(&m);
     }
     value_unref(image);
@@ -264,8 +306,14 @@ static void test_sizes(void)
 /* A narrow picture cut to quite other proportions: ends with at least one row or column. */
 static void test_the_centre_of_a_narrow_picture(void)
 {
-    static const struct { int h, w; const char *settings; } rows[] = {{2, 100, "width=400; height=2; crop=center"}, {100, 2, "width=2; height=400; crop=center"},
-        {1, 1, "width=64; height=1; crop=center"}, {2, 50, "width=16384; height=1; crop=center"}, {3, 1, "width=1; height=1; crop=center; upscale_method=lanczos"}};
+    static const struct {
+        int h, w;
+        const char *settings;
+    } rows[] = {{2, 100, "width=400; height=2; crop=center"},
+                {100, 2, "width=2; height=400; crop=center"},
+                {1, 1, "width=64; height=1; crop=center"},
+                {2, 50, "width=16384; height=1; crop=center"},
+                {3, 1, "width=1; height=1; crop=center; upscale_method=lanczos"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         float *x;
         kiln_value *image = IMAGE_OF(1, rows[i].h, rows[i].w, 3, NULL, &x);
@@ -279,7 +327,8 @@ static void test_the_centre_of_a_narrow_picture(void)
 
 static void test_wrong_inputs_are_refused(void)
 {
-    kiln_value *mask = MASK_OF(1, 1, 2, ((const float[]){0, 0}), NULL), *image = IMAGE_OF(2, 1, 1, 3, six, NULL), *three = IMAGE_OF(3, 1, 1, 3, ((const float[9]){0}), NULL);
+    kiln_value *mask = MASK_OF(1, 1, 2, ((const float[]){0, 0}), NULL), *image = IMAGE_OF(2, 1, 1, 3, six, NULL),
+               *three = IMAGE_OF(3, 1, 1, 3, ((const float[9]){0}), NULL);
     made m = node_with(&node_image_invert, "", mask, NULL, NULL);
     refused(&m, KILN_ERR_INVALID, "input 'image'");
     m = node_with(&node_image_blend, "", image, three, NULL);
@@ -291,8 +340,18 @@ static void test_wrong_inputs_are_refused(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_scaling), CASE(test_turning), CASE(test_blending), CASE(test_padding_pasting_feathering), CASE(test_growing), CASE(test_mask_nodes),
-        CASE(test_picture_nodes), CASE(test_cropping_and_padding), CASE(test_transparency), CASE(test_sizes), CASE(test_the_centre_of_a_narrow_picture), CASE(test_wrong_inputs_are_refused)};
+    static const test_case cases[] = {CASE(test_scaling),
+                                      CASE(test_turning),
+                                      CASE(test_blending),
+                                      CASE(test_padding_pasting_feathering),
+                                      CASE(test_growing),
+                                      CASE(test_mask_nodes),
+                                      CASE(test_picture_nodes),
+                                      CASE(test_cropping_and_padding),
+                                      CASE(test_transparency),
+                                      CASE(test_sizes),
+                                      CASE(test_the_centre_of_a_narrow_picture),
+                                      CASE(test_wrong_inputs_are_refused)};
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     weights_unref(goldens());
     return status;

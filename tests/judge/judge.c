@@ -19,17 +19,14 @@
 enum { LINE = 4096 };
 enum verdict { RIGHT_PICTURE = 0, WRONG_PICTURE = 1, UNUSABLE = 2 };
 
-static const char *name(const char *const *names, int at)
-{
-    return at < 0 ? "unclear" : names[at];
-}
+static const char *name(const char *const *names, int at) { return at < 0 ? "unclear" : names[at]; }
 
 static void print_seen(const struct sight *seen, int features)
 {
     for (int i = 0; i < seen->count && i < SIGHT_MAX_THINGS; i++) {
         const struct thing *t = &seen->things[i];
-        printf("%s%s %s %s at %.0f,%.0f", i ? "; " : "", name(sight_size_names, t->size), name(sight_colour_names, t->colour),
-               name(sight_shape_names, t->shape), t->x, t->y);
+        printf("%s%s %s %s at %.0f,%.0f", i ? "; " : "", name(sight_size_names, t->size),
+               name(sight_colour_names, t->colour), name(sight_shape_names, t->shape), t->x, t->y);
         for (int f = 0; features && f < 6; f++) printf(" %.3f", t->features[f]);
         if (features) printf(" error %.3f radius %.1f", t->shape_error, t->radius);
     }
@@ -49,7 +46,8 @@ static int load(const char *path, struct picture *picture, uint8_t **pixels)
             return 0;
         }
     }
-    fprintf(stderr, "judge: %s: %s\n", path, image.message[0] ? image.message : "larger than 4096x4096 or out of memory");
+    fprintf(stderr, "judge: %s: %s\n", path,
+            image.message[0] ? image.message : "larger than 4096x4096 or out of memory");
     png_image_free(&image);
     free(*pixels);
     *pixels = NULL;
@@ -108,8 +106,8 @@ static int judge_list(const char *path, long at_least)
         right[two] += verdict == RIGHT_PICTURE;
     }
     fclose(file);
-    printf("%ld of %ld right: one thing %ld of %ld, two things %ld of %ld\n", right[0] + right[1], total[0] + total[1], right[0], total[0],
-           right[1], total[1]);
+    printf("%ld of %ld right: one thing %ld of %ld, two things %ld of %ld\n", right[0] + right[1], total[0] + total[1],
+           right[0], total[0], right[1], total[1]);
     if (unusable) return UNUSABLE;
     if (at_least < 0) at_least = total[0] + total[1];
     return total[0] + total[1] > 0 && right[0] + right[1] >= at_least ? RIGHT_PICTURE : WRONG_PICTURE;
@@ -123,7 +121,8 @@ static enum verdict compare(const char *const path[2])
     double sum = 0;
     if (load(path[0], &picture[0], &pixels[0]) == 0 && load(path[1], &picture[1], &pixels[1]) == 0) {
         size_t n = (size_t)picture[0].width * (size_t)picture[0].height * 3;
-        if (picture[0].width != picture[1].width || picture[0].height != picture[1].height) fprintf(stderr, "judge: pictures of different sizes\n");
+        if (picture[0].width != picture[1].width || picture[0].height != picture[1].height)
+            fprintf(stderr, "judge: pictures of different sizes\n");
         else {
             for (size_t i = 0; i < n; i++) sum += abs(pixels[0][i] - pixels[1][i]);
             printf("%.4f\n", sum / (double)n);
@@ -137,7 +136,8 @@ static enum verdict compare(const char *const path[2])
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "--difference") == 0) return (int)compare((const char *const[2]){argv[2], argv[3]});
+    if (argc == 4 && strcmp(argv[1], "--difference") == 0)
+        return (int)compare((const char *const[2]){argv[2], argv[3]});
     if (argc == 3 && strcmp(argv[1], "--features") == 0) return (int)judge(argv[2], NULL, 1);
     if ((argc == 3 || (argc == 5 && strcmp(argv[3], "--at-least") == 0)) && strcmp(argv[1], "--list") == 0) {
         char *end = NULL;
@@ -149,6 +149,7 @@ int main(int argc, char **argv)
         return judge_list(argv[2], at_least);
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
-    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features PICTURE.png | judge --difference A.png B.png\n");
+    fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
+                    "PICTURE.png | judge --difference A.png B.png\n");
     return UNUSABLE;
 }

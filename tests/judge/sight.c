@@ -14,18 +14,19 @@ enum { FRAME = 4, MIN_AREA = 40, RAYS = 120 };
 static const double pi = 3.14159265358979323846;
 static const double away_from_background = 46.0; /* RGB distance; the closest pair, pink on beige, is 98 apart */
 static const double colour_reach = 75.0;         /* RGB distance within which a colour may carry a name */
-static const double min_purity = 0.85;           /* share of inner pixels that must be the colour or a mixture with the ground */
-static const double mixture_reach = 50.0;        /* RGB distance from that mixture */
-static const double shape_reach = 0.18;          /* feature distance within which a shape may carry a name */
+static const double min_purity = 0.85; /* share of inner pixels that must be the colour or a mixture with the ground */
+static const double mixture_reach = 50.0; /* RGB distance from that mixture */
+static const double shape_reach = 0.18;   /* feature distance within which a shape may carry a name */
 
 const char *const sight_shape_names[] = {"circle", "square", "triangle", "star", "cross", "ring"};
 const char *const sight_colour_names[] = {"red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink"};
 const char *const sight_background_names[] = {"white", "gray", "black", "beige"};
 const char *const sight_size_names[] = {"small", "medium", "large"};
 
-static const double colours[SIGHT_COLOURS][3] = {{222, 32, 38}, {248, 138, 22}, {252, 222, 40}, {36, 156, 60},
-                                                 {48, 204, 220}, {38, 76, 214}, {126, 46, 168}, {248, 134, 186}};
-static const double backgrounds[SIGHT_BACKGROUNDS][3] = {{255, 255, 255}, {150, 150, 150}, {16, 16, 16}, {236, 218, 184}};
+static const double colours[SIGHT_COLOURS][3] = {{222, 32, 38},  {248, 138, 22}, {252, 222, 40}, {36, 156, 60},
+                                                 {48, 204, 220}, {38, 76, 214},  {126, 46, 168}, {248, 134, 186}};
+static const double backgrounds[SIGHT_BACKGROUNDS][3] = {
+    {255, 255, 255}, {150, 150, 150}, {16, 16, 16}, {236, 218, 184}};
 
 /* Features of the shapes as scripts/shapes/scenes.py draws them, 20 pixels in radius, and of the same with corners
  * rounded off, as a person would still name them: area / hull area, area / bounding box, hole / filled area, and the
@@ -258,7 +259,8 @@ static void describe(const struct picture *p, struct workspace *w, struct thing 
 }
 
 /* Names the colour of the thing in list and redraws its marks: 1 inside, 0 elsewhere. */
-static void outline_thing(const struct picture *p, struct workspace *w, int count, const double ground[3], struct thing *t)
+static void outline_thing(const struct picture *p, struct workspace *w, int count, const double ground[3],
+                          struct thing *t)
 {
     int width = p->width, height = p->height;
     double rgb[3], here[3];

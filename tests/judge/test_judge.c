@@ -22,10 +22,7 @@ static int below(int limit)
     return (int)((state * UINT64_C(2685821657736338717) >> 33) % (uint64_t)limit);
 }
 
-static double between(double low, double high)
-{
-    return low + (high - low) * below(1 << 20) / (1 << 20);
-}
+static double between(double low, double high) { return low + (high - low) * below(1 << 20) / (1 << 20); }
 
 struct drawn {
     int shape, colour;
@@ -43,7 +40,8 @@ static int inside(int shape, double x, double y)
     case 3: { /* a ten-cornered star: between the spoke through a tip and the next notch the outline is straight */
         double step = acos(-1.0) / 5, v = y - 0.08, angle = fmod(atan2(x, -v) + 20 * step, 2 * step);
         double a = angle > step ? 2 * step - angle : angle, length = sqrt(x * x + v * v);
-        double tip = 1.08, notch_x = 0.44 * cos(step), notch_y = 0.44 * sin(step), u = length * cos(a), w = length * sin(a);
+        double tip = 1.08, notch_x = 0.44 * cos(step), notch_y = 0.44 * sin(step), u = length * cos(a),
+               w = length * sin(a);
         return (notch_x - tip) * w - notch_y * (u - tip) >= 0;
     }
     case 4: return (fabs(x) <= 0.34 && fabs(y) <= 1) || (fabs(y) <= 0.34 && fabs(x) <= 1);
@@ -51,8 +49,8 @@ static int inside(int shape, double x, double y)
     }
 }
 
-static const int palette[SIGHT_COLOURS][3] = {{222, 32, 38}, {248, 138, 22}, {252, 222, 40}, {36, 156, 60},
-                                              {48, 204, 220}, {38, 76, 214}, {126, 46, 168}, {248, 134, 186}};
+static const int palette[SIGHT_COLOURS][3] = {{222, 32, 38},  {248, 138, 22}, {252, 222, 40}, {36, 156, 60},
+                                              {48, 204, 220}, {38, 76, 214},  {126, 46, 168}, {248, 134, 186}};
 static const int grounds[SIGHT_BACKGROUNDS][3] = {{255, 255, 255}, {150, 150, 150}, {16, 16, 16}, {236, 218, 184}};
 
 static void draw(uint8_t *rgb, const struct drawn *d)
@@ -76,10 +74,7 @@ static void draw(uint8_t *rgb, const struct drawn *d)
 }
 
 /* A random value that is not this one. */
-static int other(int value, int count)
-{
-    return (value + 1 + below(count - 1)) % count;
-}
+static int other(int value, int count) { return (value + 1 + below(count - 1)) % count; }
 
 /* A scene as a wish that tells all, and its picture. */
 static void make_scene(struct wish *wish, uint8_t *rgb)
@@ -90,7 +85,8 @@ static void make_scene(struct wish *wish, uint8_t *rgb)
     for (int i = 0; i < SIDE * SIDE * 3; i++) rgb[i] = (uint8_t)grounds[wish->background][i % 3];
     for (int k = 0; k < wish->count; k++) {
         d[k] = (struct drawn){below(SIGHT_SHAPES), below(SIGHT_COLOURS), 0, 0, between(17, 24)};
-        if (k == 1 && d[1].shape == d[0].shape && d[1].colour == d[0].colour) d[1].shape = other(d[0].shape, SIGHT_SHAPES);
+        if (k == 1 && d[1].shape == d[0].shape && d[1].colour == d[0].colour)
+            d[1].shape = other(d[0].shape, SIGHT_SHAPES);
         wish->shape[k] = d[k].shape;
         wish->colour[k] = d[k].colour;
         wish->size[k] = -1;
@@ -121,8 +117,10 @@ static void spoil(struct wish *wish)
     case 0: wish->shape[k] = other(wish->shape[k], SIGHT_SHAPES); break;
     case 1: wish->colour[k] = other(wish->colour[k], SIGHT_COLOURS); break;
     case 2:
-        if (wish->count == 2) wish->relation = (enum relation)(LEFT + other((int)wish->relation - LEFT, 4));
-        else wish->size[0] = other(wish->size[0], SIGHT_SIZES);
+        if (wish->count == 2)
+            wish->relation = (enum relation)(LEFT + other((int)wish->relation - LEFT, 4));
+        else
+            wish->size[0] = other(wish->size[0], SIGHT_SIZES);
         break;
     default: wish->background = other(wish->background, SIGHT_BACKGROUNDS); break;
     }
@@ -187,20 +185,15 @@ static void check_scenes(int blurs, int scenes)
         spoil(&wish);
         refused += !wish_granted(&wish, &seen);
     }
-    printf("%d blurs: of %d scenes %d true captions accepted, %d false ones refused\n", blurs, scenes, accepted, refused);
+    printf("%d blurs: of %d scenes %d true captions accepted, %d false ones refused\n", blurs, scenes, accepted,
+           refused);
     CHECK(accepted * 100 >= scenes * 99);
     CHECK(refused * 100 >= scenes * 99);
 }
 
-static void test_sharp_scenes(void)
-{
-    check_scenes(0, SCENES);
-}
+static void test_sharp_scenes(void) { check_scenes(0, SCENES); }
 
-static void test_soft_scenes(void)
-{
-    check_scenes(2, SOFT_SCENES);
-}
+static void test_soft_scenes(void) { check_scenes(2, SOFT_SCENES); }
 
 static void fill(uint8_t *rgb, int left, int right, const uint8_t colour[3])
 {
@@ -241,6 +234,7 @@ static void test_nameless(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_prompts), CASE(test_sharp_scenes), CASE(test_soft_scenes), CASE(test_nameless)};
+    static const test_case cases[] = {CASE(test_prompts), CASE(test_sharp_scenes), CASE(test_soft_scenes),
+                                      CASE(test_nameless)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

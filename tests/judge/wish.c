@@ -13,7 +13,8 @@ static const double min_apart = 12.0;
 static const struct {
     const char *word;
     enum relation relation;
-} relation_words[] = {{"left", LEFT}, {"right", RIGHT}, {"above", ABOVE}, {"over", ABOVE}, {"below", BELOW}, {"under", BELOW}};
+} relation_words[] = {{"left", LEFT},  {"right", RIGHT}, {"above", ABOVE},
+                      {"over", ABOVE}, {"below", BELOW}, {"under", BELOW}};
 
 static int find(const char *const *names, int count, const char *word)
 {
@@ -28,7 +29,8 @@ static int split(char *text, char *words[MAX_WORDS])
     int count = 0;
     for (char *at = text; *at; at++)
         if (*at >= 'A' && *at <= 'Z') *at = (char)(*at - 'A' + 'a');
-    for (char *word = strtok(text, " \t,.;:!\"'"); word && count < MAX_WORDS; word = strtok(NULL, " \t,.;:!\"'")) words[count++] = word;
+    for (char *word = strtok(text, " \t,.;:!\"'"); word && count < MAX_WORDS; word = strtok(NULL, " \t,.;:!\"'"))
+        words[count++] = word;
     return count;
 }
 
@@ -42,7 +44,8 @@ int wish_read(const char *prompt, struct wish *wish, const char **why)
     int count = split(copy, words);
     for (int i = 0; i < count; i++) {
         int found;
-        if (i + 1 < count && strcmp(words[i + 1], "background") == 0 && (found = find(sight_background_names, SIGHT_BACKGROUNDS, words[i])) >= 0)
+        if (i + 1 < count && strcmp(words[i + 1], "background") == 0 &&
+            (found = find(sight_background_names, SIGHT_BACKGROUNDS, words[i])) >= 0)
             wish->background = found;
         else if ((found = find(sight_colour_names, SIGHT_COLOURS, words[i])) >= 0)
             colour = found;
@@ -61,13 +64,16 @@ int wish_read(const char *prompt, struct wish *wish, const char **why)
             for (size_t k = 0; k < sizeof relation_words / sizeof *relation_words; k++)
                 if (strcmp(relation_words[k].word, words[i]) == 0) wish->relation = relation_words[k].relation;
     }
-    *why = wish->count == 0 ? "no shape is named" : wish->count == 2 && wish->relation == NONE ? "two shapes without a relation" : NULL;
+    *why = wish->count == 0                             ? "no shape is named"
+           : wish->count == 2 && wish->relation == NONE ? "two shapes without a relation"
+                                                        : NULL;
     return *why ? -1 : 0;
 }
 
 static int thing_fits(const struct wish *wish, int k, const struct thing *t)
 {
-    return t->shape == wish->shape[k] && t->colour == wish->colour[k] && (wish->size[k] < 0 || t->size == wish->size[k]);
+    return t->shape == wish->shape[k] && t->colour == wish->colour[k] &&
+           (wish->size[k] < 0 || t->size == wish->size[k]);
 }
 
 static int relation_holds(enum relation relation, const struct thing *a, const struct thing *b)
@@ -88,7 +94,8 @@ int wish_granted(const struct wish *wish, const struct sight *seen)
     if (seen->count != wish->count || (wish->background >= 0 && seen->background != wish->background)) return 0;
     if (wish->count == 1) return thing_fits(wish, 0, &t[0]);
     for (int swap = 0; swap < 2; swap++)
-        if (thing_fits(wish, 0, &t[swap]) && thing_fits(wish, 1, &t[!swap]) && relation_holds(wish->relation, &t[swap], &t[!swap])) return 1;
+        if (thing_fits(wish, 0, &t[swap]) && thing_fits(wish, 1, &t[!swap]) &&
+            relation_holds(wish->relation, &t[swap], &t[!swap]))
+            return 1;
     return 0;
 }
-

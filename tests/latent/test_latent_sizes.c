@@ -1,5 +1,6 @@
-/* test_latent_sizes.c - how many cells LatentUpscale and LatentUpscaleBy make, from ComfyUI's rules worked out by hand: a factor times the cells
- * is rounded, halves to even; a side that is 0 is its proportion in pixels, rounded; then 64 pixels at least, and eight to a cell.
+/* test_latent_sizes.c - how many cells LatentUpscale and LatentUpscaleBy make, from ComfyUI's rules worked out by hand:
+ * a factor times the cells is rounded, halves to even; a side that is 0 is its proportion in pixels, rounded; then 64
+ * pixels at least, and eight to a cell.
  */
 #include "latent.h"
 #include "node_kit.h"
@@ -26,9 +27,10 @@ static void check_sizes(const kiln_node *type, const size_case *cases, size_t n)
         made m = node_with(type, cases[i].settings, in, NULL, NULL);
         if (CHECK_MSG(m.status == KILN_OK, "%s: %s", cases[i].settings, m.why.message)) {
             kiln_tensor t = view_of(value_api.map_get(m.out[0], "samples"));
-            CHECK_MSG(t.dim[1] == cases[i].new_h && t.dim[2] == cases[i].new_w, "%s of %lldx%lld cells: %lldx%lld, wanted %lldx%lld",
-                      cases[i].settings, (long long)cases[i].w, (long long)cases[i].h, (long long)t.dim[2], (long long)t.dim[1],
-                      (long long)cases[i].new_w, (long long)cases[i].new_h);
+            CHECK_MSG(t.dim[1] == cases[i].new_h && t.dim[2] == cases[i].new_w,
+                      "%s of %lldx%lld cells: %lldx%lld, wanted %lldx%lld", cases[i].settings, (long long)cases[i].w,
+                      (long long)cases[i].h, (long long)t.dim[2], (long long)t.dim[1], (long long)cases[i].new_w,
+                      (long long)cases[i].new_h);
         }
         made_free(&m);
         value_unref(in);
@@ -62,8 +64,10 @@ static void test_a_side_left_out_is_rounded_in_pixels(void)
 static void test_no_side_is_below_64_pixels(void)
 {
     static const size_case cases[] = {
-        {"width=32; height=96", 9, 15, 12, 8}, {"width=96; height=8", 9, 15, 8, 12}, {"width=32; height=0", 9, 15, 8, 8}, /* 64 wide; 38.4 high */
-        {"width=0; height=16", 9, 15, 8, 13},  /* 64 high, so 106.67 wide: 107 pixels */
+        {"width=32; height=96", 9, 15, 12, 8},
+        {"width=96; height=8", 9, 15, 8, 12},
+        {"width=32; height=0", 9, 15, 8, 8},  /* 64 wide; 38.4 high */
+        {"width=0; height=16", 9, 15, 8, 13}, /* 64 high, so 106.67 wide: 107 pixels */
     };
     check_sizes(&node_latent_upscale, cases, sizeof cases / sizeof cases[0]);
 }
@@ -71,6 +75,7 @@ static void test_no_side_is_below_64_pixels(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {CASE(test_a_factor_rounds_halves_to_even),
-                                      CASE(test_a_side_left_out_is_rounded_in_pixels), CASE(test_no_side_is_below_64_pixels)};
+                                      CASE(test_a_side_left_out_is_rounded_in_pixels),
+                                      CASE(test_no_side_is_below_64_pixels)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

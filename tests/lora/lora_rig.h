@@ -75,8 +75,10 @@ static inline put_on put_lora(const char *path, double on_model, double on_clip,
     if (!CHECK(node->params_size <= sizeof params)) exit(1);
     for (uint32_t i = 0; i < node->n_param; i++) {
         const kiln_param *p = &node->param[i];
-        if (p->type == KILN_P_FILE) memcpy(params + p->offset, &path, sizeof path);
-        else memcpy(params + p->offset, strcmp(p->name, "strength_clip") == 0 ? &on_clip : &on_model, sizeof(double));
+        if (p->type == KILN_P_FILE)
+            memcpy(params + p->offset, &path, sizeof path);
+        else
+            memcpy(params + p->offset, strcmp(p->name, "strength_clip") == 0 ? &on_clip : &on_model, sizeof(double));
     }
     rig_ctx(); /* the environment exists */
     r.status = ctx_call(&rig_environment, 0, node->type, "lora", node, NULL, params, in, out, &e);

@@ -1,8 +1,8 @@
-/* test_lora.c - LoRA files on tiny-sd1 against diffusers' fused weights and outputs (tests/golden/lora*), chained, by every name
- * that files have for a module, and beside the base in one runtime.
+/* test_lora.c - LoRA files on tiny-sd1 against diffusers' fused weights and outputs (tests/golden/lora*), chained, by
+ * every name that files have for a module, and beside the base in one runtime.
  *
- * Tolerances: a fused weight is one f32 sum of three products, rounded once more when it is added: 1e-6. Outputs: 1e-4, the
- * bound of the parity table for a whole network; 1e-5 for the text encoder.
+ * Tolerances: a fused weight is one f32 sum of three products, rounded once more when it is added: 1e-6. Outputs: 1e-4,
+ * the bound of the parity table for a whole network; 1e-5 for the text encoder.
  */
 #include "lora_rig.h"
 
@@ -20,7 +20,7 @@ static kiln_weights *goldens(void)
     return g;
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static void check_unet(const kiln_value *v, const char *which)
 {
@@ -32,7 +32,8 @@ static void check_unet(const kiln_value *v, const char *which)
     in.timestep = piece_input(&c, golden(g, "t"), KILN_F32);
     array context = golden(g, "context");
     in.context = piece_input(&c, context, KILN_F32);
-    piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", which), WHOLE, which);
+    piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", which), WHOLE,
+                which);
 }
 
 static void check_text(const kiln_value *v, const char *which)
@@ -40,7 +41,8 @@ static void check_text(const kiln_value *v, const char *which)
     const kiln_clip *m = models()->clip(rig_ctx(), v);
     const kiln_weights *g = goldens();
     piece c = piece_new(KILN_F32);
-    array ids = golden(g, "ids"), end = {.data = calloc(1, sizeof(float)), .rank = 1, .dim = {1}, .n = 1}, want = golden(g, "%s.text", which);
+    array ids = golden(g, "ids"), end = {.data = calloc(1, sizeof(float)), .rank = 1, .dim = {1}, .n = 1},
+          want = golden(g, "%s.text", which);
     REQUIRE(ids.data && want.data);
     for (size_t i = 0; i < 2; i++) ids.dim[1 - i] = i ? 1 : ids.dim[0];
     ids.rank = 2;
@@ -129,7 +131,7 @@ static void test_strength_0_is_the_model_as_it_was(void)
     put_free(&r);
 }
 
-/* ---- identities, memory ------------------------------------------------------------------------------------------------------ */
+/* ---- identities, memory ---- */
 
 static digest digest_of_value(const kiln_value *v)
 {
@@ -143,13 +145,17 @@ static void test_variants_have_keys_of_their_own(void)
 {
     REQUIRE(open_base());
     const char *path = golden_path("lora/kohya.safetensors");
-    put_on a = put_lora(path, 1, 1, base_model, base_clip), b = put_lora(path, 0.5, 1, base_model, base_clip), again = put_lora(path, 1, 1, base_model, base_clip);
+    put_on a = put_lora(path, 1, 1, base_model, base_clip), b = put_lora(path, 0.5, 1, base_model, base_clip),
+           again = put_lora(path, 1, 1, base_model, base_clip);
     REQUIRE(a.model && b.model && again.model);
-    const char *id[] = {weights_identity(unet_of(base_model), NULL), weights_identity(unet_of(a.model), NULL), weights_identity(unet_of(b.model), NULL)};
+    const char *id[] = {weights_identity(unet_of(base_model), NULL), weights_identity(unet_of(a.model), NULL),
+                        weights_identity(unet_of(b.model), NULL)};
     CHECK(strcmp(id[0], id[1]) && strcmp(id[1], id[2]) && strcmp(id[0], id[2]));
     CHECK_STR(weights_identity(unet_of(again.model), NULL), id[1]);
-    CHECK(!digest_equal(digest_of_value(a.model), digest_of_value(b.model)) && !digest_equal(digest_of_value(a.model), digest_of_value(base_model)));
-    CHECK(digest_equal(digest_of_value(a.model), digest_of_value(again.model)) && digest_equal(digest_of_value(a.clip), digest_of_value(b.clip)));
+    CHECK(!digest_equal(digest_of_value(a.model), digest_of_value(b.model)) &&
+          !digest_equal(digest_of_value(a.model), digest_of_value(base_model)));
+    CHECK(digest_equal(digest_of_value(a.model), digest_of_value(again.model)) &&
+          digest_equal(digest_of_value(a.clip), digest_of_value(b.clip)));
     CHECK(!digest_equal(digest_of_value(a.clip), digest_of_value(base_clip)));
     put_free(&a), put_free(&b), put_free(&again);
 }
@@ -208,12 +214,14 @@ static void test_base_and_two_variants_share_what_is_not_patched(void)
         packed[i + 1] = residency_traffic_get(r).packed;
     }
     memcpy(before, d[0].out, sizeof before);
-    CHECK(memcmp(d[0].out, d[1].out, sizeof before) && memcmp(d[1].out, d[2].out, sizeof before) && memcmp(d[0].out, d[2].out, sizeof before));
+    CHECK(memcmp(d[0].out, d[1].out, sizeof before) && memcmp(d[1].out, d[2].out, sizeof before) &&
+          memcmp(d[0].out, d[2].out, sizeof before));
     /* 18 modules, of which three and two are packed in one stack each */
     CHECK_EQ(packed[2] - packed[1], 18 - 2 - 1);
     CHECK_EQ(packed[3] - packed[2], 18 - 2 - 1);
     CHECK_EQ(bytes[1] - bytes[0], bytes[2] - bytes[1]);
-    CHECK_MSG(bytes[1] - bytes[0] < (bytes[0] - empty) / 4, "%zu, then %zu more", bytes[0] - empty, bytes[1] - bytes[0]);
+    CHECK_MSG(bytes[1] - bytes[0] < (bytes[0] - empty) / 4, "%zu, then %zu more", bytes[0] - empty,
+              bytes[1] - bytes[0]);
     REQUIRE(draw_unet(&d[0]));
     CHECK(memcmp(before, d[0].out, sizeof before) == 0);
     CHECK_EQ(residency_traffic_get(r).packed, packed[3]);
@@ -224,28 +232,85 @@ static void test_base_and_two_variants_share_what_is_not_patched(void)
     CHECK(file_digest(file, &is, NULL) == KILN_OK && digest_equal(was, is));
 }
 
-/* ---- the same numbers under every name ----------------------------------------------------------------------------------------- */
+/* ---- the same numbers under every name ---- */
 
 typedef struct {
-    const char *what, *unet, *text;              /* prefixes */
-    int dots, ldm, processor, bare, old_text;    /* how modules are written */
+    const char *what, *unet, *text;           /* prefixes */
+    int dots, ldm, processor, bare, old_text; /* how modules are written */
     const char *up, *down;
     int no_alpha; /* then down is scaled instead */
 } naming;
 
 static const naming namings[] = {
     {.what = "kohya", .unet = "lora_unet_", .text = "lora_te_", .up = ".lora_up.weight", .down = ".lora_down.weight"},
-    {.what = "kohya, single-file blocks", .unet = "lora_unet_", .text = "lora_te1_", .ldm = 1, .up = ".lora_up.weight", .down = ".lora_down.weight"},
+    {.what = "kohya, single-file blocks",
+     .unet = "lora_unet_",
+     .text = "lora_te1_",
+     .ldm = 1,
+     .up = ".lora_up.weight",
+     .down = ".lora_down.weight"},
     {.what = "lycoris", .unet = "lycoris_", .text = "lora_te_", .up = ".lora_up.weight", .down = ".lora_down.weight"},
-    {.what = "single-file blocks with dots", .unet = "diffusion_model.", .text = "text_encoders.clip_l.transformer.", .dots = 1, .ldm = 1, .up = ".lora_up.weight", .down = ".lora_down.weight"},
-    {.what = "peft in diffusers", .unet = "unet.", .text = "text_encoder.", .dots = 1, .up = ".lora_B.weight", .down = ".lora_A.weight"},
-    {.what = "its newer text encoders", .unet = "unet.", .text = "text_encoder.", .dots = 1, .bare = 1, .up = ".lora_B.weight", .down = ".lora_A.weight"},
-    {.what = "peft", .unet = "base_model.model.", .text = "base_model.model.", .dots = 1, .up = ".lora_B.default.weight", .down = ".lora_A.default.weight"},
-    {.what = "diffusers' layers", .unet = "unet.", .text = "text_encoder.", .dots = 1, .up = ".lora.up.weight", .down = ".lora.down.weight", .no_alpha = 1},
-    {.what = "diffusers' linear layers", .unet = "unet.", .text = "text_encoder.", .dots = 1, .up = ".lora_linear_layer.up.weight", .down = ".lora_linear_layer.down.weight"},
-    {.what = "attention processors", .unet = "unet.", .text = "text_encoder.", .dots = 1, .processor = 1, .old_text = 1, .up = "_lora.up.weight", .down = "_lora.down.weight"},
-    {.what = "attention processors by themselves", .unet = "", .text = "", .dots = 1, .processor = 1, .old_text = 1, .up = "_lora.up.weight", .down = "_lora.down.weight"},
-    {.what = "without endings", .unet = "unet.", .text = "text_encoder.", .dots = 1, .up = ".lora_B", .down = ".lora_A"},
+    {.what = "single-file blocks with dots",
+     .unet = "diffusion_model.",
+     .text = "text_encoders.clip_l.transformer.",
+     .dots = 1,
+     .ldm = 1,
+     .up = ".lora_up.weight",
+     .down = ".lora_down.weight"},
+    {.what = "peft in diffusers",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .up = ".lora_B.weight",
+     .down = ".lora_A.weight"},
+    {.what = "its newer text encoders",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .bare = 1,
+     .up = ".lora_B.weight",
+     .down = ".lora_A.weight"},
+    {.what = "peft",
+     .unet = "base_model.model.",
+     .text = "base_model.model.",
+     .dots = 1,
+     .up = ".lora_B.default.weight",
+     .down = ".lora_A.default.weight"},
+    {.what = "diffusers' layers",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .up = ".lora.up.weight",
+     .down = ".lora.down.weight",
+     .no_alpha = 1},
+    {.what = "diffusers' linear layers",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .up = ".lora_linear_layer.up.weight",
+     .down = ".lora_linear_layer.down.weight"},
+    {.what = "attention processors",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .processor = 1,
+     .old_text = 1,
+     .up = "_lora.up.weight",
+     .down = "_lora.down.weight"},
+    {.what = "attention processors by themselves",
+     .unet = "",
+     .text = "",
+     .dots = 1,
+     .processor = 1,
+     .old_text = 1,
+     .up = "_lora.up.weight",
+     .down = "_lora.down.weight"},
+    {.what = "without endings",
+     .unet = "unet.",
+     .text = "text_encoder.",
+     .dots = 1,
+     .up = ".lora_B",
+     .down = ".lora_A"},
 };
 
 static void replace_end(char *text, const char *from, const char *to)
@@ -287,7 +352,8 @@ static void spell(const naming *n, const char *module, int is_text, char out[400
             snprintf(attn + 5, sizeof name - (size_t)(attn + 5 - name), ".processor%s", rest);
         }
         if (is_text) {
-            replace_end(name, "q_proj", "to_q"), replace_end(name, "k_proj", "to_k"), replace_end(name, "v_proj", "to_v");
+            replace_end(name, "q_proj", "to_q"), replace_end(name, "k_proj", "to_k"),
+                replace_end(name, "v_proj", "to_v");
             replace_end(name, "out_proj", "to_out");
         }
     }
@@ -310,7 +376,8 @@ static const char *write_named(const naming *n, int number)
     size_t count = 0, modules = 0;
     const kiln_weights *unet = unet_of(base_model), *text = text_of(base_clip);
     kiln_ctx *ctx = rig_ctx(); /* whose scratch memory holds the names */
-    CHECK(lora_names_make(rig_host(), ctx, unet, LORA_UNET, &names[0]) == KILN_OK && lora_names_make(rig_host(), ctx, text, LORA_TEXT, &names[1]) == KILN_OK);
+    CHECK(lora_names_make(rig_host(), ctx, unet, LORA_UNET, &names[0]) == KILN_OK &&
+          lora_names_make(rig_host(), ctx, text, LORA_TEXT, &names[1]) == KILN_OK);
     for (size_t i = 0; i < weights_count(kohya); i++) {
         kiln_weight_info up = {.size = sizeof up}, down = {.size = sizeof down};
         char stem[400], spelled[400], other[500];
@@ -327,10 +394,12 @@ static const char *write_named(const naming *n, int number)
         for (int k = 0; k < 2; k++) {
             size_t at = modules * 2 + (size_t)k;
             CHECK_EQ(weights_read_f32(kohya, both[k]->name, data[at], NULL), KILN_OK);
-            for (int j = 0; k == 0 && n->no_alpha && j < 8192; j++) data[at][j] = (float)((double)data[at][j] * 2.0 / 3.0);
+            for (int j = 0; k == 0 && n->no_alpha && j < 8192; j++)
+                data[at][j] = (float)((double)data[at][j] * 2.0 / 3.0);
             memcpy(dim[at], both[k]->dim, sizeof dim[at]);
             snprintf(name[count], sizeof name[0], "%s%s", spelled, k ? n->down : n->up);
-            t[count] = (safetensors_source){.name = name[count], .dtype = KILN_F32, .rank = both[k]->rank, .dim = dim[at], .data = data[at]};
+            t[count] = (safetensors_source){
+                .name = name[count], .dtype = KILN_F32, .rank = both[k]->rank, .dim = dim[at], .data = data[at]};
             count++;
         }
         if (!n->no_alpha) {
@@ -367,13 +436,23 @@ static void test_single_file_names(void)
     static const struct {
         const char *module, *ldm;
         int attends;
-    } rows[] = {{"down_blocks.0.resnets.0.conv1", "input_blocks.1.0.in_layers.2", 0}, {"down_blocks.2.downsamplers.0.conv", "input_blocks.9.0.op", 0},
-                {"down_blocks.3.resnets.1.conv2", "input_blocks.11.0.out_layers.3", 0}, {"down_blocks.1.attentions.1.proj_in", "input_blocks.5.1.proj_in", 0},
-                {"up_blocks.0.upsamplers.0.conv", "output_blocks.2.1.conv", 0}, {"up_blocks.1.upsamplers.0.conv", "output_blocks.5.2.conv", 1},
-                {"up_blocks.3.attentions.2.transformer_blocks.0.attn2.to_v", "output_blocks.11.1.transformer_blocks.0.attn2.to_v", 1},
-                {"mid_block.resnets.1.time_emb_proj", "middle_block.2.emb_layers.1", 0}, {"mid_block.attentions.0.proj_out", "middle_block.1.proj_out", 0},
-                {"conv_norm_out", "out.0", 0}, {"down_blocks.x.resnets.0.conv1", NULL, 0}, {"down_blocks.0.resnets.0.conv9", NULL, 0}, {"mid_block.resnets.2.conv1", NULL, 0},
-                {"down_blocks.99.resnets.0.conv1", NULL, 0}, {"class_embedding", NULL, 0}, {"", NULL, 0}};
+    } rows[] = {{"down_blocks.0.resnets.0.conv1", "input_blocks.1.0.in_layers.2", 0},
+                {"down_blocks.2.downsamplers.0.conv", "input_blocks.9.0.op", 0},
+                {"down_blocks.3.resnets.1.conv2", "input_blocks.11.0.out_layers.3", 0},
+                {"down_blocks.1.attentions.1.proj_in", "input_blocks.5.1.proj_in", 0},
+                {"up_blocks.0.upsamplers.0.conv", "output_blocks.2.1.conv", 0},
+                {"up_blocks.1.upsamplers.0.conv", "output_blocks.5.2.conv", 1},
+                {"up_blocks.3.attentions.2.transformer_blocks.0.attn2.to_v",
+                 "output_blocks.11.1.transformer_blocks.0.attn2.to_v", 1},
+                {"mid_block.resnets.1.time_emb_proj", "middle_block.2.emb_layers.1", 0},
+                {"mid_block.attentions.0.proj_out", "middle_block.1.proj_out", 0},
+                {"conv_norm_out", "out.0", 0},
+                {"down_blocks.x.resnets.0.conv1", NULL, 0},
+                {"down_blocks.0.resnets.0.conv9", NULL, 0},
+                {"mid_block.resnets.2.conv1", NULL, 0},
+                {"down_blocks.99.resnets.0.conv1", NULL, 0},
+                {"class_embedding", NULL, 0},
+                {"", NULL, 0}};
     char got[LORA_NAME_ROOM], want[300];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int is = lora_ldm_name(rows[i].module, 2, rows[i].attends, got);
@@ -400,8 +479,13 @@ static void test_single_file_names(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_what_diffusers_fuses), CASE(test_chained_loaders_add_up), CASE(test_model_only_leaves_the_text_encoder), CASE(test_strength_0_is_the_model_as_it_was),
-        CASE(test_variants_have_keys_of_their_own), CASE(test_base_and_two_variants_share_what_is_not_patched), CASE(test_every_way_to_name_a_module),
+        CASE(test_what_diffusers_fuses),
+        CASE(test_chained_loaders_add_up),
+        CASE(test_model_only_leaves_the_text_encoder),
+        CASE(test_strength_0_is_the_model_as_it_was),
+        CASE(test_variants_have_keys_of_their_own),
+        CASE(test_base_and_two_variants_share_what_is_not_patched),
+        CASE(test_every_way_to_name_a_module),
         CASE(test_single_file_names),
     };
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

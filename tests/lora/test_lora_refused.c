@@ -1,5 +1,5 @@
-/* test_lora_refused.c - what a LoRA file may not be: of another kind, by halves, of other shapes, without a number, for another
- * model, damaged. Each says which tensor; and what is merely for nobody is counted and left out.
+/* test_lora_refused.c - what a LoRA file may not be: of another kind, by halves, of other shapes, without a number, for
+ * another model, damaged. Each says which tensor; and what is merely for nobody is counted and left out.
  */
 #include "lora_rig.h"
 
@@ -8,7 +8,7 @@
 #include "lora_key.h"
 
 #define Q "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q" /* [8,8] */
-#define CONV "lora_unet_down_blocks_2_resnets_0_conv1"                            /* [16,12,3,3] */
+#define CONV "lora_unet_down_blocks_2_resnets_0_conv1"                           /* [16,12,3,3] */
 
 static float numbers[4096];
 
@@ -17,8 +17,14 @@ static void make_numbers(void)
     for (int i = 0; i < 4096; i++) numbers[i] = (float)(i % 13) * 0.125f - 0.75f;
 }
 
-#define T(name_, ...) {.name = name_, .dtype = KILN_F32, DIMS(__VA_ARGS__), .data = numbers}
-#define NUMBER(name_, pointer) {.name = name_, .dtype = KILN_F32, .data = pointer}
+#define T(name_, ...)                                                                                                  \
+    {                                                                                                                  \
+        .name = name_, .dtype = KILN_F32, DIMS(__VA_ARGS__), .data = numbers                                           \
+    }
+#define NUMBER(name_, pointer)                                                                                         \
+    {                                                                                                                  \
+        .name = name_, .dtype = KILN_F32, .data = pointer                                                              \
+    }
 
 static const char *put_file(const char *name, const safetensors_source *t, size_t n)
 {
@@ -27,17 +33,30 @@ static const char *put_file(const char *name, const safetensors_source *t, size_
     return put_tensors(name, t, n);
 }
 
-static put_on put_tensors_on(const safetensors_source *t, size_t n) { return put_lora(put_file("a.safetensors", t, n), 1, 1, base_model, base_clip); }
-#define PUT(...) put_tensors_on((const safetensors_source[]){__VA_ARGS__}, sizeof((const safetensors_source[]){__VA_ARGS__}) / sizeof(safetensors_source))
+static put_on put_tensors_on(const safetensors_source *t, size_t n)
+{
+    return put_lora(put_file("a.safetensors", t, n), 1, 1, base_model, base_clip);
+}
+#define PUT(...)                                                                                                       \
+    put_tensors_on((const safetensors_source[]){__VA_ARGS__},                                                          \
+                   sizeof((const safetensors_source[]){__VA_ARGS__}) / sizeof(safetensors_source))
 #define PAIR T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 2, 8)
 
 static void test_kinds_that_are_not_computed(void)
 {
     static const struct {
         const char *key, *what;
-    } rows[] = {{Q ".hada_w1_a", "LoHa"}, {Q ".lokr_w1", "LoKr"}, {Q ".lokr_w2_a", "LoKr"}, {CONV ".lora_mid.weight", "Tucker"}, {Q ".dora_scale", "DoRA"},
-                {"unet.x.lora_magnitude_vector.weight", "DoRA"}, {Q ".oft_blocks", "OFT"}, {Q ".a1.weight", "GLoRA"}, {Q ".set_weight", "replaces"},
-                {Q ".reshape_weight", "reshapes"}, {"unet.x.lora_B.bias", "bias of its own"}};
+    } rows[] = {{Q ".hada_w1_a", "LoHa"},
+                {Q ".lokr_w1", "LoKr"},
+                {Q ".lokr_w2_a", "LoKr"},
+                {CONV ".lora_mid.weight", "Tucker"},
+                {Q ".dora_scale", "DoRA"},
+                {"unet.x.lora_magnitude_vector.weight", "DoRA"},
+                {Q ".oft_blocks", "OFT"},
+                {Q ".a1.weight", "GLoRA"},
+                {Q ".set_weight", "replaces"},
+                {Q ".reshape_weight", "reshapes"},
+                {"unet.x.lora_B.bias", "bias of its own"}};
     REQUIRE(open_base());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         lora_refused(PUT(PAIR, T(rows[i].key, 2, 2)), rows[i].key, rows[i].what);
@@ -47,14 +66,17 @@ static void test_kinds_that_are_not_computed(void)
 static void test_pairs_and_shapes(void)
 {
     REQUIRE(open_base());
-    lora_refused(PUT(T(Q ".lora_up.weight", 8, 2)), Q ".lora_up.weight' is half of a pair", Q ".lora_down.weight' is missing");
+    lora_refused(PUT(T(Q ".lora_up.weight", 8, 2)), Q ".lora_up.weight' is half of a pair",
+                 Q ".lora_down.weight' is missing");
     lora_refused(PUT(T(Q ".lora_down.weight", 2, 8)), "half of a pair", Q ".lora_up.weight' is missing");
     lora_refused(PUT(PAIR, T("unet.x.lora_A.weight", 2, 8)), "'unet.x.lora_A.weight' is half of a pair", "lora_B");
     lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 3, 8)), "does not fit", "[8,8]");
-    lora_refused(PUT(T(Q ".lora_up.weight", 9, 2), T(Q ".lora_down.weight", 2, 8)), "does not fit", "attn1.to_q.weight");
+    lora_refused(PUT(T(Q ".lora_up.weight", 9, 2), T(Q ".lora_down.weight", 2, 8)), "does not fit",
+                 "attn1.to_q.weight");
     lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 2, 9)), "does not fit", "a.safetensors");
     lora_refused(PUT(T(Q ".lora_up.weight", 16), T(Q ".lora_down.weight", 2, 8)), "does not fit", "[16]");
-    lora_refused(PUT(T(CONV ".lora_up.weight", 16, 2, 1, 1), T(CONV ".lora_down.weight", 2, 12, 1, 1)), "does not fit", "[16,12,3,3]");
+    lora_refused(PUT(T(CONV ".lora_up.weight", 16, 2, 1, 1), T(CONV ".lora_down.weight", 2, 12, 1, 1)), "does not fit",
+                 "[16,12,3,3]");
     lora_refused(PUT(T(Q ".lora_up.weight", 8, 0), T(Q ".lora_down.weight", 0, 8)), "rank 0", Q ".lora_down.weight");
     lora_refused(PUT(T(Q ".diff", 8, 9)), "does not fit", Q ".diff");
     lora_refused(PUT({.name = Q ".diff", .dtype = KILN_I32, DIMS(8, 8), .data = numbers}), "of type I32", Q ".diff");
@@ -64,7 +86,8 @@ static void test_alpha(void)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY}, good = 1;
     REQUIRE(open_base());
-    for (int i = 0; i < 3; i++) lora_refused(PUT(PAIR, NUMBER(Q ".alpha", &bad[i])), Q ".alpha' is not a finite number", "a.safetensors");
+    for (int i = 0; i < 3; i++)
+        lora_refused(PUT(PAIR, NUMBER(Q ".alpha", &bad[i])), Q ".alpha' is not a finite number", "a.safetensors");
     lora_refused(PUT(PAIR, T(Q ".alpha", 2)), Q ".alpha", "an alpha is one number");
     put_on r = PUT(PAIR, {.name = Q ".alpha", .dtype = KILN_F32, DIMS(1), .data = &good});
     CHECK_MSG(r.status == KILN_OK, "%s", r.why);
@@ -78,15 +101,18 @@ static void test_bad_numbers(void)
     float got[64];
     error e = {0};
     REQUIRE(open_base());
-    put_on r = PUT({.name = Q ".lora_up.weight", .dtype = KILN_F32, DIMS(8, 2), .data = bad}, T(Q ".lora_down.weight", 2, 8));
-    REQUIRE(CHECK_MSG(r.status == KILN_OK, "%s", r.why)); /* nothing of the file's body is read until the weight is packed */
+    put_on r =
+        PUT({.name = Q ".lora_up.weight", .dtype = KILN_F32, DIMS(8, 2), .data = bad}, T(Q ".lora_down.weight", 2, 8));
+    REQUIRE(CHECK_MSG(r.status == KILN_OK, "%s",
+                      r.why)); /* nothing of the file's body is read until the weight is packed */
     const char *name = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight";
-    CHECK(weights_scan_finite(unet_of(r.model), name, &e) == KILN_ERR_INVALID && strstr(e.message, Q ".lora_up.weight"));
+    CHECK(weights_scan_finite(unet_of(r.model), name, &e) == KILN_ERR_INVALID &&
+          strstr(e.message, Q ".lora_up.weight"));
     CHECK_EQ(weights_read_f32(unet_of(r.model), name, got, NULL), KILN_ERR_INVALID);
     put_free(&r);
 }
 
-/* ---- what fits nothing ------------------------------------------------------------------------------------------------------------ */
+/* ---- what fits nothing ---- */
 
 static char logged[4000];
 static void keep_line(void *arg, int level, const char *line)
@@ -100,8 +126,10 @@ static void test_what_fits_nothing_is_counted(void)
     REQUIRE(open_base());
     log_sink_set(keep_line, NULL);
     logged[0] = '\0';
-    put_on r = PUT(PAIR, T("lora_unet_nowhere.lora_up.weight", 8, 2), T("lora_unet_nowhere.lora_down.weight", 2, 8), NUMBER("lora_unet_nowhere.alpha", numbers), T("stray", 2),
-                   T("lora_te2_x.lora_up.weight", 8, 2), T("lora_te2_x.lora_down.weight", 2, 8), NUMBER(Q "x.alpha", numbers), T("bundle_emb.a.b", 2), T("z1", 2), T("z2", 2));
+    put_on r = PUT(PAIR, T("lora_unet_nowhere.lora_up.weight", 8, 2), T("lora_unet_nowhere.lora_down.weight", 2, 8),
+                   NUMBER("lora_unet_nowhere.alpha", numbers), T("stray", 2), T("lora_te2_x.lora_up.weight", 8, 2),
+                   T("lora_te2_x.lora_down.weight", 2, 8), NUMBER(Q "x.alpha", numbers), T("bundle_emb.a.b", 2),
+                   T("z1", 2), T("z2", 2));
     CHECK_MSG(r.status == KILN_OK, "%s", r.why);
     contains(logged, "7 patches fit nothing in this model and are left out: ");
     contains(logged, "lora_unet_nowhere.lora_up.weight");
@@ -112,15 +140,18 @@ static void test_what_fits_nothing_is_counted(void)
     CHECK_MSG(r.status == KILN_OK && !logged[0], "%s %s", r.why, logged);
     put_free(&r);
     log_sink_set(NULL, NULL);
-    lora_refused(PUT(T("lora_unet_nowhere.lora_up.weight", 8, 2), T("lora_unet_nowhere.lora_down.weight", 2, 8), T("stray", 2)), "none of its 2 patches fits this model",
-                 "the first is 'lora_unet_nowhere.lora_up.weight'");
+    lora_refused(
+        PUT(T("lora_unet_nowhere.lora_up.weight", 8, 2), T("lora_unet_nowhere.lora_down.weight", 2, 8), T("stray", 2)),
+        "none of its 2 patches fits this model", "the first is 'lora_unet_nowhere.lora_up.weight'");
     lora_refused(PUT(T("stray", 2)), "none of its 1 patches", "'stray'");
-    lora_refused(put_lora(put_file("empty.safetensors", NULL, 0), 1, 1, base_model, base_clip), "there is no LoRA in it", "empty.safetensors");
+    lora_refused(put_lora(put_file("empty.safetensors", NULL, 0), 1, 1, base_model, base_clip),
+                 "there is no LoRA in it", "empty.safetensors");
 }
 
 static void test_a_file_for_the_text_encoder_alone(void)
 {
-    static const char *const stems[] = {"lora_te_text_model_encoder_layers_0_mlp_fc1", "base_model.model.text_model.encoder.layers.0.mlp.fc1"};
+    static const char *const stems[] = {"lora_te_text_model_encoder_layers_0_mlp_fc1",
+                                        "base_model.model.text_model.encoder.layers.0.mlp.fc1"};
     REQUIRE(open_base());
     for (int i = 0; i < 2; i++) {
         char up[200], down[200];
@@ -137,7 +168,8 @@ static void test_a_file_for_the_text_encoder_alone(void)
 
 static void test_differences(void)
 {
-    const char *weight = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight", *bias = "down_blocks.2.resnets.0.conv1.bias", *norm = "conv_norm_out.weight";
+    const char *weight = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight",
+               *bias = "down_blocks.2.resnets.0.conv1.bias", *norm = "conv_norm_out.weight";
     float before[64], after[64];
     REQUIRE(open_base());
     put_on r = PUT(T(Q ".diff", 8, 8), T(CONV ".diff_b", 16), T("lora_unet_conv_norm_out.w_norm", 8));
@@ -147,21 +179,24 @@ static void test_differences(void)
         int n;
     } rows[] = {{weight, 64}, {bias, 16}, {norm, 8}};
     for (int k = 0; k < 3; k++) {
-        CHECK(weights_read_f32(unet_of(base_model), rows[k].name, before, NULL) == KILN_OK && weights_read_f32(unet_of(r.model), rows[k].name, after, NULL) == KILN_OK);
+        CHECK(weights_read_f32(unet_of(base_model), rows[k].name, before, NULL) == KILN_OK &&
+              weights_read_f32(unet_of(r.model), rows[k].name, after, NULL) == KILN_OK);
         for (int i = 0; i < rows[k].n; i++) CHECK(after[i] == before[i] + numbers[i]);
     }
     put_free(&r);
 }
 
-/* ---- the adapter's metadata --------------------------------------------------------------------------------------------------------- */
+/* ---- the adapter's metadata ---- */
 
 static put_on put_with(const char *metadata)
 {
-    const safetensors_source t[] = {T("unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight", 8, 4),
-                                           T("unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.lora_A.weight", 4, 8)};
+    const safetensors_source t[] = {
+        T("unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight", 8, 4),
+        T("unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.lora_A.weight", 4, 8)};
     str s = {0};
     error e = {0};
-    CHECK_MSG(safetensors_encode(&s, t, 2, &(safetensors_remark){"lora_adapter_metadata", metadata}, 1, &e) == KILN_OK, "%s", e.message);
+    CHECK_MSG(safetensors_encode(&s, t, 2, &(safetensors_remark){"lora_adapter_metadata", metadata}, 1, &e) == KILN_OK,
+              "%s", e.message);
     unlink(at_path("m.safetensors"));
     const char *path = put_bytes("m.safetensors", s.data, s.len);
     str_free(&s);
@@ -173,7 +208,10 @@ static void test_metadata_of_an_adapter(void)
     static const struct {
         const char *text;
         double scale;
-    } rows[] = {{"{}", 1}, {"{\"unet.lora_alpha\":8,\"text_encoder.lora_alpha\":3}", 2}, {"{\"unet.lora_alpha\":8,\"unet.use_rslora\":true}", 4}, {"{\"text_encoder.lora_alpha\":3}", 1}};
+    } rows[] = {{"{}", 1},
+                {"{\"unet.lora_alpha\":8,\"text_encoder.lora_alpha\":3}", 2},
+                {"{\"unet.lora_alpha\":8,\"unet.use_rslora\":true}", 4},
+                {"{\"text_encoder.lora_alpha\":3}", 1}};
     const char *name = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight";
     float before[64], after[64];
     REQUIRE(open_base() && weights_read_f32(unet_of(base_model), name, before, NULL) == KILN_OK);
@@ -197,7 +235,7 @@ static void test_metadata_of_an_adapter(void)
     lora_refused(put_with("{"), "not valid JSON", "lora_adapter_metadata");
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- damage ---- */
 
 /* Cut anywhere, and with any byte of its header turned: refused or loaded, with a sentence, never worse. */
 static void test_damaged_files(void)
@@ -240,13 +278,14 @@ static void test_every_allocation_may_fail(void)
         r = put_lora(path, 1, 1, base_model, base_clip);
         mem_fail_at(-1, 0);
         status = r.status;
-        CHECK_MSG(status == KILN_OK || status == KILN_ERR_NOMEM || strstr(r.why, "out of memory"), "allocation %lld: %s", (long long)k, r.why);
+        CHECK_MSG(status == KILN_OK || status == KILN_ERR_NOMEM || strstr(r.why, "out of memory"),
+                  "allocation %lld: %s", (long long)k, r.why);
         put_free(&r);
     }
     CHECK(k > 20 && k < 300);
 }
 
-/* ---- keys --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void test_keys(void)
 {
@@ -256,16 +295,26 @@ static void test_keys(void)
         lora_part part;
         const char *module;
     } rows[] = {
-        {"lora_unet_a_b.lora_up.weight", LORA_UP, LORA_UNET, "a_b"}, {"lora_te_a.lora_down.weight", LORA_DOWN, LORA_TEXT, "a"}, {"lora_te1_a.alpha", LORA_ALPHA, LORA_TEXT, "a"},
-        {"unet.a.b.processor.to_q_lora.up.weight", LORA_UP, LORA_UNET, "a_b_to_q"}, {"a.processor_x.lora_A.weight", LORA_DOWN, LORA_ANY, "a_processor_x"},
-        {"a.diff", LORA_WEIGHT, LORA_ANY, "a"}, {"a.diff_b", LORA_BIAS, LORA_ANY, "a"}, {"text_encoder_2.a.lora_B.weight", LORA_UP, LORA_ANY, "text_encoder_2_a"},
-        {".alpha", LORA_STRANGE, LORA_ANY, ""}, {"alpha", LORA_STRANGE, LORA_ANY, ""}, {"", LORA_STRANGE, LORA_ANY, ""}, {"lora_unet_.alpha", LORA_ALPHA, LORA_UNET, ""},
-        {"a.lora_B.other.weight", LORA_STRANGE, LORA_ANY, ""}, {"a.weight", LORA_STRANGE, LORA_ANY, ""},
+        {"lora_unet_a_b.lora_up.weight", LORA_UP, LORA_UNET, "a_b"},
+        {"lora_te_a.lora_down.weight", LORA_DOWN, LORA_TEXT, "a"},
+        {"lora_te1_a.alpha", LORA_ALPHA, LORA_TEXT, "a"},
+        {"unet.a.b.processor.to_q_lora.up.weight", LORA_UP, LORA_UNET, "a_b_to_q"},
+        {"a.processor_x.lora_A.weight", LORA_DOWN, LORA_ANY, "a_processor_x"},
+        {"a.diff", LORA_WEIGHT, LORA_ANY, "a"},
+        {"a.diff_b", LORA_BIAS, LORA_ANY, "a"},
+        {"text_encoder_2.a.lora_B.weight", LORA_UP, LORA_ANY, "text_encoder_2_a"},
+        {".alpha", LORA_STRANGE, LORA_ANY, ""},
+        {"alpha", LORA_STRANGE, LORA_ANY, ""},
+        {"", LORA_STRANGE, LORA_ANY, ""},
+        {"lora_unet_.alpha", LORA_ALPHA, LORA_UNET, ""},
+        {"a.lora_B.other.weight", LORA_STRANGE, LORA_ANY, ""},
+        {"a.weight", LORA_STRANGE, LORA_ANY, ""},
     };
     lora_key k;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         lora_key_read(rows[i].key, &k);
-        CHECK_MSG(k.role == rows[i].role && k.part == rows[i].part, "'%s': role %d, part %d", rows[i].key, (int)k.role, (int)k.part);
+        CHECK_MSG(k.role == rows[i].role && k.part == rows[i].part, "'%s': role %d, part %d", rows[i].key, (int)k.role,
+                  (int)k.part);
         CHECK_STR(k.module, rows[i].module);
     }
     static char longest[3000];
@@ -279,8 +328,17 @@ static void test_keys(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_keys), CASE(test_kinds_that_are_not_computed), CASE(test_pairs_and_shapes), CASE(test_alpha), CASE(test_bad_numbers), CASE(test_what_fits_nothing_is_counted),
-        CASE(test_a_file_for_the_text_encoder_alone), CASE(test_differences), CASE(test_metadata_of_an_adapter), CASE(test_damaged_files), CASE(test_every_allocation_may_fail),
+        CASE(test_keys),
+        CASE(test_kinds_that_are_not_computed),
+        CASE(test_pairs_and_shapes),
+        CASE(test_alpha),
+        CASE(test_bad_numbers),
+        CASE(test_what_fits_nothing_is_counted),
+        CASE(test_a_file_for_the_text_encoder_alone),
+        CASE(test_differences),
+        CASE(test_metadata_of_an_adapter),
+        CASE(test_damaged_files),
+        CASE(test_every_allocation_may_fail),
     };
     make_numbers();
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -36,7 +36,7 @@ typedef struct {
 struct device_stream {
     job *queue;
     size_t n, at, room;
-    int captured; /* by the capture that goes on */
+    int captured;    /* by the capture that goes on */
     uint64_t joined; /* jobs of it in the capture that the origin has waited for */
 };
 
@@ -51,9 +51,15 @@ static struct {
     fake_report report;
     uint64_t random;
     char *arena;
-    struct { size_t at, bytes; int live; } block[BLOCKS_TOP];
+    struct {
+        size_t at, bytes;
+        int live;
+    } block[BLOCKS_TOP];
     size_t n_block, taken;
-    struct { char *data; size_t bytes; } host[BLOCKS_TOP];
+    struct {
+        char *data;
+        size_t bytes;
+    } host[BLOCKS_TOP];
     size_t n_host;
     device_stream *stream[16];
     size_t n_stream;
@@ -101,7 +107,7 @@ static kiln_status called(kiln_status failure, error *e)
     return error_set(e, failure, failure == KILN_ERR_NOMEM ? "the device has no memory left" : "the device failed");
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -115,7 +121,9 @@ static int find_gap(size_t bytes, size_t *out)
     static size_t place[BLOCKS_TOP][2];
     size_t n = 0, at = 0;
     for (size_t i = 0; i < fake.n_block; i++)
-        if (fake.block[i].live) place[n][0] = fake.block[i].at - GUARD, place[n++][1] = fake.block[i].at + (fake.block[i].bytes + ALIGN - 1) / ALIGN * ALIGN + GUARD;
+        if (fake.block[i].live)
+            place[n][0] = fake.block[i].at - GUARD,
+            place[n++][1] = fake.block[i].at + (fake.block[i].bytes + ALIGN - 1) / ALIGN * ALIGN + GUARD;
     qsort(place, n, sizeof place[0], by_place);
     for (size_t i = 0; i < n; i++) {
         if (place[i][0] >= at + bytes + 2 * GUARD) break;
@@ -131,7 +139,8 @@ static kiln_status fake_alloc(memory_device *d, size_t bytes, void **out, error 
     (void)d;
     TRY(called(KILN_ERR_NOMEM, e));
     if (fake.origin) fault("memory is asked for while a graph is captured"), fake.broken = 1;
-    if (fake.report.used + fake.taken + bytes > fake.setting.bytes || !find_gap(bytes, &at)) return error_set(e, KILN_ERR_NOMEM, "the device has no memory left");
+    if (fake.report.used + fake.taken + bytes > fake.setting.bytes || !find_gap(bytes, &at))
+        return error_set(e, KILN_ERR_NOMEM, "the device has no memory left");
     while (b < fake.n_block && fake.block[b].live) b++;
     if (b == BLOCKS_TOP) return error_set(e, KILN_ERR_NOMEM, "too many blocks");
     if (b == fake.n_block) fake.n_block++;
@@ -217,8 +226,10 @@ static void fake_host_release(memory_device *d, void *p)
         for (size_t s = 0; s < fake.n_stream; s++)
             for (size_t k = fake.stream[s]->at; k < fake.stream[s]->n; k++) {
                 const job *j = &fake.stream[s]->queue[k];
-                if (j->kind == JOB_COPY && (((const char *)j->src >= fake.host[i].data && (const char *)j->src < fake.host[i].data + fake.host[i].bytes) ||
-                                            ((char *)j->dst >= fake.host[i].data && (char *)j->dst < fake.host[i].data + fake.host[i].bytes)))
+                if (j->kind == JOB_COPY &&
+                    (((const char *)j->src >= fake.host[i].data &&
+                      (const char *)j->src < fake.host[i].data + fake.host[i].bytes) ||
+                     ((char *)j->dst >= fake.host[i].data && (char *)j->dst < fake.host[i].data + fake.host[i].bytes)))
                     fault("page-locked memory is given back that a copy uses"), k = fake.stream[s]->n - 1;
             }
         memset(p, freed_byte, fake.host[i].bytes);
@@ -232,11 +243,12 @@ static void fake_host_release(memory_device *d, void *p)
 static int is_locked(const void *p, size_t n)
 {
     for (size_t i = 0; i < fake.n_host; i++)
-        if ((const char *)p >= fake.host[i].data && (const char *)p + n <= fake.host[i].data + fake.host[i].bytes) return 1;
+        if ((const char *)p >= fake.host[i].data && (const char *)p + n <= fake.host[i].data + fake.host[i].bytes)
+            return 1;
     return 0;
 }
 
-/* ---- what happens ------------------------------------------------------------------------------------------------------ */
+/* ---- what happens ---- */
 
 static int ready(const job *j) { return j->kind != JOB_WAIT || fake.setting.deaf || j->event->happened >= j->version; }
 
@@ -291,13 +303,15 @@ static void happen(const job *j)
     }
 }
 
-/* One thing that may happen, of a stream drawn at random; sometimes a stream's whole backlog, so that it runs far ahead. */
+/* One thing that may happen, of a stream drawn at random; sometimes a stream's whole backlog, so that it runs far
+ * ahead. */
 static int step_on(void)
 {
     device_stream *may[16];
     size_t n = 0;
     for (size_t s = 0; s < fake.n_stream; s++)
-        if (fake.stream[s]->at < fake.stream[s]->n && ready(&fake.stream[s]->queue[fake.stream[s]->at])) may[n++] = fake.stream[s];
+        if (fake.stream[s]->at < fake.stream[s]->n && ready(&fake.stream[s]->queue[fake.stream[s]->at]))
+            may[n++] = fake.stream[s];
     if (!n) return 0;
     device_stream *s = may[draw() % n];
     size_t most = draw() % 4 ? 1 : 1 + draw() % 100;
@@ -315,7 +329,7 @@ static void finish(device_stream *s)
         }
 }
 
-/* ---- streams and events ---------------------------------------------------------------------------------------------------- */
+/* ---- streams and events ---- */
 
 static kiln_status enqueue(const job *j, error *e)
 {
@@ -380,7 +394,9 @@ static kiln_status fake_record(memory_device *d, device_event *v, device_stream 
 static int recorded_in_capture(const device_event *v)
 {
     for (size_t i = 0; i < fake.n_captured; i++)
-        if (fake.captured[i].kind == JOB_RECORD && fake.captured[i].event == v && fake.captured[i].version == v->recorded) return 1;
+        if (fake.captured[i].kind == JOB_RECORD && fake.captured[i].event == v &&
+            fake.captured[i].version == v->recorded)
+            return 1;
     return 0;
 }
 
@@ -388,8 +404,10 @@ static kiln_status fake_wait(memory_device *d, device_stream *s, device_event *v
 {
     (void)d;
     TRY(called(KILN_ERR_IO, e));
-    if (fake.origin && recorded_in_capture(v)) s->captured = 1; /* it joins */
-    else if (fake.origin && s->captured) fault("a captured stream waits for an event from outside"), fake.broken = 1;
+    if (fake.origin && recorded_in_capture(v))
+        s->captured = 1; /* it joins */
+    else if (fake.origin && s->captured)
+        fault("a captured stream waits for an event from outside"), fake.broken = 1;
     return enqueue(&(job){.kind = JOB_WAIT, .stream = s, .event = v, .version = v->recorded}, e);
 }
 
@@ -432,7 +450,8 @@ static kiln_status fake_copy_in(memory_device *d, void *dst, const void *host, s
     return copy(dst, host, bytes, s, e);
 }
 
-static kiln_status fake_copy_out(memory_device *d, void *host, const void *src, size_t bytes, device_stream *s, error *e)
+static kiln_status fake_copy_out(memory_device *d, void *host, const void *src, size_t bytes, device_stream *s,
+                                 error *e)
 {
     (void)d;
     if (!is_locked(host, bytes)) fault("a copy to memory that is not page-locked");
@@ -440,7 +459,7 @@ static kiln_status fake_copy_out(memory_device *d, void *host, const void *src, 
     return copy(host, src, bytes, s, e);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------------------------------- */
+/* ---- graphs ---- */
 
 static kiln_status fake_capture_begin(memory_device *d, device_stream *s, error *e)
 {
@@ -452,7 +471,8 @@ static kiln_status fake_capture_begin(memory_device *d, device_stream *s, error 
     return KILN_OK;
 }
 
-/* 1: whatever another stream was given last, the origin waits for it in the end (directly: all that the offloader does). */
+/* 1: whatever another stream was given last, the origin waits for it in the end (directly: all that the offloader
+ * does). */
 static int all_joined(void)
 {
     for (size_t s = 0; s < fake.n_stream; s++) {
@@ -463,7 +483,8 @@ static int all_joined(void)
         if (!found) continue;
         if (fake.captured[last].kind != JOB_RECORD) return 0;
         for (size_t i = last; i < fake.n_captured; i++)
-            joined |= fake.captured[i].kind == JOB_WAIT && fake.captured[i].stream == fake.origin && fake.captured[i].event == fake.captured[last].event;
+            joined |= fake.captured[i].kind == JOB_WAIT && fake.captured[i].stream == fake.origin &&
+                      fake.captured[i].event == fake.captured[last].event;
         if (!joined) return 0;
     }
     return 1;
@@ -495,8 +516,10 @@ static kiln_status fake_graph_launch(memory_device *d, device_graph *g, device_s
         if (j->kind == JOB_RECORD) j->version = ++j->event->recorded;
         if (j->kind == JOB_WAIT) j->version = j->event->recorded;
         if (j->kind != JOB_COPY) continue;
-        if (is_locked(j->src, j->bytes)) fake.report.bytes_in += j->bytes, fake.report.copies_in++;
-        else fake.report.bytes_out += j->bytes;
+        if (is_locked(j->src, j->bytes))
+            fake.report.bytes_in += j->bytes, fake.report.copies_in++;
+        else
+            fake.report.bytes_out += j->bytes;
     }
     return enqueue(&(job){.kind = JOB_LAUNCH, .stream = s, .graph = g}, e);
 }
@@ -509,7 +532,7 @@ static void fake_graph_free(memory_device *d, device_graph *g)
     free(g);
 }
 
-/* ---- the device ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the device ---- */
 
 static kiln_status fake_memory(memory_device *d, size_t *free_bytes, size_t *total, error *e)
 {
@@ -528,13 +551,16 @@ static device_traffic fake_traffic(const memory_device *d)
     return (device_traffic){.in = fake.report.bytes_in, .out = fake.report.bytes_out, .copies = fake.report.copies_in};
 }
 
-#define ROWS                                                                                       \
-    .kind = KILN_CUDA, .asynchronous = 1, .alignment = ALIGN, .close = fake_close, .name = fake_name, .memory = fake_memory, .alloc = fake_alloc, \
-    .release = fake_release, .host_alloc = fake_host_alloc, .host_release = fake_host_release, .stream_new = fake_stream_new, \
-    .stream_free = fake_stream_free, .event_new = fake_event_new, .event_free = fake_event_free, .record = fake_record, .wait = fake_wait, \
-    .sync = fake_sync, .sync_event = fake_sync_event, .copy_in = fake_copy_in, .copy_out = fake_copy_out, .traffic = fake_traffic
+#define ROWS                                                                                                           \
+    .kind = KILN_CUDA, .asynchronous = 1, .alignment = ALIGN, .close = fake_close, .name = fake_name,                  \
+    .memory = fake_memory, .alloc = fake_alloc, .release = fake_release, .host_alloc = fake_host_alloc,                \
+    .host_release = fake_host_release, .stream_new = fake_stream_new, .stream_free = fake_stream_free,                 \
+    .event_new = fake_event_new, .event_free = fake_event_free, .record = fake_record, .wait = fake_wait,              \
+    .sync = fake_sync, .sync_event = fake_sync_event, .copy_in = fake_copy_in, .copy_out = fake_copy_out,              \
+    .traffic = fake_traffic
 static const device_table plain_table = {ROWS};
-static const device_table graph_table = {ROWS, .capture_begin = fake_capture_begin, .capture_end = fake_capture_end, .graph_launch = fake_graph_launch, .graph_free = fake_graph_free};
+static const device_table graph_table = {ROWS, .capture_begin = fake_capture_begin, .capture_end = fake_capture_end,
+                                         .graph_launch = fake_graph_launch, .graph_free = fake_graph_free};
 
 void fake_device_open(const fake_setting *s)
 {
@@ -558,7 +584,8 @@ int fake_device_holds(const void *p, size_t bytes)
 {
     for (size_t b = 0; b < fake.n_block; b++) {
         const char *data = fake.arena + fake.block[b].at;
-        if (fake.block[b].live && (const char *)p >= data && (const char *)p + bytes <= data + fake.block[b].bytes) return 1;
+        if (fake.block[b].live && (const char *)p >= data && (const char *)p + bytes <= data + fake.block[b].bytes)
+            return 1;
     }
     return 0;
 }
@@ -584,7 +611,7 @@ fake_report fake_device_close(void)
     return r;
 }
 
-/* ---- the backend: plain kernels, later --------------------------------------------------------------------------------------------- */
+/* ---- the backend: plain kernels, later ---- */
 
 typedef struct {
     kernel base;
@@ -594,9 +621,11 @@ typedef struct {
 static kiln_status kernel_run(const kernel *k, const kernel_args *a, error *e)
 {
     TRY(called(KILN_ERR_IO, e));
-    return enqueue(&(job){.kind = JOB_KERNEL, .stream = a->stream, .kernel = ((const fake_kernel *)k)->plain, .args = *a}, e);
+    return enqueue(
+        &(job){.kind = JOB_KERNEL, .stream = a->stream, .kernel = ((const fake_kernel *)k)->plain, .args = *a}, e);
 }
-static kiln_status kernel_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p, error *e)
+static kiln_status kernel_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p,
+                               error *e)
 {
     const kernel *plain = ((const fake_kernel *)k)->plain;
     return plain->pack(plain, operand, src, dtype, dst, p, e);
@@ -627,5 +656,11 @@ static kiln_status fake_open(unsigned index, memory_device **out, error *e)
 }
 static const char *text(void) { return "fake"; }
 static uint32_t precision(void) { return KILN_F32; }
-const backend fake_backend = {.name = "fake", .device = KILN_CUDA, .open = fake_open, .features = text, .numerics = text, .best_precision = precision,
-                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16, .prepare = fake_prepare};
+const backend fake_backend = {.name = "fake",
+                              .device = KILN_CUDA,
+                              .open = fake_open,
+                              .features = text,
+                              .numerics = text,
+                              .best_precision = precision,
+                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
+                              .prepare = fake_prepare};

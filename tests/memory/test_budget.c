@@ -62,7 +62,8 @@ static void test_pressure_asks_for_what_is_missing(void)
     CHECK_EQ(budget_take(o.b, MEMORY_WEIGHTS, 900, "weights", NULL), KILN_OK);
     CHECK_EQ(budget_take(o.b, MEMORY_VALUES, 300, "a tensor", NULL), KILN_OK);
     CHECK_EQ(o.asked, 200);
-    CHECK_EQ(budget_take(o.b, MEMORY_VALUES, 2000, "too much", NULL), KILN_ERR_NOMEM); /* it gave all it had, which is not enough */
+    CHECK_EQ(budget_take(o.b, MEMORY_VALUES, 2000, "too much", NULL),
+             KILN_ERR_NOMEM); /* it gave all it had, which is not enough */
     CHECK_EQ(o.has, 0);
     CHECK_EQ(budget_used(o.b), 300);
     budget_give(o.b, MEMORY_VALUES, 300);
@@ -96,8 +97,10 @@ static void test_threads_never_pass_the_limit(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_sums_are_exact_and_the_limit_holds_to_the_byte), CASE(test_without_a_limit_all_is_counted_and_nothing_refused),
-        CASE(test_pressure_asks_for_what_is_missing), CASE(test_threads_never_pass_the_limit),
+        CASE(test_sums_are_exact_and_the_limit_holds_to_the_byte),
+        CASE(test_without_a_limit_all_is_counted_and_nothing_refused),
+        CASE(test_pressure_asks_for_what_is_missing),
+        CASE(test_threads_never_pass_the_limit),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,6 @@
-/* test_held.c - inputs that seldom change (record_hold): what hangs on them alone is computed once, at every budget, on the host and on a
- * device that is none, as a graph or op by op; and again when they change, when another program was there meanwhile, when a run failed.
+/* test_held.c - inputs that seldom change (record_hold): what hangs on them alone is computed once, at every budget, on
+ * the host and on a device that is none, as a graph or op by op; and again when they change, when another program was
+ * there meanwhile, when a run failed.
  */
 #include "../memory/fake_device.h"
 #include "graph_kit.h"
@@ -25,13 +26,18 @@ static kiln_t weight(recording *r, const char *kind, int i)
     snprintf(name, sizeof name, "%s.%d", kind, i);
     return record_weight(r, set, name, 2, DIMS(WIDTH, WIDTH), 0);
 }
-static kiln_t linear(recording *r, kiln_t x, const char *kind, int i) { return record_op(r, OP_LINEAR, &(op_attr){0}, (kiln_t[]){x, weight(r, kind, i), {0}}, 3); }
+static kiln_t linear(recording *r, kiln_t x, const char *kind, int i)
+{
+    return record_op(r, OP_LINEAR, &(op_attr){0}, (kiln_t[]){x, weight(r, kind, i), {0}}, 3);
+}
 static kiln_t add(recording *r, kiln_t a, kiln_t b) { return record_op(r, OP_ADD, &(op_attr){0}, (kiln_t[]){a, b}, 2); }
 
-/* Each layer: x = gelu(W x + K), K = V k held; k itself goes on; one layer reads the held input as it is, one a slice of a concatenation of held and other columns. */
+/* Each layer: x = gelu(W x + K), K = V k held; k itself goes on; one layer reads the held input as it is, one a slice
+ * of a concatenation of held and other columns. */
 static void record_net(recording *r, int hold)
 {
-    kiln_t x = record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)), c = record_input(r, "c", KILN_F32, 2, DIMS(ROWS, WIDTH)), k = c;
+    kiln_t x = record_input(r, "x", KILN_F32, 2, DIMS(ROWS, WIDTH)),
+           c = record_input(r, "c", KILN_F32, 2, DIMS(ROWS, WIDTH)), k = c;
     if (hold) record_hold(r, c);
     for (int i = 0; i < LAYERS; i++) {
         k = linear(r, k, "v", i);
@@ -40,7 +46,8 @@ static void record_net(recording *r, int hold)
         x = record_op(r, OP_ACT, &(op_attr){.act = {KILN_ACT_GELU}}, &x, 1);
         if (i == 1) x = add(r, x, c);
         if (i == 2) {
-            kiln_t both = record_op(r, OP_CONCAT, &(op_attr){.concat = {.axis = 1}}, (kiln_t[]){x, linear(r, c, "v", i)}, 2);
+            kiln_t both =
+                record_op(r, OP_CONCAT, &(op_attr){.concat = {.axis = 1}}, (kiln_t[]){x, linear(r, c, "v", i)}, 2);
             x = record_op(r, OP_SLICE, &(op_attr){.slice = {.axis = 1, .start = WIDTH / 2, .length = WIDTH}}, &both, 1);
         }
     }
@@ -60,7 +67,13 @@ static kiln_program *plan_net(runtime *rt, int hold, error *e)
 
 static kiln_bind bound(const char *name, float *data)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = {ROWS, WIDTH}, .data = data}};
+    kiln_bind b = {.name = name,
+                   .tensor = {.size = sizeof b.tensor,
+                              .dtype = KILN_F32,
+                              .device = KILN_CPU,
+                              .rank = 2,
+                              .dim = {ROWS, WIDTH},
+                              .data = data}};
     b.tensor.stride[0] = WIDTH * 4, b.tensor.stride[1] = 4;
     return b;
 }
@@ -75,11 +88,16 @@ static kiln_status run_net(kiln_program *p, int step, int prompt, result *out, e
     dice a = {(uint64_t)step + 3}, b = {(uint64_t)prompt + 1000};
     for (int i = 0; i < N; i++) x[i] = dice_real(&a), c[i] = dice_real(&b);
     *out = (result){{0}, {0}};
-    return program_run(p, (kiln_bind[]){bound("x", x), bound("c", c)}, 2, (kiln_bind[]){bound("y", out->y), bound("k", out->k)}, 2, NULL, NULL, e);
+    return program_run(p, (kiln_bind[]){bound("x", x), bound("c", c)}, 2,
+                       (kiln_bind[]){bound("y", out->y), bound("k", out->k)}, 2, NULL, NULL, e);
 }
 
-/* step, prompt; other: the plain program runs between. Five equal prompts in a row, so that a graph is captured; then it changes, comes back, and so on. */
-static const struct { int step, prompt, other; } order[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}, {4, 0, 0}, {5, 1, 0}, {6, 1, 0}, {7, 0, 0}, {8, 0, 1}, {9, 0, 0}, {10, 0, 0}, {11, 1, 1}, {12, 1, 0}};
+/* step, prompt; other: the plain program runs between. Five equal prompts in a row, so that a graph is captured; then
+ * it changes, comes back, and so on. */
+static const struct {
+    int step, prompt, other;
+} order[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0},  {4, 0, 0},  {5, 1, 0}, {6, 1, 0},
+             {7, 0, 0}, {8, 0, 1}, {9, 0, 0}, {10, 0, 0}, {11, 1, 1}, {12, 1, 0}};
 enum { RUNS = sizeof order / sizeof order[0] };
 static result wanted[RUNS];
 
@@ -100,7 +118,8 @@ static int expect(void)
     runtime *rt = open_runtime((runtime_setting){.backend = &TRUTH});
     kiln_program *p = rt ? plan_net(rt, 0, &e) : NULL;
     int ok = CHECK_MSG(p != NULL, "%s", e.message);
-    for (int i = 0; i < RUNS && ok; i++) ok = CHECK_EQ(run_net(p, order[i].step, order[i].prompt, &wanted[i], &e), KILN_OK);
+    for (int i = 0; i < RUNS && ok; i++)
+        ok = CHECK_EQ(run_net(p, order[i].step, order[i].prompt, &wanted[i], &e), KILN_OK);
     program_free(p);
     runtime_free(rt);
     return ok;
@@ -127,8 +146,10 @@ static int goes_through(runtime *rt)
     for (int i = 0; i < RUNS && ok; i++) {
         result y;
         if (order[i].other) ok = CHECK_EQ(run_net(other, 77, 7, &y, &e), KILN_OK);
-        ok = ok && CHECK_MSG(run_net(p, order[i].step, order[i].prompt, &y, &e) == KILN_OK, "run %d: %s", i, e.message) &&
-             CHECK_MSG(!memcmp(y.y, wanted[i].y, sizeof y.y), "run %d: other bytes", i) && CHECK_MSG(!memcmp(y.k, wanted[i].k, sizeof y.k), "run %d: other bytes of what is kept", i);
+        ok = ok &&
+             CHECK_MSG(run_net(p, order[i].step, order[i].prompt, &y, &e) == KILN_OK, "run %d: %s", i, e.message) &&
+             CHECK_MSG(!memcmp(y.y, wanted[i].y, sizeof y.y), "run %d: other bytes", i) &&
+             CHECK_MSG(!memcmp(y.k, wanted[i].k, sizeof y.k), "run %d: other bytes of what is kept", i);
     }
     program_free(p);
     program_free(other);
@@ -140,7 +161,8 @@ static void test_the_same_bytes_on_the_host(void)
     size_t least, whole;
     limits(&backend_reference, &least, &whole);
     for (int i = 0; i <= BUDGETS; i++) {
-        runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = least + (whole - least) * (size_t)i / BUDGETS + (i ? 8192 : 0)});
+        runtime *rt = open_runtime((runtime_setting){
+            .backend = &backend_reference, .memory = least + (whole - least) * (size_t)i / BUDGETS + (i ? 8192 : 0)});
         int ok = goes_through(rt);
         runtime_free(rt);
         REQUIRE(ok);
@@ -184,7 +206,8 @@ static void test_what_is_kept_does_not_run(void)
     REQUIRE(p && other);
     int all = ops_of(p, 0, 0), some = ops_of(p, 1, 0);
     uint64_t flops = runtime_usage_get(rt).flops;
-    CHECK_MSG(all - some == LAYERS + 1, "%d ops, then %d", all, some); /* the V products, activations in their epilogues */
+    CHECK_MSG(all - some == LAYERS + 1, "%d ops, then %d", all,
+              some); /* the V products, activations in their epilogues */
     CHECK_EQ(ops_of(p, 2, 0), some);
     CHECK_EQ(runtime_usage_get(rt).flops - flops, (uint64_t)2 * N * WIDTH * LAYERS);
     CHECK_EQ(ops_of(p, 3, 1), all);
@@ -285,16 +308,22 @@ static void test_only_inputs_are_held(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_the_same_bytes_on_a_device), CASE(test_a_run_moves_only_what_changed), CASE(test_a_failed_run_keeps_nothing),
+        CASE(test_the_same_bytes_on_a_device),
+        CASE(test_a_run_moves_only_what_changed),
+        CASE(test_a_failed_run_keeps_nothing),
         /* the last four are the host's own */
-        CASE(test_the_same_bytes_on_the_host), CASE(test_what_is_kept_does_not_run), CASE(test_nothing_is_streamed_for_what_is_kept), CASE(test_only_inputs_are_held),
+        CASE(test_the_same_bytes_on_the_host),
+        CASE(test_what_is_kept_does_not_run),
+        CASE(test_nothing_is_streamed_for_what_is_kept),
+        CASE(test_only_inputs_are_held),
     };
     static made_tensor list[2 * LAYERS];
     char path[512];
     error e = {0};
     log_level_set(KILN_LOG_ERROR);
     for (int i = 0; i < 2 * LAYERS; i++) {
-        list[i] = (made_tensor){.dtype = i % 2 ? KILN_F32 : KILN_BF16, .rank = 2, .dim = {WIDTH, WIDTH}, .spread = 0.3f};
+        list[i] =
+            (made_tensor){.dtype = i % 2 ? KILN_F32 : KILN_BF16, .rank = 2, .dim = {WIDTH, WIDTH}, .spread = 0.3f};
         snprintf(list[i].name, sizeof list[i].name, "%c.%d", i % 2 ? 'v' : 'w', i / 2);
     }
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());

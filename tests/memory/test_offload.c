@@ -1,6 +1,6 @@
 /* test_offload.c - programs under a budget: the real offloader, executor and graph code on the host's memory and on a
- * device that is none (fake_device.h). The same bytes at every budget, in every legal order of streams, from run to run;
- * the account exact; every k-th call of the device failing; programs that take turns; a device that others fill.
+ * device that is none (fake_device.h). The same bytes at every budget, in every legal order of streams, from run to
+ * run; the account exact; every k-th call of the device failing; programs that take turns; a device that others fill.
  *
  * KILN_TEST_FULL=1 (make test-memory): 1,000 orders and every failing call; otherwise a spread of them.
  */
@@ -61,7 +61,8 @@ static kiln_t weight_at(recording *r, const char *kind, int i, uint32_t rank, in
     return record_weight(r, set, name, rank, rank == 2 ? DIMS(rows, width[i]) : DIMS(rows), 0);
 }
 
-/* Layers first to last, each: linear, activation, norm; from layer 0 again when `twice`, so that weights are used twice. */
+/* Layers first to last, each: linear, activation, norm; from layer 0 again when `twice`, so that weights are used
+ * twice. */
 static void record_layers(recording *r, int first, int last, int twice)
 {
     int64_t dim[2] = {ROWS, width[first]};
@@ -79,7 +80,9 @@ static void record_layers(recording *r, int first, int last, int twice)
 }
 
 /* Program 0: everything; 1: everything, twice over; 2: the first half. */
-static const struct { int first, last, twice; } shape_of[PROGRAMS] = {{0, LAYERS, 0}, {0, LAYERS, 1}, {0, LAYERS / 2, 0}};
+static const struct {
+    int first, last, twice;
+} shape_of[PROGRAMS] = {{0, LAYERS, 0}, {0, LAYERS, 1}, {0, LAYERS / 2, 0}};
 static float wanted[PROGRAMS][ROWS * 512];
 
 static kiln_program *plan_program(runtime *rt, int which, error *e)
@@ -94,7 +97,8 @@ static kiln_program *plan_program(runtime *rt, int which, error *e)
 
 static kiln_bind bind_to(const char *name, float *data, int64_t columns)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .data = data}};
+    kiln_bind b = {.name = name,
+                   .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .data = data}};
     b.tensor.dim[0] = ROWS, b.tensor.dim[1] = columns;
     b.tensor.stride[0] = columns * 4, b.tensor.stride[1] = 4;
     return b;
@@ -123,7 +127,8 @@ static runtime *open_runtime(runtime_setting s)
     return rt;
 }
 
-/* What each program makes of step `step`, without a limit: plain kernels on the host, for other kernels the same ones. */
+/* What each program makes of step `step`, without a limit: plain kernels on the host, for other kernels the same ones.
+ */
 static int expect(int which, int step, float *out)
 {
     error e = {0};
@@ -152,14 +157,15 @@ static int limits(const backend *b, int which, size_t *least, size_t *whole)
     return ok && CHECK(*least > 0 && *whole > *least);
 }
 
-/* ---- every budget -------------------------------------------------------------------------------------------------------- */
+/* ---- every budget ---- */
 
 static int account_is_exact(runtime *rt, size_t limit)
 {
     const budget *b = residency_budget(runtime_residency(rt));
     size_t held = 0;
     for (int k = 0; k < MEMORY_KINDS; k++) held += budget_held(b, (memory_kind)k);
-    return CHECK_EQ(held, budget_used(b)) && CHECK_MSG(budget_peak(b) <= limit, "%zu held of %zu", budget_peak(b), limit);
+    return CHECK_EQ(held, budget_used(b)) &&
+           CHECK_MSG(budget_peak(b) <= limit, "%zu held of %zu", budget_peak(b), limit);
 }
 
 static int runs_within(const backend *b, int which, size_t limit, size_t host_limit)
@@ -172,10 +178,13 @@ static int runs_within(const backend *b, int which, size_t limit, size_t host_li
     for (int step = 0; step < 3 && p && ok; step++) {
         memset(y, 0, sizeof y);
         ok = CHECK_MSG(run_program(p, which, 0, y, &e) == KILN_OK, "limit %zu: %s", limit, e.message) &&
-             CHECK_MSG(!memcmp(y, wanted[which], y_bytes(which)), "limit %zu, run %d: other bytes", limit, step) && account_is_exact(rt, limit);
+             CHECK_MSG(!memcmp(y, wanted[which], y_bytes(which)), "limit %zu, run %d: other bytes", limit, step) &&
+             account_is_exact(rt, limit);
     }
     program_free(p);
-    if (rt) CHECK_EQ(budget_held(residency_budget(runtime_residency(rt)), MEMORY_WEIGHTS), residency_bytes(runtime_residency(rt)));
+    if (rt)
+        CHECK_EQ(budget_held(residency_budget(runtime_residency(rt)), MEMORY_WEIGHTS),
+                 residency_bytes(runtime_residency(rt)));
     runtime_free(rt);
     return ok && p != NULL;
 }
@@ -185,7 +194,8 @@ static void test_same_bytes_at_every_budget_on_the_host(void)
     for (int which = 0; which < PROGRAMS; which++) {
         size_t least, whole;
         REQUIRE(limits(&backend_reference, which, &least, &whole));
-        for (size_t i = 0; i <= BUDGETS; i++) REQUIRE(runs_within(&backend_reference, which, least + (whole - least) * i / BUDGETS, 0));
+        for (size_t i = 0; i <= BUDGETS; i++)
+            REQUIRE(runs_within(&backend_reference, which, least + (whole - least) * i / BUDGETS, 0));
     }
 }
 
@@ -199,7 +209,10 @@ static void test_same_bytes_at_every_budget_on_a_device(void)
         fake_device_close();
         for (size_t i = 0; i <= BUDGETS; i++) {
             size_t limit = least + (whole - least) * i / BUDGETS;
-            fake_device_open(&(fake_setting){.bytes = limit, .seed = i + 1, .graphs = (int)(i % 2), .fail_at = -1}); /* the device has not a byte more */
+            fake_device_open(&(fake_setting){.bytes = limit,
+                                             .seed = i + 1,
+                                             .graphs = (int)(i % 2),
+                                             .fail_at = -1}); /* the device has not a byte more */
             int ok = runs_within(&DEVICE, which, limit, host_limits[i % 3]);
             fake_report r = fake_device_close();
             REQUIRE(CHECK_EQ(r.faults, 0) && CHECK(r.peak <= limit) && ok);
@@ -226,7 +239,7 @@ static void test_a_byte_less_than_the_least_is_refused(void)
     runtime_free(rt);
 }
 
-/* ---- every order ----------------------------------------------------------------------------------------------------------- */
+/* ---- every order ---- */
 
 /* Three steps at 40 % of the weights; returns how many runs gave other bytes. */
 static int wrong_runs(uint64_t seed, int deaf, int graphs)
@@ -269,27 +282,31 @@ static void test_a_missing_wait_would_be_seen(void)
     CHECK_MSG(wrong > (int)DEAF, "%d of %d runs were wrong", wrong, 4 * (int)DEAF);
 }
 
-/* ---- every failure --------------------------------------------------------------------------------------------------------- */
+/* ---- every failure ---- */
 
-/* The k-th call fails: an error with a message, or the right bytes; afterwards (a device that came back) the right bytes. */
+/* The k-th call fails: an error with a message, or the right bytes; afterwards (a device that came back) the right
+ * bytes. */
 static int survives(int64_t k, int for_good, uint64_t *calls)
 {
     float y[ROWS * 512] = {0};
     error e = {0}, later = {0};
-    fake_device_open(&(fake_setting){.bytes = 400000, .seed = (uint64_t)k, .graphs = 1, .fail_at = k, .fail_for_good = for_good});
+    fake_device_open(
+        &(fake_setting){.bytes = 400000, .seed = (uint64_t)k, .graphs = 1, .fail_at = k, .fail_for_good = for_good});
     runtime *rt = open_runtime((runtime_setting){.memory = 330000, .host_memory = k % 2 ? SIZE_MAX : 100000});
     kiln_program *p = rt ? plan_program(rt, 0, &e) : NULL;
     int ok = 1;
     for (int step = 0; p && step < 3 && ok; step++) {
         e = (error){0};
         kiln_status status = run_program(p, 0, 0, y, &e);
-        ok = status == KILN_OK ? CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "call %d fails: other bytes", (int)k) : CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
+        ok = status == KILN_OK ? CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "call %d fails: other bytes", (int)k)
+                               : CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
     }
     if (rt && !p) CHECK_MSG(e.message[0], "call %d fails without a word", (int)k);
     *calls = fake_device_look().calls;
     fake_device_fail_at(-1, 0);
-    if (p && ok) ok = CHECK_MSG(run_program(p, 0, 0, y, &later) == KILN_OK, "after call %d failed: %s", (int)k, later.message) &&
-                      CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "after call %d failed (%s): other bytes", (int)k, e.message);
+    if (p && ok)
+        ok = CHECK_MSG(run_program(p, 0, 0, y, &later) == KILN_OK, "after call %d failed: %s", (int)k, later.message) &&
+             CHECK_MSG(!memcmp(y, wanted[0], y_bytes(0)), "after call %d failed (%s): other bytes", (int)k, e.message);
     program_free(p);
     if (rt) residency_give_up(runtime_residency(rt), SIZE_MAX);
     runtime_free(rt);
@@ -310,7 +327,7 @@ static void test_every_call_may_fail(void)
     if (getenv("KILN_TEST_VERBOSE")) printf("  %d calls, each failing once and for good\n", (int)calls);
 }
 
-/* ---- traffic ------------------------------------------------------------------------------------------------------------------ */
+/* ---- traffic ---- */
 
 /* With everything resident a step moves its input and its output and nothing else; with less, what is streamed as well;
  * and from the second step on it is one graph. */
@@ -338,7 +355,8 @@ static void test_a_step_moves_nothing_but_what_it_must(void)
             size_t input = ((size_t)(ROWS * WIDTH) * sizeof(float) + 255) & ~(size_t)255;
             uint64_t moved = after.bytes_in - before.bytes_in - input;
             CHECK_EQ(after.bytes_out - before.bytes_out, y_bytes(0));
-            CHECK_MSG(moved == streamed, "step %d moved %llu bytes of weights, foreseen %zu", step, (unsigned long long)moved, streamed);
+            CHECK_MSG(moved == streamed, "step %d moved %llu bytes of weights, foreseen %zu", step,
+                      (unsigned long long)moved, streamed);
             if (step > 1) CHECK_EQ(after.launches - before.launches, 1);
         }
         program_free(p);
@@ -369,9 +387,10 @@ static void test_a_graph_computes_with_new_inputs(void)
     CHECK_EQ(fake_device_close().faults, 0);
 }
 
-/* ---- several programs ------------------------------------------------------------------------------------------------------------ */
+/* ---- several programs ---- */
 
-/* Two programs over one set share packed weights; two that take turns share the room instead of emptying it each time. */
+/* Two programs over one set share packed weights; two that take turns share the room instead of emptying it each time.
+ */
 static void test_programs_that_take_turns_share(void)
 {
     float y[ROWS * 512];
@@ -411,13 +430,15 @@ static void test_turns_under_a_budget(void)
     }
 }
 
-/* The order was rehearsed: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the decoder. */
+/* The order was rehearsed: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the
+ * decoder. */
 static void test_what_is_wanted_last_goes_first(void)
 {
     float y[ROWS * 512];
     error e = {0};
     runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference, .memory = 1 << 24});
-    kiln_program *encoder = program_new(rt, "encoder", 0, &e), *sampler = program_new(rt, "sampler", 0, &e), *decoder = program_new(rt, "decoder", 0, &e);
+    kiln_program *encoder = program_new(rt, "encoder", 0, &e), *sampler = program_new(rt, "sampler", 0, &e),
+                 *decoder = program_new(rt, "decoder", 0, &e);
     int part[4] = {0, 5, 10, LAYERS};
     kiln_program *all[] = {encoder, sampler, decoder};
     for (int i = 0; i < 3; i++) {
@@ -432,9 +453,11 @@ static void test_what_is_wanted_last_goes_first(void)
             for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
                 float x[ROWS * 512] = {1};
                 int k = order[i];
-                if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1) residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
+                if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1)
+                    residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
                 if (!rehearsal && round == 1 && k == 2) packed[0] = residency_traffic_get(runtime_residency(rt)).packed;
-                REQUIRE(program_run(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1, (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL, &e) == KILN_OK);
+                REQUIRE(program_run(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
+                                    (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL, &e) == KILN_OK);
             }
     }
     packed[1] = residency_traffic_get(runtime_residency(rt)).packed;
@@ -443,7 +466,7 @@ static void test_what_is_wanted_last_goes_first(void)
     runtime_free(rt);
 }
 
-/* ---- the next program's weights, ahead ------------------------------------------------------------------------------------------------- */
+/* ---- the next program's weights, ahead ---- */
 
 enum { PARTS = 3, ORDER = 6, LAST_RUN = 3 };
 static const int part_at[PARTS + 1] = {0, 5, 10, LAYERS};
@@ -465,7 +488,8 @@ static kiln_status run_part(const ensemble *s, int k, float *y, int (*cancelled)
     dice d = {(uint64_t)k + 11};
     for (int i = 0; i < ROWS * width[part_at[k]]; i++) x[i] = dice_real(&d);
     memset(y, 0, part_bytes(k));
-    return program_run(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1, (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
+    return program_run(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
+                       (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
 }
 
 static void close_ensemble(ensemble *s)
@@ -497,7 +521,8 @@ static int open_ensemble(ensemble *s, runtime_setting setting, error *e)
     return ok && rehearse_ensemble(s, e);
 }
 
-/* Largest least limit of the three; and what holds all their weights beside the largest activations, and some more for tensors. */
+/* Largest least limit of the three; and what holds all their weights beside the largest activations, and some more for
+ * tensors. */
 static int ensemble_limits(size_t *least, size_t *all)
 {
     ensemble s;
@@ -506,7 +531,8 @@ static int ensemble_limits(size_t *least, size_t *all)
     int ok = CHECK_MSG(open_ensemble(&s, (runtime_setting){.host_memory = SIZE_MAX}, &e), "%s", e.message);
     if (ok) {
         *least = runtime_outlook_get(s.rt).least;
-        for (int i = 0; i < ORDER && ok; i++) ok = CHECK_MSG(run_part(&s, in_order[i], part_wanted[in_order[i]], NULL, &e) == KILN_OK, "%s", e.message);
+        for (int i = 0; i < ORDER && ok; i++)
+            ok = CHECK_MSG(run_part(&s, in_order[i], part_wanted[in_order[i]], NULL, &e) == KILN_OK, "%s", e.message);
         *all = budget_used(residency_budget(runtime_residency(s.rt))) * 33 / 32;
         for (int k = 0; k < PARTS; k++) { /* alone, unrehearsed, on a fresh device: the same bytes */
             static float y[ROWS * 512];
@@ -536,15 +562,19 @@ static int rounds_are_right(const ensemble *s, size_t limit, int rounds, uint64_
     watched = (ensemble){0};
     for (int i = 0; i < rounds * ORDER; i++) {
         int k = in_order[i % ORDER];
-        uint64_t before = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes, gone = residency_traffic_get(runtime_residency(s->rt)).evicted;
+        uint64_t before = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes,
+                 gone = residency_traffic_get(runtime_residency(s->rt)).evicted;
         ahead_when_waited = before, evicted_when_waited = gone;
         watched = i == LAST_RUN ? *s : (ensemble){0};
         kiln_status status = run_part(s, k, y, NULL, &e);
         watched = (ensemble){0};
-        if (!CHECK_MSG(status == KILN_OK, "limit %zu, run %d: %s", limit, i, e.message) || !CHECK_MSG(!memcmp(y, part_wanted[k], part_bytes(k)), "limit %zu, run %d: other bytes", limit, i)) return 0;
+        if (!CHECK_MSG(status == KILN_OK, "limit %zu, run %d: %s", limit, i, e.message) ||
+            !CHECK_MSG(!memcmp(y, part_wanted[k], part_bytes(k)), "limit %zu, run %d: other bytes", limit, i))
+            return 0;
         if (!account_is_exact(s->rt, limit)) return 0;
         uint64_t after = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes;
-        if ((i % ORDER != 0 && i % ORDER != LAST_RUN) && !CHECK_EQ(after, before)) return 0; /* only in the last run before another's */
+        if ((i % ORDER != 0 && i % ORDER != LAST_RUN) && !CHECK_EQ(after, before))
+            return 0; /* only in the last run before another's */
         if (i != LAST_RUN) continue;
         *ahead = ahead_when_waited - before, *evicted = evicted_when_waited - gone;
         if (!CHECK_EQ(ahead_when_waited, after)) return 0; /* all of it before the host waited */
@@ -552,8 +582,9 @@ static int rounds_are_right(const ensemble *s, size_t limit, int rounds, uint64_
     return 1;
 }
 
-/* At every budget the same bytes and the account exact; where all fits the decoder's weights are there before the sampler's last run was
- * waited for and its own run moves nothing but its input; where they only fit when others leave, the encoder's and the sampler's do. */
+/* At every budget the same bytes and the account exact; where all fits the decoder's weights are there before the
+ * sampler's last run was waited for and its own run moves nothing but its input; where they only fit when others leave,
+ * the encoder's and the sampler's do. */
 static void test_the_next_programs_weights_come_ahead(void)
 {
     static const size_t host_limits[] = {SIZE_MAX, 200000, 0};
@@ -564,19 +595,26 @@ static void test_the_next_programs_weights_come_ahead(void)
         error e = {0};
         uint64_t ahead = 0, evicted = 0;
         size_t limit = least + (all - least) * i / BUDGETS;
-        fake_device_open(&(fake_setting){.bytes = limit, .seed = i + 1, .graphs = (int)(i % 2), .at_sync = look_when_waited, .fail_at = -1});
-        REQUIRE(CHECK_MSG(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = host_limits[i % 3]}, &e), "%s", e.message));
+        fake_device_open(&(fake_setting){
+            .bytes = limit, .seed = i + 1, .graphs = (int)(i % 2), .at_sync = look_when_waited, .fail_at = -1});
+        REQUIRE(CHECK_MSG(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = host_limits[i % 3]}, &e),
+                          "%s", e.message));
         REQUIRE(rounds_are_right(&s, limit, 2, &ahead, &evicted));
         partly += ahead > 0, by_eviction += ahead > 0 && evicted > 0;
         size_t decoder = 0;
         for (int l = part_at[2]; l < LAYERS; l++) decoder += (size_t)(width[l + 1] * (width[l] + 2)) * sizeof(float);
-        if (i == BUDGETS) CHECK_MSG(ahead >= decoder && evicted == 0, "%d of %zu bytes came ahead, %d were evicted", (int)ahead, decoder, (int)evicted);
+        if (i == BUDGETS)
+            CHECK_MSG(ahead >= decoder && evicted == 0, "%d of %zu bytes came ahead, %d were evicted", (int)ahead,
+                      decoder, (int)evicted);
         close_ensemble(&s);
         fake_report r = fake_device_close();
         REQUIRE(CHECK_EQ(r.faults, 0) && CHECK(r.peak <= limit));
     }
-    CHECK_MSG(partly * 2 > BUDGETS && by_eviction * 4 > BUDGETS, "of %d budgets something came ahead at %zu, by eviction at %zu", (int)BUDGETS, partly, by_eviction);
-    if (getenv("KILN_TEST_VERBOSE")) printf("  of %d budgets something came ahead at %zu, by eviction at %zu\n", (int)BUDGETS + 1, partly, by_eviction);
+    CHECK_MSG(partly * 2 > BUDGETS && by_eviction * 4 > BUDGETS,
+              "of %d budgets something came ahead at %zu, by eviction at %zu", (int)BUDGETS, partly, by_eviction);
+    if (getenv("KILN_TEST_VERBOSE"))
+        printf("  of %d budgets something came ahead at %zu, by eviction at %zu\n", (int)BUDGETS + 1, partly,
+               by_eviction);
 }
 
 static void test_the_next_program_comes_ahead_in_every_legal_order(void)
@@ -589,16 +627,19 @@ static void test_the_next_program_comes_ahead_in_every_legal_order(void)
         error e = {0};
         uint64_t ahead, evicted;
         size_t limit = least + (all - least) * (seed % 9 + 1) / 10;
-        fake_device_open(&(fake_setting){.bytes = limit, .seed = seed, .graphs = (int)(seed % 2), .at_sync = look_when_waited, .fail_at = -1});
-        REQUIRE(CHECK_MSG(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = seed % 3 ? SIZE_MAX : 100000}, &e), "%s", e.message));
+        fake_device_open(&(fake_setting){
+            .bytes = limit, .seed = seed, .graphs = (int)(seed % 2), .at_sync = look_when_waited, .fail_at = -1});
+        REQUIRE(CHECK_MSG(
+            open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = seed % 3 ? SIZE_MAX : 100000}, &e),
+            "%s", e.message));
         REQUIRE(rounds_are_right(&s, limit, 2, &ahead, &evicted));
         close_ensemble(&s);
         REQUIRE(CHECK_EQ(fake_device_close().faults, 0));
     }
 }
 
-/* Planted mistakes: a host that does not wait for checkpoints gives memory back that is in use; a stream that does not wait for
- * what comes ahead computes with something else. */
+/* Planted mistakes: a host that does not wait for checkpoints gives memory back that is in use; a stream that does not
+ * wait for what comes ahead computes with something else. */
 static void test_missing_waits_for_what_comes_ahead_would_be_seen(void)
 {
     size_t least, all;
@@ -612,19 +653,25 @@ static void test_missing_waits_for_what_comes_ahead_would_be_seen(void)
             size_t limit = deaf ? all : least + (all - least) * 3 / 4;
             fake_device_open(&(fake_setting){.bytes = limit, .seed = seed, .hasty = !deaf, .fail_at = -1});
             REQUIRE(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = SIZE_MAX}, &e));
-            for (int i = 0; i <= LAST_RUN; i++) REQUIRE(CHECK_MSG(run_part(&s, in_order[i], y, NULL, &e) == KILN_OK, "%s", e.message));
+            for (int i = 0; i <= LAST_RUN; i++)
+                REQUIRE(CHECK_MSG(run_part(&s, in_order[i], y, NULL, &e) == KILN_OK, "%s", e.message));
             int sound = !memcmp(y, part_wanted[1], part_bytes(1));
             CHECK(sound || !deaf);
             fake_device_deaf(deaf);
-            if (deaf) CHECK(run_part(&s, 2, y, NULL, &e) == KILN_OK), wrong += memcmp(y, part_wanted[2], part_bytes(2)) != 0;
+            if (deaf)
+                CHECK(run_part(&s, 2, y, NULL, &e) == KILN_OK), wrong += memcmp(y, part_wanted[2], part_bytes(2)) != 0;
             fake_device_deaf(0);
             close_ensemble(&s);
             unsigned found = fake_device_close().faults;
-            if (deaf) CHECK_EQ(found, 0);
-            else faults += found > 0 || !sound;
+            if (deaf)
+                CHECK_EQ(found, 0);
+            else
+                faults += found > 0 || !sound;
         }
-    CHECK_MSG(faults > DEAF / 2 && wrong > 0, "of %d, %u gave back too early and %u computed too early", (int)DEAF, faults, wrong);
-    if (getenv("KILN_TEST_VERBOSE")) printf("  of %d, %u gave back too early and %u computed too early\n", (int)DEAF, faults, wrong);
+    CHECK_MSG(faults > DEAF / 2 && wrong > 0, "of %d, %u gave back too early and %u computed too early", (int)DEAF,
+              faults, wrong);
+    if (getenv("KILN_TEST_VERBOSE"))
+        printf("  of %d, %u gave back too early and %u computed too early\n", (int)DEAF, faults, wrong);
 }
 
 /* Asked between weights too, so it can tell when the bringing in goes on. */
@@ -632,7 +679,7 @@ static struct {
     const ensemble *s;
     uint64_t before;
     int64_t fail_after; /* calls from the first weight that came on; below 0: none */
-    int stop, fired; /* fired: it went on */
+    int stop, fired;    /* fired: it went on */
     pthread_t freeing;
     kiln_program *freed_program;
     atomic_int freed;
@@ -648,7 +695,8 @@ static void *free_it(void *arg)
 static int meddle(void *arg)
 {
     (void)arg;
-    if (meddling.fired || residency_traffic_get(runtime_residency(meddling.s->rt)).ahead_bytes == meddling.before) return meddling.fired && meddling.stop;
+    if (meddling.fired || residency_traffic_get(runtime_residency(meddling.s->rt)).ahead_bytes == meddling.before)
+        return meddling.fired && meddling.stop;
     meddling.fired = 1;
     if (meddling.fail_after >= 0) fake_device_fail_at(meddling.fail_after, 0);
     if (meddling.freed_program) {
@@ -668,7 +716,8 @@ static kiln_status run_to_the_last(ensemble *s, float *y, error *e)
     return run_part(s, in_order[LAST_RUN], y, meddle, e);
 }
 
-/* The sampler's last run with the k-th call failing from the decoder's first weight on; and what comes after it. 1: it went well. */
+/* The sampler's last run with the k-th call failing from the decoder's first weight on; and what comes after it. 1: it
+ * went well. */
 static int fails_ahead(int64_t k, size_t limit, size_t host_limit, int *unharmed)
 {
     static const int after[] = {2, 2, 0, 1};
@@ -676,16 +725,21 @@ static int fails_ahead(int64_t k, size_t limit, size_t host_limit, int *unharmed
     float y[ROWS * 512];
     error e = {0};
     fake_device_open(&(fake_setting){.bytes = limit, .seed = (uint64_t)k, .fail_at = -1});
-    int ok = CHECK_MSG(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = host_limit}, &e), "%s", e.message);
+    int ok = CHECK_MSG(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = host_limit}, &e), "%s",
+                       e.message);
     memset(&meddling, 0, sizeof meddling);
     meddling.fail_after = k;
     kiln_status status = ok ? run_to_the_last(&s, y, &e) : KILN_ERR_BUG;
-    ok = ok && CHECK(meddling.fired) && CHECK_MSG(status == KILN_OK ? !memcmp(y, part_wanted[1], part_bytes(1)) : e.message[0], "call %d fails: other bytes, or not a word", (int)k);
+    ok = ok && CHECK(meddling.fired) &&
+         CHECK_MSG(status == KILN_OK ? !memcmp(y, part_wanted[1], part_bytes(1)) : e.message[0],
+                   "call %d fails: other bytes, or not a word", (int)k);
     *unharmed += status == KILN_OK;
     fake_device_fail_at(-1, 0);
     for (int i = 0; i < 4 && ok; i++) {
         ok = CHECK_MSG(run_part(&s, after[i], y, NULL, &e) == KILN_OK, "after call %d failed: %s", (int)k, e.message) &&
-             CHECK_MSG(!memcmp(y, part_wanted[after[i]], part_bytes(after[i])), "after call %d failed: other bytes", (int)k) && account_is_exact(s.rt, limit);
+             CHECK_MSG(!memcmp(y, part_wanted[after[i]], part_bytes(after[i])), "after call %d failed: other bytes",
+                       (int)k) &&
+             account_is_exact(s.rt, limit);
     }
     close_ensemble(&s);
     return CHECK_MSG(fake_device_close().faults == 0, "call %d fails", (int)k) && ok;
@@ -717,7 +771,8 @@ static void test_it_stops_when_cancelled(void)
     meddling.fail_after = -1, meddling.stop = 1;
     CHECK_EQ(run_to_the_last(&s, y, &e), KILN_OK); /* it was done, all but the waiting */
     CHECK(!memcmp(y, part_wanted[1], part_bytes(1)));
-    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).ahead_bytes - meddling.before, (uint64_t)(width[part_at[2] + 1] * width[part_at[2]]) * 4); /* one */
+    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).ahead_bytes - meddling.before,
+             (uint64_t)(width[part_at[2] + 1] * width[part_at[2]]) * 4); /* one */
     CHECK_EQ(run_part(&s, 2, y, NULL, &e), KILN_OK);
     CHECK(!memcmp(y, part_wanted[2], part_bytes(2)));
     close_ensemble(&s);
@@ -760,7 +815,11 @@ static void test_the_next_program_may_be_freed_meanwhile(void)
 /* The order comes otherwise than it was rehearsed. */
 static void test_another_order_than_foreseen(void)
 {
-    static const int orders[][8] = {{0, 1, 1, 1, 1, 1, 2, 0}, {0, 1, 1, 1, 0, 1, 2, 1}, {2, 2, 2, 1, 1, 1, 1, 0}, {0, 0, 0, 1, 2, 1, 2, 1}, {1, 1, 1, 0, 2, 2, 2, 1}};
+    static const int orders[][8] = {{0, 1, 1, 1, 1, 1, 2, 0},
+                                    {0, 1, 1, 1, 0, 1, 2, 1},
+                                    {2, 2, 2, 1, 1, 1, 1, 0},
+                                    {0, 0, 0, 1, 2, 1, 2, 1},
+                                    {1, 1, 1, 0, 2, 2, 2, 1}};
     size_t least, all;
     REQUIRE(ensemble_limits(&least, &all));
     for (size_t o = 0; o < sizeof orders / sizeof orders[0]; o++)
@@ -773,7 +832,8 @@ static void test_another_order_than_foreseen(void)
             REQUIRE(open_ensemble(&s, (runtime_setting){.memory = limit, .host_memory = SIZE_MAX}, &e));
             for (int run = 0; run < 8; run++) {
                 int k = orders[o][run];
-                REQUIRE(CHECK_MSG(run_part(&s, k, y, NULL, &e) == KILN_OK, "order %zu, limit %zu, run %d: %s", o, limit, run, e.message));
+                REQUIRE(CHECK_MSG(run_part(&s, k, y, NULL, &e) == KILN_OK, "order %zu, limit %zu, run %d: %s", o, limit,
+                                  run, e.message));
                 REQUIRE(CHECK(!memcmp(y, part_wanted[k], part_bytes(k))) && account_is_exact(s.rt, limit));
             }
             close_ensemble(&s);
@@ -781,8 +841,8 @@ static void test_another_order_than_foreseen(void)
         }
 }
 
-/* The decoder's file is away for a while (with its folder: the file itself stays as it was, its times too): the sampler goes on as if nothing
- * were, the decoder says it. */
+/* The decoder's file is away for a while (with its folder: the file itself stays as it was, its times too): the sampler
+ * goes on as if nothing were, the decoder says it. */
 static void test_what_cannot_be_read_ahead_is_told_by_its_own_run(void)
 {
     size_t least, all;
@@ -792,7 +852,8 @@ static void test_what_cannot_be_read_ahead_is_told_by_its_own_run(void)
     char away[320];
     kiln_weight_info info = {.size = sizeof info};
     snprintf(away, sizeof away, "%s.away", test_folder());
-    REQUIRE(ensemble_limits(&least, &all) && weights_find(set, "w.0", &info) == KILN_OK && strncmp(info.file, test_folder(), strlen(test_folder())) == 0);
+    REQUIRE(ensemble_limits(&least, &all) && weights_find(set, "w.0", &info) == KILN_OK &&
+            strncmp(info.file, test_folder(), strlen(test_folder())) == 0);
     fake_device_open(&(fake_setting){.bytes = all, .fail_at = -1});
     REQUIRE(open_ensemble(&s, (runtime_setting){.memory = all, .host_memory = SIZE_MAX}, &e));
     for (int i = 0; i < LAST_RUN; i++) REQUIRE(run_part(&s, in_order[i], y, NULL, &e) == KILN_OK);
@@ -809,10 +870,11 @@ static void test_what_cannot_be_read_ahead_is_told_by_its_own_run(void)
     CHECK_EQ(fake_device_close().faults, 0);
 }
 
-/* ---- others on the device ------------------------------------------------------------------------------------------------------------ */
+/* ---- others on the device ---- */
 
-/* Others take what is free, all but a little, again and again: each time a twentieth of the device is given up, until only the least
- * is left; then they go. Each budget is run three times, so that a graph of an earlier one would show. */
+/* Others take what is free, all but a little, again and again: each time a twentieth of the device is given up, until
+ * only the least is left; then they go. Each budget is run three times, so that a graph of an earlier one would show.
+ */
 static void test_it_goes_on_with_less_when_others_take_memory(void)
 {
     float y[ROWS * 512];
@@ -838,9 +900,11 @@ static void test_it_goes_on_with_less_when_others_take_memory(void)
     }
     CHECK_MSG(steps > 4 && held < whole, "%zu steps down to %zu of %zu", steps, held, whole);
     fake_device_taken(0);
-    for (int run = 0; run < 2; run++) REQUIRE(CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK) && CHECK(!memcmp(y, wanted[0], y_bytes(0))));
+    for (int run = 0; run < 2; run++)
+        REQUIRE(CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK) && CHECK(!memcmp(y, wanted[0], y_bytes(0))));
     CHECK_EQ(budget_used(residency_budget(runtime_residency(rt))), most);
-    if (getenv("KILN_TEST_VERBOSE")) printf("  from %zu down to %zu in %zu steps, the least is %zu\n", most, held, steps, least);
+    if (getenv("KILN_TEST_VERBOSE"))
+        printf("  from %zu down to %zu in %zu steps, the least is %zu\n", most, held, steps, least);
     program_free(p);
     runtime_free(rt);
     CHECK_EQ(fake_device_close().faults, 0);
@@ -869,15 +933,28 @@ static void test_it_goes_on_when_the_device_has_less_than_the_budget(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_same_bytes_at_every_budget_on_a_device), CASE(test_same_bytes_in_every_legal_order), CASE(test_a_missing_wait_would_be_seen),
-        CASE(test_every_call_may_fail), CASE(test_a_step_moves_nothing_but_what_it_must), CASE(test_a_graph_computes_with_new_inputs),
-        CASE(test_it_goes_on_with_less_when_others_take_memory), CASE(test_it_goes_on_when_the_device_has_less_than_the_budget),
-        CASE(test_the_next_programs_weights_come_ahead), CASE(test_the_next_program_comes_ahead_in_every_legal_order),
-        CASE(test_missing_waits_for_what_comes_ahead_would_be_seen), CASE(test_failures_ahead_are_not_the_runs), CASE(test_it_stops_when_cancelled),
-        CASE(test_the_next_program_may_be_freed_meanwhile), CASE(test_another_order_than_foreseen), CASE(test_what_cannot_be_read_ahead_is_told_by_its_own_run),
+        CASE(test_same_bytes_at_every_budget_on_a_device),
+        CASE(test_same_bytes_in_every_legal_order),
+        CASE(test_a_missing_wait_would_be_seen),
+        CASE(test_every_call_may_fail),
+        CASE(test_a_step_moves_nothing_but_what_it_must),
+        CASE(test_a_graph_computes_with_new_inputs),
+        CASE(test_it_goes_on_with_less_when_others_take_memory),
+        CASE(test_it_goes_on_when_the_device_has_less_than_the_budget),
+        CASE(test_the_next_programs_weights_come_ahead),
+        CASE(test_the_next_program_comes_ahead_in_every_legal_order),
+        CASE(test_missing_waits_for_what_comes_ahead_would_be_seen),
+        CASE(test_failures_ahead_are_not_the_runs),
+        CASE(test_it_stops_when_cancelled),
+        CASE(test_the_next_program_may_be_freed_meanwhile),
+        CASE(test_another_order_than_foreseen),
+        CASE(test_what_cannot_be_read_ahead_is_told_by_its_own_run),
         /* the last five are the host's own */
-        CASE(test_same_bytes_at_every_budget_on_the_host), CASE(test_a_byte_less_than_the_least_is_refused), CASE(test_programs_that_take_turns_share),
-        CASE(test_turns_under_a_budget), CASE(test_what_is_wanted_last_goes_first),
+        CASE(test_same_bytes_at_every_budget_on_the_host),
+        CASE(test_a_byte_less_than_the_least_is_refused),
+        CASE(test_programs_that_take_turns_share),
+        CASE(test_turns_under_a_budget),
+        CASE(test_what_is_wanted_last_goes_first),
     };
     static made_tensor list[3 * LAYERS];
     char path[512];

@@ -1,6 +1,6 @@
-/* test_patched_programs.c - a base and two patched variants of it in one runtime: what is not patched is packed once for all
- * three, each computes what a file with the sums written out computes, to the bit and at every budget, and the base is
- * what it was before.
+/* test_patched_programs.c - a base and two patched variants of it in one runtime: what is not patched is packed once
+ * for all three, each computes what a file with the sums written out computes, to the bit and at every budget, and the
+ * base is what it was before.
  */
 #include "../memory/fake_device.h"
 #include "graph_kit.h"
@@ -21,14 +21,16 @@
 enum { BLOCKS = 4, TOKENS = 5, WIDTH = 64, RANK = 3, SETS = 3, PATCHED = 4, NUMBERS = TOKENS * WIDTH };
 
 static char base_path[600];
-static kiln_weights *set[SETS], *written[SETS]; /* the base, and it with each patch; the same with the sums written out */
+static kiln_weights *set[SETS],
+    *written[SETS]; /* the base, and it with each patch; the same with the sums written out */
 static float wanted[SETS][NUMBERS];
 
-/* ---- files -------------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static made_tensor made(uint32_t dtype, const char *kind, int i, int64_t rows, int64_t columns, float spread)
 {
-    made_tensor t = {.dtype = dtype, .rank = columns ? 2 : 1, .dim = {rows, columns}, .spread = spread, .centre = kind[0] == 'g'};
+    made_tensor t = {
+        .dtype = dtype, .rank = columns ? 2 : 1, .dim = {rows, columns}, .spread = spread, .centre = kind[0] == 'g'};
     snprintf(t.name, sizeof t.name, "%s.%d", kind, i);
     return t;
 }
@@ -60,7 +62,8 @@ static kiln_weights *open_base(void)
 /* Adds to q.0 and k.2, which end up in stacks with what is of their type, to out.1 and to b.3. */
 static kiln_weights *open_factors(void)
 {
-    const made_tensor t[] = {made(KILN_F32, "up", 0, WIDTH, RANK, 0.3f), made(KILN_F16, "down", 0, RANK, WIDTH, 0.3f), made(KILN_F32, "d", 0, WIDTH, 0, 0.3f)};
+    const made_tensor t[] = {made(KILN_F32, "up", 0, WIDTH, RANK, 0.3f), made(KILN_F16, "down", 0, RANK, WIDTH, 0.3f),
+                             made(KILN_F32, "d", 0, WIDTH, 0, 0.3f)};
     return opened("lora.safetensors", t, 3);
 }
 
@@ -69,7 +72,13 @@ static kiln_weights *add_patch(kiln_weights *base, kiln_weights *from, double st
     static const char *const names[PATCHED] = {"q.0", "k.2", "out.1", "b.3"};
     kiln_weight_patch p[PATCHED];
     for (int i = 0; i < PATCHED; i++) {
-        p[i] = (kiln_weight_patch){.size = sizeof p[i], .name = names[i], .strength = strength, .scale = 0.5, .from = from, .up = "up.0", .down = "down.0"};
+        p[i] = (kiln_weight_patch){.size = sizeof p[i],
+                                   .name = names[i],
+                                   .strength = strength,
+                                   .scale = 0.5,
+                                   .from = from,
+                                   .up = "up.0",
+                                   .down = "down.0"};
         if (names[i][0] == 'b') p[i].up = p[i].down = NULL, p[i].difference = "d.0";
     }
     error e = {0};
@@ -91,7 +100,8 @@ static kiln_weights *write_out(const kiln_weights *w, int number)
         weights_at(w, i, &info);
         CHECK_EQ(weights_read_f32(w, info.name, data[i], &e), KILN_OK);
         memcpy(dim[i], info.dim, sizeof dim[i]);
-        t[i] = (safetensors_source){.name = info.name, .dtype = KILN_F32, .rank = info.rank, .dim = dim[i], .data = data[i]};
+        t[i] = (safetensors_source){
+            .name = info.name, .dtype = KILN_F32, .rank = info.rank, .dim = dim[i], .data = data[i]};
     }
     snprintf(path, sizeof path, "%s/written%d.safetensors", test_folder(), number);
     CHECK_MSG(safetensors_write(path, t, weights_count(w), NULL, 0, &e) == KILN_OK, "%s", e.message);
@@ -100,7 +110,7 @@ static kiln_weights *write_out(const kiln_weights *w, int number)
     return again;
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------------------------- */
+/* ---- programs ---- */
 
 static kiln_t weight(recording *r, kiln_weights *w, const char *kind, int i, uint32_t rank)
 {
@@ -141,8 +151,14 @@ static kiln_program *plan_program(runtime *rt, kiln_weights *w)
 
 static kiln_bind bind_to(const char *name, float *data)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 3, .dim = {1, TOKENS, WIDTH},
-                                            .stride = {NUMBERS * 4, WIDTH * 4, 4}, .data = data}};
+    kiln_bind b = {.name = name,
+                   .tensor = {.size = sizeof b.tensor,
+                              .dtype = KILN_F32,
+                              .device = KILN_CPU,
+                              .rank = 3,
+                              .dim = {1, TOKENS, WIDTH},
+                              .stride = {NUMBERS * 4, WIDTH * 4, 4},
+                              .data = data}};
     return b;
 }
 
@@ -169,7 +185,8 @@ static int gives(kiln_program *p, const float *want, const char *what)
 {
     float y[NUMBERS];
     error e = {0};
-    return CHECK_MSG(p && run_program(p, y, &e) == KILN_OK, "%s: %s", what, e.message) && CHECK_MSG(!memcmp(y, want, sizeof y), "%s: other bytes", what);
+    return CHECK_MSG(p && run_program(p, y, &e) == KILN_OK, "%s: %s", what, e.message) &&
+           CHECK_MSG(!memcmp(y, want, sizeof y), "%s: other bytes", what);
 }
 
 /* What the three sets make on a backend, each alone in a runtime, from files in which the sums are written out. */
@@ -184,15 +201,17 @@ static int expect(const backend *b, uint32_t precision)
         runtime_free(rt);
         if (!ok) return 0;
     }
-    return CHECK(memcmp(wanted[0], wanted[1], sizeof wanted[0]) != 0 && memcmp(wanted[1], wanted[2], sizeof wanted[0]) != 0);
+    return CHECK(memcmp(wanted[0], wanted[1], sizeof wanted[0]) != 0 &&
+                 memcmp(wanted[1], wanted[2], sizeof wanted[0]) != 0);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tests ---- */
 
 static void test_open_sets(void)
 {
     kiln_weights *from = open_factors();
-    REQUIRE((set[0] = open_base()) && (set[1] = add_patch(set[0], from, 1)) && (set[2] = add_patch(set[0], from, -0.75)));
+    REQUIRE((set[0] = open_base()) && (set[1] = add_patch(set[0], from, 1)) &&
+            (set[2] = add_patch(set[0], from, -0.75)));
     weights_unref(from);
     for (int i = 0; i < SETS; i++) written[i] = write_out(set[i], i);
 }
@@ -218,12 +237,14 @@ static void shares(const backend *b, uint32_t precision, int unfused)
         own[i] = i ? bytes[i] - bytes[i - 1] : 0;
         if (i) CHECK_EQ(packed[i] - packed[i - 1], PATCHED);
     }
-    /* Nothing is padded beyond 64 bytes where kernels take weights as they are: stacks or squares, one square, one bias. */
+    /* Nothing is padded beyond 64 bytes where kernels take weights as they are: stacks or squares, one square, one
+     * bias. */
     size_t square = WIDTH * WIDTH * dtype_size(precision), stack = unfused ? square : 3 * square;
     if (b != &backend_cpu) CHECK_EQ(own[1], 2 * stack + square + WIDTH * 4);
     CHECK_MSG(own[1] == own[2] && own[1] < whole, "%zu, then %zu and %zu more", whole, own[1], own[2]);
     REQUIRE((last = plan_program(rt, set[0]))); /* the base again, by itself and recorded anew */
-    CHECK(gives(p[0], wanted[0], "the base after its variants") && gives(last, wanted[0], "the base again") && gives(p[1], wanted[1], "the first again"));
+    CHECK(gives(p[0], wanted[0], "the base after its variants") && gives(last, wanted[0], "the base again") &&
+          gives(p[1], wanted[1], "the first again"));
     CHECK_EQ(residency_bytes(r), bytes[2]);
     CHECK_EQ(residency_traffic_get(r).packed, packed[2]);
     program_free(last);
@@ -314,7 +335,8 @@ static void test_same_bytes_at_every_budget(void)
     REQUIRE(set[2]);
     for (int k = 0; k < 2; k++) {
         REQUIRE(expect(hosts[k], KILN_F32) && (least = least_of(hosts[k], &whole)) > 0);
-        for (size_t i = 0; i <= BUDGETS; i++) REQUIRE(turns_within(hosts[k], least + (2 * whole - least) * i / BUDGETS));
+        for (size_t i = 0; i <= BUDGETS; i++)
+            REQUIRE(turns_within(hosts[k], least + (2 * whole - least) * i / BUDGETS));
     }
 }
 
@@ -352,13 +374,21 @@ static void test_a_bad_factor_is_named_and_the_base_still_runs(void)
     made_tensor t[] = {made(KILN_F32, "d", 0, WIDTH, 0, 3.4e38f)};
     kiln_weights *from = opened("bad.safetensors", t, 1);
     REQUIRE(set[0] && from && expect(&backend_reference, KILN_F32));
-    kiln_weights *w = weights_patch(set[0], &(kiln_weight_patch){.size = sizeof(kiln_weight_patch), .name = "b.1", .strength = 64, .scale = 1, .from = from, .difference = "d.0"}, 1, NULL);
+    kiln_weights *w = weights_patch(set[0],
+                                    &(kiln_weight_patch){.size = sizeof(kiln_weight_patch),
+                                                         .name = "b.1",
+                                                         .strength = 64,
+                                                         .scale = 1,
+                                                         .from = from,
+                                                         .difference = "d.0"},
+                                    1, NULL);
     runtime *rt = open_runtime((runtime_setting){.backend = &backend_reference});
     kiln_program *p = plan_program(rt, w), *q = plan_program(rt, set[0]);
     float y[NUMBERS];
     error e = {0};
     CHECK_EQ(run_program(p, y, &e), KILN_ERR_INVALID);
-    CHECK_MSG(strstr(e.message, "weight 'b.1'") && strstr(e.message, "comes out as a NaN or infinity"), "%s", e.message);
+    CHECK_MSG(strstr(e.message, "weight 'b.1'") && strstr(e.message, "comes out as a NaN or infinity"), "%s",
+              e.message);
     CHECK(gives(q, wanted[0], "the base"));
     program_free(p), program_free(q);
     runtime_free(rt);
@@ -372,10 +402,17 @@ static void test_close_sets(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_open_sets), CASE(test_one_copy_on_a_device), CASE(test_same_bytes_at_every_budget_on_a_device), CASE(test_close_sets)};
-    static const test_case on_the_host[] = {CASE(test_open_sets), CASE(test_one_copy_of_what_is_not_patched), CASE(test_one_copy_with_kernels_that_pack),
-                                            CASE(test_one_copy_on_a_device), CASE(test_same_bytes_at_every_budget), CASE(test_same_bytes_at_every_budget_on_a_device),
-                                            CASE(test_packing_is_on_the_account), CASE(test_a_bad_factor_is_named_and_the_base_still_runs), CASE(test_close_sets)};
+    static const test_case cases[] = {CASE(test_open_sets), CASE(test_one_copy_on_a_device),
+                                      CASE(test_same_bytes_at_every_budget_on_a_device), CASE(test_close_sets)};
+    static const test_case on_the_host[] = {CASE(test_open_sets),
+                                            CASE(test_one_copy_of_what_is_not_patched),
+                                            CASE(test_one_copy_with_kernels_that_pack),
+                                            CASE(test_one_copy_on_a_device),
+                                            CASE(test_same_bytes_at_every_budget),
+                                            CASE(test_same_bytes_at_every_budget_on_a_device),
+                                            CASE(test_packing_is_on_the_account),
+                                            CASE(test_a_bad_factor_is_named_and_the_base_still_runs),
+                                            CASE(test_close_sets)};
     if (SKIPPED) return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     return test_main(argc, argv, on_the_host, sizeof on_the_host / sizeof on_the_host[0]);
 }

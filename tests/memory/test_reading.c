@@ -1,6 +1,7 @@
-/* test_reading.c - how weights of a device come from their file: by reads alone, the map is never touched (it is taken away); straight into
- * page-locked memory where packing copies; stacked, turned and cut ones too; whatever reads return. A read that fails, a file that
- * changes and a number that is none are errors with file, tensor and program, and the next run is whole.
+/* test_reading.c - how weights of a device come from their file: by reads alone, the map is never touched (it is taken
+ * away); straight into page-locked memory where packing copies; stacked, turned and cut ones too; whatever reads
+ * return. A read that fails, a file that changes and a number that is none are errors with file, tensor and program,
+ * and the next run is whole.
  */
 #include "../memory/fake_device.h"
 #include "../pread_kit.h"
@@ -24,11 +25,17 @@
 
 enum { TOKENS = 6, WIDTH = 64, INNER = 100 }; /* INNER is no multiple of eight: rows are padded */
 
-/* One file a stored type: q, k, v and o of attention, a matrix that is used turned, one of which rows are used, one with rows that are padded, a norm. */
+/* One file a stored type: q, k, v and o of attention, a matrix that is used turned, one of which rows are used, one
+ * with rows that are padded, a norm. */
 static const made_tensor shapes[] = {
-    {"q", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f}, {"k", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f}, {"v", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f},
-    {"turned", KILN_F32, 2, {WIDTH, INNER}, .spread = 0.2f}, {"long", KILN_F32, 2, {3 * WIDTH, INNER}, .spread = 0.2f},
-    {"last", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f}, {"bias", KILN_F32, 1, {WIDTH}, .spread = 0.2f}, {"norm", KILN_F32, 1, {WIDTH}, .spread = 0.2f, .centre = 1},
+    {"q", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f},
+    {"k", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f},
+    {"v", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f},
+    {"turned", KILN_F32, 2, {WIDTH, INNER}, .spread = 0.2f},
+    {"long", KILN_F32, 2, {3 * WIDTH, INNER}, .spread = 0.2f},
+    {"last", KILN_F32, 2, {WIDTH, WIDTH}, .spread = 0.2f},
+    {"bias", KILN_F32, 1, {WIDTH}, .spread = 0.2f},
+    {"norm", KILN_F32, 1, {WIDTH}, .spread = 0.2f, .centre = 1},
 };
 enum { TENSORS = sizeof shapes / sizeof shapes[0] };
 
@@ -42,17 +49,21 @@ static int write_file(uint32_t dtype)
     return CHECK(made_write(path, t, TENSORS, 7));
 }
 
-/* The view the program reads: names of the file, `turned` turned, `rows` the middle of `long`. turn_k: one of those that are stacked too. */
+/* The view the program reads: names of the file, `turned` turned, `rows` the middle of `long`. turn_k: one of those
+ * that are stacked too. */
 static kiln_weights *view_of(kiln_weights *w, int turn_k)
 {
-    const kiln_weight_rule rules[] = {{.from = "turned", .to = "turned", .transpose = 1}, {.from = "long", .to = "rows", .row = WIDTH, .rows = WIDTH},
-                                      {.from = "k", .to = "k", .transpose = (uint32_t)turn_k}, {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {{.from = "turned", .to = "turned", .transpose = 1},
+                                      {.from = "long", .to = "rows", .row = WIDTH, .rows = WIDTH},
+                                      {.from = "k", .to = "k", .transpose = (uint32_t)turn_k},
+                                      {.from = "*", .to = "*"}};
     return weights_view(w, rules, 4, NULL);
 }
 
 static kiln_t linear(recording *r, kiln_weights *set, kiln_t x, const char *name, int64_t out, int64_t in, int bias)
 {
-    kiln_t operands[] = {x, record_weight(r, set, name, 2, (const int64_t[]){out, in}, 0), bias ? record_weight(r, set, "bias", 1, (const int64_t[]){out}, 0) : (kiln_t){0}};
+    kiln_t operands[] = {x, record_weight(r, set, name, 2, (const int64_t[]){out, in}, 0),
+                         bias ? record_weight(r, set, "bias", 1, (const int64_t[]){out}, 0) : (kiln_t){0}};
     return record_op(r, OP_LINEAR, &(op_attr){0}, operands, 3);
 }
 
@@ -62,7 +73,10 @@ static kiln_program *plan_net(runtime *rt, kiln_weights *set, error *e)
     if (!p) return NULL;
     recording *r = program_recording(p);
     kiln_t x = record_input(r, "x", KILN_F32, 3, (const int64_t[]){1, TOKENS, WIDTH});
-    kiln_t qkv[] = {linear(r, set, x, "q", WIDTH, WIDTH, 0), linear(r, set, x, "k", WIDTH, WIDTH, 0), linear(r, set, x, "v", WIDTH, WIDTH, 0), {0}};
+    kiln_t qkv[] = {linear(r, set, x, "q", WIDTH, WIDTH, 0),
+                    linear(r, set, x, "k", WIDTH, WIDTH, 0),
+                    linear(r, set, x, "v", WIDTH, WIDTH, 0),
+                    {0}};
     x = record_op(r, OP_ATTENTION, &(op_attr){.attention = {.heads = 2, .scale = 0.2f}}, qkv, 4);
     x = linear(r, set, x, "turned", INNER, WIDTH, 0);
     x = linear(r, set, x, "rows", WIDTH, INNER, 1);
@@ -81,7 +95,13 @@ static kiln_status run_net(kiln_program *p, float *y, error *e)
     for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = dice_real(&d);
     kiln_bind b[2] = {{.name = "x"}, {.name = "y"}};
     for (int i = 0; i < 2; i++)
-        b[i].tensor = (kiln_tensor){.size = sizeof b[i].tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 3, .data = i ? y : x, .dim = {1, TOKENS, WIDTH}, .stride = {TOKENS * WIDTH * 4, WIDTH * 4, 4}};
+        b[i].tensor = (kiln_tensor){.size = sizeof b[i].tensor,
+                                    .dtype = KILN_F32,
+                                    .device = KILN_CPU,
+                                    .rank = 3,
+                                    .data = i ? y : x,
+                                    .dim = {1, TOKENS, WIDTH},
+                                    .stride = {TOKENS * WIDTH * 4, WIDTH * 4, 4}};
     return program_run(p, b, 1, b + 1, 1, NULL, NULL, e);
 }
 
@@ -98,7 +118,11 @@ static int rig_open(rig *r, const backend *b, uint32_t precision, int turn_k, si
     error e = {0};
     *r = (rig){.file = weights_open(path, &e)};
     r->set = r->file ? view_of(r->file, turn_k) : NULL;
-    r->rt = r->set ? runtime_new(&(runtime_setting){.backend = b, .threads = 2, .precision = precision, .host_memory = host_memory}, &e) : NULL;
+    r->rt =
+        r->set ? runtime_new(
+                     &(runtime_setting){.backend = b, .threads = 2, .precision = precision, .host_memory = host_memory},
+                     &e)
+               : NULL;
     r->p = r->rt ? plan_net(r->rt, r->set, &e) : NULL;
     if (r->p) { /* so that the file's content is known, which takes reads of its own */
         float y[TOKENS * WIDTH];
@@ -117,7 +141,10 @@ static unsigned rig_close(rig *r, int device)
     return device ? fake_device_close().faults : 0;
 }
 
-static void open_device(uint64_t seed) { fake_device_open(&(fake_setting){.bytes = 1 << 22, .seed = seed, .graphs = 1, .fail_at = -1}); }
+static void open_device(uint64_t seed)
+{
+    fake_device_open(&(fake_setting){.bytes = 1 << 22, .seed = seed, .graphs = 1, .fail_at = -1});
+}
 
 /* From here on a touch of the map ends the program. */
 static void *take_map_away(const kiln_weights *file, size_t *size)
@@ -128,7 +155,8 @@ static void *take_map_away(const kiln_weights *file, size_t *size)
     *size = ((size_t)st.st_size + page - 1) / page * page;
     uintptr_t first = (uintptr_t)weights_bytes(file, "q", NULL);
     for (size_t i = 0; i < TENSORS; i++)
-        if ((uintptr_t)weights_bytes(file, shapes[i].name, NULL) < first) first = (uintptr_t)weights_bytes(file, shapes[i].name, NULL);
+        if ((uintptr_t)weights_bytes(file, shapes[i].name, NULL) < first)
+            first = (uintptr_t)weights_bytes(file, shapes[i].name, NULL);
     void *begin = (void *)(first / page * page); /* the header lies before, in the first page */
     CHECK((uintptr_t)begin <= at && mprotect(begin, *size, PROT_NONE) == 0);
     return begin;
@@ -143,8 +171,12 @@ static void note_target(void *to, size_t bytes)
     pthread_mutex_unlock(&counting);
 }
 
-static const struct { uint32_t stored, precision; int turn_k; } kinds[] = {
-    {KILN_F32, KILN_F32, 0}, {KILN_F16, KILN_F32, 0}, {KILN_BF16, KILN_F32, 1}, {KILN_BF16, KILN_BF16, 0}, {KILN_F32, KILN_BF16, 0}, {KILN_F16, KILN_BF16, 1},
+static const struct {
+    uint32_t stored, precision;
+    int turn_k;
+} kinds[] = {
+    {KILN_F32, KILN_F32, 0},   {KILN_F16, KILN_F32, 0},  {KILN_BF16, KILN_F32, 1},
+    {KILN_BF16, KILN_BF16, 0}, {KILN_F32, KILN_BF16, 0}, {KILN_F16, KILN_BF16, 1},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -152,13 +184,14 @@ static int wanted_of(int kind, float *y)
 {
     rig r;
     error e = {0};
-    int ok = rig_open(&r, &backend_reference, kinds[kind].precision, kinds[kind].turn_k, 0) && CHECK_MSG(run_net(r.p, y, &e) == KILN_OK, "%s", e.message);
+    int ok = rig_open(&r, &backend_reference, kinds[kind].precision, kinds[kind].turn_k, 0) &&
+             CHECK_MSG(run_net(r.p, y, &e) == KILN_OK, "%s", e.message);
     rig_close(&r, 0);
     return ok;
 }
 
-/* What the host makes of the map, made of the file with the map taken away; again and again as the weights leave; with and without
- * host copies; with reads that are cut short and interrupted. */
+/* What the host makes of the map, made of the file with the map taken away; again and again as the weights leave; with
+ * and without host copies; with reads that are cut short and interrupted. */
 static void test_the_map_is_not_touched(void)
 {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -178,16 +211,21 @@ static void test_the_map_is_not_touched(void)
                 memset(y, 0, sizeof y);
                 CHECK_MSG(run_net(r.p, y, &e) == KILN_OK, "%s", e.message);
                 if (run == 0) {
-                    if (CLOSENESS > 0) CHECK_ARRAY(y, want, TOKENS * WIDTH, kinds[kind].precision == KILN_F32 ? CLOSENESS : 2e-2);
-                    else CHECK_MSG(!memcmp(y, want, Y_BYTES), "kind %d: other numbers", kind);
+                    if (CLOSENESS > 0)
+                        CHECK_ARRAY(y, want, TOKENS * WIDTH, kinds[kind].precision == KILN_F32 ? CLOSENESS : 2e-2);
+                    else
+                        CHECK_MSG(!memcmp(y, want, Y_BYTES), "kind %d: other numbers", kind);
                     if (way == 0) memcpy(first, y, Y_BYTES);
                 }
                 CHECK(!memcmp(y, first, Y_BYTES));
                 residency_give_up(runtime_residency(r.rt), SIZE_MAX);
             }
-            /* q, k, v and last go straight where they are stored as they are packed, whatever is done with the others */
+            /* q, k, v and last go straight where they are stored as they are packed, whatever is done with the others
+             */
             size_t straight = 4u * WIDTH * WIDTH * (kinds[kind].stored == KILN_F32 ? 4 : 2), once = way & 1 ? 1 : 3;
-            if (kinds[kind].stored == PACKED(kinds[kind].precision) && !kinds[kind].turn_k) CHECK_MSG(to_locked >= straight * once, "kind %d: %zu bytes went straight, of %zu", kind, to_locked, straight * once);
+            if (kinds[kind].stored == PACKED(kinds[kind].precision) && !kinds[kind].turn_k)
+                CHECK_MSG(to_locked >= straight * once, "kind %d: %zu bytes went straight, of %zu", kind, to_locked,
+                          straight * once);
             CHECK(to_other > 0); /* what is turned */
             preads_reset();
             mprotect(map, size, PROT_READ);
@@ -218,8 +256,10 @@ static void test_each_read_may_fail(void)
             preads_reset();
             preads.fail_at = k, preads.error = end ? 0 : EIO;
             status = run_net(r.p, y, &e);
-            CHECK_MSG(status == KILN_OK || (status == KILN_ERR_IO && strstr(e.message, path) && strstr(e.message, "tensor '") && strstr(e.message, "program 'net'") &&
-                                            strstr(e.message, end ? "the file ends there" : "Input/output error")), "read %ld: %s", k, e.message);
+            CHECK_MSG(status == KILN_OK || (status == KILN_ERR_IO && strstr(e.message, path) &&
+                                            strstr(e.message, "tensor '") && strstr(e.message, "program 'net'") &&
+                                            strstr(e.message, end ? "the file ends there" : "Input/output error")),
+                      "read %ld: %s", k, e.message);
             preads_reset();
             CHECK_EQ(run_net(r.p, y, NULL), KILN_OK);
             CHECK(!memcmp(y, want, Y_BYTES));
@@ -243,7 +283,8 @@ static void test_every_allocation_may_fail(void)
         mem_fail_at(k, 0);
         status = run_net(r.p, y, &e);
         mem_fail_at(-1, 0);
-        CHECK_MSG(status == KILN_OK || (status == KILN_ERR_NOMEM && e.message[0]), "allocation %d: %s", (int)k, e.message);
+        CHECK_MSG(status == KILN_OK || (status == KILN_ERR_NOMEM && e.message[0]), "allocation %d: %s", (int)k,
+                  e.message);
         CHECK_EQ(run_net(r.p, y, NULL), KILN_OK);
         CHECK(!memcmp(y, want, Y_BYTES));
         CHECK_EQ(rig_close(&r, 1), 0);
@@ -263,10 +304,14 @@ static void test_a_file_that_changes_is_an_error(void)
         open_device(1);
         REQUIRE(rig_open(&r, &DEVICE, KILN_F32, 0, SIZE_MAX));
         preads_reset();
-        if (during) preads.fail_at = 5, preads.during = cut_short;
-        else cut_short();
+        if (during)
+            preads.fail_at = 5, preads.during = cut_short;
+        else
+            cut_short();
         CHECK_EQ(run_net(r.p, y, &e), KILN_ERR_IO);
-        CHECK_MSG(strstr(e.message, path) && strstr(e.message, "changed since it was opened") && strstr(e.message, "tensor '"), "%s", e.message);
+        CHECK_MSG(strstr(e.message, path) && strstr(e.message, "changed since it was opened") &&
+                      strstr(e.message, "tensor '"),
+                  "%s", e.message);
         preads_reset();
         CHECK_EQ(rig_close(&r, 1), 0);
     }
@@ -289,7 +334,8 @@ static void test_a_number_that_is_none_is_found(void)
         struct stat st;
         CHECK(stat(path, &st) == 0);
         off_t place = st.st_size;
-        for (int t = TENSORS - 1; t >= 0 && strcmp(shapes[t].name, names[i]) != 0; t--) place -= (off_t)(made_count(&shapes[t]) * 4);
+        for (int t = TENSORS - 1; t >= 0 && strcmp(shapes[t].name, names[i]) != 0; t--)
+            place -= (off_t)(made_count(&shapes[t]) * 4);
         weights_unref(w);
         int fd = open(path, O_WRONLY);
         CHECK(fd >= 0 && pwrite(fd, &infinity, 4, place - 4) == 4);
@@ -305,8 +351,9 @@ static void test_a_number_that_is_none_is_found(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_the_map_is_not_touched), CASE(test_each_read_may_fail), CASE(test_every_allocation_may_fail),
-                                      CASE(test_a_file_that_changes_is_an_error), CASE(test_a_number_that_is_none_is_found)};
+    static const test_case cases[] = {CASE(test_the_map_is_not_touched), CASE(test_each_read_may_fail),
+                                      CASE(test_every_allocation_may_fail), CASE(test_a_file_that_changes_is_an_error),
+                                      CASE(test_a_number_that_is_none_is_found)};
     log_level_set(KILN_LOG_ERROR);
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -32,7 +32,10 @@ static kiln_status pack(void *arg, size_t use, void *dst, error *e)
 
 static void will_need(void *arg, size_t use) { ((net *)arg)->asked[use]++; }
 
-static residency *open_manager(size_t limit) { return residency_new(&(residency_setting){.device = device_host(), .limit = limit}, NULL); }
+static residency *open_manager(size_t limit)
+{
+    return residency_new(&(residency_setting){.device = device_host(), .limit = limit}, NULL);
+}
 
 /* A program of six ops with a weight each, named after `set`. */
 static residency_pass *open_net(residency *r, net *n, const char *set)
@@ -45,8 +48,19 @@ static residency_pass *open_net(residency *r, net *n, const char *set)
         if (residency_know(r, set, name, "f32", BYTES, &n->weight[i], NULL) != KILN_OK) return NULL;
         n->bytes[i] = BYTES, n->maker[i] = i, n->use[i] = (weight_use){i, i}, n->work[i] = 1;
     }
-    residency_demand d = {.name = set, .arena = 3000, .n_op = WEIGHTS, .n_use = WEIGHTS, .n_weight = WEIGHTS, .work = n->work, .use = n->use,
-                          .weight = n->weight, .bytes = n->bytes, .maker = n->maker, .pack = pack, .will_need = will_need, .arg = n};
+    residency_demand d = {.name = set,
+                          .arena = 3000,
+                          .n_op = WEIGHTS,
+                          .n_use = WEIGHTS,
+                          .n_weight = WEIGHTS,
+                          .work = n->work,
+                          .use = n->use,
+                          .weight = n->weight,
+                          .bytes = n->bytes,
+                          .maker = n->maker,
+                          .pack = pack,
+                          .will_need = will_need,
+                          .arg = n};
     return residency_pass_new(r, &d, &p, NULL) == KILN_OK ? p : NULL;
 }
 
@@ -87,7 +101,8 @@ static void test_what_is_asked_for_twice_is_one(void)
     CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
     CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
     CHECK(a == b && resident_data(a) == NULL);
-    CHECK_EQ(residency_know(r, "set2", "w", "f32", BYTES, &other[0], NULL), KILN_OK); /* set, name and form each tell them apart */
+    CHECK_EQ(residency_know(r, "set2", "w", "f32", BYTES, &other[0], NULL),
+             KILN_OK); /* set, name and form each tell them apart */
     CHECK_EQ(residency_know(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
     CHECK_EQ(residency_know(r, "set", "w", "bf16", BYTES, &other[2], NULL), KILN_OK);
     for (int i = 0; i < 3; i++) CHECK(other[i] != a), resident_release(other[i]);
@@ -206,7 +221,7 @@ static void test_files_of_the_next_program_are_asked_for(void)
         CHECK(run(p, NULL) == KILN_OK && run(p, NULL) == KILN_OK);
         CHECK_EQ(asked_in_all(&two), round ? WEIGHTS : 0);
         REQUIRE(residency_begin(p, &room, NULL) == KILN_OK);
-        CHECK_EQ(asked_in_all(&two), WEIGHTS); /* the second time they are all there */
+        CHECK_EQ(asked_in_all(&two), WEIGHTS);                   /* the second time they are all there */
         CHECK(residency_bring_next(p, NULL, NULL).name == NULL); /* there is nothing to copy on a host */
         residency_end(p, 0);
         CHECK_EQ(run(q, NULL), KILN_OK);
@@ -277,10 +292,15 @@ static void test_threads_come_and_go(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_what_is_asked_for_twice_is_one), CASE(test_two_programs_share_and_the_last_one_takes_it_along),
-        CASE(test_giving_up_takes_all_but_what_runs), CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
-        CASE(test_under_a_limit_a_run_packs_what_is_streamed_again), CASE(test_every_allocation_may_fail), CASE(test_threads_come_and_go),
-        CASE(test_files_of_the_next_program_are_asked_for), CASE(test_the_order_without_one_that_went),
+        CASE(test_what_is_asked_for_twice_is_one),
+        CASE(test_two_programs_share_and_the_last_one_takes_it_along),
+        CASE(test_giving_up_takes_all_but_what_runs),
+        CASE(test_a_failure_leaves_nothing_and_the_next_run_is_whole),
+        CASE(test_under_a_limit_a_run_packs_what_is_streamed_again),
+        CASE(test_every_allocation_may_fail),
+        CASE(test_threads_come_and_go),
+        CASE(test_files_of_the_next_program_are_asked_for),
+        CASE(test_the_order_without_one_that_went),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

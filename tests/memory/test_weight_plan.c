@@ -19,13 +19,16 @@ typedef struct {
 static void make(made *m, uint64_t seed)
 {
     dice d = {seed};
-    *m = (made){.d = {.fixed = dice_below(&d, 3) ? dice_below(&d, 5000000) : 0, .alignment = dice_below(&d, 2) ? 64 : 256, .overlap = (int)dice_below(&d, 2)}};
+    *m = (made){.d = {.fixed = dice_below(&d, 3) ? dice_below(&d, 5000000) : 0,
+                      .alignment = dice_below(&d, 2) ? 64 : 256,
+                      .overlap = (int)dice_below(&d, 2)}};
     m->d.n_op = 1 + dice_below(&d, OPS_TOP - 1);
     for (uint32_t i = 0; i < m->d.n_op; i++) {
         m->work[i] = dice_below(&d, 4) ? dice_below(&d, 1000) : 0;
         uint32_t first = (uint32_t)m->d.n_use;
         for (uint32_t n = dice_below(&d, 4); n > 0; n--) {
-            uint32_t w = m->d.n_weight && dice_below(&d, 8) == 0 ? dice_below(&d, (uint32_t)m->d.n_weight) : (uint32_t)m->d.n_weight++;
+            uint32_t w = m->d.n_weight && dice_below(&d, 8) == 0 ? dice_below(&d, (uint32_t)m->d.n_weight)
+                                                                 : (uint32_t)m->d.n_weight++;
             int again = 0;
             for (size_t u = first; u < m->d.n_use; u++) again |= m->use[u].weight == w;
             if (again) continue;
@@ -38,7 +41,8 @@ static void make(made *m, uint64_t seed)
 
 static size_t rounded(const made *m, uint32_t w) { return (m->bytes[w] + m->d.alignment - 1) & ~(m->d.alignment - 1); }
 
-/* The ring as a map of who wrote last, filled as early as `after` allows: when an op runs, its slots are still its own. */
+/* The ring as a map of who wrote last, filled as early as `after` allows: when an op runs, its slots are still its own.
+ */
 static int slots_hold(const made *m, const weight_plan *p)
 {
     static uint32_t owner[USES_TOP]; /* use whose bytes are in place; by use: 1 + index while intact */
@@ -60,7 +64,8 @@ static int slots_hold(const made *m, const weight_plan *p)
             }
         }
         for (size_t u = 0; u < m->d.n_use; u++)
-            if (m->use[u].op == at && p->streamed[m->use[u].weight] && !owner[u]) return CHECK_MSG(0, "op %u: its slot was overwritten before it ran", at);
+            if (m->use[u].op == at && p->streamed[m->use[u].weight] && !owner[u])
+                return CHECK_MSG(0, "op %u: its slot was overwritten before it ran", at);
     }
     return filled == m->d.n_use || CHECK_MSG(0, "use %zu is never filled", filled);
 }
@@ -75,7 +80,8 @@ static int sums_are_right(const made *m, const weight_plan *p)
     }
     for (size_t u = 0; u < m->d.n_use; u++)
         if (p->streamed[m->use[u].weight]) streamed += m->bytes[m->use[u].weight];
-    return CHECK_EQ(p->resident, resident) & CHECK_EQ(p->streamed_bytes, streamed) & CHECK_EQ(p->n_streamed, n) & CHECK_EQ(p->peak, m->d.fixed + resident + p->ring);
+    return CHECK_EQ(p->resident, resident) & CHECK_EQ(p->streamed_bytes, streamed) & CHECK_EQ(p->n_streamed, n) &
+           CHECK_EQ(p->peak, m->d.fixed + resident + p->ring);
 }
 
 static void test_every_limit_is_kept(void)
@@ -90,8 +96,10 @@ static void test_every_limit_is_kept(void)
             error e = {0};
             size_t limit = least + (whole - least) * (size_t)i / 24;
             if (!limit) continue;
-            REQUIRE(CHECK_MSG(weight_plan_make(&m.d, limit, &p, &e) == KILN_OK, "seed %d, limit %zu: %s", (int)seed, limit, e.message));
-            int ok = CHECK_MSG(p.peak <= limit, "seed %d: peak %zu of %zu", (int)seed, p.peak, limit) && sums_are_right(&m, &p) && slots_hold(&m, &p);
+            REQUIRE(CHECK_MSG(weight_plan_make(&m.d, limit, &p, &e) == KILN_OK, "seed %d, limit %zu: %s", (int)seed,
+                              limit, e.message));
+            int ok = CHECK_MSG(p.peak <= limit, "seed %d: peak %zu of %zu", (int)seed, p.peak, limit) &&
+                     sums_are_right(&m, &p) && slots_hold(&m, &p);
             if (limit == whole) CHECK_EQ(p.n_streamed, 0);
             weight_plan_free(&p);
             REQUIRE(CHECK_MSG(ok, "seed %d, limit %zu of %zu to %zu", (int)seed, limit, least, whole));
@@ -127,12 +135,14 @@ static void test_no_limit_streams_nothing(void)
     weight_plan_free(&p);
 }
 
-/* A hundred equal ops: at half the room, at no time have more or fewer than a few weights streamed than time has passed. */
+/* A hundred equal ops: at half the room, at no time have more or fewer than a few weights streamed than time has
+ * passed. */
 static void test_streaming_keeps_step_with_time(void)
 {
     enum { N = 60 };
     static made m;
-    m = (made){.d = {.n_op = N, .n_weight = N, .n_use = N, .alignment = 64, .work = m.work, .bytes = m.bytes, .use = m.use}};
+    m = (made){
+        .d = {.n_op = N, .n_weight = N, .n_use = N, .alignment = 64, .work = m.work, .bytes = m.bytes, .use = m.use}};
     for (uint32_t i = 0; i < N; i++) m.work[i] = 1, m.bytes[i] = 1 << 20, m.use[i] = (weight_use){i, i};
     for (int overlap = 0; overlap < 2; overlap++) {
         weight_plan p;
@@ -142,7 +152,8 @@ static void test_streaming_keeps_step_with_time(void)
         CHECK(p.n_streamed >= N / 2 - 2 && p.n_streamed <= N / 2);
         for (uint32_t i = 0; i < N; i++) {
             double share = (double)p.n_streamed * i / N;
-            CHECK_MSG(gone - share < 2 && share - gone < 2, "before op %u of %d: %g streamed, %g due", i, N, gone, share);
+            CHECK_MSG(gone - share < 2 && share - gone < 2, "before op %u of %d: %g streamed, %g due", i, N, gone,
+                      share);
             gone += p.streamed[i];
         }
         CHECK_EQ(p.ring, (overlap ? 2 : 1) << 20);
@@ -157,8 +168,16 @@ static void test_streaming_follows_the_work(void)
     static made m;
     uint32_t early = 0;
     weight_plan p;
-    m = (made){.d = {.n_op = N, .n_weight = N, .n_use = N, .alignment = 64, .overlap = 1, .work = m.work, .bytes = m.bytes, .use = m.use}};
-    for (uint32_t i = 0; i < N; i++) m.work[i] = i < N / 2 ? 0.001 : 1, m.bytes[i] = 1 << 20, m.use[i] = (weight_use){i, i};
+    m = (made){.d = {.n_op = N,
+                     .n_weight = N,
+                     .n_use = N,
+                     .alignment = 64,
+                     .overlap = 1,
+                     .work = m.work,
+                     .bytes = m.bytes,
+                     .use = m.use}};
+    for (uint32_t i = 0; i < N; i++)
+        m.work[i] = i < N / 2 ? 0.001 : 1, m.bytes[i] = 1 << 20, m.use[i] = (weight_use){i, i};
     REQUIRE(weight_plan_make(&m.d, (N - 10) << 20, &p, NULL) == KILN_OK);
     for (uint32_t i = 0; i < N / 2; i++) early += p.streamed[i];
     CHECK_MSG(early <= 1, "%u streamed while nothing hides them", early);
@@ -171,7 +190,8 @@ static void test_tiny_weights_stay(void)
     enum { N = 60 };
     static made m;
     weight_plan p;
-    m = (made){.d = {.n_op = N, .n_weight = N, .n_use = N, .alignment = 64, .work = m.work, .bytes = m.bytes, .use = m.use}};
+    m = (made){
+        .d = {.n_op = N, .n_weight = N, .n_use = N, .alignment = 64, .work = m.work, .bytes = m.bytes, .use = m.use}};
     for (uint32_t i = 0; i < N; i++) m.work[i] = 1, m.bytes[i] = i % 2 ? 1280 : 1 << 20, m.use[i] = (weight_use){i, i};
     REQUIRE(weight_plan_make(&m.d, 4 << 20, &p, NULL) == KILN_OK);
     for (uint32_t i = 1; i < N; i += 2) CHECK_EQ(p.streamed[i], 0);
@@ -188,8 +208,10 @@ static void test_every_allocation_may_fail(void)
         mem_fail_at(k, 0);
         status = weight_plan_make(&m.d, (weight_plan_least(&m.d) + weight_plan_whole(&m.d)) / 2, &p, NULL);
         mem_fail_at(-1, 0);
-        if (status == KILN_OK) weight_plan_free(&p);
-        else CHECK_EQ(status, KILN_ERR_NOMEM);
+        if (status == KILN_OK)
+            weight_plan_free(&p);
+        else
+            CHECK_EQ(status, KILN_ERR_NOMEM);
     }
     CHECK(k > 3 && k < 20);
 }
@@ -197,8 +219,10 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_every_limit_is_kept), CASE(test_a_byte_less_than_the_least_is_refused_with_the_number), CASE(test_no_limit_streams_nothing),
-        CASE(test_streaming_keeps_step_with_time), CASE(test_streaming_follows_the_work), CASE(test_tiny_weights_stay), CASE(test_every_allocation_may_fail),
+        CASE(test_every_limit_is_kept),        CASE(test_a_byte_less_than_the_least_is_refused_with_the_number),
+        CASE(test_no_limit_streams_nothing),   CASE(test_streaming_keeps_step_with_time),
+        CASE(test_streaming_follows_the_work), CASE(test_tiny_weights_stay),
+        CASE(test_every_allocation_may_fail),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

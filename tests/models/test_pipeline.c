@@ -1,8 +1,8 @@
 /* test_pipeline.c - checkpoint to picture through the plugins as they ship (.so) against tests/golden/pipeline*.
  *
- * The nodes are called one by one as a run would call them, everything in f32. Tolerances: sampling at CFG 7 on a random
- * network multiplies the 3e-7 of one evaluation; measured below 2e-6 on the final latent, times four and rounded up. The
- * picture is held to 1/255 on average, the bound of the parity table; bytes are compared exactly elsewhere.
+ * The nodes are called one by one as a run would call them, everything in f32. Tolerances: sampling at CFG 7 on a
+ * random network multiplies the 3e-7 of one evaluation; measured below 2e-6 on the final latent, times four and rounded
+ * up. The picture is held to 1/255 on average, the bound of the parity table; bytes are compared exactly elsewhere.
  */
 #include "golden_kit.h"
 
@@ -15,7 +15,7 @@
 #define LATENT 1e-5
 #define PICTURE (1.0 / 255)
 
-/* ---- plugins ------------------------------------------------------------------------------------------------------ */
+/* ---- plugins ---- */
 
 static const kiln_plugin *plugins[8];
 static size_t n_plugin;
@@ -42,7 +42,7 @@ static const kiln_node *node_of(const char *type)
     return NULL;
 }
 
-/* ---- one call: parameters by name, the rest as declared ------------------------------------------------------------- */
+/* ---- one call: parameters by name, the rest as declared ---- */
 
 typedef struct {
     const char *name, *text;
@@ -80,9 +80,10 @@ static int call_node(const char *type, const setting *set, size_t n_set, kiln_va
     return CHECK_MSG(status == KILN_OK, "%s", e.message);
 }
 
-#define CALL(type, in, out, ...) call_node(type, (const setting[]){__VA_ARGS__}, sizeof((const setting[]){__VA_ARGS__}) / sizeof(setting), in, out)
+#define CALL(type, in, out, ...)                                                                                       \
+    call_node(type, (const setting[]){__VA_ARGS__}, sizeof((const setting[]){__VA_ARGS__}) / sizeof(setting), in, out)
 
-/* ---- values ----------------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static const kiln_value_api *values(void) { return rig_host()->ability(KILN_VALUE_ABILITY); }
 
@@ -138,9 +139,10 @@ static void check_picture(const kiln_value *image, array u8)
     free(u8.data);
 }
 
-/* ---- the pipeline ------------------------------------------------------------------------------------------------------ */
+/* ---- the pipeline ---- */
 
-static void draw(const char *model, const char *goldens, const char *prompt, const char *negative, const setting *sampling, size_t n_sampling, const int64_t dim[4])
+static void draw(const char *model, const char *goldens, const char *prompt, const char *negative,
+                 const setting *sampling, size_t n_sampling, const int64_t dim[4])
 {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", test_root(), model);
@@ -165,25 +167,40 @@ static void draw(const char *model, const char *goldens, const char *prompt, con
 
 static void test_pipeline_euler(void)
 {
-    static const setting sampling[] = {{.name = "seed", .number = 8566257}, {.name = "steps", .number = 4}, {.name = "cfg", .number = 7},
-                                       {.name = "sampler_name", .text = "euler"}, {.name = "scheduler", .text = "normal"}, {.name = "denoise", .number = 1}};
-    draw("tests/golden/tiny-sd1", "tests/golden/pipeline.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(1, 8, 10, 4));
+    static const setting sampling[] = {{.name = "seed", .number = 8566257},
+                                       {.name = "steps", .number = 4},
+                                       {.name = "cfg", .number = 7},
+                                       {.name = "sampler_name", .text = "euler"},
+                                       {.name = "scheduler", .text = "normal"},
+                                       {.name = "denoise", .number = 1}};
+    draw("tests/golden/tiny-sd1", "tests/golden/pipeline.safetensors", "a photo of a (cute:1.3) cat",
+         "blurry, low quality", sampling, 6, KILN_DIMS(1, 8, 10, 4));
 }
 
 static void test_pipeline_euler_ancestral_karras_batch_of_two(void)
 {
-    static const setting sampling[] = {{.name = "seed", .number = 8566257}, {.name = "steps", .number = 4}, {.name = "cfg", .number = 7},
-                                       {.name = "sampler_name", .text = "euler_ancestral"}, {.name = "scheduler", .text = "karras"},
+    static const setting sampling[] = {{.name = "seed", .number = 8566257},
+                                       {.name = "steps", .number = 4},
+                                       {.name = "cfg", .number = 7},
+                                       {.name = "sampler_name", .text = "euler_ancestral"},
+                                       {.name = "scheduler", .text = "karras"},
                                        {.name = "denoise", .number = 1}};
-    draw("tests/golden/tiny-sd1", "tests/golden/pipeline_karras.safetensors", "a photo of a (cute:1.3) cat", "blurry, low quality", sampling, 6, KILN_DIMS(2, 6, 5, 4));
+    draw("tests/golden/tiny-sd1", "tests/golden/pipeline_karras.safetensors", "a photo of a (cute:1.3) cat",
+         "blurry, low quality", sampling, 6, KILN_DIMS(2, 6, 5, 4));
 }
 
-/* The model that ships, from prompt to bytes (the golden: scripts/golden/pipeline.py --model workflows/models/shapes-sd1). */
+/* The model that ships, from prompt to bytes (the golden: scripts/golden/pipeline.py --model
+ * workflows/models/shapes-sd1). */
 static void test_pipeline_shapes_sd1(void)
 {
-    static const setting sampling[] = {{.name = "seed", .number = 7}, {.name = "steps", .number = 8}, {.name = "cfg", .number = 4},
-                                       {.name = "sampler_name", .text = "euler"}, {.name = "scheduler", .text = "normal"}, {.name = "denoise", .number = 1}};
-    draw("workflows/models/shapes-sd1", "tests/golden/shapes.safetensors", "a red circle above a blue square", "", sampling, 6, KILN_DIMS(1, 16, 16, 4));
+    static const setting sampling[] = {{.name = "seed", .number = 7},
+                                       {.name = "steps", .number = 8},
+                                       {.name = "cfg", .number = 4},
+                                       {.name = "sampler_name", .text = "euler"},
+                                       {.name = "scheduler", .text = "normal"},
+                                       {.name = "denoise", .number = 1}};
+    draw("workflows/models/shapes-sd1", "tests/golden/shapes.safetensors", "a red circle above a blue square", "",
+         sampling, 6, KILN_DIMS(1, 16, 16, 4));
 }
 
 int main(int argc, char **argv)
@@ -194,6 +211,8 @@ int main(int argc, char **argv)
         printf("FAIL plugins: %zu of 4 opened\n", n_plugin);
         return 1;
     }
-    static const test_case cases[] = {CASE(test_pipeline_euler), CASE(test_pipeline_euler_ancestral_karras_batch_of_two), CASE(test_pipeline_shapes_sd1)};
+    static const test_case cases[] = {CASE(test_pipeline_euler),
+                                      CASE(test_pipeline_euler_ancestral_karras_batch_of_two),
+                                      CASE(test_pipeline_shapes_sd1)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

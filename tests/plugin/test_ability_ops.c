@@ -9,7 +9,9 @@ static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY);
 
 static kiln_bind bind_to(const char *name, float *data, uint32_t rank, const int64_t *dim)
 {
-    kiln_bind b = {.name = name, .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
+    kiln_bind b = {
+        .name = name,
+        .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
     int64_t stride = 4;
     for (uint32_t i = rank; i-- > 0; stride *= dim[i]) b.tensor.dim[i] = dim[i], b.tensor.stride[i] = stride;
     return b;
@@ -17,7 +19,8 @@ static kiln_bind bind_to(const char *name, float *data, uint32_t rank, const int
 
 static void expect(kiln_status status, kiln_status wanted, const char *says)
 {
-    CHECK_MSG(status == wanted && strstr(rig_message(), says), "status %s, \"%s\"; wanted %s and \"%s\"", status_name(status), rig_message(), status_name(wanted), says);
+    CHECK_MSG(status == wanted && strstr(rig_message(), says), "status %s, \"%s\"; wanted %s and \"%s\"",
+              status_name(status), rig_message(), status_name(wanted), says);
 }
 
 /* What the head of ops.h shows, with numbers that can be counted in the head. */
@@ -26,10 +29,12 @@ static void test_a_program_from_recording_to_result(void)
     const kiln_ops *o = ops();
     float x[18], eps[2] = {0}, w[18], bias[2] = {1, -1};
     for (int i = 0; i < 18; i++) x[i] = 1, w[i] = i < 9 ? 1.0f : 2.0f; /* [O 2, I 1, 3, 3] */
-    kiln_program *p = o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "unet"});
+    kiln_program *p =
+        o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "unet"});
     REQUIRE(p);
     kiln_t in = o->input(p, "x", KILN_F32, 4, KILN_DIMS(1, 3, 3, 1));
-    kiln_t h = o->conv2d(p, in, o->constant(p, w, 4, KILN_DIMS(2, 1, 3, 3)), o->constant(p, bias, 1, KILN_DIMS(2)), NULL);
+    kiln_t h =
+        o->conv2d(p, in, o->constant(p, w, 4, KILN_DIMS(2, 1, 3, 3)), o->constant(p, bias, 1, KILN_DIMS(2)), NULL);
     int64_t dim[KILN_MAX_RANK];
     CHECK(o->shape(p, h, dim) == 4 && dim[1] == 1 && dim[2] == 1 && dim[3] == 2);
     o->output(p, "eps", h);
@@ -42,7 +47,10 @@ static void test_a_program_from_recording_to_result(void)
     o->program_free(p);
 }
 
-static kiln_program *fresh(void) { return ops()->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p"}); }
+static kiln_program *fresh(void)
+{
+    return ops()->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p"});
+}
 
 static void no_options(kiln_program *p, int which)
 {
@@ -62,7 +70,9 @@ static void no_options(kiln_program *p, int which)
 
 static void test_a_recorders_mistakes_come_back_from_plan(void)
 {
-    static const char *const says[] = {"options (heads)", "timestep_embedding without", "permute without", "concat of nothing", "0 heads", "of no set", "reshape: the operand", "9 levels"};
+    static const char *const says[] = {
+        "options (heads)", "timestep_embedding without", "permute without", "concat of nothing", "0 heads",
+        "of no set",       "reshape: the operand",       "9 levels"};
     for (int i = 0; i < 8; i++) {
         kiln_program *p = fresh();
         const char *message = "";
@@ -101,7 +111,8 @@ static void test_numbers_where_programs_run(void)
     kiln_ctx *c = rig_ctx();
     uint32_t device = o->device(c);
     const float one[3] = {1, 2, -3}, two[3] = {10, 0, 0.5f};
-    float *x = rig_host()->scratch(c, sizeof one, device), *y = rig_host()->scratch(c, sizeof one, device), back[3] = {0};
+    float *x = rig_host()->scratch(c, sizeof one, device), *y = rig_host()->scratch(c, sizeof one, device),
+          back[3] = {0};
     double norm = 0;
     REQUIRE(x && y);
     CHECK(o->upload(c, x, one, 3) == KILN_OK && o->upload(c, y, two, 3) == KILN_OK);
@@ -117,7 +128,8 @@ static void test_numbers_where_programs_run(void)
 
 static void test_a_program_is_for_the_device_of_the_run(void)
 {
-    kiln_program_options here = {.size = sizeof here, .device = KILN_CPU}, there = {.size = sizeof there, .device = KILN_CUDA};
+    kiln_program_options here = {.size = sizeof here, .device = KILN_CPU},
+                         there = {.size = sizeof there, .device = KILN_CUDA};
     kiln_program *p = ops()->program_new(rig_ctx(), &here);
     CHECK(p != NULL);
     ops()->program_free(p);
@@ -148,8 +160,9 @@ static void test_a_kept_program_is_ready_the_second_time(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_a_program_from_recording_to_result), CASE(test_a_recorders_mistakes_come_back_from_plan),
-        CASE(test_what_a_program_cannot_be_is_refused), CASE(test_numbers_where_programs_run), CASE(test_a_program_is_for_the_device_of_the_run), CASE(test_a_kept_program_is_ready_the_second_time),
+        CASE(test_a_program_from_recording_to_result),     CASE(test_a_recorders_mistakes_come_back_from_plan),
+        CASE(test_what_a_program_cannot_be_is_refused),    CASE(test_numbers_where_programs_run),
+        CASE(test_a_program_is_for_the_device_of_the_run), CASE(test_a_kept_program_is_ready_the_second_time),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

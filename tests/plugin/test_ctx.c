@@ -30,12 +30,22 @@ static kiln_value *picture(void)
 static int stop;
 static int cancelled(void *arg) { return (void)arg, stop; }
 static char last_line[512];
-static void sink(void *arg, int level, const char *line) { (void)arg, (void)level, snprintf(last_line, sizeof last_line, "%s", line); }
+static void sink(void *arg, int level, const char *line)
+{
+    (void)arg, (void)level, snprintf(last_line, sizeof last_line, "%s", line);
+}
 
 /* Calls run() on one picture. *refs: references of the picture afterwards. */
 static error call(kiln_status (*run)(const kiln_call *), int validate, kiln_value **made)
 {
-    const kiln_node type = {.size = sizeof type, .type = "Tried", .doc = "Tried.", .revision = 1, .devices = KILN_CPU, KILN_ARRAY(in, in), KILN_ARRAY(out, out), .run = run};
+    const kiln_node type = {.size = sizeof type,
+                            .type = "Tried",
+                            .doc = "Tried.",
+                            .revision = 1,
+                            .devices = KILN_CPU,
+                            KILN_ARRAY(in, in),
+                            KILN_ARRAY(out, out),
+                            .run = run};
     call_environment env = {.cancelled = cancelled, .validate = validate};
     error e = {0};
     kiln_value *given = picture(), *result = NULL;
@@ -45,8 +55,10 @@ static error call(kiln_status (*run)(const kiln_call *), int validate, kiln_valu
     CHECK_EQ(status, e.status);
     CHECK((status == KILN_OK) == (result != NULL));
     value_unref(given);
-    if (made) *made = result;
-    else value_unref(result);
+    if (made)
+        *made = result;
+    else
+        value_unref(result);
     return e;
 }
 
@@ -58,7 +70,10 @@ static kiln_status two_channels(const kiln_call *c)
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 static kiln_status silent(const kiln_call *c) { return (void)c, KILN_ERR_IO; }
-static kiln_status loud(const kiln_call *c) { return c->host->fail(c->ctx, KILN_ERR_INVALID, "the %s is too %s", "moon", "far"); }
+static kiln_status loud(const kiln_call *c)
+{
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "the %s is too %s", "moon", "far");
+}
 static kiln_status twice(const kiln_call *c)
 {
     c->host->fail(c->ctx, KILN_ERR_INVALID, "the first");
@@ -71,8 +86,14 @@ static kiln_status tried_then_worked(const kiln_call *c)
 }
 static kiln_status no_status(const kiln_call *c) { return (void)c, (kiln_status)5; }
 static kiln_status says_cancelled(const kiln_call *c) { return (void)c, KILN_CANCELLED; }
-static kiln_status asks(const kiln_call *c) { return c->host->progress(c->ctx, 1, 2, "x") == KILN_OK ? pass(c) : KILN_CANCELLED; }
-static kiln_status half_made(const kiln_call *c) { return pass(c), c->host->fail(c->ctx, KILN_ERR_DEVICE, "after its output"); }
+static kiln_status asks(const kiln_call *c)
+{
+    return c->host->progress(c->ctx, 1, 2, "x") == KILN_OK ? pass(c) : KILN_CANCELLED;
+}
+static kiln_status half_made(const kiln_call *c)
+{
+    return pass(c), c->host->fail(c->ctx, KILN_ERR_DEVICE, "after its output");
+}
 static kiln_status writes_input(const kiln_call *c)
 {
     kiln_tensor t = {.size = sizeof t};
@@ -129,16 +150,21 @@ static void test_each_promise(void)
         {works_in_scratch, 0, KILN_OK, ""},
         {in_parallel, 0, KILN_OK, ""},
         {asks, 0, KILN_OK, ""},
-        {nothing, 0, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: said it succeeded but did not set output 'picture'"},
-        {tried_then_worked, 0, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: said it succeeded but did not set output 'picture'"},
-        {two_channels, 0, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: output 'picture': an IMAGE must have 3 or 4 channels, not 2"},
+        {nothing, 0, KILN_ERR_BUG,
+         "node 'n' (Tried): plugin org.example.tried: said it succeeded but did not set output 'picture'"},
+        {tried_then_worked, 0, KILN_ERR_BUG,
+         "node 'n' (Tried): plugin org.example.tried: said it succeeded but did not set output 'picture'"},
+        {two_channels, 0, KILN_ERR_BUG,
+         "node 'n' (Tried): plugin org.example.tried: output 'picture': an IMAGE must have 3 or 4 channels, not 2"},
         {silent, 0, KILN_ERR_IO, "node 'n' (Tried): failed without saying why (input or output failed)"},
         {loud, 0, KILN_ERR_INVALID, "node 'n' (Tried): the moon is too far"},
         {twice, 0, KILN_ERR_INVALID, "node 'n' (Tried): the first"},
         {no_status, 0, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: returned 5, which is no status"},
-        {says_cancelled, 0, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: said it was cancelled, though nobody asked"},
+        {says_cancelled, 0, KILN_ERR_BUG,
+         "node 'n' (Tried): plugin org.example.tried: said it was cancelled, though nobody asked"},
         {half_made, 0, KILN_ERR_DEVICE, "node 'n' (Tried): after its output"},
-        {writes_input, 1, KILN_ERR_BUG, "node 'n' (Tried): plugin org.example.tried: wrote to its input 'image', which is not its own"},
+        {writes_input, 1, KILN_ERR_BUG,
+         "node 'n' (Tried): plugin org.example.tried: wrote to its input 'image', which is not its own"},
         {makes_nan, 1, KILN_ERR_INVALID, "node 'n' (Tried): output 'picture' holds a number that is not finite"},
         {makes_nan, 0, KILN_OK, ""},
         {views_nothing, 0, KILN_ERR_INVALID, "node 'n' (Tried): expected a tensor, got nothing"},
@@ -168,7 +194,8 @@ static void test_float_mode_is_put_back(void)
     log_sink_set(NULL, NULL);
     CHECK_EQ(e.status, KILN_OK);
     CHECK_EQ(float_state(), before);
-    CHECK_MSG(strstr(last_line, "node 'n' (Tried) of org.example.tried changed the floating-point mode") != NULL, "%s", last_line);
+    CHECK_MSG(strstr(last_line, "node 'n' (Tried) of org.example.tried changed the floating-point mode") != NULL, "%s",
+              last_line);
 #else
     test_skip("MXCSR is an x86 matter");
 #endif
@@ -176,21 +203,26 @@ static void test_float_mode_is_put_back(void)
 
 static void test_a_wrong_input_is_refused_before_the_call(void)
 {
-    const kiln_node type = {.size = sizeof type, .type = "Tried", .revision = 1, KILN_ARRAY(in, in), KILN_ARRAY(out, out), .run = pass};
+    const kiln_node type = {
+        .size = sizeof type, .type = "Tried", .revision = 1, KILN_ARRAY(in, in), KILN_ARRAY(out, out), .run = pass};
     error e = {0};
     kiln_value *wrong = value_int(3), *result = NULL;
     CHECK_EQ(ctx_call(NULL, 0, "n", "p", &type, NULL, NULL, &wrong, &result, &e), KILN_ERR_INVALID);
-    CHECK_MSG(strstr(e.message, "input 'image': an IMAGE must be") || strstr(e.message, "must be a tensor, not a whole number"), "%s", e.message);
+    CHECK_MSG(strstr(e.message, "input 'image': an IMAGE must be") ||
+                  strstr(e.message, "must be a tensor, not a whole number"),
+              "%s", e.message);
     CHECK(result == NULL);
     value_unref(wrong);
 }
 
 static void test_abilities_by_name(void)
 {
-    static const char *const names[] = {"kiln.value/1", "kiln.ops/1", "kiln.weights/1", "kiln.model/1", "kiln.sampler/1", "kiln.files/1"};
+    static const char *const names[] = {"kiln.value/1", "kiln.ops/1",     "kiln.weights/1",
+                                        "kiln.model/1", "kiln.sampler/1", "kiln.files/1"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const uint32_t *table = engine_host.ability(names[i]);
-        CHECK_MSG(table && *table >= sizeof(void *) * 2 && *table < 4096 && *table % sizeof(void *) == 0, "%s", names[i]);
+        CHECK_MSG(table && *table >= sizeof(void *) * 2 && *table < 4096 && *table % sizeof(void *) == 0, "%s",
+                  names[i]);
     }
     CHECK(engine_host.ability("kiln.value/2") == NULL);
     CHECK(engine_host.ability("") == NULL && engine_host.ability(NULL) == NULL);
@@ -200,7 +232,12 @@ static void test_out_of_memory_at_each_allocation(void)
 {
     for (int k = 0; k < 64; k++) {
         kiln_value *given = picture(), *result = NULL;
-        const kiln_node type = {.size = sizeof type, .type = "Tried", .revision = 1, KILN_ARRAY(in, in), KILN_ARRAY(out, out), .run = two_channels};
+        const kiln_node type = {.size = sizeof type,
+                                .type = "Tried",
+                                .revision = 1,
+                                KILN_ARRAY(in, in),
+                                KILN_ARRAY(out, out),
+                                .run = two_channels};
         call_environment env = {.validate = 1};
         error e = {0};
         mem_fail_at(k, 0);
@@ -218,8 +255,9 @@ static void test_out_of_memory_at_each_allocation(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_each_promise), CASE(test_cancel), CASE(test_float_mode_is_put_back), CASE(test_a_wrong_input_is_refused_before_the_call),
-        CASE(test_abilities_by_name), CASE(test_out_of_memory_at_each_allocation),
+        CASE(test_each_promise),           CASE(test_cancel),
+        CASE(test_float_mode_is_put_back), CASE(test_a_wrong_input_is_refused_before_the_call),
+        CASE(test_abilities_by_name),      CASE(test_out_of_memory_at_each_allocation),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,4 +1,5 @@
-/* test_files.c - "kiln.files/1": nothing leaves the output folder, no two files get one name, none appears half written. */
+/* test_files.c - "kiln.files/1": nothing leaves the output folder, no two files get one name, none appears half
+ * written. */
 #include "harness.h"
 
 #include "base/memory_alloc.h"
@@ -52,8 +53,14 @@ typedef struct {
     char reported[1100];
 } call;
 
-static void on_file(void *arg, size_t node, const char *path) { (void)node, snprintf(((call *)arg)->reported, 1100, "%s", path); }
-static const char *on_text(void *arg, size_t node, const char *name) { return (void)arg, (void)node, strcmp(name, "prompt") == 0 ? "{}" : ""; }
+static void on_file(void *arg, size_t node, const char *path)
+{
+    (void)node, snprintf(((call *)arg)->reported, 1100, "%s", path);
+}
+static const char *on_text(void *arg, size_t node, const char *name)
+{
+    return (void)arg, (void)node, strcmp(name, "prompt") == 0 ? "{}" : "";
+}
 
 static void begin(call *c)
 {
@@ -117,7 +124,8 @@ static void test_what_is_not_committed_vanishes(void)
     call c;
     fresh();
     begin(&c);
-    kiln_file *one = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt"), *two = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
+    kiln_file *one = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt"),
+              *two = files_api.create(&c.ctx, KILN_FILES_OUTPUT, "a", "txt");
     REQUIRE(one && two);
     CHECK_EQ(files_api.write(one, "x", 1), KILN_OK);
     CHECK_EQ(files_api.commit(two, NULL), KILN_OK);
@@ -136,9 +144,19 @@ static void test_names_that_are_refused(void)
     const struct {
         const char *prefix, *says;
     } rows[] = {
-        {"", "is empty"}, {"/etc/kiln", "absolute path"}, {"../kiln", "'..'"}, {"a/../../kiln", "'..'"}, {"a/..", "'..'"}, {"a/", "names a folder"}, {".", "names a folder"},
-        {"a\nb", "control character 0x0a"}, {"a\x1b[31m", "control character 0x1b"}, {"a\x7f", "control character 0x7f"}, {"\xff\xfe", "not UTF-8"},
-        {longest, "longer than 200 bytes"}, {deep, "too long"},
+        {"", "is empty"},
+        {"/etc/kiln", "absolute path"},
+        {"../kiln", "'..'"},
+        {"a/../../kiln", "'..'"},
+        {"a/..", "'..'"},
+        {"a/", "names a folder"},
+        {".", "names a folder"},
+        {"a\nb", "control character 0x0a"},
+        {"a\x1b[31m", "control character 0x1b"},
+        {"a\x7f", "control character 0x7f"},
+        {"\xff\xfe", "not UTF-8"},
+        {longest, "longer than 200 bytes"},
+        {deep, "too long"},
     };
     fresh();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -146,7 +164,8 @@ static void test_names_that_are_refused(void)
         begin(&c);
         CHECK(files_api.create(&c.ctx, KILN_FILES_OUTPUT, rows[i].prefix, "txt") == NULL);
         CHECK_EQ(c.ctx.failure.status, KILN_ERR_INVALID);
-        CHECK_MSG(strstr(c.ctx.failure.message, rows[i].says) != NULL, "'%s' does not say '%s'", c.ctx.failure.message, rows[i].says);
+        CHECK_MSG(strstr(c.ctx.failure.message, rows[i].says) != NULL, "'%s' does not say '%s'", c.ctx.failure.message,
+                  rows[i].says);
         end(&c);
     }
     static const char *const extensions[] = {"", "a/b", "..", "PNG", "averyveryverylongone", NULL};
@@ -177,11 +196,14 @@ static void test_links(void)
         begin(&c);
         CHECK_MSG(save(&c, KILN_FILES_OUTPUT, refused[i]) == NULL, "%s", refused[i]);
         CHECK(c.ctx.failure.message[0]);
-        if (i < 2) CHECK_MSG(strstr(c.ctx.failure.message, "leads out of the output folder through a link") != NULL, "%s", c.ctx.failure.message);
+        if (i < 2)
+            CHECK_MSG(strstr(c.ctx.failure.message, "leads out of the output folder through a link") != NULL, "%s",
+                      c.ctx.failure.message);
         end(&c);
     }
     begin(&c);
-    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "inside/a"), "inside/a_00001_.txt"); /* a link that stays inside is a folder like any other */
+    CHECK_STR(save(&c, KILN_FILES_OUTPUT, "inside/a"),
+              "inside/a_00001_.txt"); /* a link that stays inside is a folder like any other */
     end(&c);
     check_content(below("real/a_00001_.txt"), "hello");
     CHECK_EQ(entries(outside), 0);
@@ -290,8 +312,9 @@ static void test_folders_that_cannot_be_written(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_counters), CASE(test_what_is_not_committed_vanishes), CASE(test_names_that_are_refused), CASE(test_links),
-        CASE(test_many_processes_one_prefix), CASE(test_killed_process_leaves_nothing), CASE(test_no_room), CASE(test_folders_that_cannot_be_written),
+        CASE(test_counters), CASE(test_what_is_not_committed_vanishes), CASE(test_names_that_are_refused),
+        CASE(test_links),    CASE(test_many_processes_one_prefix),      CASE(test_killed_process_leaves_nothing),
+        CASE(test_no_room),  CASE(test_folders_that_cannot_be_written),
     };
     umask(022);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- building ------------------------------------------------------------------------------------------------------ */
+/* ---- building ---- */
 
 /* An empty folder below the test's own. */
 static const char *fresh_folder(void)
@@ -43,7 +43,8 @@ static int shell(const char *fmt, ...)
 /* Compiles hostile.c as FOLDER/NAME.so. */
 static int build(const char *folder, const char *name, const char *flags)
 {
-    int bad = shell("umask 022; gcc -std=c11 -D_GNU_SOURCE -w -O0 -fPIC -shared -fvisibility=hidden -I'%s/include' %s '%s/tests/plugin/hostile/hostile.c' -o '%s/%s.so'",
+    int bad = shell("umask 022; gcc -std=c11 -D_GNU_SOURCE -w -O0 -fPIC -shared -fvisibility=hidden -I'%s/include' %s "
+                    "'%s/tests/plugin/hostile/hostile.c' -o '%s/%s.so'",
                     test_root(), flags, test_root(), folder, name);
     return CHECK_MSG(!bad, "cannot compile hostile.c with %s", flags);
 }
@@ -67,7 +68,7 @@ static void check_refused(const catalog *c, const char *file, const char *part)
     CHECK_MSG(strstr(p->why, part) != NULL, "%s: '%s' does not say '%s'", file, p->why, part);
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct {
     const char *way, *says;
@@ -185,14 +186,15 @@ static void test_grown_structs_are_read_by_their_stride(void)
     catalog_close(c);
 }
 
-/* ---- two plugins ----------------------------------------------------------------------------------------------------- */
+/* ---- two plugins ---- */
 
 static void test_duplicates_name_both_plugins(void)
 {
     const char *folder = fresh_folder();
     error e = {0};
     if (!build(folder, "a", "-DID='\"org.example.first\"'") || !build(folder, "b", "-DID='\"org.example.second\"'") ||
-        !build(folder, "c", "-DID='\"org.example.first\"' -DTYPE='\"Other\"'") || !build(folder, "d", "-DID='\"org.example.fourth\"' -DTYPE='\"Fourth\"'"))
+        !build(folder, "c", "-DID='\"org.example.first\"' -DTYPE='\"Other\"'") ||
+        !build(folder, "d", "-DID='\"org.example.fourth\"' -DTYPE='\"Fourth\"'"))
         return;
     catalog *c = catalog_open(folder, &e);
     REQUIRE(c != NULL);
@@ -220,14 +222,16 @@ static void test_same_names_in_two_plugins_do_not_meet(void)
     catalog_close(c);
 }
 
-/* ---- the files --------------------------------------------------------------------------------------------------------- */
+/* ---- the files ---- */
 
 static void test_files_that_are_no_plugins(void)
 {
     const char *folder = fresh_folder();
     error e = {0};
     if (!build(folder, "good", "")) return;
-    shell("cd '%s' && : > empty.so && seq 1 2000 > text.so && head -c 3000 good.so > cut.so && ln -s nowhere.so gone.so && mkdir folder.so && echo x > notes.txt", folder);
+    shell("cd '%s' && : > empty.so && seq 1 2000 > text.so && head -c 3000 good.so > cut.so && ln -s nowhere.so "
+          "gone.so && mkdir folder.so && echo x > notes.txt",
+          folder);
     catalog *c = catalog_open(folder, &e);
     REQUIRE(c != NULL);
     check_refused(c, "/empty.so", "empty");
@@ -332,7 +336,7 @@ static void test_search_path(void)
     catalog_close(c);
 }
 
-/* ---- the probe ---------------------------------------------------------------------------------------------------------- */
+/* ---- the probe ---- */
 
 static void test_a_loop_is_stopped(void)
 {
@@ -412,10 +416,20 @@ static void test_out_of_memory_at_each_allocation(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_every_way_to_break_the_table), CASE(test_a_plugin_that_only_registers), CASE(test_grown_structs_are_read_by_their_stride),
-        CASE(test_duplicates_name_both_plugins), CASE(test_same_names_in_two_plugins_do_not_meet), CASE(test_files_that_are_no_plugins),
-        CASE(test_what_others_may_write_is_refused), CASE(test_a_group_of_one_is_nobody_else), CASE(test_a_link_into_an_open_folder_is_refused), CASE(test_search_path), CASE(test_a_loop_is_stopped),
-        CASE(test_good_files_are_remembered_and_changed_ones_are_not), CASE(test_fast_math_is_found_and_undone), CASE(test_out_of_memory_at_each_allocation),
+        CASE(test_every_way_to_break_the_table),
+        CASE(test_a_plugin_that_only_registers),
+        CASE(test_grown_structs_are_read_by_their_stride),
+        CASE(test_duplicates_name_both_plugins),
+        CASE(test_same_names_in_two_plugins_do_not_meet),
+        CASE(test_files_that_are_no_plugins),
+        CASE(test_what_others_may_write_is_refused),
+        CASE(test_a_group_of_one_is_nobody_else),
+        CASE(test_a_link_into_an_open_folder_is_refused),
+        CASE(test_search_path),
+        CASE(test_a_loop_is_stopped),
+        CASE(test_good_files_are_remembered_and_changed_ones_are_not),
+        CASE(test_fast_math_is_found_and_undone),
+        CASE(test_out_of_memory_at_each_allocation),
     };
     setenv("XDG_CACHE_HOME", test_folder(), 1);
     unsetenv("KILN_PLUGIN_PATH");

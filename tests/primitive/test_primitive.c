@@ -18,7 +18,13 @@ static void gives_text(const kiln_node *type, const char *settings, const char *
 
 static void test_numbers(void)
 {
-    static const struct { const char *settings; int64_t value; } row[] = {{"value=0", 0}, {"value=-7", -7}, {"value=9223372036854775807", INT64_MAX}, {"value=-9223372036854775807", -INT64_MAX}};
+    static const struct {
+        const char *settings;
+        int64_t value;
+    } row[] = {{"value=0", 0},
+               {"value=-7", -7},
+               {"value=9223372036854775807", INT64_MAX},
+               {"value=-9223372036854775807", -INT64_MAX}};
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         int64_t v = 1;
         made m = node_with(&node_primitive_int, row[i].settings, NULL, NULL, NULL);
@@ -56,7 +62,9 @@ static void test_texts(void)
 /* 4 kB of text whose every letter becomes 8 kB: refused, not made. */
 static void test_a_text_that_explodes_is_refused(void)
 {
-    struct { const char *text, *find, *replace; } params; /* of StringReplace, in the order of its rows */
+    struct {
+        const char *text, *find, *replace;
+    } params; /* of StringReplace, in the order of its rows */
     char small[4096], large[8192];
     memset(small, 'a', sizeof small), small[sizeof small - 1] = '\0';
     memset(large, 'b', sizeof large), large[sizeof large - 1] = '\0';

@@ -1,4 +1,5 @@
-/* test_manifest.c - the manifest of a sweep: what is found again, what a crash or a stranger left in the file, and where its files lie. */
+/* test_manifest.c - the manifest of a sweep: what is found again, what a crash or a stranger left in the file, and
+ * where its files lie. */
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
@@ -27,7 +28,8 @@ static int add(manifest *m, digest key, const char *status, const char *file)
     str s = {0};
     char hex[33];
     error e = {0};
-    str_printf(&s, "{\"row\": 1, \"status\": \"%s\", \"files\": [\"%s\"], \"key\": \"%s\"}", status, file, digest_hex(key, hex));
+    str_printf(&s, "{\"row\": 1, \"status\": \"%s\", \"files\": [\"%s\"], \"key\": \"%s\"}", status, file,
+               digest_hex(key, hex));
     kiln_status done = manifest_add(m, &s, &e);
     str_free(&s);
     return done == KILN_OK;
@@ -78,11 +80,15 @@ static void test_hostile_lines(void)
     digest_hex(key_a, hex);
     static const char *const file[] = {"../a.png", "/etc/passwd", "", "x/../../a.png"};
     for (size_t i = 0; i < sizeof file / sizeof file[0]; i++) {
-        snprintf(text, sizeof text, "{\"row\": 1, \"status\": \"done\", \"files\": [\"%s\"], \"key\": \"%s\"}\n", file[i], hex);
+        snprintf(text, sizeof text, "{\"row\": 1, \"status\": \"done\", \"files\": [\"%s\"], \"key\": \"%s\"}\n",
+                 file[i], hex);
         begin(text);
         CHECK_EQ(found(key_a), 0);
     }
-    snprintf(text, sizeof text, "{\"row\": 1, \"status\": 5, \"files\": 7, \"key\": \"%s\"}\n{\"row\": 2}\n[]\nnull\n\n{\"row\": 1, \"status\": \"done\", \"files\": [3], \"key\": \"%s\"}\n", hex, hex);
+    snprintf(text, sizeof text,
+             "{\"row\": 1, \"status\": 5, \"files\": 7, \"key\": \"%s\"}\n{\"row\": 2}\n[]\nnull\n\n{\"row\": 1, "
+             "\"status\": \"done\", \"files\": [3], \"key\": \"%s\"}\n",
+             hex, hex);
     begin(text);
     CHECK_EQ(found(key_a), 0);
 }
@@ -98,7 +104,8 @@ static void test_a_strangers_file_is_refused(void)
 
 static void test_every_allocation_may_fail(void)
 {
-    begin("{\"row\": 1, \"status\": \"done\", \"files\": [\"a.png\"], \"key\": \"00000000000000010000000000000000\"}\n");
+    begin(
+        "{\"row\": 1, \"status\": \"done\", \"files\": [\"a.png\"], \"key\": \"00000000000000010000000000000000\"}\n");
     for (int64_t k = 0; k < 40; k++) {
         error e = {0};
         mem_fail_at(k, 0);
@@ -111,7 +118,8 @@ static void test_every_allocation_may_fail(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_the_last_line_holds), CASE(test_a_cut_line_is_passed_over), CASE(test_hostile_lines), CASE(test_a_strangers_file_is_refused),
+    static const test_case cases[] = {CASE(test_the_last_line_holds), CASE(test_a_cut_line_is_passed_over),
+                                      CASE(test_hostile_lines), CASE(test_a_strangers_file_is_refused),
                                       CASE(test_every_allocation_may_fail)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,5 +1,5 @@
-/* test_scheduler.c - the run of a checked workflow, with nodes whose work is a script of this file: what is run and what is
- * not, what overlaps, what is shared, what a failure or a cancel leaves undone, and when values are let go.
+/* test_scheduler.c - the run of a checked workflow, with nodes whose work is a script of this file: what is run and
+ * what is not, what overlaps, what is shared, what a failure or a cancel leaves undone, and when values are let go.
  *
  * Nodes that must be seen at work together wait for one another (with a time limit), so that nothing depends on speed.
  */
@@ -23,8 +23,8 @@ typedef struct {
     int calls[NODES_MAX], fetches[NODES_MAX], events[NODES_MAX][RUN_NODE_SKIPPED + 1];
     const char *because[NODES_MAX];
     int inside, most_inside, device, most_device, met_n, live, most_live;
-    int meet;           /* how many "meet..." nodes wait for one another */
-    int missed;         /* a meeting that did not come about             */
+    int meet;   /* how many "meet..." nodes wait for one another */
+    int missed; /* a meeting that did not come about             */
     size_t last_done;
     atomic_int *cancel; /* "cancel..." nodes set it */
     int64_t width;      /* what the last Blank was given */
@@ -92,7 +92,8 @@ static void check_inputs(script *s, const graph_node *g, kiln_value *const *in)
             const char *name = name_in(list ? value_api.list_at(in[p], k) : in[p]);
             const graph_node *wired = &s->w->node[g->in[p].from[k].node];
             int same = strcmp(name, wired->doc->name) == 0;
-            for (size_t i = 0; i < s->w->n && !same; i++) same = strcmp(s->w->node[i].doc->name, name) == 0 && digest_equal(s->w->node[i].key, wired->key);
+            for (size_t i = 0; i < s->w->n && !same; i++)
+                same = strcmp(s->w->node[i].doc->name, name) == 0 && digest_equal(s->w->node[i].key, wired->key);
             s->wrong += !same;
             if (list) snprintf(s->joined + strlen(s->joined), sizeof s->joined - strlen(s->joined), "%s ", name);
         }
@@ -129,7 +130,8 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     const graph_node *g = &s->w->node[i];
     kiln_status status = KILN_OK;
     enter(s, i, params, in);
-    if (g->type->flags & KILN_NODE_DEVICE) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* time for another to come in, were it let */
+    if (g->type->flags & KILN_NODE_DEVICE)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* time for another to come in, were it let */
     if (begins(g->doc->name, "fail")) status = error_set(e, KILN_ERR_IO, "%s cannot", g->doc->name);
     if (begins(g->doc->name, "mute_fail")) status = KILN_ERR_DEVICE;
     if (begins(g->doc->name, "stopped")) status = KILN_CANCELLED;
@@ -177,15 +179,18 @@ static int prepare(bench *b, const char *text)
     b->s.w = &b->w;
     b->s.cancel = &b->cancel;
     b->s.meet = 2;
-    if (!CHECK_MSG(document_parse(&b->doc, "t", text, strlen(text), NULL, 0, &b->e) == KILN_OK, "%s", b->e.message)) return 0;
-    int fine = workflow_check(&b->doc, &catalog, &b->w, &b->e) == KILN_OK && b->doc.n_fault == 0 && b->w.n <= NODES_MAX && workflow_keys(&b->w, &on, &b->e) == KILN_OK;
+    if (!CHECK_MSG(document_parse(&b->doc, "t", text, strlen(text), NULL, 0, &b->e) == KILN_OK, "%s", b->e.message))
+        return 0;
+    int fine = workflow_check(&b->doc, &catalog, &b->w, &b->e) == KILN_OK && b->doc.n_fault == 0 &&
+               b->w.n <= NODES_MAX && workflow_keys(&b->w, &on, &b->e) == KILN_OK;
     return CHECK_MSG(fine, "%s%s", b->e.message, b->doc.faults ? b->doc.faults->text : "");
 }
 
 static void go(bench *b, unsigned workers, int fail_fast)
 {
-    b->status = run_schedule(&b->w, &(run_hooks){.self = &b->s, .call = call, .event = on_event},
-                             &(run_setting){.workers = workers, .fail_fast = fail_fast, .cancel = &b->cancel}, &b->sum, &b->e);
+    b->status =
+        run_schedule(&b->w, &(run_hooks){.self = &b->s, .call = call, .event = on_event},
+                     &(run_setting){.workers = workers, .fail_fast = fail_fast, .cancel = &b->cancel}, &b->sum, &b->e);
 }
 
 /* What holds after every run. */
@@ -212,13 +217,15 @@ static size_t at(const bench *b, const char *name)
 #define CALLS(name) b.s.calls[at(&b, (name))]
 #define EVENTS(name, kind) b.s.events[at(&b, (name))][kind]
 
-/* ---- demand ------------------------------------------------------------------------------------------------------ */
+/* ---- demand ---- */
 
 static void test_only_what_is_asked_for(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n  d: {class_type: Decode, inputs: {images: [a, 0]}}\n"
-                        "  a: {class_type: Blank}\n  u: {class_type: Decode, inputs: {images: [v, 0]}}\n  v: {class_type: Blank, inputs: {width: 64}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n  d: {class_type: Decode, inputs: "
+                        "{images: [a, 0]}}\n"
+                        "  a: {class_type: Blank}\n  u: {class_type: Decode, inputs: {images: [v, 0]}}\n  v: "
+                        "{class_type: Blank, inputs: {width: 64}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(b.sum.total, 3);
@@ -239,15 +246,17 @@ static void test_only_what_is_asked_for(void)
 static void test_lists_keep_their_order(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank, inputs: {width: 64}}\n  b: {class_type: Blank, inputs: {width: 32}}\n"
-                        "  j: {class_type: Join, inputs: {images: [[b, 0], [a, 0], [b, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    REQUIRE(prepare(
+        &b, "nodes:\n  a: {class_type: Blank, inputs: {width: 64}}\n  b: {class_type: Blank, inputs: {width: 32}}\n"
+            "  j: {class_type: Join, inputs: {images: [[b, 0], [a, 0], [b, 0]]}}\n  s: {class_type: Save, inputs: "
+            "{images: [j, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_STR(b.s.joined, "b a b ");
     finish(&b);
 }
 
-/* ---- values at hand ---------------------------------------------------------------------------------------------------- */
+/* ---- values at hand ---- */
 
 /* Nodes whose name begins with "known" can be fetched; those with "known_gone" are not there after all. */
 static int is_known(void *self, size_t i) { return begins(((script *)self)->w->node[i].doc->name, "known"); }
@@ -267,8 +276,9 @@ static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
 
 static void go_knowing(bench *b, unsigned workers)
 {
-    b->status = run_schedule(&b->w, &(run_hooks){.self = &b->s, .call = call, .event = on_event, .known = is_known, .fetch = fetch},
-                             &(run_setting){.workers = workers, .cancel = &b->cancel}, &b->sum, &b->e);
+    b->status = run_schedule(
+        &b->w, &(run_hooks){.self = &b->s, .call = call, .event = on_event, .known = is_known, .fetch = fetch},
+        &(run_setting){.workers = workers, .cancel = &b->cancel}, &b->sum, &b->e);
 }
 
 #define FETCHES(name) b.s.fetches[at(&b, (name))]
@@ -277,7 +287,8 @@ static void test_what_is_known_is_not_run_nor_what_only_it_needs(void)
 {
     bench b;
     uint8_t plan[8];
-    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known: {class_type: Decode, inputs: {images: [a, 0]}}\n  s: {class_type: Save, inputs: {images: [known, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known: {class_type: Decode, inputs: {images: [a, 0]}}\n  "
+                        "s: {class_type: Save, inputs: {images: [known, 0]}}\n"));
     CHECK_EQ(run_schedule_plan(&b.w, &(run_hooks){.self = &b.s, .known = is_known}, plan), KILN_OK);
     CHECK_EQ(plan[at(&b, "a")], PLAN_NOT_NEEDED);
     CHECK_EQ(plan[at(&b, "known")], PLAN_FETCH);
@@ -294,7 +305,8 @@ static void test_what_another_needs_runs_although_its_user_is_known(void)
 {
     bench b;
     REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known: {class_type: Decode, inputs: {images: [a, 0]}}\n"
-                        "  j: {class_type: Join, inputs: {images: [[known, 0], [a, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+                        "  j: {class_type: Join, inputs: {images: [[known, 0], [a, 0]]}}\n  s: {class_type: Save, "
+                        "inputs: {images: [j, 0]}}\n"));
     go_knowing(&b, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK(CALLS("a") == 1 && CALLS("known") == 0 && FETCHES("known") == 1);
@@ -305,8 +317,10 @@ static void test_what_another_needs_runs_although_its_user_is_known(void)
 static void test_what_is_gone_is_computed_in_another_round(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  known_gone: {class_type: Decode, inputs: {images: [a, 0]}}\n  s: {class_type: Save, inputs: {images: [known_gone, 0]}}\n"
-                        "  b: {class_type: Blank, inputs: {width: 64}}\n  t: {class_type: Save, inputs: {images: [b, 0]}}\n"));
+    REQUIRE(prepare(
+        &b, "nodes:\n  a: {class_type: Blank}\n  known_gone: {class_type: Decode, inputs: {images: [a, 0]}}\n  s: "
+            "{class_type: Save, inputs: {images: [known_gone, 0]}}\n"
+            "  b: {class_type: Blank, inputs: {width: 64}}\n  t: {class_type: Save, inputs: {images: [b, 0]}}\n"));
     go_knowing(&b, 1);
     CHECK_EQ(b.status, KILN_OK);
     CHECK(FETCHES("known_gone") == 1 && CALLS("known_gone") == 1 && CALLS("a") == 1);
@@ -319,7 +333,8 @@ static void test_equal_keys_are_fetched_once(void)
 {
     bench b;
     REQUIRE(prepare(&b, "nodes:\n  known1: {class_type: Blank}\n  known2: {class_type: Blank}\n"
-                        "  s: {class_type: Save, inputs: {images: [known1, 0]}}\n  t: {class_type: Save, inputs: {images: [known2, 0]}}\n"));
+                        "  s: {class_type: Save, inputs: {images: [known1, 0]}}\n  t: {class_type: Save, inputs: "
+                        "{images: [known2, 0]}}\n"));
     go_knowing(&b, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(FETCHES("known1") + FETCHES("known2"), 1);
@@ -334,8 +349,10 @@ static void test_early_nodes_come_first(void)
     str text = {0};
     str_append(&text, "nodes:\n");
     for (int i = 0; i < 20; i++)
-        str_printf(&text, "  a%d: {class_type: Blank, inputs: {width: %d}}\n  d%d: {class_type: Decode, inputs: {images: [a%d, 0]}}\n  s%d: {class_type: Save, inputs: {images: [d%d, 0]}}\n", i,
-                   16 * (i + 1), i, i, i, i);
+        str_printf(&text,
+                   "  a%d: {class_type: Blank, inputs: {width: %d}}\n  d%d: {class_type: Decode, inputs: {images: "
+                   "[a%d, 0]}}\n  s%d: {class_type: Save, inputs: {images: [d%d, 0]}}\n",
+                   i, 16 * (i + 1), i, i, i, i);
     REQUIRE(prepare(&b, str_text(&text)));
     go(&b, 1, 0);
     CHECK_EQ(b.status, KILN_OK);
@@ -344,12 +361,13 @@ static void test_early_nodes_come_first(void)
     str_free(&text);
 }
 
-/* ---- wired parameters ------------------------------------------------------------------------------------------------ */
+/* ---- wired parameters ---- */
 
 static void test_wired_parameters(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 96}}\n  a: {class_type: Blank, inputs: {width: [n, 0]}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 96}}\n  a: {class_type: Blank, inputs: "
+                        "{width: [n, 0]}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(b.s.width, 96);
@@ -359,10 +377,12 @@ static void test_wired_parameters(void)
 static void test_wired_parameters_keep_their_range(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 7}}\n  a: {class_type: Blank, inputs: {width: [n, 0]}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 7}}\n  a: {class_type: Blank, inputs: "
+                        "{width: [n, 0]}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_ERR_INVALID);
-    CHECK_MSG(strstr(b.e.message, "node 'a' (Blank): wired input 'width': '7' is not a whole number from 16 to 16384"), "%s", b.e.message);
+    CHECK_MSG(strstr(b.e.message, "node 'a' (Blank): wired input 'width': '7' is not a whole number from 16 to 16384"),
+              "%s", b.e.message);
     CHECK_EQ(CALLS("a"), 0);
     CHECK_EQ(b.sum.failed, 1);
     CHECK_EQ(b.sum.skipped, 1);
@@ -372,21 +392,25 @@ static void test_wired_parameters_keep_their_range(void)
 static void test_a_wired_seed_has_64_bits(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: -1}}\n  m: {class_type: Load, inputs: {ckpt: c}}\n  t: {class_type: Text, inputs: {clip: [m, 1]}}\n"
-                        "  x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: [n, 0]}}\n  s: {class_type: Save, inputs: {images: [x, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: -1}}\n  m: {class_type: Load, inputs: "
+                        "{ckpt: c}}\n  t: {class_type: Text, inputs: {clip: [m, 1]}}\n"
+                        "  x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: [n, 0]}}\n  s: "
+                        "{class_type: Save, inputs: {images: [x, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK(b.s.seed == UINT64_MAX);
     finish(&b);
 }
 
-/* ---- overlap ------------------------------------------------------------------------------------------------------------ */
+/* ---- overlap ---- */
 
 static void test_independent_nodes_overlap(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  meet1: {class_type: Blank, inputs: {width: 64}}\n  meet2: {class_type: Blank, inputs: {width: 32}}\n  meet3: {class_type: Blank, inputs: {width: 48}}\n"
-                        "  j: {class_type: Join, inputs: {images: [[meet1, 0], [meet2, 0], [meet3, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  meet1: {class_type: Blank, inputs: {width: 64}}\n  meet2: {class_type: Blank, "
+                        "inputs: {width: 32}}\n  meet3: {class_type: Blank, inputs: {width: 48}}\n"
+                        "  j: {class_type: Join, inputs: {images: [[meet1, 0], [meet2, 0], [meet3, 0]]}}\n  s: "
+                        "{class_type: Save, inputs: {images: [j, 0]}}\n"));
     b.s.meet = 3;
     go(&b, 0, 0); /* the default is three workers */
     CHECK_EQ(b.status, KILN_OK);
@@ -400,8 +424,11 @@ static void test_independent_nodes_overlap(void)
 static void test_the_device_does_not_hold_up_the_rest(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n" MODEL "  meet_x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0]}}\n  meet_b: {class_type: Blank}\n"
-                        "  j: {class_type: Join, inputs: {images: [[meet_x, 0], [meet_b, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    REQUIRE(prepare(
+        &b, "nodes:\n" MODEL
+            "  meet_x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0]}}\n  meet_b: {class_type: Blank}\n"
+            "  j: {class_type: Join, inputs: {images: [[meet_x, 0], [meet_b, 0]]}}\n  s: {class_type: Save, inputs: "
+            "{images: [j, 0]}}\n"));
     go(&b, 2, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(b.s.most_device, 1);
@@ -414,7 +441,10 @@ static void test_one_device_node_at_a_time(void)
     str text = {0};
     str_append(&text, "nodes:\n" MODEL);
     for (int i = 0; i < 40; i++)
-        str_printf(&text, "  x%d: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: %d}}\n  s%d: {class_type: Save, inputs: {images: [x%d, 0]}}\n", i, i, i, i);
+        str_printf(&text,
+                   "  x%d: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: %d}}\n  s%d: "
+                   "{class_type: Save, inputs: {images: [x%d, 0]}}\n",
+                   i, i, i, i);
     REQUIRE(prepare(&b, str_text(&text)));
     go(&b, 8, 0);
     CHECK_EQ(b.status, KILN_OK);
@@ -427,21 +457,25 @@ static void test_one_device_node_at_a_time(void)
 static void test_one_worker_is_enough(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n" MODEL "  x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0]}}\n  y: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: 1}}\n"
-                        "  j: {class_type: Join, inputs: {images: [[x, 0], [y, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n" MODEL "  x: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0]}}\n  y: "
+                        "{class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: 1}}\n"
+                        "  j: {class_type: Join, inputs: {images: [[x, 0], [y, 0]]}}\n  s: {class_type: Save, inputs: "
+                        "{images: [j, 0]}}\n"));
     go(&b, 1, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(b.s.most_inside, 1);
     finish(&b);
 }
 
-/* ---- sharing ------------------------------------------------------------------------------------------------------------ */
+/* ---- sharing ---- */
 
 static void test_equal_keys_run_once(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  b: {class_type: Blank, inputs: {width: 512}}\n  c: {class_type: Decode, inputs: {images: [a, 0]}}\n"
-                        "  d: {class_type: Decode, inputs: {images: [b, 0]}}\n  s: {class_type: Save, inputs: {images: [c, 0]}}\n  z: {class_type: Save, inputs: {images: [d, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  b: {class_type: Blank, inputs: {width: 512}}\n  c: "
+                        "{class_type: Decode, inputs: {images: [a, 0]}}\n"
+                        "  d: {class_type: Decode, inputs: {images: [b, 0]}}\n  s: {class_type: Save, inputs: {images: "
+                        "[c, 0]}}\n  z: {class_type: Save, inputs: {images: [d, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(CALLS("a") + CALLS("b"), 1);
@@ -458,8 +492,10 @@ static void test_equal_keys_run_once(void)
 static void test_impure_nodes_run_each(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  r: {class_type: Random, inputs: {amount: 64}}\n  q: {class_type: Random, inputs: {amount: 64}}\n  a: {class_type: Blank, inputs: {width: [r, 0]}}\n"
-                        "  b: {class_type: Blank, inputs: {width: [q, 0]}}\n  j: {class_type: Join, inputs: {images: [[a, 0], [b, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  r: {class_type: Random, inputs: {amount: 64}}\n  q: {class_type: Random, inputs: "
+                        "{amount: 64}}\n  a: {class_type: Blank, inputs: {width: [r, 0]}}\n"
+                        "  b: {class_type: Blank, inputs: {width: [q, 0]}}\n  j: {class_type: Join, inputs: {images: "
+                        "[[a, 0], [b, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_OK);
     CHECK_EQ(CALLS("r"), 1);
@@ -473,7 +509,8 @@ static void test_impure_nodes_run_each(void)
 static void test_the_twin_of_a_failed_node_is_skipped(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  fail: {class_type: Blank}\n  twin: {class_type: Blank}\n  s: {class_type: Save, inputs: {images: [fail, 0]}}\n  z: {class_type: Save, inputs: {images: [twin, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  fail: {class_type: Blank}\n  twin: {class_type: Blank}\n  s: {class_type: Save, "
+                        "inputs: {images: [fail, 0]}}\n  z: {class_type: Save, inputs: {images: [twin, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_ERR_IO);
     CHECK_EQ(b.sum.failed, 1);
@@ -482,11 +519,14 @@ static void test_the_twin_of_a_failed_node_is_skipped(void)
     finish(&b);
 }
 
-/* ---- failure ------------------------------------------------------------------------------------------------------------ */
+/* ---- failure ---- */
 
-static const char two_branches[] = "nodes:\n  fail: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: [fail, 0]}}\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n"
-                                   "  a: {class_type: Blank, inputs: {width: 64}}\n  e: {class_type: Decode, inputs: {images: [a, 0]}}\n  z: {class_type: Save, inputs: {images: [e, 0]}}\n"
-                                   "  j: {class_type: Join, inputs: {images: [[e, 0], [d, 0]]}}\n  y: {class_type: Save, inputs: {images: [j, 0]}}\n";
+static const char two_branches[] =
+    "nodes:\n  fail: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: [fail, 0]}}\n  s: {class_type: "
+    "Save, inputs: {images: [d, 0]}}\n"
+    "  a: {class_type: Blank, inputs: {width: 64}}\n  e: {class_type: Decode, inputs: {images: [a, 0]}}\n  z: "
+    "{class_type: Save, inputs: {images: [e, 0]}}\n"
+    "  j: {class_type: Join, inputs: {images: [[e, 0], [d, 0]]}}\n  y: {class_type: Save, inputs: {images: [j, 0]}}\n";
 
 static void test_a_failing_branch_leaves_the_others(void)
 {
@@ -524,20 +564,22 @@ static void test_fail_fast_starts_nothing_more(void)
 static void test_a_failure_without_words_gets_some(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  mute_fail: {class_type: Blank}\n  s: {class_type: Save, inputs: {images: [mute_fail, 0]}}\n"));
+    REQUIRE(prepare(
+        &b, "nodes:\n  mute_fail: {class_type: Blank}\n  s: {class_type: Save, inputs: {images: [mute_fail, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_ERR_DEVICE);
     CHECK_MSG(strstr(b.e.message, "node 'mute_fail' (Blank) failed"), "%s", b.e.message);
     finish(&b);
 }
 
-/* ---- cancel ------------------------------------------------------------------------------------------------------------ */
+/* ---- cancel ---- */
 
 static void test_cancel_starts_nothing_more(void)
 {
     for (unsigned workers = 1; workers <= 4; workers++) {
         bench b;
-        REQUIRE(prepare(&b, "nodes:\n  cancel: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: [cancel, 0]}}\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n"));
+        REQUIRE(prepare(&b, "nodes:\n  cancel: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: "
+                            "[cancel, 0]}}\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n"));
         go(&b, workers, 0);
         CHECK_EQ(b.status, KILN_CANCELLED);
         CHECK_EQ(b.sum.cancelled, 1);
@@ -561,7 +603,8 @@ static void test_cancelled_before_it_began(void)
 static void test_a_node_that_was_stopped_stops_the_run(void)
 {
     bench b;
-    REQUIRE(prepare(&b, "nodes:\n  stopped: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: [stopped, 0]}}\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n"));
+    REQUIRE(prepare(&b, "nodes:\n  stopped: {class_type: Blank}\n  d: {class_type: Decode, inputs: {images: [stopped, "
+                        "0]}}\n  s: {class_type: Save, inputs: {images: [d, 0]}}\n"));
     go(&b, 0, 0);
     CHECK_EQ(b.status, KILN_CANCELLED);
     CHECK_EQ(b.sum.cancelled, 1);
@@ -580,14 +623,15 @@ static void test_cancel_after_the_last_node_is_too_late(void)
     finish(&b);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 static void test_values_are_let_go_after_their_last_use(void)
 {
     bench b;
     str text = {0};
     str_append(&text, "nodes:\n  n0: {class_type: Blank}\n");
-    for (int i = 1; i < 100; i++) str_printf(&text, "  n%d: {class_type: Decode, inputs: {images: [n%d, 0]}}\n", i, i - 1);
+    for (int i = 1; i < 100; i++)
+        str_printf(&text, "  n%d: {class_type: Decode, inputs: {images: [n%d, 0]}}\n", i, i - 1);
     str_append(&text, "  s: {class_type: Save, inputs: {images: [n99, 0]}}\n");
     REQUIRE(prepare(&b, str_text(&text)));
     go(&b, 4, 0);
@@ -597,9 +641,12 @@ static void test_values_are_let_go_after_their_last_use(void)
     str_free(&text);
 }
 
-/* ---- many at random -------------------------------------------------------------------------------------------------------- */
+/* ---- many at random ---- */
 
-static uint64_t next_random(uint64_t *state) { return (*state = *state * 6364136223846793005u + 1442695040888963407u) >> 33; }
+static uint64_t next_random(uint64_t *state)
+{
+    return (*state = *state * 6364136223846793005u + 1442695040888963407u) >> 33;
+}
 
 /* A graph of Blanks, Decodes, Joins and Samples; one in `fail_of` nodes fails (0: none). */
 static void random_graph(str *text, uint64_t seed, int n, int fail_of)
@@ -610,11 +657,18 @@ static void random_graph(str *text, uint64_t seed, int n, int fail_of)
         const char *name = fail_of && next_random(&r) % (uint64_t)fail_of == 0 ? "fail" : "n";
         int from = i ? (int)(next_random(&r) % (uint64_t)i) : 0, other = i ? (int)(next_random(&r) % (uint64_t)i) : 0;
         uint64_t kind = i ? next_random(&r) % 5 : 0;
-        str_printf(text, "  a%d: {class_type: Any, inputs: {any: [%s%d, 0]}}\n", i, name, i); /* an alias, so that names are known */
-        if (kind == 0) str_printf(text, "  %s%d: {class_type: Blank, inputs: {width: %d}}\n", name, i, 16 + (int)(next_random(&r) % 8));
-        if (kind == 1) str_printf(text, "  %s%d: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: %d}}\n", name, i, (int)(next_random(&r) % 8));
+        str_printf(text, "  a%d: {class_type: Any, inputs: {any: [%s%d, 0]}}\n", i, name,
+                   i); /* an alias, so that names are known */
+        if (kind == 0)
+            str_printf(text, "  %s%d: {class_type: Blank, inputs: {width: %d}}\n", name, i,
+                       16 + (int)(next_random(&r) % 8));
+        if (kind == 1)
+            str_printf(text, "  %s%d: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: %d}}\n",
+                       name, i, (int)(next_random(&r) % 8));
         if (kind == 2) str_printf(text, "  %s%d: {class_type: Decode, inputs: {images: [a%d, 0]}}\n", name, i, from);
-        if (kind >= 3) str_printf(text, "  %s%d: {class_type: Join, inputs: {images: [[a%d, 0], [a%d, 0]]}}\n", name, i, from, other);
+        if (kind >= 3)
+            str_printf(text, "  %s%d: {class_type: Join, inputs: {images: [[a%d, 0], [a%d, 0]]}}\n", name, i, from,
+                       other);
         if (next_random(&r) % 6 == 0) str_printf(text, "  s%d: {class_type: Save, inputs: {images: [a%d, 0]}}\n", i, i);
     }
     str_printf(text, "  last: {class_type: Save, inputs: {images: [a%d, 0]}}\n", n - 1);
@@ -626,7 +680,8 @@ static void check_ends(const bench *b)
     size_t ends[RUN_NODE_SKIPPED + 1] = {0};
     for (size_t i = 0; i < b->w.n; i++) {
         int sum = 0;
-        for (int k = RUN_NODE_DONE; k <= RUN_NODE_SKIPPED; k++) sum += b->s.events[i][k], ends[k] += (size_t)b->s.events[i][k];
+        for (int k = RUN_NODE_DONE; k <= RUN_NODE_SKIPPED; k++)
+            sum += b->s.events[i][k], ends[k] += (size_t)b->s.events[i][k];
         if (sum != b->w.node[i].needed) CHECK_MSG(0, "node '%s' ended %d times", b->w.node[i].doc->name, sum);
         if (b->s.calls[i] > 1) CHECK_MSG(0, "node '%s' ran %d times", b->w.node[i].doc->name, b->s.calls[i]);
     }
@@ -654,15 +709,17 @@ static void test_random_graphs(void)
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void test_every_allocation_may_fail(void)
 {
     int64_t k = 0;
     for (int done = 0; !done && k < 2000; k++) {
         bench b;
-        REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 64}}\n  a: {class_type: Blank, inputs: {width: [n, 0]}}\n  b: {class_type: Blank}\n"
-                            "  c: {class_type: Blank}\n  j: {class_type: Join, inputs: {images: [[a, 0], [b, 0], [c, 0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
+        REQUIRE(prepare(&b, "nodes:\n  n: {class_type: Number, inputs: {amount: 64}}\n  a: {class_type: Blank, inputs: "
+                            "{width: [n, 0]}}\n  b: {class_type: Blank}\n"
+                            "  c: {class_type: Blank}\n  j: {class_type: Join, inputs: {images: [[a, 0], [b, 0], [c, "
+                            "0]]}}\n  s: {class_type: Save, inputs: {images: [j, 0]}}\n"));
         mem_fail_at(k, 0);
         go(&b, 2, 0);
         done = mem_count() <= k;
@@ -678,14 +735,33 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_only_what_is_asked_for), CASE(test_lists_keep_their_order), CASE(test_what_is_known_is_not_run_nor_what_only_it_needs), CASE(test_what_another_needs_runs_although_its_user_is_known),
-        CASE(test_what_is_gone_is_computed_in_another_round), CASE(test_equal_keys_are_fetched_once), CASE(test_early_nodes_come_first), CASE(test_wired_parameters), CASE(test_wired_parameters_keep_their_range),
-        CASE(test_a_wired_seed_has_64_bits), CASE(test_independent_nodes_overlap), CASE(test_the_device_does_not_hold_up_the_rest),
-        CASE(test_one_device_node_at_a_time), CASE(test_one_worker_is_enough), CASE(test_equal_keys_run_once), CASE(test_impure_nodes_run_each),
-        CASE(test_the_twin_of_a_failed_node_is_skipped), CASE(test_a_failing_branch_leaves_the_others), CASE(test_fail_fast_starts_nothing_more),
-        CASE(test_a_failure_without_words_gets_some), CASE(test_cancel_starts_nothing_more), CASE(test_cancelled_before_it_began),
-        CASE(test_a_node_that_was_stopped_stops_the_run), CASE(test_cancel_after_the_last_node_is_too_late),
-        CASE(test_values_are_let_go_after_their_last_use), CASE(test_random_graphs), CASE(test_every_allocation_may_fail),
+        CASE(test_only_what_is_asked_for),
+        CASE(test_lists_keep_their_order),
+        CASE(test_what_is_known_is_not_run_nor_what_only_it_needs),
+        CASE(test_what_another_needs_runs_although_its_user_is_known),
+        CASE(test_what_is_gone_is_computed_in_another_round),
+        CASE(test_equal_keys_are_fetched_once),
+        CASE(test_early_nodes_come_first),
+        CASE(test_wired_parameters),
+        CASE(test_wired_parameters_keep_their_range),
+        CASE(test_a_wired_seed_has_64_bits),
+        CASE(test_independent_nodes_overlap),
+        CASE(test_the_device_does_not_hold_up_the_rest),
+        CASE(test_one_device_node_at_a_time),
+        CASE(test_one_worker_is_enough),
+        CASE(test_equal_keys_run_once),
+        CASE(test_impure_nodes_run_each),
+        CASE(test_the_twin_of_a_failed_node_is_skipped),
+        CASE(test_a_failing_branch_leaves_the_others),
+        CASE(test_fail_fast_starts_nothing_more),
+        CASE(test_a_failure_without_words_gets_some),
+        CASE(test_cancel_starts_nothing_more),
+        CASE(test_cancelled_before_it_began),
+        CASE(test_a_node_that_was_stopped_stops_the_run),
+        CASE(test_cancel_after_the_last_node_is_too_late),
+        CASE(test_values_are_let_go_after_their_last_use),
+        CASE(test_random_graphs),
+        CASE(test_every_allocation_may_fail),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

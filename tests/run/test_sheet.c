@@ -1,4 +1,5 @@
-/* test_sheet.c - the contact sheet: where pictures land, how they are scaled, what failed and missing rows look like, and its limits. */
+/* test_sheet.c - the contact sheet: where pictures land, how they are scaled, what failed and missing rows look like,
+ * and its limits. */
 #include "base/memory_alloc.h"
 #include "harness.h"
 #include "run/sheet.h"
@@ -17,7 +18,8 @@ static const char *paint(int k, unsigned w, unsigned h, int r, int g, int b, int
     png_image image = {.version = PNG_IMAGE_VERSION, .width = w, .height = h, .format = PNG_FORMAT_RGB};
     snprintf(path_of[k], sizeof path_of[k], "%s/p%d.png", test_folder(), k);
     for (unsigned i = 0; rgb && i < w * h; i++)
-        if (!checks || (i % w + i / w) % 2) rgb[3 * i] = (uint8_t)r, rgb[3 * i + 1] = (uint8_t)g, rgb[3 * i + 2] = (uint8_t)b;
+        if (!checks || (i % w + i / w) % 2)
+            rgb[3 * i] = (uint8_t)r, rgb[3 * i + 1] = (uint8_t)g, rgb[3 * i + 2] = (uint8_t)b;
     CHECK(rgb && png_image_write_to_file(&image, path_of[k], 0, rgb, 0, NULL));
     free(rgb);
     return path_of[k];
@@ -36,7 +38,8 @@ static uint8_t *open_sheet(const char *path, png_image *image)
 static size_t count(const uint8_t *rgb, const png_image *image, int r, int g, int b)
 {
     size_t n = 0;
-    for (size_t i = 0; i < (size_t)image->width * image->height; i++) n += rgb[3 * i] == r && rgb[3 * i + 1] == g && rgb[3 * i + 2] == b;
+    for (size_t i = 0; i < (size_t)image->width * image->height; i++)
+        n += rgb[3 * i] == r && rgb[3 * i + 1] == g && rgb[3 * i + 2] == b;
     return n;
 }
 
@@ -55,15 +58,18 @@ static void test_a_grid(void)
     png_image image;
     snprintf(path, sizeof path, "%s/sheet.png", test_folder());
     REQUIRE(make(&s, "a=1,2", "b=1,2"));
-    sheet_cell cell[4] = {{SHEET_PICTURE, paint(0, 40, 40, 255, 0, 0, 0)}, {SHEET_PICTURE, paint(1, 20, 40, 0, 0, 255, 0)}, {.state = SHEET_FAILED}, {.state = SHEET_EMPTY}};
+    sheet_cell cell[4] = {{SHEET_PICTURE, paint(0, 40, 40, 255, 0, 0, 0)},
+                          {SHEET_PICTURE, paint(1, 20, 40, 0, 0, 255, 0)},
+                          {.state = SHEET_FAILED},
+                          {.state = SHEET_EMPTY}};
     REQUIRE(sheet_write(&s, cell, path, &e) == KILN_OK);
     uint8_t *rgb = open_sheet(path, &image);
     REQUIRE(rgb != NULL);
     CHECK_EQ(count(rgb, &image, 255, 0, 0), 40 * 40); /* pixel for pixel: nothing is enlarged */
     CHECK_EQ(count(rgb, &image, 0, 0, 255), 20 * 40);
-    CHECK(count(rgb, &image, 200, 40, 40) > 40);      /* the cross */
-    CHECK(count(rgb, &image, 222, 222, 226) > 1600);  /* the missing one, and what the cross leaves */
-    CHECK(count(rgb, &image, 30, 30, 34) > 50);       /* letters */
+    CHECK(count(rgb, &image, 200, 40, 40) > 40);     /* the cross */
+    CHECK(count(rgb, &image, 222, 222, 226) > 1600); /* the missing one, and what the cross leaves */
+    CHECK(count(rgb, &image, 30, 30, 34) > 50);      /* letters */
     free(rgb);
     sweep_free(&s);
 }
@@ -115,6 +121,7 @@ static void test_what_cannot_be_read_or_fit(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down), CASE(test_what_cannot_be_read_or_fit)};
+    static const test_case cases[] = {CASE(test_a_grid), CASE(test_pictures_are_averaged_down),
+                                      CASE(test_what_cannot_be_read_or_fit)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

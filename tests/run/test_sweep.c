@@ -1,4 +1,5 @@
-/* test_sweep.c - the rows of a sweep: ranges, lists, CSV files, `matrix:`, what they make together, and what is refused. */
+/* test_sweep.c - the rows of a sweep: ranges, lists, CSV files, `matrix:`, what they make together, and what is
+ * refused. */
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
@@ -32,7 +33,8 @@ static const char *list(const char *over)
     return text;
 }
 
-#define REFUSED(over, part) CHECK_MSG(strncmp(list(over), "refused", 7) == 0 && strstr(list(over), part), "%s -> %s", over, list(over))
+#define REFUSED(over, part)                                                                                            \
+    CHECK_MSG(strncmp(list(over), "refused", 7) == 0 && strstr(list(over), part), "%s -> %s", over, list(over))
 
 static void test_ranges(void)
 {
@@ -140,15 +142,17 @@ static const char *rows_of(const char *text, size_t n)
     return out;
 }
 #define ROWS(text) rows_of(text, sizeof(text) - 1)
-#define CSV_REFUSED(text, part) CHECK_MSG(strncmp(ROWS(text), "refused", 7) == 0 && strstr(ROWS(text), part), "%s", ROWS(text))
+#define CSV_REFUSED(text, part)                                                                                        \
+    CHECK_MSG(strncmp(ROWS(text), "refused", 7) == 0 && strstr(ROWS(text), part), "%s", ROWS(text))
 
 static void test_csv(void)
 {
     CHECK_STR(ROWS("seed,cfg\n1,5\n2,7\n"), "seed=1 cfg=5|seed=2 cfg=7");
     CHECK_STR(ROWS("\xef\xbb\xbfseed, cfg\r\n1,5\r\n\r\n2,7"), "seed=1 cfg=5|seed=2 cfg=7");
     CHECK_STR(ROWS("prompt,seed\n\"a, \"\"b\"\"\nc\",1\n"), "prompt=a, \"b\"\nc seed=1");
-    CHECK_STR(ROWS("prompt,seed\n,1\n\"\",2\n"), "seed=1|prompt= seed=2"); /* an empty cell leaves it alone, "" is a text */
-    CHECK_STR(ROWS("x\n1..3\n"), "x=1..3");                              /* a cell is a value, never a range */
+    CHECK_STR(ROWS("prompt,seed\n,1\n\"\",2\n"),
+              "seed=1|prompt= seed=2");     /* an empty cell leaves it alone, "" is a text */
+    CHECK_STR(ROWS("x\n1..3\n"), "x=1..3"); /* a cell is a value, never a range */
 }
 
 static void test_hostile_csv(void)
@@ -167,8 +171,10 @@ static void test_hostile_csv(void)
 
 /* ---- with a document ---- */
 
-#define NODES "nodes:\n  a: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: \"${seed}\"}}\n  m: {class_type: Load, inputs: {ckpt: c}}\n" \
-              "  t: {class_type: Text, inputs: {clip: [m, 1], text: hi}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"
+#define NODES                                                                                                          \
+    "nodes:\n  a: {class_type: Sample, inputs: {model: [m, 0], positive: [t, 0], seed: \"${seed}\"}}\n  m: "           \
+    "{class_type: Load, inputs: {ckpt: c}}\n"                                                                          \
+    "  t: {class_type: Text, inputs: {clip: [m, 1], text: hi}}\n  s: {class_type: Save, inputs: {images: [a, 0]}}\n"
 
 static const char *matrix_rows_of(const char *head, const char *over)
 {
@@ -180,7 +186,9 @@ static const char *matrix_rows_of(const char *head, const char *over)
     snprintf(text, sizeof text, "params: {seed: 1, cfg: 2}\n%s" NODES, head);
     out[0] = '\0';
     if (document_parse(&d, "flow.yaml", text, strlen(text), NULL, 0, &e) != KILN_OK) return "no document";
-    if (!d.matrix || sweep_make(&s, &(sweep_source){.matrix = d.matrix, .over = &over, .n_over = over != NULL, .path = "flow.yaml"}, &e) != KILN_OK)
+    if (!d.matrix ||
+        sweep_make(&s, &(sweep_source){.matrix = d.matrix, .over = &over, .n_over = over != NULL, .path = "flow.yaml"},
+                   &e) != KILN_OK)
         snprintf(out, sizeof out, "refused: %s", e.message);
     else
         for (size_t i = 0; i < s.n_row; i++) {
@@ -194,11 +202,14 @@ static const char *matrix_rows_of(const char *head, const char *over)
 
 static void test_matrix(void)
 {
-    CHECK_STR(matrix_rows_of("matrix: {seed: [1, 2], cfg: [5, 7]}\n", NULL), "seed=1 cfg=5|seed=1 cfg=7|seed=2 cfg=5|seed=2 cfg=7");
+    CHECK_STR(matrix_rows_of("matrix: {seed: [1, 2], cfg: [5, 7]}\n", NULL),
+              "seed=1 cfg=5|seed=1 cfg=7|seed=2 cfg=5|seed=2 cfg=7");
     CHECK_STR(matrix_rows_of("matrix: {seed: 1..3}\n", NULL), "seed=1|seed=2|seed=3");
-    CHECK_STR(matrix_rows_of("matrix: {seed: [1, 2], cfg: [5, 7]}\n", "seed=9"), "seed=9 cfg=5|seed=9 cfg=7"); /* --over in the axis' place */
+    CHECK_STR(matrix_rows_of("matrix: {seed: [1, 2], cfg: [5, 7]}\n", "seed=9"),
+              "seed=9 cfg=5|seed=9 cfg=7"); /* --over in the axis' place */
     CHECK_STR(matrix_rows_of("matrix: [{seed: 1, cfg: 5}, {seed: 2}]\n", NULL), "seed=1 cfg=5|seed=2");
-    CHECK_STR(matrix_rows_of("matrix: [{seed: 1}, {seed: 2}]\n", "cfg=3,4"), "seed=1 cfg=3|seed=1 cfg=4|seed=2 cfg=3|seed=2 cfg=4");
+    CHECK_STR(matrix_rows_of("matrix: [{seed: 1}, {seed: 2}]\n", "cfg=3,4"),
+              "seed=1 cfg=3|seed=1 cfg=4|seed=2 cfg=3|seed=2 cfg=4");
     CHECK(strstr(matrix_rows_of("matrix: [{seed: 1, cfg: 5}, {seed: 2}]\n", "seed=3"), "whole rows"));
     CHECK(strstr(matrix_rows_of("matrix: 5\n", NULL), "flow.yaml:2:9: `matrix`"));
     CHECK(strstr(matrix_rows_of("matrix: []\n", NULL), "`matrix`"));
@@ -221,7 +232,8 @@ static int open_part(part *p, const char *seed, const char *more)
     catalog_view catalog = fake_catalog();
     snprintf(text, sizeof text, "params: {seed: 1}\n" NODES "%s", more);
     return document_parse(&p->d, "flow.yaml", text, strlen(text), &(set_option){"seed", seed}, 1, &e) == KILN_OK &&
-           workflow_check(&p->d, &catalog, &p->w, &e) == KILN_OK && p->d.n_fault == 0 && workflow_keys(&p->w, &(key_setting){.device = "cpu", .precision = "f32"}, &e) == KILN_OK;
+           workflow_check(&p->d, &catalog, &p->w, &e) == KILN_OK && p->d.n_fault == 0 &&
+           workflow_keys(&p->w, &(key_setting){.device = "cpu", .precision = "f32"}, &e) == KILN_OK;
 }
 
 static const graph_node *node_of(const merged *m, size_t p, const char *name)
@@ -240,7 +252,8 @@ static void test_merge_shifts_and_keeps_keys(void)
     fake_files_folder = test_folder();
     snprintf(file, sizeof file, "%s/c", fake_files_folder);
     REQUIRE(file_write_whole(file, "c", 1, &e) == KILN_OK);
-    const char *impure = "  r: {class_type: Random}\n  j: {class_type: Blank, inputs: {width: [r, 0]}}\n  z: {class_type: Save, inputs: {images: [j, 0]}}\n";
+    const char *impure = "  r: {class_type: Random}\n  j: {class_type: Blank, inputs: {width: [r, 0]}}\n  z: "
+                         "{class_type: Save, inputs: {images: [j, 0]}}\n";
     REQUIRE(open_part(&p[0], "1", impure) && open_part(&p[1], "2", impure));
     merge_part parts[] = {{&p[0].w, 1}, {&p[1].w, 2}};
     REQUIRE(workflow_merge(&m, parts, 2, &e) == KILN_OK);
@@ -249,7 +262,7 @@ static void test_merge_shifts_and_keeps_keys(void)
     for (size_t i = 0; i < 7; i++) CHECK_EQ(m.all.order[i + 7], p[1].w.order[i] + 7);
     CHECK(digest_equal(node_of(&m, 0, "t")->key, node_of(&m, 1, "t")->key));  /* shared */
     CHECK(!digest_equal(node_of(&m, 0, "a")->key, node_of(&m, 1, "a")->key)); /* another seed */
-    CHECK(digest_equal(p[0].w.node[5].key, p[1].w.node[5].key));              /* what hangs on an impure node: one key alone, ... */
+    CHECK(digest_equal(p[0].w.node[5].key, p[1].w.node[5].key)); /* what hangs on an impure node: one key alone, ... */
     CHECK(!digest_equal(node_of(&m, 0, "j")->key, node_of(&m, 1, "j")->key)); /* ... two when merged */
     const graph_node *a = node_of(&m, 1, "a");
     CHECK(m.all.node[a->in[0].from[0].node].doc == p[1].w.node[p[1].w.node[0].in[0].from[0].node].doc);
@@ -280,7 +293,14 @@ static void test_every_allocation_may_fail(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_ranges), CASE(test_lists), CASE(test_hostile_lists), CASE(test_product), CASE(test_csv), CASE(test_hostile_csv),
-                                      CASE(test_matrix), CASE(test_merge_shifts_and_keeps_keys), CASE(test_every_allocation_may_fail)};
+    static const test_case cases[] = {CASE(test_ranges),
+                                      CASE(test_lists),
+                                      CASE(test_hostile_lists),
+                                      CASE(test_product),
+                                      CASE(test_csv),
+                                      CASE(test_hostile_csv),
+                                      CASE(test_matrix),
+                                      CASE(test_merge_shifts_and_keeps_keys),
+                                      CASE(test_every_allocation_may_fail)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

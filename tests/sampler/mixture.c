@@ -31,7 +31,8 @@ void mixture_guess(const rig *r, const double *x, double sigma, double *d, doubl
 {
     double alpha = r->api.prediction == KILN_PREDICT_FLOW ? 1 - sigma : 1;
     if (alpha < 1e-9) alpha = 1e-9; /* at flow's sigma 1 there is nothing of x0 in x */
-    for (size_t i = 0; i + 1 < r->count; i += 2) guess_point((double[]){x[i] / alpha, x[i + 1] / alpha}, sigma / alpha, d + i);
+    for (size_t i = 0; i + 1 < r->count; i += 2)
+        guess_point((double[]){x[i] / alpha, x[i + 1] / alpha}, sigma / alpha, d + i);
     if (u) memcpy(u, d, r->count * sizeof *d);
 }
 
@@ -70,7 +71,8 @@ void mixture_moments(double sigma, double mean[2], double covariance[3])
     for (int k = 0; k < PARTS; k++)
         for (int c = 0; c < 2; c++) mean[c] += mixture_weight[k] * mixture_mean[k][c];
     for (int k = 0; k < PARTS; k++) {
-        double a = mixture_mean[k][0] - mean[0], b = mixture_mean[k][1] - mean[1], s = mixture_deviation[k] * mixture_deviation[k] + sigma * sigma;
+        double a = mixture_mean[k][0] - mean[0], b = mixture_mean[k][1] - mean[1],
+               s = mixture_deviation[k] * mixture_deviation[k] + sigma * sigma;
         covariance[0] += mixture_weight[k] * (a * a + s);
         covariance[1] += mixture_weight[k] * a * b;
         covariance[2] += mixture_weight[k] * (b * b + s);

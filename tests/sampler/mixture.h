@@ -15,8 +15,8 @@ extern const double mixture_weight[PARTS], mixture_mean[PARTS][2], mixture_devia
 
 /* rig.guess for it: by the rig's prediction; the unconditional guess is the same one (so CFG++ is its plain form). */
 void mixture_guess(const rig *r, const double *x, double sigma, double *d, double *u);
-/* x at sigma[last] from x at sigma[0] on the probability flow ODE dx/dsigma = (x - D) / sigma: Runge-Kutta of order 4 in
- * log sigma with steps of 1e-3 (error below 1e-12). */
+/* x at sigma[last] from x at sigma[0] on the probability flow ODE dx/dsigma = (x - D) / sigma: Runge-Kutta of order 4
+ * in log sigma with steps of 1e-3 (error below 1e-12). */
 void mixture_flow(double *x, size_t count, double from, double to);
 /* mean[2] and covariance[3] (xx, xy, yy) of p(x0) with noise of level sigma. */
 void mixture_moments(double sigma, double mean[2], double covariance[3]);

@@ -1,5 +1,5 @@
-/* probe_rows.h - sampler rows for tests, one for each way a row can ask for noise: each takes Euler steps and adds what noise()
- * gives twice a step, to a level between and to the next, as dpmpp_sde asks.
+/* probe_rows.h - sampler rows for tests, one for each way a row can ask for noise: each takes Euler steps and adds what
+ * noise() gives twice a step, to a level between and to the next, as dpmpp_sde asks.
  */
 #ifndef KILN_TESTS_PROBE_ROWS_H
 #define KILN_TESTS_PROBE_ROWS_H
@@ -18,7 +18,8 @@ static kiln_status probe_run(const kiln_sampling *s)
         if (status == KILN_OK) status = s->noise(s, from, sqrt(from * fmax(to, from / 4)), between);
         if (status == KILN_OK) status = s->noise(s, from, to, noise);
         if (status != KILN_OK) return status;
-        s->lincomb(s, s->x, 4, (const double[]){ratio, 1 - ratio, to / 8, to / 8}, (kiln_latent *const[]){s->x, d, between, noise});
+        s->lincomb(s, s->x, 4, (const double[]){ratio, 1 - ratio, to / 8, to / 8},
+                   (kiln_latent *const[]){s->x, d, between, noise});
         *asked += 2;
         if ((status = s->step(s, i, d)) != KILN_OK) return status;
     }
@@ -37,12 +38,15 @@ static kiln_status probe_last(const kiln_sampling *s)
     return KILN_OK;
 }
 
-#define PROBE_ROW(id, run_, flags_)                                                                \
-    {.size = sizeof(kiln_sampler), .name = id, .doc = "test", .source = "test", .flags = KILN_SAMPLER_STOCHASTIC | (flags_), .order = 1, \
-     .evaluations = 1, .param_stride = sizeof(kiln_param), .run = run_}
-#define PROBE_ROWS(prefix, run_)                                                                   \
-    PROBE_ROW(prefix "white", run_, 0), PROBE_ROW(prefix "path", run_, KILN_SAMPLER_BROWNIAN),      \
-        PROBE_ROW(prefix "path_gpu", run_, KILN_SAMPLER_BROWNIAN | KILN_SAMPLER_BROWNIAN_CUDA),     \
+#define PROBE_ROW(id, run_, flags_)                                                                                    \
+    {                                                                                                                  \
+        .size = sizeof(kiln_sampler), .name = id, .doc = "test", .source = "test",                                     \
+        .flags = KILN_SAMPLER_STOCHASTIC | (flags_), .order = 1, .evaluations = 1, .param_stride = sizeof(kiln_param), \
+        .run = run_                                                                                                    \
+    }
+#define PROBE_ROWS(prefix, run_)                                                                                       \
+    PROBE_ROW(prefix "white", run_, 0), PROBE_ROW(prefix "path", run_, KILN_SAMPLER_BROWNIAN),                         \
+        PROBE_ROW(prefix "path_gpu", run_, KILN_SAMPLER_BROWNIAN | KILN_SAMPLER_BROWNIAN_CUDA),                        \
         PROBE_ROW(prefix "goes_on", run_, KILN_SAMPLER_CONTINUES_NOISE)
 static const kiln_sampler probe_rows[] = {PROBE_ROWS("probe_", probe_run), PROBE_ROWS("last_", probe_last)};
 

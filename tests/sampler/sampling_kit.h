@@ -27,16 +27,10 @@ enum { CELLS = 4, CHANNELS = 4, PICTURES = 2, NUMBERS = PICTURES * CELLS * CHANN
 extern const kiln_plugin kiln_plugin_v1;
 static error call_why;
 
-static inline const kiln_value_api *values(void)
-{
-    return rig_host()->ability(KILN_VALUE_ABILITY);
-}
-static inline void drop(kiln_value *v)
-{
-    rig_host()->unref(v);
-}
+static inline const kiln_value_api *values(void) { return rig_host()->ability(KILN_VALUE_ABILITY); }
+static inline void drop(kiln_value *v) { rig_host()->unref(v); }
 
-/* ---- the network ------------------------------------------------------------------------------------- */
+/* ---- the network ---- */
 
 static inline kiln_t network_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                                     const kiln_denoise_inputs *in)
@@ -65,12 +59,13 @@ static inline const double *table(void)
     return training_table;
 }
 
-static kiln_denoiser network = {.size = sizeof network,
-                                .family = "written-down",
-                                .latent = {.size = sizeof network.latent, .channels = CHANNELS, .factor = 8, .scale = 0.5, .shift = 0.1},
-                                .context_dim = CHANNELS,
-                                .in_channels = CHANNELS,
-                                .record = network_record};
+static kiln_denoiser network = {
+    .size = sizeof network,
+    .family = "written-down",
+    .latent = {.size = sizeof network.latent, .channels = CHANNELS, .factor = 8, .scale = 0.5, .shift = 0.1},
+    .context_dim = CHANNELS,
+    .in_channels = CHANNELS,
+    .record = network_record};
 
 static inline kiln_value *network_model(void)
 {
@@ -79,16 +74,17 @@ static inline kiln_value *network_model(void)
     error e = {0};
     snprintf(path, sizeof path, "%s/tests/golden/timestep.safetensors", test_root());
     kiln_weights *w = weights_open(path, &e); /* any set will do: the network asks for none of it */
-    network.sampling =
-        (kiln_model_sampling){.size = sizeof network.sampling, .prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()};
+    network.sampling = (kiln_model_sampling){
+        .size = sizeof network.sampling, .prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()};
     kiln_value *v = models->model_new(
-        rig_ctx(), &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w, .sampling = network.sampling});
+        rig_ctx(),
+        &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w, .sampling = network.sampling});
     if (!CHECK_MSG(v != NULL, "%s %s", rig_message(), e.message)) exit(1);
     weights_unref(w);
     return v;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static inline kiln_value *tensor_value(uint32_t rank, const int64_t *dim, const float *data)
 {
@@ -140,24 +136,16 @@ static inline kiln_value *pattern_noise(void)
 
 static inline kiln_value *conditioning_of(const float token[CHANNELS])
 {
-    kiln_value *list = values()->new_list(NULL), *entry = map_of("tokens", tensor_value(3, (const int64_t[]){1, 1, CHANNELS}, token));
+    kiln_value *list = values()->new_list(NULL),
+               *entry = map_of("tokens", tensor_value(3, (const int64_t[]){1, 1, CHANNELS}, token));
     CHECK_EQ(values()->list_push(list, entry), KILN_OK);
     drop(entry);
     return list;
 }
 
-static inline kiln_value *positive(void)
-{
-    return conditioning_of((const float[]){0.5f, -0.25f, 0.75f, 0.125f});
-}
-static inline kiln_value *negative(void)
-{
-    return conditioning_of((const float[]){-0.5f, 0.25f, 0.25f, -0.625f});
-}
-static inline kiln_value *third(void)
-{
-    return conditioning_of((const float[]){0, 0.5f, -0.5f, 0.25f});
-}
+static inline kiln_value *positive(void) { return conditioning_of((const float[]){0.5f, -0.25f, 0.75f, 0.125f}); }
+static inline kiln_value *negative(void) { return conditioning_of((const float[]){-0.5f, 0.25f, 0.25f, -0.625f}); }
+static inline kiln_value *third(void) { return conditioning_of((const float[]){0, 0.5f, -0.5f, 0.25f}); }
 
 static inline kiln_value *sigmas_of(size_t n, const double *sigma)
 {
@@ -187,16 +175,14 @@ static inline const float *samples_of(const kiln_value *latent)
 static inline int same_latent(const kiln_value *a, const kiln_value *b)
 {
     size_t n = 0, m = 0;
-    const float *x = floats_of(a ? values()->map_get(a, "samples") : NULL, &n), *y = floats_of(b ? values()->map_get(b, "samples") : NULL, &m);
+    const float *x = floats_of(a ? values()->map_get(a, "samples") : NULL, &n),
+                *y = floats_of(b ? values()->map_get(b, "samples") : NULL, &m);
     return x && y && n == m && memcmp(x, y, n * sizeof *x) == 0;
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
-static inline const char *name_at(void *self, const char *from, size_t i)
-{
-    return (void)self, registry_name(from, i);
-}
+static inline const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
 
 /* One setting into the node's struct; the program ends when the node has no such parameter. */
 static inline void call_set(const kiln_node *type, char *one, arena *strings, void *params)
@@ -208,7 +194,8 @@ static inline void call_set(const kiln_node *type, char *one, arena *strings, vo
     *value++ = '\0';
     while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
     if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
-    if (!CHECK_MSG(param_parse(&type->param[i], value, 0, &names, strings, params, why) == KILN_OK, "%s: %s: %s", type->type, name, why))
+    if (!CHECK_MSG(param_parse(&type->param[i], value, 0, &names, strings, params, why) == KILN_OK, "%s: %s: %s",
+                   type->type, name, why))
         exit(1);
 }
 
@@ -243,7 +230,8 @@ static inline int refused(const kiln_node *type, const char *settings, kiln_valu
 {
     kiln_value *out[2] = {NULL};
     int ok = CHECK_MSG(call(type, settings, in, out) != KILN_OK, "%s %s was accepted", type->type, settings);
-    ok = ok && CHECK_MSG(strstr(call_why.message, part) != NULL, "%s: '%s' does not say '%s'", type->type, call_why.message, part);
+    ok = ok && CHECK_MSG(strstr(call_why.message, part) != NULL, "%s: '%s' does not say '%s'", type->type,
+                         call_why.message, part);
     drop(out[0]), drop(out[1]);
     return ok;
 }
@@ -255,7 +243,8 @@ static inline void open_plugin(void)
     registry_owner_set(NULL, NULL);
 }
 
-/* What a sampling is made of; what is NULL is the usual: pattern noise, empty latent, euler, 4 normal levels of the model. */
+/* What a sampling is made of; what is NULL is the usual: pattern noise, empty latent, euler, 4 normal levels of the
+ * model. */
 typedef struct {
     kiln_value *model, *guider, *noise, *sampler, *sigmas, *latent;
 } parts;

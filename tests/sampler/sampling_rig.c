@@ -27,7 +27,8 @@ static kiln_status rig_denoise(const kiln_sampling *s, const kiln_latent *x, dou
 static kiln_status rig_unconditional(const kiln_sampling *s, kiln_latent *out)
 {
     rig *r = rig_of(s);
-    for (size_t i = 0; i < r->count; i++) out->v[i] = r->single ? (double)(float)r->unconditional[i] : r->unconditional[i];
+    for (size_t i = 0; i < r->count; i++)
+        out->v[i] = r->single ? (double)(float)r->unconditional[i] : r->unconditional[i];
     return KILN_OK;
 }
 
@@ -114,7 +115,8 @@ static double rig_percent(const kiln_sampling *s, double percent)
     return exp(a + (b - a) * (place - low));
 }
 
-static double rig_error(const kiln_sampling *s, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before, double atol, double rtol)
+static double rig_error(const kiln_sampling *s, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
+                        double atol, double rtol)
 {
     rig *r = rig_of(s);
     double sum = 0;
@@ -144,7 +146,10 @@ static kiln_status rig_resize(const kiln_sampling *s, double scale, uint32_t met
     return KILN_OK;
 }
 
-static const kiln_param *param_at(const kiln_sampler *row, uint32_t i) { return (const void *)((const char *)row->param + i * row->param_stride); }
+static const kiln_param *param_at(const kiln_sampler *row, uint32_t i)
+{
+    return (const void *)((const char *)row->param + i * row->param_stride);
+}
 
 static void put(rig *r, const kiln_param *p, double value)
 {
@@ -163,10 +168,27 @@ void rig_open(rig *r, const kiln_sampler *row, const double *sigma, size_t n, co
     r->unconditional = zeros(count);
     if (start) memcpy(r->x.v, start, count * sizeof *start);
     for (uint32_t i = 0; i < row->n_param; i++) put(r, param_at(row, i), param_at(row, i)->def);
-    r->api = (kiln_sampling){.size = sizeof r->api, .n = n, .sigma = sigma, .prediction = KILN_PREDICT_EPS, .options = r->options,
-        .x = &r->x, .seed = 42, .self = r, .denoise = rig_denoise, .unconditional = rig_unconditional, .lincomb = rig_lincomb,
-        .norm = rig_norm, .noise = rig_noise, .slot = rig_slot_of, .scalars = rig_scalars, .step = rig_step, .fail = rig_fail,
-        .percent_to_sigma = rig_percent, .error = rig_error, .clip = rig_clip, .resize = rig_resize};
+    r->api = (kiln_sampling){.size = sizeof r->api,
+                             .n = n,
+                             .sigma = sigma,
+                             .prediction = KILN_PREDICT_EPS,
+                             .options = r->options,
+                             .x = &r->x,
+                             .seed = 42,
+                             .self = r,
+                             .denoise = rig_denoise,
+                             .unconditional = rig_unconditional,
+                             .lincomb = rig_lincomb,
+                             .norm = rig_norm,
+                             .noise = rig_noise,
+                             .slot = rig_slot_of,
+                             .scalars = rig_scalars,
+                             .step = rig_step,
+                             .fail = rig_fail,
+                             .percent_to_sigma = rig_percent,
+                             .error = rig_error,
+                             .clip = rig_clip,
+                             .resize = rig_resize};
 }
 
 void rig_close(rig *r)
@@ -191,7 +213,8 @@ int rig_options(rig *r, const kiln_sampler *row, const char *text)
 {
     char name[32], value[32];
     double number;
-    for (int used; sscanf(text, "%31[a-z0-9_]=%31[^,]%n", name, value, &used) == 2; text += used + (text[used] == ',')) {
+    for (int used; sscanf(text, "%31[a-z0-9_]=%31[^,]%n", name, value, &used) == 2;
+         text += used + (text[used] == ',')) {
         uint32_t i = 0;
         while (i < row->n_param && strcmp(param_at(row, i)->name, name) != 0) i++;
         if (i == row->n_param || !value_of(param_at(row, i), value, &number)) return 0;

@@ -1,5 +1,5 @@
-/* sampling_rig.h - a sampling without a network: kiln_sampling over plain arrays of double, with a denoiser given as a C
- * function. What it counts and records is for the tests to judge.
+/* sampling_rig.h - a sampling without a network: kiln_sampling over plain arrays of double, with a denoiser given as a
+ * C function. What it counts and records is for the tests to judge.
  */
 #ifndef TESTS_SAMPLING_RIG_H
 #define TESTS_SAMPLING_RIG_H
@@ -48,7 +48,7 @@ double *rig_slot(rig *r, const char *name);
 /* The plugin's row of that name; n characters of it. */
 const kiln_sampler *rig_sampler(const char *name, size_t n);
 
-/* ---- Gaussian noise, the same for the same seed everywhere ------------------------------------------- */
+/* ---- Gaussian noise, the same for the same seed everywhere ---- */
 
 typedef struct {
     uint64_t state;

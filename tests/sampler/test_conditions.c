@@ -1,7 +1,9 @@
-/* test_conditions.c - what an entry of a conditioning weighs per latent cell: fading edges, rounding of shares, batches of masks.
+/* test_conditions.c - what an entry of a conditioning weighs per latent cell: fading edges, rounding of shares, batches
+ * of masks.
  *
- * Weights are worked out by hand from ComfyUI's rule: over the n = min(8, side / 4) cells next to an edge inside the picture the weight is
- * 1/n, 2/n, ... n/n, sides by themselves; shares of the picture are rounded to cells, halves to even.
+ * Weights are worked out by hand from ComfyUI's rule: over the n = min(8, side / 4) cells next to an edge inside the
+ * picture the weight is 1/n, 2/n, ... n/n, sides by themselves; shares of the picture are rounded to cells, halves to
+ * even.
  */
 #include "sampling_kit.h"
 
@@ -10,7 +12,10 @@
 enum { HEIGHT = 48, WIDTH = 40 };
 
 /* A call that never ends while the test runs: scratch lives as long. */
-static kiln_call reading(void) { return (kiln_call){.size = sizeof(kiln_call), .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx()}; }
+static kiln_call reading(void)
+{
+    return (kiln_call){.size = sizeof(kiln_call), .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx()};
+}
 
 static kiln_value *with_box(const char *key, const double box[4])
 {
@@ -31,7 +36,9 @@ static condition read_one(const kiln_value *list, latent_size size)
     levels l = levels_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
     kiln_call c = reading();
     conditions found = {0};
-    if (!CHECK_MSG(conditions_read(&c, list, "positive", &size, &l, CHANNELS, &found) == KILN_OK && found.n == 1, "%s", rig_message())) exit(1);
+    if (!CHECK_MSG(conditions_read(&c, list, "positive", &size, &l, CHANNELS, &found) == KILN_OK && found.n == 1, "%s",
+                   rig_message()))
+        exit(1);
     drop(model);
     return found.entry[0];
 }
@@ -39,10 +46,11 @@ static condition read_one(const kiln_value *list, latent_size size)
 static void check_place(const condition *e, int64_t h, int64_t w, int64_t y, int64_t x)
 {
     CHECK_MSG(e->h == h && e->w == w && e->y == y && e->x == x, "%lldx%lld at %lld,%lld, wanted %lldx%lld at %lld,%lld",
-              (long long)e->w, (long long)e->h, (long long)e->x, (long long)e->y, (long long)w, (long long)h, (long long)x, (long long)y);
+              (long long)e->w, (long long)e->h, (long long)e->x, (long long)e->y, (long long)w, (long long)h,
+              (long long)x, (long long)y);
 }
 
-/* ---- areas --------------------------------------------------------------------------------------------------------- */
+/* ---- areas ---- */
 
 /* The share of the weight that `at` cells inside an edge have where n cells fade. */
 static double share(int64_t at, int64_t n) { return at < n ? (double)(at + 1) / (double)n : 1; }
@@ -85,15 +93,17 @@ static void test_halves_of_cells_go_to_the_even_one(void)
     drop(list), drop(other);
 }
 
-/* ---- masks --------------------------------------------------------------------------------------------------------- */
+/* ---- masks ---- */
 
 /* What ConditioningSetMask makes of `list` (taken). */
-static kiln_value *masked(kiln_value *list, int64_t n, int64_t h, int64_t w, const float *cells, double strength, int bounds)
+static kiln_value *masked(kiln_value *list, int64_t n, int64_t h, int64_t w, const float *cells, double strength,
+                          int bounds)
 {
     kiln_value *mask = tensor_value(3, (const int64_t[]){n, h, w}, cells),
                *entry = values()->map_copy(NULL, values()->list_at(list, 0)), *out = values()->new_list(NULL),
                *s = values()->new_float(NULL, strength), *b = values()->new_bool(NULL, bounds);
-    values()->map_set(entry, "mask", mask), values()->map_set(entry, "mask_strength", s), values()->map_set(entry, "set_area_to_bounds", b);
+    values()->map_set(entry, "mask", mask), values()->map_set(entry, "mask_strength", s),
+        values()->map_set(entry, "set_area_to_bounds", b);
     CHECK_EQ(values()->list_push(out, entry), KILN_OK);
     drop(list), drop(mask), drop(entry), drop(s), drop(b);
     return out;
@@ -112,7 +122,8 @@ static void test_each_picture_has_its_mask(void)
         kiln_value *list = with_masks(cases[k].masks, three);
         condition e = read_one(list, (latent_size){cases[k].pictures, 2, 2});
         CHECK_EQ(e.weights, cases[k].used);
-        for (int64_t i = 0; e.weights == cases[k].used && i < 4 * e.weights; i++) CHECK_EQ(e.weight[i], three[i] * 0.5f);
+        for (int64_t i = 0; e.weights == cases[k].used && i < 4 * e.weights; i++)
+            CHECK_EQ(e.weight[i], three[i] * 0.5f);
         drop(list);
     }
 }
@@ -160,7 +171,8 @@ static void test_pictures_with_masks_of_their_own(void)
     size_t half = NUMBERS / PICTURES;
     CHECK(memcmp(samples_of(both), samples_of(first), half * sizeof(float)) == 0);
     CHECK(memcmp(samples_of(both) + half, samples_of(second) + half, half * sizeof(float)) == 0);
-    CHECK(memcmp(samples_of(first) + half, samples_of(second) + half, half * sizeof(float)) != 0); /* the masks matter */
+    CHECK(memcmp(samples_of(first) + half, samples_of(second) + half, half * sizeof(float)) !=
+          0); /* the masks matter */
     drop(both), drop(first), drop(second);
 }
 

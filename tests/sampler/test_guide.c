@@ -1,8 +1,9 @@
-/* test_guide.c - what stands between samplers and networks, against PyTorch (guide_tables.h, from scripts/golden/guide.py).
+/* test_guide.c - what stands between samplers and networks, against PyTorch (guide_tables.h, from
+ * scripts/golden/guide.py).
  *
- * Tolerances. Levels: computed in double on both sides, rounded to float once: 2e-7 of the value. Timesteps and percents: the same, after a
- * logarithm of a level near others (1e-4 places of a table of 1000). Runs: float32 latents and a float32 network against
- * float64, four evaluations at guidance 3: measured below 3e-7 of the norm, times four.
+ * Tolerances. Levels: computed in double on both sides, rounded to float once: 2e-7 of the value. Timesteps and
+ * percents: the same, after a logarithm of a level near others (1e-4 places of a table of 1000). Runs: float32 latents
+ * and a float32 network against float64, four evaluations at guidance 3: measured below 3e-7 of the norm, times four.
  */
 #include "guide_tables.h"
 #include "sampling_kit.h"
@@ -16,19 +17,20 @@
 static void check_levels(const double *have, const double *want, size_t n, double tolerance, const char *what)
 {
     for (size_t i = 0; i < n; i++)
-        CHECK_MSG(fabs(have[i] - want[i]) <= tolerance * fmax(fabs(want[i]), 1e-3), "%s[%zu]: %.9g, wanted %.9g", what, i, have[i],
-                  want[i]);
+        CHECK_MSG(fabs(have[i] - want[i]) <= tolerance * fmax(fabs(want[i]), 1e-3), "%s[%zu]: %.9g, wanted %.9g", what,
+                  i, have[i], want[i]);
 }
 
 static void check_run(kiln_value *v, const double *want, const char *what)
 {
     float numbers[NUMBERS];
     for (int i = 0; i < NUMBERS; i++) numbers[i] = (float)want[i];
-    if (CHECK_MSG(v != NULL, "%s: %s", what, call_why.message)) check_array(samples_of(v), numbers, NUMBERS, RUN, what, __FILE__, __LINE__);
+    if (CHECK_MSG(v != NULL, "%s: %s", what, call_why.message))
+        check_array(samples_of(v), numbers, NUMBERS, RUN, what, __FILE__, __LINE__);
     drop(v);
 }
 
-/* ---- formulas -------------------------------------------------------------------------------------------- */
+/* ---- formulas ---- */
 
 static void test_curves(void)
 {
@@ -52,16 +54,16 @@ static void test_zero_terminal_table(void)
     check_levels(out, zsnr_places, 7, LEVEL, "zsnr");
 }
 
-/* ---- the ways to count ------------------------------------------------------------------------------------ */
+/* ---- the ways to count ---- */
 
 typedef struct {
     const char *name, *settings;
     const kiln_node *node; /* NULL: the model as it is */
     const double *normal, *sgm, *simple, *probe, *timestep, *percent, *run;
 } count_case;
-#define COUNTED(id, node_, settings_)                                                                                                      \
-    {                                                                                                                                      \
-#id, settings_, node_, id##_normal, id##_sgm, id##_simple, id##_probe, id##_timestep, id##_percent, id##_run                       \
+#define COUNTED(id, node_, settings_)                                                                                  \
+    {                                                                                                                  \
+#id, settings_, node_, id##_normal, id##_sgm, id##_simple, id##_probe, id##_timestep, id##_percent, id##_run   \
     }
 
 static const count_case counts[] = {
@@ -121,8 +123,8 @@ static void test_levels_of_every_description(void)
             static const double share[] = {0.1, 0.5, 0.9};
             CHECK_MSG(fabs(levels_timestep(&l, k->probe[j]) - k->timestep[j]) <= 1e-4 * fmax(1, fabs(k->timestep[j])),
                       "%s: timestep %g, wanted %g", k->name, levels_timestep(&l, k->probe[j]), k->timestep[j]);
-            CHECK_MSG(fabs(levels_at_percent(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j], "%s: level %g, wanted %g", k->name,
-                      levels_at_percent(&l, share[j]), k->percent[j]);
+            CHECK_MSG(fabs(levels_at_percent(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j],
+                      "%s: level %g, wanted %g", k->name, levels_at_percent(&l, share[j]), k->percent[j]);
         }
         CHECK_EQ(levels_at_percent(&l, 1), 0);
         drop(model);
@@ -152,7 +154,8 @@ static void test_part_of_the_way(void)
                  {16, part_image_flow_run, part_image_flow_denoised}};
     for (int i = 0; i < 5; i++) {
         float latent[NUMBERS];
-        kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL}, *model = counted_model(&counts[cases[i].model]);
+        kiln_value *out[2] = {NULL}, *in[1], *halves[2] = {NULL}, *ends[2] = {NULL},
+                   *model = counted_model(&counts[cases[i].model]);
         pattern(latent, 0.9, 1.1);
         in[0] = made(&node_basic_scheduler, "scheduler=normal; steps=6", model, NULL);
         CHECK_EQ(call(&node_split_sigmas, "step=2", in, halves), KILN_OK);
@@ -164,9 +167,10 @@ static void test_part_of_the_way(void)
     }
 }
 
-/* ---- guiders and guidance -------------------------------------------------------------------------------------- */
+/* ---- guiders and guidance ---- */
 
-static kiln_value *guider_of(const kiln_node *node, const char *settings, kiln_value *model, kiln_value *a, kiln_value *b, kiln_value *c)
+static kiln_value *guider_of(const kiln_node *node, const char *settings, kiln_value *model, kiln_value *a,
+                             kiln_value *b, kiln_value *c)
 {
     kiln_value *in[4] = {model, a, b, c}, *out[1] = {NULL};
     CHECK_MSG(call(node, settings, in, out) == KILN_OK, "%s", call_why.message);
@@ -177,15 +181,17 @@ static kiln_value *guider_of(const kiln_node *node, const char *settings, kiln_v
 static void test_guiders(void)
 {
     kiln_value *out[2] = {NULL}, *m = network_model();
-    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL)}, out);
+    sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL)},
+           out);
     check_run(out[0], basic_run, "basic"), drop(out[1]);
     sample((parts){.model = rig_host()->ref(m),
-                   .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2", m, positive(), third(), negative())},
+                   .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2", m, positive(), third(),
+                                       negative())},
            out);
     check_run(out[0], dual_run, "dual"), drop(out[1]);
     sample((parts){.model = rig_host()->ref(m),
-                   .guider =
-                       guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2; style=nested", m, positive(), third(), negative())},
+                   .guider = guider_of(&node_dual_guider, "cfg_conds=3; cfg_cond2_negative=2; style=nested", m,
+                                       positive(), third(), negative())},
            out);
     check_run(out[0], nested_run, "nested"), drop(out[1]);
     sample((parts){.model = rig_host()->ref(m),
@@ -198,18 +204,22 @@ static void test_guiders(void)
 /* The negative evaluated by another model, by the same one, and by none named. */
 static void test_two_models(void)
 {
-    kiln_value *out[2] = {NULL}, *m = network_model(), *other = made(&node_sampling_edm, "sampling=v_prediction", m, NULL);
+    kiln_value *out[2] = {NULL}, *m = network_model(),
+               *other = made(&node_sampling_edm, "sampling=v_prediction", m, NULL);
     kiln_value *second[] = {other, m, NULL};
     const double *want[] = {two_models_run, eps_run, eps_run};
     for (int i = 0; i < 3; i++) {
         kiln_value *held = second[i] ? rig_host()->ref(second[i]) : NULL;
-        sample((parts){.model = rig_host()->ref(m), .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), held, negative())}, out);
+        sample((parts){.model = rig_host()->ref(m),
+                       .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), held, negative())},
+               out);
         check_run(out[0], want[i], "two models"), drop(out[1]);
     }
     /* at cfg 1 the other model is not asked */
-    sample((parts){.model = rig_host()->ref(m),
-                   .guider = guider_of(&node_models_guider, "cfg=1", m, positive(), rig_host()->ref(other), negative())},
-           out);
+    sample(
+        (parts){.model = rig_host()->ref(m),
+                .guider = guider_of(&node_models_guider, "cfg=1", m, positive(), rig_host()->ref(other), negative())},
+        out);
     check_run(out[0], basic_run, "two models at cfg 1"), drop(out[1]);
     kiln_value *yes = positive(), *in[] = {m, yes, other, NULL};
     refused(&node_models_guider, "", in, "negative is not wired");
@@ -225,21 +235,24 @@ static void test_two_models_of_one_kind_of_latent(void)
     kiln_model other = *models->model(rig_ctx(), m);
     wide = network, wide.latent.channels = 8, other.denoiser = &wide, other.owned = NULL, other.release = NULL;
     kiln_value *second = models->model_new(rig_ctx(), &other), *in[] = {second};
-    CHECK(sample((parts){.model = rig_host()->ref(m),
-                         .guider = guider_of(&node_models_guider, "", m, positive(), rig_host()->ref(second), negative())},
-                 out) != KILN_OK);
+    CHECK(sample(
+              (parts){.model = rig_host()->ref(m),
+                      .guider = guider_of(&node_models_guider, "", m, positive(), rig_host()->ref(second), negative())},
+              out) != KILN_OK);
     CHECK_MSG(strstr(call_why.message, "model_negative has latents of 8 channels") != NULL, "%s", call_why.message);
     refused(&node_sampling_edm, "sampling=edm_playground_v2.5", in, "for latents of 4 channels; this model's have 8");
     static const double one[1] = {1};
     other = *models->model(rig_ctx(), m), other.owned = NULL, other.release = NULL;
-    other.latent = &(kiln_latent_scaling){.size = sizeof(kiln_latent_scaling), .channels = 1, .scale = one, .shift = one};
+    other.latent =
+        &(kiln_latent_scaling){.size = sizeof(kiln_latent_scaling), .channels = 1, .scale = one, .shift = one};
     CHECK(models->model_new(rig_ctx(), &other) == NULL);
     drop(second), drop(m);
 }
 
 static void test_perp_neg_on_a_model_is_the_guider(void)
 {
-    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(), *m = made(&node_perp_neg, "neg_scale=1.5", base, empty);
+    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(),
+               *m = made(&node_perp_neg, "neg_scale=1.5", base, empty);
     drop(base), drop(empty);
     sample((parts){.model = m}, out);
     check_run(out[0], perp_run, "perp-neg on the model"), drop(out[1]);
@@ -262,7 +275,8 @@ static void test_rescale_cfg(void)
 /* As ComfyUI's slot: the last one counts; at cfg 1 there is nothing to rescale. */
 static void test_guidance_replaces_guidance(void)
 {
-    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(), *perp = made(&node_perp_neg, "neg_scale=1.5", base, empty);
+    kiln_value *out[2] = {NULL}, *base = network_model(), *empty = third(),
+               *perp = made(&node_perp_neg, "neg_scale=1.5", base, empty);
     sample((parts){.model = made(&node_rescale_cfg, "multiplier=0.7", perp, NULL)}, out);
     check_run(out[0], rescale_eps_run, "rescale over perp-neg"), drop(out[1]);
     kiln_value *rescale = made(&node_rescale_cfg, "multiplier=0.7", base, NULL);
@@ -276,11 +290,12 @@ static void test_guidance_replaces_guidance(void)
 static void test_perp_neg_of_equal_texts(void)
 {
     float p[4] = {1, 2, 3, 4}, e[4] = {1, 2, 3, 4}, n[4] = {0, 1, 0, 1}, out[4];
-    perpendicular(&(kiln_guesses){.batch = 1, .count = 4, .cfg = 3, .positive = p, .negative = n, .extra = e, .x0 = out}, 1);
+    perpendicular(
+        &(kiln_guesses){.batch = 1, .count = 4, .cfg = 3, .positive = p, .negative = n, .extra = e, .x0 = out}, 1);
     for (int i = 0; i < 4; i++) CHECK(isfinite(out[i])); /* positive - empty is 0: it has no direction to divide by */
 }
 
-/* ---- areas ------------------------------------------------------------------------------------------------------- */
+/* ---- areas ---- */
 
 /* Adds an entry with the tokens of `list` (taken), an area and a strength. */
 static void add_area(kiln_value *to, kiln_value *list, const int64_t area[4], double strength)
@@ -308,7 +323,7 @@ static void test_areas_have_opposites(void)
     check_run(out[0], areas_run, "areas"), drop(out[1]);
 }
 
-/* ---- the unconditional guess ------------------------------------------------------------------------------------- */
+/* ---- the unconditional guess ---- */
 
 static kiln_latent *asked;
 static int times; /* how often it asks */
@@ -331,23 +346,29 @@ static const kiln_sampler asking_row = {.size = sizeof asking_row, .name = "test
 
 static void test_unconditional_at_cfg_1_from_the_first_step(void)
 {
-    kiln_value *out[2] = {NULL}, *m = network_model(), *how = made(&node_sampler_select, "sampler_name=test_asking", NULL, NULL);
+    kiln_value *out[2] = {NULL}, *m = network_model(),
+               *how = made(&node_sampler_select, "sampler_name=test_asking", NULL, NULL);
     float direction[2][NUMBERS];
     for (times = 1; times <= 2; times++) { /* alone, then in a batch with the other: f32 sums of another order */
-        CHECK_EQ(sample((parts){.model = rig_host()->ref(m), .guider = cfg_guider(m, "cfg=1"), .sampler = rig_host()->ref(how)}, out), KILN_OK);
+        CHECK_EQ(
+            sample(
+                (parts){.model = rig_host()->ref(m), .guider = cfg_guider(m, "cfg=1"), .sampler = rig_host()->ref(how)},
+                out),
+            KILN_OK);
         memcpy(direction[times - 1], samples_of(out[0]), sizeof direction[0]);
         drop(out[0]), drop(out[1]);
     }
     double norm = 0;
     for (int i = 0; i < NUMBERS; i++) norm += fabs((double)direction[0][i] - network.latent.shift);
     CHECK_MSG(norm > 0.1, "the first unconditional guess is nothing");
-    CHECK_ARRAY(direction[0], direction[1], NUMBERS, 1e-6 / network.latent.scale); /* a LATENT holds numbers that are so much larger */
+    CHECK_ARRAY(direction[0], direction[1], NUMBERS,
+                1e-6 / network.latent.scale); /* a LATENT holds numbers that are so much larger */
     kiln_value *basic = guider_of(&node_basic_guider, "", m, positive(), NULL, NULL);
     CHECK(sample((parts){.model = m, .guider = basic, .sampler = how}, out) != KILN_OK);
     CHECK_MSG(strstr(call_why.message, "CFGGuider") != NULL, "%s", call_why.message);
 }
 
-/* ---- identities --------------------------------------------------------------------------------------------------- */
+/* ---- identities ---- */
 
 static void test_models_differ_by_fingerprint_and_the_base_stays(void)
 {
@@ -373,7 +394,8 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
     CHECK_STR(values()->object_fingerprint(base), values()->object_fingerprint(again));
     for (size_t i = 0; i < n; i++) {
         snprintf(seen[i], sizeof seen[i], "%s", values()->object_fingerprint(made_of[i]));
-        for (size_t k = 0; k < i; k++) CHECK_MSG(strcmp(seen[i], seen[k]) != 0, "models %zu and %zu have one fingerprint", i, k);
+        for (size_t k = 0; k < i; k++)
+            CHECK_MSG(strcmp(seen[i], seen[k]) != 0, "models %zu and %zu have one fingerprint", i, k);
     }
     for (size_t i = 1; i < n; i++) drop(made_of[i]);
     kiln_value *out[2] = {NULL};

@@ -18,29 +18,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Philox ------------------------------------------------------------------------------------------------------- */
+/* ---- Philox ---- */
 
 /* Random123 1.14, tests/kat_vectors: philox4x32 10 */
 static void test_philox_words_are_random123s(void)
 {
-    static const uint32_t counter[3][4] = {{0, 0, 0, 0}, {~0u, ~0u, ~0u, ~0u}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}};
+    static const uint32_t counter[3][4] = {
+        {0, 0, 0, 0}, {~0u, ~0u, ~0u, ~0u}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}};
     static const uint32_t key[3][2] = {{0, 0}, {~0u, ~0u}, {0xa4093822, 0x299f31d0}};
     static const uint32_t want[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-        {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
+                                        {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+                                        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}};
     for (int i = 0; i < 3; i++) {
         uint32_t have[4];
         philox4x32(counter[i], key[i], have);
-        CHECK_MSG(memcmp(have, want[i], sizeof have) == 0, "vector %d: %08x %08x %08x %08x", i, have[0], have[1], have[2], have[3]);
+        CHECK_MSG(memcmp(have, want[i], sizeof have) == 0, "vector %d: %08x %08x %08x %08x", i, have[0], have[1],
+                  have[2], have[3]);
     }
 }
 
-/* torch.manual_seed(0); torch.randn(8, 8, device="cuda"), torch 2.2 on a GPU as two articles on fused kernels print it */
+/* torch.manual_seed(0); torch.randn(8, 8, device="cuda"), torch 2.2 on a GPU as two articles on fused kernels print it
+ */
 static const float seed_0[64] = {
-    -0.9247f, -0.4253f, -2.6438f, 0.1452f, -0.1209f, -0.5797f, -0.6229f, -0.3284f, -1.0745f, -0.3631f, -1.6711f, 2.2655f, 0.3117f,
-    -0.1842f, 1.2866f, 1.1820f, -0.1271f, 1.2169f, 1.4353f, 1.0605f, -0.4941f, -1.4244f, -0.7244f, -1.2973f, 0.0697f, -0.0074f, 1.8969f,
-    0.6878f, -0.0779f, -0.8373f, 1.3506f, -0.2879f, -0.5965f, -0.3283f, -0.9086f, -0.8059f, -0.7407f, -0.0504f, 0.5435f, 1.5150f, 0.0141f,
-    0.4532f, 1.6349f, 0.7124f, -0.1806f, 1.0252f, -1.4622f, -0.7554f, -0.1836f, 0.3824f, 0.3918f, -0.0830f, 0.8971f, -1.1123f, 0.1116f,
-    0.4863f, -0.5499f, -0.3231f, -0.5469f, 0.9049f, 0.2837f, 0.1210f, 0.4730f, -1.0823f};
+    -0.9247f, -0.4253f, -2.6438f, 0.1452f,  -0.1209f, -0.5797f, -0.6229f, -0.3284f, -1.0745f, -0.3631f, -1.6711f,
+    2.2655f,  0.3117f,  -0.1842f, 1.2866f,  1.1820f,  -0.1271f, 1.2169f,  1.4353f,  1.0605f,  -0.4941f, -1.4244f,
+    -0.7244f, -1.2973f, 0.0697f,  -0.0074f, 1.8969f,  0.6878f,  -0.0779f, -0.8373f, 1.3506f,  -0.2879f, -0.5965f,
+    -0.3283f, -0.9086f, -0.8059f, -0.7407f, -0.0504f, 0.5435f,  1.5150f,  0.0141f,  0.4532f,  1.6349f,  0.7124f,
+    -0.1806f, 1.0252f,  -1.4622f, -0.7554f, -0.1836f, 0.3824f,  0.3918f,  -0.0830f, 0.8971f,  -1.1123f, 0.1116f,
+    0.4863f,  -0.5499f, -0.3231f, -0.5469f, 0.9049f,  0.2837f,  0.1210f,  0.4730f,  -1.0823f};
 static const double printed = 5e-5 + 2e-5;
 
 static void test_S14_cuda_noise_is_torchs(void)
@@ -49,11 +54,14 @@ static void test_S14_cuda_noise_is_torchs(void)
     cuda_generator g;
     cuda_seed(&g, 0, 0);
     cuda_randn(&g, have, 64);
-    for (int i = 0; i < 64; i++) CHECK_MSG(fabs((double)have[i] - (double)seed_0[i]) <= printed, "%d: %g, torch says %g", i, (double)have[i], (double)seed_0[i]);
+    for (int i = 0; i < 64; i++)
+        CHECK_MSG(fabs((double)have[i] - (double)seed_0[i]) <= printed, "%d: %g, torch says %g", i, (double)have[i],
+                  (double)seed_0[i]);
     CHECK_EQ(g.offset, 4);
 }
 
-/* Issues of pytorch/pytorch, with the tensor printed and (but for 158398) the device named. blocks: multiprocessors * blocks each. */
+/* Issues of pytorch/pytorch, with the tensor printed and (but for 158398) the device named. blocks: multiprocessors *
+ * blocks each. */
 static const struct {
     const char *from;
     uint64_t seed;
@@ -86,7 +94,8 @@ static void test_cuda_noise_of_named_devices(void)
         for (int k = 0; k < 3; k++) {
             double got = (double)have[device_case[i].at + (size_t)k] * device_case[i].deviation + device_case[i].mean;
             if (device_case[i].want[k] != 0)
-                CHECK_MSG(fabs(got - device_case[i].want[k]) <= printed * device_case[i].deviation, "%s: number %d is %g, not %g", device_case[i].from, k, got, device_case[i].want[k]);
+                CHECK_MSG(fabs(got - device_case[i].want[k]) <= printed * device_case[i].deviation,
+                          "%s: number %d is %g, not %g", device_case[i].from, k, got, device_case[i].want[k]);
         }
     }
     mem_free(have);
@@ -113,12 +122,16 @@ static void test_cuda_offset_between_draws(void)
     CHECK_EQ(g.offset, 8);
 }
 
-/* ---- the tree --------------------------------------------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 /* numpy.random.SeedSequence(entropy, spawn_key=..., pool_size=24).generate_state(4)[0], numpy 2.4.6 */
 static void test_seed_sequence_is_numpys(void)
 {
-    static const struct { uint64_t entropy, key; int depth; uint32_t want; } row[] = {
+    static const struct {
+        uint64_t entropy, key;
+        int depth;
+        uint32_t want;
+    } row[] = {
         {UINT64_C(0), 0, -1, 4025752534u},
         {UINT64_C(0), 0, 0, 245430115u},
         {UINT64_C(0), 1, 1, 712187387u},
@@ -140,7 +153,8 @@ static void test_seed_sequence_is_numpys(void)
         {UINT64_C(18446744073709551615), 5, 3, 206752380u},
         {UINT64_C(18446744073709551615), UINT64_C(8589934593), 34, 2443923589u},
     };
-    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) CHECK_EQ(seed_sequence(row[i].entropy, row[i].key, row[i].depth), row[i].want);
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        CHECK_EQ(seed_sequence(row[i].entropy, row[i].key, row[i].depth), row[i].want);
 }
 
 typedef struct {
@@ -174,7 +188,13 @@ static brownian_tree tree_of(int cuda, uint64_t seed, double low, double high, s
 {
     while (host.n_made) mem_free(host.made[--host.n_made]);
     host.cuda = cuda;
-    return (brownian_tree){.entropy = seed, .low = low, .high = high, .n = n, .gaussians = host_gaussians, .arg = &host, .room = host_room};
+    return (brownian_tree){.entropy = seed,
+                           .low = low,
+                           .high = high,
+                           .n = n,
+                           .gaussians = host_gaussians,
+                           .arg = &host,
+                           .room = host_room};
 }
 
 static kiln_weights *golden(const char *file)
@@ -212,10 +232,13 @@ static double check_tree(kiln_weights *w, const char *name)
     snprintf(key, sizeof key, "levels.%s", pattern);
     if (!CHECK_MSG(n && read_floats(w, key, level) == 2, "%s", name)) return -1;
     brownian_tree tree = tree_of(source[1] == 'u', seed, (double)level[0], (double)level[1], n);
-    for (size_t i = 0; i < pairs; i++) CHECK_EQ(brownian_noise(&tree, (double)pair[2 * i], (double)pair[2 * i + 1], have + i * n), KILN_OK);
+    for (size_t i = 0; i < pairs; i++)
+        CHECK_EQ(brownian_noise(&tree, (double)pair[2 * i], (double)pair[2 * i + 1], have + i * n), KILN_OK);
     tree = tree_of(source[1] == 'u', seed, (double)level[0], (double)level[1], n);
-    for (size_t i = pairs; i-- > 0;) CHECK_EQ(brownian_noise(&tree, (double)pair[2 * i], (double)pair[2 * i + 1], again + i * n), KILN_OK);
-    CHECK_MSG(memcmp(have, again, numbers * sizeof *have) == 0, "%s: the answer depends on what was asked before", name);
+    for (size_t i = pairs; i-- > 0;)
+        CHECK_EQ(brownian_noise(&tree, (double)pair[2 * i], (double)pair[2 * i + 1], again + i * n), KILN_OK);
+    CHECK_MSG(memcmp(have, again, numbers * sizeof *have) == 0, "%s: the answer depends on what was asked before",
+              name);
     double worst = 0, largest = 0;
     for (size_t i = 0; i < numbers; i++) {
         worst = fmax(worst, fabs((double)have[i] - (double)want[i]));
@@ -260,7 +283,7 @@ static void test_brownian_increments_add_up(void)
         square += (double)whole[i] * (double)whole[i] / N;
         CHECK(back[i] == -whole[i]);
     }
-    CHECK_MSG(off < 1e-5, "%g", off);                     /* f32 sums of numbers up to 20 */
+    CHECK_MSG(off < 1e-5, "%g", off);                              /* f32 sums of numbers up to 20 */
     CHECK_MSG(fabs(square - 1) < 4 * sqrt(2.0 / N), "%g", square); /* four deviations of a mean of squares */
 }
 
@@ -270,7 +293,8 @@ static void test_brownian_odd_levels(void)
     brownian_tree tree = tree_of(0, 5, 0.03, 14.6, 3);
     CHECK_EQ(brownian_noise(&tree, 1, 1, out), KILN_OK);
     CHECK(out[0] == 0 && out[2] == 0);
-    CHECK_EQ(brownian_noise(&tree, 1, 1.0000001, out), KILN_OK); /* one and the same after rounding: torchsde never ends here */
+    CHECK_EQ(brownian_noise(&tree, 1, 1.0000001, out),
+             KILN_OK); /* one and the same after rounding: torchsde never ends here */
     CHECK(out[0] == 0);
     CHECK_EQ(brownian_noise(&tree, 0, 0.01, out), KILN_OK); /* below the tree */
     CHECK(out[0] == 0);
@@ -288,9 +312,10 @@ static void test_brownian_odd_levels(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_philox_words_are_random123s), CASE(test_S14_cuda_noise_is_torchs), CASE(test_cuda_noise_of_named_devices),
-        CASE(test_cuda_offset_between_draws), CASE(test_seed_sequence_is_numpys), CASE(test_brownian_tree_is_torchsdes),
-        CASE(test_brownian_increments_add_up), CASE(test_brownian_odd_levels),
+        CASE(test_philox_words_are_random123s), CASE(test_S14_cuda_noise_is_torchs),
+        CASE(test_cuda_noise_of_named_devices), CASE(test_cuda_offset_between_draws),
+        CASE(test_seed_sequence_is_numpys),     CASE(test_brownian_tree_is_torchsdes),
+        CASE(test_brownian_increments_add_up),  CASE(test_brownian_odd_levels),
     };
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     while (host.n_made) mem_free(host.made[--host.n_made]);

@@ -1,8 +1,8 @@
-/* test_noise_source.c - which generator a session's noise comes from, by row and by noise_source: the numbers of each draw are
- * computed here from the generators alone (which test_noise.c and test_sampler.c hold against torch).
+/* test_noise_source.c - which generator a session's noise comes from, by row and by noise_source: the numbers of each
+ * draw are computed here from the generators alone (which test_noise.c and test_sampler.c hold against torch).
  *
- * A probe row leaves the noise of its last step above 0 as its result. It comes back as noise / scale + shift in f32, so the tolerance is
- * a few roundings of numbers below 10.
+ * A probe row leaves the noise of its last step above 0 as its result. It comes back as noise / scale + shift in f32,
+ * so the tolerance is a few roundings of numbers below 10.
  */
 #include "probe_rows.h"
 
@@ -43,7 +43,13 @@ static void fresh(const void *arg, uint32_t one_seed, float *out, size_t n)
 static void path(int cuda, double from, double to, float *out)
 {
     float drawn[NUMBERS];
-    brownian_tree tree = {.entropy = seed, .low = 0.5, .high = 10, .n = NUMBERS, .gaussians = fresh, .arg = cuda ? &seed : NULL, .room = next_room};
+    brownian_tree tree = {.entropy = seed,
+                          .low = 0.5,
+                          .high = 10,
+                          .n = NUMBERS,
+                          .gaussians = fresh,
+                          .arg = cuda ? &seed : NULL,
+                          .room = next_room};
     rooms = 0;
     CHECK_EQ(brownian_noise(&tree, from, to, drawn), KILN_OK);
     turned(drawn, out);
@@ -55,8 +61,11 @@ static kiln_status run_custom(const char *row, const char *noise, kiln_value *ou
     char name[64], of_seed[96];
     snprintf(name, sizeof name, "sampler_name=%s", row);
     snprintf(of_seed, sizeof of_seed, "noise_seed=%d; %s", (int)seed, noise);
-    return sample((parts){.model = network_model(), .noise = made(&node_random_noise, of_seed, NULL, NULL),
-                          .sampler = made(&node_sampler_select, name, NULL, NULL), .sigmas = sigmas_of(5, sigma)}, out);
+    return sample((parts){.model = network_model(),
+                          .noise = made(&node_random_noise, of_seed, NULL, NULL),
+                          .sampler = made(&node_sampler_select, name, NULL, NULL),
+                          .sigmas = sigmas_of(5, sigma)},
+                  out);
 }
 
 static void check(const char *row, const char *source_name, const float *want)
@@ -67,7 +76,8 @@ static void check(const char *row, const char *source_name, const float *want)
     if (!CHECK_MSG(run_custom(row, noise, out) == KILN_OK, "%s %s: %s", row, source_name, call_why.message)) return;
     double worst = 0;
     const float *x = samples_of(out[0]);
-    for (int i = 0; i < NUMBERS; i++) worst = fmax(worst, fabs(((double)x[i] - network.latent.shift) * network.latent.scale - (double)want[i]));
+    for (int i = 0; i < NUMBERS; i++)
+        worst = fmax(worst, fabs(((double)x[i] - network.latent.shift) * network.latent.scale - (double)want[i]));
     CHECK_MSG(worst <= TOLERANCE, "%s with %s: off by %g", row, source_name, worst);
     drop(out[0]), drop(out[1]);
 }
@@ -125,17 +135,23 @@ static void test_first_noise(void)
         char of_seed[96];
         kiln_value *out[2] = {NULL};
         snprintf(of_seed, sizeof of_seed, "noise_seed=%d; noise_source=%s", (int)seed, cuda ? "cuda_all" : "cuda");
-        kiln_status status = sample((parts){.model = network_model(), .noise = made(&node_random_noise, of_seed, NULL, NULL),
-                                            .sampler = made(&node_sampler_select, "sampler_name=last_start", NULL, NULL), .sigmas = sigmas_of(2, sigma)}, out);
+        kiln_status status =
+            sample((parts){.model = network_model(),
+                           .noise = made(&node_random_noise, of_seed, NULL, NULL),
+                           .sampler = made(&node_sampler_select, "sampler_name=last_start", NULL, NULL),
+                           .sigmas = sigmas_of(2, sigma)},
+                   out);
         if (!CHECK_MSG(status == KILN_OK, "%s", call_why.message)) continue;
         const float *x = samples_of(out[0]), *drawn = cuda ? other : want;
-        for (int i = 0; i < NUMBERS; i++) CHECK_NEAR(((double)x[i] - network.latent.shift) * network.latent.scale / 3, (double)drawn[i], TOLERANCE);
+        for (int i = 0; i < NUMBERS; i++)
+            CHECK_NEAR(((double)x[i] - network.latent.shift) * network.latent.scale / 3, (double)drawn[i], TOLERANCE);
         drop(out[0]), drop(out[1]);
     }
 }
 
-/* Whole samplings from a seed, through the nodes, against k-diffusion's samplers in float64 with torch's and torchsde's noise. The
- * largest difference over the largest value; float32 latents and Gaussians of another libm: measured 6e-7, bound 1e-5. */
+/* Whole samplings from a seed, through the nodes, against k-diffusion's samplers in float64 with torch's and torchsde's
+ * noise. The largest difference over the largest value; float32 latents and Gaussians of another libm: measured 6e-7,
+ * bound 1e-5. */
 static void test_S14_a_seed_gives_torchs_latent(void)
 {
     double most = 0;
@@ -143,16 +159,21 @@ static void test_S14_a_seed_gives_torchs_latent(void)
         char name[96], noise[96];
         kiln_value *out[2] = {NULL};
         snprintf(name, sizeof name, "sampler_name=%s", seeded[i].sampler);
-        snprintf(noise, sizeof noise, "noise_seed=%llu; noise_source=%s", (unsigned long long)seeded_seed, seeded[i].source);
-        kiln_status status = sample((parts){.model = network_model(), .noise = made(&node_random_noise, noise, NULL, NULL),
-                                            .sampler = made(&node_sampler_select, name, NULL, NULL), .sigmas = sigmas_of(8, seeded_levels)}, out);
+        snprintf(noise, sizeof noise, "noise_seed=%llu; noise_source=%s", (unsigned long long)seeded_seed,
+                 seeded[i].source);
+        kiln_status status = sample((parts){.model = network_model(),
+                                            .noise = made(&node_random_noise, noise, NULL, NULL),
+                                            .sampler = made(&node_sampler_select, name, NULL, NULL),
+                                            .sigmas = sigmas_of(8, seeded_levels)},
+                                    out);
         if (!CHECK_MSG(status == KILN_OK, "%s %s: %s", seeded[i].sampler, seeded[i].source, call_why.message)) continue;
         double worst = 0, largest = 0;
         for (int k = 0; k < NUMBERS; k++) {
             worst = fmax(worst, fabs((double)samples_of(out[0])[k] - seeded[i].latent[k]));
             largest = fmax(largest, fabs(seeded[i].latent[k]));
         }
-        CHECK_MSG(worst <= 1e-5 * largest, "%s with %s: off by %g of %g", seeded[i].sampler, seeded[i].source, worst, largest);
+        CHECK_MSG(worst <= 1e-5 * largest, "%s with %s: off by %g of %g", seeded[i].sampler, seeded[i].source, worst,
+                  largest);
         most = fmax(most, worst / largest);
         drop(out[0]), drop(out[1]);
     }
@@ -181,13 +202,18 @@ static const kiln_sampler start_row = PROBE_ROW("last_start", leave, 0);
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_white_noise), CASE(test_noise_that_goes_on), CASE(test_paths), CASE(test_first_noise),
-        CASE(test_S14_a_seed_gives_torchs_latent), CASE(test_what_is_refused),
+        CASE(test_white_noise),
+        CASE(test_noise_that_goes_on),
+        CASE(test_paths),
+        CASE(test_first_noise),
+        CASE(test_S14_a_seed_gives_torchs_latent),
+        CASE(test_what_is_refused),
     };
     open_plugin();
     open_probes(1);
     registry_owner_set("test", NULL);
-    CHECK_EQ(((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&start_row), KILN_OK);
+    CHECK_EQ(((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->register_sampler(&start_row),
+             KILN_OK);
     registry_owner_set(NULL, NULL);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

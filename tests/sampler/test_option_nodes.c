@@ -1,7 +1,7 @@
 /* test_option_nodes.c - SAMPLER values: options by name, checked, and each of them changing what is drawn. */
 #include "option_kit.h"
 
-/* ---- options ------------------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static void test_option_names_and_values_are_checked(void)
 {
@@ -16,7 +16,8 @@ static void test_option_names_and_values_are_checked(void)
         {"sampler_name=euler_ancestral; options=eta=1,", "is not NAME=VALUE"},
         {"sampler_name=ddim; options=eta=1", "has no option"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refused(&node_sampler_select, cases[i].settings, NULL, cases[i].part);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refused(&node_sampler_select, cases[i].settings, NULL, cases[i].part);
     drop(made(&node_sampler_select, "sampler_name=euler_ancestral; options=  ", NULL, NULL));
 }
 
@@ -65,7 +66,8 @@ static int changes(const kiln_sampler *row, size_t i, const char *context)
 static int acts(const kiln_sampler *row, size_t i)
 {
     char context[600];
-    for (int which = 0; context_at(row->param, row->n_param, row->param_stride, i, which, ", ", context, sizeof context); which++)
+    for (int which = 0;
+         context_at(row->param, row->n_param, row->param_stride, i, which, ", ", context, sizeof context); which++)
         if (changes(row, i, context)) return 1;
     return 0;
 }
@@ -82,7 +84,7 @@ static void test_S13_every_option_of_every_sampler_acts(void)
     CHECK(options > 0);
 }
 
-/* ---- the Sampler nodes ------------------------------------------------------------------------------------------ */
+/* ---- the Sampler nodes ---- */
 
 static const struct {
     const kiln_node *node;
@@ -129,7 +131,8 @@ static int node_changes(const kiln_node *node, uint32_t i, const char *context)
 static int node_acts(const kiln_node *node, uint32_t i)
 {
     char context[600];
-    for (int which = 0; context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context, sizeof context); which++)
+    for (int which = 0;
+         context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context, sizeof context); which++)
         if (node_changes(node, i, context)) return 1;
     return 0;
 }
@@ -139,7 +142,8 @@ static void test_S13_every_parameter_of_the_sampler_nodes_acts(void)
     const kiln_sampler_api *api = rig_host()->ability(KILN_SAMPLER_ABILITY);
     for (size_t i = 0; i < sizeof option_nodes / sizeof option_nodes[0]; i++) {
         const kiln_node *node = option_nodes[i].node;
-        if (!CHECK_MSG(api->sampler(option_nodes[i].sampler) != NULL, "no sampler '%s' for %s", option_nodes[i].sampler, node->type))
+        if (!CHECK_MSG(api->sampler(option_nodes[i].sampler) != NULL, "no sampler '%s' for %s", option_nodes[i].sampler,
+                       node->type))
             continue;
         kiln_value *usual = node_sampled(node, ""), *plain = sampled_with(option_nodes[i].sampler, "");
         CHECK_MSG(usual != NULL, "%s: %s", node->type, call_why.message);
@@ -150,11 +154,13 @@ static void test_S13_every_parameter_of_the_sampler_nodes_acts(void)
     }
 }
 
-/* Its percents are levels of the model it is given, whichever is sampled: those of a flow end at 1, below most levels of the sampled table. */
+/* Its percents are levels of the model it is given, whichever is sampled: those of a flow end at 1, below most levels
+ * of the sampled table. */
 static void test_sa_solver_counts_by_the_model_it_is_given(void)
 {
     kiln_value *base = network_model(), *flow = made(&node_sampling_sd3, "shift=1", base, NULL), *none[2] = {NULL};
-    kiln_value *other = sampled(made(&node_sampler_sa_solver, "", flow, NULL)), *own = sampled(made(&node_sampler_sa_solver, "", base, NULL)),
+    kiln_value *other = sampled(made(&node_sampler_sa_solver, "", flow, NULL)),
+               *own = sampled(made(&node_sampler_sa_solver, "", base, NULL)),
                *named = sampled_with("sa_solver", "sde_start_sigma=0.8, sde_end_sigma=0.2");
     CHECK(same_latent(other, named)); /* at 0.2 and 0.8 of the way a flow has 0.8 and 0.2 left */
     CHECK(!same_latent(other, own));

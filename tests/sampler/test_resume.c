@@ -11,16 +11,16 @@
 
 enum { STEPS = 7, STATES = 64 };
 
-/* ---- the host ------------------------------------------------------------------------------------------ */
+/* ---- the host ---- */
 
 static struct {
     kiln_value *saved[STATES]; /* all states the call saved, in order */
     size_t n_saved, n_loaded;
-    kiln_value *load;          /* what state_load gives               */
-    int due;                   /* 1: always; 0: only when stopping    */
-    uint64_t stop_after;       /* steps; 0: never                     */
-    long stop_in;              /* questions until the call is stopped; < 0: never */
-    long fail_at;              /* the allocation of the call that fails; < 0: none       */
+    kiln_value *load;    /* what state_load gives               */
+    int due;             /* 1: always; 0: only when stopping    */
+    uint64_t stop_after; /* steps; 0: never                     */
+    long stop_in;        /* questions until the call is stopped; < 0: never */
+    long fail_at;        /* the allocation of the call that fails; < 0: none       */
     int stopping, warnings, refuse_save, reached;
 } world;
 
@@ -38,7 +38,9 @@ static kiln_value *plain_copy(const kiln_value *v)
     case KILN_V_TENSOR: {
         kiln_value *copy;
         size_t bytes;
-        if (rig_host()->view(NULL, v, &from) != KILN_OK || !(copy = rig_host()->tensor_new(NULL, from.dtype, KILN_CPU, from.rank, from.dim))) return NULL;
+        if (rig_host()->view(NULL, v, &from) != KILN_OK ||
+            !(copy = rig_host()->tensor_new(NULL, from.dtype, KILN_CPU, from.rank, from.dim)))
+            return NULL;
         bytes = (size_t)from.stride[0] * (size_t)from.dim[0];
         if (rig_host()->view(NULL, copy, &to) == KILN_OK) memcpy(to.data, from.data, bytes);
         return copy;
@@ -48,7 +50,8 @@ static kiln_value *plain_copy(const kiln_value *v)
         for (size_t i = 0; i < api->count(v); i++) {
             const char *key;
             kiln_value *item = api->map_at(v, i, &key), *copy = plain_copy(item);
-            if (!CHECK_MSG(copy && api->map_set(map, key, copy) == KILN_OK, "the state's '%s' is no plain data", key)) exit(1);
+            if (!CHECK_MSG(copy && api->map_set(map, key, copy) == KILN_OK, "the state's '%s' is no plain data", key))
+                exit(1);
             drop(copy);
         }
         return map;
@@ -70,13 +73,18 @@ static kiln_status fake_save(kiln_ctx *c, const kiln_value *state)
 {
     (void)c;
     if (world.refuse_save || world.n_saved == STATES) return KILN_ERR_IO;
-    world.saved[world.n_saved++] = world.fail_at < 0 ? plain_copy(state) : rig_host()->ref((kiln_value *)(uintptr_t)state);
+    world.saved[world.n_saved++] =
+        world.fail_at < 0 ? plain_copy(state) : rig_host()->ref((kiln_value *)(uintptr_t)state);
     return KILN_OK;
 }
 
-static const kiln_store_api fake_store = {.size = sizeof fake_store, .state_load = fake_load, .state_due = fake_due, .state_save = fake_save};
+static const kiln_store_api fake_store = {
+    .size = sizeof fake_store, .state_load = fake_load, .state_due = fake_due, .state_save = fake_save};
 
-static const void *fake_ability(const char *id) { return strcmp(id, KILN_STORE_ABILITY) == 0 ? &fake_store : engine_host.ability(id); }
+static const void *fake_ability(const char *id)
+{
+    return strcmp(id, KILN_STORE_ABILITY) == 0 ? &fake_store : engine_host.ability(id);
+}
 
 static kiln_status fake_progress(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
 {
@@ -112,7 +120,7 @@ static kiln_status run_inside(const kiln_call *c)
     return status;
 }
 
-/* ---- samplings ------------------------------------------------------------------------------------------ */
+/* ---- samplings ---- */
 
 static kiln_value *model, *conditioning[2];
 
@@ -146,12 +154,15 @@ static kiln_value *ksampler(const char *settings, int masked, kiln_status *statu
     return out[0];
 }
 
-/* One call of SamplerCustomAdvanced with a sampler that doubles the latent's size over three steps; the settings are that one's. */
+/* One call of SamplerCustomAdvanced with a sampler that doubles the latent's size over three steps; the settings are
+ * that one's. */
 static kiln_value *growing(const char *settings, int masked, kiln_status *status)
 {
     kiln_node node = node_sampler_custom_advanced;
-    kiln_value *in[5] = {made(&node_random_noise, "noise_seed=9", NULL, NULL), cfg_guider(model, "cfg=3"), made(&node_sampler_lcm_upscale, settings, NULL, NULL),
-                         made(&node_basic_scheduler, "steps=7; scheduler=karras", model, NULL), empty_latent()}, *out[2] = {NULL};
+    kiln_value *in[5] = {made(&node_random_noise, "noise_seed=9", NULL, NULL), cfg_guider(model, "cfg=3"),
+                         made(&node_sampler_lcm_upscale, settings, NULL, NULL),
+                         made(&node_basic_scheduler, "steps=7; scheduler=karras", model, NULL), empty_latent()},
+               *out[2] = {NULL};
     (void)masked;
     inner = &node_sampler_custom_advanced;
     node.run = run_inside;
@@ -184,7 +195,8 @@ static size_t resume_everywhere(const char *settings, int masked)
         forget();
         world.load = state[k];
         kiln_value *rest = sampling(settings, masked, &status);
-        CHECK_MSG(status == KILN_OK && world.n_loaded == 1 && world.warnings == 0, "%s: %s", settings, call_why.message);
+        CHECK_MSG(status == KILN_OK && world.n_loaded == 1 && world.warnings == 0, "%s: %s", settings,
+                  call_why.message);
         CHECK_MSG(same(whole, rest), "%s: resumed after state %zu of %zu it gives other bytes", settings, k + 1, n);
         drop(rest);
     }
@@ -193,14 +205,21 @@ static size_t resume_everywhere(const char *settings, int masked)
     return n;
 }
 
-static const kiln_sampler *row_at(size_t i) { return ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->sampler_at(i); }
-static size_t rows(void) { return ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->sampler_count(); }
+static const kiln_sampler *row_at(size_t i)
+{
+    return ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->sampler_at(i);
+}
+static size_t rows(void)
+{
+    return ((const kiln_sampler_api *)rig_host()->ability(KILN_SAMPLER_ABILITY))->sampler_count();
+}
 
 static void test_S14_every_sampler_resumes_after_every_step(void)
 {
     for (size_t i = 0; i < rows(); i++) {
         char settings[256];
-        snprintf(settings, sizeof settings, "seed=%zu; steps=%d; cfg=3; sampler_name=%s; scheduler=karras", i + 40, STEPS, row_at(i)->name);
+        snprintf(settings, sizeof settings, "seed=%zu; steps=%d; cfg=3; sampler_name=%s; scheduler=karras", i + 40,
+                 STEPS, row_at(i)->name);
         size_t n = resume_everywhere(settings, 0);
         CHECK_MSG(n >= 1, "%s left %zu states", row_at(i)->name, n);
     }
@@ -213,7 +232,9 @@ static void test_every_noise_source_resumes(void)
         for (int k = 0; k < 4; k++) {
             char settings[256];
             if (!(row_at(i)->flags & KILN_SAMPLER_STOCHASTIC)) continue;
-            snprintf(settings, sizeof settings, "seed=18446744073709551615; steps=4; cfg=3; sampler_name=%s; noise_source=%s", row_at(i)->name, named[k]);
+            snprintf(settings, sizeof settings,
+                     "seed=18446744073709551615; steps=4; cfg=3; sampler_name=%s; noise_source=%s", row_at(i)->name,
+                     named[k]);
             resume_everywhere(settings, 0);
         }
 }
@@ -222,7 +243,8 @@ static void test_masks_and_part_of_the_way_resume(void)
 {
     for (size_t i = 0; i < rows(); i++) {
         char settings[256];
-        snprintf(settings, sizeof settings, "seed=3; steps=4; cfg=2; denoise=0.6; sampler_name=%s; scheduler=beta", row_at(i)->name);
+        snprintf(settings, sizeof settings, "seed=3; steps=4; cfg=2; denoise=0.6; sampler_name=%s; scheduler=beta",
+                 row_at(i)->name);
         resume_everywhere(settings, 1);
     }
 }
@@ -235,7 +257,7 @@ static void test_a_sampling_that_changes_its_size_resumes(void)
     sampling = ksampler;
 }
 
-/* ---- stopped ---------------------------------------------------------------------------------------------- */
+/* ---- stopped ---- */
 
 /* Stopped after step k: the state of step k is saved although none was due before, and the next call finishes. */
 static void test_stopped_after_a_step(void)
@@ -292,7 +314,8 @@ static void test_stopped_anywhere(void)
         CHECK_MSG(same(whole, rest), "stopped at question %ld", when);
         drop(rest), drop(state);
     }
-    int there = runtime_numbers_device(rig_runtime) != KILN_CPU; /* a device is asked once a run, the host at each op as well */
+    int there =
+        runtime_numbers_device(rig_runtime) != KILN_CPU; /* a device is asked once a run, the host at each op as well */
     CHECK_MSG(with_state >= (there ? 2 : 3), "%d", with_state);
     drop(whole);
 }
@@ -308,7 +331,7 @@ static void test_a_state_that_cannot_be_saved(void)
     drop(out);
 }
 
-/* ---- states that do not fit ---------------------------------------------------------------------------------- */
+/* ---- states that do not fit ---- */
 
 /* Replaces (NULL: removes) what is at "key" or "map.key" and takes the item. */
 static void put(kiln_value *state, const char *path, kiln_value *item)
@@ -319,8 +342,10 @@ static void put(kiln_value *state, const char *path, kiln_value *item)
         CHECK_MSG(values()->map_set(state, path, item) == KILN_OK, "%s", path);
     } else {
         snprintf(part, sizeof part, "%.*s", (int)(dot - path), path);
-        kiln_value *map = values()->map_copy(NULL, values()->map_get(state, part)); /* what was put into another is published */
-        CHECK_MSG(values()->map_set(map, dot + 1, item) == KILN_OK && values()->map_set(state, part, map) == KILN_OK, "%s", path);
+        kiln_value *map =
+            values()->map_copy(NULL, values()->map_get(state, part)); /* what was put into another is published */
+        CHECK_MSG(values()->map_set(map, dot + 1, item) == KILN_OK && values()->map_set(state, part, map) == KILN_OK,
+                  "%s", path);
         drop(map);
     }
     drop(item);
@@ -339,8 +364,8 @@ static kiln_value *numbers(int64_t n)
 static void break_state(kiln_value *state, int how)
 {
     static const float few[4];
-    static const char *const removed[] = {"version", "sampler", "sigmas", "seed", "first", "always", "x", "slots", "scalars", "noise",
-                                          "noise.words", "noise.at", "noise.source"};
+    static const char *const removed[] = {"version", "sampler", "sigmas", "seed",        "first",    "always",      "x",
+                                          "slots",   "scalars", "noise",  "noise.words", "noise.at", "noise.source"};
     const int n = (int)(sizeof removed / sizeof removed[0]);
     if (how < n) {
         put(state, removed[how], NULL);
@@ -358,7 +383,9 @@ static void break_state(kiln_value *state, int how)
     case 8: put(state, "x", tensor_value(1, (const int64_t[]){4}, few)); break;
     case 9: put(state, "x", numbers(NUMBERS)); break;
     case 10: put(state, "slots.other", tensor_value(4, (const int64_t[]){1, 1, 1, 4}, few)); break;
-    case 11: put(state, "slots.a-name-that-is-longer-than-a-slot-can-have", tensor_value(1, (const int64_t[]){4}, few)); break;
+    case 11:
+        put(state, "slots.a-name-that-is-longer-than-a-slot-can-have", tensor_value(1, (const int64_t[]){4}, few));
+        break;
     case 12: put(state, "scalars.other", tensor_value(1, (const int64_t[]){4}, few)); break;
     case 13: put(state, "noise.at", whole_number(625)); break;
     case 14: put(state, "noise.words", tensor_value(1, (const int64_t[]){4}, few)); break;
@@ -405,7 +432,11 @@ static void test_a_state_of_a_strange_size(void)
 {
     static const float few[256]; /* as many as the largest of them has */
     static const char *const settings = "scale_ratio=2; scale_steps=3";
-    static const int64_t dim[][4] = {{PICTURES, 0, 3, CHANNELS}, {PICTURES, 3, 3, CHANNELS - 1}, {1, 3, 3, CHANNELS}, {1, 1, 200, 1}, {PICTURES, 3, 3, CHANNELS}};
+    static const int64_t dim[][4] = {{PICTURES, 0, 3, CHANNELS},
+                                     {PICTURES, 3, 3, CHANNELS - 1},
+                                     {1, 3, 3, CHANNELS},
+                                     {1, 1, 200, 1},
+                                     {PICTURES, 3, 3, CHANNELS}};
     kiln_status status;
     sampling = growing;
     forget();
@@ -431,7 +462,7 @@ static void test_without_a_store(void)
     drop(in[3]), drop(out[0]);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* The k-th allocation fails, for every k: the run fails or gives its bytes, and no state is half. */
 static void check_every_allocation(const char *settings)
@@ -446,9 +477,11 @@ static void check_every_allocation(const char *settings)
         world.fail_at = k;
         kiln_value *out = sampling(settings, 0, &status);
         reached = world.reached;
-        CHECK_MSG(status == KILN_OK ? same(whole, out) : status == KILN_ERR_NOMEM, "allocation %d: status %d %s", k, status, call_why.message);
+        CHECK_MSG(status == KILN_OK ? same(whole, out) : status == KILN_ERR_NOMEM, "allocation %d: status %d %s", k,
+                  status, call_why.message);
         drop(out);
-        for (size_t i = 0; i < world.n_saved; i++) CHECK_MSG(values()->map_get(world.saved[i], "noise") != NULL, "allocation %d: half a state", k);
+        for (size_t i = 0; i < world.n_saved; i++)
+            CHECK_MSG(values()->map_get(world.saved[i], "noise") != NULL, "allocation %d: half a state", k);
     }
     CHECK_MSG(tried > 20, "only %d allocations", tried);
     drop(whole);
@@ -463,7 +496,7 @@ static void test_every_allocation_fails(void)
     sampling = ksampler;
 }
 
-/* ---- sources ---------------------------------------------------------------------------------------------- */
+/* ---- sources ---- */
 
 static void test_S13_noise_sources_differ_where_they_should(void)
 {
@@ -488,9 +521,17 @@ static void test_S13_noise_sources_differ_where_they_should(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_S14_every_sampler_resumes_after_every_step), CASE(test_every_noise_source_resumes), CASE(test_masks_and_part_of_the_way_resume), CASE(test_a_sampling_that_changes_its_size_resumes),
-        CASE(test_stopped_after_a_step), CASE(test_stopped_anywhere), CASE(test_a_state_that_cannot_be_saved),
-        CASE(test_a_state_that_does_not_fit_is_told_once), CASE(test_a_state_of_a_strange_size), CASE(test_without_a_store), CASE(test_every_allocation_fails),
+        CASE(test_S14_every_sampler_resumes_after_every_step),
+        CASE(test_every_noise_source_resumes),
+        CASE(test_masks_and_part_of_the_way_resume),
+        CASE(test_a_sampling_that_changes_its_size_resumes),
+        CASE(test_stopped_after_a_step),
+        CASE(test_stopped_anywhere),
+        CASE(test_a_state_that_cannot_be_saved),
+        CASE(test_a_state_that_does_not_fit_is_told_once),
+        CASE(test_a_state_of_a_strange_size),
+        CASE(test_without_a_store),
+        CASE(test_every_allocation_fails),
         CASE(test_S13_noise_sources_differ_where_they_should),
     };
     open_plugin();

@@ -39,7 +39,7 @@ static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t 
     return n;
 }
 
-/* ---- noise ---------------------------------------------------------------------------------------------- */
+/* ---- noise ---- */
 
 static size_t product(const char *shape)
 {
@@ -98,12 +98,13 @@ static void test_noise_sequence_keeps_the_spare_number(void)
         CHECK_EQ(read_floats(w, name, want, 256), size[i]);
         torch_randn(&g, have, size[i]);
         for (size_t k = 0; k < size[i]; k++)
-            CHECK_MSG(fabsf(have[k] - want[k]) <= 6e-6f, "%s[%zu]: %g, wanted %g", name, k, (double)have[k], (double)want[k]);
+            CHECK_MSG(fabsf(have[k] - want[k]) <= 6e-6f, "%s[%zu]: %g, wanted %g", name, k, (double)have[k],
+                      (double)want[k]);
     }
     weights_unref(w);
 }
 
-/* ---- schedules -------------------------------------------------------------------------------------------- */
+/* ---- schedules ---- */
 
 static size_t load_table(kiln_weights *w, double table[1000])
 {
@@ -123,7 +124,8 @@ static size_t load_table(kiln_weights *w, double table[1000])
 static const kiln_schedule *schedule_named(const char *name, size_t n)
 {
     for (size_t i = 0; i < schedule_row_count; i++)
-        if (strlen(schedule_rows[i]->name) == n && strncmp(schedule_rows[i]->name, name, n) == 0) return schedule_rows[i];
+        if (strlen(schedule_rows[i]->name) == n && strncmp(schedule_rows[i]->name, name, n) == 0)
+            return schedule_rows[i];
     return NULL;
 }
 
@@ -136,8 +138,12 @@ static size_t make_levels(const char *text, const double *table, double *out, si
     size_t steps = strtoul(dot + 1, NULL, 10);
     const char *denoise = strstr(text, ".denoise");
     double d = denoise ? atof(denoise + 8) : 1;
-    kiln_schedule_input in = {.size = sizeof in, .steps = (size_t)((double)steps / d), .sigma = table, .n_sigma = 1000,
-                              .sigma_min = table[0], .sigma_max = table[999]};
+    kiln_schedule_input in = {.size = sizeof in,
+                              .steps = (size_t)((double)steps / d),
+                              .sigma = table,
+                              .n_sigma = 1000,
+                              .sigma_min = table[0],
+                              .sigma_max = table[999]};
     size_t n = row->make(&in, out, room);
     if (denoise && n > steps + 1) {
         memmove(out, out + (n - steps - 1), (steps + 1) * sizeof *out);
@@ -163,8 +169,8 @@ static void test_S1_S3_schedules_equal_the_goldens(void)
         if (n == 0) continue;
         CHECK_MSG(read_floats(w, info.name, want, 2 * STEPS) == n, "%s: %zu levels", info.name, n);
         for (size_t k = 0; k < n; k++)
-            CHECK_MSG(fabs(have[k] - (double)want[k]) <= 2e-6 * fabs((double)want[k]), "%s[%zu]: %.9g, wanted %.9g", info.name, k,
-                      have[k], (double)want[k]);
+            CHECK_MSG(fabs(have[k] - (double)want[k]) <= 2e-6 * fabs((double)want[k]), "%s[%zu]: %.9g, wanted %.9g",
+                      info.name, k, have[k], (double)want[k]);
         checked++;
     }
     CHECK_MSG(checked >= 9 * 7, "only %zu schedules", checked);
@@ -180,7 +186,8 @@ static void test_S3_sigma_to_timestep_interpolates(void)
     load_table(w, table);
     size_t n = read_floats(w, "sigma", sigma, 256);
     REQUIRE(n > 3 && read_floats(w, "sigma.t_interpolated", t, 256) == n);
-    for (size_t i = 0; i < n; i++) /* the golden's sigma is rounded to float32: 6e-8 of sigma is up to 6e-3 of a place */
+    for (size_t i = 0; i < n;
+         i++) /* the golden's sigma is rounded to float32: 6e-8 of sigma is up to 6e-3 of a place */
         CHECK_MSG(fabs(sigma_to_t(table, 1000, (double)sigma[i]) - (double)t[i]) <= 1e-2, "sigma %g", (double)sigma[i]);
     n = read_floats(w, "t", t, 256);
     REQUIRE(n > 3 && read_floats(w, "t.sigma", back, 256) == n);
@@ -198,8 +205,12 @@ static void test_S9_schedules_of_any_length(void)
     for (size_t r = 0; r < schedule_row_count; r++)
         for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
             for (int with_table = 0; with_table < 2; with_table++) {
-                kiln_schedule_input in = {.size = sizeof in, .steps = steps[k], .sigma = with_table ? table : NULL,
-                    .n_sigma = with_table ? 1000 : 0, .sigma_min = 0.03, .sigma_max = 14};
+                kiln_schedule_input in = {.size = sizeof in,
+                                          .steps = steps[k],
+                                          .sigma = with_table ? table : NULL,
+                                          .n_sigma = with_table ? 1000 : 0,
+                                          .sigma_min = 0.03,
+                                          .sigma_max = 14};
                 size_t n = schedule_rows[r]->make(&in, out, 40000);
                 int good = n >= 2 && n <= 40000 && out[n - 1] == 0;
                 for (size_t i = 0; good && i < n; i++) good = isfinite(out[i]) && (i == 0 || out[i] <= out[i - 1]);
@@ -212,8 +223,10 @@ static void test_S9_schedules_of_any_length(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_S14_noise_is_torchs), CASE(test_noise_sequence_keeps_the_spare_number),
-        CASE(test_S1_S3_schedules_equal_the_goldens), CASE(test_S3_sigma_to_timestep_interpolates),
+        CASE(test_S14_noise_is_torchs),
+        CASE(test_noise_sequence_keeps_the_spare_number),
+        CASE(test_S1_S3_schedules_equal_the_goldens),
+        CASE(test_S3_sigma_to_timestep_interpolates),
         CASE(test_S9_schedules_of_any_length),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -1,10 +1,10 @@
 /* test_sampler_law.c - S6: what stochastic samplers draw from a Gaussian mixture has its mean and covariance.
  *
- * All draws are one latent and run together. Mean and covariance at the last level (0.02, noise included) have to be those of
- * the mixture within 2 % of its deviations, over 20,000 draws and 320 steps (KILN_LAW_DRAWS=20000, `make test-samplers`). The
- * sampling error then is 0.7 % of a deviation in the mean and in xy, 0.45 % in xx and yy; noise whose own mean and covariance
- * are taken out makes it smaller. `make test` has 2,500 draws, whose sampling error is sqrt(8) times that, and so is what is
- * allowed.
+ * All draws are one latent and run together. Mean and covariance at the last level (0.02, noise included) have to be
+ * those of the mixture within 2 % of its deviations, over 20,000 draws and 320 steps (KILN_LAW_DRAWS=20000, `make
+ * test-samplers`). The sampling error then is 0.7 % of a deviation in the mean and in xy, 0.45 % in xx and yy; noise
+ * whose own mean and covariance are taken out makes it smaller. `make test` has 2,500 draws, whose sampling error is
+ * sqrt(8) times that, and so is what is allowed.
  *
  * Brownian samplers get increments of one path: what overlaps the increment before is taken from it.
  */
@@ -36,7 +36,8 @@ static void standardise(double *x, size_t n)
     for (size_t i = 0; i < n; i++) a += x[2 * i] / (double)n, b += x[2 * i + 1] / (double)n;
     for (size_t i = 0; i < n; i++) {
         x[2 * i] -= a, x[2 * i + 1] -= b;
-        xx += x[2 * i] * x[2 * i] / (double)n, xy += x[2 * i] * x[2 * i + 1] / (double)n, yy += x[2 * i + 1] * x[2 * i + 1] / (double)n;
+        xx += x[2 * i] * x[2 * i] / (double)n, xy += x[2 * i] * x[2 * i + 1] / (double)n,
+            yy += x[2 * i + 1] * x[2 * i + 1] / (double)n;
     }
     double l = sqrt(xx), m = xy / l, k = sqrt(yy - m * m);
     for (size_t i = 0; i < n; i++) {
@@ -85,10 +86,12 @@ static void start(double *x, size_t n, double sigma, int flow)
     for (size_t i = 0; i < n; i++) {
         double place = (double)((i * 7919) % n) / (double)n; /* spread evenly over the parts */
         int part = 0;
-        for (double up_to = mixture_weight[0]; part < PARTS - 1 && place >= up_to; up_to += mixture_weight[part]) part++;
+        for (double up_to = mixture_weight[0]; part < PARTS - 1 && place >= up_to; up_to += mixture_weight[part])
+            part++;
         for (int c = 0; c < 2; c++) {
             double x0 = mixture_mean[part][c] + mixture_deviation[part] * own[2 * i + (size_t)c];
-            x[2 * i + (size_t)c] = flow ? (1 - sigma) * x0 + sigma * noise[2 * i + (size_t)c] : x0 + sigma * noise[2 * i + (size_t)c];
+            x[2 * i + (size_t)c] =
+                flow ? (1 - sigma) * x0 + sigma * noise[2 * i + (size_t)c] : x0 + sigma * noise[2 * i + (size_t)c];
         }
     }
     free(noise);
@@ -98,7 +101,8 @@ static void start(double *x, size_t n, double sigma, int flow)
 static void make_levels(double *sigma, int flow)
 {
     for (int i = 0; i <= STEPS; i++) {
-        double way = (double)i / STEPS, karras = pow(pow(20, 1.0 / 7) + way * (pow(last_level, 1.0 / 7) - pow(20, 1.0 / 7)), 7);
+        double way = (double)i / STEPS,
+               karras = pow(pow(20, 1.0 / 7) + way * (pow(last_level, 1.0 / 7) - pow(20, 1.0 / 7)), 7);
         sigma[i] = flow ? karras / (1 + karras) : karras;
     }
 }
@@ -114,9 +118,14 @@ static void judge(const char *name, const double *x, size_t n, double scale)
         have[0] += a * a / (double)n, have[1] += a * b / (double)n, have[2] += b * b / (double)n;
     }
     double dx = sqrt(want[0]), dy = sqrt(want[2]);
-    double off[5] = {(mean[0] - want_mean[0]) / dx, (mean[1] - want_mean[1]) / dy, (have[0] - want[0]) / want[0], (have[1] - want[1]) / (dx * dy), (have[2] - want[2]) / want[2]};
-    for (int k = 0; k < 5; k++) CHECK_MSG(fabs(off[k]) <= 0.02 * sqrt(20000 / (double)n), "%s: mean off by %.4f %.4f, covariance by %.4f %.4f %.4f", name, off[0], off[1], off[2], off[3], off[4]);
-    if (getenv("KILN_LAW_SHOW")) printf("# %-40s mean %+.4f %+.4f covariance %+.4f %+.4f %+.4f\n", name, off[0], off[1], off[2], off[3], off[4]);
+    double off[5] = {(mean[0] - want_mean[0]) / dx, (mean[1] - want_mean[1]) / dy, (have[0] - want[0]) / want[0],
+                     (have[1] - want[1]) / (dx * dy), (have[2] - want[2]) / want[2]};
+    for (int k = 0; k < 5; k++)
+        CHECK_MSG(fabs(off[k]) <= 0.02 * sqrt(20000 / (double)n),
+                  "%s: mean off by %.4f %.4f, covariance by %.4f %.4f %.4f", name, off[0], off[1], off[2], off[3],
+                  off[4]);
+    if (getenv("KILN_LAW_SHOW"))
+        printf("# %-40s mean %+.4f %+.4f covariance %+.4f %+.4f %+.4f\n", name, off[0], off[1], off[2], off[3], off[4]);
 }
 
 static void check_law(const char *name, const char *options, uint32_t prediction)
@@ -145,9 +154,23 @@ static void check_law(const char *name, const char *options, uint32_t prediction
     free(x);
 }
 
-static const char *const stochastic[] = {
-    "euler_ancestral", "euler_ancestral_cfg_pp", "dpm_2_ancestral", "dpmpp_2s_ancestral", "dpmpp_sde", "dpmpp_2m_sde", "dpmpp_2m_sde_heun", "dpmpp_3m_sde", "ddpm",
-    "res_multistep_ancestral", "res_multistep_ancestral_cfg_pp", "er_sde", "seeds_2", "seeds_3", "exp_heun_2_x0_sde", "sa_solver", "sa_solver_pece"};
+static const char *const stochastic[] = {"euler_ancestral",
+                                         "euler_ancestral_cfg_pp",
+                                         "dpm_2_ancestral",
+                                         "dpmpp_2s_ancestral",
+                                         "dpmpp_sde",
+                                         "dpmpp_2m_sde",
+                                         "dpmpp_2m_sde_heun",
+                                         "dpmpp_3m_sde",
+                                         "ddpm",
+                                         "res_multistep_ancestral",
+                                         "res_multistep_ancestral_cfg_pp",
+                                         "er_sde",
+                                         "seeds_2",
+                                         "seeds_3",
+                                         "exp_heun_2_x0_sde",
+                                         "sa_solver",
+                                         "sa_solver_pece"};
 enum { N_STOCHASTIC = sizeof stochastic / sizeof stochastic[0] };
 
 static void test_S6_mean_and_covariance(void)
@@ -158,25 +181,42 @@ static void test_S6_mean_and_covariance(void)
 /* Noise by option: churn (much of it only where the step is of second order), half the noise. */
 static void test_S6_with_options(void)
 {
-    static const char *const of[][2] = {{"euler", "s_churn=5"}, {"heun", "s_churn=40"}, {"dpm_2", "s_churn=40"}, {"euler_ancestral", "eta=0.5"},
-                                        {"dpmpp_2m_sde", "eta=0.5"}, {"er_sde", "solver_type=Reverse-time SDE"}, {"seeds_2", "eta=0.5,solver_type=phi_2"}};
+    static const char *const of[][2] = {{"euler", "s_churn=5"},
+                                        {"heun", "s_churn=40"},
+                                        {"dpm_2", "s_churn=40"},
+                                        {"euler_ancestral", "eta=0.5"},
+                                        {"dpmpp_2m_sde", "eta=0.5"},
+                                        {"er_sde", "solver_type=Reverse-time SDE"},
+                                        {"seeds_2", "eta=0.5,solver_type=phi_2"}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i][0], of[i][1], KILN_PREDICT_EPS);
 }
 
 static void test_S6_flow(void)
 {
-    static const char *const of[] = {"euler_ancestral", "euler_ancestral_cfg_pp", "dpm_2_ancestral", "dpmpp_2s_ancestral", "dpmpp_sde", "dpmpp_2m_sde", "dpmpp_2m_sde_heun",
-                                     "dpmpp_3m_sde", "er_sde", "seeds_2", "seeds_3", "exp_heun_2_x0_sde", "sa_solver"};
+    static const char *const of[] = {"euler_ancestral",
+                                     "euler_ancestral_cfg_pp",
+                                     "dpm_2_ancestral",
+                                     "dpmpp_2s_ancestral",
+                                     "dpmpp_sde",
+                                     "dpmpp_2m_sde",
+                                     "dpmpp_2m_sde_heun",
+                                     "dpmpp_3m_sde",
+                                     "er_sde",
+                                     "seeds_2",
+                                     "seeds_3",
+                                     "exp_heun_2_x0_sde",
+                                     "sa_solver"};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i], "", KILN_PREDICT_FLOW);
 }
 
-/* Whoever asks for noise is above, but for: the _gpu names, LCM (a consistency model's guess, noised anew, is no draw from
- * another model's law), and dpmpp_2s_ancestral_cfg_pp (docs/samplers.md). */
+/* Whoever asks for noise is above, but for: the _gpu names, LCM (a consistency model's guess, noised anew, is no draw
+ * from another model's law), and dpmpp_2s_ancestral_cfg_pp (docs/samplers.md). */
 static void test_no_sampler_is_left_out(void)
 {
     for (size_t k = 0; k < sampler_row_count; k++) {
         const char *name = sampler_rows[k]->name;
-        int found = !(sampler_rows[k]->flags & KILN_SAMPLER_STOCHASTIC) || strstr(name, "_gpu") || strncmp(name, "lcm", 3) == 0 || strcmp(name, "dpmpp_2s_ancestral_cfg_pp") == 0;
+        int found = !(sampler_rows[k]->flags & KILN_SAMPLER_STOCHASTIC) || strstr(name, "_gpu") ||
+                    strncmp(name, "lcm", 3) == 0 || strcmp(name, "dpmpp_2s_ancestral_cfg_pp") == 0;
         for (size_t i = 0; i < N_STOCHASTIC; i++) found |= strcmp(name, stochastic[i]) == 0;
         CHECK_MSG(found, "%s", name);
     }
@@ -184,7 +224,8 @@ static void test_no_sampler_is_left_out(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_S6_mean_and_covariance), CASE(test_S6_with_options), CASE(test_S6_flow), CASE(test_no_sampler_is_left_out)};
+    static const test_case cases[] = {CASE(test_S6_mean_and_covariance), CASE(test_S6_with_options), CASE(test_S6_flow),
+                                      CASE(test_no_sampler_is_left_out)};
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     free(last.unit);
     return status;

@@ -1,15 +1,16 @@
-/* test_sampler_order.c - S5: how fast each sampler converges to the exact probability flow of a Gaussian mixture, in double.
+/* test_sampler_order.c - S5: how fast each sampler converges to the exact probability flow of a Gaussian mixture, in
+ * double.
  *
  * The error at the end (root mean square over points) over 20, 40, 80, 160 and 320 steps; the slope of log(error) over
  * log(steps) between the last two has to be within 0.15 of the order the row states. What stands beside a sampler:
  *  - `grid`: karras (rho 7) or even in sigma. Some methods have their order only where the steps are equal.
- *  - `exact`: the first steps' results are replaced by the exact ones. A multistep method begins with steps of lower order,
- *    whose error h^2 would be all one sees; its own order shows once the history is right.
+ *  - `exact`: the first steps' results are replaced by the exact ones. A multistep method begins with steps of lower
+ * order, whose error h^2 would be all one sees; its own order shows once the history is right.
  *  - `spare`: steps before the end that are judged no more, because the method makes them of lower order there.
  *  - `finer`: that many times the steps, where the leading error shows only then.
  *  - `options`: noise off, since the order is that of the equation without noise.
- * The levels run from 10 to 0.1 (even ones to 1: below, the steps would be larger than the level) and do not end at 0: the step
- * to 0 gives the guess, whatever came before.
+ * The levels run from 10 to 0.1 (even ones to 1: below, the steps would be larger than the level) and do not end at 0:
+ * the step to 0 gives the guess, whatever came before.
  */
 #include "harness.h"
 #include "mixture.h"
@@ -77,7 +78,8 @@ static void make_levels(double *sigma, size_t n, int even)
     const double high = 10, low = even ? 1 : 0.1, rho = 7;
     for (size_t i = 0; i <= n; i++) {
         double way = (double)i / (double)n;
-        sigma[i] = even ? high + way * (low - high) : pow(pow(high, 1 / rho) + way * (pow(low, 1 / rho) - pow(high, 1 / rho)), rho);
+        sigma[i] = even ? high + way * (low - high)
+                        : pow(pow(high, 1 / rho) + way * (pow(low, 1 / rho) - pow(high, 1 / rho)), rho);
     }
     sigma[0] = high, sigma[n] = low;
 }
@@ -95,7 +97,8 @@ static void stepped(rig *r, size_t i)
     walk *w = (walk *)(uintptr_t)r->with;
     if (i + 1 == w->judged) {
         w->error = 0;
-        for (size_t k = 0; k < COUNT; k++) w->error += (r->x.v[k] - w->exact[i + 1][k]) * (r->x.v[k] - w->exact[i + 1][k]);
+        for (size_t k = 0; k < COUNT; k++)
+            w->error += (r->x.v[k] - w->exact[i + 1][k]) * (r->x.v[k] - w->exact[i + 1][k]);
         w->error = sqrt(w->error / COUNT);
     }
     if ((int)i >= w->c->exact) return;
@@ -133,7 +136,8 @@ static double error_of(const order_case *c, const kiln_sampler *row, size_t n, u
     memcpy(w.exact[judged], w.exact[c->exact], sizeof w.exact[0]);
     mixture_flow(w.exact[judged], COUNT, sigma[c->exact], sigma[judged]);
     memcpy(x, w.exact[0], sizeof x);
-    if (prediction == KILN_PREDICT_FLOW) { /* the same problem in flow's numbers: x / (1 + sigma) at sigma / (1 + sigma) */
+    if (prediction ==
+        KILN_PREDICT_FLOW) { /* the same problem in flow's numbers: x / (1 + sigma) at sigma / (1 + sigma) */
         for (size_t i = 0; i <= n; i++) sigma[i] /= 1 + sigma[i];
         for (int k = 0; k < COUNT; k++) x[k] *= 1 - sigma[0], w.exact[judged][k] *= 1 - sigma[judged];
     }
@@ -156,8 +160,9 @@ static void check_order(const order_case *c, uint32_t prediction)
     double error[5], order = c->order > 0 ? c->order : row->order;
     for (int k = 0; k < 5; k++) error[k] = error_of(c, row, steps[k] * scale, prediction);
     double slope = log(error[3] / error[4]) / log((double)steps[4] / (double)steps[3]);
-    CHECK_MSG(fabs(slope - order) <= 0.15, "%s %s%s: slope %.3f, stated %g; errors %.2e %.2e %.2e %.2e %.2e", c->name, c->options,
-              prediction == KILN_PREDICT_FLOW ? " (flow)" : "", slope, order, error[0], error[1], error[2], error[3], error[4]);
+    CHECK_MSG(fabs(slope - order) <= 0.15, "%s %s%s: slope %.3f, stated %g; errors %.2e %.2e %.2e %.2e %.2e", c->name,
+              c->options, prediction == KILN_PREDICT_FLOW ? " (flow)" : "", slope, order, error[0], error[1], error[2],
+              error[3], error[4]);
 }
 
 static void test_S5_order_on_the_probability_flow(void)
@@ -167,16 +172,20 @@ static void test_S5_order_on_the_probability_flow(void)
 
 static void test_S5_order_of_the_flow_forms(void)
 {
-    static const char *const of[] = {"euler_ancestral", "euler_ancestral_cfg_pp", "dpm_2_ancestral", "dpmpp_2s_ancestral", "dpmpp_sde", "dpmpp_2m_sde", "seeds_2", "seeds_3", "exp_heun_2_x0"};
+    static const char *const of[] = {
+        "euler_ancestral", "euler_ancestral_cfg_pp", "dpm_2_ancestral", "dpmpp_2s_ancestral",
+        "dpmpp_sde",       "dpmpp_2m_sde",           "seeds_2",         "seeds_3",
+        "exp_heun_2_x0"};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         order_case c = {of[i], strcmp(of[i], "exp_heun_2_x0") == 0 ? "" : "eta=0", 0, 0, 0, 0, 0};
         check_order(&c, KILN_PREDICT_FLOW);
     }
 }
 
-/* ddpm's noise cannot be turned off by an option. Without what it draws it follows the drift of its equation, dx = 2 (x - D(x)) dsigma /
- * sigma, and converges to that one's solution, which is here its own result after 5120 steps. With that for the truth a method of
- * order 1 shows a slope of log(1/161 - 1/5120) - log(1/320 - 1/5120) over log(320/161): 1.05. */
+/* ddpm's noise cannot be turned off by an option. Without what it draws it follows the drift of its equation, dx = 2 (x
+ * - D(x)) dsigma / sigma, and converges to that one's solution, which is here its own result after 5120 steps. With
+ * that for the truth a method of order 1 shows a slope of log(1/161 - 1/5120) - log(1/320 - 1/5120) over
+ * log(320/161): 1.05. */
 static void draw_nothing(rig *r, double from, double to, double *out)
 {
     (void)from, (void)to;
@@ -216,11 +225,13 @@ static void test_the_gpu_names_are_the_same_method(void)
     for (size_t k = 0; k < sampler_row_count; k++) {
         const char *name = sampler_rows[k]->name, *at = strstr(name, "_gpu");
         const kiln_sampler *other = at ? rig_sampler(name, (size_t)(at - name)) : NULL;
-        if (at) CHECK_MSG(other && other->run == sampler_rows[k]->run && other->order == sampler_rows[k]->order, "%s", name);
+        if (at)
+            CHECK_MSG(other && other->run == sampler_rows[k]->run && other->order == sampler_rows[k]->order, "%s",
+                      name);
     }
 }
 
-/* ---- the adaptive one ------------------------------------------------------------------------------------------ */
+/* ---- the adaptive one ---- */
 
 static void run_adaptive(const char *options, double *error, size_t *evaluations, size_t *kept)
 {
@@ -240,9 +251,9 @@ static void run_adaptive(const char *options, double *error, size_t *evaluations
     rig_close(&r);
 }
 
-/* A step passes when the two orders differ by at most 1.54 (order 2) or 1.9 (order 3) tolerances: 1 + atan(e^(-1/order) - 1) is
- * 0.81 there. Steps add up, relative to an x that begins at 20, and the flow makes them smaller again: 4 tolerances at the
- * end. Each attempt costs `order` evaluations. */
+/* A step passes when the two orders differ by at most 1.54 (order 2) or 1.9 (order 3) tolerances: 1 + atan(e^(-1/order)
+ * - 1) is 0.81 there. Steps add up, relative to an x that begins at 20, and the flow makes them smaller again: 4
+ * tolerances at the end. Each attempt costs `order` evaluations. */
 static void test_dpm_adaptive_meets_its_tolerance(void)
 {
     static const double tolerance[] = {1e-2, 1e-3, 1e-4, 1e-5};
@@ -256,7 +267,8 @@ static void test_dpm_adaptive_meets_its_tolerance(void)
             run_adaptive(options, &error, &evaluations, &kept);
             CHECK_MSG(error <= 4 * tolerance[k], "%s: error %g", options, error);
             CHECK_EQ(evaluations % (size_t)order, 0);
-            CHECK_MSG(evaluations > last, "%s: %zu evaluations, %zu for a tenth of the tolerance", options, evaluations, last);
+            CHECK_MSG(evaluations > last, "%s: %zu evaluations, %zu for a tenth of the tolerance", options, evaluations,
+                      last);
             last = evaluations;
         }
 }
@@ -270,7 +282,7 @@ static void test_dpm_adaptive_rejects_steps_that_are_too_long(void)
     CHECK_MSG(error <= 1e-4, "error %g", error);
 }
 
-/* ---- for the plot (scripts/plot-samplers) ------------------------------------------------------------------------ */
+/* ---- for the plot (scripts/plot-samplers) ---- */
 
 /* "name steps evaluations error" for each deterministic method as users run it: no exact history, judged at the end. */
 static void test_write_the_curves(void)
@@ -287,7 +299,8 @@ static void test_write_the_curves(void)
         const kiln_sampler *row = rig_sampler(plain.name, strlen(plain.name));
         if (i && strcmp(plain.name, cases_eps[i - 1].name) == 0) continue;
         for (size_t k = 0; row && k < sizeof steps / sizeof steps[0]; k++)
-            fprintf(out, "%s %zu %.0f %.6e\n", plain.name, steps[k], row->evaluations * (double)steps[k], error_of(&plain, row, steps[k], KILN_PREDICT_EPS));
+            fprintf(out, "%s %zu %.0f %.6e\n", plain.name, steps[k], row->evaluations * (double)steps[k],
+                    error_of(&plain, row, steps[k], KILN_PREDICT_EPS));
     }
     fclose(out);
 }
@@ -295,19 +308,31 @@ static void test_write_the_curves(void)
 /* Every deterministic method is in the table; the others are named. */
 static void test_no_sampler_is_left_out(void)
 {
-    static const char *const elsewhere[] = {"dpm_adaptive", "lcm", "lcm_upscale", "ddpm", "dpmpp_2s_ancestral_cfg_pp", "dpmpp_sde_gpu", "dpmpp_2m_sde_gpu", "dpmpp_2m_sde_heun_gpu", "dpmpp_3m_sde_gpu"};
+    static const char *const elsewhere[] = {"dpm_adaptive",
+                                            "lcm",
+                                            "lcm_upscale",
+                                            "ddpm",
+                                            "dpmpp_2s_ancestral_cfg_pp",
+                                            "dpmpp_sde_gpu",
+                                            "dpmpp_2m_sde_gpu",
+                                            "dpmpp_2m_sde_heun_gpu",
+                                            "dpmpp_3m_sde_gpu"};
     for (size_t k = 0; k < sampler_row_count; k++) {
         int found = 0;
-        for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++) found |= strcmp(cases_eps[i].name, sampler_rows[k]->name) == 0;
-        for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++) found |= strcmp(elsewhere[i], sampler_rows[k]->name) == 0;
+        for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++)
+            found |= strcmp(cases_eps[i].name, sampler_rows[k]->name) == 0;
+        for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+            found |= strcmp(elsewhere[i], sampler_rows[k]->name) == 0;
         CHECK_MSG(found, "%s", sampler_rows[k]->name);
     }
 }
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_S5_order_on_the_probability_flow), CASE(test_S5_order_of_the_flow_forms), CASE(test_S5_order_of_ddpms_drift),
-        CASE(test_the_gpu_names_are_the_same_method), CASE(test_dpm_adaptive_meets_its_tolerance),
-        CASE(test_dpm_adaptive_rejects_steps_that_are_too_long), CASE(test_no_sampler_is_left_out), CASE(test_write_the_curves)};
+    static const test_case cases[] = {
+        CASE(test_S5_order_on_the_probability_flow), CASE(test_S5_order_of_the_flow_forms),
+        CASE(test_S5_order_of_ddpms_drift),          CASE(test_the_gpu_names_are_the_same_method),
+        CASE(test_dpm_adaptive_meets_its_tolerance), CASE(test_dpm_adaptive_rejects_steps_that_are_too_long),
+        CASE(test_no_sampler_is_left_out),           CASE(test_write_the_curves)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,11 +1,13 @@
-/* test_samplers.c - every sampler against the numbers of k-diffusion and ComfyUI (tests/golden/samplers.safetensors, written by
- * scripts/golden/samplers.py), evaluation by evaluation; evaluations a step; the ends of the range; taking a run up again.
+/* test_samplers.c - every sampler against the numbers of k-diffusion and ComfyUI (tests/golden/samplers.safetensors,
+ * written by scripts/golden/samplers.py), evaluation by evaluation; evaluations a step; the ends of the range; taking a
+ * run up again.
  *
- * Tolerance: latents are kept in float32 between linear combinations, the reference in float64: a few roundings of 6e-8 a
- * step, which a step's coefficients may amplify. 1e-5 of the largest element, as the issue that ordered the samplers says.
+ * Tolerance: latents are kept in float32 between linear combinations, the reference in float64: a few roundings of 6e-8
+ * a step, which a step's coefficients may amplify. 1e-5 of the largest element, as the issue that ordered the samplers
+ * says.
  *
- * With KILN_GOLDEN_SAMPLERS=FILE the full set in FILE is compared as well (`make test-samplers`); KILN_GOLDEN_ALL says that
- * it has every sampler.
+ * With KILN_GOLDEN_SAMPLERS=FILE the full set in FILE is compared as well (`make test-samplers`); KILN_GOLDEN_ALL says
+ * that it has every sampler.
  */
 #include "harness.h"
 #include "samplers.h"
@@ -58,7 +60,7 @@ static void toy_open(rig *r, const kiln_sampler *row, const double *sigma, size_
     t.n_seen = 0;
 }
 
-/* ---- S8: step by step ----------------------------------------------------------------------------------------- */
+/* ---- S8: step by step ---- */
 
 static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t room)
 {
@@ -116,25 +118,29 @@ static double worst_of(const double *have, const float *want)
     return off / most;
 }
 
-static void compare(const char *name, const kiln_sampler *row, const char *options, const double *sigma, size_t n, const float *want, size_t rows)
+static void compare(const char *name, const kiln_sampler *row, const char *options, const double *sigma, size_t n,
+                    const float *want, size_t rows)
 {
     double start[SIZE], worst = 0;
     size_t at = 0;
     rig r;
     for (int i = 0; i < SIZE; i++) start[i] = (double)want[i];
     toy_open(&r, row, sigma, n, start);
-    /* an adaptive step's length follows from the difference of two nearly equal latents: in float32 it has no five digits */
+    /* an adaptive step's length follows from the difference of two nearly equal latents: in float32 it has no five
+     * digits */
     if (strcmp(row->name, "dpm_adaptive") == 0) r.single = 0;
     if (strstr(name, ":flow")) r.api.prediction = KILN_PREDICT_FLOW;
     if (options) CHECK_MSG(rig_options(&r, row, options), "%s: %s", row->name, options);
     CHECK_MSG(row->run(&r.api) == KILN_OK, "%s: %s", name, r.failure);
-    if (CHECK_MSG(r.evaluations == rows - 2, "%s as %s: %zu evaluations, wanted %zu", name, row->name, r.evaluations, rows - 2)) {
+    if (CHECK_MSG(r.evaluations == rows - 2, "%s as %s: %zu evaluations, wanted %zu", name, row->name, r.evaluations,
+                  rows - 2)) {
         memcpy(t.seen[t.n_seen], r.x.v, sizeof t.seen[0]);
         for (size_t k = 0; k + 1 < rows; k++) {
             double off = worst_of(t.seen[k], want + (k + 1) * SIZE);
             if (off > worst) worst = off, at = k;
         }
-        CHECK_MSG(worst <= 1e-5, "%s as %s: off by %.2g at evaluation %zu of %zu", name, row->name, worst, at, rows - 2);
+        CHECK_MSG(worst <= 1e-5, "%s as %s: off by %.2g at evaluation %zu of %zu", name, row->name, worst, at,
+                  rows - 2);
     }
     rig_close(&r);
 }
@@ -175,11 +181,14 @@ static void check_goldens(const char *path, size_t least, int all)
         weights_at(w, i, &info);
         checked += (size_t)check_golden(w, info.name);
         for (size_t k = 0; k < sampler_row_count; k++) {
-            size_t n = strlen(sampler_rows[k]->name), shared = n > 4 && strcmp(sampler_rows[k]->name + n - 4, "_gpu") == 0 ? n - 4 : n;
-            if (strncmp(info.name, sampler_rows[k]->name, shared) == 0 && strchr(".:", info.name[shared])) covered[k] = 1;
+            size_t n = strlen(sampler_rows[k]->name),
+                   shared = n > 4 && strcmp(sampler_rows[k]->name + n - 4, "_gpu") == 0 ? n - 4 : n;
+            if (strncmp(info.name, sampler_rows[k]->name, shared) == 0 && strchr(".:", info.name[shared]))
+                covered[k] = 1;
         }
     }
-    for (size_t k = 0; all && k < sampler_row_count; k++) CHECK_MSG(covered[k], "no golden of %s", sampler_rows[k]->name);
+    for (size_t k = 0; all && k < sampler_row_count; k++)
+        CHECK_MSG(covered[k], "no golden of %s", sampler_rows[k]->name);
     CHECK_MSG(checked >= least, "only %zu runs", checked);
     weights_unref(w);
 }
@@ -197,31 +206,69 @@ static void test_S8_the_full_set_equals_the_reference(void)
     if (path) check_goldens(path, 1000, getenv("KILN_GOLDEN_ALL") != NULL);
 }
 
-/* ---- the list --------------------------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 static void test_the_list_is_comfyuis_in_its_order(void)
 {
-    static const char *const name[] = {
-        "euler", "euler_cfg_pp", "euler_ancestral", "euler_ancestral_cfg_pp", "heun", "heunpp2", "exp_heun_2_x0", "exp_heun_2_x0_sde", "dpm_2",
-        "dpm_2_ancestral", "lms", "dpm_fast", "dpm_adaptive", "dpmpp_2s_ancestral", "dpmpp_2s_ancestral_cfg_pp", "dpmpp_sde", "dpmpp_sde_gpu",
-        "dpmpp_2m", "dpmpp_2m_cfg_pp", "dpmpp_2m_sde", "dpmpp_2m_sde_gpu", "dpmpp_2m_sde_heun", "dpmpp_2m_sde_heun_gpu", "dpmpp_3m_sde",
-        "dpmpp_3m_sde_gpu", "ddpm", "lcm", "ipndm", "ipndm_v", "deis", "res_multistep", "res_multistep_cfg_pp", "res_multistep_ancestral",
-        "res_multistep_ancestral_cfg_pp", "gradient_estimation", "gradient_estimation_cfg_pp", "er_sde", "seeds_2", "seeds_3", "sa_solver",
-        "sa_solver_pece", "ddim", "uni_pc", "uni_pc_bh2"};
+    static const char *const name[] = {"euler",
+                                       "euler_cfg_pp",
+                                       "euler_ancestral",
+                                       "euler_ancestral_cfg_pp",
+                                       "heun",
+                                       "heunpp2",
+                                       "exp_heun_2_x0",
+                                       "exp_heun_2_x0_sde",
+                                       "dpm_2",
+                                       "dpm_2_ancestral",
+                                       "lms",
+                                       "dpm_fast",
+                                       "dpm_adaptive",
+                                       "dpmpp_2s_ancestral",
+                                       "dpmpp_2s_ancestral_cfg_pp",
+                                       "dpmpp_sde",
+                                       "dpmpp_sde_gpu",
+                                       "dpmpp_2m",
+                                       "dpmpp_2m_cfg_pp",
+                                       "dpmpp_2m_sde",
+                                       "dpmpp_2m_sde_gpu",
+                                       "dpmpp_2m_sde_heun",
+                                       "dpmpp_2m_sde_heun_gpu",
+                                       "dpmpp_3m_sde",
+                                       "dpmpp_3m_sde_gpu",
+                                       "ddpm",
+                                       "lcm",
+                                       "ipndm",
+                                       "ipndm_v",
+                                       "deis",
+                                       "res_multistep",
+                                       "res_multistep_cfg_pp",
+                                       "res_multistep_ancestral",
+                                       "res_multistep_ancestral_cfg_pp",
+                                       "gradient_estimation",
+                                       "gradient_estimation_cfg_pp",
+                                       "er_sde",
+                                       "seeds_2",
+                                       "seeds_3",
+                                       "sa_solver",
+                                       "sa_solver_pece",
+                                       "ddim",
+                                       "uni_pc",
+                                       "uni_pc_bh2"};
     CHECK_EQ(sampler_row_count, 45);
     CHECK_STR(sampler_rows[44]->name, "lcm_upscale"); /* ComfyUI has it as a node alone: SamplerLCMUpscale */
     for (size_t i = 0; i < sampler_row_count && i < 44; i++) {
         const kiln_sampler *row = sampler_rows[i];
         CHECK_STR(row->name, name[i]);
         CHECK(row->doc && row->doc[0] && row->source && row->source[0]);
-        CHECK_EQ(((row->flags & KILN_SAMPLER_EXTRA_STEP) != 0), (strncmp(row->name, "dpm_2", 5) == 0 || strncmp(row->name, "uni_pc", 6) == 0));
+        CHECK_EQ(((row->flags & KILN_SAMPLER_EXTRA_STEP) != 0),
+                 (strncmp(row->name, "dpm_2", 5) == 0 || strncmp(row->name, "uni_pc", 6) == 0));
         CHECK_EQ(((row->flags & KILN_SAMPLER_UNCONDITIONAL) != 0), (strstr(row->name, "cfg_pp") != NULL));
         CHECK_EQ(((row->flags & KILN_SAMPLER_BROWNIAN_CUDA) != 0), (strstr(row->name, "_gpu") != NULL));
-        CHECK(row->params_size <= sizeof ((rig *)NULL)->options);
+        CHECK(row->params_size <= sizeof((rig *)NULL)->options);
     }
 }
 
-/* ---- S7: evaluations --------------------------------------------------------------------------------------------- */
+/* ---- S7: evaluations ---- */
 
 static const double even[] = {14.6, 12, 10, 8, 6.5, 5, 4, 3, 2, 1, 0.5, 0.2, 0};
 
@@ -237,8 +284,8 @@ static void test_S7_evaluations_are_as_declared(void)
             CHECK_EQ(r.evaluations % 3, 0);
             CHECK(r.evaluations >= 3 * r.steps);
         } else {
-            /* the step to 0 is the first guess itself; heunpp2 has two evaluations in the one before, sa_solver_pece none for
-             * the first correction */
+            /* the step to 0 is the first guess itself; heunpp2 has two evaluations in the one before, sa_solver_pece
+             * none for the first correction */
             double want = row->evaluations * 12;
             int pece = strcmp(row->name, "sa_solver_pece") == 0;
             if (row->evaluations > 1) want -= pece ? 1 : row->evaluations - 1;
@@ -250,7 +297,7 @@ static void test_S7_evaluations_are_as_declared(void)
     }
 }
 
-/* ---- S9: the ends of the range ------------------------------------------------------------------------------------ */
+/* ---- S9: the ends of the range ---- */
 
 static int has_name(const char *const *names, const char *name)
 {
@@ -277,14 +324,16 @@ static void test_S9_one_step(void)
             CHECK_MSG(status == KILN_OK, "%s: %s", row->name, r.failure);
             /* everything ends in the guess; UniPC stops at sigma 0.001, with 7e-5 of the noise left */
             double room = strncmp(row->name, "uni_pc", 6) == 0 ? 2e-3 : 1e-5;
-            for (int i = 0; i < SIZE; i++) CHECK_MSG(fabs(r.x.v[i] - d[i]) <= room, "%s: %g, wanted %g", row->name, r.x.v[i], d[i]);
+            for (int i = 0; i < SIZE; i++)
+                CHECK_MSG(fabs(r.x.v[i] - d[i]) <= room, "%s: %g, wanted %g", row->name, r.x.v[i], d[i]);
             CHECK_MSG(r.draws == 0, "%s drew %zu for the step to 0", row->name, r.draws);
         }
         rig_close(&r);
     }
 }
 
-/* More levels than a model has, equal neighbours among them (as ddim_uniform and rounding make), ends of 0 and above. */
+/* More levels than a model has, equal neighbours among them (as ddim_uniform and rounding make), ends of 0 and above.
+ */
 static void test_S9_equal_levels_and_many_steps(void)
 {
     enum { MANY = 1200 };
@@ -325,7 +374,8 @@ static void test_S9_a_nan_stays_where_it_is(void)
             CHECK_MSG(strstr(r.failure, "not finite"), "%s", r.failure);
         } else {
             CHECK_EQ(status, KILN_OK);
-            for (int i = 0; i < SIZE; i++) CHECK_MSG(isnan(r.x.v[i]) == (i == 2), "%s: element %d is %g", row->name, i, r.x.v[i]);
+            for (int i = 0; i < SIZE; i++)
+                CHECK_MSG(isnan(r.x.v[i]) == (i == 2), "%s: element %d is %g", row->name, i, r.x.v[i]);
         }
         rig_close(&r);
     }
@@ -348,7 +398,8 @@ static void test_dpm_adaptive_never_accepts_blindly(void)
 
 static void test_options_without_meaning_are_refused(void)
 {
-    static const char *const bad[][3] = {{"dpmpp_sde", "r=0", "above 0"}, {"seeds_3", "r_1=0.8", "smaller"}, {"lms", "order=100", "past steps"}};
+    static const char *const bad[][3] = {
+        {"dpmpp_sde", "r=0", "above 0"}, {"seeds_3", "r_1=0.8", "smaller"}, {"lms", "order=100", "past steps"}};
     static double sigma[101];
     double start[SIZE] = {0};
     for (int i = 0; i < 100; i++) sigma[i] = 10 - i * 0.09;
@@ -381,21 +432,30 @@ static void test_rising_levels_take_no_noise(void)
     }
 }
 
-/* ---- S13: options ------------------------------------------------------------------------------------------------- */
+/* ---- S13: options ---- */
 
 /* A value other than the default that lies within the range. */
 static void other_value(const kiln_param *p, char *out, size_t room)
 {
-    if (p->type == KILN_P_BOOL) snprintf(out, room, "%s=%d", p->name, p->def == 0);
+    if (p->type == KILN_P_BOOL)
+        snprintf(out, room, "%s=%d", p->name, p->def == 0);
     else if (p->type == KILN_P_ENUM)
-        snprintf(out, room, "%s=%s", p->name, (double)p->choice[0].value == p->def ? p->choice[1].name : p->choice[0].name);
-    else if (p->type == KILN_P_INT) snprintf(out, room, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
-    else if (strcmp(p->name, "s_tmin") == 0) snprintf(out, room, "s_tmin=3");
-    else if (strcmp(p->name, "s_tmax") == 0) snprintf(out, room, "s_tmax=6");
-    else if (strcmp(p->name, "accept_safety") == 0) snprintf(out, room, "accept_safety=0.25");
-    else if (strcmp(p->name, "atol") == 0) snprintf(out, room, "atol=3");
-    else if (strcmp(p->name, "sde_end_sigma") == 0) snprintf(out, room, "sde_end_sigma=5");
-    else snprintf(out, room, "%s=%.3g", p->name, p->def == 0 ? 0.7 : p->def * 0.7);
+        snprintf(out, room, "%s=%s", p->name,
+                 (double)p->choice[0].value == p->def ? p->choice[1].name : p->choice[0].name);
+    else if (p->type == KILN_P_INT)
+        snprintf(out, room, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
+    else if (strcmp(p->name, "s_tmin") == 0)
+        snprintf(out, room, "s_tmin=3");
+    else if (strcmp(p->name, "s_tmax") == 0)
+        snprintf(out, room, "s_tmax=6");
+    else if (strcmp(p->name, "accept_safety") == 0)
+        snprintf(out, room, "accept_safety=0.25");
+    else if (strcmp(p->name, "atol") == 0)
+        snprintf(out, room, "atol=3");
+    else if (strcmp(p->name, "sde_end_sigma") == 0)
+        snprintf(out, room, "sde_end_sigma=5");
+    else
+        snprintf(out, room, "%s=%.3g", p->name, p->def == 0 ? 0.7 : p->def * 0.7);
 }
 
 /* What else has to be said for an option to matter. */
@@ -403,11 +463,14 @@ static const char *companions(const char *sampler, const char *option)
 {
     if (strcmp(option, "s_tmin") == 0 || strcmp(option, "s_tmax") == 0) return "s_churn=3";
     if (strcmp(sampler, "er_sde") == 0 && strcmp(option, "eta") == 0) return "solver_type=Reverse-time SDE";
-    if (strcmp(option, "accept_safety") == 0) return "h_init=4,rtol=0.001,atol=0.0001"; /* a first step that is too long */
+    if (strcmp(option, "accept_safety") == 0)
+        return "h_init=4,rtol=0.001,atol=0.0001"; /* a first step that is too long */
     if (strcmp(sampler, "lcm_upscale") == 0 && strcmp(option, "scale_ratio") != 0) return "scale_ratio=1.5";
     if (strcmp(option, "simple_order_2") == 0) return "predictor_order=2,corrector_order=2";
-    if (strcmp(option, "s_noise") == 0 && strncmp(sampler, "dpm_", 4) == 0 && strstr(sampler, "ancestral") == NULL) return strcmp(sampler, "dpm_2") == 0 ? "s_churn=3" : "eta=0.5";
-    if (strcmp(option, "s_noise") == 0 && (strncmp(sampler, "heun", 4) == 0 || strcmp(sampler, "euler") == 0)) return "s_churn=3";
+    if (strcmp(option, "s_noise") == 0 && strncmp(sampler, "dpm_", 4) == 0 && strstr(sampler, "ancestral") == NULL)
+        return strcmp(sampler, "dpm_2") == 0 ? "s_churn=3" : "eta=0.5";
+    if (strcmp(option, "s_noise") == 0 && (strncmp(sampler, "heun", 4) == 0 || strcmp(sampler, "euler") == 0))
+        return "s_churn=3";
     return "";
 }
 
@@ -441,9 +504,10 @@ static void test_S13_every_option_has_an_effect(void)
     CHECK(tried > 80);
 }
 
-/* ---- a run that is taken up again ----------------------------------------------------------------------------------- */
+/* ---- a run that is taken up again ---- */
 
-static void check_resume(const kiln_sampler *row, const double *sigma, size_t n, uint32_t prediction, const char *options)
+static void check_resume(const kiln_sampler *row, const double *sigma, size_t n, uint32_t prediction,
+                         const char *options)
 {
     double start[SIZE] = {3, -9, 12, 20, -4, 1, 0.5, -17};
     if (prediction == KILN_PREDICT_FLOW)
@@ -462,7 +526,8 @@ static void check_resume(const kiln_sampler *row, const double *sigma, size_t n,
         part.stop_at = 0;
         CHECK_EQ(row->run(&part.api), KILN_OK); /* x, slots, scalars and the noise's place are as they were */
         CHECK_MSG(memcmp(whole.x.v, part.x.v, sizeof start) == 0, "%s taken up after step %zu", row->name, stop);
-        CHECK_MSG(part.evaluations == whole.evaluations && part.draws == whole.draws, "%s after step %zu: %zu evaluations", row->name, stop, part.evaluations);
+        CHECK_MSG(part.evaluations == whole.evaluations && part.draws == whole.draws,
+                  "%s after step %zu: %zu evaluations", row->name, stop, part.evaluations);
         rig_close(&part);
     }
     rig_close(&whole);
@@ -481,10 +546,16 @@ static void test_a_run_taken_up_again_gives_the_same_bytes(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_the_list_is_comfyuis_in_its_order), CASE(test_S8_each_evaluation_equals_the_reference),
-        CASE(test_S8_the_full_set_equals_the_reference), CASE(test_S7_evaluations_are_as_declared), CASE(test_S9_one_step),
-        CASE(test_S9_equal_levels_and_many_steps), CASE(test_S9_a_nan_stays_where_it_is), CASE(test_dpm_adaptive_never_accepts_blindly),
-        CASE(test_options_without_meaning_are_refused), CASE(test_rising_levels_take_no_noise),
+        CASE(test_the_list_is_comfyuis_in_its_order),
+        CASE(test_S8_each_evaluation_equals_the_reference),
+        CASE(test_S8_the_full_set_equals_the_reference),
+        CASE(test_S7_evaluations_are_as_declared),
+        CASE(test_S9_one_step),
+        CASE(test_S9_equal_levels_and_many_steps),
+        CASE(test_S9_a_nan_stays_where_it_is),
+        CASE(test_dpm_adaptive_never_accepts_blindly),
+        CASE(test_options_without_meaning_are_refused),
+        CASE(test_rising_levels_take_no_noise),
         CASE(test_S13_every_option_has_an_effect),
         CASE(test_a_run_taken_up_again_gives_the_same_bytes),
     };

@@ -4,20 +4,14 @@
  */
 #include "sampling_kit.h"
 
-/* ---- beside KSampler ---------------------------------------------------------------------------------------- */
+/* ---- beside KSampler ---- */
 
 typedef struct {
     kiln_value *model, *yes, *no;
 } texts;
 
-static texts texts_new(void)
-{
-    return (texts){network_model(), positive(), negative()};
-}
-static void texts_drop(texts t)
-{
-    drop(t.model), drop(t.yes), drop(t.no);
-}
+static texts texts_new(void) { return (texts){network_model(), positive(), negative()}; }
+static void texts_drop(texts t) { drop(t.model), drop(t.yes), drop(t.no); }
 
 static kiln_value *ksampler(texts t, kiln_value *latent, const kiln_node *node, const char *settings)
 {
@@ -27,17 +21,20 @@ static kiln_value *ksampler(texts t, kiln_value *latent, const kiln_node *node, 
 }
 
 /* Both custom samplers with seed 7, cfg 3, this sampler and these levels; takes the levels. */
-static void check_same(texts t, kiln_value *latent, kiln_value *want, const char *sampler, kiln_value *sigmas, int noise)
+static void check_same(texts t, kiln_value *latent, kiln_value *want, const char *sampler, kiln_value *sigmas,
+                       int noise)
 {
     char settings[100];
     snprintf(settings, sizeof settings, "sampler_name=%s", sampler);
     kiln_value *how = made(&node_sampler_select, settings, NULL, NULL), *out[2] = {NULL};
     kiln_value *in[] = {t.model, t.yes, t.no, how, sigmas, latent};
-    CHECK_MSG(call(&node_sampler_custom, noise ? "noise_seed=7; cfg=3" : "noise_seed=7; cfg=3; add_noise=false", in, out) == KILN_OK,
+    CHECK_MSG(call(&node_sampler_custom, noise ? "noise_seed=7; cfg=3" : "noise_seed=7; cfg=3; add_noise=false", in,
+                   out) == KILN_OK,
               "%s: %s", sampler, call_why.message);
     CHECK_MSG(same_latent(out[0], want), "SamplerCustom with %s is not KSampler", sampler);
     drop(out[0]), drop(out[1]), out[0] = out[1] = NULL;
-    kiln_value *noised = noise ? made(&node_random_noise, "noise_seed=7", NULL, NULL) : made(&node_disable_noise, "", NULL, NULL);
+    kiln_value *noised =
+        noise ? made(&node_random_noise, "noise_seed=7", NULL, NULL) : made(&node_disable_noise, "", NULL, NULL);
     sample((parts){.model = rig_host()->ref(t.model),
                    .guider = cfg_guider(t.model, "cfg=3"),
                    .noise = noised,
@@ -46,7 +43,9 @@ static void check_same(texts t, kiln_value *latent, kiln_value *want, const char
                    .latent = rig_host()->ref(latent)},
            out);
     /* with no noise the seed of a stochastic sampler is the NOISE's: 0 */
-    if (noise) CHECK_MSG(same_latent(out[0], want), "SamplerCustomAdvanced with %s is not KSampler: %s", sampler, call_why.message);
+    if (noise)
+        CHECK_MSG(same_latent(out[0], want), "SamplerCustomAdvanced with %s is not KSampler: %s", sampler,
+                  call_why.message);
     drop(out[0]), drop(out[1]);
 }
 
@@ -60,7 +59,8 @@ static void test_custom_samplers_are_ksampler(void)
         const kiln_sampler *row = api->sampler_at(i);
         char settings[200];
         if (row->flags & KILN_SAMPLER_EXTRA_STEP) continue; /* KSampler alone drops a level for them */
-        snprintf(settings, sizeof settings, "seed=7; steps=4; cfg=3; sampler_name=%s; scheduler=%s", row->name, schedule[i % 3]);
+        snprintf(settings, sizeof settings, "seed=7; steps=4; cfg=3; sampler_name=%s; scheduler=%s", row->name,
+                 schedule[i % 3]);
         kiln_value *want = ksampler(t, latent, &node_ksampler, settings);
         snprintf(settings, sizeof settings, "steps=4; scheduler=%s", schedule[i % 3]);
         check_same(t, latent, want, row->name, made(&node_basic_scheduler, settings, t.model, NULL), 1);
@@ -75,7 +75,8 @@ static kiln_value *rich_latent(void)
     float x[NUMBERS], mask[64];
     pattern(x, 0.9, 1.1);
     for (int i = 0; i < 64; i++) mask[i] = (float)(i % 8) / 7;
-    kiln_value *latent = latent_of(x), *m = tensor_value(3, (const int64_t[]){1, 8, 8}, mask), *index = values()->new_list(NULL);
+    kiln_value *latent = latent_of(x), *m = tensor_value(3, (const int64_t[]){1, 8, 8}, mask),
+               *index = values()->new_list(NULL);
     for (int64_t i = 3; i > 1; i--) {
         kiln_value *k = values()->new_int(NULL, i);
         values()->list_push(index, k);
@@ -124,7 +125,8 @@ static void test_masks_areas_ranges_and_batches_in_both(void)
     CHECK_EQ(call(&node_sampler_custom, "noise_seed=7; cfg=3", in, out), KILN_OK);
     CHECK(same_latent(out[0], want));
     CHECK_MSG(values()->map_get(out[1], "noise_mask") != NULL, "the entries of the latent are lost");
-    drop(out[0]), drop(out[1]), drop(how), drop(sigmas), drop(want), drop(other), drop(plain), drop(latent), texts_drop(t);
+    drop(out[0]), drop(out[1]), drop(how), drop(sigmas), drop(want), drop(other), drop(plain), drop(latent),
+        texts_drop(t);
 }
 
 /* Two stages as KSamplerAdvanced cuts them, with leftover noise, and as SplitSigmas does. */
@@ -133,10 +135,11 @@ static void test_two_stages_in_both(void)
     texts t = texts_new();
     kiln_value *latent = empty_latent(), *halves[2] = {NULL},
                *all[1] = {made(&node_basic_scheduler, "steps=4; scheduler=karras", t.model, NULL)};
-    kiln_value *first = ksampler(t, latent, &node_ksampler_advanced,
-                                 "noise_seed=7; steps=4; cfg=3; scheduler=karras; end_at_step=2; return_with_leftover_noise=enable");
-    kiln_value *second =
-        ksampler(t, first, &node_ksampler_advanced, "noise_seed=7; steps=4; cfg=3; scheduler=karras; start_at_step=2; add_noise=disable");
+    kiln_value *first =
+        ksampler(t, latent, &node_ksampler_advanced,
+                 "noise_seed=7; steps=4; cfg=3; scheduler=karras; end_at_step=2; return_with_leftover_noise=enable");
+    kiln_value *second = ksampler(t, first, &node_ksampler_advanced,
+                                  "noise_seed=7; steps=4; cfg=3; scheduler=karras; start_at_step=2; add_noise=disable");
     kiln_value *once = ksampler(t, latent, &node_ksampler, "seed=7; steps=4; cfg=3; scheduler=karras");
     CHECK_EQ(call(&node_split_sigmas, "step=2", all, halves), KILN_OK);
     check_same(t, latent, first, "euler", halves[0], 1);
@@ -152,9 +155,11 @@ static void test_no_levels_no_change(void)
     pattern(x, 0.9, 1.1);
     for (size_t n = 0; n < 2; n++) {
         kiln_value *out[2] = {NULL}, *latent = latent_of(x);
-        CHECK_EQ(
-            sample((parts){.model = network_model(), .latent = rig_host()->ref(latent), .sigmas = sigmas_of(n, (const double[]){3})}, out),
-            KILN_OK);
+        CHECK_EQ(sample((parts){.model = network_model(),
+                                .latent = rig_host()->ref(latent),
+                                .sigmas = sigmas_of(n, (const double[]){3})},
+                        out),
+                 KILN_OK);
         CHECK(same_latent(out[0], latent) && same_latent(out[1], latent));
         drop(out[0]), drop(out[1]), drop(latent);
     }
@@ -172,8 +177,8 @@ static void test_denoised_output(void)
     drop(out[0]), drop(out[1]);
 }
 
-/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is told log(sigma)/4: as a timestep of 1000 it
- * turns too fast for any number of steps. */
+/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is told log(sigma)/4: as a
+ * timestep of 1000 it turns too fast for any number of steps. */
 static void test_up_and_down_again(void)
 {
     float x[NUMBERS];
@@ -200,17 +205,20 @@ static void test_up_and_down_again(void)
                     again),
              KILN_OK);
     CHECK(!same_latent(out[0], again[0]));
-    CHECK_ARRAY(samples_of(again[0]), x, NUMBERS, 3.4e-3); /* 60 steps of second order each way: measured 8.5e-4, times four */
+    CHECK_ARRAY(samples_of(again[0]), x, NUMBERS,
+                3.4e-3); /* 60 steps of second order each way: measured 8.5e-4, times four */
     drop(out[0]), drop(out[1]), drop(again[0]), drop(again[1]), drop(m), drop(base);
 }
 
-/* ---- noise -------------------------------------------------------------------------------------------------- */
+/* ---- noise ---- */
 
 static void test_seeds_of_64_bits(void)
 {
-    static const char *const seed[] = {"noise_seed=1", "noise_seed=4294967297", "noise_seed=18446744073709551615", "noise_seed=4294967295"};
+    static const char *const seed[] = {"noise_seed=1", "noise_seed=4294967297", "noise_seed=18446744073709551615",
+                                       "noise_seed=4294967295"};
     kiln_value *out[4][2] = {{NULL}};
-    for (int i = 0; i < 4; i++) sample((parts){.model = network_model(), .noise = made(&node_random_noise, seed[i], NULL, NULL)}, out[i]);
+    for (int i = 0; i < 4; i++)
+        sample((parts){.model = network_model(), .noise = made(&node_random_noise, seed[i], NULL, NULL)}, out[i]);
     CHECK(same_latent(out[0][0], out[1][0])); /* torch's CPU generator sees the low 32 bits */
     CHECK(same_latent(out[2][0], out[3][0]));
     CHECK(!same_latent(out[0][0], out[2][0]));
@@ -234,19 +242,21 @@ static kiln_value *noised(kiln_value *model, kiln_value *noise, kiln_value *sigm
     return out[0];
 }
 
-/* In the network's numbers, half of (latent - 0.1): noise times the distance of the levels on top, for a flow blended in. */
+/* In the network's numbers, half of (latent - 0.1): noise times the distance of the levels on top, for a flow blended
+ * in. */
 static void test_add_noise(void)
 {
     float x[NUMBERS], noise[NUMBERS], want[NUMBERS];
-    kiln_value *base = network_model(), *pair[] = {base, made(&node_sampling_sd3, "", base, NULL)}, *n = pattern_noise(),
-               *none = sigmas_of(0, NULL);
+    kiln_value *base = network_model(), *pair[] = {base, made(&node_sampling_sd3, "", base, NULL)},
+               *n = pattern_noise(), *none = sigmas_of(0, NULL);
     pattern(x, 0.9, 1.1), pattern(noise, 1.7, 0.3);
     for (int k = 0; k < 2; k++) {
         const double sigma[] = {k ? 0.7 : 5, k ? 0.3 : 2}, s = sigma[0] - sigma[1];
         kiln_value *levels_ = sigmas_of(2, sigma), *out = noised(pair[k], n, levels_, x);
         for (int i = 0; i < NUMBERS; i++)
             want[i] = (float)((s * (double)noise[i] + (k ? 1 - s : 1) * 0.5 * ((double)x[i] - 0.1)) / 0.5 + 0.1);
-        CHECK_ARRAY(samples_of(out), want, NUMBERS, 4e-7); /* levels and latents are rounded to float: a few times 6e-8 */
+        CHECK_ARRAY(samples_of(out), want, NUMBERS,
+                    4e-7); /* levels and latents are rounded to float: a few times 6e-8 */
         drop(levels_), drop(out);
     }
     kiln_value *same_one = noised(base, n, none, x);
@@ -254,7 +264,8 @@ static void test_add_noise(void)
     drop(same_one), drop(pair[1]), drop(base), drop(n), drop(none);
 }
 
-/* Noise added by itself, then none in the sampling, is the sampling's own: below the top level, by one rounding more. */
+/* Noise added by itself, then none in the sampling, is the sampling's own: below the top level, by one rounding more.
+ */
 static void test_add_noise_and_then_none(void)
 {
     float x[NUMBERS];
@@ -262,8 +273,10 @@ static void test_add_noise_and_then_none(void)
     kiln_value *m = network_model(), *n = made(&node_random_noise, "noise_seed=7", NULL, NULL),
                *sigmas = sigmas_of(3, (const double[]){5, 2, 0}), *want[2] = {NULL}, *out[2] = {NULL};
     kiln_value *added = noised(m, n, sigmas, x);
-    sample((parts){.model = rig_host()->ref(m), .noise = n, .latent = latent_of(x), .sigmas = rig_host()->ref(sigmas)}, want);
-    sample((parts){.model = m, .noise = made(&node_disable_noise, "", NULL, NULL), .latent = added, .sigmas = sigmas}, out);
+    sample((parts){.model = rig_host()->ref(m), .noise = n, .latent = latent_of(x), .sigmas = rig_host()->ref(sigmas)},
+           want);
+    sample((parts){.model = m, .noise = made(&node_disable_noise, "", NULL, NULL), .latent = added, .sigmas = sigmas},
+           out);
     CHECK_ARRAY(samples_of(out[0]), samples_of(want[0]), NUMBERS, 1e-6);
     drop(want[0]), drop(want[1]), drop(out[0]), drop(out[1]);
 }
@@ -276,7 +289,8 @@ static kiln_value *sampler_map(const char *name)
 static void test_samplings_refused(void)
 {
     float data[8] = {0};
-    kiln_value *small = map_of("samples", tensor_value(4, (const int64_t[]){1, 1, 2, 4}, data)), *seed = values()->new_int(NULL, 1);
+    kiln_value *small = map_of("samples", tensor_value(4, (const int64_t[]){1, 1, 2, 4}, data)),
+               *seed = values()->new_int(NULL, 1);
     values()->map_set(small, "seed", seed);
     check_refused((parts){.noise = small}, "the noise is 1x1x2x4, the latent 2x2x2x4");
     check_refused((parts){.noise = map_of("sed", seed)}, "'seed'");

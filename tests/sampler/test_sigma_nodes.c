@@ -1,13 +1,15 @@
-/* test_sigma_nodes.c - nodes that make and cut SIGMAS, and that every parameter of theirs, of the ModelSampling nodes and of noise acts.
+/* test_sigma_nodes.c - nodes that make and cut SIGMAS, and that every parameter of theirs, of the ModelSampling nodes
+ * and of noise acts.
  *
- * SIGMAS that are arithmetic of a few numbers are compared with that arithmetic, rounded to float once: 2e-7 of the value.
+ * SIGMAS that are arithmetic of a few numbers are compared with that arithmetic, rounded to float once: 2e-7 of the
+ * value.
  */
 #include "guide_tables.h"
 #include "option_kit.h"
 
 #define LEVEL 2e-7
 
-/* ---- sigmas ---------------------------------------------------------------------------------------------- */
+/* ---- sigmas ---- */
 
 /* Takes the value. */
 static void check_sigmas(kiln_value *sigmas, size_t n, const double *want, const char *what)
@@ -16,25 +18,24 @@ static void check_sigmas(kiln_value *sigmas, size_t n, const double *want, const
     const float *s = floats_of(sigmas, &have);
     if (CHECK_MSG(s != NULL && have == n, "%s: %zu levels, wanted %zu", what, have, n))
         for (size_t i = 0; i < n; i++)
-            CHECK_MSG(fabs((double)s[i] - want[i]) <= LEVEL * fabs(want[i]), "%s[%zu]: %.9g, wanted %.9g", what, i, (double)s[i], want[i]);
+            CHECK_MSG(fabs((double)s[i] - want[i]) <= LEVEL * fabs(want[i]), "%s[%zu]: %.9g, wanted %.9g", what, i,
+                      (double)s[i], want[i]);
     drop(sigmas);
 }
 
-#define LIST(...)                                                                                                                          \
-    sizeof((const double[]){__VA_ARGS__}) / sizeof(double), (const double[])                                                               \
-    {                                                                                                                                      \
-        __VA_ARGS__                                                                                                                        \
-    }
+#define LIST(...)                                                                                                      \
+    sizeof((const double[]){__VA_ARGS__}) / sizeof(double), (const double[]) { __VA_ARGS__ }
 
 static void test_formulas_as_nodes(void)
 {
-    check_sigmas(made(&node_karras_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=5", NULL, NULL), 7, karras_5, "karras");
-    check_sigmas(made(&node_polyexponential_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=2", NULL, NULL), 7, polyexponential_2,
-                 "polyexponential");
-    check_sigmas(made(&node_exponential_scheduler, "steps=3; sigma_max=16; sigma_min=0.25", NULL, NULL), LIST(16, 2, 0.25, 0),
-                 "exponential");
-    check_sigmas(made(&node_laplace_scheduler, "steps=6; sigma_max=14; sigma_min=0.03; mu=0.3; beta=0.7", NULL, NULL), 6, laplace_6,
-                 "laplace");
+    check_sigmas(made(&node_karras_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=5", NULL, NULL), 7, karras_5,
+                 "karras");
+    check_sigmas(made(&node_polyexponential_scheduler, "steps=6; sigma_max=12; sigma_min=0.05; rho=2", NULL, NULL), 7,
+                 polyexponential_2, "polyexponential");
+    check_sigmas(made(&node_exponential_scheduler, "steps=3; sigma_max=16; sigma_min=0.25", NULL, NULL),
+                 LIST(16, 2, 0.25, 0), "exponential");
+    check_sigmas(made(&node_laplace_scheduler, "steps=6; sigma_max=14; sigma_min=0.03; mu=0.3; beta=0.7", NULL, NULL),
+                 6, laplace_6, "laplace");
     check_sigmas(made(&node_vp_scheduler, "steps=6", NULL, NULL), 7, vp_6, "vp");
     check_sigmas(made(&node_align_scheduler, "", NULL, NULL), 11, align_10, "align your steps");
     check_sigmas(made(&node_align_scheduler, "steps=7", NULL, NULL), 8, align_7, "align your steps");
@@ -45,29 +46,37 @@ static void test_formulas_as_nodes(void)
     check_sigmas(made(&node_gits_scheduler, "coeff=0.8; steps=2", NULL, NULL), 3, gits_2, "gits, the first list");
     check_sigmas(made(&node_gits_scheduler, "coeff=0.95; steps=6", NULL, NULL), 7, gits_6, "gits, one in the middle");
     check_sigmas(made(&node_gits_scheduler, "coeff=1.5; steps=20", NULL, NULL), 21, gits_20, "gits, the last list");
-    check_sigmas(made(&node_gits_scheduler, "coeff=1.5; steps=33", NULL, NULL), 34, gits_33, "gits, more steps than lists");
-    check_sigmas(made(&node_gits_scheduler, "denoise=0.35", NULL, NULL), 5, gits_10 + 6, "gits, a third of the way: 3.5 steps are 4");
+    check_sigmas(made(&node_gits_scheduler, "coeff=1.5; steps=33", NULL, NULL), 34, gits_33,
+                 "gits, more steps than lists");
+    check_sigmas(made(&node_gits_scheduler, "denoise=0.35", NULL, NULL), 5, gits_10 + 6,
+                 "gits, a third of the way: 3.5 steps are 4");
     check_sigmas(made(&node_gits_scheduler, "denoise=0", NULL, NULL), 0, NULL, "gits, none of the way");
     check_sigmas(made(&node_optimal_scheduler, "steps=10", NULL, NULL), 11, optimal_flux_10, "optimal steps");
     check_sigmas(made(&node_optimal_scheduler, "steps=7", NULL, NULL), 8, optimal_flux_7, "optimal steps, in between");
-    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan", NULL, NULL), 21, optimal_wan_20, "optimal steps of Wan");
-    check_sigmas(made(&node_optimal_scheduler, "model_type=Chroma; steps=50", NULL, NULL), 51, optimal_chroma_50, "optimal steps of Chroma");
-    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan; denoise=0.2", NULL, NULL), 5, optimal_wan_20 + 16, "optimal steps, a fifth");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan", NULL, NULL), 21, optimal_wan_20,
+                 "optimal steps of Wan");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Chroma; steps=50", NULL, NULL), 51, optimal_chroma_50,
+                 "optimal steps of Chroma");
+    check_sigmas(made(&node_optimal_scheduler, "model_type=Wan; denoise=0.2", NULL, NULL), 5, optimal_wan_20 + 16,
+                 "optimal steps, a fifth");
     kiln_value *m = network_model();
     check_sigmas(made(&node_beta_scheduler, "steps=8; alpha=0.8; beta=1.5", m, NULL), 9, beta_8, "beta");
     const double *t = table();
-    check_sigmas(made(&node_turbo_scheduler, "steps=3; denoise=0.8", m, NULL), LIST(t[799], t[699], t[599], 0), "turbo");
-    check_sigmas(made(&node_turbo_scheduler, "steps=10; denoise=0.2", m, NULL), LIST(t[199], t[99], 0), "turbo, more steps than there are");
+    check_sigmas(made(&node_turbo_scheduler, "steps=3; denoise=0.8", m, NULL), LIST(t[799], t[699], t[599], 0),
+                 "turbo");
+    check_sigmas(made(&node_turbo_scheduler, "steps=10; denoise=0.2", m, NULL), LIST(t[199], t[99], 0),
+                 "turbo, more steps than there are");
     check_sigmas(made(&node_basic_scheduler, "steps=5; denoise=0", m, NULL), 0, NULL, "basic, none of the way");
     drop(m);
 }
 
-/* The whole of GITS's table, as sums over all lists of a coefficient (the last level of each left out): 2e-7 of them. And every list
- * falls from the table's top to 0. */
+/* The whole of GITS's table, as sums over all lists of a coefficient (the last level of each left out): 2e-7 of them.
+ * And every list falls from the table's top to 0. */
 static void test_gits_table(void)
 {
-    static const double sum[] = {1819.680287, 1651.219166, 1444.810852, 1208.202107, 981.827915, 822.89244,  687.120156, 603.724074,
-                                 557.088505,  495.345468,  471.537664,  428.087906,  397.784304, 388.638032, 378.501694};
+    static const double sum[] = {1819.680287, 1651.219166, 1444.810852, 1208.202107, 981.827915,
+                                 822.89244,   687.120156,  603.724074,  557.088505,  495.345468,
+                                 471.537664,  428.087906,  397.784304,  388.638032,  378.501694};
     for (int row = 0; row < 15; row++) {
         double have = 0;
         for (int steps = 2; steps <= 20; steps++) {
@@ -77,11 +86,13 @@ static void test_gits_table(void)
             kiln_value *v = made(&node_gits_scheduler, settings, NULL, NULL);
             const float *s = floats_of(v, &n);
             if (!CHECK_EQ(n, (size_t)steps + 1)) return;
-            CHECK_MSG(fabs((double)s[0] - 14.61464119) <= 1e-6 && s[n - 1] == 0, "%s: from %g to %g", settings, (double)s[0], (double)s[n - 1]);
+            CHECK_MSG(fabs((double)s[0] - 14.61464119) <= 1e-6 && s[n - 1] == 0, "%s: from %g to %g", settings,
+                      (double)s[0], (double)s[n - 1]);
             for (size_t i = 0; i + 1 < n; i++) have += (double)s[i], CHECK_MSG(s[i + 1] < s[i], "%s[%zu]", settings, i);
             drop(v);
         }
-        CHECK_MSG(fabs(have - sum[row]) <= LEVEL * sum[row], "coefficient %g: %.6f, wanted %.6f", 0.8 + 0.05 * row, have, sum[row]);
+        CHECK_MSG(fabs(have - sum[row]) <= LEVEL * sum[row], "coefficient %g: %.6f, wanted %.6f", 0.8 + 0.05 * row,
+                  have, sum[row]);
     }
 }
 
@@ -128,13 +139,14 @@ static void test_other_sigmas(void)
     check_sigmas(made(&node_flip_sigmas, "", s, NULL), LIST(0.0001, 1, 4, 8), "flip");
     check_sigmas(made(&node_flip_sigmas, "", none, NULL), 0, NULL, "flip nothing");
     check_sigmas(made(&node_set_first_sigma, "sigma=136", s, NULL), LIST(136, 4, 1, 0), "first");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=2", s, NULL), LIST(8, 6, 4, 2.5, 1, 0), "extend linear");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; start_at_sigma=5; end_at_sigma=0", s, NULL), LIST(8, 4, 2.5, 1, 0.5, 0),
-                 "extend from 5");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=cosine", s, NULL), LIST(8, 8 - 4 * sqrt(0.5), 4, 1, 0),
-                 "extend cosine");
-    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=sine", s, NULL), LIST(8, 8 - 4 * (1 - sqrt(0.5)), 4, 1, 0),
-                 "extend sine");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=2", s, NULL), LIST(8, 6, 4, 2.5, 1, 0),
+                 "extend linear");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; start_at_sigma=5; end_at_sigma=0", s, NULL),
+                 LIST(8, 4, 2.5, 1, 0.5, 0), "extend from 5");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=cosine", s, NULL),
+                 LIST(8, 8 - 4 * sqrt(0.5), 4, 1, 0), "extend cosine");
+    check_sigmas(made(&node_extend_sigmas, "steps=2; end_at_sigma=8; spacing=sine", s, NULL),
+                 LIST(8, 8 - 4 * (1 - sqrt(0.5)), 4, 1, 0), "extend sine");
     check_sigmas(made(&node_manual_sigmas, "sigmas=14.6,3 0.5,  0", NULL, NULL), LIST(14.6, 3, 0.5, 0), "manual");
     check_sigmas(made(&node_manual_sigmas, "sigmas=", NULL, NULL), 0, NULL, "manual nothing");
     drop(s), drop(none);
@@ -180,15 +192,16 @@ static void test_sigmas_refused(void)
     drop(m), drop(none);
 }
 
-/* ---- parameters ------------------------------------------------------------------------------------------------ */
+/* ---- parameters ---- */
 
 static const kiln_node *const nodes[] = {
-    &node_basic_scheduler,   &node_karras_scheduler, &node_exponential_scheduler, &node_polyexponential_scheduler,
-    &node_laplace_scheduler, &node_vp_scheduler,     &node_beta_scheduler,        &node_turbo_scheduler,
-    &node_align_scheduler,   &node_gits_scheduler,   &node_optimal_scheduler,     &node_split_sigmas,     &node_split_sigmas_denoise,  &node_set_first_sigma,
-    &node_extend_sigmas,     &node_manual_sigmas,    &node_percent_to_sigma,      &node_sampling_discrete,
-    &node_sampling_edm,      &node_sampling_sd3,     &node_sampling_aura,         &node_sampling_flux,
-    &node_rescale_cfg,       &node_perp_neg,         &node_random_noise,
+    &node_basic_scheduler,      &node_karras_scheduler,  &node_exponential_scheduler, &node_polyexponential_scheduler,
+    &node_laplace_scheduler,    &node_vp_scheduler,      &node_beta_scheduler,        &node_turbo_scheduler,
+    &node_align_scheduler,      &node_gits_scheduler,    &node_optimal_scheduler,     &node_split_sigmas,
+    &node_split_sigmas_denoise, &node_set_first_sigma,   &node_extend_sigmas,         &node_manual_sigmas,
+    &node_percent_to_sigma,     &node_sampling_discrete, &node_sampling_edm,          &node_sampling_sd3,
+    &node_sampling_aura,        &node_sampling_flux,     &node_rescale_cfg,           &node_perp_neg,
+    &node_random_noise,
 };
 
 /* What the node makes, as a digest; 0: it refuses. */
@@ -217,7 +230,8 @@ static void check_parameters(const kiln_node *node, kiln_value *const *in)
     for (uint32_t i = 0; i < node->n_param; i++) {
         char context[600];
         int acts = 0;
-        for (int which = 0; !acts && context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context, sizeof context);
+        for (int which = 0; !acts && context_at(node->param, node->n_param, node->param_stride, i, which, "; ", context,
+                                                sizeof context);
              which++)
             acts = digest_changes(node, i, context, in);
         CHECK_MSG(acts, "parameter '%s' of %s changes nothing", node->param[i].name, node->type);
@@ -230,7 +244,9 @@ static void test_S13_every_parameter_acts(void)
     for (size_t k = 0; k < sizeof nodes / sizeof nodes[0]; k++) {
         kiln_value *in[4] = {NULL};
         for (uint32_t i = 0; i < nodes[k]->n_in; i++)
-            in[i] = strcmp(nodes[k]->in[i].type, "MODEL") == 0 ? m : strcmp(nodes[k]->in[i].type, "SIGMAS") == 0 ? s : c;
+            in[i] = strcmp(nodes[k]->in[i].type, "MODEL") == 0    ? m
+                    : strcmp(nodes[k]->in[i].type, "SIGMAS") == 0 ? s
+                                                                  : c;
         check_parameters(nodes[k], in);
     }
     drop(m), drop(s), drop(c);

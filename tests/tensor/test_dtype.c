@@ -23,7 +23,8 @@ static void test_every_f16_widens_as_one(void)
     REQUIRE(dtype_convert(floats, KILN_F32, halves, KILN_F16, ALL) == KILN_OK);
     for (size_t i = 0; i < ALL; i++) wrong += bits(floats[i]) != bits(f16_to_f32((uint16_t)i));
     CHECK_EQ(wrong, 0);
-    CHECK(f16_to_f32(0x3c00) == 1.0f && f16_to_f32(0x0001) == 0x1p-24f && isinf(f16_to_f32(0xfc00)) && isnan(f16_to_f32(0x7c01)));
+    CHECK(f16_to_f32(0x3c00) == 1.0f && f16_to_f32(0x0001) == 0x1p-24f && isinf(f16_to_f32(0xfc00)) &&
+          isnan(f16_to_f32(0x7c01)));
     REQUIRE(dtype_convert(back, KILN_F16, floats, KILN_F32, ALL) == KILN_OK);
     for (size_t i = 0; i < ALL; i++) wrong += back[i] != f16_from_f32(floats[i]);
     CHECK_EQ(wrong, 0);
@@ -32,7 +33,8 @@ static void test_every_f16_widens_as_one(void)
 /* Floats of every exponent with fractions that round up, down and to even. */
 static void test_f32_narrows_as_one(void)
 {
-    static const uint32_t tails[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0x17fff, 0x18000, 0xfff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fffff};
+    static const uint32_t tails[] = {0,     1,      0x7fff, 0x8000, 0x8001, 0x17fff, 0x18000,
+                                     0xfff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fffff};
     size_t n = 0, wrong = 0;
     for (uint32_t e = 0; e < 512; e++)
         for (size_t t = 0; t < sizeof tails / sizeof tails[0]; t++) {

@@ -29,7 +29,8 @@ static void test_scalars(void)
     double d = 0;
     int b = 0;
     size_t n = 0;
-    kiln_value *whole = v->new_int(NULL, INT64_MIN), *number = v->new_float(NULL, 0.1), *yes = v->new_bool(NULL, 17), *text = v->new_string(NULL, "a\0b", 3);
+    kiln_value *whole = v->new_int(NULL, INT64_MIN), *number = v->new_float(NULL, 0.1), *yes = v->new_bool(NULL, 17),
+               *text = v->new_string(NULL, "a\0b", 3);
     CHECK(v->get_int(whole, &i) == KILN_OK && i == INT64_MIN);
     CHECK(v->get_float(number, &d) == KILN_OK && d == 0.1);
     CHECK(v->get_float(whole, &d) == KILN_OK && d == -9223372036854775808.0); /* a whole number is a number too */
@@ -49,7 +50,8 @@ static void test_tensors(void)
     error e = {0};
     kiln_value *x = tensor(KILN_F16, 3, (int64_t[]){2, 3, 5});
     CHECK_EQ(value_view(x, &t, &e), KILN_OK);
-    CHECK(t.stride[2] == 2 && t.stride[1] == 10 && t.stride[0] == 30 && t.rank == 3 && t.dtype == KILN_F16 && (uintptr_t)t.data % 64 == 0);
+    CHECK(t.stride[2] == 2 && t.stride[1] == 10 && t.stride[0] == 30 && t.rank == 3 && t.dtype == KILN_F16 &&
+          (uintptr_t)t.data % 64 == 0);
     const uint32_t short_sizes[] = {0, 4, offsetof(kiln_tensor, stride), offsetof(kiln_tensor, data)};
     for (size_t i = 0; i < 4; i++) { /* nothing is filled, so it must not say OK */
         kiln_tensor forgotten = {.size = short_sizes[i], .data = &e};
@@ -64,9 +66,13 @@ static void test_tensors(void)
         int64_t dim[7];
         kiln_status status;
     } bad[] = {
-        {0, KILN_CPU, 1, {1}, KILN_ERR_INVALID}, {99, KILN_CPU, 1, {1}, KILN_ERR_INVALID}, {KILN_F32, KILN_CUDA, 1, {1}, KILN_ERR_UNSUPPORTED},
-        {KILN_F32, KILN_CPU, 7, {1, 1, 1, 1, 1, 1, 1}, KILN_ERR_INVALID}, {KILN_F32, KILN_CPU, 1, {-1}, KILN_ERR_INVALID},
-        {KILN_F32, KILN_CPU, 2, {INT64_MAX, INT64_MAX}, KILN_ERR_INVALID}, {KILN_F32, KILN_CPU, 3, {1ll << 31, 1ll << 31, 4}, KILN_ERR_INVALID},
+        {0, KILN_CPU, 1, {1}, KILN_ERR_INVALID},
+        {99, KILN_CPU, 1, {1}, KILN_ERR_INVALID},
+        {KILN_F32, KILN_CUDA, 1, {1}, KILN_ERR_UNSUPPORTED},
+        {KILN_F32, KILN_CPU, 7, {1, 1, 1, 1, 1, 1, 1}, KILN_ERR_INVALID},
+        {KILN_F32, KILN_CPU, 1, {-1}, KILN_ERR_INVALID},
+        {KILN_F32, KILN_CPU, 2, {INT64_MAX, INT64_MAX}, KILN_ERR_INVALID},
+        {KILN_F32, KILN_CPU, 3, {1ll << 31, 1ll << 31, 4}, KILN_ERR_INVALID},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error why = {0};
@@ -176,17 +182,30 @@ static kiln_value *map_of(const char *key, kiln_value *item)
 static void test_digests_tell_values_apart(void)
 {
     digest all[] = {
-        digest_of_value(v->new_int(NULL, 1)), digest_of_value(v->new_int(NULL, 2)), digest_of_value(v->new_float(NULL, 1)), digest_of_value(v->new_bool(NULL, 1)),
-        digest_of_value(v->new_string(NULL, "1", 1)), digest_of_value(v->new_string(NULL, "", 0)), digest_of_value(v->new_list(NULL)), digest_of_value(v->new_map(NULL)),
-        digest_of_value(map_of("a", v->new_int(NULL, 1))), digest_of_value(map_of("b", v->new_int(NULL, 1))), digest_of_value(map_of("a", v->new_int(NULL, 2))),
-        digest_of_value(tensor(KILN_F32, 2, (int64_t[]){2, 3})), digest_of_value(tensor(KILN_F32, 2, (int64_t[]){3, 2})), digest_of_value(tensor(KILN_I32, 2, (int64_t[]){2, 3})),
-        digest_of_value(tensor(KILN_F32, 1, (int64_t[]){6})), digest_of_value(v->new_object(NULL, "MODEL", NULL, NULL, "a")),
-        digest_of_value(v->new_object(NULL, "MODEL", NULL, NULL, "b")), digest_of_value(v->new_object(NULL, "VAE", NULL, NULL, "a")),
+        digest_of_value(v->new_int(NULL, 1)),
+        digest_of_value(v->new_int(NULL, 2)),
+        digest_of_value(v->new_float(NULL, 1)),
+        digest_of_value(v->new_bool(NULL, 1)),
+        digest_of_value(v->new_string(NULL, "1", 1)),
+        digest_of_value(v->new_string(NULL, "", 0)),
+        digest_of_value(v->new_list(NULL)),
+        digest_of_value(v->new_map(NULL)),
+        digest_of_value(map_of("a", v->new_int(NULL, 1))),
+        digest_of_value(map_of("b", v->new_int(NULL, 1))),
+        digest_of_value(map_of("a", v->new_int(NULL, 2))),
+        digest_of_value(tensor(KILN_F32, 2, (int64_t[]){2, 3})),
+        digest_of_value(tensor(KILN_F32, 2, (int64_t[]){3, 2})),
+        digest_of_value(tensor(KILN_I32, 2, (int64_t[]){2, 3})),
+        digest_of_value(tensor(KILN_F32, 1, (int64_t[]){6})),
+        digest_of_value(v->new_object(NULL, "MODEL", NULL, NULL, "a")),
+        digest_of_value(v->new_object(NULL, "MODEL", NULL, NULL, "b")),
+        digest_of_value(v->new_object(NULL, "VAE", NULL, NULL, "a")),
         digest_of_value(v->new_object(NULL, "MODEL", NULL, NULL, NULL)),
     };
     size_t n = sizeof all / sizeof all[0];
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < i; k++) CHECK_MSG(!digest_equal(all[i], all[k]), "values %zu and %zu have one digest", i, k);
+        for (size_t k = 0; k < i; k++)
+            CHECK_MSG(!digest_equal(all[i], all[k]), "values %zu and %zu have one digest", i, k);
     CHECK(digest_equal(all[11], digest_of_value(tensor(KILN_F32, 2, (int64_t[]){2, 3}))));
     kiln_value *one = v->new_map(NULL), *other = v->new_map(NULL), *x = v->new_int(NULL, 1), *y = v->new_int(NULL, 2);
     v->map_set(one, "x", x), v->map_set(one, "y", y), v->map_set(other, "y", y), v->map_set(other, "x", x);
@@ -202,10 +221,11 @@ static void test_structure_of_standard_types(void)
         int64_t last;
         int good;
     } rows[] = {
-        {"IMAGE", KILN_F32, 4, 3, 1}, {"IMAGE", KILN_F32, 4, 4, 1}, {"IMAGE", KILN_F32, 4, 1, 0}, {"IMAGE", KILN_F16, 4, 3, 0}, {"IMAGE", KILN_F32, 3, 3, 0},
-        {"MASK", KILN_F32, 3, 9, 1}, {"MASK", KILN_F32, 4, 9, 0}, {"SIGMAS", KILN_F32, 1, 9, 1}, {"SIGMAS", KILN_F64, 1, 9, 0},
-        {"LATENT", KILN_F32, 4, 4, 0}, {"CONDITIONING", KILN_F32, 3, 4, 0}, {"INT", KILN_F32, 1, 1, 0}, {"MODEL", KILN_F32, 1, 1, 0},
-        {"ANYTHING_ELSE", KILN_F32, 1, 1, 1}, {"*", KILN_U8, 2, 1, 1},
+        {"IMAGE", KILN_F32, 4, 3, 1},  {"IMAGE", KILN_F32, 4, 4, 1},         {"IMAGE", KILN_F32, 4, 1, 0},
+        {"IMAGE", KILN_F16, 4, 3, 0},  {"IMAGE", KILN_F32, 3, 3, 0},         {"MASK", KILN_F32, 3, 9, 1},
+        {"MASK", KILN_F32, 4, 9, 0},   {"SIGMAS", KILN_F32, 1, 9, 1},        {"SIGMAS", KILN_F64, 1, 9, 0},
+        {"LATENT", KILN_F32, 4, 4, 0}, {"CONDITIONING", KILN_F32, 3, 4, 0},  {"INT", KILN_F32, 1, 1, 0},
+        {"MODEL", KILN_F32, 1, 1, 0},  {"ANYTHING_ELSE", KILN_F32, 1, 1, 1}, {"*", KILN_U8, 2, 1, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t dim[4] = {2, 2, 2, 2};
@@ -213,7 +233,8 @@ static void test_structure_of_standard_types(void)
         dim[rows[i].rank - 1] = rows[i].last;
         kiln_value *x = tensor(rows[i].dtype, rows[i].rank, dim);
         kiln_port port = {.name = "p", .type = rows[i].type};
-        CHECK_MSG((value_check_type(x, &port, &e) == KILN_OK) == rows[i].good, "row %zu (%s): %s", i, rows[i].type, e.message);
+        CHECK_MSG((value_check_type(x, &port, &e) == KILN_OK) == rows[i].good, "row %zu (%s): %s", i, rows[i].type,
+                  e.message);
         CHECK((e.message[0] != '\0') == !rows[i].good);
         value_unref(x);
     }
@@ -229,7 +250,8 @@ static int fits(kiln_value *x, kiln_port port)
 
 static void test_structure_of_containers_and_ports(void)
 {
-    kiln_port latent = {.type = "LATENT"}, conditioning = {.type = "CONDITIONING"}, model = {.type = "MODEL"}, list = {.type = "MASK", .flags = KILN_PORT_LIST};
+    kiln_port latent = {.type = "LATENT"}, conditioning = {.type = "CONDITIONING"}, model = {.type = "MODEL"},
+              list = {.type = "MASK", .flags = KILN_PORT_LIST};
     int64_t four[] = {1, 2, 2, 4}, three[] = {1, 2, 2};
     CHECK(fits(map_of("samples", tensor(KILN_F32, 4, four)), latent));
     CHECK(!fits(map_of("samples", tensor(KILN_F32, 3, three)), latent));
@@ -244,9 +266,11 @@ static void test_structure_of_containers_and_ports(void)
         value_unref(entry);
         CHECK_EQ(fits(entries, conditioning), good);
     }
-    CHECK(fits(v->new_object(NULL, "MODEL", NULL, NULL, NULL), model) && !fits(v->new_object(NULL, "VAE", NULL, NULL, NULL), model));
+    CHECK(fits(v->new_object(NULL, "MODEL", NULL, NULL, NULL), model) &&
+          !fits(v->new_object(NULL, "VAE", NULL, NULL, NULL), model));
     for (int good = 0; good < 2; good++) { /* a list port: every item */
-        kiln_value *items = v->new_list(NULL), *a = tensor(KILN_F32, 3, three), *b = good ? tensor(KILN_F32, 3, three) : tensor(KILN_F32, 4, four);
+        kiln_value *items = v->new_list(NULL), *a = tensor(KILN_F32, 3, three),
+                   *b = good ? tensor(KILN_F32, 3, three) : tensor(KILN_F32, 4, four);
         v->list_push(items, a), v->list_push(items, b);
         value_unref(a), value_unref(b);
         CHECK_EQ(fits(items, list), good);
@@ -254,7 +278,8 @@ static void test_structure_of_containers_and_ports(void)
     CHECK(!fits(tensor(KILN_F32, 3, three), list));
     CHECK(!fits(NULL, latent) && !fits(NULL, model) && !fits(NULL, list));
     kiln_port narrow = {.type = "*", .dtypes = 1 << KILN_F32 | 1 << KILN_F16, .rank_min = 2, .rank_max = 3};
-    CHECK(fits(tensor(KILN_F16, 3, three), narrow) && !fits(tensor(KILN_U8, 3, three), narrow) && !fits(tensor(KILN_F32, 4, four), narrow));
+    CHECK(fits(tensor(KILN_F16, 3, three), narrow) && !fits(tensor(KILN_U8, 3, three), narrow) &&
+          !fits(tensor(KILN_F32, 4, four), narrow));
 }
 
 static void test_numbers_that_are_not_finite(void)
@@ -264,13 +289,15 @@ static void test_numbers_that_are_not_finite(void)
         uint32_t bits;
         int bad;
     } rows[] = {
-        {KILN_F32, 0x7f800000u, 1}, {KILN_F32, 0xff800000u, 1}, {KILN_F32, 0x7fc00001u, 1}, {KILN_F32, 0x7f7fffffu, 0}, {KILN_F16, 0x7c00u, 1},
-        {KILN_F16, 0xfe00u, 1}, {KILN_F16, 0x7bffu, 0}, {KILN_BF16, 0x7f80u, 1}, {KILN_BF16, 0xffc0u, 1}, {KILN_BF16, 0x7f7fu, 0}, {KILN_I32, 0x7f800000u, 0},
+        {KILN_F32, 0x7f800000u, 1}, {KILN_F32, 0xff800000u, 1}, {KILN_F32, 0x7fc00001u, 1}, {KILN_F32, 0x7f7fffffu, 0},
+        {KILN_F16, 0x7c00u, 1},     {KILN_F16, 0xfe00u, 1},     {KILN_F16, 0x7bffu, 0},     {KILN_BF16, 0x7f80u, 1},
+        {KILN_BF16, 0xffc0u, 1},    {KILN_BF16, 0x7f7fu, 0},    {KILN_I32, 0x7f800000u, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         kiln_tensor t = {.size = sizeof t};
         kiln_value *x = tensor(rows[i].dtype, 1, (int64_t[]){5});
-        if (value_view(x, &t, NULL) == KILN_OK) memcpy((char *)t.data + t.stride[0] * 4, &rows[i].bits, (size_t)t.stride[0]); /* the last of five */
+        if (value_view(x, &t, NULL) == KILN_OK)
+            memcpy((char *)t.data + t.stride[0] * 4, &rows[i].bits, (size_t)t.stride[0]); /* the last of five */
         kiln_value *holder = map_of("x", x);
         CHECK_MSG(value_has_nonfinite(holder) == rows[i].bad, "row %zu", i);
         value_unref(holder);
@@ -299,17 +326,21 @@ static void test_references_from_many_threads(void)
     value_unref(x);
 }
 
-/* Builds a LATENT with a mask and copies it; 0 when memory ran out on the way. Everything is let go again either way. */
+/* Builds a LATENT with a mask and copies it; 0 when memory ran out on the way. Everything is let go again either way.
+ */
 static int build_and_copy(void)
 {
-    kiln_value *map = v->new_map(NULL), *samples = tensor(KILN_F32, 4, (int64_t[]){1, 2, 2, 4}), *text = v->new_string(NULL, "x", 1), *list = v->new_list(NULL);
+    kiln_value *map = v->new_map(NULL), *samples = tensor(KILN_F32, 4, (int64_t[]){1, 2, 2, 4}),
+               *text = v->new_string(NULL, "x", 1), *list = v->new_list(NULL);
     int good = map && samples && text && list;
     for (int i = 0; good && i < 9; i++) good = v->list_push(list, text) == KILN_OK;
-    good = good && v->map_set(map, "samples", samples) == KILN_OK && v->map_set(map, "list", list) == KILN_OK && v->map_set(map, "text", text) == KILN_OK;
+    good = good && v->map_set(map, "samples", samples) == KILN_OK && v->map_set(map, "list", list) == KILN_OK &&
+           v->map_set(map, "text", text) == KILN_OK;
     kiln_value *copy = good ? v->map_copy(NULL, map) : NULL, *again = good ? v->list_copy(NULL, list) : NULL;
     kiln_value *thing = v->new_object(NULL, "MODEL", NULL, NULL, "print");
     good = good && copy && again && thing;
-    value_unref(map), value_unref(samples), value_unref(text), value_unref(list), value_unref(copy), value_unref(again), value_unref(thing);
+    value_unref(map), value_unref(samples), value_unref(text), value_unref(list), value_unref(copy), value_unref(again),
+        value_unref(thing);
     return good;
 }
 
@@ -350,10 +381,19 @@ static void test_guarded_memory(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_scalars), CASE(test_tensors), CASE(test_maps_are_sorted_and_share), CASE(test_published_values_do_not_change),
-        CASE(test_objects_are_released_once), CASE(test_deep_values_are_let_go), CASE(test_digests_tell_values_apart),
-        CASE(test_structure_of_standard_types), CASE(test_structure_of_containers_and_ports), CASE(test_numbers_that_are_not_finite),
-        CASE(test_references_from_many_threads), CASE(test_out_of_memory_at_each_allocation), CASE(test_guarded_memory),
+        CASE(test_scalars),
+        CASE(test_tensors),
+        CASE(test_maps_are_sorted_and_share),
+        CASE(test_published_values_do_not_change),
+        CASE(test_objects_are_released_once),
+        CASE(test_deep_values_are_let_go),
+        CASE(test_digests_tell_values_apart),
+        CASE(test_structure_of_standard_types),
+        CASE(test_structure_of_containers_and_ports),
+        CASE(test_numbers_that_are_not_finite),
+        CASE(test_references_from_many_threads),
+        CASE(test_out_of_memory_at_each_allocation),
+        CASE(test_guarded_memory),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

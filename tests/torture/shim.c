@@ -8,9 +8,9 @@
  *
  * Allocations count from main() on: what the libraries of a program do before is nobody's to mend.
  *
- * For a kill every change is noted with what undoes it until the file (or, for names, its folder) is synced: `dropped` undoes
- * all that was not, the last first, names too; `torn` undoes about half of the 512-byte pieces of unsynced writes. Left out: changes
- * through maps, and disks that lie about fsync.
+ * For a kill every change is noted with what undoes it until the file (or, for names, its folder) is synced: `dropped`
+ * undoes all that was not, the last first, names too; `torn` undoes about half of the 512-byte pieces of unsynced
+ * writes. Left out: changes through maps, and disks that lie about fsync.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -55,17 +55,17 @@ static void *real(const char *name, void **kept)
     return *kept;
 }
 
-/* ---- what was changed and not synced ----------------------------------------------------------------------------------- */
+/* ---- what was changed and not synced ---- */
 
 typedef enum { WROTE, CUT, MADE, RENAMED, REMOVED } change_kind;
 typedef struct change {
     struct change *before;
     change_kind kind;
-    int fd;                      /* ours, to undo through */
+    int fd; /* ours, to undo through */
     dev_t device;
     ino_t inode;
     off_t at, size_before;
-    size_t n, had;               /* bytes written; bytes of old content kept */
+    size_t n, had; /* bytes written; bytes of old content kept */
     char *old;
     char path[PATHS], other[PATHS], backup[PATHS];
 } change;
@@ -73,7 +73,10 @@ static change *last;
 static char path_of[FDS][PATHS];
 static unsigned backups;
 
-static int ours(const char *path) { return path && shim.ready && shim.folder[0] && strncmp(path, shim.folder, strlen(shim.folder)) == 0; }
+static int ours(const char *path)
+{
+    return path && shim.ready && shim.folder[0] && strncmp(path, shim.folder, strlen(shim.folder)) == 0;
+}
 static const char *path_at(int fd) { return fd >= 0 && fd < FDS && path_of[fd][0] ? path_of[fd] : NULL; }
 
 static change *note(change_kind kind, const char *path)
@@ -128,8 +131,10 @@ static void synced(int fd)
 {
     struct stat st;
     if (shim.kind != KILL || shim.lies || fstat(fd, &st) != 0) return;
-    if (S_ISDIR(st.st_mode)) forget(is_in_folder, path_at(fd));
-    else forget(is_of_file, &st);
+    if (S_ISDIR(st.st_mode))
+        forget(is_in_folder, path_at(fd));
+    else
+        forget(is_of_file, &st);
 }
 
 /* Old bytes of [at, at + n), before they are changed. */
@@ -177,7 +182,8 @@ static void undo(const change *c)
         return;
     }
     if (shim.damage == 't') return; /* names are a file system's journal: in order, so all or none */
-    if (c->kind == MADE && syscall(SYS_unlinkat, AT_FDCWD, c->path, 0) != 0) syscall(SYS_unlinkat, AT_FDCWD, c->path, AT_REMOVEDIR);
+    if (c->kind == MADE && syscall(SYS_unlinkat, AT_FDCWD, c->path, 0) != 0)
+        syscall(SYS_unlinkat, AT_FDCWD, c->path, AT_REMOVEDIR);
     if (c->kind == RENAMED) syscall(SYS_rename, c->other, c->path);
     if (c->kind == RENAMED && c->backup[0]) syscall(SYS_rename, c->backup, c->other);
     if (c->kind == REMOVED) syscall(SYS_rename, c->backup, c->path);
@@ -199,20 +205,23 @@ static void back_up(change *c, const char *path)
     if (link(path, c->backup) != 0) c->backup[0] = '\0';
 }
 
-/* ---- when it is time ------------------------------------------------------------------------------------------------------- */
+/* ---- when it is time ---- */
 
 static void write_log(void)
 {
     char text[64];
     if (getpid() != shim.process) return; /* a child that was forked is not counted */
-    int n = snprintf(text, sizeof text, "%ld %ld\n", shim.seen, shim.fired), fd = (int)syscall(SYS_openat, AT_FDCWD, shim.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int n = snprintf(text, sizeof text, "%ld %ld\n", shim.seen, shim.fired),
+        fd = (int)syscall(SYS_openat, AT_FDCWD, shim.log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd >= 0) syscall(SYS_write, fd, text, n), syscall(SYS_close, fd);
 }
 
 /* 1: this call is the one. */
 static int due(sort what)
 {
-    if (shim.kind == OFF || shim.kind == ALLOC || (shim.kind == KILL && what != CHANGE) || (shim.kind == SHORT && what != TRANSFER)) return 0;
+    if (shim.kind == OFF || shim.kind == ALLOC || (shim.kind == KILL && what != CHANGE) ||
+        (shim.kind == SHORT && what != TRANSFER))
+        return 0;
     ++shim.seen;
     if (shim.seen != shim.at && !(shim.goes_on && shim.at && shim.seen > shim.at)) return 0;
     shim.fired++;
@@ -235,7 +244,8 @@ static int alloc_due(void)
 __attribute__((constructor)) static void begin(void)
 {
     static const char *const name[] = {"off", "alloc", "eio", "enospc", "short", "eintr", "kill"};
-    const char *kind = getenv("SHIM_KIND"), *at = getenv("SHIM_AT"), *folder = getenv("SHIM_FOLDER"), *log = getenv("SHIM_LOG"), *damage = getenv("SHIM_DAMAGE"), *seed = getenv("SHIM_SEED");
+    const char *kind = getenv("SHIM_KIND"), *at = getenv("SHIM_AT"), *folder = getenv("SHIM_FOLDER"),
+               *log = getenv("SHIM_LOG"), *damage = getenv("SHIM_DAMAGE"), *seed = getenv("SHIM_SEED");
     for (int i = 0; kind && i <= KILL; i++)
         if (strcmp(kind, name[i]) == 0) shim.kind = (fault)i;
     shim.at = at ? atol(at) : 0;
@@ -263,7 +273,8 @@ static int our_main(int argc, char **argv, char **env)
 }
 
 SHOW int __libc_start_main(main_fn, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
-SHOW int __libc_start_main(main_fn start, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*ld_fini)(void), void *stack)
+SHOW int __libc_start_main(main_fn start, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                           void (*ld_fini)(void), void *stack)
 {
     static void *kept;
     start_fn call = (start_fn)real("__libc_start_main", &kept);
@@ -283,7 +294,7 @@ __attribute__((destructor)) static void end(void)
     if (shim.kind != OFF) write_log();
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 typedef ssize_t (*write_fn)(int, const void *, size_t);
 typedef ssize_t (*pwrite64_fn)(int, const void *, size_t, off_t);
@@ -296,7 +307,8 @@ typedef int (*unlink_fn)(const char *);
 typedef int (*mkdir_fn)(const char *, mode_t);
 typedef int (*open_fn)(const char *, int, ...);
 typedef int (*close_fn)(int);
-static void *real_write, *real_pwrite64, *real_read, *real_pread64, *real_fsync, *real_fdatasync, *real_ftruncate64, *real_rename, *real_unlink, *real_mkdir, *real_open, *real_close;
+static void *real_write, *real_pwrite64, *real_read, *real_pread64, *real_fsync, *real_fdatasync, *real_ftruncate64,
+    *real_rename, *real_unlink, *real_mkdir, *real_open, *real_close;
 
 static int open_it(const char *path, int flags, mode_t mode)
 {
@@ -304,8 +316,10 @@ static int open_it(const char *path, int flags, mode_t mode)
     pthread_mutex_lock(&lock);
     inside++;
     int made = (flags & O_CREAT) && access(path, F_OK) != 0, fd = -1;
-    if (due(made ? CHANGE : ACCESS) && shim.kind != SHORT) errno = failure();
-    else fd = REAL(open)(path, flags, mode);
+    if (due(made ? CHANGE : ACCESS) && shim.kind != SHORT)
+        errno = failure();
+    else
+        fd = REAL(open)(path, flags, mode);
     if (fd >= 0 && made) note(MADE, path);
     if (fd >= 0 && fd < FDS) snprintf(path_of[fd], PATHS, "%s", path);
     inside--;
@@ -314,15 +328,15 @@ static int open_it(const char *path, int flags, mode_t mode)
 }
 
 static mode_t mode_of(int flags, va_list args) { return flags & O_CREAT ? (mode_t)va_arg(args, int) : 0; }
-#define OPEN(name)                                                                                 \
-    SHOW int name(const char *path, int flags, ...);                                               \
-    SHOW int name(const char *path, int flags, ...)                                                \
-    {                                                                                              \
-        va_list args;                                                                              \
-        va_start(args, flags);                                                                     \
-        mode_t mode = mode_of(flags, args);                                                        \
-        va_end(args);                                                                              \
-        return open_it(path, flags, mode);                                                         \
+#define OPEN(name)                                                                                                     \
+    SHOW int name(const char *path, int flags, ...);                                                                   \
+    SHOW int name(const char *path, int flags, ...)                                                                    \
+    {                                                                                                                  \
+        va_list args;                                                                                                  \
+        va_start(args, flags);                                                                                         \
+        mode_t mode = mode_of(flags, args);                                                                            \
+        va_end(args);                                                                                                  \
+        return open_it(path, flags, mode);                                                                             \
     }
 OPEN(open)
 OPEN(open64)
@@ -346,25 +360,33 @@ static int before(int fd, sort what, size_t *n)
     return 1;
 }
 
-#define LOCKED(type, ...)                                                                          \
-    type result = -1;                                                                              \
-    pthread_mutex_lock(&lock);                                                                     \
-    inside++;                                                                                      \
-    __VA_ARGS__;                                                                                   \
-    inside--;                                                                                      \
-    pthread_mutex_unlock(&lock);                                                                   \
+#define LOCKED(type, ...)                                                                                              \
+    type result = -1;                                                                                                  \
+    pthread_mutex_lock(&lock);                                                                                         \
+    inside++;                                                                                                          \
+    __VA_ARGS__;                                                                                                       \
+    inside--;                                                                                                          \
+    pthread_mutex_unlock(&lock);                                                                                       \
     return result
 
 SHOW ssize_t write(int fd, const void *p, size_t n)
 {
     if (!path_at(fd)) return REAL(write)(fd, p, n);
-    LOCKED(ssize_t, if (!before(fd, CHANGE, &n)) { note_bytes(WROTE, fd, lseek(fd, 0, SEEK_CUR), n); result = REAL(write)(fd, p, n); });
+    LOCKED(
+        ssize_t, if (!before(fd, CHANGE, &n)) {
+            note_bytes(WROTE, fd, lseek(fd, 0, SEEK_CUR), n);
+            result = REAL(write)(fd, p, n);
+        });
 }
 
 static ssize_t pwrite_it(int fd, const void *p, size_t n, off_t at)
 {
     if (!path_at(fd)) return REAL(pwrite64)(fd, p, n, at);
-    LOCKED(ssize_t, if (!before(fd, CHANGE, &n)) { note_bytes(WROTE, fd, at, n); result = REAL(pwrite64)(fd, p, n, at); });
+    LOCKED(
+        ssize_t, if (!before(fd, CHANGE, &n)) {
+            note_bytes(WROTE, fd, at, n);
+            result = REAL(pwrite64)(fd, p, n, at);
+        });
 }
 SHOW ssize_t pwrite64(int fd, const void *p, size_t n, off_t at) { return pwrite_it(fd, p, n, at); }
 SHOW ssize_t pwrite(int fd, const void *p, size_t n, off_t at) { return pwrite_it(fd, p, n, at); }
@@ -386,7 +408,11 @@ SHOW ssize_t pread(int fd, void *p, size_t n, off_t at) { return pread_it(fd, p,
 static int sync_it(int fd, fsync_fn call)
 {
     if (!path_at(fd)) return call(fd);
-    LOCKED(int, if (!before(fd, CHANGE, NULL)) { result = call(fd); if (result == 0) synced(fd); });
+    LOCKED(
+        int, if (!before(fd, CHANGE, NULL)) {
+            result = call(fd);
+            if (result == 0) synced(fd);
+        });
 }
 SHOW int fsync(int fd) { return sync_it(fd, REAL(fsync)); }
 typedef fsync_fn fdatasync_fn;
@@ -396,49 +422,50 @@ static int truncate_it(int fd, off_t size)
 {
     struct stat st;
     if (!path_at(fd)) return REAL(ftruncate64)(fd, size);
-    LOCKED(int, if (!before(fd, CHANGE, NULL)) {
-        if (fstat(fd, &st) == 0) note_bytes(CUT, fd, size, st.st_size > size ? (size_t)(st.st_size - size) : 0);
-        result = REAL(ftruncate64)(fd, size);
-    });
+    LOCKED(
+        int, if (!before(fd, CHANGE, NULL)) {
+            if (fstat(fd, &st) == 0) note_bytes(CUT, fd, size, st.st_size > size ? (size_t)(st.st_size - size) : 0);
+            result = REAL(ftruncate64)(fd, size);
+        });
 }
 SHOW int ftruncate64(int fd, off_t size) { return truncate_it(fd, size); }
 SHOW int ftruncate(int fd, off_t size) { return truncate_it(fd, size); }
 
 /* Calls on names. */
-static int name_due(const char *path)
-{
-    return ours(path) && due(CHANGE) && shim.kind != SHORT;
-}
+static int name_due(const char *path) { return ours(path) && due(CHANGE) && shim.kind != SHORT; }
 
 SHOW int rename(const char *from, const char *to)
 {
     if (!ours(to)) return REAL(rename)(from, to);
-    LOCKED(int, if (name_due(to)) errno = failure(); else {
-        change *c = note(RENAMED, from);
-        if (c) snprintf(c->other, PATHS, "%s", to), back_up(c, to);
-        result = REAL(rename)(from, to);
-    });
+    LOCKED(
+        int, if (name_due(to)) errno = failure(); else {
+            change *c = note(RENAMED, from);
+            if (c) snprintf(c->other, PATHS, "%s", to), back_up(c, to);
+            result = REAL(rename)(from, to);
+        });
 }
 
 SHOW int unlink(const char *path)
 {
     if (!ours(path)) return REAL(unlink)(path);
-    LOCKED(int, if (name_due(path)) errno = failure(); else {
-        back_up(note(REMOVED, path), path);
-        result = REAL(unlink)(path);
-    });
+    LOCKED(
+        int, if (name_due(path)) errno = failure(); else {
+            back_up(note(REMOVED, path), path);
+            result = REAL(unlink)(path);
+        });
 }
 
 SHOW int mkdir(const char *path, mode_t mode)
 {
     if (!ours(path)) return REAL(mkdir)(path, mode);
-    LOCKED(int, if (name_due(path)) errno = failure(); else {
-        result = REAL(mkdir)(path, mode);
-        if (result == 0) note(MADE, path);
-    });
+    LOCKED(
+        int, if (name_due(path)) errno = failure(); else {
+            result = REAL(mkdir)(path, mode);
+            if (result == 0) note(MADE, path);
+        });
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);

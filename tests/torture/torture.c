@@ -1,11 +1,13 @@
 /* torture.c - the store under every fault the shim knows, at every place it can strike.
  *
- *     torture SHIM.so FOLDER short|full [SCENARIO]     runs everything: a line "ok NAME" or "FAIL NAME" a scenario and kind of fault
- *     torture do SCENARIO FOLDER            (by itself, with the shim) the scenario's steps on a store that was prepared
+ *     torture SHIM.so FOLDER short|full [SCENARIO]     runs everything: a line "ok NAME" or "FAIL NAME" a scenario and
+ * kind of fault torture do SCENARIO FOLDER            (by itself, with the shim) the scenario's steps on a store that
+ * was prepared
  *
  * Every value is a function of its key's number, so that whatever is found can be judged. After each fault the store is
- * opened without the shim: each entry there holds the right bytes, nothing is damaged, and the scenario's steps then do what they
- * do on an untouched store. FOLDER is best on a memory file system: what survives is decided by the shim, not by the disk.
+ * opened without the shim: each entry there holds the right bytes, nothing is damaged, and the scenario's steps then do
+ * what they do on an untouched store. FOLDER is best on a memory file system: what survives is decided by the shim, not
+ * by the disk.
  */
 #include "base/file.h"
 #include "base/log.h"
@@ -28,7 +30,7 @@
 enum { LARGE = 100, TWIN_A = 200, TWIN_B = 201, STATE = 900, MANY = 300, PATHS = 4096, LIMIT_S = 20 };
 static char store_folder[PATHS];
 
-/* ---- values that a number decides --------------------------------------------------------------------------------------- */
+/* ---- values that a number decides ---- */
 
 static digest key_of(uint64_t n) { return digest_of(&n, sizeof n); }
 
@@ -48,7 +50,8 @@ static int is_value_of(const kiln_value *v, uint64_t n)
 {
     kiln_value *right = value_of(n);
     digest a, b;
-    int same = right && value_digest(v, &a, NULL) == KILN_OK && value_digest(right, &b, NULL) == KILN_OK && digest_equal(a, b);
+    int same =
+        right && value_digest(v, &a, NULL) == KILN_OK && value_digest(right, &b, NULL) == KILN_OK && digest_equal(a, b);
     value_unref(right);
     return same;
 }
@@ -56,7 +59,9 @@ static int is_value_of(const kiln_value *v, uint64_t n)
 static kiln_status put(store *s, uint64_t n, error *e)
 {
     kiln_value *v = value_of(n);
-    kiln_status status = v ? store_put(s, key_of(n), &(store_note){.type = "Torture", .seconds = 0.001 * (double)n}, 1, &v, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    kiln_status status =
+        v ? store_put(s, key_of(n), &(store_note){.type = "Torture", .seconds = 0.001 * (double)n}, 1, &v, e)
+          : error_set(e, KILN_ERR_NOMEM, "out of memory");
     value_unref(v);
     return status;
 }
@@ -80,12 +85,13 @@ static kiln_status get(store *s, uint64_t n, error *e)
 {
     kiln_value *v = NULL;
     kiln_status status = store_get(s, key_of(n), 1, &v, e);
-    if (status == KILN_OK && !is_value_of(v, n) && !is_value_of(v, n)) _exit(9); /* twice: the comparison may have run out of memory */
+    if (status == KILN_OK && !is_value_of(v, n) && !is_value_of(v, n))
+        _exit(9); /* twice: the comparison may have run out of memory */
     value_unref(v);
     return status;
 }
 
-/* ---- scenarios -------------------------------------------------------------------------------------------------------------- */
+/* ---- scenarios ---- */
 
 static kiln_status none(store *s, error *e) { return (void)s, (void)e, KILN_OK; }
 static kiln_status few(store *s, error *e) { return put_some(s, 1, 4, e); }
@@ -144,9 +150,22 @@ static const struct scenario {
     const char *name;
     kiln_status (*prepare)(store *, error *), (*act)(store *, error *);
 } scenarios[] = {
-    {"open_fresh", NULL, none}, {"open_existing", mixed, none}, {"put_small", none, few}, {"put_large", none, large}, {"put_twins", none, twins}, {"put_again", few, few},
-    {"put_rows", none, rows}, {"get", mixed, gets}, {"state_first", none, first_state}, {"state_next", first_state, next_state}, {"state_drop", first_state, drop_state},
-    {"evict", mixed, evict}, {"verify", mixed, verify}, {"clear", mixed, clear}, {"claim", few, claim}, {"digests", few, digests},
+    {"open_fresh", NULL, none},
+    {"open_existing", mixed, none},
+    {"put_small", none, few},
+    {"put_large", none, large},
+    {"put_twins", none, twins},
+    {"put_again", few, few},
+    {"put_rows", none, rows},
+    {"get", mixed, gets},
+    {"state_first", none, first_state},
+    {"state_next", first_state, next_state},
+    {"state_drop", first_state, drop_state},
+    {"evict", mixed, evict},
+    {"verify", mixed, verify},
+    {"clear", mixed, clear},
+    {"claim", few, claim},
+    {"digests", few, digests},
 };
 enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
 
@@ -158,7 +177,8 @@ static const char *acked(void)
     return path;
 }
 
-/* Says outside of the folder that the steps were done and the store closed; the change that follows is a place to be killed at. */
+/* Says outside of the folder that the steps were done and the store closed; the change that follows is a place to be
+ * killed at. */
 static void acknowledge(void)
 {
     char path[PATHS + 16];
@@ -182,7 +202,7 @@ static int act(const struct scenario *x, kiln_status (*steps)(store *, error *))
     return status != KILN_OK;
 }
 
-/* ---- judging what is left ------------------------------------------------------------------------------------------------------ */
+/* ---- judging what is left ---- */
 
 typedef struct {
     store *s;
@@ -262,7 +282,10 @@ static const char *judge_survival(store *s, const struct scenario *x)
 }
 
 static int warnings;
-static void count_warning(void *arg, int level, const char *line) { (void)arg, (void)line, warnings += level == KILN_LOG_WARN; }
+static void count_warning(void *arg, int level, const char *line)
+{
+    (void)arg, (void)line, warnings += level == KILN_LOG_WARN;
+}
 
 /* Two hours older: younger files may be about to be named, and are not swept. */
 static int older(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -294,13 +317,15 @@ static const char *judge(const struct scenario *x)
     age_files(store_folder);
     if (!wrong && store_gc(s, 0, &r, &e) != KILN_OK) wrong = "gc fails";
     store_totals totals;
-    if (!wrong && (store_total(s, &totals, &e) != KILN_OK || totals.orphans)) wrong = "files that no entry names are left after gc";
+    if (!wrong && (store_total(s, &totals, &e) != KILN_OK || totals.orphans))
+        wrong = "files that no entry names are left after gc";
     store_close(s);
-    if (!wrong && act(x, x->act) != 0 && x->act != gets) wrong = "the same steps fail afterwards"; /* what was not kept cannot be got */
+    if (!wrong && act(x, x->act) != 0 && x->act != gets)
+        wrong = "the same steps fail afterwards"; /* what was not kept cannot be got */
     return wrong;
 }
 
-/* ---- one fault ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- one fault ---- */
 
 static void remove_tree(const char *path)
 {
@@ -330,7 +355,8 @@ static void become(const char *self, const struct scenario *x, const strike *f)
 {
     char at[32], log[PATHS + 16];
     snprintf(at, sizeof at, "%ld", f->at), snprintf(log, sizeof log, "%s.log", store_folder);
-    setenv("LD_PRELOAD", f->shim, 1), setenv("SHIM_FOLDER", store_folder, 1), setenv("SHIM_KIND", f->kind, 1), setenv("SHIM_AT", at, 1);
+    setenv("LD_PRELOAD", f->shim, 1), setenv("SHIM_FOLDER", store_folder, 1), setenv("SHIM_KIND", f->kind, 1),
+        setenv("SHIM_AT", at, 1);
     setenv("SHIM_LOG", log, 1), setenv("SHIM_DAMAGE", f->damage, 1), setenv("SHIM_SEED", at, 1);
     execl(self, self, "do", x->name, store_folder, (char *)NULL);
     _exit(127);
@@ -369,7 +395,10 @@ static const char *strike_once(const char *self, const struct scenario *x, const
     *struck = fired > 0;
     int killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && strcmp(f->kind, "kill") == 0;
     if (WIFSIGNALED(status) && !killed) return "dies by a signal";
-    if (WIFEXITED(status) && WEXITSTATUS(status) > 1) return WEXITSTATUS(status) == 9 ? "wrong bytes" : WEXITSTATUS(status) == 8 ? "fails without a word" : "an unknown exit status";
+    if (WIFEXITED(status) && WEXITSTATUS(status) > 1)
+        return WEXITSTATUS(status) == 9   ? "wrong bytes"
+               : WEXITSTATUS(status) == 8 ? "fails without a word"
+                                          : "an unknown exit status";
     return judge(x);
 }
 
@@ -387,7 +416,8 @@ static int strike_all(const char *self, const struct scenario *x, strike f, int 
         if (wrong) printf("  %s, %s %s at %ld: %s\n", x->name, f.kind, f.damage, f.at, wrong), failures++;
     }
     int kill = strcmp(f.kind, "kill") == 0;
-    printf("%s %s_%s%s%s (%ld times)\n", failures ? "FAIL" : "ok", x->name, f.kind, kill ? "_" : "", kill ? f.damage : "", n);
+    printf("%s %s_%s%s%s (%ld times)\n", failures ? "FAIL" : "ok", x->name, f.kind, kill ? "_" : "",
+           kill ? f.damage : "", n);
     fflush(stdout);
     return failures;
 }
@@ -396,11 +426,13 @@ static int all(const char *self, const char *shim, int full, const char *only)
 {
     static const struct {
         const char *kind, *damage;
-    } fault[] = {{"kill", "kept"}, {"kill", "dropped"}, {"kill", "torn"}, {"eio", "-"}, {"enospc", "-"}, {"short", "-"}, {"eintr", "-"}, {"alloc", "-"}};
+    } fault[] = {{"kill", "kept"}, {"kill", "dropped"}, {"kill", "torn"}, {"eio", "-"},
+                 {"enospc", "-"},  {"short", "-"},      {"eintr", "-"},   {"alloc", "-"}};
     int failures = 0;
     for (size_t i = 0; i < SCENARIOS; i++)
         for (size_t k = 0; k < sizeof fault / sizeof fault[0] && (!only || strcmp(only, scenarios[i].name) == 0); k++)
-            failures += strike_all(self, &scenarios[i], (strike){.shim = shim, .kind = fault[k].kind, .damage = fault[k].damage}, full);
+            failures += strike_all(self, &scenarios[i],
+                                   (strike){.shim = shim, .kind = fault[k].kind, .damage = fault[k].damage}, full);
     printf("  %ld faults, %ld of them kills\n", runs, kills);
     return failures != 0;
 }
@@ -418,13 +450,16 @@ int main(int argc, char **argv)
 {
     char self[PATHS];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (argc < 4 || argc > 5 || n < 0) return fprintf(stderr, "usage: torture SHIM.so FOLDER short|full [SCENARIO]\n"), 2;
+    if (argc < 4 || argc > 5 || n < 0)
+        return fprintf(stderr, "usage: torture SHIM.so FOLDER short|full [SCENARIO]\n"), 2;
     self[n] = '\0';
     int child = strcmp(argv[1], "do") == 0;
     snprintf(store_folder, sizeof store_folder, "%s%s", child ? argv[3] : argv[2], child ? "" : "/store");
     log_level_set(KILN_LOG_WARN);
     log_sink_set(count_warning, NULL);
-    if (!child) return !input_file() ? (fprintf(stderr, "torture: %s cannot be written to\n", argv[2]), 2) : all(self, argv[1], strcmp(argv[3], "full") == 0, argc > 4 ? argv[4] : NULL);
+    if (!child)
+        return !input_file() ? (fprintf(stderr, "torture: %s cannot be written to\n", argv[2]), 2)
+                             : all(self, argv[1], strcmp(argv[3], "full") == 0, argc > 4 ? argv[4] : NULL);
     for (size_t i = 0; i < SCENARIOS; i++)
         if (strcmp(scenarios[i].name, argv[2]) == 0) return act(&scenarios[i], scenarios[i].act);
     return 2;

@@ -1,9 +1,8 @@
-/* touch.c - a library loaded in front of libc, in which a file changes while it is in use: after the k-th look at it (an open or a stat of
- * its path) its bytes are others, or it ends earlier.
- *   TOUCH_PATH  end of the file's path     TOUCH_AT  k, from 1; 0: never     TOUCH_HOW  write (in place) | cut | replace (by rename) | copy
- *   TOUCH_WITH  copy: the file whose bytes it gets, in place
- *   TOUCH_COUNT a file that gets the number of looks when the process ends
- * What is written in place is what lies a megabyte (or a quarter of the file) further on, so that numbers stay numbers.
+/* touch.c - a library loaded in front of libc, in which a file changes while it is in use: after the k-th look at it
+ * (an open or a stat of its path) its bytes are others, or it ends earlier. TOUCH_PATH  end of the file's path TOUCH_AT
+ * k, from 1; 0: never     TOUCH_HOW  write (in place) | cut | replace (by rename) | copy TOUCH_WITH  copy: the file
+ * whose bytes it gets, in place TOUCH_COUNT a file that gets the number of looks when the process ends What is written
+ * in place is what lies a megabyte (or a quarter of the file) further on, so that numbers stay numbers.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +20,10 @@
 static atomic_long looks;
 static char pid_text[32];
 
-static int raw_open(const char *path, int flags, int mode) { return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode); }
+static int raw_open(const char *path, int flags, int mode)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
 
 static long wanted(void)
 {
@@ -104,7 +106,8 @@ __attribute__((destructor)) static void end(void)
     char text[32];
     snprintf(text, sizeof text, "%ld", (long)getpid());
     if (!to || strcmp(text, pid_text) != 0 || !atomic_load(&looks)) return;
-    int fd = raw_open(to, O_CREAT | O_WRONLY | O_TRUNC, 0644), n = snprintf(text, sizeof text, "%ld\n", atomic_load(&looks));
+    int fd = raw_open(to, O_CREAT | O_WRONLY | O_TRUNC, 0644),
+        n = snprintf(text, sizeof text, "%ld\n", atomic_load(&looks));
     if (fd >= 0 && write(fd, text, (size_t)n) == n) close(fd);
 }
 
@@ -128,7 +131,7 @@ int open(const char *path, int flags, ...)
 
 FILE *fopen(const char *path, const char *how)
 {
-    FILE *(*real)(const char *, const char *) = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+    FILE *(*real)(const char *, const char *) = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
     FILE *f = real(path, how);
     looked(path);
     return f;

@@ -1,8 +1,8 @@
 /* test_unet.c - the UNet and its blocks against diffusers (tests/golden), its family, names and hooks.
  *
  * Tolerances: torch's own float32 run is below 1e-6 off its float64 one (noise in the goldens); a block is held to
- * 1e-5, the whole network to 1e-4, the bounds of the parity table. bf16: 2e-2 is the bound for full-size networks; these
- * narrow random ones are off by up to 1.5e-2 in torch itself, so that is what is measured, times two.
+ * 1e-5, the whole network to 1e-4, the bounds of the parity table. bf16: 2e-2 is the bound for full-size networks;
+ * these narrow random ones are off by up to 1.5e-2 in torch itself, so that is what is measured, times two.
  */
 #include "golden_kit.h"
 
@@ -13,10 +13,30 @@
 #define WHOLE 1e-4
 #define WHOLE_BF16 2e-2 /* measured 1.3e-2 at every instruction level; torch in bf16 1.5e-2 */
 
-static const unet_config tiny = {.in_channels = 4, .out_channels = 4, .context = 32, .groups = 4, .channels = {8, 12, 16, 24},
-    .heads = {2, 2, 2, 2}, .attends = {1, 1, 1, 0}, .levels = 4, .layers = 1, .depth = 1, .cos_first = 1, .eps = 1e-5f};
-static const unet_config tiny2 = {.in_channels = 4, .out_channels = 4, .context = 32, .groups = 8, .channels = {8, 8, 16, 16},
-    .heads = {4, 4, 4, 4}, .attends = {1, 1, 1, 0}, .levels = 4, .layers = 2, .depth = 1, .cos_first = 1, .eps = 1e-5f};
+static const unet_config tiny = {.in_channels = 4,
+                                 .out_channels = 4,
+                                 .context = 32,
+                                 .groups = 4,
+                                 .channels = {8, 12, 16, 24},
+                                 .heads = {2, 2, 2, 2},
+                                 .attends = {1, 1, 1, 0},
+                                 .levels = 4,
+                                 .layers = 1,
+                                 .depth = 1,
+                                 .cos_first = 1,
+                                 .eps = 1e-5f};
+static const unet_config tiny2 = {.in_channels = 4,
+                                  .out_channels = 4,
+                                  .context = 32,
+                                  .groups = 8,
+                                  .channels = {8, 8, 16, 16},
+                                  .heads = {4, 4, 4, 4},
+                                  .attends = {1, 1, 1, 0},
+                                  .levels = 4,
+                                  .layers = 2,
+                                  .depth = 1,
+                                  .cos_first = 1,
+                                  .eps = 1e-5f};
 
 static kiln_value *open_unet(kiln_weights *set)
 {
@@ -31,7 +51,7 @@ static const kiln_model *model_of(const kiln_value *v)
     return models->model(rig_ctx(), v);
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 typedef enum { TIME, RESNET, ATTENTION, TRANSFORMER, DOWNSAMPLE, UPSAMPLE, DOWN, MIDDLE, UP } block_kind;
 
@@ -51,20 +71,25 @@ static const block_row rows[] = {
     {"down_blocks.0.attentions.0.transformer_blocks.0", "out", TRANSFORMER, 0},
     {"down_blocks.0.downsamplers.0", "out", DOWNSAMPLE, 0},
     {"up_blocks.0.upsamplers.0", "out", UPSAMPLE, 0}, /* 2x2 -> 3x3: takes the size it is given */
-    {"down_blocks.0", "out.0", DOWN, 0}, {"down_blocks.2", "out.0", DOWN, 2}, {"down_blocks.3", "out.0", DOWN, 3},
+    {"down_blocks.0", "out.0", DOWN, 0},
+    {"down_blocks.2", "out.0", DOWN, 2},
+    {"down_blocks.3", "out.0", DOWN, 3},
     {"mid_block", "out", MIDDLE, 0},
-    {"up_blocks.0", "out", UP, 0}, {"up_blocks.1", "out", UP, 1}, {"up_blocks.3", "out", UP, 3},
+    {"up_blocks.0", "out", UP, 0},
+    {"up_blocks.1", "out", UP, 1},
+    {"up_blocks.3", "out", UP, 3},
 };
 static const block_row rows2[] = {
     {"down_blocks.1", "out.0", DOWN, 1}, {"down_blocks.3", "out.0", DOWN, 3}, {"mid_block", "out", MIDDLE, 0},
-    {"up_blocks.0", "out", UP, 0}, {"up_blocks.2", "out", UP, 2},
+    {"up_blocks.0", "out", UP, 0},       {"up_blocks.2", "out", UP, 2},
 };
 
 /* An up block that is not the last one takes its upsample's size from the skip below its own: stand in for it. */
 static void put_skips(piece *c, unet_walk *s, const kiln_weights *g, const block_row *b, const array *out)
 {
     if (b->kind == UP && b->level + 1 < s->r.config->levels) {
-        array below = {.rank = 4, .dim = {1, out->dim[1], out->dim[2], 4}, .n = (size_t)(out->dim[1] * out->dim[2] * 4)};
+        array below = {
+            .rank = 4, .dim = {1, out->dim[1], out->dim[2], 4}, .n = (size_t)(out->dim[1] * out->dim[2] * 4)};
         below.data = calloc(below.n, sizeof *below.data);
         s->skip[s->n_skip++] = piece_input(c, below, KILN_F32);
     }
@@ -97,7 +122,8 @@ static void check_block(const unet_config *config, kiln_weights *unet, const kil
     piece c = piece_new(KILN_F32);
     kiln_denoise_inputs none = {.size = sizeof none};
     unet_walk s = {.r = {.config = config, .ops = c.ops, .p = c.p, .w = unet, .in = &none}};
-    array out = golden(g, "%s.%s", b->name, b->out), temb = golden(g, "%s.in.temb", b->name), context = golden(g, "%s.in.context", b->name);
+    array out = golden(g, "%s.%s", b->name, b->out), temb = golden(g, "%s.in.temb", b->name),
+          context = golden(g, "%s.in.context", b->name);
     kiln_t x = piece_input(&c, golden(g, "%s.in.x", b->name), KILN_F32);
     if (temb.data) s.r.temb = c.ops->act(c.p, piece_input(&c, temb, KILN_F32), KILN_ACT_SILU);
     if (context.data) s.r.context = piece_input(&c, context, KILN_F32);
@@ -105,7 +131,8 @@ static void check_block(const unet_config *config, kiln_weights *unet, const kil
     piece_check(&c, record_block(&c, &s, b, x, &out), out, BLOCK, b->name);
 }
 
-static void check_blocks(const unet_config *config, const char *folder, const char *goldens, const block_row *row, size_t n)
+static void check_blocks(const unet_config *config, const char *folder, const char *goldens, const block_row *row,
+                         size_t n)
 {
     kiln_weights *set = open_weights(folder), *g = open_weights(goldens);
     kiln_value *v = open_unet(set);
@@ -118,16 +145,18 @@ static void check_blocks(const unet_config *config, const char *folder, const ch
 
 static void test_M4_M8_blocks_equal_diffusers(void)
 {
-    check_blocks(&tiny, "tests/golden/tiny-sd1", "tests/golden/unet_blocks.safetensors", rows, sizeof rows / sizeof rows[0]);
+    check_blocks(&tiny, "tests/golden/tiny-sd1", "tests/golden/unet_blocks.safetensors", rows,
+                 sizeof rows / sizeof rows[0]);
 }
 
 static void test_M9_blocks_of_four_heads_equal_diffusers(void)
 {
-    check_blocks(&tiny2, "tests/golden/tiny-sd1-l2", "tests/golden/unet_blocks_l2.safetensors", rows2, sizeof rows2 / sizeof rows2[0]);
+    check_blocks(&tiny2, "tests/golden/tiny-sd1-l2", "tests/golden/unet_blocks_l2.safetensors", rows2,
+                 sizeof rows2 / sizeof rows2[0]);
 }
 
-/* M5. The golden's float32 embedding rounds its angles (5e-5 at t = 999, as the golden's README says); whoever rounds them
- * otherwise is as far from it as from the exact one, hence 1.1e-4. */
+/* M5. The golden's float32 embedding rounds its angles (5e-5 at t = 999, as the golden's README says); whoever rounds
+ * them otherwise is as far from it as from the exact one, hence 1.1e-4. */
 static void test_M5_timestep_embedding(void)
 {
     kiln_weights *g = open_weights("tests/golden/timestep.safetensors");
@@ -142,7 +171,7 @@ static void test_M5_timestep_embedding(void)
     weights_unref(g);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static void check_whole(const char *folder, const char *goldens, uint32_t precision, double tolerance)
 {
@@ -159,7 +188,8 @@ static void check_whole(const char *folder, const char *goldens, uint32_t precis
         in.x = piece_input(&c, x, KILN_F32);
         in.timestep = piece_input(&c, golden(g, "%s.t", cases[i]), KILN_F32);
         in.context = piece_input(&c, golden(g, "%s.context", cases[i]), KILN_F32);
-        piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", cases[i]), tolerance, cases[i]);
+        piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", cases[i]),
+                    tolerance, cases[i]);
     }
     rig_host()->unref(v);
     weights_unref(set);
@@ -177,7 +207,7 @@ static void test_whole_unet_in_bf16_stays_near(void)
     check_whole("tests/golden/tiny-sd1", "tests/golden/unet.safetensors", KILN_BF16, WHOLE_BF16);
 }
 
-/* ---- settings ------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static void test_S1_settings_are_read(void)
 {
@@ -191,13 +221,13 @@ static void test_S1_settings_are_read(void)
     CHECK_EQ(m->sampling.prediction, KILN_PREDICT_EPS);
     CHECK_EQ(m->sampling.n_sigma, 1000);
     CHECK_NEAR(m->denoiser->latent.scale, 0.18215, 1e-12);
-    CHECK_NEAR(m->sampling.sigma[0], 0.0291672, 1e-5);    /* the digits ComfyUI's table is quoted with */
+    CHECK_NEAR(m->sampling.sigma[0], 0.0291672, 1e-5); /* the digits ComfyUI's table is quoted with */
     CHECK_NEAR(m->sampling.sigma[999], 14.6146412, 1e-7);
     rig_host()->unref(v);
     weights_unref(set);
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------- */
+/* ---- hooks ---- */
 
 typedef struct {
     char place[200][64];
@@ -272,9 +302,13 @@ static void test_a_hook_may_act_at_every_place(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        CASE(test_M4_M8_blocks_equal_diffusers), CASE(test_M9_blocks_of_four_heads_equal_diffusers), CASE(test_M5_timestep_embedding),
-        CASE(test_whole_unet_equals_diffusers), CASE(test_whole_unet_in_bf16_stays_near), CASE(test_S1_settings_are_read),
-        CASE(test_hooks_pass_the_listed_places_in_order), CASE(test_a_hook_may_act_at_every_place)};
+    static const test_case cases[] = {CASE(test_M4_M8_blocks_equal_diffusers),
+                                      CASE(test_M9_blocks_of_four_heads_equal_diffusers),
+                                      CASE(test_M5_timestep_embedding),
+                                      CASE(test_whole_unet_equals_diffusers),
+                                      CASE(test_whole_unet_in_bf16_stays_near),
+                                      CASE(test_S1_settings_are_read),
+                                      CASE(test_hooks_pass_the_listed_places_in_order),
+                                      CASE(test_a_hook_may_act_at_every_place)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

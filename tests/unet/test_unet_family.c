@@ -37,7 +37,8 @@ static kiln_t record(const kiln_model *m, piece *c)
 static void note_name(void *arg, const kiln_weight_info *info) { snprintf(arg, 100, "%s", info->name); }
 
 /* Records the UNet of tiny-sd1 seen through `rule`; the program's error goes to message. */
-static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char message[1024], size_t *unused, char name[100])
+static kiln_status record_through(const kiln_weight_rule *rule, size_t n, char message[1024], size_t *unused,
+                                  char name[100])
 {
     const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
@@ -71,7 +72,8 @@ static void test_M6_M7_every_tensor_is_asked_for(void)
 
 static void test_M7_a_missing_tensor_is_named(void)
 {
-    const kiln_weight_rule rules[] = {{.from = "unet/up_blocks.1.attentions.0.proj_out.bias", .to = "unet/lost"}, {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {{.from = "unet/up_blocks.1.attentions.0.proj_out.bias", .to = "unet/lost"},
+                                      {.from = "*", .to = "*"}};
     char message[1024], name[100] = "";
     size_t unused = 999;
     CHECK(record_through(rules, 2, message, &unused, name) != KILN_OK);
@@ -80,7 +82,8 @@ static void test_M7_a_missing_tensor_is_named(void)
 
 static void test_M7_a_tensor_too_many_is_counted(void)
 {
-    const kiln_weight_rule rules[] = {{.from = "vae/quant_conv.bias", .to = "unet/middle_nowhere.bias"}, {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {{.from = "vae/quant_conv.bias", .to = "unet/middle_nowhere.bias"},
+                                      {.from = "*", .to = "*"}};
     char message[1024], name[100] = "";
     size_t unused = 0;
     CHECK_EQ(record_through(rules, 2, message, &unused, name), KILN_OK);
@@ -104,8 +107,12 @@ static void check_stranger(const kiln_weight_rule *rule, size_t n, const char *w
 
 static void test_other_models_are_refused_with_a_sentence(void)
 {
-    const kiln_weight_rule sdxl[] = {{.from = "unet/conv_in.weight", .to = "unet/add_embedding.linear_1.weight", .more = 1}, {.from = "*", .to = "*"}};
-    const kiln_weight_rule sd2[] = {{.from = "unet/mid_block.attentions.0.proj_in.weight", .to = "unet/mid_block.attentions.0.proj_in.weight", .squeeze = 1},
+    const kiln_weight_rule sdxl[] = {
+        {.from = "unet/conv_in.weight", .to = "unet/add_embedding.linear_1.weight", .more = 1},
+        {.from = "*", .to = "*"}};
+    const kiln_weight_rule sd2[] = {{.from = "unet/mid_block.attentions.0.proj_in.weight",
+                                     .to = "unet/mid_block.attentions.0.proj_in.weight",
+                                     .squeeze = 1},
                                     {.from = "*", .to = "*"}};
     check_stranger(sdxl, 2, "SDXL");
     check_stranger(sd2, 2, "SD2");
@@ -118,7 +125,8 @@ static void test_other_models_are_refused_with_a_sentence(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_M7_single_file_names_are_all_mapped), CASE(test_M6_M7_every_tensor_is_asked_for), CASE(test_M7_a_missing_tensor_is_named),
-        CASE(test_M7_a_tensor_too_many_is_counted), CASE(test_other_models_are_refused_with_a_sentence)};
+        CASE(test_M7_single_file_names_are_all_mapped), CASE(test_M6_M7_every_tensor_is_asked_for),
+        CASE(test_M7_a_missing_tensor_is_named), CASE(test_M7_a_tensor_too_many_is_counted),
+        CASE(test_other_models_are_refused_with_a_sentence)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,8 +1,8 @@
 /* test_vae.c - the autoencoder and its blocks against diffusers (tests/golden), VAEDecode, VAEEncode.
  *
- * Tolerances: torch's own float32 run is up to 1.3e-6 off its float64 one (noise in the goldens); a block is held to 1e-5,
- * encoder and decoder to 1e-4, the bounds of the parity table. bf16: torch's own is up to 2.1e-2 on this narrow random
- * network (2e-2 is the bound for full-size ones), times two.
+ * Tolerances: torch's own float32 run is up to 1.3e-6 off its float64 one (noise in the goldens); a block is held to
+ * 1e-5, encoder and decoder to 1e-4, the bounds of the parity table. bf16: torch's own is up to 2.1e-2 on this narrow
+ * random network (2e-2 is the bound for full-size ones), times two.
  */
 #include "golden_kit.h"
 
@@ -16,8 +16,16 @@
 #define WHOLE 1e-4
 #define WHOLE_BF16 2e-2 /* measured 1.8e-2 (encode) and 0.9e-2 (decode); torch in bf16 2.1e-2 */
 
-static const vae_config tiny = {.in_channels = 3, .out_channels = 3, .latent_channels = 4, .groups = 4, .channels = {8, 16, 16, 16},
-                                .levels = 4, .layers = 1, .quant_conv = 1, .post_quant_conv = 1, .attention = 1};
+static const vae_config tiny = {.in_channels = 3,
+                                .out_channels = 3,
+                                .latent_channels = 4,
+                                .groups = 4,
+                                .channels = {8, 16, 16, 16},
+                                .levels = 4,
+                                .layers = 1,
+                                .quant_conv = 1,
+                                .post_quant_conv = 1,
+                                .attention = 1};
 
 static kiln_value *open_vae(kiln_weights *set)
 {
@@ -32,25 +40,39 @@ static const kiln_vae *vae_of(const kiln_value *v)
     return models->vae(rig_ctx(), v);
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 typedef kiln_t block_fn(const vae_recorder *r, const char *name, kiln_t x);
 
 static kiln_t to_8(const vae_recorder *r, const char *name, kiln_t x) { return vae_resnet(r, name, x, 8); }
 static kiln_t conv1x1_of_4(const vae_recorder *r, const char *name, kiln_t x) { return vae_conv(r, name, x, 4, 1); }
 static kiln_t conv1x1_of_8(const vae_recorder *r, const char *name, kiln_t x) { return vae_conv(r, name, x, 8, 1); }
-static kiln_t down_block(const vae_recorder *r, const char *name, kiln_t x) { return vae_down_block(r, (uint32_t)(name[strlen(name) - 1] - '0'), x); }
-static kiln_t up_block(const vae_recorder *r, const char *name, kiln_t x) { return vae_up_block(r, (uint32_t)(name[strlen(name) - 1] - '0'), x); }
+static kiln_t down_block(const vae_recorder *r, const char *name, kiln_t x)
+{
+    return vae_down_block(r, (uint32_t)(name[strlen(name) - 1] - '0'), x);
+}
+static kiln_t up_block(const vae_recorder *r, const char *name, kiln_t x)
+{
+    return vae_up_block(r, (uint32_t)(name[strlen(name) - 1] - '0'), x);
+}
 
 static void test_M1_M2_M3_M4_blocks_equal_diffusers(void)
 {
-    static const struct { const char *name; block_fn *record; } rows[] = {
-        {"post_quant_conv", conv1x1_of_4}, {"quant_conv", conv1x1_of_8},
-        {"decoder.mid_block.attentions.0", vae_attention}, {"encoder.mid_block.attentions.0", vae_attention},
-        {"decoder.mid_block", vae_middle}, {"encoder.mid_block", vae_middle},
-        {"decoder.up_blocks.3.resnets.0", to_8}, {"decoder.up_blocks.1.upsamplers.0", vae_upsample},
-        {"encoder.down_blocks.0.downsamplers.0", vae_downsample},
-        {"encoder.down_blocks.1", down_block}, {"encoder.down_blocks.3", down_block}, {"decoder.up_blocks.0", up_block}};
+    static const struct {
+        const char *name;
+        block_fn *record;
+    } rows[] = {{"post_quant_conv", conv1x1_of_4},
+                {"quant_conv", conv1x1_of_8},
+                {"decoder.mid_block.attentions.0", vae_attention},
+                {"encoder.mid_block.attentions.0", vae_attention},
+                {"decoder.mid_block", vae_middle},
+                {"encoder.mid_block", vae_middle},
+                {"decoder.up_blocks.3.resnets.0", to_8},
+                {"decoder.up_blocks.1.upsamplers.0", vae_upsample},
+                {"encoder.down_blocks.0.downsamplers.0", vae_downsample},
+                {"encoder.down_blocks.1", down_block},
+                {"encoder.down_blocks.3", down_block},
+                {"decoder.up_blocks.0", up_block}};
     kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/vae_blocks.safetensors");
     kiln_value *v = open_vae(set);
     REQUIRE(set && g && v);
@@ -65,13 +87,17 @@ static void test_M1_M2_M3_M4_blocks_equal_diffusers(void)
     weights_unref(g);
 }
 
-/* ---- encoder and decoder ---------------------------------------------------------------------------------------------- */
+/* ---- encoder and decoder ---- */
 
 static void check_whole(uint32_t precision, double tolerance)
 {
-    static const struct { const char *in, *out; int encode; } rows[] = {
-        {"decode.latent", "decode.latent.out", 0}, {"decode.odd", "decode.odd.out", 0},
-        {"encode.image", "encode.image.mean", 1}, {"encode.small", "encode.small.mean", 1}};
+    static const struct {
+        const char *in, *out;
+        int encode;
+    } rows[] = {{"decode.latent", "decode.latent.out", 0},
+                {"decode.odd", "decode.odd.out", 0},
+                {"encode.image", "encode.image.mean", 1},
+                {"encode.small", "encode.small.mean", 1}};
     kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/vae.safetensors");
     kiln_value *v = open_vae(set);
     REQUIRE(set && g && v);
@@ -90,7 +116,7 @@ static void check_whole(uint32_t precision, double tolerance)
 static void test_M1_M2_M3_whole_equals_diffusers(void) { check_whole(KILN_F32, WHOLE); }
 static void test_bf16_stays_near(void) { check_whole(KILN_BF16, WHOLE_BF16); }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 static kiln_value *tensor_of(array a)
 {
@@ -113,7 +139,8 @@ static kiln_value *latent_of(array a)
 static kiln_status call_node(const kiln_node *node, kiln_value *data, kiln_value *vae, kiln_value **out)
 {
     kiln_value *in[2] = {data, vae};
-    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .in = in, .out = out};
+    kiln_call call = {
+        .size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .in = in, .out = out};
     *out = NULL;
     return node->run(&call);
 }
@@ -209,8 +236,11 @@ static void test_bad_data_is_refused(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        CASE(test_M1_M2_M3_M4_blocks_equal_diffusers), CASE(test_M1_M2_M3_whole_equals_diffusers), CASE(test_bf16_stays_near),
-        CASE(test_M14_decode_gives_a_clamped_picture), CASE(test_encode_takes_the_middle), CASE(test_bad_data_is_refused)};
+    static const test_case cases[] = {CASE(test_M1_M2_M3_M4_blocks_equal_diffusers),
+                                      CASE(test_M1_M2_M3_whole_equals_diffusers),
+                                      CASE(test_bf16_stays_near),
+                                      CASE(test_M14_decode_gives_a_clamped_picture),
+                                      CASE(test_encode_takes_the_middle),
+                                      CASE(test_bad_data_is_refused)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

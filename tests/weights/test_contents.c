@@ -15,8 +15,10 @@ static void test_every_type_as_f32(void)
     uint16_t half[3], brain[3];
     float got[3];
     for (int i = 0; i < 3; i++) half[i] = f16_from_f32(f[i]), brain[i] = bf16_from_f32(f[i]);
-    const safetensors_source t[] = {{.name = "f32", .dtype = KILN_F32, DIMS(3), .data = f}, {.name = "f16", .dtype = KILN_F16, DIMS(3), .data = half},
-                                    {.name = "bf16", .dtype = KILN_BF16, DIMS(3), .data = brain}, {.name = "f64", .dtype = KILN_F64, DIMS(3), .data = d},
+    const safetensors_source t[] = {{.name = "f32", .dtype = KILN_F32, DIMS(3), .data = f},
+                                    {.name = "f16", .dtype = KILN_F16, DIMS(3), .data = half},
+                                    {.name = "bf16", .dtype = KILN_BF16, DIMS(3), .data = brain},
+                                    {.name = "f64", .dtype = KILN_F64, DIMS(3), .data = d},
                                     {.name = "none", .dtype = KILN_F16, DIMS(0, 3)}};
     kiln_weights *w = opened(put_tensors("types.safetensors", t, 5));
     REQUIRE(w);
@@ -38,7 +40,8 @@ static void test_every_type_as_f32(void)
 /* Data need not be aligned: the floats here begin at an odd one. */
 static void test_data_at_any_address(void)
 {
-    static const char header[] = "{\"u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"f\":{\"dtype\":\"F32\",\"shape\":[300],\"data_offsets\":[1,1201]}} ";
+    static const char header[] = "{\"u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"f\":{\"dtype\":"
+                                 "\"F32\",\"shape\":[300],\"data_offsets\":[1,1201]}} ";
     size_t size;
     uint8_t *file = raw_file(header, sizeof header - 1, 1201, &size);
     float want[300], got[300];
@@ -57,9 +60,12 @@ static void test_data_at_any_address(void)
 /* Types and ranks that only the format has: the file opens, the tensor is refused where it is asked for. */
 static void test_types_kiln_has_not(void)
 {
-    static const char header[] = "{\"f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]},\"deep\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[2,6]},"
+    static const char header[] = "{\"f8\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[0,2]},\"deep\":{"
+                                 "\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[2,6]},"
                                  "\"fine\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[6,10]}}";
-    static const char *const names[] = {"f8", "deep"}, *const says[] = {"'f8' is of type F8_E4M3", "'deep' has 7 dimensions; kiln computes with at most 6"};
+    static const char *const names[] = {"f8", "deep"}, *const says[] = {
+                                                           "'f8' is of type F8_E4M3",
+                                                           "'deep' has 7 dimensions; kiln computes with at most 6"};
     size_t size;
     uint8_t *file = raw_file(header, sizeof header - 1, 10, &size);
     kiln_weights *w = opened(put_bytes("strange.safetensors", file, size));
@@ -92,9 +98,14 @@ typedef struct {
 
 static void test_M12_nan_and_infinity_are_found(void)
 {
-    static const nonfinite_case rows[] = {
-        {"f32 nan", KILN_F32, 0x7fc00000}, {"f32 -inf", KILN_F32, 0xff800000}, {"f32 signalling", KILN_F32, 0x7f800001}, {"f16 inf", KILN_F16, 0x7c00},
-        {"f16 nan", KILN_F16, 0xfe01}, {"bf16 inf", KILN_BF16, 0x7f80}, {"bf16 nan", KILN_BF16, 0xffff}, {"f64 nan", KILN_F64, 0x7ff8000000000000}};
+    static const nonfinite_case rows[] = {{"f32 nan", KILN_F32, 0x7fc00000},
+                                          {"f32 -inf", KILN_F32, 0xff800000},
+                                          {"f32 signalling", KILN_F32, 0x7f800001},
+                                          {"f16 inf", KILN_F16, 0x7c00},
+                                          {"f16 nan", KILN_F16, 0xfe01},
+                                          {"bf16 inf", KILN_BF16, 0x7f80},
+                                          {"bf16 nan", KILN_BF16, 0xffff},
+                                          {"f64 nan", KILN_F64, 0x7ff8000000000000}};
     enum { N = 9001 };
     static const size_t places[] = {0, 1, 63, 64, 4095, 4096, 8999, 9000};
     uint64_t *data = malloc(N * 8);
@@ -103,7 +114,8 @@ static void test_M12_nan_and_infinity_are_found(void)
             size_t width = dtype_size(rows[i].dtype);
             memset(data, 0x7b, N * width); /* large and finite in every type: below the exponent of all ones */
             memcpy((char *)data + places[k] * width, &rows[i].bad, width);
-            if (k + 1 < sizeof places / sizeof places[0]) memcpy((char *)data + places[k + 1] * width, &rows[i].bad, width); /* the first is named */
+            if (k + 1 < sizeof places / sizeof places[0])
+                memcpy((char *)data + places[k + 1] * width, &rows[i].bad, width); /* the first is named */
             const safetensors_source t = {.name = rows[i].name, .dtype = rows[i].dtype, DIMS(N), .data = data};
             unlink(at_path("nan.safetensors"));
             kiln_weights *w = opened(put_tensors("nan.safetensors", &t, 1));
@@ -123,8 +135,10 @@ static void test_finite_weights_pass(void)
     static const float f[4] = {3.4e38f, -3.4e38f, 1e-45f, 0};
     static const uint16_t h[4] = {0x7bff, 0xfbff, 0x0001, 0x8000}, b[4] = {0x7f7f, 0xff7f, 0x0001, 0x8000};
     static const int64_t i[1] = {-1};
-    const safetensors_source t[] = {{.name = "f", .dtype = KILN_F32, DIMS(4), .data = f}, {.name = "h", .dtype = KILN_F16, DIMS(4), .data = h},
-                                    {.name = "b", .dtype = KILN_BF16, DIMS(4), .data = b}, {.name = "i", .dtype = KILN_I64, DIMS(1), .data = i},
+    const safetensors_source t[] = {{.name = "f", .dtype = KILN_F32, DIMS(4), .data = f},
+                                    {.name = "h", .dtype = KILN_F16, DIMS(4), .data = h},
+                                    {.name = "b", .dtype = KILN_BF16, DIMS(4), .data = b},
+                                    {.name = "i", .dtype = KILN_I64, DIMS(1), .data = i},
                                     {.name = "none", .dtype = KILN_F32, DIMS(0)}};
     kiln_weights *w = opened(put_tensors("finite.safetensors", t, 5));
     REQUIRE(w);
@@ -182,7 +196,8 @@ static void test_pages_are_released(void)
     enum { N = 4 << 20 };
     float *data = malloc((size_t)N * 4), *got = malloc((size_t)N * 4);
     for (size_t i = 0; i < N; i++) data[i] = (float)i;
-    const safetensors_source t[] = {{.name = "large", .dtype = KILN_F32, DIMS(N), .data = data}, {.name = "small", .dtype = KILN_F32, DIMS(3), .data = data}};
+    const safetensors_source t[] = {{.name = "large", .dtype = KILN_F32, DIMS(N), .data = data},
+                                    {.name = "small", .dtype = KILN_F32, DIMS(3), .data = data}};
     kiln_weights *w = opened(put_tensors("pages.safetensors", t, 2));
     REQUIRE(w);
     weights_will_need(w, "large");
@@ -238,7 +253,7 @@ static void test_many_threads(void)
     }
 }
 
-/* ---- bench ----------------------------------------------------------------------------------------------------- */
+/* ---- bench ---- */
 
 static double now(void)
 {
@@ -303,15 +318,12 @@ static int bench_dtype(uint32_t dtype)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_every_type_as_f32),
-        CASE(test_data_at_any_address),
-        CASE(test_types_kiln_has_not),
-        CASE(test_M12_nan_and_infinity_are_found),
-        CASE(test_finite_weights_pass),
-        CASE(test_a_file_that_changes_is_noticed),
-        CASE(test_pages_are_released),
-        CASE(test_many_threads),
+        CASE(test_every_type_as_f32),   CASE(test_data_at_any_address),
+        CASE(test_types_kiln_has_not),  CASE(test_M12_nan_and_infinity_are_found),
+        CASE(test_finite_weights_pass), CASE(test_a_file_that_changes_is_noticed),
+        CASE(test_pages_are_released),  CASE(test_many_threads),
     };
-    if (argc == 2 && strcmp(argv[1], "bench") == 0) return bench_dtype(KILN_F16) | bench_dtype(KILN_BF16) | bench_dtype(KILN_F32);
+    if (argc == 2 && strcmp(argv[1], "bench") == 0)
+        return bench_dtype(KILN_F16) | bench_dtype(KILN_BF16) | bench_dtype(KILN_F32);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -4,9 +4,10 @@
 
 #include "base/memory_alloc.h"
 
-static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},\"conv.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
-                             "\"bias\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[24,32]},"
-                             "\"ids\":{\"dtype\":\"I64\",\"shape\":[1,2],\"data_offsets\":[32,48]}}   ";
+static const char header[] =
+    "{\"__metadata__\":{\"format\":\"pt\"},\"conv.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]},"
+    "\"bias\":{\"dtype\":\"F16\",\"shape\":[4],\"data_offsets\":[24,32]},"
+    "\"ids\":{\"dtype\":\"I64\",\"shape\":[1,2],\"data_offsets\":[32,48]}}   ";
 enum { HEADER = sizeof header - 1, DATA = 48 };
 
 static void test_cut_at_every_byte(void)
@@ -18,7 +19,8 @@ static void test_cut_at_every_byte(void)
         memcpy(cut, file, n);
         safetensors_header h;
         error e = {0};
-        CHECK_MSG(safetensors_parse(&h, "m.safetensors", cut, n, &e) == KILN_ERR_INVALID, "accepted when cut at byte %zu", n);
+        CHECK_MSG(safetensors_parse(&h, "m.safetensors", cut, n, &e) == KILN_ERR_INVALID,
+                  "accepted when cut at byte %zu", n);
         char at[40];
         snprintf(at, sizeof at, "byte %zu: ", n);
         contains(e.message, at); /* says where the file ends */
@@ -46,7 +48,8 @@ static int same_meaning(const safetensors_header *a, const safetensors_header *b
     if (a->count != b->count || a->data_start != b->data_start) return 0;
     for (size_t i = 0; i < a->count; i++) {
         const safetensors_entry *x = &a->entry[i], *y = &b->entry[i];
-        if (x->begin != y->begin || x->end != y->end || x->rank != y->rank || strcmp(x->type_name, y->type_name) != 0) return 0;
+        if (x->begin != y->begin || x->end != y->end || x->rank != y->rank || strcmp(x->type_name, y->type_name) != 0)
+            return 0;
         if (memcmp(x->dim, y->dim, sizeof x->dim) != 0) return 0;
     }
     return 1;
@@ -90,7 +93,8 @@ static void try_memory(const char *path, const kiln_weight_rule *rule, size_t n_
             CHECK_MSG(identity != NULL, "%s", e.message);
             CHECK_MSG(k > 8, "only %lld allocations were failed", (long long)k);
         } else if (!identity) {
-            CHECK_MSG(e.status == KILN_ERR_NOMEM || e.status == KILN_ERR_IO, "allocation %lld: %s: %s", (long long)k, status_name(e.status), e.message);
+            CHECK_MSG(e.status == KILN_ERR_NOMEM || e.status == KILN_ERR_IO, "allocation %lld: %s: %s", (long long)k,
+                      status_name(e.status), e.message);
         }
         weights_unref(v);
         weights_unref(w);

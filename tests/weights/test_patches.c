@@ -1,5 +1,5 @@
-/* test_patches.c - tensors with something added: the numbers to the last bit, seen whole, in slices, transposed and patched
- * again; what a tensor's identity is; what is refused; bytes that stay as they are. */
+/* test_patches.c - tensors with something added: the numbers to the last bit, seen whole, in slices, transposed and
+ * patched again; what a tensor's identity is; what is refused; bytes that stay as they are. */
 #include "weights_kit.h"
 
 #include "base/memory_alloc.h"
@@ -10,7 +10,7 @@
 
 enum { O = 70, I = 75, R = 5, MOST = O * I * 9 };
 
-static float numbers[4][MOST];  /* what files hold, of all types alike: sixteenths that bf16 has */
+static float numbers[4][MOST];   /* what files hold, of all types alike: sixteenths that bf16 has */
 static uint16_t halves[4][MOST]; /* the same as bf16 */
 
 static void make_numbers(void)
@@ -27,9 +27,12 @@ static void make_numbers(void)
 /* w [O,I] bf16, c [6,4,3,3] f32, q [6,4,1,1] f32, b [O] f32, n [4] i32 */
 static kiln_weights *open_base(void)
 {
-    const safetensors_source t[] = {{.name = "w", .dtype = KILN_BF16, DIMS(O, I), .data = halves[0]}, {.name = "c", .dtype = KILN_F32, DIMS(6, 4, 3, 3), .data = numbers[0]},
-                                    {.name = "q", .dtype = KILN_F32, DIMS(6, 4, 1, 1), .data = numbers[0]}, {.name = "b", .dtype = KILN_F32, DIMS(O), .data = numbers[1]},
-                                    {.name = "n", .dtype = KILN_I32, DIMS(4), .data = numbers[0]}, {.name = "z", .dtype = KILN_F32, DIMS(0, 4), .data = NULL}};
+    const safetensors_source t[] = {{.name = "w", .dtype = KILN_BF16, DIMS(O, I), .data = halves[0]},
+                                    {.name = "c", .dtype = KILN_F32, DIMS(6, 4, 3, 3), .data = numbers[0]},
+                                    {.name = "q", .dtype = KILN_F32, DIMS(6, 4, 1, 1), .data = numbers[0]},
+                                    {.name = "b", .dtype = KILN_F32, DIMS(O), .data = numbers[1]},
+                                    {.name = "n", .dtype = KILN_I32, DIMS(4), .data = numbers[0]},
+                                    {.name = "z", .dtype = KILN_F32, DIMS(0, 4), .data = NULL}};
     return opened(put_tensors("base.safetensors", t, 6));
 }
 
@@ -37,14 +40,22 @@ static kiln_weights *open_factors(void)
 {
     static const float bad[2 * I] = {[3] = NAN}, huge[2 * I] = {[9] = 3e38f};
     const safetensors_source t[] = {
-        {.name = "up", .dtype = KILN_F32, DIMS(O, R), .data = numbers[2]}, {.name = "down", .dtype = KILN_BF16, DIMS(R, I), .data = halves[3]},
-        {.name = "up2", .dtype = KILN_F32, DIMS(O, 2, 1, 1), .data = numbers[1]}, {.name = "down2", .dtype = KILN_F32, DIMS(2, I, 1, 1), .data = numbers[0]},
-        {.name = "cup", .dtype = KILN_F32, DIMS(6, R, 1, 1), .data = numbers[2]}, {.name = "cdown", .dtype = KILN_F32, DIMS(R, 4, 3, 3), .data = numbers[3]},
-        {.name = "qdown", .dtype = KILN_F32, DIMS(R, 4), .data = numbers[3]}, {.name = "d", .dtype = KILN_F32, DIMS(O, I), .data = numbers[1]},
-        {.name = "db", .dtype = KILN_F32, DIMS(O), .data = numbers[3]}, {.name = "up0", .dtype = KILN_F32, DIMS(O, 0), .data = NULL},
-        {.name = "down0", .dtype = KILN_F32, DIMS(0, I), .data = NULL}, {.name = "integers", .dtype = KILN_I32, DIMS(O, I), .data = numbers[0]},
-        {.name = "bad", .dtype = KILN_F32, DIMS(2, I), .data = bad}, {.name = "huge", .dtype = KILN_F32, DIMS(2, I), .data = huge},
-        {.name = "long", .dtype = KILN_F32, DIMS(R, I, 2), .data = numbers[0]}, {.name = "upT", .dtype = KILN_F32, DIMS(R, O), .data = numbers[1]},
+        {.name = "up", .dtype = KILN_F32, DIMS(O, R), .data = numbers[2]},
+        {.name = "down", .dtype = KILN_BF16, DIMS(R, I), .data = halves[3]},
+        {.name = "up2", .dtype = KILN_F32, DIMS(O, 2, 1, 1), .data = numbers[1]},
+        {.name = "down2", .dtype = KILN_F32, DIMS(2, I, 1, 1), .data = numbers[0]},
+        {.name = "cup", .dtype = KILN_F32, DIMS(6, R, 1, 1), .data = numbers[2]},
+        {.name = "cdown", .dtype = KILN_F32, DIMS(R, 4, 3, 3), .data = numbers[3]},
+        {.name = "qdown", .dtype = KILN_F32, DIMS(R, 4), .data = numbers[3]},
+        {.name = "d", .dtype = KILN_F32, DIMS(O, I), .data = numbers[1]},
+        {.name = "db", .dtype = KILN_F32, DIMS(O), .data = numbers[3]},
+        {.name = "up0", .dtype = KILN_F32, DIMS(O, 0), .data = NULL},
+        {.name = "down0", .dtype = KILN_F32, DIMS(0, I), .data = NULL},
+        {.name = "integers", .dtype = KILN_I32, DIMS(O, I), .data = numbers[0]},
+        {.name = "bad", .dtype = KILN_F32, DIMS(2, I), .data = bad},
+        {.name = "huge", .dtype = KILN_F32, DIMS(2, I), .data = huge},
+        {.name = "long", .dtype = KILN_F32, DIMS(R, I, 2), .data = numbers[0]},
+        {.name = "upT", .dtype = KILN_F32, DIMS(R, O), .data = numbers[1]},
         {.name = "cup3", .dtype = KILN_F32, DIMS(6, R, 3, 3), .data = numbers[1]},
     };
     return opened(put_tensors("factors.safetensors", t, sizeof t / sizeof t[0]));
@@ -58,10 +69,14 @@ static kiln_weights *patched(kiln_weights *base, const kiln_weight_patch *p, siz
     return w;
 }
 
-#define PATCH(name_, from_, ...) {.size = sizeof(kiln_weight_patch), .name = name_, .strength = 1, .scale = 1, .from = from_, __VA_ARGS__}
+#define PATCH(name_, from_, ...)                                                                                       \
+    {                                                                                                                  \
+        .size = sizeof(kiln_weight_patch), .name = name_, .strength = 1, .scale = 1, .from = from_, __VA_ARGS__        \
+    }
 
 /* to += factor * (up x down), as weights.h says it is computed */
-static void reference(float *to, const float *up, const float *down, size_t rows, size_t columns, size_t rank, float factor)
+static void reference(float *to, const float *up, const float *down, size_t rows, size_t columns, size_t rank,
+                      float factor)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++) {
@@ -78,7 +93,8 @@ static int same(const kiln_weights *w, const char *name, const float *want, size
     memset(got, 0x55, sizeof got);
     if (!CHECK_MSG(weights_read_f32(w, name, got, &e) == KILN_OK, "%s: %s", name, e.message)) return 0;
     for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0) return CHECK_MSG(0, "%s: element %zu is %a, not %a", name, i, (double)got[i], (double)want[i]);
+        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
+            return CHECK_MSG(0, "%s: element %zu is %a, not %a", name, i, (double)got[i], (double)want[i]);
     return CHECK(memcmp(&got[n], "\x55\x55\x55\x55", 4) == 0); /* and not one more */
 }
 
@@ -86,7 +102,8 @@ static int same(const kiln_weights *w, const char *name, const float *want, size
 static float want_w[MOST];
 static kiln_weights *patch_w(kiln_weights *base, kiln_weights *from)
 {
-    const kiln_weight_patch p[] = {PATCH("w", from, .up = "up", .down = "down"), PATCH("w", from, .up = "up2", .down = "down2"), PATCH("w", from, .difference = "d")};
+    const kiln_weight_patch p[] = {PATCH("w", from, .up = "up", .down = "down"),
+                                   PATCH("w", from, .up = "up2", .down = "down2"), PATCH("w", from, .difference = "d")};
     kiln_weight_patch q[3];
     memcpy(q, p, sizeof q);
     q[0].strength = 0.7, q[0].scale = 0.3, q[1].strength = -2, q[2].strength = 0.1;
@@ -104,7 +121,8 @@ static void test_numbers(void)
     REQUIRE(base && from && (w = patch_w(base, from)));
     CHECK(same(w, "w", want_w, O * I) && same(w, "b", numbers[1], O) && same(w, "c", numbers[0], 6 * 36));
     weights_unref(w);
-    const kiln_weight_patch p[] = {PATCH("c", from, .up = "cup", .down = "cdown"), PATCH("b", from, .difference = "db"), PATCH("q", from, .up = "cup", .down = "qdown")};
+    const kiln_weight_patch p[] = {PATCH("c", from, .up = "cup", .down = "cdown"), PATCH("b", from, .difference = "db"),
+                                   PATCH("q", from, .up = "cup", .down = "qdown")};
     REQUIRE((w = patched(base, p, 3)));
     memcpy(want, numbers[0], sizeof want);
     reference(want, numbers[2], numbers[3], 6, 36, R, 1);
@@ -130,7 +148,8 @@ static void test_it_is_a_set_like_any_other(void)
     error e = {0};
     CHECK_EQ(weights_count(w), weights_count(base));
     CHECK_EQ(weights_find(w, "w", &info), KILN_OK);
-    CHECK(info.dtype == KILN_F32 && info.rank == 2 && info.dim[0] == O && info.dim[1] == I && info.bytes == O * I * 4 && strstr(info.file, "base.safetensors"));
+    CHECK(info.dtype == KILN_F32 && info.rank == 2 && info.dim[0] == O && info.dim[1] == I && info.bytes == O * I * 4 &&
+          strstr(info.file, "base.safetensors"));
     CHECK_EQ(weights_find(base, "w", &info), KILN_OK);
     CHECK(info.dtype == KILN_BF16 && info.bytes == O * I * 2);
     CHECK(weights_at(w, 0, &info) == KILN_OK && strcmp(info.name, "b") == 0);
@@ -140,7 +159,8 @@ static void test_it_is_a_set_like_any_other(void)
     contains(e.message, "'w' is patched and has no bytes of its own");
     CHECK(!weights_bytes(w, "w", &info) && weights_bytes(w, "b", &info) == weights_bytes(base, "b", &info));
     CHECK(weights_map(w, "c", NULL) == weights_map(base, "c", NULL));
-    CHECK_EQ(weights_scratch_bytes(w, "w"), 4096 * 4); /* the largest of the three, not their sum: the difference's strip */
+    CHECK_EQ(weights_scratch_bytes(w, "w"),
+             4096 * 4); /* the largest of the three, not their sum: the difference's strip */
     CHECK_EQ(weights_scratch_bytes(w, "b"), 0);
     CHECK_EQ(weights_unused(w, NULL, NULL), 5); /* all but c */
     weights_unref(base);
@@ -172,8 +192,10 @@ static void test_views_of_patched_tensors(void)
     static float want[MOST];
     kiln_weights *base = open_base(), *from = open_factors(), *w = NULL, *v = NULL, *u = NULL;
     REQUIRE(base && from && (w = patch_w(base, from)));
-    const kiln_weight_rule rule[] = {{.from = "w", .to = "rows", .row = 3, .rows = 66, .more = 1}, {.from = "w", .to = "flip", .transpose = 1, .more = 1},
-                                     {.from = "w", .to = "part", .row = 65, .rows = 4, .transpose = 1}, {.from = "c", .to = "c"}};
+    const kiln_weight_rule rule[] = {{.from = "w", .to = "rows", .row = 3, .rows = 66, .more = 1},
+                                     {.from = "w", .to = "flip", .transpose = 1, .more = 1},
+                                     {.from = "w", .to = "part", .row = 65, .rows = 4, .transpose = 1},
+                                     {.from = "c", .to = "c"}};
     REQUIRE((v = view_of(w, rule, 4)));
     CHECK(same(v, "rows", want_w + 3 * I, 66 * I));
     transpose(want, want_w, O, I);
@@ -182,27 +204,35 @@ static void test_views_of_patched_tensors(void)
     CHECK(same(v, "part", want, 4 * I));
     CHECK(!weights_bytes(v, "rows", NULL) && weights_bytes(v, "c", NULL) == weights_bytes(base, "c", NULL));
     CHECK_EQ(weights_scratch_bytes(v, "flip"), 4096 * 4 + 32 * I * 4);
-    const kiln_weight_rule again[] = {{.from = "rows", .to = "row", .row = 60, .rows = 1}, {.from = "flip", .to = "back", .transpose = 1}};
+    const kiln_weight_rule again[] = {{.from = "rows", .to = "row", .row = 60, .rows = 1},
+                                      {.from = "flip", .to = "back", .transpose = 1}};
     REQUIRE((u = view_of(v, again, 2)));
     CHECK(same(u, "row", want_w + 63 * I, I) && same(u, "back", want_w, O * I));
     error e = {0};
-    CHECK(!weights_view(v, &(kiln_weight_rule){.from = "flip", .to = "x", .rows = 1}, 1, &e)); /* as of any transposed tensor */
+    CHECK(!weights_view(v, &(kiln_weight_rule){.from = "flip", .to = "x", .rows = 1}, 1,
+                        &e)); /* as of any transposed tensor */
     contains(e.message, "take its rows in the view before");
     weights_unref(w), weights_unref(base), weights_unref(from), weights_unref(v);
     CHECK(same(u, "row", want_w + 63 * I, I));
     weights_unref(u);
 }
 
-/* A patch of slices and of transposed tensors, with factors that are views themselves; one row transposed, squeezed and cut. */
+/* A patch of slices and of transposed tensors, with factors that are views themselves; one row transposed, squeezed and
+ * cut. */
 static void test_patches_of_views(void)
 {
     static float want[MOST], flipped[MOST];
     kiln_weights *base = open_base(), *from = open_factors(), *v = NULL, *f = NULL, *w = NULL, *u = NULL;
-    const kiln_weight_rule rule[] = {{.from = "w", .to = "top", .rows = 1, .transpose = 1, .more = 1}, {.from = "w", .to = "wT", .transpose = 1, .more = 1}, {.from = "w", .to = "low", .row = 40, .rows = 30}};
-    const kiln_weight_rule factor[] = {{.from = "up", .to = "upT", .transpose = 1}, {.from = "down", .to = "downT", .transpose = 1}, {.from = "d", .to = "dlow", .row = 1, .rows = 30, .more = 1},
+    const kiln_weight_rule rule[] = {{.from = "w", .to = "top", .rows = 1, .transpose = 1, .more = 1},
+                                     {.from = "w", .to = "wT", .transpose = 1, .more = 1},
+                                     {.from = "w", .to = "low", .row = 40, .rows = 30}};
+    const kiln_weight_rule factor[] = {{.from = "up", .to = "upT", .transpose = 1},
+                                       {.from = "down", .to = "downT", .transpose = 1},
+                                       {.from = "d", .to = "dlow", .row = 1, .rows = 30, .more = 1},
                                        {.from = "d", .to = "dtop", .row = 7, .rows = 1, .transpose = 1}};
     REQUIRE(base && from && (v = view_of(base, rule, 3)) && (f = view_of(from, factor, 4)));
-    const kiln_weight_patch p[] = {PATCH("wT", f, .up = "downT", .down = "upT"), PATCH("low", f, .difference = "dlow"), PATCH("top", f, .difference = "dtop")};
+    const kiln_weight_patch p[] = {PATCH("wT", f, .up = "downT", .down = "upT"), PATCH("low", f, .difference = "dlow"),
+                                   PATCH("top", f, .difference = "dtop")};
     REQUIRE((w = patched(v, p, 3)));
     weights_unref(base), weights_unref(from), weights_unref(v), weights_unref(f);
     transpose(want, numbers[0], O, I);
@@ -213,7 +243,8 @@ static void test_patches_of_views(void)
     CHECK(same(w, "wT", want, O * I));
     for (int i = 0; i < 30 * I; i++) want[i] = numbers[0][40 * I + i] + numbers[1][I + i];
     CHECK(same(w, "low", want, 30 * I));
-    const kiln_weight_rule cut[] = {{.from = "top", .to = "top", .transpose = 1}, {.from = "wT", .to = "w", .row = 33, .rows = 9, .transpose = 1}};
+    const kiln_weight_rule cut[] = {{.from = "top", .to = "top", .transpose = 1},
+                                    {.from = "wT", .to = "w", .row = 33, .rows = 9, .transpose = 1}};
     REQUIRE((u = view_of(w, cut, 2)));
     for (int i = 0; i < I; i++) want[i] = numbers[0][i] + numbers[1][7 * I + i];
     CHECK(same(w, "top", want, I) && same(u, "top", want, I));
@@ -229,9 +260,13 @@ static void test_patches_of_views(void)
 /* [1,I] turned, squeezed to [I] and cut: part of one row of what is computed */
 static void test_a_part_of_a_row(void)
 {
-    kiln_weights *base = open_base(), *from = open_factors(), *one = NULL, *f = NULL, *w = NULL, *line = NULL, *part = NULL;
+    kiln_weights *base = open_base(), *from = open_factors(), *one = NULL, *f = NULL, *w = NULL, *line = NULL,
+                 *part = NULL;
     REQUIRE(base && from && (one = view_of(base, &(kiln_weight_rule){.from = "w", .to = "w", .row = 2, .rows = 1}, 1)));
-    REQUIRE((f = view_of(from, (kiln_weight_rule[]){{.from = "up", .to = "up", .row = 4, .rows = 1}, {.from = "down", .to = "down"}}, 2)));
+    REQUIRE((f = view_of(
+                 from,
+                 (kiln_weight_rule[]){{.from = "up", .to = "up", .row = 4, .rows = 1}, {.from = "down", .to = "down"}},
+                 2)));
     REQUIRE((w = patched(one, &(kiln_weight_patch)PATCH("w", f, .up = "up", .down = "down"), 1)));
     REQUIRE((line = view_of(w, &(kiln_weight_rule){.from = "w", .to = "w", .transpose = 1}, 1)));
     kiln_weights *flat = view_of(line, &(kiln_weight_rule){.from = "w", .to = "w", .squeeze = 1}, 1);
@@ -240,18 +275,21 @@ static void test_a_part_of_a_row(void)
     memcpy(want, numbers[0] + 2 * I, sizeof want);
     reference(want, numbers[2] + 4 * R, numbers[3], 1, I, R, 1);
     CHECK(same(flat, "w", want, I) && same(part, "w", want + 30, 40));
-    weights_unref(base), weights_unref(from), weights_unref(one), weights_unref(f), weights_unref(w), weights_unref(line), weights_unref(flat), weights_unref(part);
+    weights_unref(base), weights_unref(from), weights_unref(one), weights_unref(f), weights_unref(w),
+        weights_unref(line), weights_unref(flat), weights_unref(part);
 }
 
 /* One upon the other is the same as both at once. */
 static void test_patches_add_up(void)
 {
     kiln_weights *base = open_base(), *from = open_factors(), *w = NULL;
-    const kiln_weight_patch p[] = {{.size = sizeof *p, .name = "w", .strength = 0.7, .scale = 0.3, .from = from, .up = "up", .down = "down"},
-                                   {.size = sizeof *p, .name = "w", .strength = -2, .scale = 1, .from = from, .up = "up2", .down = "down2"},
-                                   {.size = sizeof *p, .name = "w", .strength = 0.1, .scale = 1, .from = from, .difference = "d"}};
+    const kiln_weight_patch p[] = {
+        {.size = sizeof *p, .name = "w", .strength = 0.7, .scale = 0.3, .from = from, .up = "up", .down = "down"},
+        {.size = sizeof *p, .name = "w", .strength = -2, .scale = 1, .from = from, .up = "up2", .down = "down2"},
+        {.size = sizeof *p, .name = "w", .strength = 0.1, .scale = 1, .from = from, .difference = "d"}};
     REQUIRE(base && from && (w = patch_w(base, from)));
-    kiln_weights *a = patched(base, &p[0], 1), *b = patched(a, &p[1], 1), *v = view_of(b, &(kiln_weight_rule){.from = "*", .to = "*"}, 1), *c = patched(v, &p[2], 1);
+    kiln_weights *a = patched(base, &p[0], 1), *b = patched(a, &p[1], 1),
+                 *v = view_of(b, &(kiln_weight_rule){.from = "*", .to = "*"}, 1), *c = patched(v, &p[2], 1);
     REQUIRE(a && b && c);
     CHECK(same(c, "w", want_w, O * I));
     weights_unref(a), weights_unref(b), weights_unref(v), weights_unref(w), weights_unref(base), weights_unref(from);
@@ -269,11 +307,12 @@ static void test_identities(void)
 {
     kiln_weights *base = open_base(), *from = open_factors(), *set[7] = {0};
     REQUIRE(base && from);
-    const kiln_weight_patch p[] = {{.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .up = "up", .down = "down"},
-                                   {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.25, .from = from, .up = "up", .down = "down"},
-                                   {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .up = "up2", .down = "down2"},
-                                   {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .difference = "d"},
-                                   {.size = sizeof *p, .name = "b", .strength = 1, .scale = 0.5, .from = from, .difference = "db"}};
+    const kiln_weight_patch p[] = {
+        {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .up = "up", .down = "down"},
+        {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.25, .from = from, .up = "up", .down = "down"},
+        {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .up = "up2", .down = "down2"},
+        {.size = sizeof *p, .name = "w", .strength = 1, .scale = 0.5, .from = from, .difference = "d"},
+        {.size = sizeof *p, .name = "b", .strength = 1, .scale = 0.5, .from = from, .difference = "db"}};
     char whole[7][33], tensor[7][33], mine[33], other[33];
     set[0] = weights_ref(base);
     for (int i = 0; i < 5; i++) REQUIRE((set[i + 1] = patched(base, &p[i], 1)));
@@ -286,7 +325,8 @@ static void test_identities(void)
         CHECK_STR(mine, other); /* not patched: the base's */
         for (int k = 0; k < i; k++) {
             CHECK_MSG(strcmp(whole[i], whole[k]) != 0, "sets %d and %d have one identity", i, k);
-            CHECK_MSG((strcmp(tensor[i], tensor[k]) == 0) == (i == 5 && k == 0), "'w' of sets %d and %d", i, k); /* the fifth patches b */
+            CHECK_MSG((strcmp(tensor[i], tensor[k]) == 0) == (i == 5 && k == 0), "'w' of sets %d and %d", i,
+                      k); /* the fifth patches b */
         }
     }
     /* what strength and scale make together counts; nothing added is the base */
@@ -302,7 +342,11 @@ static void test_identities(void)
         weights_unref(none);
     }
     /* the same tensor under another name, and other rows of it */
-    kiln_weights *v = view_of(set[1], (kiln_weight_rule[]){{.from = "w", .to = "v", .more = 1}, {.from = "w", .to = "top", .rows = 5, .more = 1}, {.from = "w", .to = "next", .row = 5, .rows = 5}}, 3);
+    kiln_weights *v = view_of(set[1],
+                              (kiln_weight_rule[]){{.from = "w", .to = "v", .more = 1},
+                                                   {.from = "w", .to = "top", .rows = 5, .more = 1},
+                                                   {.from = "w", .to = "next", .row = 5, .rows = 5}},
+                              3);
     REQUIRE(v);
     identity_of(v, "v", mine);
     CHECK_STR(mine, tensor[1]);
@@ -324,22 +368,35 @@ static void test_what_is_refused(void)
         kiln_weight_patch p;
         const char *says;
     } rows[] = {
-        {PATCH("nothing", from, .up = "up", .down = "down"), "no tensor 'nothing'"}, {PATCH(NULL, from, .up = "up", .down = "down"), "without the name"},
-        {PATCH("w", from, .up = "upp", .down = "down"), "no tensor 'upp'; the nearest is 'up'"}, {PATCH("w", from, .up = "up", .down = "gone"), "no tensor 'gone'"},
-        {PATCH("w", from, .difference = "gone"), "no tensor 'gone'"}, {PATCH("w", from, .up = "up"), "without the name"}, {PATCH("w", from, .down = "down"), "without the name"},
-        {PATCH("w", from, .up = "up", .down = "down", .difference = "d"), "either up and down or a difference"}, {PATCH("w", from, .up = NULL), "either up and down"},
-        {PATCH("w", NULL, .difference = "d"), "needs a set"}, {PATCH("w", from, .up = "up", .down = "down2"), "'up' [70,5] x 'down2' [2,75,1,1] does not fit 'w' [70,75]"},
-        {PATCH("c", from, .up = "up", .down = "cdown"), "does not fit 'c' [6,4,3,3]"}, {PATCH("c", from, .up = "cup", .down = "qdown"), "does not fit"},
-        {PATCH("c", from, .up = "cup3", .down = "cdown"), "'cup3' [6,5,3,3]"}, {PATCH("w", from, .up = "up", .down = "long"), "'up' [70,5] x 'long' [5,75,2]"},
-        {PATCH("w", from, .up = "down", .down = "up"), "does not fit"}, {PATCH("w", from, .up = "upT", .down = "down"), "does not fit"}, {PATCH("w", from, .up = "db", .down = "down"), "does not fit"},
-        {PATCH("w", from, .difference = "db"), "'db' [70] does not fit 'w' [70,75]"}, {PATCH("b", from, .difference = "d"), "does not fit"},
-        {PATCH("w", from, .up = "up0", .down = "down0"), "'down0' is of rank 0"}, {PATCH("w", from, .difference = "integers"), "'integers' is of type I32"},
+        {PATCH("nothing", from, .up = "up", .down = "down"), "no tensor 'nothing'"},
+        {PATCH(NULL, from, .up = "up", .down = "down"), "without the name"},
+        {PATCH("w", from, .up = "upp", .down = "down"), "no tensor 'upp'; the nearest is 'up'"},
+        {PATCH("w", from, .up = "up", .down = "gone"), "no tensor 'gone'"},
+        {PATCH("w", from, .difference = "gone"), "no tensor 'gone'"},
+        {PATCH("w", from, .up = "up"), "without the name"},
+        {PATCH("w", from, .down = "down"), "without the name"},
+        {PATCH("w", from, .up = "up", .down = "down", .difference = "d"), "either up and down or a difference"},
+        {PATCH("w", from, .up = NULL), "either up and down"},
+        {PATCH("w", NULL, .difference = "d"), "needs a set"},
+        {PATCH("w", from, .up = "up", .down = "down2"), "'up' [70,5] x 'down2' [2,75,1,1] does not fit 'w' [70,75]"},
+        {PATCH("c", from, .up = "up", .down = "cdown"), "does not fit 'c' [6,4,3,3]"},
+        {PATCH("c", from, .up = "cup", .down = "qdown"), "does not fit"},
+        {PATCH("c", from, .up = "cup3", .down = "cdown"), "'cup3' [6,5,3,3]"},
+        {PATCH("w", from, .up = "up", .down = "long"), "'up' [70,5] x 'long' [5,75,2]"},
+        {PATCH("w", from, .up = "down", .down = "up"), "does not fit"},
+        {PATCH("w", from, .up = "upT", .down = "down"), "does not fit"},
+        {PATCH("w", from, .up = "db", .down = "down"), "does not fit"},
+        {PATCH("w", from, .difference = "db"), "'db' [70] does not fit 'w' [70,75]"},
+        {PATCH("b", from, .difference = "d"), "does not fit"},
+        {PATCH("w", from, .up = "up0", .down = "down0"), "'down0' is of rank 0"},
+        {PATCH("w", from, .difference = "integers"), "'integers' is of type I32"},
         {PATCH("n", from, .difference = "integers"), "'n' is of type I32; patches are of floating-point tensors"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         error e = {0};
         kiln_weights *w = weights_patch(base, &rows[i].p, 1, &e);
-        CHECK_MSG(!w && (e.status == KILN_ERR_INVALID || e.status == KILN_ERR_UNSUPPORTED), "patch %zu was accepted", i);
+        CHECK_MSG(!w && (e.status == KILN_ERR_INVALID || e.status == KILN_ERR_UNSUPPORTED), "patch %zu was accepted",
+                  i);
         contains(e.message, rows[i].says);
         weights_unref(w);
     }
@@ -427,9 +484,10 @@ static void test_tiles(void)
     static const struct {
         product_tile *tile;
         size_t columns;
-    } tiles[] = {{product_tile_8, 8},
+    } tiles[] = {
+        {product_tile_8, 8},
 #if defined(__x86_64__)
-                 {product_tile_16, 16},
+        {product_tile_16, 16},
 #endif
     };
     for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
@@ -459,13 +517,16 @@ static void test_every_allocation_may_fail(void)
         error e = {0};
         char hex[33];
         mem_fail_at(k, 0);
-        const kiln_weight_patch p[] = {PATCH("w", from, .up = "up", .down = "down"), PATCH("w", from, .difference = "d"), PATCH("b", from, .difference = "db")};
+        const kiln_weight_patch p[] = {PATCH("w", from, .up = "up", .down = "down"),
+                                       PATCH("w", from, .difference = "d"), PATCH("b", from, .difference = "db")};
         kiln_weights *w = weights_patch(base, p, 3, &e);
-        kiln_weights *v = w ? weights_view(w, &(kiln_weight_rule){.from = "w", .to = "w", .transpose = 1}, 1, &e) : NULL;
+        kiln_weights *v =
+            w ? weights_view(w, &(kiln_weight_rule){.from = "w", .to = "w", .transpose = 1}, 1, &e) : NULL;
         status = v ? weights_read_f32(v, "w", got, &e) : e.status;
         if (status == KILN_OK) status = weights_tensor_identity(v, "w", hex, &e);
         mem_fail_at(-1, 0);
-        CHECK_MSG(status == KILN_OK || (status == KILN_ERR_NOMEM && e.message[0]), "allocation %lld: %s", (long long)k, e.message);
+        CHECK_MSG(status == KILN_OK || (status == KILN_ERR_NOMEM && e.message[0]), "allocation %lld: %s", (long long)k,
+                  e.message);
         weights_unref(v);
         weights_unref(w);
     }
@@ -477,9 +538,19 @@ static void test_every_allocation_may_fail(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_numbers), CASE(test_it_is_a_set_like_any_other), CASE(test_views_of_patched_tensors), CASE(test_patches_of_views), CASE(test_a_part_of_a_row),
-        CASE(test_patches_add_up), CASE(test_identities), CASE(test_what_is_refused), CASE(test_a_larger_struct_of_tomorrow), CASE(test_numbers_that_are_none),
-        CASE(test_files), CASE(test_tiles), CASE(test_every_allocation_may_fail),
+        CASE(test_numbers),
+        CASE(test_it_is_a_set_like_any_other),
+        CASE(test_views_of_patched_tensors),
+        CASE(test_patches_of_views),
+        CASE(test_a_part_of_a_row),
+        CASE(test_patches_add_up),
+        CASE(test_identities),
+        CASE(test_what_is_refused),
+        CASE(test_a_larger_struct_of_tomorrow),
+        CASE(test_numbers_that_are_none),
+        CASE(test_files),
+        CASE(test_tiles),
+        CASE(test_every_allocation_may_fail),
     };
     make_numbers();
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -36,10 +36,10 @@ static void check_rule(const rule_case *c)
     CHECK(!h.entry && !h.note && !h.text && !h.count);
 }
 
-#define RULES(...) \
-    static const rule_case cases[] = {__VA_ARGS__}; \
+#define RULES(...)                                                                                                     \
+    static const rule_case cases[] = {__VA_ARGS__};                                                                    \
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) check_rule(&cases[i])
-#define T(name, dtype, shape, begin, end) \
+#define T(name, dtype, shape, begin, end)                                                                              \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
 
 static void test_plain_files(void)
@@ -48,16 +48,20 @@ static void test_plain_files(void)
           {"{ \"a\" :\n\t{\"shape\": [ 2 , 3 ] ,\r\"data_offsets\":[0,24],\"dtype\":\"F32\"} } ", 24, NULL},
           {"{\"__metadata__\":{\"format\":\"pt\",\"\":\"\"}," T("a", "F16", "1", 0, 2) "}", 2, NULL},
           {"{" T("b", "F16", "1", 2, 4) "," T("a", "F16", "1", 0, 2) "}", 4, NULL}, /* any order */
-          {"{" T("scalar", "F32", "", 0, 4) "," T("empty", "I64", "3,0", 4, 4) "," T("one", "U8", "1", 4, 5) "}", 5, NULL});
+          {"{" T("scalar", "F32", "", 0, 4) "," T("empty", "I64", "3,0", 4, 4) "," T("one", "U8", "1", 4, 5) "}", 5,
+           NULL});
 }
 
 static void test_every_type_of_the_format(void)
 {
-    RULES({"{" T("a", "F64", "1", 0, 8) "}", 8, NULL}, {"{" T("a", "BOOL", "3", 0, 3) "}", 3, NULL}, {"{" T("a", "U64", "2", 0, 16) "}", 16, NULL},
-          {"{" T("a", "F8_E4M3", "5", 0, 5) "}", 5, NULL}, {"{" T("a", "F4", "3,2", 0, 3) "}", 3, NULL},
-          {"{" T("a", "F6_E2M3", "4", 0, 3) "}", 3, NULL}, {"{" T("a", "C64", "1", 0, 8) "}", 8, NULL},
-          {"{" T("a", "F4", "3", 0, 2) "}", 2, "not a whole number of bytes"}, {"{" T("a", "F6_E3M2", "1", 0, 1) "}", 1, "not a whole number of bytes"},
-          {"{" T("a", "F33", "1", 0, 4) "}", 4, "unknown dtype 'F33'"}, {"{" T("a", "f32", "1", 0, 4) "}", 4, "unknown dtype 'f32'"},
+    RULES({"{" T("a", "F64", "1", 0, 8) "}", 8, NULL}, {"{" T("a", "BOOL", "3", 0, 3) "}", 3, NULL},
+          {"{" T("a", "U64", "2", 0, 16) "}", 16, NULL}, {"{" T("a", "F8_E4M3", "5", 0, 5) "}", 5, NULL},
+          {"{" T("a", "F4", "3,2", 0, 3) "}", 3, NULL}, {"{" T("a", "F6_E2M3", "4", 0, 3) "}", 3, NULL},
+          {"{" T("a", "C64", "1", 0, 8) "}", 8, NULL},
+          {"{" T("a", "F4", "3", 0, 2) "}", 2, "not a whole number of bytes"},
+          {"{" T("a", "F6_E3M2", "1", 0, 1) "}", 1, "not a whole number of bytes"},
+          {"{" T("a", "F33", "1", 0, 4) "}", 4, "unknown dtype 'F33'"},
+          {"{" T("a", "f32", "1", 0, 4) "}", 4, "unknown dtype 'f32'"},
           {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "where a string must be"});
 }
 
@@ -67,8 +71,11 @@ static void test_header_length(void)
         uint64_t length;
         size_t size;
         const char *says;
-    } rows[] = {{0, 8, "byte 8: the header must start with '{'"}, {3, 10, "byte 10: the file ends inside its header of 3 bytes"},
-                {100000001, 16, "at most 100000000"}, {UINT64_MAX, 16, "at most 100000000"}, {(uint64_t)1 << 63, 64, "at most 100000000"}};
+    } rows[] = {{0, 8, "byte 8: the header must start with '{'"},
+                {3, 10, "byte 10: the file ends inside its header of 3 bytes"},
+                {100000001, 16, "at most 100000000"},
+                {UINT64_MAX, 16, "at most 100000000"},
+                {(uint64_t)1 << 63, 64, "at most 100000000"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint8_t *file = calloc(1, rows[i].size);
         for (int k = 0; k < 8; k++) file[k] = (uint8_t)(rows[i].length >> (8 * k));
@@ -90,21 +97,26 @@ static void test_header_length(void)
 
 static void test_syntax(void)
 {
-    RULES({"[]", 0, "start with '{'"}, {" {}", 0, "start with '{'"}, {"{", 0, "the end of the text where a string must be"},
-          {"{}{", 0, "only spaces may follow"}, {"{}\n", 0, "only spaces may follow"}, {"{,}", 0, "where a string must be"},
-          {"{" T("a", "U8", "1", 0, 1) ",}", 1, "where another value after ',' must be"}, {"{\"a\" {}}", 0, "where ':' must be"},
-          {"{\"a\":{}}", 0, "has no 'dtype'"}, {"{\"a\":1}", 0, "where an object"}, {"{\"a\":null}", 0, "where an object"},
-          {"{" T("a", "U8", "1", 0, 1) " " T("b", "U8", "0", 1, 1) "}", 1, "where ',' or '}' must be"}, {"{'a':{}}", 0, "where a string must be"},
-          {"{\"a", 0, "does not end"}, {"{\"a\\", 0, "a bad escape"}, {"{\"a\\q\":{}}", 0, "a bad escape"}, {"{\"\\u12", 0, "a bad escape"},
-          {"{\"a\n\":{}}", 0, "a control character"}, {"{\"a\\u0000\":{}}", 0, "a NUL"}, {"{\"\\ud800\":{}}", 0, "half a surrogate pair"},
-          {"{\"\\ud800\\u0041\":{}}", 0, "half a surrogate pair"}, {"{\"\\udc00\":{}}", 0, "half a surrogate pair"},
-          {"{\"\xff\":{}}", 0, "not UTF-8"}, {"{\"\xc0\xaf\":{}}", 0, "not UTF-8"}, {"{\"\xed\xa0\x80\":{}}", 0, "not UTF-8"},
+    RULES({"[]", 0, "start with '{'"}, {" {}", 0, "start with '{'"},
+          {"{", 0, "the end of the text where a string must be"}, {"{}{", 0, "only spaces may follow"},
+          {"{}\n", 0, "only spaces may follow"}, {"{,}", 0, "where a string must be"},
+          {"{" T("a", "U8", "1", 0, 1) ",}", 1, "where another value after ',' must be"},
+          {"{\"a\" {}}", 0, "where ':' must be"}, {"{\"a\":{}}", 0, "has no 'dtype'"},
+          {"{\"a\":1}", 0, "where an object"}, {"{\"a\":null}", 0, "where an object"},
+          {"{" T("a", "U8", "1", 0, 1) " " T("b", "U8", "0", 1, 1) "}", 1, "where ',' or '}' must be"},
+          {"{'a':{}}", 0, "where a string must be"}, {"{\"a", 0, "does not end"}, {"{\"a\\", 0, "a bad escape"},
+          {"{\"a\\q\":{}}", 0, "a bad escape"}, {"{\"\\u12", 0, "a bad escape"},
+          {"{\"a\n\":{}}", 0, "a control character"}, {"{\"a\\u0000\":{}}", 0, "a NUL"},
+          {"{\"\\ud800\":{}}", 0, "half a surrogate pair"}, {"{\"\\ud800\\u0041\":{}}", 0, "half a surrogate pair"},
+          {"{\"\\udc00\":{}}", 0, "half a surrogate pair"}, {"{\"\xff\":{}}", 0, "not UTF-8"},
+          {"{\"\xc0\xaf\":{}}", 0, "not UTF-8"}, {"{\"\xed\xa0\x80\":{}}", 0, "not UTF-8"},
           {"{\"\xc3", 0, "not UTF-8"});
 }
 
 static void test_fields(void)
 {
-    RULES({"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has no 'data_offsets'"}, {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "has no 'shape'"},
+    RULES({"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has no 'data_offsets'"},
+          {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, "has no 'shape'"},
           {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "has 'dtype' twice"},
           {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":0}}", 1, "has a field 'x'"},
           {"{\"a\":{\"dtype\":\"U8\",\"shape\":1,\"data_offsets\":[0,1]}}", 1, "where an array"},
@@ -116,19 +128,26 @@ static void test_fields(void)
 
 static void test_numbers_are_whole(void)
 {
-    RULES({"{" T("a", "U8", "1e0", 0, 1) "}", 1, "a fraction or exponent"}, {"{" T("a", "U8", "1.0", 0, 1) "}", 1, "a fraction or exponent"},
-          {"{" T("a", "U8", "-1", 0, 1) "}", 1, "where a whole number"}, {"{" T("a", "U8", "-0", 0, 0) "}", 0, "where a whole number"},
-          {"{" T("a", "U8", "01", 0, 1) "}", 1, "a leading zero"}, {"{" T("a", "U8", "+1", 0, 1) "}", 1, "where a whole number"},
-          {"{" T("a", "U8", "\"1\"", 0, 1) "}", 1, "where a whole number"}, {"{" T("a", "U8", "9007199254740993", 0, 1) "}", 1, "above 2^53"},
+    RULES({"{" T("a", "U8", "1e0", 0, 1) "}", 1, "a fraction or exponent"},
+          {"{" T("a", "U8", "1.0", 0, 1) "}", 1, "a fraction or exponent"},
+          {"{" T("a", "U8", "-1", 0, 1) "}", 1, "where a whole number"},
+          {"{" T("a", "U8", "-0", 0, 0) "}", 0, "where a whole number"},
+          {"{" T("a", "U8", "01", 0, 1) "}", 1, "a leading zero"},
+          {"{" T("a", "U8", "+1", 0, 1) "}", 1, "where a whole number"},
+          {"{" T("a", "U8", "\"1\"", 0, 1) "}", 1, "where a whole number"},
+          {"{" T("a", "U8", "9007199254740993", 0, 1) "}", 1, "above 2^53"},
           {"{" T("a", "U8", "99999999999999999999999999", 0, 1) "}", 1, "above 2^53"},
           {"{" T("a", "U8", "1", 0, 18446744073709551617) "}", 1, "above 2^53"});
 }
 
 static void test_shapes(void)
 {
-    RULES({"{" T("a", "U8", "1,1,1,1,1,1,1,1", 0, 1) "}", 1, NULL}, {"{" T("a", "U8", "1,1,1,1,1,1,1,1,1", 0, 1) "}", 1, "more than 8 dimensions"},
-          {"{" T("a", "F32", "2,3", 0, 23) "}", 23, "has 23 bytes by its data_offsets, but its shape and dtype F32 need 24"},
-          {"{" T("a", "F32", "0", 0, 4) "}", 4, "need 0"}, {"{" T("a", "F32", "9007199254740992,9007199254740992", 0, 4) "}", 4, "too large"},
+    RULES({"{" T("a", "U8", "1,1,1,1,1,1,1,1", 0, 1) "}", 1, NULL},
+          {"{" T("a", "U8", "1,1,1,1,1,1,1,1,1", 0, 1) "}", 1, "more than 8 dimensions"},
+          {"{" T("a", "F32", "2,3", 0, 23) "}", 23,
+           "has 23 bytes by its data_offsets, but its shape and dtype F32 need 24"},
+          {"{" T("a", "F32", "0", 0, 4) "}", 4, "need 0"},
+          {"{" T("a", "F32", "9007199254740992,9007199254740992", 0, 4) "}", 4, "too large"},
           {"{" T("a", "F32", "4294967296,4294967296", 0, 0) "}", 0, "too large"}, /* wraps to 0 in 64 bits */
           {"{" T("a", "F32", "9007199254740992,9007199254740992,0", 0, 0) "}", 0, "too large"},
           {"{" T("a", "F4", "2305843009213693952", 0, 0) "}", 0, "above 2^53"});
@@ -136,31 +155,39 @@ static void test_shapes(void)
 
 static void test_exact_cover(void)
 {
-    RULES({"{" T("a", "U8", "2", 0, 2) "," T("b", "U8", "2", 3, 5) "}", 5, "'b' begins at data byte 3, but the one before it ends at 2: a hole"},
-          {"{" T("a", "U8", "2", 0, 2) "," T("b", "U8", "2", 1, 3) "}", 3, "an overlap"}, {"{" T("a", "U8", "2", 1, 3) "}", 3, "a hole"},
+    RULES({"{" T("a", "U8", "2", 0, 2) "," T("b", "U8", "2", 3, 5) "}", 5,
+           "'b' begins at data byte 3, but the one before it ends at 2: a hole"},
+          {"{" T("a", "U8", "2", 0, 2) "," T("b", "U8", "2", 1, 3) "}", 3, "an overlap"},
+          {"{" T("a", "U8", "2", 1, 3) "}", 3, "a hole"},
           {"{" T("a", "U8", "2", 0, 2) "," T("b", "U8", "2", 0, 2) "}", 2, "an overlap"},
-          {"{" T("a", "U8", "2", 0, 2) "}", 1, "the file is cut off: the header describes 2 bytes of tensors, the file holds 1"},
+          {"{" T("a", "U8", "2", 0, 2) "}", 1,
+           "the file is cut off: the header describes 2 bytes of tensors, the file holds 1"},
           {"{" T("a", "U8", "2", 0, 2) "}", 3, "bytes that no tensor owns"}, {"{}", 1, "bytes that no tensor owns"},
-          {"{" T("a", "U8", "2", 2, 0) "}", 2, "ends before it begins"}, {"{" T("a", "U8", "0", 1, 1) "}", 1, "a hole"});
+          {"{" T("a", "U8", "2", 2, 0) "}", 2, "ends before it begins"},
+          {"{" T("a", "U8", "0", 1, 1) "}", 1, "a hole"});
 }
 
 static void test_duplicates(void)
 {
     RULES({"{" T("a", "U8", "1", 0, 1) "," T("a", "U8", "1", 1, 2) "}", 2, "tensor 'a' twice"},
-          {"{" T("a", "U8", "0", 0, 0) "," T("\\u0061", "U8", "0", 0, 0) "}", 0, "tensor 'a' twice"}, /* the same once decoded */
-          {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ twice"}, {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "key 'k' twice"});
+          {"{" T("a", "U8", "0", 0, 0) "," T("\\u0061", "U8", "0", 0, 0) "}", 0,
+           "tensor 'a' twice"}, /* the same once decoded */
+          {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ twice"},
+          {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "key 'k' twice"});
 }
 
 static void test_metadata_is_text(void)
 {
-    RULES({"{\"__metadata__\":{\"k\":1}}", 0, "where a string must be"}, {"{\"__metadata__\":[]}", 0, "where an object"},
-          {"{\"__metadata__\":{\"k\":{\"deep\":1}}}", 0, "where a string must be"}, {"{\"__metadata__\":null}", 0, "where an object"},
-          {"{\"__metadata__\":{}}", 0, NULL});
+    RULES({"{\"__metadata__\":{\"k\":1}}", 0, "where a string must be"},
+          {"{\"__metadata__\":[]}", 0, "where an object"},
+          {"{\"__metadata__\":{\"k\":{\"deep\":1}}}", 0, "where a string must be"},
+          {"{\"__metadata__\":null}", 0, "where an object"}, {"{\"__metadata__\":{}}", 0, NULL});
 }
 
 static void test_names_are_decoded(void)
 {
-    static const char header[] = "{" T("\\u00e9\\ud83d\\ude00\\\"\\/\\n", "U8", "1", 0, 1) ",\"__metadata__\":{\"b\":\"2\",\"a\":\"x\\ty\"}}";
+    static const char header[] =
+        "{" T("\\u00e9\\ud83d\\ude00\\\"\\/\\n", "U8", "1", 0, 1) ",\"__metadata__\":{\"b\":\"2\",\"a\":\"x\\ty\"}}";
     safetensors_header h;
     error e = {0};
     REQUIRE(parse(&h, header, strlen(header), 1, &e) == KILN_OK);
@@ -210,7 +237,8 @@ static void test_limits(void)
     for (size_t n = 65536; n <= 65537; n++) {
         str s = {0};
         error e = {0};
-        for (size_t i = 0; i < n; i++) str_printf(&s, "%c\"%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? ',' : '{', i);
+        for (size_t i = 0; i < n; i++)
+            str_printf(&s, "%c\"%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? ',' : '{', i);
         str_char(&s, '}');
         kiln_status status = parse(&h, s.data, s.len, 0, &e);
         CHECK_EQ(status, n == 65536 ? KILN_OK : KILN_ERR_INVALID);
@@ -236,10 +264,20 @@ static void test_depth(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_plain_files),      CASE(test_every_type_of_the_format), CASE(test_header_length), CASE(test_syntax),
-        CASE(test_fields),           CASE(test_numbers_are_whole),        CASE(test_shapes),        CASE(test_exact_cover),
-        CASE(test_duplicates),       CASE(test_metadata_is_text),         CASE(test_names_are_decoded),
-        CASE(test_entries_are_what_the_file_says), CASE(test_limits),     CASE(test_depth),
+        CASE(test_plain_files),
+        CASE(test_every_type_of_the_format),
+        CASE(test_header_length),
+        CASE(test_syntax),
+        CASE(test_fields),
+        CASE(test_numbers_are_whole),
+        CASE(test_shapes),
+        CASE(test_exact_cover),
+        CASE(test_duplicates),
+        CASE(test_metadata_is_text),
+        CASE(test_names_are_decoded),
+        CASE(test_entries_are_what_the_file_says),
+        CASE(test_limits),
+        CASE(test_depth),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -81,8 +81,10 @@ static void test_pickles_are_refused(void)
 {
     static const char *const names[] = {"m.ckpt", "m.pt", "m.pth", "m.bin", "m.pkl"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        REFUSED(put_text(names[i], "\x80\x02}q\x01X\x05"), KILN_ERR_UNSUPPORTED, names[i], "run any code", "convert it to .safetensors");
-    REFUSED(put_text("lies.safetensors", "PK\x03\x04 archive of torch"), KILN_ERR_UNSUPPORTED, "lies.safetensors", "pickle");
+        REFUSED(put_text(names[i], "\x80\x02}q\x01X\x05"), KILN_ERR_UNSUPPORTED, names[i], "run any code",
+                "convert it to .safetensors");
+    REFUSED(put_text("lies.safetensors", "PK\x03\x04 archive of torch"), KILN_ERR_UNSUPPORTED, "lies.safetensors",
+            "pickle");
     REFUSED(put_text("old.safetensors", "\x80\x02}q\x01X\x05mmmm"), KILN_ERR_UNSUPPORTED, "old.safetensors", "pickle");
     REFUSED(put_text("llm.safetensors", "GGUF\x03 and so on"), KILN_ERR_UNSUPPORTED, "llm.safetensors", "GGUF");
     put_text("pickled/unet/diffusion_pytorch_model.bin", "x");
@@ -152,8 +154,11 @@ static void test_variants_in_a_fixed_order(void)
 {
     static const struct {
         const char *file, *tensor;
-    } rows[] = {{"model.bf16.safetensors", "bf16"}, {"model.fp16.safetensors", "fp16"}, {"diffusion_pytorch_model.fp16.safetensors", "diffusion_fp16"},
-                {"model.safetensors", "plain"}, {"diffusion_pytorch_model.safetensors", "diffusion"}};
+    } rows[] = {{"model.bf16.safetensors", "bf16"},
+                {"model.fp16.safetensors", "fp16"},
+                {"diffusion_pytorch_model.fp16.safetensors", "diffusion_fp16"},
+                {"model.safetensors", "plain"},
+                {"diffusion_pytorch_model.safetensors", "diffusion"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_one(in_folder("variants/unet/%s", rows[i].file) + strlen(test_folder()) + 1, rows[i].tensor);
         char name[64];
@@ -170,8 +175,9 @@ static void test_variants_in_a_fixed_order(void)
 
 static void test_shards(void)
 {
-    static const char index[] = "{\"metadata\":{\"total_size\":48.0,\"deep\":[[{\"x\":null}],true]},"
-                                "\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}\n";
+    static const char index[] =
+        "{\"metadata\":{\"total_size\":48.0,\"deep\":[[{\"x\":null}],true]},"
+        "\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\",\"b\":\"model-00002-of-00002.safetensors\"}}\n";
     put_one("shards/model-00001-of-00002.safetensors", "a");
     put_one("shards/model-00002-of-00002.safetensors", "b");
     put_text("shards/model.safetensors.index.json", index);
@@ -196,14 +202,20 @@ static void test_shards_that_do_not_fit(void)
         {"{\"weight_map\":{\"a\":\"s2.safetensors\",\"b\":\"s1.safetensors\"}}", "the files do not belong together"},
         {"{\"weight_map\":{\"a\":\"none.safetensors\"}}", "none.safetensors: no such file"},
         {"{\"weight_map\":{\"a\":\"../s1.safetensors\"}}", "byte 19: tensor 'a' is said to be in '../s1.safetensors'"},
-        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "must be here"}, {"{\"weight_map\":{\"a\":\"s1.bin\"}}", "must be here"},
-        {"{\"weight_map\":{\"a\":1}}", "where a string must be"}, {"{\"weight_map\":[]}", "where an object"},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "must be here"},
+        {"{\"weight_map\":{\"a\":\"s1.bin\"}}", "must be here"},
+        {"{\"weight_map\":{\"a\":1}}", "where a string must be"},
+        {"{\"weight_map\":[]}", "where an object"},
         {"{\"weight_map\":{\"a\":\"s1.safetensors\",\"a\":\"s1.safetensors\"}}", "tensor 'a' twice"},
-        {"{\"weight_map\":{},\"weight_map\":{}}", "weight_map twice"}, {"{}", "must hold an object \"weight_map\""},
-        {"{\"weight_map\":{\"a\":\"s1.safetensors\"}} x", "text after the last"}, {"", "the end of the text"},
+        {"{\"weight_map\":{},\"weight_map\":{}}", "weight_map twice"},
+        {"{}", "must hold an object \"weight_map\""},
+        {"{\"weight_map\":{\"a\":\"s1.safetensors\"}} x", "text after the last"},
+        {"", "the end of the text"},
         {"{\"m\":[[[[[[[[[[1]]]]]]]]]],\"weight_map\":{}}", "nested deeper than 8"},
-        {"{\"m\":[1,],\"weight_map\":{}}", "another value after ','"}, {"{\"m\":01,\"weight_map\":{}}", "not a number"},
-        {"{\"m\":nul,\"weight_map\":{}}", "where a value must be"}, {"{\"m\":[}],\"weight_map\":{}}", "where a value must be"},
+        {"{\"m\":[1,],\"weight_map\":{}}", "another value after ','"},
+        {"{\"m\":01,\"weight_map\":{}}", "not a number"},
+        {"{\"m\":nul,\"weight_map\":{}}", "where a value must be"},
+        {"{\"m\":[}],\"weight_map\":{}}", "where a value must be"},
         {"{\"m\":{\"a\":1]},\"weight_map\":{}}", "where ',' or '}' must be"},
     };
     put_one("bad/s1.safetensors", "a");
@@ -233,9 +245,23 @@ static void test_texts_stay_inside(void)
     listen();
     kiln_weights *w = opened(at_path("in"));
     REQUIRE(w);
-    static const char *const closed[] = {"../secret.json", "unet/../../secret.json", "unet/link.json", "up/secret.json", "/etc/hostname", "", "/", "unet", "unet/",
-                                         "unet//config.json", "./unet/config.json", "unet/./config.json", "pipe", "unet/config.json\n", "unet/config.json/x"};
-    for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++) CHECK_MSG(!weights_text(w, closed[i], NULL), "'%s' was read", closed[i]);
+    static const char *const closed[] = {"../secret.json",
+                                         "unet/../../secret.json",
+                                         "unet/link.json",
+                                         "up/secret.json",
+                                         "/etc/hostname",
+                                         "",
+                                         "/",
+                                         "unet",
+                                         "unet/",
+                                         "unet//config.json",
+                                         "./unet/config.json",
+                                         "unet/./config.json",
+                                         "pipe",
+                                         "unet/config.json\n",
+                                         "unet/config.json/x"};
+    for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++)
+        CHECK_MSG(!weights_text(w, closed[i], NULL), "'%s' was read", closed[i]);
     contains(logged, "link.json: a link to outside");
     CHECK_STR(weights_text(w, "unet/alias.json", NULL), "{}");
     log_sink_set(NULL, NULL);
@@ -258,13 +284,15 @@ static void test_large_texts_are_refused(void)
     weights_unref(w);
 }
 
-/* The Hugging Face cache keeps the bytes in blobs/ and links from snapshots/REVISION/. Links to elsewhere are refused. */
+/* The Hugging Face cache keeps the bytes in blobs/ and links from snapshots/REVISION/. Links to elsewhere are refused.
+ */
 static void test_links_of_a_cache(void)
 {
     put_one("cache/blobs/c0ffee", "conv_in.weight");
     put_text("cache/blobs/beef", "{}");
     put_text("cache/snapshots/rev/unet/.keep", "");
-    CHECK(symlink("../../../blobs/c0ffee", at_path("cache/snapshots/rev/unet/diffusion_pytorch_model.safetensors")) == 0);
+    CHECK(symlink("../../../blobs/c0ffee", at_path("cache/snapshots/rev/unet/diffusion_pytorch_model.safetensors")) ==
+          0);
     CHECK(symlink("../../../blobs/beef", at_path("cache/snapshots/rev/unet/config.json")) == 0);
     kiln_weights *w = opened(at_path("cache/snapshots/rev"));
     REQUIRE(w);
@@ -289,8 +317,10 @@ static void test_identity(void)
 {
     static const float f[2] = {1, 2}, g[2] = {1, 3};
     char first[33], other[33];
-    const safetensors_source a = {.name = "a", .dtype = KILN_F32, DIMS(2), .data = f}, changed = {.name = "a", .dtype = KILN_F32, DIMS(2), .data = g},
-                             shaped = {.name = "a", .dtype = KILN_F32, DIMS(1, 2), .data = f}, named = {.name = "b", .dtype = KILN_F32, DIMS(2), .data = f};
+    const safetensors_source a = {.name = "a", .dtype = KILN_F32, DIMS(2), .data = f},
+                             changed = {.name = "a", .dtype = KILN_F32, DIMS(2), .data = g},
+                             shaped = {.name = "a", .dtype = KILN_F32, DIMS(1, 2), .data = f},
+                             named = {.name = "b", .dtype = KILN_F32, DIMS(2), .data = f};
     kiln_weights *w = opened(put_tensors("id/one.safetensors", &a, 1));
     REQUIRE(w);
     snprintf(first, sizeof first, "%s", weights_identity(w, NULL));
@@ -314,11 +344,21 @@ static void test_identity(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_single_file),         CASE(test_info_of_another_size),        CASE(test_nearest_name),
-        CASE(test_pickles_are_refused), CASE(test_no_file_is_taken_for_a_pickle), CASE(test_paths_that_do_not_open),
-        CASE(test_diffusers_folder),    CASE(test_variants_in_a_fixed_order),   CASE(test_shards),
-        CASE(test_shards_that_do_not_fit), CASE(test_texts_stay_inside),        CASE(test_large_texts_are_refused),
-        CASE(test_links_of_a_cache),    CASE(test_a_damaged_part_is_named),     CASE(test_identity),
+        CASE(test_single_file),
+        CASE(test_info_of_another_size),
+        CASE(test_nearest_name),
+        CASE(test_pickles_are_refused),
+        CASE(test_no_file_is_taken_for_a_pickle),
+        CASE(test_paths_that_do_not_open),
+        CASE(test_diffusers_folder),
+        CASE(test_variants_in_a_fixed_order),
+        CASE(test_shards),
+        CASE(test_shards_that_do_not_fit),
+        CASE(test_texts_stay_inside),
+        CASE(test_large_texts_are_refused),
+        CASE(test_links_of_a_cache),
+        CASE(test_a_damaged_part_is_named),
+        CASE(test_identity),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

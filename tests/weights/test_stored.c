@@ -1,5 +1,6 @@
-/* test_stored.c - tensors read beside the map: the bytes the map has, of files, rows and transposed views, at any place in the file, whatever a
- * read returns; a file that fails, ends or changes under the reading is an error with its name and the tensor's.
+/* test_stored.c - tensors read beside the map: the bytes the map has, of files, rows and transposed views, at any place
+ * in the file, whatever a read returns; a file that fails, ends or changes under the reading is an error with its name
+ * and the tensor's.
  */
 #include "../pread_kit.h"
 #include "weights_kit.h"
@@ -21,8 +22,10 @@ static const char *put_file(const char *name)
     static const uint8_t odd[ODD];
     for (int i = 0; i < 40 * 24; i++) half[i] = f16_from_f32((float)i / 16);
     for (int i = 0; i < 7; i++) brain[i] = bf16_from_f32((float)i);
-    const safetensors_source t[] = {{.name = "a", .dtype = KILN_U8, DIMS(ODD), .data = odd}, {.name = "brain", .dtype = KILN_BF16, DIMS(7), .data = brain},
-                                    {.name = "half", .dtype = KILN_F16, DIMS(40, 24), .data = half}, {.name = "large", .dtype = KILN_F32, DIMS(LARGE), .data = numbers},
+    const safetensors_source t[] = {{.name = "a", .dtype = KILN_U8, DIMS(ODD), .data = odd},
+                                    {.name = "brain", .dtype = KILN_BF16, DIMS(7), .data = brain},
+                                    {.name = "half", .dtype = KILN_F16, DIMS(40, 24), .data = half},
+                                    {.name = "large", .dtype = KILN_F32, DIMS(LARGE), .data = numbers},
                                     {.name = "none", .dtype = KILN_F32, DIMS(0, 3)}};
     return put_tensors(name, t, 5);
 }
@@ -82,7 +85,10 @@ static const char *const part_of_name = "faulty.safetensors";
 /* Each read failing in turn, once: the error says file, byte and tensor; the next try is right. */
 static void test_each_read_may_fail(void)
 {
-    static const struct { int error; const char *text; } ways[] = {{EIO, "Input/output error"}, {0, "the file ends there"}, {ENOMEM, "Cannot allocate memory"}};
+    static const struct {
+        int error;
+        const char *text;
+    } ways[] = {{EIO, "Input/output error"}, {0, "the file ends there"}, {ENOMEM, "Cannot allocate memory"}};
     kiln_weights *w = opened(put_file(part_of_name));
     float *got = malloc(LARGE * 4);
     REQUIRE(w);
@@ -95,7 +101,8 @@ static void test_each_read_may_fail(void)
             status = weights_read_stored(w, "large", got, threads, &e);
             CHECK(status == KILN_OK || status == KILN_ERR_IO);
             if (status == KILN_OK) break;
-            contains(e.message, part_of_name), contains(e.message, "'large'"), contains(e.message, ways[i].text), contains(e.message, "byte ");
+            contains(e.message, part_of_name), contains(e.message, "'large'"), contains(e.message, ways[i].text),
+                contains(e.message, "byte ");
             preads_reset();
             CHECK_EQ(weights_read_stored(w, "large", got, threads, NULL), KILN_OK);
         }
@@ -113,7 +120,8 @@ static void write_into(void)
 {
     int fd = open(changing, O_WRONLY);
     CHECK(fd >= 0 && pwrite(fd, "x", 1, 4 << 20) == 1);
-    struct timespec later[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 2000}}; /* a clock tick may be longer than the test */
+    struct timespec later[2] = {{.tv_nsec = UTIME_OMIT},
+                                {.tv_sec = 2000}}; /* a clock tick may be longer than the test */
     futimens(fd, later);
     close(fd);
 }
@@ -183,8 +191,9 @@ static void test_what_cannot_be_read_is_said(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_the_bytes_are_the_maps), CASE(test_each_read_may_fail), CASE(test_a_file_that_changes_is_noticed),
-                                      CASE(test_numbers_are_looked_at_as_in_the_map), CASE(test_what_cannot_be_read_is_said)};
+    static const test_case cases[] = {
+        CASE(test_the_bytes_are_the_maps), CASE(test_each_read_may_fail), CASE(test_a_file_that_changes_is_noticed),
+        CASE(test_numbers_are_looked_at_as_in_the_map), CASE(test_what_cannot_be_read_is_said)};
     threads = pool_new(3);
     numbers = malloc(LARGE * 4);
     for (size_t i = 0; i < LARGE; i++) numbers[i] = (float)(i * 2654435761u % 1000003) - 5e5f;

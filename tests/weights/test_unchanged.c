@@ -1,5 +1,5 @@
-/* test_unchanged.c - a file that changes after the k-th look that is taken at it, for every k: a reading through the map gives the numbers that
- * were opened, or is an error with the file's name; never other numbers, never a signal.
+/* test_unchanged.c - a file that changes after the k-th look that is taken at it, for every k: a reading through the
+ * map gives the numbers that were opened, or is an error with the file's name; never other numbers, never a signal.
  */
 #include "weights_kit.h"
 
@@ -22,7 +22,8 @@ static void write_other_numbers(int fd)
     for (int i = 0; i < 1024; i++) other[i] = 7;
     struct stat st;
     CHECK(fstat(fd, &st) == 0);
-    for (off_t at = 4096; at + (off_t)sizeof other <= st.st_size; at += (off_t)sizeof other) CHECK(pwrite(fd, other, sizeof other, at) == sizeof other);
+    for (off_t at = 4096; at + (off_t)sizeof other <= st.st_size; at += (off_t)sizeof other)
+        CHECK(pwrite(fd, other, sizeof other, at) == sizeof other);
 }
 
 static void make_change(void)
@@ -53,14 +54,17 @@ static float numbers[N], up[N / COLUMNS * RANK], down[RANK * COLUMNS];
 static const char *put_base(void)
 {
     for (int i = 0; i < N; i++) numbers[i] = (float)(i % 1000);
-    return put_tensors("base.safetensors", &(safetensors_source){.name = "w", .dtype = KILN_F32, DIMS(N / COLUMNS, COLUMNS), .data = numbers}, 1);
+    return put_tensors(
+        "base.safetensors",
+        &(safetensors_source){.name = "w", .dtype = KILN_F32, DIMS(N / COLUMNS, COLUMNS), .data = numbers}, 1);
 }
 
 static const char *put_factors(void)
 {
     for (size_t i = 0; i < sizeof up / sizeof up[0]; i++) up[i] = (float)(i % 7);
     for (size_t i = 0; i < sizeof down / sizeof down[0]; i++) down[i] = (float)(i % 5);
-    const safetensors_source t[] = {{.name = "down", .dtype = KILN_F32, DIMS(RANK, COLUMNS), .data = down}, {.name = "up", .dtype = KILN_F32, DIMS(N / COLUMNS, RANK), .data = up}};
+    const safetensors_source t[] = {{.name = "down", .dtype = KILN_F32, DIMS(RANK, COLUMNS), .data = down},
+                                    {.name = "up", .dtype = KILN_F32, DIMS(N / COLUMNS, RANK), .data = up}};
     return put_tensors("factors.safetensors", t, 2);
 }
 
@@ -80,7 +84,8 @@ static kiln_weights *turned(kiln_weights *base, kiln_weights *factors)
 static kiln_weights *with_factors(kiln_weights *base, kiln_weights *factors)
 {
     error e = {0};
-    kiln_weight_patch p = {.size = sizeof p, .name = "w", .strength = 1, .scale = 1, .from = factors, .up = "up", .down = "down"};
+    kiln_weight_patch p = {
+        .size = sizeof p, .name = "w", .strength = 1, .scale = 1, .from = factors, .up = "up", .down = "down"};
     kiln_weights *w = weights_patch(base, &p, 1, &e);
     CHECK_MSG(w != NULL, "%s", e.message);
     return w;
@@ -98,8 +103,10 @@ static int one(make_set *make, int victim, way how, long k, const float *want)
     kiln_status status = weights_read_f32(w, "w", got, &e);
     int reached = change.looks >= k;
     change.at = 0;
-    if (status == KILN_OK) CHECK_MSG(memcmp(got, want, sizeof got) == 0, "look %ld: other numbers", k);
-    else CHECK_MSG(status == KILN_ERR_IO && strstr(e.message, path[victim]), "look %ld: %s", k, e.message);
+    if (status == KILN_OK)
+        CHECK_MSG(memcmp(got, want, sizeof got) == 0, "look %ld: other numbers", k);
+    else
+        CHECK_MSG(status == KILN_ERR_IO && strstr(e.message, path[victim]), "look %ld: %s", k, e.message);
     if (reached) CHECK_EQ(weights_unchanged(w, "w", NULL), KILN_ERR_IO);
     change.path = NULL;
     weights_unref(w), weights_unref(base), weights_unref(factors);
@@ -142,6 +149,7 @@ static void test_the_byte_is_named(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_plain), CASE(test_transposed), CASE(test_patched), CASE(test_the_byte_is_named)};
+    static const test_case cases[] = {CASE(test_plain), CASE(test_transposed), CASE(test_patched),
+                                      CASE(test_the_byte_is_named)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

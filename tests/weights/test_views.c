@@ -33,11 +33,25 @@ static void test_patterns(void)
     static const struct {
         const char *from, *to, *name, *gives; /* NULL: not in the view */
     } rows[] = {
-        {"a.b", "c", "a.b", "c"}, {"a.b", "c", "a.bc", NULL}, {"a.b", "c", "a.", NULL}, {"*", "*", "a.b", "a.b"}, {"*", "x.*", "a", "x.a"},
-        {"unet/*", "*", "unet/a.b", "a.b"}, {"unet/*", "*", "vae/a", NULL}, {"a*", "b*", "a", "b"}, {"a*", "b", "a.c", "b"},
-        {"in.{}.w", "blocks.{}.weight", "in.12.w", "blocks.12.weight"}, {"in.{}.w", "{}", "in.1.2.w", NULL}, {"in.{}.w", "{}", "in..w", NULL},
-        {"{}.{}.*", "{}-{}-*", "a.b.c.d", "a-b-c.d"}, {"q{}w", "{}", "qww", "w"}, {"q{}w", "{}", "qw", NULL}, {"{}a{}", "{}+{}", "aaaa", "aa+a"},
-        {"a{b}", "{b}", "a{b}", "{b}"}, {"a*b", "x*y", "a*b", "x*y"}, {"{}.{}.{}.{}.{}.{}.{}.{}", "{}{}{}{}{}{}{}{}", "1.2.3.4.5.6.7.8", "12345678"},
+        {"a.b", "c", "a.b", "c"},
+        {"a.b", "c", "a.bc", NULL},
+        {"a.b", "c", "a.", NULL},
+        {"*", "*", "a.b", "a.b"},
+        {"*", "x.*", "a", "x.a"},
+        {"unet/*", "*", "unet/a.b", "a.b"},
+        {"unet/*", "*", "vae/a", NULL},
+        {"a*", "b*", "a", "b"},
+        {"a*", "b", "a.c", "b"},
+        {"in.{}.w", "blocks.{}.weight", "in.12.w", "blocks.12.weight"},
+        {"in.{}.w", "{}", "in.1.2.w", NULL},
+        {"in.{}.w", "{}", "in..w", NULL},
+        {"{}.{}.*", "{}-{}-*", "a.b.c.d", "a-b-c.d"},
+        {"q{}w", "{}", "qww", "w"},
+        {"q{}w", "{}", "qw", NULL},
+        {"{}a{}", "{}+{}", "aaaa", "aa+a"},
+        {"a{b}", "{b}", "a{b}", "{b}"},
+        {"a*b", "x*y", "a*b", "x*y"},
+        {"{}.{}.{}.{}.{}.{}.{}.{}", "{}{}{}{}{}{}{}{}", "1.2.3.4.5.6.7.8", "12345678"},
         {"{}.{}", "{}", "keep.drop", "keep"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -45,7 +59,8 @@ static void test_patterns(void)
         const kiln_weight_rule rule = {.from = rows[i].from, .to = rows[i].to};
         REQUIRE(w && (v = view_of(w, &rule, 1)));
         kiln_weight_info info = {.size = sizeof info};
-        CHECK_MSG(weights_count(v) == (rows[i].gives != NULL), "'%s' on '%s': %zu tensors", rows[i].from, rows[i].name, weights_count(v));
+        CHECK_MSG(weights_count(v) == (rows[i].gives != NULL), "'%s' on '%s': %zu tensors", rows[i].from, rows[i].name,
+                  weights_count(v));
         if (rows[i].gives && weights_at(v, 0, &info) == KILN_OK) CHECK_STR(info.name, rows[i].gives);
         weights_unref(v);
         weights_unref(w);
@@ -58,11 +73,17 @@ static void test_rules_that_are_refused(void)
         kiln_weight_rule rule;
         const char *says;
     } rows[] = {
-        {{.from = "a", .to = NULL}, "no `from` or no `to`"}, {{.to = "a"}, "no `from` or no `to`"}, {{.from = "a", .to = "*"}, "'*' has more wildcards than 'a'"},
-        {{.from = "{}", .to = "{}{}"}, "more wildcards"}, {{.from = "{}{}{}{}{}{}{}{}{}", .to = "a"}, "more than 8 wildcards"},
-        {{.from = "*", .to = "*", .rows = -1}, "negative rows"}, {{.from = "*", .to = "*", .row = -1, .rows = 1}, "negative rows"},
-        {{.from = "*", .to = "*", .row = 3, .rows = 2}, "'m' has 4 rows; 2 from row 3"}, {{.from = "*", .to = "*", .row = 0, .rows = 5}, "has 4 rows"},
-        {{.from = "*", .to = "*", .row = INT64_MAX, .rows = INT64_MAX}, "has 4 rows"}, {{.from = "t", .to = "x", .transpose = 1}, "'t' has 3 dimensions"},
+        {{.from = "a", .to = NULL}, "no `from` or no `to`"},
+        {{.to = "a"}, "no `from` or no `to`"},
+        {{.from = "a", .to = "*"}, "'*' has more wildcards than 'a'"},
+        {{.from = "{}", .to = "{}{}"}, "more wildcards"},
+        {{.from = "{}{}{}{}{}{}{}{}{}", .to = "a"}, "more than 8 wildcards"},
+        {{.from = "*", .to = "*", .rows = -1}, "negative rows"},
+        {{.from = "*", .to = "*", .row = -1, .rows = 1}, "negative rows"},
+        {{.from = "*", .to = "*", .row = 3, .rows = 2}, "'m' has 4 rows; 2 from row 3"},
+        {{.from = "*", .to = "*", .row = 0, .rows = 5}, "has 4 rows"},
+        {{.from = "*", .to = "*", .row = INT64_MAX, .rows = INT64_MAX}, "has 4 rows"},
+        {{.from = "t", .to = "x", .transpose = 1}, "'t' has 3 dimensions"},
         {{.from = "*", .to = "same"}, "two tensors come to be called 'same'"},
     };
     const safetensors_source t[] = {{.name = "m", DIMS(4, 2)}, {.name = "t", DIMS(4, 1, 2)}};
@@ -85,7 +106,8 @@ static void test_rules_that_are_refused(void)
 
 static void test_first_rule_wins_unless_more(void)
 {
-    const kiln_weight_rule rule[] = {{.from = "a.*", .to = "first.*"}, {.from = "b.*", .to = "one.*", .more = 1}, {.from = "*", .to = "rest.*"}};
+    const kiln_weight_rule rule[] = {
+        {.from = "a.*", .to = "first.*"}, {.from = "b.*", .to = "one.*", .more = 1}, {.from = "*", .to = "rest.*"}};
     const safetensors_source t[] = {{.name = "a.x", DIMS(1)}, {.name = "b.x", DIMS(1)}, {.name = "c", DIMS(1)}};
     static const char *const wanted[] = {"first.x", "one.x", "rest.b.x", "rest.c"};
     kiln_weights *w = base_of("order.safetensors", t, 3), *v = NULL;
@@ -103,11 +125,16 @@ static void test_first_rule_wins_unless_more(void)
 /* OpenCLIP keeps q, k and v in one in_proj_weight. */
 static void test_M11_fused_projection_splits_into_rows(void)
 {
-    const safetensors_source t[] = {{.name = "attn.in_proj_weight", DIMS(6, 2)}, {.name = "attn.in_proj_bias", DIMS(6)}};
+    const safetensors_source t[] = {{.name = "attn.in_proj_weight", DIMS(6, 2)},
+                                    {.name = "attn.in_proj_bias", DIMS(6)}};
     kiln_weight_rule rule[6];
     static const char *const to[] = {"q.weight", "k.weight", "v.weight", "q.bias", "k.bias", "v.bias"};
     for (int i = 0; i < 6; i++)
-        rule[i] = (kiln_weight_rule){.from = i < 3 ? "attn.in_proj_weight" : "attn.in_proj_bias", .to = to[i], .row = i % 3 * 2, .rows = 2, .more = 1};
+        rule[i] = (kiln_weight_rule){.from = i < 3 ? "attn.in_proj_weight" : "attn.in_proj_bias",
+                                     .to = to[i],
+                                     .row = i % 3 * 2,
+                                     .rows = 2,
+                                     .more = 1};
     kiln_weights *w = base_of("fused.safetensors", t, 2), *v = NULL;
     REQUIRE(w && (v = view_of(w, rule, 6)));
     float got[4];
@@ -184,11 +211,14 @@ static void test_transposed_large(void)
 /* Old autoencoders call them query, key, value, proj_attn and keep them as 1x1 convolutions. */
 static void test_M10_old_attention_names_and_shapes(void)
 {
-    const safetensors_source t[] = {{.name = "mid.attentions.0.query.weight", DIMS(2, 2, 1, 1)}, {.name = "mid.attentions.0.query.bias", DIMS(2)},
-                                    {.name = "mid.attentions.0.proj_attn.weight", DIMS(2, 2, 1, 1)}, {.name = "mid.norm.weight", DIMS(1)}};
-    const kiln_weight_rule rule[] = {{.from = "{}.attentions.{}.query.*", .to = "{}.attentions.{}.to_q.*", .squeeze = 1},
-                                     {.from = "{}.attentions.{}.proj_attn.*", .to = "{}.attentions.{}.to_out.0.*", .squeeze = 1},
-                                     {.from = "*", .to = "*", .squeeze = 1}};
+    const safetensors_source t[] = {{.name = "mid.attentions.0.query.weight", DIMS(2, 2, 1, 1)},
+                                    {.name = "mid.attentions.0.query.bias", DIMS(2)},
+                                    {.name = "mid.attentions.0.proj_attn.weight", DIMS(2, 2, 1, 1)},
+                                    {.name = "mid.norm.weight", DIMS(1)}};
+    const kiln_weight_rule rule[] = {
+        {.from = "{}.attentions.{}.query.*", .to = "{}.attentions.{}.to_q.*", .squeeze = 1},
+        {.from = "{}.attentions.{}.proj_attn.*", .to = "{}.attentions.{}.to_out.0.*", .squeeze = 1},
+        {.from = "*", .to = "*", .squeeze = 1}};
     kiln_weights *w = base_of("old.safetensors", t, 4), *v = NULL;
     REQUIRE(w && (v = view_of(w, rule, 3)));
     kiln_weight_info info = {.size = sizeof info};
@@ -229,8 +259,12 @@ static const char *unused_of(const kiln_weights *w)
 /* Counting both ways: what nobody asked for is listed, and asking a view asks its base. */
 static void test_M7_used_and_unused(void)
 {
-    const safetensors_source t[] = {{.name = "unet/a", DIMS(4, 2)}, {.name = "unet/b", DIMS(1)}, {.name = "vae/a", DIMS(1)}, {.name = "z", DIMS(1)}};
-    const kiln_weight_rule unet[] = {{.from = "unet/a", .to = "low", .rows = 2, .more = 1}, {.from = "unet/a", .to = "high", .row = 2, .rows = 2, .more = 1},
+    const safetensors_source t[] = {{.name = "unet/a", DIMS(4, 2)},
+                                    {.name = "unet/b", DIMS(1)},
+                                    {.name = "vae/a", DIMS(1)},
+                                    {.name = "z", DIMS(1)}};
+    const kiln_weight_rule unet[] = {{.from = "unet/a", .to = "low", .rows = 2, .more = 1},
+                                     {.from = "unet/a", .to = "high", .row = 2, .rows = 2, .more = 1},
                                      {.from = "unet/*", .to = "*"}};
     const kiln_weight_rule all = {.from = "*", .to = "x.*"};
     float got[8];
@@ -261,8 +295,12 @@ static void test_M7_used_and_unused(void)
 static void test_identity_of_views(void)
 {
     const safetensors_source t[] = {{.name = "a", DIMS(2, 2)}, {.name = "b", DIMS(2, 2)}};
-    const kiln_weight_rule rules[] = {{.from = "a", .to = "x"}, {.from = "b", .to = "x"}, {.from = "a", .to = "y"}, {.from = "a", .to = "x", .transpose = 1},
-                                      {.from = "a", .to = "x", .rows = 1}, {.from = "a", .to = "x", .row = 1, .rows = 1}};
+    const kiln_weight_rule rules[] = {{.from = "a", .to = "x"},
+                                      {.from = "b", .to = "x"},
+                                      {.from = "a", .to = "y"},
+                                      {.from = "a", .to = "x", .transpose = 1},
+                                      {.from = "a", .to = "x", .rows = 1},
+                                      {.from = "a", .to = "x", .row = 1, .rows = 1}};
     char id[6][33];
     kiln_weights *w = base_of("views.safetensors", t, 2);
     REQUIRE(w);

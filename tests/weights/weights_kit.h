@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIMS(...) .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                      \
+    .rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = (int64_t[]) { __VA_ARGS__ }
 
 /* Length, header, then `data` bytes counting up, in a block of exactly that size (so that a sanitizer sees one byte
  * too many). */
@@ -87,8 +88,9 @@ static inline void refused(const char *path, kiln_status status, const char *con
     for (size_t i = 0; i < n; i++) contains(e.message, part[i]);
     weights_unref(w);
 }
-#define REFUSED(path, status, ...) \
-    refused(path, status, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define REFUSED(path, status, ...)                                                                                     \
+    refused(path, status, (const char *const[]){__VA_ARGS__},                                                          \
+            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static inline kiln_weights *opened(const char *path)
 {

@@ -47,38 +47,79 @@ static const kiln_port fake_int_out[] = {{.name = "INT", .type = "INT"}};
 static const kiln_port fake_string_out[] = {{.name = "STRING", .type = "STRING"}};
 static const kiln_choice fake_modes[] = {{.name = "normal", .value = 0}, {.name = "karras", .value = 4}, {0}};
 
-static const kiln_param fake_load_param[] = {
-    {.name = "ckpt", .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(fake_load_params, ckpt), .from = "checkpoints"}};
-static const kiln_param fake_text_param[] = {{.name = "text", .type = KILN_P_STRING, .offset = offsetof(fake_text_params, text), .def_str = ""}};
-static const kiln_param fake_blank_param[] = {
-    {.name = "width", .type = KILN_P_INT, .offset = offsetof(fake_blank_params, width), .def = 512, .min = 16, .max = 16384},
-    {.name = "height", .type = KILN_P_INT, .offset = offsetof(fake_blank_params, height), .def = 512, .min = 16, .max = 16384}};
+static const kiln_param fake_load_param[] = {{.name = "ckpt",
+                                              .type = KILN_P_FILE,
+                                              .flags = KILN_PARAM_REQUIRED,
+                                              .offset = offsetof(fake_load_params, ckpt),
+                                              .from = "checkpoints"}};
+static const kiln_param fake_text_param[] = {
+    {.name = "text", .type = KILN_P_STRING, .offset = offsetof(fake_text_params, text), .def_str = ""}};
+static const kiln_param fake_blank_param[] = {{.name = "width",
+                                               .type = KILN_P_INT,
+                                               .offset = offsetof(fake_blank_params, width),
+                                               .def = 512,
+                                               .min = 16,
+                                               .max = 16384},
+                                              {.name = "height",
+                                               .type = KILN_P_INT,
+                                               .offset = offsetof(fake_blank_params, height),
+                                               .def = 512,
+                                               .min = 16,
+                                               .max = 16384}};
 static const kiln_param fake_sample_param[] = {
     {.name = "seed", .type = KILN_P_SEED, .offset = offsetof(fake_sample_params, seed)},
-    {.name = "steps", .type = KILN_P_INT, .offset = offsetof(fake_sample_params, steps), .def = 20, .min = 1, .max = 10000},
-    {.name = "cfg", .type = KILN_P_FLOAT, .offset = offsetof(fake_sample_params, cfg), .def = 7.5, .min = 0, .max = 100},
-    {.name = "sampler", .type = KILN_P_NAME, .offset = offsetof(fake_sample_params, sampler), .def_str = "euler", .from = "sampler"},
+    {.name = "steps",
+     .type = KILN_P_INT,
+     .offset = offsetof(fake_sample_params, steps),
+     .def = 20,
+     .min = 1,
+     .max = 10000},
+    {.name = "cfg",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(fake_sample_params, cfg),
+     .def = 7.5,
+     .min = 0,
+     .max = 100},
+    {.name = "sampler",
+     .type = KILN_P_NAME,
+     .offset = offsetof(fake_sample_params, sampler),
+     .def_str = "euler",
+     .from = "sampler"},
     {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample_params, mode), .choice = fake_modes},
     {.name = "noise", .type = KILN_P_BOOL, .offset = offsetof(fake_sample_params, noise), .def = 1, .max = 1},
-    {.name = "preview", .type = KILN_P_INT, .flags = KILN_PARAM_NEUTRAL, .offset = offsetof(fake_sample_params, preview), .max = 100}};
-static const kiln_param fake_number_param[] = {
-    {.name = "amount", .type = KILN_P_INT, .offset = offsetof(fake_number_params, amount), .min = -1000000, .max = 1000000}};
+    {.name = "preview",
+     .type = KILN_P_INT,
+     .flags = KILN_PARAM_NEUTRAL,
+     .offset = offsetof(fake_sample_params, preview),
+     .max = 100}};
+static const kiln_param fake_number_param[] = {{.name = "amount",
+                                                .type = KILN_P_INT,
+                                                .offset = offsetof(fake_number_params, amount),
+                                                .min = -1000000,
+                                                .max = 1000000}};
 
-#define FAKE_TYPE(name, bits) .size = sizeof(kiln_node), .type = name, .flags = (bits), .devices = KILN_CPU, .revision = 1
+#define FAKE_TYPE(name, bits)                                                                                          \
+    .size = sizeof(kiln_node), .type = name, .flags = (bits), .devices = KILN_CPU, .revision = 1
 static const kiln_node fake_type[] = {
     {FAKE_TYPE("Any", KILN_NODE_PURE), KILN_ARRAY(in, fake_any), KILN_ARRAY(out, fake_any)},
-    {FAKE_TYPE("Blank", KILN_NODE_PURE), KILN_ARRAY(out, fake_image_out), KILN_ARRAY(param, fake_blank_param), .params_size = sizeof(fake_blank_params)},
+    {FAKE_TYPE("Blank", KILN_NODE_PURE), KILN_ARRAY(out, fake_image_out), KILN_ARRAY(param, fake_blank_param),
+     .params_size = sizeof(fake_blank_params)},
     {FAKE_TYPE("Decode", KILN_NODE_PURE), KILN_ARRAY(in, fake_images_in), KILN_ARRAY(out, fake_image_out)},
     {FAKE_TYPE("Join", KILN_NODE_PURE), KILN_ARRAY(in, fake_image_list), KILN_ARRAY(out, fake_image_out)},
-    {FAKE_TYPE("Load", KILN_NODE_PURE), KILN_ARRAY(out, fake_model_out), KILN_ARRAY(param, fake_load_param), .params_size = sizeof(fake_load_params)},
-    {FAKE_TYPE("Number", KILN_NODE_PURE), KILN_ARRAY(out, fake_int_out), KILN_ARRAY(param, fake_number_param), .params_size = sizeof(fake_number_params)},
-    {FAKE_TYPE("Random", 0), KILN_ARRAY(out, fake_int_out), KILN_ARRAY(param, fake_number_param), .params_size = sizeof(fake_number_params)},
-    {FAKE_TYPE("Sample", KILN_NODE_PURE | KILN_NODE_DEVICE), KILN_ARRAY(in, fake_sample_in), KILN_ARRAY(out, fake_image_out),
-     KILN_ARRAY(param, fake_sample_param), .params_size = sizeof(fake_sample_params)},
-    {FAKE_TYPE("Save", KILN_NODE_OUTPUT), KILN_ARRAY(in, fake_images_in), KILN_ARRAY(param, fake_text_param), .params_size = sizeof(fake_text_params)},
-    {FAKE_TYPE("Text", KILN_NODE_PURE | KILN_NODE_DEVICE), KILN_ARRAY(in, fake_clip_in), KILN_ARRAY(out, fake_cond_out), KILN_ARRAY(param, fake_text_param),
+    {FAKE_TYPE("Load", KILN_NODE_PURE), KILN_ARRAY(out, fake_model_out), KILN_ARRAY(param, fake_load_param),
+     .params_size = sizeof(fake_load_params)},
+    {FAKE_TYPE("Number", KILN_NODE_PURE), KILN_ARRAY(out, fake_int_out), KILN_ARRAY(param, fake_number_param),
+     .params_size = sizeof(fake_number_params)},
+    {FAKE_TYPE("Random", 0), KILN_ARRAY(out, fake_int_out), KILN_ARRAY(param, fake_number_param),
+     .params_size = sizeof(fake_number_params)},
+    {FAKE_TYPE("Sample", KILN_NODE_PURE | KILN_NODE_DEVICE), KILN_ARRAY(in, fake_sample_in),
+     KILN_ARRAY(out, fake_image_out), KILN_ARRAY(param, fake_sample_param), .params_size = sizeof(fake_sample_params)},
+    {FAKE_TYPE("Save", KILN_NODE_OUTPUT), KILN_ARRAY(in, fake_images_in), KILN_ARRAY(param, fake_text_param),
      .params_size = sizeof(fake_text_params)},
-    {FAKE_TYPE("Words", KILN_NODE_PURE), KILN_ARRAY(out, fake_string_out), KILN_ARRAY(param, fake_text_param), .params_size = sizeof(fake_text_params)},
+    {FAKE_TYPE("Text", KILN_NODE_PURE | KILN_NODE_DEVICE), KILN_ARRAY(in, fake_clip_in), KILN_ARRAY(out, fake_cond_out),
+     KILN_ARRAY(param, fake_text_param), .params_size = sizeof(fake_text_params)},
+    {FAKE_TYPE("Words", KILN_NODE_PURE), KILN_ARRAY(out, fake_string_out), KILN_ARRAY(param, fake_text_param),
+     .params_size = sizeof(fake_text_params)},
 };
 enum { FAKE_TYPES = sizeof fake_type / sizeof fake_type[0] };
 
@@ -115,7 +156,8 @@ static const char *fake_file(void *self, arena *a, const char *from, const char 
 
 static inline catalog_view fake_catalog(void)
 {
-    return (catalog_view){.find = fake_find, .n_type = FAKE_TYPES, .type_at = fake_type_at, .name_at = fake_name_at, .file = fake_file};
+    return (catalog_view){
+        .find = fake_find, .n_type = FAKE_TYPES, .type_at = fake_type_at, .name_at = fake_name_at, .file = fake_file};
 }
 
 #endif

@@ -1,5 +1,6 @@
-/* test_describe_source.c - kiln's own form of a checked workflow: what comes out reads as the same workflow, says itself again, and lets --set
- * reach what it reached; references through included files, beside other text, in numbers, in wires; and references of references that would grow without end.
+/* test_describe_source.c - kiln's own form of a checked workflow: what comes out reads as the same workflow, says
+ * itself again, and lets --set reach what it reached; references through included files, beside other text, in numbers,
+ * in wires; and references of references that would grow without end.
  */
 #include "base/file.h"
 #include "base/memory_alloc.h"
@@ -41,7 +42,9 @@ static int open_text(opened *o, const char *text, const char *name, const char *
     fake_files_folder = test_folder();
     memset(o, 0, sizeof *o);
     snprintf(path, sizeof path, "%s/main.yaml", test_folder());
-    if (!CHECK_MSG(document_parse(&o->d, path, text, strlen(text), &set, name ? 1 : 0, &e) == KILN_OK, "%s in %s", e.message, text)) return 0;
+    if (!CHECK_MSG(document_parse(&o->d, path, text, strlen(text), &set, name ? 1 : 0, &e) == KILN_OK, "%s in %s",
+                   e.message, text))
+        return 0;
     CHECK_EQ(workflow_check(&o->d, &catalog, &o->w, &e), KILN_OK);
     document_print_faults(&o->d, take_fault, o->fault);
     return o->d.n_fault == 0 && CHECK_EQ(workflow_keys(&o->w, &on, &e), KILN_OK);
@@ -64,7 +67,8 @@ static int same_keys(const opened *a, const opened *b)
     return same;
 }
 
-/* The file with a setting, and what a picture of the file without it carries with that setting, are the same workflow. */
+/* The file with a setting, and what a picture of the file without it carries with that setting, are the same workflow.
+ */
 static void check_set(const char *text, const char *name, const char *value)
 {
     opened file, set, back, again;
@@ -81,25 +85,43 @@ static void check_set(const char *text, const char *name, const char *value)
     document_free(&file.d), document_free(&set.d), document_free(&back.d), document_free(&again.d);
 }
 
-#define HEAD "params: {seed: 3, steps: 4, cfg: 2.50, word: 'a \"quoted\" $ {x} \\ word', mode: karras, noise: false, sampler: heun, width: 32}\n"
-#define NODES                                                                                                                                             \
-    "nodes:\n  m: {class_type: Load, inputs: {ckpt: x}}\n  c: {class_type: Text, inputs: {clip: [m, CLIP], text: \"before ${word} $$ $ after ${word}\"}}\n" \
-    "  s: {class_type: Sample, title: 'a title', inputs: {model: [m, 0], positive: [c, 0], seed: '${seed}', steps: '${steps}', cfg: '${cfg}', sampler: '${sampler}', mode: '${mode}', noise: '${noise}'}}\n" \
-    "  b: {class_type: Blank, inputs: {width: '${width}', height: 16}}\n  j: {class_type: Join, inputs: {images: [[s, 0], [b, 0]]}}\n  o: {class_type: Save, inputs: {images: [j, 0]}}\n"
+#define HEAD                                                                                                           \
+    "params: {seed: 3, steps: 4, cfg: 2.50, word: 'a \"quoted\" $ {x} \\ word', mode: karras, noise: false, sampler: " \
+    "heun, width: 32}\n"
+#define NODES                                                                                                          \
+    "nodes:\n  m: {class_type: Load, inputs: {ckpt: x}}\n  c: {class_type: Text, inputs: {clip: [m, CLIP], text: "     \
+    "\"before ${word} $$ $ after ${word}\"}}\n"                                                                        \
+    "  s: {class_type: Sample, title: 'a title', inputs: {model: [m, 0], positive: [c, 0], seed: '${seed}', steps: "   \
+    "'${steps}', cfg: '${cfg}', sampler: '${sampler}', mode: '${mode}', noise: '${noise}'}}\n"                         \
+    "  b: {class_type: Blank, inputs: {width: '${width}', height: 16}}\n  j: {class_type: Join, inputs: {images: "     \
+    "[[s, 0], [b, 0]]}}\n  o: {class_type: Save, inputs: {images: [j, 0]}}\n"
 
 static void test_every_kind_of_parameter(void)
 {
-    static const char *const set[][2] = {{"seed", "18446744073709551615"}, {"steps", "9"}, {"cfg", "7"}, {"word", "100"}, {"word", ""}, {"word", "$$ ${seed} \xf0\x9f\x94\xa5"}, {"mode", "normal"},
-                                         {"noise", "true"}, {"sampler", "euler"}, {"width", "48"}, {"s.steps", "8"}, {"c.text", "$ plain"}};
+    static const char *const set[][2] = {{"seed", "18446744073709551615"},
+                                         {"steps", "9"},
+                                         {"cfg", "7"},
+                                         {"word", "100"},
+                                         {"word", ""},
+                                         {"word", "$$ ${seed} \xf0\x9f\x94\xa5"},
+                                         {"mode", "normal"},
+                                         {"noise", "true"},
+                                         {"sampler", "euler"},
+                                         {"width", "48"},
+                                         {"s.steps", "8"},
+                                         {"c.text", "$ plain"}};
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) check_set(HEAD NODES, set[i][0], set[i][1]);
 }
 
 static void test_through_included_files(void)
 {
     put("inner.yaml", "params: {amount: 1, text: x, own: kept}\noutputs: {out: [b, 0]}\n"
-                      "nodes:\n  b: {class_type: Blank, inputs: {width: '${amount}'}}\n  w: {class_type: Save, inputs: {images: [b, 0], text: 'inner ${text} $$ ${own}'}}\n");
-    put("outer.yaml", "params: {side: 16, word: y}\noutputs: {out: [i, out]}\nnodes:\n  i: {include: inner.yaml, set: {amount: '${side}', text: 'outer ${word} $$'}}\n");
-    static const char text[] = "params: {width: 32, word: 'z $ z'}\nnodes:\n  o: {include: outer.yaml, set: {side: '${width}', word: '<${word}>'}}\n"
+                      "nodes:\n  b: {class_type: Blank, inputs: {width: '${amount}'}}\n  w: {class_type: Save, inputs: "
+                      "{images: [b, 0], text: 'inner ${text} $$ ${own}'}}\n");
+    put("outer.yaml", "params: {side: 16, word: y}\noutputs: {out: [i, out]}\nnodes:\n  i: {include: inner.yaml, set: "
+                      "{amount: '${side}', text: 'outer ${word} $$'}}\n");
+    static const char text[] = "params: {width: 32, word: 'z $ z'}\nnodes:\n  o: {include: outer.yaml, set: {side: "
+                               "'${width}', word: '<${word}>'}}\n"
                                "  s: {class_type: Save, inputs: {images: [o, out]}}\n";
     check_set(text, "width", "64");
     check_set(text, "word", "a $ b");
@@ -108,7 +130,8 @@ static void test_through_included_files(void)
     if (!CHECK_MSG(open_text(&o, text, NULL, NULL), "%s", o.fault)) return;
     char *carried = describe_source(&o.w, SOURCE_NONE);
     CHECK_MSG(strstr(carried, "\"inner outer <${word}> $$ $$ kept\"") != NULL, "%s", carried);
-    CHECK_MSG(strstr(carried, "\"own\"") == NULL && strstr(carried, "\"side\"") == NULL, "the parts' parameters are in it: %s", carried);
+    CHECK_MSG(strstr(carried, "\"own\"") == NULL && strstr(carried, "\"side\"") == NULL,
+              "the parts' parameters are in it: %s", carried);
     mem_free(carried);
     document_free(&o.d);
 }
@@ -117,11 +140,15 @@ static void test_through_included_files(void)
 static void test_structure_is_fixed(void)
 {
     opened o, set;
-    static const char text[] = "params: {which: b, digit: 3, word: hello}\nnodes:\n  a: {class_type: Blank, inputs: {width: 16}}\n  b:\n    class_type: Blank\n    inputs:\n      width: 2${digit}\n"
-                               "  s: {class_type: Save, inputs: {images: ['${which}', 0], text: '${which} ${digit} ${word}'}}\n";
+    static const char text[] =
+        "params: {which: b, digit: 3, word: hello}\nnodes:\n  a: {class_type: Blank, inputs: {width: 16}}\n  b:\n    "
+        "class_type: Blank\n    inputs:\n      width: 2${digit}\n"
+        "  s: {class_type: Save, inputs: {images: ['${which}', 0], text: '${which} ${digit} ${word}'}}\n";
     if (!CHECK_MSG(open_text(&o, text, NULL, NULL), "%s", o.fault)) return;
     char *carried = describe_source(&o.w, SOURCE_NONE);
-    CHECK_MSG(strstr(carried, "\"text\": \"b 3 ${word}\"") && strstr(carried, "\"width\": 23") && strstr(carried, "\"params\": {\"word\": \"hello\"}"), "%s", carried);
+    CHECK_MSG(strstr(carried, "\"text\": \"b 3 ${word}\"") && strstr(carried, "\"width\": 23") &&
+                  strstr(carried, "\"params\": {\"word\": \"hello\"}"),
+              "%s", carried);
     CHECK(!open_text(&set, carried, "which", "a"));
     CHECK_MSG(strstr(set.fault, "no parameter is called 'which'") != NULL, "%s", set.fault);
     check_set(text, "word", "other");
@@ -132,14 +159,19 @@ static void test_structure_is_fixed(void)
 static void test_only_what_is_executed(void)
 {
     opened o;
-    static const char text[] = "params: {used: 16, unused: 17}\nnodes:\n  a: {class_type: Blank, inputs: {width: '${used}'}}\n  b: {class_type: Blank, inputs: {width: '${unused}'}}\n"
+    static const char text[] = "params: {used: 16, unused: 17}\nnodes:\n  a: {class_type: Blank, inputs: {width: "
+                               "'${used}'}}\n  b: {class_type: Blank, inputs: {width: '${unused}'}}\n"
                                "  s: {class_type: Save, inputs: {images: [a, 0]}}\n";
     if (!CHECK_MSG(open_text(&o, text, NULL, NULL), "%s", o.fault)) return;
     char *carried = describe_source(&o.w, SOURCE_NONE);
     CHECK_MSG(strstr(carried, "unused") == NULL && strstr(carried, "\"b\"") == NULL, "%s", carried);
     mem_free(carried);
     document_free(&o.d);
-    if (!open_text(&o, "{\"1\": {\"class_type\": \"Blank\", \"inputs\": {}}, \"2\": {\"class_type\": \"Save\", \"inputs\": {\"images\": [\"1\", 0]}}}", NULL, NULL)) return;
+    if (!open_text(&o,
+                   "{\"1\": {\"class_type\": \"Blank\", \"inputs\": {}}, \"2\": {\"class_type\": \"Save\", \"inputs\": "
+                   "{\"images\": [\"1\", 0]}}}",
+                   NULL, NULL))
+        return;
     carried = describe_source(&o.w, SOURCE_NONE);
     CHECK_STR(carried, "");
     mem_free(carried);
@@ -157,8 +189,14 @@ static void test_sources_do_not_grow_without_end(void)
         str part = {0};
         char name[40];
         snprintf(name, sizeof name, "level%d.yaml", level);
-        if (level + 1 < LEVELS) str_printf(&part, "params: {p: ''}\nnodes:\n  i: {include: level%d.yaml, set: {p: '%s'}}\n", level + 1, str_text(&refs));
-        else str_printf(&part, "params: {p: ''}\nnodes:\n  b: {class_type: Blank}\n  s: {class_type: Save, inputs: {images: [b, 0], text: '%s'}}\n", str_text(&refs));
+        if (level + 1 < LEVELS)
+            str_printf(&part, "params: {p: ''}\nnodes:\n  i: {include: level%d.yaml, set: {p: '%s'}}\n", level + 1,
+                       str_text(&refs));
+        else
+            str_printf(&part,
+                       "params: {p: ''}\nnodes:\n  b: {class_type: Blank}\n  s: {class_type: Save, inputs: {images: "
+                       "[b, 0], text: '%s'}}\n",
+                       str_text(&refs));
         put(name, str_text(&part));
         str_free(&part);
     }
@@ -171,7 +209,8 @@ static void test_sources_do_not_grow_without_end(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_every_kind_of_parameter), CASE(test_through_included_files), CASE(test_structure_is_fixed), CASE(test_only_what_is_executed),
+    static const test_case cases[] = {CASE(test_every_kind_of_parameter), CASE(test_through_included_files),
+                                      CASE(test_structure_is_fixed), CASE(test_only_what_is_executed),
                                       CASE(test_sources_do_not_grow_without_end)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

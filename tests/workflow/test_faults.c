@@ -91,14 +91,17 @@ static const row faulty[] = {
     {"+  n: {class_type: Save, inputs: {latent: {a: b}}}\n", "7:42", "takes a wire of type LATENT"},
     {"+  n: {class_type: Save, inputs: {latent: [one]}}\n", "7:42", "takes a wire of type LATENT"},
     {"+  n: {class_type: Save, inputs: {latent: [one, 0, 0]}}\n", "7:42", "takes a wire of type LATENT"},
-    {"+  n: {class_type: Save, inputs: {latent: [oen, 0]}}\n", "7:42", "'oen', which is not a node here; did you mean 'one'?"},
-    {"+  n: {class_type: Save, inputs: {latent: [nowhere_at_all, 0]}}\n", "7:42", "'nowhere_at_all', which is not a node here"},
+    {"+  n: {class_type: Save, inputs: {latent: [oen, 0]}}\n", "7:42",
+     "'oen', which is not a node here; did you mean 'one'?"},
+    {"+  n: {class_type: Save, inputs: {latent: [nowhere_at_all, 0]}}\n", "7:42",
+     "'nowhere_at_all', which is not a node here"},
     {"+  n: {class_type: Save, inputs: {latent: [one, 1]}}\n", "7:42", "has no output '1'; it has 0 LATENT"},
     {"+  n: {class_type: Save, inputs: {latent: [one, -1]}}\n", "7:42", "has no output '-1'"},
     {"+  n: {class_type: Save, inputs: {latent: [one, 99999999999999999999]}}\n", "7:42", "has no output"},
     {"+  n: {class_type: Save, inputs: {latent: [one, latent]}}\n", "7:42", "has no output 'latent'; it has 0 LATENT"},
     {"+  n: {class_type: Save, inputs: {latent: [save, 0]}}\n", "7:42", "it has none"},
-    {"+  n: {class_type: Save, inputs: {latent: [load, CLIP]}}\n", "7:42", "takes LATENT, but output 'CLIP' of 'load' (Load) is CLIP"},
+    {"+  n: {class_type: Save, inputs: {latent: [load, CLIP]}}\n", "7:42",
+     "takes LATENT, but output 'CLIP' of 'load' (Load) is CLIP"},
     {"+  n: {class_type: Save, inputs: {latent: [[one, 0], [one, 0]]}}\n", "7:42", "takes one wire, not 2"},
     {SAMPLE "steps: [load, 0]}}\n", "7:84", "input 'steps' takes INT, but output 'MODEL'"},
     {SAMPLE "steps: [[load, 0], [load, 0]]}}\n", "7:84", "takes one value or one wire"},
@@ -153,15 +156,20 @@ static const char *const sound[] = {
     "+  j: {class_type: Join, inputs: {parts: [[one, 0], [one, 0]]}}\n",
     "+  j: {class_type: Join, inputs: {parts: [one, 0]}}\n",
     "x-mine: {a: [1, 2]}\nparams: {who: {default: x, help: y}}\n"
-    "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}}, a: {class_type: Text, inputs: {clip: [l, 1], text: '${who} $${who} $5'}},\n"
-    "  s: {class_type: Sample, inputs: {model: [l, 0], positive: [a, 0]}}, z: {class_type: Save, inputs: {latent: [s, 0]}}}\n",
+    "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}}, a: {class_type: Text, inputs: {clip: [l, 1], text: "
+    "'${who} $${who} $5'}},\n"
+    "  s: {class_type: Sample, inputs: {model: [l, 0], positive: [a, 0]}}, z: {class_type: Save, inputs: {latent: [s, "
+    "0]}}}\n",
     "{\"1\": {\"class_type\": \"Load\", \"inputs\": {\"file\": \"a.safetensors\"}, \"_meta\": {\"title\": \"T\"}},\n"
     " \"2\": {\"class_type\": \"Text\", \"inputs\": {\"clip\": [\"1\", 1], \"text\": \"${not a param}\"}},\n"
-    " \"3\": {\"class_type\": \"Sample\", \"inputs\": {\"model\": [\"1\", 0], \"positive\": [\"2\", 0], \"steps\": 4}},\n"
+    " \"3\": {\"class_type\": \"Sample\", \"inputs\": {\"model\": [\"1\", 0], \"positive\": [\"2\", 0], \"steps\": "
+    "4}},\n"
     " \"4\": {\"class_type\": \"Save\", \"inputs\": {\"latent\": [\"3\", 0]}}}\n",
     ".common: &c {steps: 5, cfg: 2}\n"
-    "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}}, a: {class_type: Text, inputs: {clip: [l, 1], text: x}},\n"
-    "  s: {class_type: Sample, inputs: {<<: *c, cfg: 3, model: [l, 0], positive: [a, 0]}}, z: {class_type: Save, inputs: {latent: [s, 0]}}}\n",
+    "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}}, a: {class_type: Text, inputs: {clip: [l, 1], text: "
+    "x}},\n"
+    "  s: {class_type: Sample, inputs: {<<: *c, cfg: 3, model: [l, 0], positive: [a, 0]}}, z: {class_type: Save, "
+    "inputs: {latent: [s, 0]}}}\n",
 };
 
 static char *whole_text(const char *text)
@@ -216,8 +224,8 @@ static void test_each_fault_has_its_place_and_sentence(void)
     for (size_t i = 0; i < sizeof faulty / sizeof faulty[0]; i++) {
         char *text = whole_text(faulty[i].text);
         messages(text, strlen(text), out, sizeof out);
-        CHECK_MSG(has_line(out, faulty[i].place, faulty[i].part), "%s\n    wanted %s: ...%s...\n    got    %s", faulty[i].text, faulty[i].place,
-                  faulty[i].part, out[0] ? out : "(no fault)");
+        CHECK_MSG(has_line(out, faulty[i].place, faulty[i].part), "%s\n    wanted %s: ...%s...\n    got    %s",
+                  faulty[i].text, faulty[i].place, faulty[i].part, out[0] ? out : "(no fault)");
         mem_free(text);
     }
     CHECK(sizeof faulty / sizeof faulty[0] >= 60);
@@ -237,14 +245,16 @@ static void test_sound_ones_pass(void)
 static void test_every_fault_is_told_at_once_in_order(void)
 {
     static char out[65536];
-    char *text = whole_text("+  a: {class_type: Saev}\n  b: {class_type: Save, inputs: {latnet: [one, 0]}}\n  c: {class_type: Load}\n");
+    char *text = whole_text(
+        "+  a: {class_type: Saev}\n  b: {class_type: Save, inputs: {latnet: [one, 0]}}\n  c: {class_type: Load}\n");
     messages(text, strlen(text), out, sizeof out);
     mem_free(text);
-    const char *a = strstr(out, "w:7:19: "), *b = strstr(out, "w:8:3: "), *b2 = strstr(out, "w:8:34: "), *c = strstr(out, "w:9:3: ");
+    const char *a = strstr(out, "w:7:19: "), *b = strstr(out, "w:8:3: "), *b2 = strstr(out, "w:8:34: "),
+               *c = strstr(out, "w:9:3: ");
     CHECK_MSG(a && b && b2 && c && a < b && b < b2 && b2 < c, "%s", out);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 static void check_big(const char *what, str *s, const char *part)
 {
@@ -290,13 +300,14 @@ static void test_long_chain(void)
     str_append(&s, "  last: {class_type: Save, inputs: {latent: [j19999, 0]}}\n");
     messages(str_text(&s), strlen(str_text(&s)), out, sizeof out);
     CHECK_MSG(out[0] == '\0', "%.300s", out);
-    str_append(&s, "  loop: {class_type: Join, inputs: {parts: [loop2, 0]}}\n  loop2: {class_type: Join, inputs: {parts: [loop, 0]}}\n");
+    str_append(&s, "  loop: {class_type: Join, inputs: {parts: [loop2, 0]}}\n  loop2: {class_type: Join, inputs: "
+                   "{parts: [loop, 0]}}\n");
     messages(str_text(&s), strlen(str_text(&s)), out, sizeof out);
     CHECK_MSG(strstr(out, "is part of a cycle") != NULL, "%.300s", out);
     str_free(&s);
 }
 
-/* ---- --set ---------------------------------------------------------------------------------------------------- */
+/* ---- --set ---- */
 
 static void test_set(void)
 {
@@ -322,7 +333,8 @@ static void test_set(void)
         CHECK_EQ(workflow_check(&d, &fake_catalog, &w, &e), KILN_OK);
         for (const fault *f = d.faults; f; f = f->next)
             if (!f->warning) snprintf(all + strlen(all), sizeof all - strlen(all), "%s\n", f->text);
-        CHECK_MSG(rows[i].part ? strstr(all, rows[i].part) != NULL : !all[0], "--set %s=%s: %s", rows[i].name, rows[i].value, all);
+        CHECK_MSG(rows[i].part ? strstr(all, rows[i].part) != NULL : !all[0], "--set %s=%s: %s", rows[i].name,
+                  rows[i].value, all);
         if (!rows[i].part) {
             const graph_node *g = &w.node[2];
             CHECK_EQ(((const fake_sample *)g->params)->steps, 5);
@@ -336,7 +348,8 @@ static void test_values_arrive(void)
     static const char text[] = ".c: &c {steps: 5, cfg: 2}\nparams: {n: 9, q: \"4\"}\n"
                                "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}},\n"
                                "  a: {class_type: Text, inputs: {clip: [l, 1], text: '${n} $${n} $5'}},\n"
-                               "  s: {class_type: Sample, inputs: {<<: *c, cfg: 3, model: [l, 0], positive: [a, 0], seed: '${n}', mode: coarse, fast: true}},\n"
+                               "  s: {class_type: Sample, inputs: {<<: *c, cfg: 3, model: [l, 0], positive: [a, 0], "
+                               "seed: '${n}', mode: coarse, fast: true}},\n"
                                "  z: {class_type: Save, inputs: {latent: [s, 0], prefix: '${q}'}}}\n";
     error e = {0};
     document d;
@@ -358,7 +371,7 @@ static void test_values_arrive(void)
     document_free(&d);
 }
 
-/* ---- hostility by chance ------------------------------------------------------------------------------------------ */
+/* ---- hostility by chance ---- */
 
 /* Every single-byte change and every truncation of the sound text ends in a verdict, never a crash. */
 static void test_every_truncation_and_change(void)
@@ -379,11 +392,12 @@ static void test_every_truncation_and_change(void)
 
 static void test_no_memory(void)
 {
-    static const char extra[] = ".c: &c {steps: 5}\nparams: {n: 9}\n"
-                                "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}},\n"
-                                "  a: {class_type: Text, inputs: {clip: [l, 1], text: 'x ${n}'}},\n"
-                                "  s: {class_type: Sample, inputs: {<<: *c, model: [l, 0], positive: [a, 0], sampler: eulre}},\n"
-                                "  z: {class_type: Save, inputs: {latent: [s, 0]}}}\n";
+    static const char extra[] =
+        ".c: &c {steps: 5}\nparams: {n: 9}\n"
+        "nodes: {l: {class_type: Load, inputs: {file: a.safetensors}},\n"
+        "  a: {class_type: Text, inputs: {clip: [l, 1], text: 'x ${n}'}},\n"
+        "  s: {class_type: Sample, inputs: {<<: *c, model: [l, 0], positive: [a, 0], sampler: eulre}},\n"
+        "  z: {class_type: Save, inputs: {latent: [s, 0]}}}\n";
     int done = 0;
     for (int64_t k = 0; k < 2000 && !done; k++) {
         error e = {0};
@@ -396,7 +410,8 @@ static void test_no_memory(void)
         done = mem_count() <= k;
         mem_fail_at(-1, 0);
         /* An unsorted list of faults is the one thing that may go without memory unseen. */
-        CHECK_MSG(status == KILN_ERR_NOMEM || (status == KILN_OK && d.n_fault == 1), "allocation %lld: %s %s", (long long)k, status_name(status), e.message);
+        CHECK_MSG(status == KILN_ERR_NOMEM || (status == KILN_OK && d.n_fault == 1), "allocation %lld: %s %s",
+                  (long long)k, status_name(status), e.message);
         if (status == KILN_ERR_NOMEM) CHECK_MSG(e.message[0], "allocation %lld: no message", (long long)k);
         if (parsed) document_free(&d);
     }
@@ -405,8 +420,14 @@ static void test_no_memory(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_each_fault_has_its_place_and_sentence), CASE(test_sound_ones_pass),
-                                      CASE(test_every_fault_is_told_at_once_in_order), CASE(test_limits), CASE(test_long_chain), CASE(test_set),
-                                      CASE(test_values_arrive), CASE(test_every_truncation_and_change), CASE(test_no_memory)};
+    static const test_case cases[] = {CASE(test_each_fault_has_its_place_and_sentence),
+                                      CASE(test_sound_ones_pass),
+                                      CASE(test_every_fault_is_told_at_once_in_order),
+                                      CASE(test_limits),
+                                      CASE(test_long_chain),
+                                      CASE(test_set),
+                                      CASE(test_values_arrive),
+                                      CASE(test_every_truncation_and_change),
+                                      CASE(test_no_memory)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -1,4 +1,5 @@
-/* test_png_text.c - the text chunks of PNG files put together by hand: the three kinds, and everything that can be wrong. */
+/* test_png_text.c - the text chunks of PNG files put together by hand: the three kinds, and everything that can be
+ * wrong. */
 #include "harness.h"
 
 #include "base/memory_alloc.h"
@@ -61,8 +62,10 @@ static void fails(const char *part)
 {
     char *text = NULL;
     error e = {0};
-    CHECK_MSG(png_text_read(write_file(), "prompt", &text, &e) == KILN_ERR_INVALID, "a damaged file was read (wanted: %s)", part);
-    CHECK_MSG(strstr(e.message, part) && strstr(e.message, "texts.png"), "'%s' does not say '%s' and the file's name", e.message, part);
+    CHECK_MSG(png_text_read(write_file(), "prompt", &text, &e) == KILN_ERR_INVALID,
+              "a damaged file was read (wanted: %s)", part);
+    CHECK_MSG(strstr(e.message, part) && strstr(e.message, "texts.png"), "'%s' does not say '%s' and the file's name",
+              e.message, part);
     CHECK(text == NULL);
     mem_free(text);
 }
@@ -109,7 +112,8 @@ static void test_letters(void)
 
 static void test_other_keys_are_not_it(void)
 {
-    begin(), put_head(), put("tEXt", "prompts\0x", 9), put("tEXt", "Prompt\0x", 8), put("tEXt", "promp\0x", 7), put("tEXt", "prompt", 6), put_end();
+    begin(), put_head(), put("tEXt", "prompts\0x", 9), put("tEXt", "Prompt\0x", 8), put("tEXt", "promp\0x", 7),
+        put("tEXt", "prompt", 6), put_end();
     fails("carries no workflow");
 }
 
@@ -195,7 +199,13 @@ static void test_no_file(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_three_kinds_of_chunk), CASE(test_text_after_the_picture_is_found), CASE(test_letters),
-        CASE(test_other_keys_are_not_it), CASE(test_faults), CASE(test_a_text_bomb_is_refused), CASE(test_cut_and_flipped), CASE(test_no_file)};
+    static const test_case cases[] = {CASE(test_three_kinds_of_chunk),
+                                      CASE(test_text_after_the_picture_is_found),
+                                      CASE(test_letters),
+                                      CASE(test_other_keys_are_not_it),
+                                      CASE(test_faults),
+                                      CASE(test_a_text_bomb_is_refused),
+                                      CASE(test_cut_and_flipped),
+                                      CASE(test_no_file)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -2,9 +2,10 @@
  * taken 64 at a time, scores made, exponentiated against a running maximum and multiplied into the sums
  * (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
  *
- * Everything stands on its side: scores are [key][query] and sums [channel][query], 64 queries to a strip, so that maxima and
- * totals are vectors, K and V are used as they lie, and no head size needs padding. All arithmetic is f32, whatever the storage; K
- * and V are widened block by block into scratch that stays in cache. A query that sees no key gives 0.
+ * Everything stands on its side: scores are [key][query] and sums [channel][query], 64 queries to a strip, so that
+ * maxima and totals are vectors, K and V are used as they lie, and no head size needs padding. All arithmetic is f32,
+ * whatever the storage; K and V are widened block by block into scratch that stays in cache. A query that sees no key
+ * gives 0.
  */
 #include "backend/cpu/cpu.h"
 
@@ -76,8 +77,8 @@ static void hide(const call *j, float *at, int64_t image, int64_t head, int64_t 
 }
 
 /* Keys [first, first+n) against one strip of `queries` queries from `query` on. */
-static void attend_strip(const call *j, const buffers *b, int64_t strip, int64_t image, int64_t head, int64_t query, int64_t queries,
-                         int64_t first, int64_t n)
+static void attend_strip(const call *j, const buffers *b, int64_t strip, int64_t image, int64_t head, int64_t query,
+                         int64_t queries, int64_t first, int64_t n)
 {
     const attention_plan *p = j->c->plan;
     const op_desc *op = &j->c->op;
@@ -120,7 +121,8 @@ static void store_queries(const call *j, const buffers *b, int64_t row, int64_t 
         for (int64_t i = 0; i < n; i++) {
             float total = b->total[s * STRIP + i], *sums = b->row + (size_t)i * D;
             j->c->k->affine(sums, total > 0 ? 1 / total : 0, 0, D);
-            j->c->k->store((char *)j->a->out + (size_t)((row + s * STRIP + i) * out->ld + head * p->D) * size_of(out->dtype),
+            j->c->k->store((char *)j->a->out +
+                               (size_t)((row + s * STRIP + i) * out->ld + head * p->D) * size_of(out->dtype),
                            out->dtype, sums, D);
         }
     }

@@ -31,7 +31,9 @@ static product_shape band_shape(const op_desc *op, int64_t first, int64_t n, int
 static int find_variant(const product_shape *known, uint32_t n, const product_shape *s)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (memcmp(&known[i], s, sizeof *s) == 0) return (int)i; /* NOLINT: both were zeroed before they were filled; a difference in padding makes a variant more, no fault */
+        if (memcmp(&known[i], s, sizeof *s) == 0)
+            return (int)i; /* NOLINT: both were zeroed before they were filled; a difference in padding makes a variant
+                              more, no fault */
     return -1;
 }
 
@@ -39,7 +41,8 @@ static int is_linear(const op_desc *op)
 {
     const conv2d_attr *t = &op->attr.conv2d;
     const int64_t *w = op->in[1].shape.dim;
-    return w[2] == 1 && w[3] == 1 && t->stride[0] == 1 && t->stride[1] == 1 && !(t->pad[0] | t->pad[1] | t->pad[2] | t->pad[3]);
+    return w[2] == 1 && w[3] == 1 && t->stride[0] == 1 && t->stride[1] == 1 &&
+           !(t->pad[0] | t->pad[1] | t->pad[2] | t->pad[3]);
 }
 
 static kiln_status fill_bands(cpu_kernel *c, int64_t height, int64_t per_image, error *e)
@@ -56,13 +59,17 @@ static kiln_status fill_bands(cpu_kernel *c, int64_t height, int64_t per_image, 
         int v = find_variant(known, n_known, &s);
         if (s.h < 1) return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: a window that lies in the padding alone");
         if (v < 0) {
-            if (n_known == PRODUCT_VARIANTS) return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: too many kinds of padding");
+            if (n_known == PRODUCT_VARIANTS)
+                return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: too many kinds of padding");
             v = (int)n_known;
             known[n_known++] = s;
             TRY(grid_variant(c, (uint32_t)v, &s, e));
         }
-        g->bands[i] = (band){.in = (image * x[1] + row) * x[2], .n_in = s.h * x[2], .out = (image * o[1] + first) * o[2],
-                             .n_out = n * o[2], .variant = (uint32_t)v};
+        g->bands[i] = (band){.in = (image * x[1] + row) * x[2],
+                             .n_in = s.h * x[2],
+                             .out = (image * o[1] + first) * o[2],
+                             .n_out = n * o[2],
+                             .variant = (uint32_t)v};
     }
     return KILN_OK;
 }
@@ -72,7 +79,8 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
     const op_desc *op = &c->op;
     const int64_t *o = op->out.shape.dim, *w = op->in[1].shape.dim;
     if (op->attr.conv2d.groups != 1)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: groups %d (only 1 is supported)", (int)op->attr.conv2d.groups);
+        return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: groups %d (only 1 is supported)",
+                         (int)op->attr.conv2d.groups);
     if (!shape_count(&op->out.shape) || !shape_count(&op->in[0].shape))
         return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: an operand without elements");
     if (is_linear(op)) return linear_prepare_as(c, rows_of(&op->in[0]), w[1], w[0], e);

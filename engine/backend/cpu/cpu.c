@@ -34,8 +34,9 @@ static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 static const struct {
     const char *name, *text;
 } levels[] = {
-    [CPU_PLAIN] = {"none", "plain"}, [CPU_AVX2] = {"avx2", "avx2"}, [CPU_AVX512] = {"avx512", "avx512_core"},
-    [CPU_AVX512_BF16] = {"avx512bf16", "avx512_core_bf16"}, [CPU_AMX] = {"amx", "amx_bf16"},
+    [CPU_PLAIN] = {"none", "plain"},          [CPU_AVX2] = {"avx2", "avx2"},
+    [CPU_AVX512] = {"avx512", "avx512_core"}, [CPU_AVX512_BF16] = {"avx512bf16", "avx512_core_bf16"},
+    [CPU_AMX] = {"amx", "amx_bf16"},
 };
 
 #if defined __x86_64__
@@ -49,7 +50,8 @@ static void detect(void)
     if (machine.level == CPU_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         machine.level = CPU_AVX512;
-    if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1)) machine.level = CPU_AVX512_BF16;
+    if (machine.level == CPU_AVX512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1))
+        machine.level = CPU_AVX512_BF16;
     if (machine.level == CPU_AVX512_BF16 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1) && (d >> 24 & 1))
         machine.level = CPU_AMX;
     int intel = maker == signature_INTEL_ebx;
@@ -65,7 +67,8 @@ static void choose(const char *level, const char *products)
     size_t i = 0, n = sizeof levels / sizeof levels[0];
     while (level && i < n && strcmp(level, levels[i].name) != 0) i++;
     if (level && (i == n || (cpu_level)i > machine.level))
-        log_warn("KILN_CPU_FEATURES=%s is not a level of this processor (none, avx2, avx512, avx512bf16, amx, up to %s); ignored",
+        log_warn("KILN_CPU_FEATURES=%s is not a level of this processor (none, avx2, avx512, avx512bf16, amx, up to "
+                 "%s); ignored",
                  level, levels[machine.level].name);
     else if (level) {
         machine.lowered = (cpu_level)i < machine.level;
@@ -132,7 +135,7 @@ uint32_t cpu_product_type(uint32_t precision)
 /* bf16 storage pays (memory, traffic) where the processor has the type at all. */
 static uint32_t best_precision(void) { return cpu_level_get() >= CPU_AVX512_BF16 ? KILN_BF16 : KILN_F32; }
 
-/* ---- tiles --------------------------------------------------------------------------------------------- */
+/* ---- tiles ---- */
 
 typedef struct {
     tile_fn *fn;
@@ -173,14 +176,16 @@ kiln_status tiles_run(pool *p, size_t n, tile_fn *fn, void *arg, error *e)
     return j.status;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
-static kiln_status pack_f32(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p, error *e)
+static kiln_status pack_f32(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p,
+                            error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
     (void)p;
     kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, (size_t)shape_count(&c->op.in[operand].shape));
-    return status == KILN_OK ? status : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    return status == KILN_OK ? status
+                             : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
 }
 
 static kiln_status cpu_run(const kernel *k, const kernel_args *a, error *e)
@@ -198,12 +203,15 @@ static void cpu_free(kernel *k)
 }
 
 static cpu_prepare *const prepares[OP_KIND_COUNT] = {
-    [OP_CONVERT] = cpu_prepare_elementwise, [OP_CONV2D] = cpu_prepare_conv2d, [OP_LINEAR] = cpu_prepare_linear,
-    [OP_ATTENTION] = cpu_prepare_attention, [OP_GROUP_NORM] = cpu_prepare_group_norm, [OP_LAYER_NORM] = cpu_prepare_layer_norm,
-    [OP_ADD] = cpu_prepare_elementwise, [OP_MUL] = cpu_prepare_elementwise, [OP_AFFINE] = cpu_prepare_elementwise,
-    [OP_ACT] = cpu_prepare_elementwise, [OP_GEGLU] = cpu_prepare_elementwise, [OP_UPSAMPLE] = cpu_prepare_movement,
-    [OP_CONCAT] = cpu_prepare_movement, [OP_SLICE] = cpu_prepare_movement, [OP_RESHAPE] = cpu_prepare_movement,
-    [OP_PERMUTE] = cpu_prepare_movement, [OP_EMBEDDING] = cpu_prepare_lookup, [OP_GATHER] = cpu_prepare_lookup,
+    [OP_CONVERT] = cpu_prepare_elementwise,   [OP_CONV2D] = cpu_prepare_conv2d,
+    [OP_LINEAR] = cpu_prepare_linear,         [OP_ATTENTION] = cpu_prepare_attention,
+    [OP_GROUP_NORM] = cpu_prepare_group_norm, [OP_LAYER_NORM] = cpu_prepare_layer_norm,
+    [OP_ADD] = cpu_prepare_elementwise,       [OP_MUL] = cpu_prepare_elementwise,
+    [OP_AFFINE] = cpu_prepare_elementwise,    [OP_ACT] = cpu_prepare_elementwise,
+    [OP_GEGLU] = cpu_prepare_elementwise,     [OP_UPSAMPLE] = cpu_prepare_movement,
+    [OP_CONCAT] = cpu_prepare_movement,       [OP_SLICE] = cpu_prepare_movement,
+    [OP_RESHAPE] = cpu_prepare_movement,      [OP_PERMUTE] = cpu_prepare_movement,
+    [OP_EMBEDDING] = cpu_prepare_lookup,      [OP_GATHER] = cpu_prepare_lookup,
     [OP_TIMESTEP] = cpu_prepare_lookup,
 };
 
@@ -212,7 +220,8 @@ static kiln_status check_types(const op_desc *op, error *e)
     for (uint32_t i = 0; i <= op->n_in; i++) {
         uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
         if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
-            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind), dtype_name(t));
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind),
+                             dtype_name(t));
     }
     return KILN_OK;
 }
@@ -243,13 +252,21 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
 
 static kiln_status open_host(unsigned index, memory_device **out, error *e)
 {
-    if (index) return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u", index);
+    if (index)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u",
+                         index);
     *out = device_host();
     return KILN_OK;
 }
 
-const backend backend_cpu = {.name = "cpu", .device = KILN_CPU, .open = open_host, .features = cpu_features, .numerics = cpu_numerics, .best_precision = best_precision,
-                             .precisions = 1u << KILN_F32 | 1u << KILN_BF16, .prepare = cpu_prepare_op};
+const backend backend_cpu = {.name = "cpu",
+                             .device = KILN_CPU,
+                             .open = open_host,
+                             .features = cpu_features,
+                             .numerics = cpu_numerics,
+                             .best_precision = best_precision,
+                             .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
+                             .prepare = cpu_prepare_op};
 
 const backend *backend_find(const char *name)
 {

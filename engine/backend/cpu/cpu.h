@@ -12,8 +12,8 @@
 
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
-/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_PRODUCTS=f32|bf16 sets the
- * type of products under bf16 precision. Read once; for tests and measurements. */
+/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_PRODUCTS=f32|bf16 sets
+ * the type of products under bf16 precision. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
@@ -35,8 +35,8 @@ struct cpu_kernel {
 
 /* Each fills in body, scratch_bytes, packed forms (for weights other than f32), flops and plan. */
 typedef kiln_status cpu_prepare(cpu_kernel *, error *);
-cpu_prepare cpu_prepare_elementwise, cpu_prepare_movement, cpu_prepare_group_norm, cpu_prepare_layer_norm, cpu_prepare_lookup,
-    cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
+cpu_prepare cpu_prepare_elementwise, cpu_prepare_movement, cpu_prepare_group_norm, cpu_prepare_layer_norm,
+    cpu_prepare_lookup, cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
 typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);

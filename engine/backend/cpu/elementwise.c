@@ -1,5 +1,6 @@
 /* elementwise.c - sums, products, activations, conversions: a chunk of a row is loaded as floats, computed on in
- * cache and stored. Rows are dealt out in tiles; when nothing is broadcast and all is dense, the whole tensor is one long row.
+ * cache and stored. Rows are dealt out in tiles; when nothing is broadcast and all is dense, the whole tensor is one
+ * long row.
  */
 #include "backend/cpu/cpu.h"
 
@@ -33,7 +34,8 @@ static int64_t broadcast_row(const shape *out, const shape *b, int64_t row)
 }
 
 /* Chunk (row, column .. column+n) of operand i as floats, element or row repeated as its shape says. */
-static void fetch(const cpu_kernel *c, const kernel_args *a, uint32_t i, int64_t row, int64_t column, size_t n, float *to)
+static void fetch(const cpu_kernel *c, const kernel_args *a, uint32_t i, int64_t row, int64_t column, size_t n,
+                  float *to)
 {
     const operand_desc *d = &c->op.in[i];
     const layout *l = c->plan;
@@ -50,7 +52,8 @@ static void fetch(const cpu_kernel *c, const kernel_args *a, uint32_t i, int64_t
     }
 }
 
-static void compute(const cpu_kernel *c, const kernel_args *a, int64_t row, int64_t column, size_t n, float *x, float *y)
+static void compute(const cpu_kernel *c, const kernel_args *a, int64_t row, int64_t column, size_t n, float *x,
+                    float *y)
 {
     const cpu_kernels *k = c->k;
     const op_epilogue *ep = &c->op.epilogue;
@@ -108,7 +111,8 @@ kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for integers", op_name(op->kind));
     l->flat = op->kind != OP_GEGLU && is_dense(&op->out);
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (op->in[i].dtype) l->flat = l->flat && is_dense(&op->in[i]) && shape_count(&op->in[i].shape) == shape_count(&op->out.shape);
+        if (op->in[i].dtype)
+            l->flat = l->flat && is_dense(&op->in[i]) && shape_count(&op->in[i].shape) == shape_count(&op->out.shape);
     int64_t count = shape_count(&op->out.shape);
     l->columns = l->flat ? CHUNK : columns_of(&op->out);
     l->rows = l->columns ? (l->flat ? (count + CHUNK - 1) / CHUNK : rows_of(&op->out)) : 0;

@@ -22,17 +22,18 @@ typedef struct cpu_kernels {
     void (*add)(float *x, const float *y, size_t n);          /* x += y                       */
     void (*mul)(float *x, const float *y, size_t n);          /* x *= y                       */
     void (*affine)(float *x, float scale, float shift, size_t n);
-    void (*normalise)(float *x, const float *mean, const float *scale, const float *shift, size_t n); /* (x-mean)*scale+shift */
+    void (*normalise)(float *x, const float *mean, const float *scale, const float *shift,
+                      size_t n); /* (x-mean)*scale+shift */
     float (*sum)(const float *x, size_t n);
     float (*squares)(const float *x, float mean, size_t n); /* sum of (x-mean)^2 */
     /* sum[i] += x[i]-origin[i]; squares[i] += (x[i]-origin[i])^2 */
     void (*moments)(float *sum, float *squares, const float *x, const float *origin, size_t n);
     /* c[m][n] = a b (+ c when `accumulate`), element (i, j) of a at a[i lda + j step]; n a multiple of 16 */
-    void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb, float *c,
-                 size_t ldc, int accumulate);
+    void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
+                 float *c, size_t ldc, int accumulate);
     /* One step of an online softmax, base 2: every column (their number a multiple of 16) of s is one query's scores of
-     * `keys` keys. s becomes 2^(s - most'), total and most are brought forward, and scale is what sums made before are to
-     * be multiplied by; returns whether any is not 1. */
+     * `keys` keys. s becomes 2^(s - most'), total and most are brought forward, and scale is what sums made before are
+     * to be multiplied by; returns whether any is not 1. */
     int (*softmax)(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale);
     /* dst[column][row] = src[row][column] for one block, dst rows `ldd` apart */
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);

@@ -40,12 +40,14 @@ INLINE vf pick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)
 INLINE vf vmax(vf a, vf b) { return pick(a > b, a, b); }
 /* Lanes moved down by n, round the end. */
 #if LANES == 16
-#define TURN(v, n) __builtin_shufflevector(v, v, (n), ((n) + 1) & 15, ((n) + 2) & 15, ((n) + 3) & 15, ((n) + 4) & 15, ((n) + 5) & 15, \
-                                           ((n) + 6) & 15, ((n) + 7) & 15, ((n) + 8) & 15, ((n) + 9) & 15, ((n) + 10) & 15,         \
-                                           ((n) + 11) & 15, ((n) + 12) & 15, ((n) + 13) & 15, ((n) + 14) & 15, ((n) + 15) & 15)
+#define TURN(v, n)                                                                                                     \
+    __builtin_shufflevector(v, v, (n), ((n) + 1) & 15, ((n) + 2) & 15, ((n) + 3) & 15, ((n) + 4) & 15, ((n) + 5) & 15, \
+                            ((n) + 6) & 15, ((n) + 7) & 15, ((n) + 8) & 15, ((n) + 9) & 15, ((n) + 10) & 15,           \
+                            ((n) + 11) & 15, ((n) + 12) & 15, ((n) + 13) & 15, ((n) + 14) & 15, ((n) + 15) & 15)
 #elif LANES == 8
-#define TURN(v, n) __builtin_shufflevector(v, v, (n), ((n) + 1) & 7, ((n) + 2) & 7, ((n) + 3) & 7, ((n) + 4) & 7, ((n) + 5) & 7, \
-                                           ((n) + 6) & 7, ((n) + 7) & 7)
+#define TURN(v, n)                                                                                                     \
+    __builtin_shufflevector(v, v, (n), ((n) + 1) & 7, ((n) + 2) & 7, ((n) + 3) & 7, ((n) + 4) & 7, ((n) + 5) & 7,      \
+                            ((n) + 6) & 7, ((n) + 7) & 7)
 #else
 #define TURN(v, n) __builtin_shufflevector(v, v, (n), ((n) + 1) & 3, ((n) + 2) & 3, ((n) + 3) & 3)
 #endif
@@ -62,7 +64,7 @@ INLINE float lanes_sum(vf v)
     return v[0];
 }
 
-/* ---- exp and what is made of it ---------------------------------------------------------------------- */
+/* ---- exp and what is made of it ---- */
 
 /* e^x = 2^n e^r, |r| <= ln2/2, Taylor to degree 7 (truncation 3e-9). Below -87.3 the result is 0, above 88 it is
  * that of 88; NaN stays NaN. */
@@ -138,19 +140,19 @@ INLINE vf vquick_gelu(vf x) { return x * vsigmoid(splat(1.702f) * x); }
 INLINE vf vrelu(vf x) { return pick(x > splat(0), x, pick(x == x, splat(0), x)); } /* NOLINT: NaN */
 
 /* One loop with its remainder; `v` is the loaded vector and `i` its place. */
-#define MAP(x, n, expr)                                                                            \
-    do {                                                                                           \
-        size_t i = 0;                                                                              \
-        for (; i + LANES <= (n); i += LANES) {                                                     \
-            vf v = get((x) + i);                                                                   \
-            put((x) + i, expr);                                                                    \
-        }                                                                                          \
-        if (i < (n)) {                                                                             \
-            vf v = get_part((x) + i, (n) - i);                                                     \
-            put_part((x) + i, expr, (n) - i);                                                      \
-        }                                                                                          \
+#define MAP(x, n, expr)                                                                                                \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= (n); i += LANES) {                                                                         \
+            vf v = get((x) + i);                                                                                       \
+            put((x) + i, expr);                                                                                        \
+        }                                                                                                              \
+        if (i < (n)) {                                                                                                 \
+            vf v = get_part((x) + i, (n)-i);                                                                           \
+            put_part((x) + i, expr, (n)-i);                                                                            \
+        }                                                                                                              \
     } while (0)
-#define OTHER(y, n) ((n) - i >= LANES ? get((y) + i) : get_part((y) + i, (n) - i))
+#define OTHER(y, n) ((n)-i >= LANES ? get((y) + i) : get_part((y) + i, (n)-i))
 
 static void act(float *x, uint32_t kind, size_t n)
 {
@@ -176,7 +178,7 @@ static void normalise(float *x, const float *mean, const float *scale, const flo
     MAP(x, n, (v - OTHER(mean, n)) * OTHER(scale, n) + OTHER(shift, n));
 }
 
-/* ---- conversions ------------------------------------------------------------------------------------- */
+/* ---- conversions ---- */
 
 INLINE vf widen(const uint16_t *p)
 {
@@ -222,7 +224,7 @@ static void store(void *dst, uint32_t dtype, const float *src, size_t n)
     }
 }
 
-/* ---- sums -------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 static float sum(const float *x, size_t n)
 {
@@ -259,14 +261,14 @@ static void moments(float *total, float *square, const float *x, const float *or
     }
 }
 
-/* ---- products ---------------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
-INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
-                  float *c, size_t ldc, int accumulate)
+INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, size_t step, const float *b,
+                  size_t ldb, float *c, size_t ldc, int accumulate)
 {
     vf sums[GEMM_ROWS][GEMM_VECTORS];
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = accumulate ? get(c + (size_t)r * ldc + v * LANES) : splat(0);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++) sums[r][v] =
+        accumulate ? get(c + (size_t)r * ldc + v * LANES) : splat(0);
     for (size_t i = 0; i < k; i++) {
         vf columns[GEMM_VECTORS];
         UNROLL for (int v = 0; v < vectors; v++) columns[v] = get(b + i * ldb + v * LANES);
@@ -276,12 +278,12 @@ INLINE void block(const int rows, const int vectors, size_t k, const float *a, s
             UNROLL for (int v = 0; v < vectors; v++) sums[r][v] = VFMA(x, columns[v], sums[r][v]);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < vectors; v++) put(c + (size_t)r * ldc + v * LANES, sums[r][v]);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
+        put(c + (size_t)r * ldc + v * LANES, sums[r][v]);
 }
 
-INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
-                  float *c, size_t ldc, int accumulate)
+INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t lda, size_t step, const float *b,
+                  size_t ldb, float *c, size_t ldc, int accumulate)
 {
     size_t r = 0;
     for (; r + GEMM_ROWS <= m; r += GEMM_ROWS)
@@ -293,8 +295,8 @@ INLINE void strip(const int vectors, size_t m, size_t k, const float *a, size_t 
     for (; r < m; r++) block(1, vectors, k, a + r * lda, lda, step, b, ldb, c + r * ldc, ldc, accumulate);
 }
 
-static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb, float *c,
-                 size_t ldc, int accumulate)
+static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
+                 float *c, size_t ldc, int accumulate)
 {
     size_t j = 0;
     for (; j + GEMM_VECTORS * LANES <= n; j += GEMM_VECTORS * LANES)
@@ -377,7 +379,7 @@ static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_
         for (size_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
 }
 
-/* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 --------- */
+/* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
 
 /* B^T d for one column of six */
 INLINE void input_line(vf out[6], const vf d[6])
@@ -464,8 +466,23 @@ static void winograd_output(float *dst, const float *m, size_t ldm, size_t n)
 }
 
 const cpu_kernels KERNELS = {
-    .name = KERNELS_TEXT, .load = load, .store = store, .act = act, .geglu = geglu, .add = add, .mul = mul, .affine = affine,
-    .normalise = normalise, .sum = sum, .squares = squares, .moments = moments, .gemm = gemm, .softmax = softmax,
-    .transpose = transpose, .transpose_half = transpose_half, .winograd_input = winograd_input, .winograd_weight = winograd_weight,
+    .name = KERNELS_TEXT,
+    .load = load,
+    .store = store,
+    .act = act,
+    .geglu = geglu,
+    .add = add,
+    .mul = mul,
+    .affine = affine,
+    .normalise = normalise,
+    .sum = sum,
+    .squares = squares,
+    .moments = moments,
+    .gemm = gemm,
+    .softmax = softmax,
+    .transpose = transpose,
+    .transpose_half = transpose_half,
+    .winograd_input = winograd_input,
+    .winograd_weight = winograd_weight,
     .winograd_output = winograd_output,
 };

@@ -80,7 +80,8 @@ static span permute_at(const op_desc *op, int64_t i)
     return (span){0, source, i * length, length};
 }
 
-static void copy(const cpu_kernel *c, const operand_desc *to, char *dst, const operand_desc *from, const char *src, int64_t n)
+static void copy(const cpu_kernel *c, const operand_desc *to, char *dst, const operand_desc *from, const char *src,
+                 int64_t n)
 {
     float chunk[CHUNK];
     size_t to_size = size_of(to->dtype), from_size = from->weight ? 4 : size_of(from->dtype);
@@ -138,7 +139,9 @@ kiln_status cpu_prepare_movement(cpu_kernel *c, error *e)
     if (!count) return KILN_OK;
     switch (op->kind) {
     case OP_UPSAMPLE: m->at = upsample_at, length = op->out.shape.dim[3]; break;
-    case OP_CONCAT: m->at = concat_at, length = product(&op->out.shape, op->attr.concat.axis, op->out.shape.rank); break;
+    case OP_CONCAT:
+        m->at = concat_at, length = product(&op->out.shape, op->attr.concat.axis, op->out.shape.rank);
+        break;
     case OP_SLICE: m->at = slice_at, length = product(&op->out.shape, op->attr.slice.axis, op->out.shape.rank); break;
     case OP_PERMUTE: m->at = permute_at, length = permute_run(op); break;
     default: m->at = reshape_at; break;

@@ -1,8 +1,8 @@
 /* norms.c - group and layer normalisation with f32 statistics; population variance (divide by the count).
  *
  * Group norm goes over the data twice: per-channel moments about the image's first pixel, in chunks of rows
- * whose number depends on the shape alone, merged in double; then (x - mean) * scale + beta and the activation. Taking the
- * first pixel as origin keeps the subtraction harmless when the mean is far from zero.
+ * whose number depends on the shape alone, merged in double; then (x - mean) * scale + beta and the activation. Taking
+ * the first pixel as origin keeps the subtraction harmless when the mean is far from zero.
  */
 #include "backend/cpu/cpu.h"
 
@@ -41,7 +41,8 @@ static kiln_status moments_tile(void *arg, size_t index, unsigned slot, error *e
 }
 
 /* Mean and 1/sigma of a group: the pieces' moments about the origin, merged. */
-static void group_statistics(const call *j, int64_t n, int64_t first, int64_t last, double eps, double *mean, double *rstd)
+static void group_statistics(const call *j, int64_t n, int64_t first, int64_t last, double eps, double *mean,
+                             double *rstd)
 {
     double count = (double)j->pixels * (double)(last - first), total = 0, spread = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -144,7 +145,8 @@ static kiln_status check_affine(const op_desc *op, error *e)
 {
     for (uint32_t i = 1; i <= 2; i++)
         if (op->in[i].dtype && !op->in[i].weight)
-            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: gamma and beta must be weights or constants", op_name(op->kind));
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: gamma and beta must be weights or constants",
+                             op_name(op->kind));
     return KILN_OK;
 }
 
@@ -157,7 +159,7 @@ kiln_status cpu_prepare_group_norm(cpu_kernel *c, error *e)
     return KILN_OK;
 }
 
-/* ---- layer norm: rows are independent --------------------------------------------------------------------- */
+/* ---- layer norm: rows are independent ---- */
 
 enum { LAYER_ROWS = 32 };
 
@@ -171,7 +173,8 @@ static void layer_row(const call *j, int64_t r)
     int64_t C = j->channels;
     double total = 0, spread = 0;
     for (int pass = 0; pass < 3; pass++) {
-        float mean = (float)(total / (double)C), rstd = (float)(1 / sqrt(spread / (double)C + (double)op->attr.norm.eps));
+        float mean = (float)(total / (double)C),
+              rstd = (float)(1 / sqrt(spread / (double)C + (double)op->attr.norm.eps));
         for (int64_t c = 0; c < C; c += COLUMNS) {
             size_t width = (size_t)min64(COLUMNS, C - c);
             if (pass == 0 || C > COLUMNS) k->load(row, place_of(x, j->a->in[0], r, c), type_of(x), width);
@@ -192,7 +195,8 @@ static kiln_status layer_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     (void)slot, (void)e;
-    for (int64_t r = (int64_t)index * LAYER_ROWS; r < min64(j->pixels, ((int64_t)index + 1) * LAYER_ROWS); r++) layer_row(j, r);
+    for (int64_t r = (int64_t)index * LAYER_ROWS; r < min64(j->pixels, ((int64_t)index + 1) * LAYER_ROWS); r++)
+        layer_row(j, r);
     return KILN_OK;
 }
 

@@ -4,8 +4,9 @@
  * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is told
  * one thread, when a product is made and when it is run; threads are the caller's business.
  *
- * Without memory the library throws, or writes through a null pointer where its code generator got no pages. So what a call may want at
- * once is asked of the system first (room_for), and what is thrown all the same ends at library_call().
+ * Without memory the library throws, or writes through a null pointer where its code generator got no pages. So what a
+ * call may want at once is asked of the system first (room_for), and what is thrown all the same ends at
+ * library_call().
  */
 #include "backend/cpu/onednn.h"
 
@@ -45,10 +46,11 @@ struct product {
 static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
 
-/* ---- the edge --------------------------------------------------------------------------------------------- */
+/* ---- the edge ---- */
 
-/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering one; the first run of a
- * product may generate a few more (how to set up AMX's tiles is one), later ones take small things from the heap. */
+/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering
+ * one; the first run of a product may generate a few more (how to set up AMX's tiles is one), later ones take small
+ * things from the heap. */
 static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
 
 static int room_for(size_t bytes)
@@ -77,10 +79,14 @@ static void engine_make(void *arg)
     (void)arg;
 #if defined __x86_64__
     static const dnnl_cpu_isa_t isa[] = {
-        [CPU_PLAIN] = dnnl_cpu_isa_sse41, [CPU_AVX2] = dnnl_cpu_isa_avx2, [CPU_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
-        [CPU_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16, [CPU_AMX] = dnnl_cpu_isa_avx512_core_amx,
+        [CPU_PLAIN] = dnnl_cpu_isa_sse41,
+        [CPU_AVX2] = dnnl_cpu_isa_avx2,
+        [CPU_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
+        [CPU_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+        [CPU_AMX] = dnnl_cpu_isa_avx512_core_amx,
     };
-    if (cpu_level_lowered()) dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
+    if (cpu_level_lowered())
+        dnnl_set_max_cpu_isa(isa[cpu_level_get()]); /* refused once something was made: then it stays as it is */
 #endif
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
@@ -100,13 +106,14 @@ static kiln_status library(dnnl_status_t status, const char *what, error *e)
 {
     if (status == dnnl_success) return KILN_OK;
     if (status == dnnl_out_of_memory) return error_set(e, KILN_ERR_NOMEM, "oneDNN: out of memory (%s)", what);
-    if (status == dnnl_unimplemented) return error_set(e, KILN_ERR_UNSUPPORTED, "oneDNN has no kernel for it here (%s)", what);
+    if (status == dnnl_unimplemented)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "oneDNN has no kernel for it here (%s)", what);
     return error_set(e, KILN_ERR_BUG, "oneDNN: status %d (%s)", (int)status, what);
 }
 
 static dnnl_data_type_t type_of_product(const product *p) { return p->shape.type == KILN_BF16 ? dnnl_bf16 : dnnl_f32; }
 
-/* ---- making ---------------------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 typedef struct {
     dnnl_memory_desc_t a, b, bias, c;
@@ -151,12 +158,14 @@ static dnnl_status_t make_conv(product *p, const operands *o, md_ref b, const_dn
     dnnl_dims_t stride = {s->stride[0], s->stride[1]}, dilate = {s->dilation[0] - 1, s->dilation[1] - 1};
     dnnl_dims_t before = {s->pad[0], s->pad[1]}, after = {s->pad[2], s->pad[3]};
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_forward_primitive_desc_create(&p->desc, engine, dnnl_forward_inference, dnnl_convolution_direct, MD(o->a),
-                                                          b, bias, MD(o->c), stride, dilate, before, after, attr);
+    return dnnl_convolution_forward_primitive_desc_create(&p->desc, engine, dnnl_forward_inference,
+                                                          dnnl_convolution_direct, MD(o->a), b, bias, MD(o->c), stride,
+                                                          dilate, before, after, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t st = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, MD(o->a), b,
-                                                                  bias, MD(o->c), stride, dilate, before, after);
+    dnnl_status_t st =
+        dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct, MD(o->a), b,
+                                                   bias, MD(o->c), stride, dilate, before, after);
     return st == dnnl_success ? dnnl_primitive_desc_create(&p->desc, &d, attr, engine, NULL) : st;
 #endif
 }
@@ -217,7 +226,7 @@ void product_free(product *p)
     mem_free(p);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 const product_shape *product_shape_of(const product *p) { return &p->shape; }
 
@@ -249,11 +258,12 @@ uint64_t product_layout(const product *p)
     dnnl_memory_desc_query(d, dnnl_query_strides, &strides);
     dnnl_memory_desc_query(d, dnnl_query_inner_blks, &sizes);
     dnnl_memory_desc_query(d, dnnl_query_inner_idxs, &places);
-    h = mix(mix(h, *padded, (size_t)n * sizeof (*padded)[0]), *strides, (size_t)n * sizeof (*strides)[0]);
-    return mix(mix(h, *sizes, (size_t)blocks * sizeof (*sizes)[0]), *places, (size_t)blocks * sizeof (*places)[0]);
+    h = mix(mix(h, *padded, (size_t)n * sizeof(*padded)[0]), *strides, (size_t)n * sizeof(*strides)[0]);
+    return mix(mix(h, *sizes, (size_t)blocks * sizeof(*sizes)[0]), *places, (size_t)blocks * sizeof(*places)[0]);
 #else
     const dnnl_blocking_desc_t *f = &d->format_desc.blocking;
-    h = mix(mix(h, d->padded_dims, (size_t)d->ndims * sizeof d->padded_dims[0]), f->strides, (size_t)d->ndims * sizeof f->strides[0]);
+    h = mix(mix(h, d->padded_dims, (size_t)d->ndims * sizeof d->padded_dims[0]), f->strides,
+            (size_t)d->ndims * sizeof f->strides[0]);
     h = mix(h, f->inner_blks, (size_t)f->inner_nblks * sizeof f->inner_blks[0]);
     return mix(h, f->inner_idxs, (size_t)f->inner_nblks * sizeof f->inner_idxs[0]);
 #endif
@@ -266,7 +276,7 @@ size_t product_scratch_bytes(const product *p)
     return d ? dnnl_memory_desc_get_size(d) : 0;
 }
 
-/* ---- doing ------------------------------------------------------------------------------------------------- */
+/* ---- doing ---- */
 
 /* Runs a primitive over the given (argument, description, address) rows on this thread alone. */
 typedef struct {
@@ -305,7 +315,8 @@ typedef struct {
 static dnnl_status_t describe_plain(const product_shape *s, dnnl_memory_desc_t *from)
 {
     dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
-    return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw) : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
+    return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw)
+                   : md_by_strides(from, 2, matrix, dnnl_f32, matrix_strides);
 }
 
 static void pack_it(void *arg)
@@ -335,7 +346,8 @@ kiln_status product_pack(const product *p, const float *b, void *packed, error *
     const product_shape *s = &p->shape;
     packing j = {.p = p, .b = b, .packed = packed};
     size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
-    if (product_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u)) memset(packed, 0, product_weight_bytes(p)); /* what fills up its blocks */
+    if (product_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
+        memset(packed, 0, product_weight_bytes(p)); /* what fills up its blocks */
     at_the_edge(ROOM_TO_PACK, pack_it, &j, &j.status);
     return library(j.status, "packing weights", e);
 }
@@ -353,7 +365,8 @@ static void run_it(void *arg)
     r->status = execute(r->run, r->rows, r->n);
 }
 
-kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch, error *e)
+kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                        error *e)
 {
     const bound rows[] = {
         {DNNL_ARG_SRC, dnnl_primitive_desc_query_md(p->desc, dnnl_query_src_md, 0), (void *)(uintptr_t)a},

@@ -29,6 +29,7 @@ uint64_t product_layout(const product *p);     /* equal for equal weight layouts
 size_t product_weight_bytes(const product *p); /* packed, in `type` */
 size_t product_scratch_bytes(const product *p);
 kiln_status product_pack(const product *p, const float *b, void *packed, error *e);
-kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch, error *e);
+kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                        error *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* products.c - see products.h. A tile widens its part of the operand and of the weights where storage and
- * arithmetic differ, runs its product into f32 scratch, and finishes the rows while they are in cache: activation, GEGLU,
- * residual, rounding. Blocks of columns are dealt out before bands, so a thread mostly finds the block it has widened.
+ * arithmetic differ, runs its product into f32 scratch, and finishes the rows while they are in cache: activation,
+ * GEGLU, residual, rounding. Blocks of columns are dealt out before bands, so a thread mostly finds the block it has
+ * widened.
  */
 #include "backend/cpu/products.h"
 
@@ -19,7 +20,7 @@ typedef struct {
     int64_t widened[MAX_SLOTS]; /* block whose weights a slot holds, -1 none */
 } call;
 
-/* ---- running ----------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n)
 {
@@ -46,7 +47,8 @@ static const void *operand_rows_of(const call *j, const product_grid *g, const b
         return buffer;
     }
     for (int64_t r = 0; r < b->n_in; r++)
-        convert_row(j->c->k, buffer + (size_t)r * row, g->type, place_of(x, j->a->in[0], b->in + r, 0), type_of(x), (size_t)g->k);
+        convert_row(j->c->k, buffer + (size_t)r * row, g->type, place_of(x, j->a->in[0], b->in + r, 0), type_of(x),
+                    (size_t)g->k);
     return buffer;
 }
 
@@ -84,7 +86,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
         j->c->k->load((float *)(void *)weights, b, g->stored, product_weight_bytes(p) / sizeof(float));
         j->widened[slot] = (int64_t)(index / g->n_bands);
     }
-    const float *bias = j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
+    const float *bias =
+        j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
     TRY(product_run(p, a, g->b_bytes ? weights : b, bias, c, (char *)c + g->c_bytes, e));
     for (int64_t r = 0; r < rows->n_out; r++) finish_row(j, c + r * columns->n, columns, rows->out + r);
     return KILN_OK;
@@ -98,7 +101,7 @@ static kiln_status grid_run(const cpu_kernel *c, const kernel_args *a, error *e)
     return tiles_run(a->pool, g->n_bands * g->n_blocks, tile, &j, e);
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------- */
+/* ---- packing ---- */
 
 typedef struct {
     const cpu_kernel *c;
@@ -113,8 +116,9 @@ static kiln_status gather_rows(const packing *j, const block *b, size_t width, f
     int64_t half = columns_of(&j->c->op.out);
     for (int64_t part = 0; part * b->width < b->n; part++) {
         size_t first = (size_t)(b->first + part * half);
-        kiln_status st = dtype_convert(to + (size_t)(part * b->width) * width, KILN_F32,
-                                       j->src + first * width * dtype_size(j->dtype), j->dtype, (size_t)b->width * width);
+        kiln_status st =
+            dtype_convert(to + (size_t)(part * b->width) * width, KILN_F32,
+                          j->src + first * width * dtype_size(j->dtype), j->dtype, (size_t)b->width * width);
         if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
     }
     return KILN_OK;
@@ -150,7 +154,8 @@ static kiln_status pack_bias(const cpu_kernel *c, const void *src, uint32_t dtyp
     return KILN_OK;
 }
 
-static kiln_status grid_pack_in(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, void *scratch, pool *p, error *e)
+static kiln_status grid_pack_in(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
+                                void *scratch, pool *p, error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
     const product_grid *g = c->plan;
@@ -163,7 +168,8 @@ static kiln_status grid_pack_in(const kernel *k, uint32_t operand, const void *s
     return tiles_run(p, g->n_blocks, pack_tile, &j, e);
 }
 
-static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p, error *e)
+static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *p,
+                             error *e)
 {
     size_t bytes = k->pack_scratch[operand] * cpu_slots();
     void *scratch = bytes ? mem_aligned(64, bytes) : NULL;
@@ -173,7 +179,7 @@ static kiln_status grid_pack(const kernel *k, uint32_t operand, const void *src,
     return st;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------ */
+/* ---- making ---- */
 
 static void grid_free(void *plan)
 {
@@ -190,7 +196,8 @@ kiln_status grid_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_ban
 {
     const op_desc *op = &c->op;
     if (!op->in[1].weight || (op->in[2].dtype && !op->in[2].weight))
-        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants", op_name(op->kind));
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants",
+                         op_name(op->kind));
     product_grid *g = mem_calloc(1, sizeof *g);
     if (!g) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = g, c->plan_free = grid_free, c->body = grid_run, c->base.pack = grid_pack, c->base.pack_in = grid_pack_in;
@@ -251,19 +258,21 @@ kiln_status grid_finish(cpu_kernel *c, error *e)
         g->packed_elements += round_up(product_weight_bytes(p) / size_of(g->type), 64);
         if (g->type != g->stored) g->b_bytes = most(g->b_bytes, round_up(product_weight_bytes(p), 64));
         n = most(n, (size_t)b->n);
-        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64), packed = g->type != g->stored ? round_up(product_weight_bytes(p), 64) : 0;
+        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64),
+               packed = g->type != g->stored ? round_up(product_weight_bytes(p), 64) : 0;
         c->base.pack_scratch[1] = most(c->base.pack_scratch[1], rows + packed);
         layout ^= (product_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
         if (i == 0) c->base.name = product_name(p);
     }
-    if (x->weight || x->ld != g->k || x->dtype != g->type) g->a_bytes = round_up(rows_in * (size_t)g->k * size_of(g->type), 64);
+    if (x->weight || x->ld != g->k || x->dtype != g->type)
+        g->a_bytes = round_up(rows_in * (size_t)g->k * size_of(g->type), 64);
     g->c_bytes = round_up(rows_out * n * sizeof(float), 64);
     g->slot_bytes = g->a_bytes + g->b_bytes + g->c_bytes + round_up(own, 64);
     c->base.scratch_bytes = cpu_slots() * g->slot_bytes;
     c->base.pack_tiles[1] = g->n_blocks < cpu_slots() ? g->n_blocks : cpu_slots();
     c->base.packed_bytes[1] = g->packed_elements * size_of(g->stored);
-    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored), g->n_blocks,
-             (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored),
+             g->n_blocks, (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");
     if (c->op.in[2].dtype && c->op.epilogue.geglu)
         snprintf(c->base.pack_form[2], sizeof c->base.pack_form[2], "f32:geglu:%lld", (long long)g->blocks[0].width);
     return KILN_OK;

@@ -44,12 +44,14 @@ static void pixels_of(const call *j, int64_t square, int64_t first, const void *
     for (int64_t y = 0; y < 6; y++)
         for (int64_t i = 0; i < 6; i++) {
             int inside = top + y >= 0 && top + y < H && left + i >= 0 && left + i < W;
-            pixel[6 * y + i] = inside ? (const void *)place_of(x, j->a->in[0], (n * H + top + y) * W + left + i, first) : zeros;
+            pixel[6 * y + i] =
+                inside ? (const void *)place_of(x, j->a->in[0], (n * H + top + y) * W + left + i, first) : zeros;
         }
 }
 
 /* The products over input channels [first, first+width). */
-static void multiply(const call *j, const buffers *b, int64_t square, int64_t squares, int64_t block, int64_t first, int64_t width)
+static void multiply(const call *j, const buffers *b, int64_t square, int64_t squares, int64_t block, int64_t first,
+                     int64_t width)
 {
     const winograd_plan *p = j->c->plan;
     const cpu_kernels *k = j->c->k;
@@ -60,10 +62,13 @@ static void multiply(const call *j, const buffers *b, int64_t square, int64_t sq
         pixels_of(j, square + s, first, pixel);
         k->winograd_input(b->v + (size_t)s * IN, T * IN, pixel, type_of(x), n);
     }
-    const char *w = (const char *)j->a->in[1] + (size_t)((block * x->shape.dim[3] + first) * 9 * OUT) * size_of(p->stored);
-    for (size_t i = 0; i < n; i++) k->winograd_weight(b->u + i * OUT, IN * OUT, w + i * 9 * OUT * size_of(p->stored), p->stored, OUT, OUT);
+    const char *w =
+        (const char *)j->a->in[1] + (size_t)((block * x->shape.dim[3] + first) * 9 * OUT) * size_of(p->stored);
+    for (size_t i = 0; i < n; i++)
+        k->winograd_weight(b->u + i * OUT, IN * OUT, w + i * 9 * OUT * size_of(p->stored), p->stored, OUT, OUT);
     for (size_t i = 0; i < POINTS; i++)
-        k->gemm((size_t)squares, OUT, n, b->v + i * T * IN, IN, 1, b->u + i * IN * OUT, OUT, b->m + i * T * OUT, OUT, first > 0);
+        k->gemm((size_t)squares, OUT, n, b->v + i * T * IN, IN, 1, b->u + i * IN * OUT, OUT, b->m + i * T * OUT, OUT,
+                first > 0);
 }
 
 static void finish_pixel(const call *j, float *row, int64_t r, int64_t first, size_t n)
@@ -134,23 +139,31 @@ static kiln_status pack_block(void *arg, size_t index, unsigned slot, error *e)
     const packing *j = arg;
     const winograd_plan *p = j->c->plan;
     const int64_t *w = j->c->op.in[1].shape.dim;
-    size_t row = (size_t)w[1] * 9, n = (size_t)min64(OUT, w[0] - (int64_t)index * OUT), from = dtype_size(j->dtype), to = size_of(p->stored), most = STRIP * 9;
+    size_t row = (size_t)w[1] * 9, n = (size_t)min64(OUT, w[0] - (int64_t)index * OUT), from = dtype_size(j->dtype),
+           to = size_of(p->stored), most = STRIP * 9;
     char *rows = mem_calloc(most * OUT, to), *dst = j->dst + index * OUT * row * to;
     kiln_status st = rows ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
     (void)slot;
     for (size_t first = 0; st == KILN_OK && first < row; first += most) {
         size_t count = row - first < most ? row - first : most;
         for (size_t o = 0; o < n && st == KILN_OK; o++)
-            st = dtype_convert(rows + o * most * to, p->stored, j->src + ((index * OUT + o) * row + first) * from, j->dtype, count);
-        if (st != KILN_OK) error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
-        else if (p->stored == KILN_BF16) j->c->k->transpose_half((uint16_t *)(void *)dst + first * OUT, OUT, (const uint16_t *)(const void *)rows, most, OUT, count);
-        else j->c->k->transpose((float *)(void *)dst + first * OUT, OUT, (const float *)(const void *)rows, most, OUT, count);
+            st = dtype_convert(rows + o * most * to, p->stored, j->src + ((index * OUT + o) * row + first) * from,
+                               j->dtype, count);
+        if (st != KILN_OK)
+            error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+        else if (p->stored == KILN_BF16)
+            j->c->k->transpose_half((uint16_t *)(void *)dst + first * OUT, OUT, (const uint16_t *)(const void *)rows,
+                                    most, OUT, count);
+        else
+            j->c->k->transpose((float *)(void *)dst + first * OUT, OUT, (const float *)(const void *)rows, most, OUT,
+                               count);
     }
     mem_free(rows);
     return st;
 }
 
-static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *q, error *e)
+static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst, pool *q,
+                        error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
     const winograd_plan *p = c->plan;

@@ -1,8 +1,8 @@
 /* attention.cu - softmax(q k^T scale + mask) v in f32 arithmetic, any head size up to 512; see launch.h.
  *
- * A block has a few queries of one head and walks over the keys, a tile at a time, with the online softmax (Milakov and Gimelshein
- * 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, and the twin of the
- * tensor-core kernel.
+ * A block has a few queries of one head and walks over the keys, a tile at a time, with the online softmax (Milakov and
+ * Gimelshein 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, and the twin
+ * of the tensor-core kernel.
  */
 #include "backend/cuda/cu.h"
 
@@ -23,7 +23,8 @@ static __host__ __device__ tile_size tile_for(int64_t head)
 static size_t shared_for(int64_t head)
 {
     tile_size t = tile_for(head);
-    return (size_t)((t.queries + t.keys) * (head + 1) + t.queries * head + t.queries * (t.keys + 1) + 3 * t.queries) * sizeof(float);
+    return (size_t)((t.queries + t.keys) * (head + 1) + t.queries * head + t.queries * (t.keys + 1) + 3 * t.queries) *
+           sizeof(float);
 }
 
 typedef struct {
@@ -31,7 +32,8 @@ typedef struct {
     float *q, *kv, *sum, *score, *most, *total, *shrink;
 } tile;
 
-static __device__ __forceinline__ void load_rows(const cu_attention &a, float *to, const void *from, int64_t row, int64_t rows_left, int rows, int64_t ld, int64_t column)
+static __device__ __forceinline__ void load_rows(const cu_attention &a, float *to, const void *from, int64_t row,
+                                                 int64_t rows_left, int rows, int64_t ld, int64_t column)
 {
     for (int i = (int)threadIdx.x; i < rows * (int)a.head; i += THREADS) {
         int r = i / (int)a.head, c = i % (int)a.head;
@@ -39,20 +41,23 @@ static __device__ __forceinline__ void load_rows(const cu_attention &a, float *t
     }
 }
 
-static __device__ __forceinline__ float masked(const cu_attention &a, float s, int64_t n, int64_t h, int64_t q, int64_t k)
+static __device__ __forceinline__ float masked(const cu_attention &a, float s, int64_t n, int64_t h, int64_t q,
+                                               int64_t k)
 {
     if (k >= a.keys || (a.causal && k > q)) return -INFINITY;
     return a.mask ? s + cu_load(a.mask, a.mask_type, n * a.mask_image + h * a.mask_head + q * a.mask_ld + k) : s;
 }
 
-static __device__ __forceinline__ void make_scores(const cu_attention &a, const tile &t, int64_t n, int64_t h, int64_t q0, int64_t k0)
+static __device__ __forceinline__ void make_scores(const cu_attention &a, const tile &t, int64_t n, int64_t h,
+                                                   int64_t q0, int64_t k0)
 {
     for (int i = (int)threadIdx.x; i < t.size.queries * t.size.keys; i += THREADS) {
         int r = i / t.size.keys, k = i % t.size.keys;
         const float *x = t.q + r * (a.head + 1), *y = t.kv + k * (a.head + 1);
         float s = 0;
         for (int c = 0; c < (int)a.head; c++) s = fmaf(x[c], y[c], s);
-        t.score[r * (t.size.keys + 1) + k] = q0 + r < a.queries ? masked(a, s * a.scale, n, h, q0 + r, k0 + k) : -INFINITY;
+        t.score[r * (t.size.keys + 1) + k] =
+            q0 + r < a.queries ? masked(a, s * a.scale, n, h, q0 + r, k0 + k) : -INFINITY;
     }
 }
 
@@ -77,7 +82,8 @@ static __device__ __forceinline__ void add_values(const cu_attention &a, const t
     for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) {
         int r = i / (int)a.head, c = i % (int)a.head;
         float sum = t.sum[i] * t.shrink[r];
-        for (int k = 0; k < t.size.keys; k++) sum = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head + 1) + c], sum);
+        for (int k = 0; k < t.size.keys; k++)
+            sum = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head + 1) + c], sum);
         t.sum[i] = sum;
     }
 }
@@ -118,7 +124,9 @@ static __global__ void __launch_bounds__(THREADS) attention(cu_attention a)
     }
     for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) {
         int r = i / (int)a.head, c = i % (int)a.head;
-        if (q0 + r < a.queries) cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + column + c, t.total[r] > 0 ? t.sum[i] / t.total[r] : 0);
+        if (q0 + r < a.queries)
+            cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + column + c,
+                     t.total[r] > 0 ? t.sum[i] / t.total[r] : 0);
     }
 }
 

@@ -1,8 +1,9 @@
 /* attention_mma.cu - attention in bf16 or f16 on tensor cores, heads of up to 160; see launch.h and cu_attention.h.
  *
- * A block of four warps has 64 queries of one head, 16 a warp, kept in registers. Keys and values come by tiles, the next one under way
- * (cp.async) while this one is worked on; scores are never anywhere but in registers, where the layout of a product's sum is
- * that of the next product's left side. Heads are filled up with zeros to HEAD, a multiple of 16.
+ * A block of four warps has 64 queries of one head, 16 a warp, kept in registers. Keys and values come by tiles, the
+ * next one under way (cp.async) while this one is worked on; scores are never anywhere but in registers, where the
+ * layout of a product's sum is that of the next product's left side. Heads are filled up with zeros to HEAD, a multiple
+ * of 16.
  */
 #include "backend/cuda/cu_attention.h"
 
@@ -18,13 +19,15 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     int64_t q0 = (int64_t)blockIdx.x * QUERIES, head = blockIdx.y, image = blockIdx.z, column = head * a.head;
     int64_t q = q0 + warp * 16 + lane / 4, end = a.causal && q0 + QUERIES < a.keys ? q0 + QUERIES : a.keys;
-    const uint16_t *keys = cu_rows_of(a.k, image, a.keys, a.k_ld, column), *values = cu_rows_of(a.v, image, a.keys, a.v_ld, column);
+    const uint16_t *keys = cu_rows_of(a.k, image, a.keys, a.k_ld, column),
+                   *values = cu_rows_of(a.v, image, a.keys, a.v_ld, column);
     const void *mask = cu_mask_of(a, image, head);
     uint32_t query[Z::STEPS][4];
     float sum[HEAD / 8][4] = {};
     cu_softmax r = {{-INFINITY, -INFINITY}, {0, 0}};
 
-    cu_fetch<HEAD, THREADS>(a, memory, cu_rows_of(a.q, image, a.queries, a.q_ld, column), q0, a.queries, QUERIES, a.q_ld);
+    cu_fetch<HEAD, THREADS>(a, memory, cu_rows_of(a.q, image, a.queries, a.q_ld, column), q0, a.queries, QUERIES,
+                            a.q_ld);
     cu_copy_group();
     cu_copy_wait<0>();
     __syncthreads();
@@ -58,7 +61,8 @@ template <int TYPE, int HEAD> static cudaError_t run(const cu_attention *a, cuda
 {
     enum { ALL = 4 * sizes<HEAD>::TILE, ASKED = QUERIES * sizes<HEAD>::ROW };
     dim3 grid((unsigned)((a->queries + QUERIES - 1) / QUERIES), (unsigned)a->heads, (unsigned)a->images);
-    return CU_LAUNCH((attention_mma<TYPE, HEAD>), grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED, stream, *a);
+    return CU_LAUNCH((attention_mma<TYPE, HEAD>), grid, dim3(THREADS), (int)ALL > (int)ASKED ? (int)ALL : (int)ASKED,
+                     stream, *a);
 }
 
 template <int TYPE> static cudaError_t run_head(const cu_attention *a, cudaStream_t stream)

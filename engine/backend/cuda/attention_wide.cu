@@ -1,18 +1,28 @@
 /* attention_wide.cu - attention in bf16 or f16 on tensor cores, heads of 161 to 512; see launch.h and cu_attention.h.
  *
- * A head of 512 is too wide for one warp: 16 queries and the sums of their values would be 384 registers a thread. So a block of eight
- * warps has 64 queries, and two warps share 16 of them, each with one half of the head: it makes the scores' sums over its half, adds the other
- * warp's (through shared memory; the order of two does not matter, so both have the same bytes and make the same weights), and sums its
- * half of the values' columns. A tile of keys and one of values lie in shared memory: values come while scores are made, the
- * next keys while values are summed. All of it stays within the 99 KiB that every chip since sm_80 has.
+ * A head of 512 is too wide for one warp: 16 queries and the sums of their values would be 384 registers a thread. So a
+ * block of eight warps has 64 queries, and two warps share 16 of them, each with one half of the head: it makes the
+ * scores' sums over its half, adds the other warp's (through shared memory; the order of two does not matter, so both
+ * have the same bytes and make the same weights), and sums its half of the values' columns. A tile of keys and one of
+ * values lie in shared memory: values come while scores are made, the next keys while values are summed. All of it
+ * stays within the 99 KiB that every chip since sm_80 has.
  */
 #include "backend/cuda/cu_attention.h"
 
 enum { QUERIES = 64, WARPS = 8, THREADS = WARPS * 32, SHARED_LEAST = 99 << 10 };
 template <int HEAD> struct sizes {
-    enum { HALF = HEAD / 2, STEPS = HALF / 16, KEYS = HEAD > 256 ? 32 : 64, ROW = cu_head<HEAD>::ROW, TILE = KEYS * ROW, SCORES = WARPS * 16 * KEYS * 4, ALL = 2 * TILE + SCORES };
+    enum {
+        HALF = HEAD / 2,
+        STEPS = HALF / 16,
+        KEYS = HEAD > 256 ? 32 : 64,
+        ROW = cu_head<HEAD>::ROW,
+        TILE = KEYS * ROW,
+        SCORES = WARPS * 16 * KEYS * 4,
+        ALL = 2 * TILE + SCORES
+    };
     static_assert(HEAD % 32 == 0, "a half is whole steps");
-    static_assert((int)QUERIES <= 2 * (int)KEYS && (int)ALL <= (int)SHARED_LEAST, "queries lie where keys and values do later");
+    static_assert((int)QUERIES <= 2 * (int)KEYS && (int)ALL <= (int)SHARED_LEAST,
+                  "queries lie where keys and values do later");
 };
 
 /* s += the scores of the other half of the head. All of the block come here. */
@@ -20,7 +30,8 @@ template <int KEYS> static __device__ __forceinline__ void add_other_half(float4
 {
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++) parts[(warp * (KEYS / 8) + j) * 32 + lane] = make_float4(s[j][0], s[j][1], s[j][2], s[j][3]);
+    for (int j = 0; j < KEYS / 8; j++)
+        parts[(warp * (KEYS / 8) + j) * 32 + lane] = make_float4(s[j][0], s[j][1], s[j][2], s[j][3]);
     __syncthreads();
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++) {
@@ -35,16 +46,19 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
     CU_DYNAMIC_SHARED(unsigned char, memory); /* a tile of keys, one of values, each warp's scores */
     unsigned char *key_tile = memory, *value_tile = memory + Z::TILE;
     float4 *parts = reinterpret_cast<float4 *>(memory + 2 * Z::TILE);
-    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, rows = warp % (WARPS / 2) * 16, first = warp / (WARPS / 2) * Z::HALF;
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, rows = warp % (WARPS / 2) * 16,
+        first = warp / (WARPS / 2) * Z::HALF;
     int64_t q0 = (int64_t)blockIdx.x * QUERIES, head = blockIdx.y, image = blockIdx.z, column = head * a.head;
     int64_t q = q0 + rows + lane / 4, end = a.causal && q0 + QUERIES < a.keys ? q0 + QUERIES : a.keys;
-    const uint16_t *keys = cu_rows_of(a.k, image, a.keys, a.k_ld, column), *values = cu_rows_of(a.v, image, a.keys, a.v_ld, column);
+    const uint16_t *keys = cu_rows_of(a.k, image, a.keys, a.k_ld, column),
+                   *values = cu_rows_of(a.v, image, a.keys, a.v_ld, column);
     const void *mask = cu_mask_of(a, image, head);
     uint32_t query[Z::STEPS][4];
     float sum[Z::HALF / 8][4] = {};
     cu_softmax r = {{-INFINITY, -INFINITY}, {0, 0}};
 
-    cu_fetch<HEAD, THREADS>(a, memory, cu_rows_of(a.q, image, a.queries, a.q_ld, column), q0, a.queries, QUERIES, a.q_ld);
+    cu_fetch<HEAD, THREADS>(a, memory, cu_rows_of(a.q, image, a.queries, a.q_ld, column), q0, a.queries, QUERIES,
+                            a.q_ld);
     cu_copy_group();
     cu_copy_wait<0>();
     __syncthreads();
@@ -62,7 +76,8 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
         cu_copy_group();
         cu_scores<TYPE, HEAD, Z::STEPS, Z::KEYS>(query, key_tile + first * 2, s);
         add_other_half<Z::KEYS>(parts, s); /* has a barrier: all are done with the keys */
-        if (i + 1 < tiles) cu_fetch<HEAD, THREADS>(a, key_tile, keys, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.k_ld);
+        if (i + 1 < tiles)
+            cu_fetch<HEAD, THREADS>(a, key_tile, keys, (int64_t)(i + 1) * Z::KEYS, a.keys, Z::KEYS, a.k_ld);
         cu_copy_group();
         cu_soften<Z::KEYS>(a, mask, s, &r, shrink, q, (int64_t)i * Z::KEYS + lane % 4 * 2);
         cu_copy_wait<1>();
@@ -76,11 +91,17 @@ template <int TYPE, int HEAD> static __global__ void __launch_bounds__(THREADS) 
 template <int TYPE, int HEAD> static cudaError_t run(const cu_attention *a, cudaStream_t stream)
 {
     dim3 grid((unsigned)((a->queries + QUERIES - 1) / QUERIES), (unsigned)a->heads, (unsigned)a->images);
-    cudaError_t status = cudaFuncSetAttribute(attention_wide<TYPE, HEAD>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<HEAD>::ALL);
-    return status != cudaSuccess ? status : CU_LAUNCH((attention_wide<TYPE, HEAD>), grid, dim3(THREADS), sizes<HEAD>::ALL, stream, *a);
+    cudaError_t status =
+        cudaFuncSetAttribute(attention_wide<TYPE, HEAD>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizes<HEAD>::ALL);
+    return status != cudaSuccess
+               ? status
+               : CU_LAUNCH((attention_wide<TYPE, HEAD>), grid, dim3(THREADS), sizes<HEAD>::ALL, stream, *a);
 }
 
-extern "C" int cu_attention_wide_takes(const cu_attention *a) { return cu_attention_whole(a) && a->head > 160 && a->head <= 512; }
+extern "C" int cu_attention_wide_takes(const cu_attention *a)
+{
+    return cu_attention_whole(a) && a->head > 160 && a->head <= 512;
+}
 
 template <int TYPE> static cudaError_t run_head(const cu_attention *a, cudaStream_t stream)
 {

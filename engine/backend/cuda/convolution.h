@@ -1,18 +1,19 @@
-/* convolution.h - convolutions by cuDNN, which is looked for at run time, when it is asked for (KILN_CUDA_PRODUCTS=cudnn). Layer: backend.
- * Source: NVIDIA cuDNN API Reference, the legacy convolution functions. */
+/* convolution.h - convolutions by cuDNN, which is looked for at run time, when it is asked for
+ * (KILN_CUDA_PRODUCTS=cudnn). Layer: backend. Source: NVIDIA cuDNN API Reference, the legacy convolution functions. */
 #ifndef KILN_BACKEND_CUDA_CONVOLUTION_H
 #define KILN_BACKEND_CUDA_CONVOLUTION_H
 
 #include "backend/cuda/cuda.h"
 
-/* Looks for the library and starts it on the current device: once in a process, before any other call here. KILN_CUDNN names its file; otherwise
- * it is looked for where the system looks for libraries. *version: what cudnnGetVersion says, never 0. KILN_ERR_UNSUPPORTED with a sentence
- * when it is not there or cannot be used. */
+/* Looks for the library and starts it on the current device: once in a process, before any other call here. KILN_CUDNN
+ * names its file; otherwise it is looked for where the system looks for libraries. *version: what cudnnGetVersion says,
+ * never 0. KILN_ERR_UNSUPPORTED with a sentence when it is not there or cannot be used. */
 kiln_status convolution_open(size_t *version, error *e);
-/* Of a picture whose weights are packed without gaps. Any thread; the current device is the one of convolution_open. NULL when the library has nothing
- * for it. scratch: bytes that running takes, aligned to 256. */
+/* Of a picture whose weights are packed without gaps. Any thread; the current device is the one of convolution_open.
+ * NULL when the library has nothing for it. scratch: bytes that running takes, aligned to 256. */
 convolution *convolution_make(const cu_product *, size_t *scratch);
-/* With its epilogue. Pointers of 16 bytes. The residual may lie where the result does. IO when the library or a launch is refused. */
+/* With its epilogue. Pointers of 16 bytes. The residual may lie where the result does. IO when the library or a launch
+ * is refused. */
 kiln_status convolution_run(const convolution *, const cu_product *, void *scratch, cudaStream_t, error *);
 void convolution_free(convolution *);
 

@@ -1,4 +1,5 @@
-/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; numbers as floats; activations.
+/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; numbers as floats;
+ * activations.
  *
  * A kernel is compiled twice: by nvcc for the device, and, with KILN_CUDA_EMU, as plain C++ over tests/cuda_emu, where
  * threads of a block are run by turns on the host. So it keeps to what both know: CU_LAUNCH instead of <<<>>>,
@@ -14,13 +15,14 @@
 
 #ifdef KILN_CUDA_EMU
 #include "cu_shim.h"
-#define CU_LAUNCH(kernel, grid, block, shared, stream, ...) cu_emu_enqueue(#kernel, stream, grid, block, shared, kernel, __VA_ARGS__)
+#define CU_LAUNCH(kernel, grid, block, shared, stream, ...)                                                            \
+    cu_emu_enqueue(#kernel, stream, grid, block, shared, kernel, __VA_ARGS__)
 #else
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define CU_DYNAMIC_SHARED(type, name)                                                              \
-    extern __shared__ __align__(16) unsigned char cu_dynamic[];                                    \
+#define CU_DYNAMIC_SHARED(type, name)                                                                                  \
+    extern __shared__ __align__(16) unsigned char cu_dynamic[];                                                        \
     type *name = reinterpret_cast<type *>(cu_dynamic)
 template <class K, class... A>
 static inline cudaError_t cu_launch(K kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A... a)
@@ -35,7 +37,7 @@ static inline cudaError_t cu_launch(K kernel, dim3 grid, dim3 block, size_t shar
 #include <stdint.h>
 #include <string.h>
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static __device__ __forceinline__ float cu_bf16(uint16_t v) { return __uint_as_float((uint32_t)v << 16); }
 static __device__ __forceinline__ uint16_t cu_to_bf16(float f)
@@ -73,19 +75,24 @@ static __device__ __forceinline__ float cu_load(const void *p, int type, int64_t
 }
 static __device__ __forceinline__ void cu_store(void *p, int type, int64_t at, float v)
 {
-    if (type == CU_F32) static_cast<float *>(p)[at] = v;
-    else if (type == CU_BF16) static_cast<uint16_t *>(p)[at] = cu_to_bf16(v);
-    else static_cast<__half *>(p)[at] = __float2half_rn(v);
+    if (type == CU_F32)
+        static_cast<float *>(p)[at] = v;
+    else if (type == CU_BF16)
+        static_cast<uint16_t *>(p)[at] = cu_to_bf16(v);
+    else
+        static_cast<__half *>(p)[at] = __float2half_rn(v);
 }
 
 template <int TYPE> static __device__ __forceinline__ void cu_load_halves(float *out, const void *p)
 {
     uint4 a = *static_cast<const uint4 *>(p);
-    cu_unpair<TYPE>(out, a.x), cu_unpair<TYPE>(out + 2, a.y), cu_unpair<TYPE>(out + 4, a.z), cu_unpair<TYPE>(out + 6, a.w);
+    cu_unpair<TYPE>(out, a.x), cu_unpair<TYPE>(out + 2, a.y), cu_unpair<TYPE>(out + 4, a.z),
+        cu_unpair<TYPE>(out + 6, a.w);
 }
 template <int TYPE> static __device__ __forceinline__ void cu_store_halves(void *p, const float *v)
 {
-    *static_cast<uint4 *>(p) = make_uint4(cu_pair<TYPE>(v[0], v[1]), cu_pair<TYPE>(v[2], v[3]), cu_pair<TYPE>(v[4], v[5]), cu_pair<TYPE>(v[6], v[7]));
+    *static_cast<uint4 *>(p) = make_uint4(cu_pair<TYPE>(v[0], v[1]), cu_pair<TYPE>(v[2], v[3]),
+                                          cu_pair<TYPE>(v[4], v[5]), cu_pair<TYPE>(v[6], v[7]));
 }
 
 /* V neighbours at once: 1, or 8 of an address that is a multiple of 16 bytes. */
@@ -115,7 +122,7 @@ template <int V> static __device__ __forceinline__ void cu_store_row(void *p, in
         for (int i = 0; i < V; i++) cu_store(p, type, at + i, v[i]);
 }
 
-/* ---- activations: include/kiln/ops.h has the formulas -------------------------------------------------------------------- */
+/* ---- activations: include/kiln/ops.h has the formulas ---- */
 
 static __device__ __forceinline__ float cu_gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
 

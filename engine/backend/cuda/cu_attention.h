@@ -1,21 +1,26 @@
-/* cu_attention.h - what the tensor-core kernels of attention share: rows into shared memory, and a warp's work on 16 queries - scores, their
- * online softmax, sums of values, the result. Scheme: Dao 2023, FlashAttention-2.
+/* cu_attention.h - what the tensor-core kernels of attention share: rows into shared memory, and a warp's work on 16
+ * queries - scores, their online softmax, sums of values, the result. Scheme: Dao 2023, FlashAttention-2.
  *
- * HEAD is the head's size filled up with zeros; a row of a tile has HEAD elements and 16 bytes more, an odd number of pieces of 16, so that
- * eight rows begin in different banks. STEPS, COLUMNS: the part of the head that a warp works on. A warp's scores are s[j][e]:
- * key 8 j + 2 (lane % 4) + e % 2 of the tile, query lane / 4 + e / 2 * 8 of the warp.
+ * HEAD is the head's size filled up with zeros; a row of a tile has HEAD elements and 16 bytes more, an odd number of
+ * pieces of 16, so that eight rows begin in different banks. STEPS, COLUMNS: the part of the head that a warp works on.
+ * A warp's scores are s[j][e]: key 8 j + 2 (lane % 4) + e % 2 of the tile, query lane / 4 + e / 2 * 8 of the warp.
  */
 #ifndef KILN_BACKEND_CUDA_CU_ATTENTION_H
 #define KILN_BACKEND_CUDA_CU_ATTENTION_H
 
 #include "backend/cuda/cu_mma.h"
 
-template <int HEAD> struct cu_head { enum { ROW = HEAD * 2 + 16 }; };
-typedef struct { float most[2], total[2]; } cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
+template <int HEAD> struct cu_head {
+    enum { ROW = HEAD * 2 + 16 };
+};
+typedef struct {
+    float most[2], total[2];
+} cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
 
 /* Rows row.. of a matrix of `end` rows to shared memory; what is outside of it, or of the head, is 0. */
-template <int HEAD, int THREADS> static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from, int64_t row, int64_t end, int rows,
-                                                                                                 int64_t ld)
+template <int HEAD, int THREADS>
+static __device__ __forceinline__ void cu_fetch(const cu_attention &a, unsigned char *to, const uint16_t *from,
+                                                int64_t row, int64_t end, int rows, int64_t ld)
 {
     int left = end - row < rows ? (int)(end - row) : rows;
     from += row * ld;
@@ -30,11 +35,13 @@ template <int HEAD, int STEPS> static __device__ __forceinline__ void cu_queries
 {
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
-    for (int d = 0; d < STEPS; d++) cu_matrices(q[d], rows + lane % 16 * cu_head<HEAD>::ROW + (d * 16 + lane / 16 * 8) * 2);
+    for (int d = 0; d < STEPS; d++)
+        cu_matrices(q[d], rows + lane % 16 * cu_head<HEAD>::ROW + (d * 16 + lane / 16 * 8) * 2);
 }
 
 /* s = q keys^T */
-template <int TYPE, int HEAD, int STEPS, int KEYS> static __device__ __forceinline__ void cu_scores(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
+template <int TYPE, int HEAD, int STEPS, int KEYS>
+static __device__ __forceinline__ void cu_scores(const uint32_t (*q)[4], unsigned char *keys, float (*s)[4])
 {
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -44,13 +51,15 @@ template <int TYPE, int HEAD, int STEPS, int KEYS> static __device__ __forceinli
 #pragma unroll
         for (int j = 0; j < KEYS / 16; j++) {
             uint32_t b[4];
-            cu_matrices(b, keys + (j * 16 + lane % 8 + lane / 16 * 8) * cu_head<HEAD>::ROW + (d * 16 + lane / 8 % 2 * 8) * 2);
+            cu_matrices(b, keys + (j * 16 + lane % 8 + lane / 16 * 8) * cu_head<HEAD>::ROW +
+                               (d * 16 + lane / 8 % 2 * 8) * 2);
             cu_mma<TYPE>(s[2 * j], q[d], b[0], b[1]);
             cu_mma<TYPE>(s[2 * j + 1], q[d], b[2], b[3]);
         }
 }
 
-static __device__ __forceinline__ float cu_limited(const cu_attention &a, const void *mask, float s, int64_t q, int64_t k)
+static __device__ __forceinline__ float cu_limited(const cu_attention &a, const void *mask, float s, int64_t q,
+                                                   int64_t k)
 {
     if (k >= a.keys || (a.causal && k > q)) return -INFINITY;
     s *= a.scale;
@@ -58,7 +67,9 @@ static __device__ __forceinline__ float cu_limited(const cu_attention &a, const 
 }
 
 /* Scores to weights; shrink: by what the sums so far are multiplied, for both rows. q, k: of s[0][0]. */
-template <int KEYS> static __device__ __forceinline__ void cu_soften(const cu_attention &a, const void *mask, float (*s)[4], cu_softmax *r, float *shrink, int64_t q, int64_t k)
+template <int KEYS>
+static __device__ __forceinline__ void cu_soften(const cu_attention &a, const void *mask, float (*s)[4], cu_softmax *r,
+                                                 float *shrink, int64_t q, int64_t k)
 {
     float most[2] = {r->most[0], r->most[1]};
 #pragma unroll
@@ -86,14 +97,18 @@ template <int KEYS> static __device__ __forceinline__ void cu_soften(const cu_at
 }
 
 /* sum = sum shrink + weights values, COLUMNS of them */
-template <int TYPE, int HEAD, int COLUMNS, int KEYS> static __device__ __forceinline__ void cu_gather(const float (*s)[4], const float *shrink, unsigned char *values, float (*sum)[4])
+template <int TYPE, int HEAD, int COLUMNS, int KEYS>
+static __device__ __forceinline__ void cu_gather(const float (*s)[4], const float *shrink, unsigned char *values,
+                                                 float (*sum)[4])
 {
     int lane = (int)threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < COLUMNS / 8; j++) sum[j][0] *= shrink[0], sum[j][1] *= shrink[0], sum[j][2] *= shrink[1], sum[j][3] *= shrink[1];
+    for (int j = 0; j < COLUMNS / 8; j++)
+        sum[j][0] *= shrink[0], sum[j][1] *= shrink[0], sum[j][2] *= shrink[1], sum[j][3] *= shrink[1];
 #pragma unroll
     for (int k = 0; k < KEYS / 16; k++) {
-        uint32_t w[4] = {cu_pair<TYPE>(s[2 * k][0], s[2 * k][1]), cu_pair<TYPE>(s[2 * k][2], s[2 * k][3]), cu_pair<TYPE>(s[2 * k + 1][0], s[2 * k + 1][1]),
+        uint32_t w[4] = {cu_pair<TYPE>(s[2 * k][0], s[2 * k][1]), cu_pair<TYPE>(s[2 * k][2], s[2 * k][3]),
+                         cu_pair<TYPE>(s[2 * k + 1][0], s[2 * k + 1][1]),
                          cu_pair<TYPE>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
         for (int d = 0; d < COLUMNS / 16; d++) {
@@ -105,8 +120,11 @@ template <int TYPE, int HEAD, int COLUMNS, int KEYS> static __device__ __forcein
     }
 }
 
-/* Columns first.. of the head, for queries q and q + 8 of the image whose rows of the result begin at `row`; `column`: where the head begins. */
-template <int COLUMNS> static __device__ __forceinline__ void cu_put(const cu_attention &a, const float (*sum)[4], cu_softmax *r, int64_t row, int64_t q, int64_t column, int first)
+/* Columns first.. of the head, for queries q and q + 8 of the image whose rows of the result begin at `row`; `column`:
+ * where the head begins. */
+template <int COLUMNS>
+static __device__ __forceinline__ void cu_put(const cu_attention &a, const float (*sum)[4], cu_softmax *r, int64_t row,
+                                              int64_t q, int64_t column, int first)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -118,7 +136,8 @@ template <int COLUMNS> static __device__ __forceinline__ void cu_put(const cu_at
         for (int j = 0; j < COLUMNS / 8; j++)
             for (int e = 0; e < 2; e++) {
                 int c = first + j * 8 + (int)threadIdx.x % 4 * 2 + e;
-                if (c < a.head) cu_store(a.out, a.out_type, (row + q + h * 8) * a.out_ld + column + c, sum[j][2 * h + e] * by);
+                if (c < a.head)
+                    cu_store(a.out, a.out_type, (row + q + h * 8) * a.out_ld + column + c, sum[j][2 * h + e] * by);
             }
     }
 }
@@ -126,9 +145,12 @@ template <int COLUMNS> static __device__ __forceinline__ void cu_put(const cu_at
 /* Where an image's head begins, and what is added to its scores, or NULL. */
 static __device__ __forceinline__ const void *cu_mask_of(const cu_attention &a, int64_t image, int64_t head)
 {
-    return a.mask ? static_cast<const char *>(a.mask) + (image * a.mask_image + head * a.mask_head) * (a.mask_type == CU_F32 ? 4 : 2) : nullptr;
+    return a.mask ? static_cast<const char *>(a.mask) +
+                        (image * a.mask_image + head * a.mask_head) * (a.mask_type == CU_F32 ? 4 : 2)
+                  : nullptr;
 }
-static __device__ __forceinline__ const uint16_t *cu_rows_of(const void *x, int64_t image, int64_t rows, int64_t ld, int64_t column)
+static __device__ __forceinline__ const uint16_t *cu_rows_of(const void *x, int64_t image, int64_t rows, int64_t ld,
+                                                             int64_t column)
 {
     return static_cast<const uint16_t *>(x) + image * rows * ld + column;
 }
@@ -136,7 +158,8 @@ static __device__ __forceinline__ const uint16_t *cu_rows_of(const void *x, int6
 /* Storage and sizes that both kernels want; which heads is theirs to say. */
 static inline int cu_attention_whole(const cu_attention *a)
 {
-    return (a->type == CU_BF16 || a->type == CU_F16) && a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 && a->v_ld % 8 == 0 && (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
+    return (a->type == CU_BF16 || a->type == CU_F16) && a->head % 8 == 0 && a->q_ld % 8 == 0 && a->k_ld % 8 == 0 &&
+           a->v_ld % 8 == 0 && (((uintptr_t)a->q | (uintptr_t)a->k | (uintptr_t)a->v) & 15) == 0;
 }
 
 #endif

@@ -1,13 +1,20 @@
-/* cu_product.h - what both product kernels share: where the left side lies, how K is cut, and how a sum becomes a result. */
+/* cu_product.h - what both product kernels share: where the left side lies, how K is cut, and how a sum becomes a
+ * result. */
 #ifndef KILN_BACKEND_CUDA_CU_PRODUCT_H
 #define KILN_BACKEND_CUDA_CU_PRODUCT_H
 
 #include "backend/cuda/cu.h"
 
 /* Row m of the left side. A picture's: the place that tap 0 sees. n < 0: there is no such row. */
-typedef struct { int64_t n; int y, x; } cu_place;
+typedef struct {
+    int64_t n;
+    int y, x;
+} cu_place;
 /* Column k of the left side in a picture: which tap, which channel of it. */
-typedef struct { int ky, kx; int64_t channel; } cu_tap;
+typedef struct {
+    int ky, kx;
+    int64_t channel;
+} cu_tap;
 
 static __device__ __forceinline__ cu_place cu_place_of(const cu_product &p, int64_t m)
 {
@@ -34,7 +41,8 @@ static __device__ __forceinline__ void cu_tap_on(const cu_product &p, cu_tap *t,
         if (++t->kx == p.kw) t->kx = 0, t->ky++;
 }
 /* The element's place from a, or -1: outside the picture. */
-static __device__ __forceinline__ int64_t cu_left_place(const cu_product &p, const cu_place &row, const cu_tap &tap, int64_t k)
+static __device__ __forceinline__ int64_t cu_left_place(const cu_product &p, const cu_place &row, const cu_tap &tap,
+                                                        int64_t k)
 {
     if (!p.picture) return row.n * p.a_ld + k;
     int y = row.y + tap.ky * p.dilation_h, x = row.x + tap.kx * p.dilation_w;
@@ -43,7 +51,8 @@ static __device__ __forceinline__ int64_t cu_left_place(const cu_product &p, con
 }
 
 /* Part `split` of K: whole steps of `deep`. */
-static __device__ __forceinline__ void cu_split_range(const cu_product &p, int split, int deep, int64_t *first, int64_t *last)
+static __device__ __forceinline__ void cu_split_range(const cu_product &p, int split, int deep, int64_t *first,
+                                                      int64_t *last)
 {
     int64_t steps = (p.K + deep - 1) / deep, each = (steps + p.splits - 1) / p.splits;
     *first = split * each * deep;
@@ -57,7 +66,8 @@ static __device__ __forceinline__ void cu_product_put(const cu_product &p, int64
     cu_store(p.out, p.out_type, row * p.out_ld + column, cu_finish(p.finish, v, row, column));
 }
 /* Two neighbouring sums (n is even; the second only where N has it): to the parts, or through the epilogue. */
-static __device__ __forceinline__ void cu_product_store(const cu_product &p, int64_t m, int64_t n, float a, float b, int split)
+static __device__ __forceinline__ void cu_product_store(const cu_product &p, int64_t m, int64_t n, float a, float b,
+                                                        int split)
 {
     if (p.splits > 1) {
         float *to = p.partial + (split * p.M + m) * p.N + n;
@@ -66,7 +76,8 @@ static __device__ __forceinline__ void cu_product_store(const cu_product &p, int
     } else if (p.finish.geglu) {
         if (p.finish.bias) a += p.finish.bias[n], b += p.finish.bias[n + 1];
         float v = cu_act(p.finish.act, a) * cu_gelu(b);
-        if (p.finish.residual) v += cu_load(p.finish.residual, p.finish.residual_type, m * p.finish.residual_ld + n / 2);
+        if (p.finish.residual)
+            v += cu_load(p.finish.residual, p.finish.residual_type, m * p.finish.residual_ld + n / 2);
         cu_store(p.out, p.out_type, m * p.out_ld + n / 2, v);
     } else {
         cu_product_put(p, m, n, a);

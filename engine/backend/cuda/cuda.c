@@ -12,7 +12,8 @@
 kiln_status cuda_failed(cudaError_t status, const char *what, error *e)
 {
     cudaGetLastError();
-    if (status == cudaErrorMemoryAllocation) return error_set(e, KILN_ERR_NOMEM, "the device has no memory left (%s)", what);
+    if (status == cudaErrorMemoryAllocation)
+        return error_set(e, KILN_ERR_NOMEM, "the device has no memory left (%s)", what);
     return error_set(e, KILN_ERR_IO, "%s: %s (%s)", what, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
@@ -32,16 +33,22 @@ void cuda_pack_as(cuda_kernel *k, uint32_t i, uint32_t type)
     snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "%s", dtype_name(type));
 }
 
-int cuda_packed_fits(const void *packed, uint32_t type, uint32_t src_dtype, size_t n) { return type != KILN_F16 || src_dtype == KILN_F16 || f16_all_finite(packed, n); }
+int cuda_packed_fits(const void *packed, uint32_t type, uint32_t src_dtype, size_t n)
+{
+    return type != KILN_F16 || src_dtype == KILN_F16 || f16_all_finite(packed, n);
+}
 
 kiln_status cuda_too_large(const void *src, uint32_t src_dtype, size_t n, error *e)
 {
     const float most = dtype_largest(src, src_dtype, n);
     if (fabsf(most) < 65520) return KILN_OK; /* what is infinite was so before */
-    return error_set(e, KILN_ERR_INVALID, "the number %g does not fit f16, which ends at 65504; say --precision f32 (or bf16)", (double)most);
+    return error_set(e, KILN_ERR_INVALID,
+                     "the number %g does not fit f16, which ends at 65504; say --precision f32 (or bf16)",
+                     (double)most);
 }
 
-kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p, error *e)
+kiln_status cuda_pack_plain(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                            pool *p, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
     size_t n = (size_t)shape_count(&k->op.in[operand].shape);
@@ -67,11 +74,16 @@ static void cuda_free(kernel *base)
 }
 
 static cuda_prepare *const prepares[OP_KIND_COUNT] = {
-    [OP_CONVERT] = cuda_prepare_map, [OP_CONV2D] = cuda_prepare_conv2d, [OP_LINEAR] = cuda_prepare_linear, [OP_ATTENTION] = cuda_prepare_attention,
-    [OP_GROUP_NORM] = cuda_prepare_norm, [OP_LAYER_NORM] = cuda_prepare_norm, [OP_ADD] = cuda_prepare_map, [OP_MUL] = cuda_prepare_map,
-    [OP_AFFINE] = cuda_prepare_map, [OP_ACT] = cuda_prepare_map, [OP_GEGLU] = cuda_prepare_map, [OP_UPSAMPLE] = cuda_prepare_movement,
-    [OP_CONCAT] = cuda_prepare_movement, [OP_SLICE] = cuda_prepare_movement, [OP_RESHAPE] = cuda_prepare_movement, [OP_PERMUTE] = cuda_prepare_movement,
-    [OP_EMBEDDING] = cuda_prepare_lookup, [OP_GATHER] = cuda_prepare_lookup, [OP_TIMESTEP] = cuda_prepare_timestep,
+    [OP_CONVERT] = cuda_prepare_map,       [OP_CONV2D] = cuda_prepare_conv2d,
+    [OP_LINEAR] = cuda_prepare_linear,     [OP_ATTENTION] = cuda_prepare_attention,
+    [OP_GROUP_NORM] = cuda_prepare_norm,   [OP_LAYER_NORM] = cuda_prepare_norm,
+    [OP_ADD] = cuda_prepare_map,           [OP_MUL] = cuda_prepare_map,
+    [OP_AFFINE] = cuda_prepare_map,        [OP_ACT] = cuda_prepare_map,
+    [OP_GEGLU] = cuda_prepare_map,         [OP_UPSAMPLE] = cuda_prepare_movement,
+    [OP_CONCAT] = cuda_prepare_movement,   [OP_SLICE] = cuda_prepare_movement,
+    [OP_RESHAPE] = cuda_prepare_movement,  [OP_PERMUTE] = cuda_prepare_movement,
+    [OP_EMBEDDING] = cuda_prepare_lookup,  [OP_GATHER] = cuda_prepare_lookup,
+    [OP_TIMESTEP] = cuda_prepare_timestep,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)
@@ -79,14 +91,16 @@ static kiln_status check_types(const op_desc *op, error *e)
     for (uint32_t i = 0; i <= op->n_in; i++) {
         uint32_t t = i < op->n_in ? op->in[i].dtype : op->out.dtype;
         if (t && t != KILN_F32 && t != KILN_BF16 && t != KILN_F16 && t != KILN_I32)
-            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind), dtype_name(t));
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s: no kernel for operands of type %s", op_name(op->kind),
+                             dtype_name(t));
     }
     return KILN_OK;
 }
 
 static kiln_status prepare(const op_desc *op, kernel **out, error *e)
 {
-    if (op->kind >= OP_KIND_COUNT || !prepares[op->kind]) return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
+    if (op->kind >= OP_KIND_COUNT || !prepares[op->kind])
+        return error_set(e, KILN_ERR_UNSUPPORTED, "op '%s' does not run on a device", op_name(op->kind));
     TRY(check_types(op, e));
     TRY(cuda_here(e));
     cuda_kernel *k = mem_calloc(1, sizeof *k);
@@ -96,8 +110,10 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, KILN_F32);
     kiln_status status = prepares[op->kind](k, e);
-    if (status == KILN_OK) *out = &k->base;
-    else cuda_free(&k->base);
+    if (status == KILN_OK)
+        *out = &k->base;
+    else
+        cuda_free(&k->base);
     return status;
 }
 
@@ -113,11 +129,18 @@ int cuda_takes_wide_heads(void) { return cuda_abilities_get()->major >= 8; }
 static void describe(char *text, size_t size)
 {
     const cuda_abilities *a = cuda_abilities_get();
-    int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor, a->products == CUDA_PRODUCTS_PLAIN ? "plain products" : a->major < 8 ? "tensor cores for f16" : "tensor cores");
-    if (a->cublaslt) snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100, a->cublaslt % 100);
+    int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor,
+                     a->products == CUDA_PRODUCTS_PLAIN ? "plain products"
+                     : a->major < 8                     ? "tensor cores for f16"
+                                                        : "tensor cores");
+    if (a->cublaslt)
+        snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100,
+                 a->cublaslt % 100);
     size_t unit = a->cudnn >= 90000 ? 10000 : 1000; /* of a major version; 8 counted otherwise than 9 */
     n = (int)strlen(text);
-    if (a->cudnn) snprintf(text + n, size - (size_t)n, ", cuDNN %zu.%zu.%zu", a->cudnn / unit, a->cudnn % unit / 100, a->cudnn % 100);
+    if (a->cudnn)
+        snprintf(text + n, size - (size_t)n, ", cuDNN %zu.%zu.%zu", a->cudnn / unit, a->cudnn % unit / 100,
+                 a->cudnn % 100);
 }
 
 static const char *features(void)
@@ -141,8 +164,15 @@ static const char *numerics(void)
 /* What tensor cores multiply; bf16, whose range is f32's, where they can. */
 static uint32_t best_precision(void) { return cuda_abilities_get()->major >= 8 ? KILN_BF16 : KILN_F16; }
 
-static const backend table = {.name = "cuda", .device = KILN_CUDA, .open = cuda_device_open, .features = features, .numerics = numerics, .best_precision = best_precision,
-                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16, .prepare = prepare, .numbers = &cuda_numbers};
+static const backend table = {.name = "cuda",
+                              .device = KILN_CUDA,
+                              .open = cuda_device_open,
+                              .features = features,
+                              .numerics = numerics,
+                              .best_precision = best_precision,
+                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
+                              .prepare = prepare,
+                              .numbers = &cuda_numbers};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
 const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

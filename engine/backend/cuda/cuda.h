@@ -1,8 +1,9 @@
-/* cuda.h - what the C files of the CUDA backend share: the kernel object, the device's abilities, errors. Layer: backend.
+/* cuda.h - what the C files of the CUDA backend share: the kernel object, the device's abilities, errors. Layer:
+ * backend.
  *
- * The backend is a library of its own (kiln-cuda.so) that backend/cuda_load.c opens where a driver is; nothing else of kiln
- * knows CUDA. An op is prepared into a cuda_kernel: its launch's arguments but for the pointers, which run() fills in.
- * run() only enqueues. tests/cuda_emu compiles the same files against a runtime and kernels that run on the host.
+ * The backend is a library of its own (kiln-cuda.so) that backend/cuda_load.c opens where a driver is; nothing else of
+ * kiln knows CUDA. An op is prepared into a cuda_kernel: its launch's arguments but for the pointers, which run() fills
+ * in. run() only enqueues. tests/cuda_emu compiles the same files against a runtime and kernels that run on the host.
  */
 #ifndef KILN_BACKEND_CUDA_H
 #define KILN_BACKEND_CUDA_H
@@ -10,8 +11,9 @@
 #include "backend/backend.h"
 #include "backend/cuda/launch.h"
 
-/* How products are made: the best that a device and the machine have, or what KILN_CUDA_PRODUCTS=plain|mma|library|cudnn asks for; each
- * has those before it for what it does not take. cuDNN is never chosen unasked: it was measured on no GPU yet. */
+/* How products are made: the best that a device and the machine have, or what
+ * KILN_CUDA_PRODUCTS=plain|mma|library|cudnn asks for; each has those before it for what it does not take. cuDNN is
+ * never chosen unasked: it was measured on no GPU yet. */
 typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY, CUDA_PRODUCTS_CUDNN } cuda_products;
 
 typedef struct {
@@ -27,10 +29,10 @@ int cuda_takes_wide_heads(void); /* has it the shared memory of cu_attention_wid
 
 /* NOMEM for want of memory, IO with the driver's words for the rest; forgets CUDA's own sticky last error. */
 kiln_status cuda_failed(cudaError_t, const char *what, error *);
-#define CUDA_TRY(call, what)                                                                       \
-    do {                                                                                           \
-        cudaError_t cuda_ = (call);                                                                \
-        if (cuda_ != cudaSuccess) return cuda_failed(cuda_, what, e);                              \
+#define CUDA_TRY(call, what)                                                                                           \
+    do {                                                                                                               \
+        cudaError_t cuda_ = (call);                                                                                    \
+        if (cuda_ != cudaSuccess) return cuda_failed(cuda_, what, e);                                                  \
     } while (0)
 
 /* Makes the opened device the calling thread's: launches and the vendor's libraries go by that. */
@@ -65,20 +67,24 @@ struct cuda_kernel {
 };
 
 typedef kiln_status cuda_prepare(cuda_kernel *, error *);
-cuda_prepare cuda_prepare_map, cuda_prepare_movement, cuda_prepare_lookup, cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d, cuda_prepare_linear,
-    cuda_prepare_attention;
+cuda_prepare cuda_prepare_map, cuda_prepare_movement, cuda_prepare_lookup, cuda_prepare_timestep, cuda_prepare_norm,
+    cuda_prepare_conv2d, cuda_prepare_linear, cuda_prepare_attention;
 void cuda_product_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
-kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *, error *);
+kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
+                            error *);
 /* 0: a number did not fit the type that it was packed in, which only f16 is too narrow for; then why, as INVALID. */
 int cuda_packed_fits(const void *packed, uint32_t type, uint32_t src_dtype, size_t n);
 kiln_status cuda_too_large(const void *src, uint32_t src_dtype, size_t n, error *e);
 /* Weight operand i becomes `type`, dense. */
 void cuda_pack_as(cuda_kernel *, uint32_t i, uint32_t type);
 
-/* ---- small things ---------------------------------------------------------------------------------------------------- */
+/* ---- small things ---- */
 
-static inline int64_t cuda_columns(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
+static inline int64_t cuda_columns(const operand_desc *d)
+{
+    return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1;
+}
 static inline int64_t cuda_rows(const operand_desc *d)
 {
     int64_t n = 1;
@@ -86,12 +92,24 @@ static inline int64_t cuda_rows(const operand_desc *d)
     return n;
 }
 static inline int64_t cuda_ld(const operand_desc *d) { return d->weight ? cuda_columns(d) : d->ld; }
-static inline uint32_t cuda_dtype(int type) { return type == CU_F32 ? KILN_F32 : type == CU_BF16 ? KILN_BF16 : type == CU_F16 ? KILN_F16 : KILN_I32; }
-static inline int cuda_type(uint32_t dtype) { return dtype == KILN_F32 ? CU_F32 : dtype == KILN_BF16 ? CU_BF16 : dtype == KILN_F16 ? CU_F16 : CU_I32; }
+static inline uint32_t cuda_dtype(int type)
+{
+    return type == CU_F32 ? KILN_F32 : type == CU_BF16 ? KILN_BF16 : type == CU_F16 ? KILN_F16 : KILN_I32;
+}
+static inline int cuda_type(uint32_t dtype)
+{
+    return dtype == KILN_F32 ? CU_F32 : dtype == KILN_BF16 ? CU_BF16 : dtype == KILN_F16 ? CU_F16 : CU_I32;
+}
 /* As the kernel sees it: packed weights in their packed type. */
-static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i) { return cuda_type(k->op.in[i].weight ? k->pack_type[i] : k->op.in[i].dtype); }
+static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i)
+{
+    return cuda_type(k->op.in[i].weight ? k->pack_type[i] : k->op.in[i].dtype);
+}
 /* All but the pointer of what is added in the end, which is the last operand. */
 void cuda_epilogue(const cuda_kernel *k, cu_epilogue *out);
-static inline const void *cuda_residual(const cuda_kernel *k, const kernel_args *a) { return k->op.epilogue.residual ? a->in[k->op.n_in - 1] : NULL; }
+static inline const void *cuda_residual(const cuda_kernel *k, const kernel_args *a)
+{
+    return k->op.epilogue.residual ? a->in[k->op.n_in - 1] : NULL;
+}
 
 #endif

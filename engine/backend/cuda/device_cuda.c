@@ -53,7 +53,8 @@ static kiln_status host_alloc(memory_device *d, size_t bytes, void **out, error 
     cudaError_t status = cudaHostAlloc(out, bytes, cudaHostAllocDefault);
     if (status == cudaSuccess) return KILN_OK;
     cudaGetLastError();
-    return error_set(e, KILN_ERR_NOMEM, "the system gives no page-locked memory (%zu bytes: %s)", bytes, cudaGetErrorString(status));
+    return error_set(e, KILN_ERR_NOMEM, "the system gives no page-locked memory (%zu bytes: %s)", bytes,
+                     cudaGetErrorString(status));
 }
 static void host_release(memory_device *d, void *p)
 {
@@ -61,7 +62,7 @@ static void host_release(memory_device *d, void *p)
     if (p && cudaFreeHost(p) != cudaSuccess) cudaGetLastError();
 }
 
-/* ---- streams and events --------------------------------------------------------------------------------------------------- */
+/* ---- streams and events ---- */
 
 static cudaEvent_t event_of(device_event *v) { return (cudaEvent_t)(void *)v; }
 
@@ -118,7 +119,7 @@ static kiln_status sync_event(memory_device *d, device_event *v, error *e)
     return KILN_OK;
 }
 
-/* ---- copies: counted where they are enqueued; a graph's, where it is launched ------------------------------------------------- */
+/* ---- copies: counted where they are enqueued; a graph's, where it is launched ---- */
 
 struct device_graph {
     cudaGraphExec_t exec;
@@ -157,7 +158,8 @@ static kiln_status capture_end(memory_device *d, device_stream *s, device_graph 
     (void)d;
     counting = &gpu.traffic;
     cudaError_t status = cudaStreamEndCapture(cuda_stream(s), &graph);
-    if (status != cudaSuccess || !graph) return cuda_failed(status == cudaSuccess ? cudaErrorUnknown : status, "cudaStreamEndCapture", e);
+    if (status != cudaSuccess || !graph)
+        return cuda_failed(status == cudaSuccess ? cudaErrorUnknown : status, "cudaStreamEndCapture", e);
     device_graph *g = malloc(sizeof *g);
     if (g) {
         g->each = captured;
@@ -189,14 +191,34 @@ static void graph_free(memory_device *d, device_graph *g)
 static device_traffic device_traffic_get(const memory_device *d) { return (void)d, gpu.traffic; }
 
 static const device_table table = {
-    .kind = KILN_CUDA, .asynchronous = 1, .alignment = 256, .close = device_close, .name = device_name, .memory = device_memory, .alloc = device_alloc,
-    .release = device_release, .host_alloc = host_alloc, .host_release = host_release, .stream_new = stream_new, .stream_free = stream_free,
-    .event_new = event_new, .event_free = event_free, .record = record, .wait = wait_for, .sync = sync_stream, .sync_event = sync_event,
-    .copy_in = copy_in, .copy_out = copy_out, .capture_begin = capture_begin, .capture_end = capture_end, .graph_launch = graph_launch,
-    .graph_free = graph_free, .traffic = device_traffic_get,
+    .kind = KILN_CUDA,
+    .asynchronous = 1,
+    .alignment = 256,
+    .close = device_close,
+    .name = device_name,
+    .memory = device_memory,
+    .alloc = device_alloc,
+    .release = device_release,
+    .host_alloc = host_alloc,
+    .host_release = host_release,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .event_new = event_new,
+    .event_free = event_free,
+    .record = record,
+    .wait = wait_for,
+    .sync = sync_stream,
+    .sync_event = sync_event,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .capture_begin = capture_begin,
+    .capture_end = capture_end,
+    .graph_launch = graph_launch,
+    .graph_free = graph_free,
+    .traffic = device_traffic_get,
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* The best that there is, or what KILN_CUDA_PRODUCTS asks for, or no device. */
 static kiln_status choose_products(cuda_abilities *a, error *e)
@@ -207,14 +229,21 @@ static kiln_status choose_products(cuda_abilities *a, error *e)
     if (text && !*text) text = NULL;
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
-    if (text && asked < 0) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn", text);
+    if (text && asked < 0)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn",
+                         text);
     if (asked > CUDA_PRODUCTS_MMA && a->major < 8)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d", text, a->major, a->minor);
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d",
+                         text, a->major, a->minor);
     a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_MMA;
     if (a->products < CUDA_PRODUCTS_LIBRARY) return KILN_OK;
     TRY(cuda_here(e));
     TRY(matmul_open(&a->cublaslt, e));
-    if (!a->cublaslt && text) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file", text);
+    if (!a->cublaslt && text)
+        return error_set(
+            e, KILN_ERR_UNSUPPORTED,
+            "KILN_CUDA_PRODUCTS=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file",
+            text);
     if (!a->cublaslt) a->products = CUDA_PRODUCTS_MMA;
     return a->products == CUDA_PRODUCTS_CUDNN ? convolution_open(&a->cudnn, e) : KILN_OK;
 }
@@ -226,16 +255,23 @@ kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
     cudaError_t status = cudaGetDeviceCount(&n);
     if (status != cudaSuccess) cudaGetLastError();
     if (status == cudaErrorInsufficientDriver)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "no NVIDIA driver is installed, or one older than the CUDA that kiln was built with; install a newer one, or take --device cpu");
-    if (status != cudaSuccess) return error_set(e, KILN_ERR_UNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(status));
-    if (index >= (unsigned)n) return error_set(e, KILN_ERR_UNSUPPORTED, "there is no CUDA device %u (there are %d)", index, n);
-    if (gpu.opened && gpu.index != (int)index) return error_set(e, KILN_ERR_UNSUPPORTED, "CUDA device %d is in use; one process computes on one", gpu.index);
+        return error_set(e, KILN_ERR_UNSUPPORTED,
+                         "no NVIDIA driver is installed, or one older than the CUDA that kiln was built with; install "
+                         "a newer one, or take --device cpu");
+    if (status != cudaSuccess)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "no CUDA device: %s", cudaGetErrorString(status));
+    if (index >= (unsigned)n)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "there is no CUDA device %u (there are %d)", index, n);
+    if (gpu.opened && gpu.index != (int)index)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "CUDA device %d is in use; one process computes on one", gpu.index);
     *out = &gpu.base;
     if (gpu.opened) return KILN_OK;
     CUDA_TRY(cudaGetDeviceProperties(&p, (int)index), "cudaGetDeviceProperties");
     gpu.index = (int)index;
     gpu.abilities = (cuda_abilities){.major = p.major, .minor = p.minor, .processors = p.multiProcessorCount};
-    if (p.major * 10 + p.minor < 75) return error_set(e, KILN_ERR_UNSUPPORTED, "%s is sm_%d%d; kiln's kernels want sm_75 or newer", p.name, p.major, p.minor);
+    if (p.major * 10 + p.minor < 75)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s is sm_%d%d; kiln's kernels want sm_75 or newer", p.name, p.major,
+                         p.minor);
     TRY(choose_products(&gpu.abilities, e));
     snprintf(gpu.name, sizeof gpu.name, "%s, %d SMs, sm_%d%d", p.name, p.multiProcessorCount, p.major, p.minor);
     gpu.base.table = &table;

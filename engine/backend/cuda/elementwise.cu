@@ -42,11 +42,13 @@ template <int V> static __global__ void map_rows(cu_map m)
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     int two = m.kind == CU_MAP_ADD || m.kind == CU_MAP_MUL || m.kind == CU_MAP_GEGLU;
     if (row >= m.rows) return;
-    for (int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V; c < m.columns; c += (int64_t)gridDim.y * blockDim.x * V) {
+    for (int64_t c = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V; c < m.columns;
+         c += (int64_t)gridDim.y * blockDim.x * V) {
         float x[V], b[V] = {}, r[V] = {};
         cu_load_row<V>(x, m.x, m.x_type, row * m.x_ld + c);
         if (two) second<V>(m, b, row, c);
-        if (m.finish.residual) cu_load_row<V>(r, m.finish.residual, m.finish.residual_type, row * m.finish.residual_ld + c);
+        if (m.finish.residual)
+            cu_load_row<V>(r, m.finish.residual, m.finish.residual_type, row * m.finish.residual_ld + c);
         for (int i = 0; i < V; i++) {
             x[i] = cu_act(m.finish.act, combine(m, x[i], b[i]));
             if (m.finish.residual) x[i] += r[i];
@@ -60,7 +62,8 @@ static int whole(const void *p, int64_t ld) { return ((uintptr_t)p & 15) == 0 &&
 extern "C" cudaError_t cu_map_run(const cu_map *m, cudaStream_t stream)
 {
     if (m->rows <= 0 || m->columns <= 0) return cudaSuccess;
-    int eight = m->columns % 8 == 0 && whole(m->x, m->x_ld) && whole(m->out, m->out_ld) && (!m->b || !m->b_column || whole(m->b, m->b_ld)) &&
+    int eight = m->columns % 8 == 0 && whole(m->x, m->x_ld) && whole(m->out, m->out_ld) &&
+                (!m->b || !m->b_column || whole(m->b, m->b_ld)) &&
                 (!m->finish.residual || whole(m->finish.residual, m->finish.residual_ld));
     int64_t across = eight ? m->columns / 8 : m->columns;
     unsigned x = 8;
@@ -68,5 +71,6 @@ extern "C" cudaError_t cu_map_run(const cu_map *m, cudaStream_t stream)
     unsigned y = 256 / x;
     int64_t pieces = (across + x - 1) / x;
     dim3 grid((unsigned)((m->rows + y - 1) / y), (unsigned)(pieces < 1024 ? pieces : 1024)), block(x, y);
-    return eight ? CU_LAUNCH(map_rows<8>, grid, block, 0, stream, *m) : CU_LAUNCH(map_rows<1>, grid, block, 0, stream, *m);
+    return eight ? CU_LAUNCH(map_rows<8>, grid, block, 0, stream, *m)
+                 : CU_LAUNCH(map_rows<1>, grid, block, 0, stream, *m);
 }

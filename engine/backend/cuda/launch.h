@@ -1,7 +1,7 @@
 /* launch.h - the kernels as functions: what the C side of this folder calls and the .cu side has. Layer: backend.
  *
- * Each enqueues on `stream` and returns what the launch said. Pointers are the device's. A matrix is rows of columns, rows ld
- * elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
+ * Each enqueues on `stream` and returns what the launch said. Pointers are the device's. A matrix is rows of columns,
+ * rows ld elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
  */
 #ifndef KILN_BACKEND_CUDA_LAUNCH_H
 #define KILN_BACKEND_CUDA_LAUNCH_H
@@ -14,18 +14,27 @@ extern "C" {
 #endif
 
 enum { CU_F32, CU_BF16, CU_F16, CU_I32 };
-enum { CU_ACT_NONE, CU_ACT_SILU, CU_ACT_GELU, CU_ACT_GELU_TANH, CU_ACT_QUICK_GELU, CU_ACT_RELU, CU_ACT_SIGMOID, CU_ACT_TANH }; /* as kiln_act */
+enum {
+    CU_ACT_NONE,
+    CU_ACT_SILU,
+    CU_ACT_GELU,
+    CU_ACT_GELU_TANH,
+    CU_ACT_QUICK_GELU,
+    CU_ACT_RELU,
+    CU_ACT_SIGMOID,
+    CU_ACT_TANH
+}; /* as kiln_act */
 enum { CU_RANK = 6 };
 
 typedef struct {
-    int act, geglu;      /* geglu: columns 2j and 2j + 1 of the product are value and gate of column j */
-    const float *bias;   /* by column of the product, or NULL */
+    int act, geglu;       /* geglu: columns 2j and 2j + 1 of the product are value and gate of column j */
+    const float *bias;    /* by column of the product, or NULL */
     const void *residual; /* by row and column of the result, or NULL */
     int residual_type;
     int64_t residual_ld;
 } cu_epilogue;
 
-/* ---- element by element (elementwise.cu) --------------------------------------------------------------------------------- */
+/* ---- element by element (elementwise.cu) ---- */
 
 typedef enum { CU_MAP_COPY, CU_MAP_ADD, CU_MAP_MUL, CU_MAP_AFFINE, CU_MAP_GEGLU } cu_map_kind;
 /* Which row of b belongs to a row of the result: the same, always the first, or by dimensions. */
@@ -39,17 +48,17 @@ typedef struct {
     void *out;
     float scale, shift;
     cu_row_rule b_rows;
-    int b_column;                /* 0: b has one column */
-    int outer;                   /* dimensions before the last */
+    int b_column;                            /* 0: b has one column */
+    int outer;                               /* dimensions before the last */
     int64_t dim[CU_RANK], b_stride[CU_RANK]; /* of those, outermost first; b's in rows, 0 where it repeats */
     cu_epilogue finish;
 } cu_map;
 cudaError_t cu_map_run(const cu_map *, cudaStream_t);
 
-/* ---- places (movement.cu) --------------------------------------------------------------------------------------------------- */
+/* ---- places (movement.cu) ---- */
 
 typedef struct {
-    int unit;                     /* bytes that move together: 2, 4, 8, 16 */
+    int unit; /* bytes that move together: 2, 4, 8, 16 */
     int rank;
     int64_t dim[CU_RANK], from[CU_RANK], to[CU_RANK]; /* strides in units */
     const void *src;
@@ -73,7 +82,7 @@ typedef struct {
 } cu_upsample;
 cudaError_t cu_upsample_run(const cu_upsample *, cudaStream_t);
 
-/* ---- lookups (lookup.cu) ------------------------------------------------------------------------------------------------------- */
+/* ---- lookups (lookup.cu) ---- */
 
 /* Row k of the result is row (k / every) * step + id[k] of the table; NaN where id is not in 0..limit-1. */
 typedef struct {
@@ -94,7 +103,7 @@ typedef struct {
 } cu_timestep;
 cudaError_t cu_timestep_run(const cu_timestep *, cudaStream_t);
 
-/* ---- norms (norms.cu) ------------------------------------------------------------------------------------------------------------ */
+/* ---- norms (norms.cu) ---- */
 
 typedef struct {
     int x_type, out_type, act;
@@ -111,27 +120,28 @@ size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int 
 cudaError_t cu_group_norm_run(const cu_norm *, cudaStream_t);
 cudaError_t cu_layer_norm_run(const cu_norm *, cudaStream_t); /* images 1, groups 0 */
 
-/* ---- products -------------------------------------------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:
  * row m is a place of the result, k = tap * channels + channel, and what lies outside the picture is 0. */
 typedef struct {
-    int type, out_type;          /* of a; w has the same type, rows of `k_packed` elements, zeros behind K */
+    int type, out_type; /* of a; w has the same type, rows of `k_packed` elements, zeros behind K */
     int64_t M, N, K, k_packed;
     int64_t a_ld, out_ld;
-    int64_t out_columns;         /* N, or half of it with geglu */
+    int64_t out_columns; /* N, or half of it with geglu */
     const void *a, *w;
     void *out;
-    int picture;                 /* 0: the rest is not looked at */
+    int picture; /* 0: the rest is not looked at */
     int64_t H, W, out_h, out_w, channels;
     int kh, kw, stride_h, stride_w, top, left, dilation_h, dilation_w;
-    int splits;                  /* parts of K that are summed apart; > 1: partial */
-    float *partial;              /* [splits, M, N] */
+    int splits;     /* parts of K that are summed apart; > 1: partial */
+    float *partial; /* [splits, M, N] */
     cu_epilogue finish;
 } cu_product;
 /* Any sizes and storage, f32 arithmetic (product.cu). */
 cudaError_t cu_product_run(const cu_product *, cudaStream_t);
-/* bf16 or f16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes. */
+/* bf16 or f16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes.
+ */
 int cu_product_mma_takes(const cu_product *);
 cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
 /* Up to 16 rows, any storage (product_few.cu; bf16 from sm_80 on): no picture; K (up to 2^28), a_ld and k_packed
@@ -141,7 +151,7 @@ cudaError_t cu_product_few_run(const cu_product *, cudaStream_t);
 /* Rows of partial sums, or of a finished f32 product, through the epilogue (product.cu). */
 cudaError_t cu_product_finish(const cu_product *, cudaStream_t);
 
-/* ---- attention ------------------------------------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 typedef struct {
     int type, out_type, mask_type;
@@ -155,14 +165,14 @@ typedef struct {
 } cu_attention;
 /* Any sizes, f32 arithmetic (attention.cu). */
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
-/* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and distances of rows are
- * multiples of 8, q, k and v of 16 bytes. */
+/* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and
+ * distances of rows are multiples of 8, q, k and v of 16 bytes. */
 int cu_attention_mma_takes(const cu_attention *);
 cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
 int cu_attention_wide_takes(const cu_attention *);
 cudaError_t cu_attention_wide_run(const cu_attention *, cudaStream_t);
 
-/* ---- numbers of nodes (numbers.cu) ----------------------------------------------------------------------------------------------- */
+/* ---- numbers of nodes (numbers.cu) ---- */
 
 enum { CU_TERMS = 16 };
 /* out[i] = sum over k of c[k] x[k][i] in f64, one product and one sum at a time */

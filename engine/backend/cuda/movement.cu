@@ -18,7 +18,8 @@ template <class U> static __global__ void reshape(cu_reshape m)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < m.n)
-        static_cast<U *>(m.dst)[i / m.dst_columns * m.dst_ld + i % m.dst_columns] = static_cast<const U *>(m.src)[i / m.src_columns * m.src_ld + i % m.src_columns];
+        static_cast<U *>(m.dst)[i / m.dst_columns * m.dst_ld + i % m.dst_columns] =
+            static_cast<const U *>(m.src)[i / m.src_columns * m.src_ld + i % m.src_columns];
 }
 
 /* A row of threads copies one pixel. */
@@ -34,12 +35,24 @@ template <class U> static __global__ void upsample(cu_upsample m)
 
 static dim3 blocks_for(int64_t n) { return dim3((unsigned)((n + 255) / 256)); }
 
-#define BY_UNIT(unit, launch)                                                                      \
-    switch (unit) {                                                                                \
-    case 2: { typedef uint16_t U; return launch; }                                                 \
-    case 4: { typedef uint32_t U; return launch; }                                                 \
-    case 8: { typedef uint2 U; return launch; }                                                    \
-    default: { typedef uint4 U; return launch; }                                                   \
+#define BY_UNIT(unit, launch)                                                                                          \
+    switch (unit) {                                                                                                    \
+    case 2: {                                                                                                          \
+        typedef uint16_t U;                                                                                            \
+        return launch;                                                                                                 \
+    }                                                                                                                  \
+    case 4: {                                                                                                          \
+        typedef uint32_t U;                                                                                            \
+        return launch;                                                                                                 \
+    }                                                                                                                  \
+    case 8: {                                                                                                          \
+        typedef uint2 U;                                                                                               \
+        return launch;                                                                                                 \
+    }                                                                                                                  \
+    default: {                                                                                                         \
+        typedef uint4 U;                                                                                               \
+        return launch;                                                                                                 \
+    }                                                                                                                  \
     }
 
 extern "C" cudaError_t cu_move_run(const cu_move *m, cudaStream_t stream)

@@ -1,12 +1,15 @@
 /* norms.cu - group and layer normalisation; population variance. See launch.h.
  *
- * Statistics by Welford's recurrence and Chan's merging of parts (Chan, Golub, LeVeque 1979), which do not lose the variance of
- * numbers far from 0. A group's sum is cut by rows into parts over the whole chip: columns of a part first (parts), then a group's columns
- * and parts (merge), then every element (apply). How it is cut depends on the shape alone.
+ * Statistics by Welford's recurrence and Chan's merging of parts (Chan, Golub, LeVeque 1979), which do not lose the
+ * variance of numbers far from 0. A group's sum is cut by rows into parts over the whole chip: columns of a part first
+ * (parts), then a group's columns and parts (merge), then every element (apply). How it is cut depends on the shape
+ * alone.
  */
 #include "backend/cuda/cu.h"
 
-typedef struct { float n, mean, m2; } moments;
+typedef struct {
+    float n, mean, m2;
+} moments;
 
 static __device__ __forceinline__ moments merged(moments a, moments b)
 {
@@ -17,7 +20,7 @@ static __device__ __forceinline__ moments merged(moments a, moments b)
     return r;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---- */
 
 enum { STRIP = 64, LANES = 4 }; /* columns and rows of threads */
 
@@ -72,7 +75,9 @@ static __global__ void __launch_bounds__(128) group_merge(cu_norm m, int64_t par
     stats[(image * m.groups + blockIdx.x) * 2 + 1] = 1.0f / sqrtf(all[0].m2 / all[0].n + m.eps);
 }
 
-template <int V> static __device__ __forceinline__ void affine_row(const cu_norm &m, float *x, const float *mean, const float *scale, int64_t row, int64_t c)
+template <int V>
+static __device__ __forceinline__ void affine_row(const cu_norm &m, float *x, const float *mean, const float *scale,
+                                                  int64_t row, int64_t c)
 {
     float r[V];
     if (m.finish.residual) cu_load_row<V>(r, m.finish.residual, m.finish.residual_type, row * m.finish.residual_ld + c);
@@ -102,7 +107,8 @@ template <int V> static __global__ void group_apply(cu_norm m, const float *stat
 static int whole(const void *p, int64_t ld) { return ((uintptr_t)p & 15) == 0 && ld % 8 == 0; }
 static int by_eight(const cu_norm *m)
 {
-    return m->columns % 8 == 0 && whole(m->x, m->x_ld) && whole(m->out, m->out_ld) && (!m->finish.residual || whole(m->finish.residual, m->finish.residual_ld));
+    return m->columns % 8 == 0 && whole(m->x, m->x_ld) && whole(m->out, m->out_ld) &&
+           (!m->finish.residual || whole(m->finish.residual, m->finish.residual_ld));
 }
 
 extern "C" size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int groups)
@@ -117,22 +123,27 @@ extern "C" cudaError_t cu_group_norm_run(const cu_norm *m, cudaStream_t stream)
     float *stats = m->partial + m->images * parts * m->columns * 3;
     dim3 strips((unsigned)((m->columns + STRIP - 1) / STRIP), (unsigned)parts, (unsigned)m->images);
     cudaError_t status = CU_LAUNCH(group_parts, strips, dim3(STRIP, LANES), 0, stream, *m, parts);
-    if (status == cudaSuccess) status = CU_LAUNCH(group_merge, dim3((unsigned)m->groups, (unsigned)m->images), dim3(128), 0, stream, *m, parts, stats);
+    if (status == cudaSuccess)
+        status = CU_LAUNCH(group_merge, dim3((unsigned)m->groups, (unsigned)m->images), dim3(128), 0, stream, *m, parts,
+                           stats);
     if (status != cudaSuccess) return status;
     int eight = by_eight(m);
     unsigned x = 8;
     while (x < 256 && x < (eight ? m->columns / 8 : m->columns)) x *= 2;
     dim3 grid((unsigned)((rows + 256 / x - 1) / (256 / x))), block(x, 256 / x);
-    return eight ? CU_LAUNCH(group_apply<8>, grid, block, 0, stream, *m, stats) : CU_LAUNCH(group_apply<1>, grid, block, 0, stream, *m, stats);
+    return eight ? CU_LAUNCH(group_apply<8>, grid, block, 0, stream, *m, stats)
+                 : CU_LAUNCH(group_apply<1>, grid, block, 0, stream, *m, stats);
 }
 
-/* ---- rows: a warp each --------------------------------------------------------------------------------------------------- */
+/* ---- rows: a warp each ---- */
 
 static __device__ __forceinline__ moments merged_over_warp(moments own)
 {
     for (int step = 16; step; step /= 2) {
-        moments other = {__shfl_xor_sync(0xffffffffu, own.n, step), __shfl_xor_sync(0xffffffffu, own.mean, step), __shfl_xor_sync(0xffffffffu, own.m2, step)};
-        own = (threadIdx.x & step) ? merged(other, own) : merged(own, other); /* the same order on both sides: the same bits */
+        moments other = {__shfl_xor_sync(0xffffffffu, own.n, step), __shfl_xor_sync(0xffffffffu, own.mean, step),
+                         __shfl_xor_sync(0xffffffffu, own.m2, step)};
+        own = (threadIdx.x & step) ? merged(other, own)
+                                   : merged(own, other); /* the same order on both sides: the same bits */
     }
     return own;
 }
@@ -165,5 +176,6 @@ extern "C" cudaError_t cu_layer_norm_run(const cu_norm *m, cudaStream_t stream)
 {
     if (m->rows <= 0 || m->columns <= 0) return cudaSuccess;
     dim3 grid((unsigned)((m->rows + 3) / 4)), block(32, 4);
-    return by_eight(m) ? CU_LAUNCH(layer_rows<8>, grid, block, 0, stream, *m) : CU_LAUNCH(layer_rows<1>, grid, block, 0, stream, *m);
+    return by_eight(m) ? CU_LAUNCH(layer_rows<8>, grid, block, 0, stream, *m)
+                       : CU_LAUNCH(layer_rows<1>, grid, block, 0, stream, *m);
 }

@@ -11,7 +11,10 @@ static inline double add_product(double sum, double c, double x)
     return sum + product;
 }
 #else
-static __device__ __forceinline__ double add_product(double sum, double c, double x) { return __dadd_rn(sum, __dmul_rn(c, x)); }
+static __device__ __forceinline__ double add_product(double sum, double c, double x)
+{
+    return __dadd_rn(sum, __dmul_rn(c, x));
+}
 #endif
 
 static __global__ void combine_numbers(cu_combine m)

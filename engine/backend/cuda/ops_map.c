@@ -32,12 +32,19 @@ static void broadcast(const cuda_kernel *k, cu_map *m)
 
 kiln_status cuda_prepare_map(cuda_kernel *k, error *e)
 {
-    static const cu_map_kind kinds[OP_KIND_COUNT] = {[OP_CONVERT] = CU_MAP_COPY, [OP_ACT] = CU_MAP_COPY, [OP_ADD] = CU_MAP_ADD, [OP_MUL] = CU_MAP_MUL,
-                                                     [OP_AFFINE] = CU_MAP_AFFINE, [OP_GEGLU] = CU_MAP_GEGLU};
+    static const cu_map_kind kinds[OP_KIND_COUNT] = {
+        [OP_CONVERT] = CU_MAP_COPY, [OP_ACT] = CU_MAP_COPY,      [OP_ADD] = CU_MAP_ADD,
+        [OP_MUL] = CU_MAP_MUL,      [OP_AFFINE] = CU_MAP_AFFINE, [OP_GEGLU] = CU_MAP_GEGLU};
     cu_map *m = &k->u.map;
-    *m = (cu_map){.kind = kinds[k->op.kind], .x_type = cuda_operand_type(k, 0), .out_type = cuda_type(k->op.out.dtype), .rows = cuda_rows(&k->op.out),
-                  .columns = cuda_columns(&k->op.out), .x_ld = cuda_ld(&k->op.in[0]), .out_ld = k->op.out.ld};
-    if (m->x_type == CU_I32 || m->out_type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "%s of whole numbers is not supported", op_name(k->op.kind));
+    *m = (cu_map){.kind = kinds[k->op.kind],
+                  .x_type = cuda_operand_type(k, 0),
+                  .out_type = cuda_type(k->op.out.dtype),
+                  .rows = cuda_rows(&k->op.out),
+                  .columns = cuda_columns(&k->op.out),
+                  .x_ld = cuda_ld(&k->op.in[0]),
+                  .out_ld = k->op.out.ld};
+    if (m->x_type == CU_I32 || m->out_type == CU_I32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s of whole numbers is not supported", op_name(k->op.kind));
     cuda_epilogue(k, &m->finish);
     if (k->op.kind == OP_ACT) m->finish.act = (int)k->op.attr.act.kind;
     if (k->op.kind == OP_AFFINE) m->scale = k->op.attr.affine.scale, m->shift = k->op.attr.affine.shift;

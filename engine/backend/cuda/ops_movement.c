@@ -1,9 +1,10 @@
-/* ops_movement.c - elements that only change their place: concat, slice, reshape, permute, upsample; and rows by number. */
+/* ops_movement.c - elements that only change their place: concat, slice, reshape, permute, upsample; and rows by
+ * number. */
 #include "backend/cuda/cuda.h"
 
 #include "tensor/dtype.h"
 
-/* ---- as strided copies ---------------------------------------------------------------------------------------------------- */
+/* ---- as strided copies ---- */
 
 /* Elements from one index of each dimension to the next. */
 static void strides(const operand_desc *d, int64_t out[CU_RANK])
@@ -30,7 +31,10 @@ static void widen(cu_move *m, size_t size)
     }
 }
 
-static const char *at(const void *p, int64_t elements, size_t size) { return (const char *)p + elements * (int64_t)size; }
+static const char *at(const void *p, int64_t elements, size_t size)
+{
+    return (const char *)p + elements * (int64_t)size;
+}
 
 static kiln_status move(cu_move *m, size_t size, const kernel_args *a, error *e)
 {
@@ -75,13 +79,19 @@ static kiln_status permute(const cuda_kernel *k, const kernel_args *a, error *e)
     return move(&m, dtype_size(k->op.out.dtype), a, e);
 }
 
-/* ---- the others ------------------------------------------------------------------------------------------------------------ */
+/* ---- the others ---- */
 
 static kiln_status reshape(const cuda_kernel *k, const kernel_args *a, error *e)
 {
     const operand_desc *in = &k->op.in[0], *out = &k->op.out;
-    cu_reshape m = {.unit = (int)dtype_size(out->dtype), .n = shape_count(&out->shape), .src_columns = cuda_columns(in), .src_ld = cuda_ld(in),
-                    .dst_columns = cuda_columns(out), .dst_ld = out->ld, .src = a->in[0], .dst = a->out};
+    cu_reshape m = {.unit = (int)dtype_size(out->dtype),
+                    .n = shape_count(&out->shape),
+                    .src_columns = cuda_columns(in),
+                    .src_ld = cuda_ld(in),
+                    .dst_columns = cuda_columns(out),
+                    .dst_ld = out->ld,
+                    .src = a->in[0],
+                    .dst = a->out};
     while (m.unit < 16 && m.src_columns % 2 == 0 && m.dst_columns % 2 == 0 && m.src_ld % 2 == 0 && m.dst_ld % 2 == 0 &&
            (((uintptr_t)m.src | (uintptr_t)m.dst) & (uintptr_t)(2 * m.unit - 1)) == 0)
         m.unit *= 2, m.n /= 2, m.src_columns /= 2, m.dst_columns /= 2, m.src_ld /= 2, m.dst_ld /= 2;
@@ -92,9 +102,19 @@ static kiln_status reshape(const cuda_kernel *k, const kernel_args *a, error *e)
 static kiln_status upsample(const cuda_kernel *k, const kernel_args *a, error *e)
 {
     const int64_t *s = k->op.in[0].shape.dim, *d = k->op.out.shape.dim;
-    cu_upsample m = {.unit = (int)dtype_size(k->op.out.dtype), .images = d[0], .H = s[1], .W = s[2], .h = d[1], .w = d[2], .columns = d[3],
-                     .src_ld = cuda_ld(&k->op.in[0]), .dst_ld = k->op.out.ld, .src = a->in[0], .dst = a->out};
-    while (m.unit < 16 && m.columns % 2 == 0 && m.src_ld % 2 == 0 && m.dst_ld % 2 == 0 && (((uintptr_t)m.src | (uintptr_t)m.dst) & (uintptr_t)(2 * m.unit - 1)) == 0)
+    cu_upsample m = {.unit = (int)dtype_size(k->op.out.dtype),
+                     .images = d[0],
+                     .H = s[1],
+                     .W = s[2],
+                     .h = d[1],
+                     .w = d[2],
+                     .columns = d[3],
+                     .src_ld = cuda_ld(&k->op.in[0]),
+                     .dst_ld = k->op.out.ld,
+                     .src = a->in[0],
+                     .dst = a->out};
+    while (m.unit < 16 && m.columns % 2 == 0 && m.src_ld % 2 == 0 && m.dst_ld % 2 == 0 &&
+           (((uintptr_t)m.src | (uintptr_t)m.dst) & (uintptr_t)(2 * m.unit - 1)) == 0)
         m.unit *= 2, m.columns /= 2, m.src_ld /= 2, m.dst_ld /= 2;
     CUDA_TRY(cu_upsample_run(&m, cuda_stream(a->stream)), "launch");
     return KILN_OK;
@@ -102,17 +122,23 @@ static kiln_status upsample(const cuda_kernel *k, const kernel_args *a, error *e
 
 kiln_status cuda_prepare_movement(cuda_kernel *k, error *e)
 {
-    static kiln_status (*const bodies[OP_KIND_COUNT])(const cuda_kernel *, const kernel_args *, error *) = {
-        [OP_CONCAT] = concat, [OP_SLICE] = slice, [OP_RESHAPE] = reshape, [OP_PERMUTE] = permute, [OP_UPSAMPLE] = upsample};
+    static kiln_status (*const bodies[OP_KIND_COUNT])(const cuda_kernel *, const kernel_args *,
+                                                      error *) = {[OP_CONCAT] = concat,
+                                                                  [OP_SLICE] = slice,
+                                                                  [OP_RESHAPE] = reshape,
+                                                                  [OP_PERMUTE] = permute,
+                                                                  [OP_UPSAMPLE] = upsample};
     for (uint32_t i = 0; i < k->op.n_in; i++) {
-        if (k->op.in[i].weight) cuda_pack_as(k, i, k->op.out.dtype);
-        else if (k->op.in[i].dtype != k->op.out.dtype) return error_set(e, KILN_ERR_UNSUPPORTED, "%s from one type into another", op_name(k->op.kind));
+        if (k->op.in[i].weight)
+            cuda_pack_as(k, i, k->op.out.dtype);
+        else if (k->op.in[i].dtype != k->op.out.dtype)
+            return error_set(e, KILN_ERR_UNSUPPORTED, "%s from one type into another", op_name(k->op.kind));
     }
     k->body = bodies[k->op.kind];
     return KILN_OK;
 }
 
-/* ---- rows by number -------------------------------------------------------------------------------------------------------------- */
+/* ---- rows by number ---- */
 
 static kiln_status lookup(const cuda_kernel *k, const kernel_args *a, error *e)
 {
@@ -126,11 +152,21 @@ kiln_status cuda_prepare_lookup(cuda_kernel *k, error *e)
 {
     const operand_desc *t = &k->op.in[0], *id = &k->op.in[1];
     int gather = k->op.kind == OP_GATHER;
-    if (id->dtype != KILN_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "%s by numbers of type %s", op_name(k->op.kind), dtype_name(id->dtype));
+    if (id->dtype != KILN_I32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s by numbers of type %s", op_name(k->op.kind),
+                         dtype_name(id->dtype));
     if (t->weight) cuda_pack_as(k, 0, k->op.out.dtype);
-    k->u.lookup = (cu_lookup){.table_type = cuda_operand_type(k, 0), .out_type = cuda_type(k->op.out.dtype), .rows = cuda_rows(&k->op.out),
-                              .columns = cuda_columns(&k->op.out), .table_ld = cuda_ld(t), .out_ld = k->op.out.ld, .every = 1,
-                              .step = gather ? t->shape.dim[1] : 0, .limit = gather ? t->shape.dim[1] : t->shape.dim[0], .id_columns = cuda_columns(id), .id_ld = cuda_ld(id)};
+    k->u.lookup = (cu_lookup){.table_type = cuda_operand_type(k, 0),
+                              .out_type = cuda_type(k->op.out.dtype),
+                              .rows = cuda_rows(&k->op.out),
+                              .columns = cuda_columns(&k->op.out),
+                              .table_ld = cuda_ld(t),
+                              .out_ld = k->op.out.ld,
+                              .every = 1,
+                              .step = gather ? t->shape.dim[1] : 0,
+                              .limit = gather ? t->shape.dim[1] : t->shape.dim[0],
+                              .id_columns = cuda_columns(id),
+                              .id_ld = cuda_ld(id)};
     k->body = lookup;
     return KILN_OK;
 }
@@ -145,9 +181,15 @@ static kiln_status timestep(const cuda_kernel *k, const kernel_args *a, error *e
 
 kiln_status cuda_prepare_timestep(cuda_kernel *k, error *e)
 {
-    if (cuda_operand_type(k, 0) != CU_F32) return error_set(e, KILN_ERR_UNSUPPORTED, "a timestep of type %s", dtype_name(k->op.in[0].dtype));
-    k->u.timestep = (cu_timestep){.out_type = cuda_type(k->op.out.dtype), .cos_first = (int)k->op.attr.timestep.cos_first, .rows = k->op.out.shape.dim[0],
-                                  .dim = k->op.attr.timestep.dim, .out_ld = k->op.out.ld, .shift = k->op.attr.timestep.shift, .max_period = k->op.attr.timestep.max_period};
+    if (cuda_operand_type(k, 0) != CU_F32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "a timestep of type %s", dtype_name(k->op.in[0].dtype));
+    k->u.timestep = (cu_timestep){.out_type = cuda_type(k->op.out.dtype),
+                                  .cos_first = (int)k->op.attr.timestep.cos_first,
+                                  .rows = k->op.out.shape.dim[0],
+                                  .dim = k->op.attr.timestep.dim,
+                                  .out_ld = k->op.out.ld,
+                                  .shift = k->op.attr.timestep.shift,
+                                  .max_period = k->op.attr.timestep.max_period};
     k->body = timestep;
     return KILN_OK;
 }

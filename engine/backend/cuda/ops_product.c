@@ -1,8 +1,9 @@
-/* ops_product.c - linear and convolution: one product, by the kernel for few rows, the vendor's libraries, on tensor cores, or plainly.
+/* ops_product.c - linear and convolution: one product, by the kernel for few rows, the vendor's libraries, on tensor
+ * cores, or plainly.
  *
- * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to eight elements; the
- * two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is f32, followed by a copy in the result's
- * type for the library.
+ * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to
+ * eight elements; the two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is
+ * f32, followed by a copy in the result's type for the library.
  */
 #include "backend/cuda/convolution.h"
 #include "backend/cuda/matmul.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- packing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- packing ---- */
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static size_t bias_floats(int64_t n) { return (size_t)round_up(n, 64); }
@@ -27,10 +28,13 @@ static kiln_status pack_bias(const cuda_kernel *k, const void *src, uint32_t src
     float *to = dst;
     size_t size = dtype_size(src_dtype);
     memset(dst, 0, k->base.packed_bytes[2]);
-    for (int64_t n = 0; n < p->N; n++) TRY(dtype_convert(to + n, KILN_F32, (const char *)src + (size_t)source_row(p, n) * size, src_dtype, 1));
+    for (int64_t n = 0; n < p->N; n++)
+        TRY(dtype_convert(to + n, KILN_F32, (const char *)src + (size_t)source_row(p, n) * size, src_dtype, 1));
     void *copy = to + bias_floats(p->N);
     TRY(dtype_convert(copy, k->op.out.dtype, to, KILN_F32, (size_t)p->N));
-    return cuda_packed_fits(copy, k->op.out.dtype, src_dtype, (size_t)p->N) ? KILN_OK : cuda_too_large(src, src_dtype, (size_t)p->N, e);
+    return cuda_packed_fits(copy, k->op.out.dtype, src_dtype, (size_t)p->N)
+               ? KILN_OK
+               : cuda_too_large(src, src_dtype, (size_t)p->N, e);
 }
 
 /* [I, kh, kw] of one output to [kh, kw, I] */
@@ -73,16 +77,19 @@ static void pack_rows(void *arg, size_t piece)
             int64_t count = p->channels - c < most ? p->channels - c : most;
             cu_product part = *p;
             part.channels = count;
-            dtype_convert(wide[0], KILN_F32, src + (size_t)(c * all) * dtype_size(j->src_dtype), j->src_dtype, (size_t)(count * all));
+            dtype_convert(wide[0], KILN_F32, src + (size_t)(c * all) * dtype_size(j->src_dtype), j->src_dtype,
+                          (size_t)(count * all));
             pack_taps(&part, wide[0], wide[1]);
             for (int64_t t = 0; t < all; t++)
-                dtype_convert(dst + (size_t)(t * p->channels + c) * dtype_size(type), type, wide[1] + t * count, KILN_F32, (size_t)count);
+                dtype_convert(dst + (size_t)(t * p->channels + c) * dtype_size(type), type, wide[1] + t * count,
+                              KILN_F32, (size_t)count);
         }
         if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
     }
 }
 
-static kiln_status pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *threads, error *e)
+static kiln_status pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                        pool *threads, error *e)
 {
     const cuda_kernel *k = (const cuda_kernel *)base;
     if (operand > 2) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
@@ -91,10 +98,12 @@ static kiln_status pack(const kernel *base, uint32_t operand, const void *src, u
     if (operand == 2) return pack_bias(k, src, src_dtype, dst, e);
     pack_job j = {.k = k, .src = src, .src_dtype = src_dtype, .dst = dst, .piece = 16};
     size_t pieces = (size_t)((k->u.product.p.N + j.piece - 1) / j.piece);
-    if (threads) pool_for(threads, pieces, pack_rows, &j);
+    if (threads)
+        pool_for(threads, pieces, pack_rows, &j);
     else
         for (size_t i = 0; i < pieces; i++) pack_rows(&j, i);
-    return atomic_load(&j.too_large) ? cuda_too_large(src, src_dtype, (size_t)(k->u.product.p.N * k->u.product.p.K), e) : KILN_OK;
+    return atomic_load(&j.too_large) ? cuda_too_large(src, src_dtype, (size_t)(k->u.product.p.N * k->u.product.p.K), e)
+                                     : KILN_OK;
 }
 
 static void describe_packing(cuda_kernel *k)
@@ -106,16 +115,17 @@ static void describe_packing(cuda_kernel *k)
     k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
     k->base.pack_copies[2] = 0;
     k->base.packed_bytes[1] = (size_t)(p->N * p->k_packed) * dtype_size(type);
-    snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type), (long long)p->k_packed, p->picture ? p->kh * p->kw : 1,
-             p->finish.geglu ? " geglu" : "");
+    snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type),
+             (long long)p->k_packed, p->picture ? p->kh * p->kw : 1, p->finish.geglu ? " geglu" : "");
     if (k->op.in[2].dtype) {
         k->base.packed_bytes[2] = bias_floats(p->N) * 4 + (size_t)p->N * dtype_size(k->op.out.dtype);
-        snprintf(k->base.pack_form[2], sizeof k->base.pack_form[2], "cuda bias %s%s", dtype_name(k->op.out.dtype), p->finish.geglu ? " geglu" : "");
+        snprintf(k->base.pack_form[2], sizeof k->base.pack_form[2], "cuda bias %s%s", dtype_name(k->op.out.dtype),
+                 p->finish.geglu ? " geglu" : "");
     }
     k->base.pack = pack;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static int aligned(const void *p) { return ((uintptr_t)p & 15) == 0; }
 
@@ -134,16 +144,21 @@ static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
     p.finish.bias = bias;
     p.finish.residual = cuda_residual(k, a);
     if (k->u.product.library && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
-        return matmul_run(k->u.product.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch, cuda_stream(a->stream), e);
+        return matmul_run(k->u.product.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch,
+                          cuda_stream(a->stream), e);
     if (k->u.product.convolution && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
         return convolution_run(k->u.product.convolution, &p, a->scratch, cuda_stream(a->stream), e);
-    if (takes_few(&p)) CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
-    else if (cuda_on_tensor_cores(p.type) && cu_product_mma_takes(&p)) CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
-    else CUDA_TRY(cu_product_run(&p, cuda_stream(a->stream)), "launch");
+    if (takes_few(&p))
+        CUDA_TRY(cu_product_few_run(&p, cuda_stream(a->stream)), "launch");
+    else if (cuda_on_tensor_cores(p.type) && cu_product_mma_takes(&p))
+        CUDA_TRY(cu_product_mma_run(&p, cuda_stream(a->stream)), "launch");
+    else
+        CUDA_TRY(cu_product_run(&p, cuda_stream(a->stream)), "launch");
     return KILN_OK;
 }
 
-/* How many parts K is cut into, so that a small result is spread over a chip: by shape alone, for equal bytes everywhere. */
+/* How many parts K is cut into, so that a small result is spread over a chip: by shape alone, for equal bytes
+ * everywhere. */
 static int splits_for(const cu_product *p)
 {
     int64_t blocks = ((p->M + 127) / 128) * ((p->N + 127) / 128), most = p->K / 256, n = blocks > 0 ? 128 / blocks : 1;
@@ -156,13 +171,14 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     cu_product *p = &k->u.product.p;
     cuda_products by = cuda_abilities_get()->products;
     if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "products of %s", dtype_name(k->op.in[0].dtype));
-    if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight)) return error_set(e, KILN_ERR_UNSUPPORTED, "a product with something that is no weight");
+    if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "a product with something that is no weight");
     p->out_type = cuda_type(k->op.out.dtype);
     p->out_ld = k->op.out.ld;
     p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
     describe_packing(k);
-    /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows; the library's
-     * choices for such shapes cut K, with a workspace and a second launch. */
+    /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows;
+     * the library's choices for such shapes cut K, with a workspace and a second launch. */
     int few = takes_few(p);
     p->splits = few ? 1 : splits_for(p);
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
@@ -170,7 +186,8 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     k->base.name = few ? "few" : cuda_on_tensor_cores(p->type) ? "mma" : "product";
     k->body = body;
     size_t workspace = 0;
-    if (by >= CUDA_PRODUCTS_LIBRARY && !p->picture && !few) k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);
+    if (by >= CUDA_PRODUCTS_LIBRARY && !p->picture && !few)
+        k->u.product.library = matmul_make(p, k->op.in[2].dtype != 0, &workspace);
     if (by == CUDA_PRODUCTS_CUDNN && p->picture) k->u.product.convolution = convolution_make(p, &workspace);
     if (k->u.product.library) k->base.name = "cublaslt";
     if (k->u.product.convolution) k->base.name = "cudnn";
@@ -188,7 +205,11 @@ void cuda_product_free(cuda_kernel *k)
 kiln_status cuda_prepare_linear(cuda_kernel *k, error *e)
 {
     cu_product *p = &k->u.product.p;
-    *p = (cu_product){.type = cuda_operand_type(k, 0), .M = cuda_rows(&k->op.in[0]), .N = k->op.in[1].shape.dim[0], .K = k->op.in[1].shape.dim[1], .a_ld = cuda_ld(&k->op.in[0])};
+    *p = (cu_product){.type = cuda_operand_type(k, 0),
+                      .M = cuda_rows(&k->op.in[0]),
+                      .N = k->op.in[1].shape.dim[0],
+                      .K = k->op.in[1].shape.dim[1],
+                      .a_ld = cuda_ld(&k->op.in[0])};
     cuda_epilogue(k, &p->finish);
     return finish_preparing(k, e);
 }
@@ -198,11 +219,29 @@ kiln_status cuda_prepare_conv2d(cuda_kernel *k, error *e)
     const conv2d_attr *c = &k->op.attr.conv2d;
     const int64_t *x = k->op.in[0].shape.dim, *w = k->op.in[1].shape.dim, *y = k->op.out.shape.dim;
     cu_product *p = &k->u.product.p;
-    if (c->groups != 1) return error_set(e, KILN_ERR_UNSUPPORTED, "convolution in %d groups is not supported", c->groups);
-    int point = w[2] == 1 && w[3] == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->pad[0] && !c->pad[1] && !c->pad[2] && !c->pad[3];
-    *p = (cu_product){.type = cuda_operand_type(k, 0), .M = y[0] * y[1] * y[2], .N = w[0], .K = w[1] * w[2] * w[3], .a_ld = cuda_ld(&k->op.in[0]), .picture = !point,
-                      .H = x[1], .W = x[2], .out_h = y[1], .out_w = y[2], .channels = w[1], .kh = (int)w[2], .kw = (int)w[3], .stride_h = c->stride[0],
-                      .stride_w = c->stride[1], .top = c->pad[0], .left = c->pad[1], .dilation_h = c->dilation[0], .dilation_w = c->dilation[1]};
+    if (c->groups != 1)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "convolution in %d groups is not supported", c->groups);
+    int point = w[2] == 1 && w[3] == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->pad[0] && !c->pad[1] &&
+                !c->pad[2] && !c->pad[3];
+    *p = (cu_product){.type = cuda_operand_type(k, 0),
+                      .M = y[0] * y[1] * y[2],
+                      .N = w[0],
+                      .K = w[1] * w[2] * w[3],
+                      .a_ld = cuda_ld(&k->op.in[0]),
+                      .picture = !point,
+                      .H = x[1],
+                      .W = x[2],
+                      .out_h = y[1],
+                      .out_w = y[2],
+                      .channels = w[1],
+                      .kh = (int)w[2],
+                      .kw = (int)w[3],
+                      .stride_h = c->stride[0],
+                      .stride_w = c->stride[1],
+                      .top = c->pad[0],
+                      .left = c->pad[1],
+                      .dilation_h = c->dilation[0],
+                      .dilation_w = c->dilation[1]};
     cuda_epilogue(k, &p->finish);
     return finish_preparing(k, e);
 }

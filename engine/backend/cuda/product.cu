@@ -1,7 +1,8 @@
-/* product.cu - matrix products and convolutions of any size in f32 arithmetic, and the epilogue of sums in parts; see launch.h.
+/* product.cu - matrix products and convolutions of any size in f32 arithmetic, and the epilogue of sums in parts; see
+ * launch.h.
  *
- * A block makes 64 x 64 sums from 16 columns of both sides at a time, a thread 4 x 4 of them. It is what f32 precision and odd sizes
- * use, and the twin that the tensor-core kernel is held against.
+ * A block makes 64 x 64 sums from 16 columns of both sides at a time, a thread 4 x 4 of them. It is what f32 precision
+ * and odd sizes use, and the twin that the tensor-core kernel is held against.
  */
 #include "backend/cuda/cu.h"
 #include "backend/cuda/cu_product.h"
@@ -16,7 +17,8 @@ static __device__ __forceinline__ float left_at(const cu_product &p, const cu_pl
     return at < 0 ? 0 : cu_load(p.a, p.type, at);
 }
 
-static __device__ __forceinline__ void store_tile(const cu_product &p, const float (*sum)[EACH], int64_t m0, int64_t n0, int split)
+static __device__ __forceinline__ void store_tile(const cu_product &p, const float (*sum)[EACH], int64_t m0, int64_t n0,
+                                                  int split)
 {
     for (int i = 0; i < EACH; i++) {
         int64_t m = m0 + i;
@@ -44,7 +46,8 @@ static __global__ void __launch_bounds__(256) product(cu_product p)
         for (int i = 0; i < EACH; i++) {
             int64_t n = n0 + across + 16 * i;
             left[deep][across + 16 * i] = left_at(p, row[i], tap, k + deep);
-            right[deep][across + 16 * i] = n < p.N && k + deep < p.K ? cu_load(p.w, p.type, n * p.k_packed + k + deep) : 0;
+            right[deep][across + 16 * i] =
+                n < p.N && k + deep < p.K ? cu_load(p.w, p.type, n * p.k_packed + k + deep) : 0;
         }
         cu_tap_on(p, &tap, DEEP);
         __syncthreads();
@@ -69,8 +72,10 @@ static __global__ void finish(cu_product p)
         for (int s = 0; s < p.splits; s++) v[i] += p.partial[(s * p.M + row) * p.N + c * wide + i];
     cu_product whole = p;
     whole.splits = 1;
-    if (wide == 2) cu_product_store(whole, row, 2 * c, v[0], v[1], 0);
-    else cu_product_put(whole, row, c, v[0]);
+    if (wide == 2)
+        cu_product_store(whole, row, 2 * c, v[0], v[1], 0);
+    else
+        cu_product_put(whole, row, c, v[0]);
 }
 
 extern "C" cudaError_t cu_product_finish(const cu_product *p, cudaStream_t stream)

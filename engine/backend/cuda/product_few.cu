@@ -1,18 +1,28 @@
 /* product_few.cu - products of up to 16 rows (time embeddings, conditioning vectors); see launch.h.
  *
- * Such a product takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would leave most of a chip
- * without work; here a block has 8 columns of the result, its eight warps take turns along K, and each thread has AHEAD - 1 pieces of
- * 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier until the warps' sums are added, in their order. K is
- * cut by its length alone.
+ * Such a product takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would
+ * leave most of a chip without work; here a block has 8 columns of the result, its eight warps take turns along K, and
+ * each thread has AHEAD - 1 pieces of 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier
+ * until the warps' sums are added, in their order. K is cut by its length alone.
  *
- * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 and f16 the sums are tensor cores': which element of K
- * stands in which place of an instruction is free as long as both sides agree, so w is the right side as it comes, and 16 rows of a cost
- * no more than one. In f32 a thread multiplies its four elements with each row's.
+ * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 and f16 the sums are tensor
+ * cores': which element of K stands in which place of an instruction is free as long as both sides agree, so w is the
+ * right side as it comes, and 16 rows of a cost no more than one. In f32 a thread multiplies its four elements with
+ * each row's.
  */
 #include "backend/cuda/cu_mma.h"
 #include "backend/cuda/cu_product.h"
 
-enum { ROWS = 16, COLUMNS = 8, WARPS = 8, THREADS = WARPS * 32, AHEAD = 8, PIECE = 16, STEP = 4 * PIECE, TURN = WARPS * STEP };
+enum {
+    ROWS = 16,
+    COLUMNS = 8,
+    WARPS = 8,
+    THREADS = WARPS * 32,
+    AHEAD = 8,
+    PIECE = 16,
+    STEP = 4 * PIECE,
+    TURN = WARPS * STEP
+};
 typedef float few_sums[ROWS][COLUMNS];
 enum { SHARED = AHEAD * THREADS * PIECE + WARPS * ROWS * COLUMNS * 4 };
 
@@ -35,7 +45,12 @@ static __device__ __forceinline__ void ask(feeder *f)
 static __device__ __forceinline__ feeder feeder_of(const cu_product &p, uint4 *slots, int64_t n, int size)
 {
     int t = (int)threadIdx.x;
-    feeder f = {static_cast<const char *>(p.w) + (n < p.N ? n : p.N - 1) * p.k_packed * size, slots + t, t / 32 * STEP + t % 4 * PIECE, (int)p.K * size, 0, 0};
+    feeder f = {static_cast<const char *>(p.w) + (n < p.N ? n : p.N - 1) * p.k_packed * size,
+                slots + t,
+                t / 32 * STEP + t % 4 * PIECE,
+                (int)p.K * size,
+                0,
+                0};
     for (int i = 0; i < AHEAD - 1; i++) ask(&f);
     return f;
 }
@@ -52,17 +67,20 @@ static __device__ __forceinline__ uint4 take(feeder *f)
 static __device__ __forceinline__ uint4 left_piece(const cu_product &p, int row, int at, int size)
 {
     if (at >= (int)p.K * size) return make_uint4(0, 0, 0, 0);
-    return *reinterpret_cast<const uint4 *>(static_cast<const char *>(p.a) + (row < p.M ? row : p.M - 1) * p.a_ld * size + at);
+    return *reinterpret_cast<const uint4 *>(static_cast<const char *>(p.a) +
+                                            (row < p.M ? row : p.M - 1) * p.a_ld * size + at);
 }
 
-template <int TYPE> static __device__ __forceinline__ void add_halves(const cu_product &p, feeder *f, float (*part)[COLUMNS])
+template <int TYPE>
+static __device__ __forceinline__ void add_halves(const cu_product &p, feeder *f, float (*part)[COLUMNS])
 {
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     int at = (int)threadIdx.x / 32 * STEP;
     float sum[2][4] = {};
     uint4 upper = left_piece(p, g, at + t * PIECE, 2), lower = left_piece(p, g + 8, at + t * PIECE, 2);
     for (; at < f->end; at += TURN) {
-        uint4 next_upper = left_piece(p, g, at + TURN + t * PIECE, 2), next_lower = left_piece(p, g + 8, at + TURN + t * PIECE, 2), right = take(f);
+        uint4 next_upper = left_piece(p, g, at + TURN + t * PIECE, 2),
+              next_lower = left_piece(p, g + 8, at + TURN + t * PIECE, 2), right = take(f);
         uint32_t low[4] = {upper.x, lower.x, upper.y, lower.y}, high[4] = {upper.z, lower.z, upper.w, lower.w};
         cu_mma<TYPE>(sum[0], low, right.x, right.y);
         cu_mma<TYPE>(sum[1], high, right.z, right.w);
@@ -134,8 +152,8 @@ static __global__ void __launch_bounds__(THREADS) product_few_f32(cu_product p)
 extern "C" int cu_product_few_takes(const cu_product *p)
 {
     int64_t each = PIECE / (p->type == CU_F32 ? 4 : 2);
-    return !p->picture && p->M <= ROWS && p->K <= 1 << 28 && p->K % each == 0 && p->a_ld % each == 0 && p->k_packed % each == 0 &&
-           (((uintptr_t)p->a | (uintptr_t)p->w) & 15) == 0;
+    return !p->picture && p->M <= ROWS && p->K <= 1 << 28 && p->K % each == 0 && p->a_ld % each == 0 &&
+           p->k_packed % each == 0 && (((uintptr_t)p->a | (uintptr_t)p->w) & 15) == 0;
 }
 
 extern "C" cudaError_t cu_product_few_run(const cu_product *p, cudaStream_t stream)
@@ -143,5 +161,6 @@ extern "C" cudaError_t cu_product_few_run(const cu_product *p, cudaStream_t stre
     if (p->M <= 0 || p->N <= 0) return cudaSuccess;
     dim3 grid((unsigned)((p->N + COLUMNS - 1) / COLUMNS)), block(THREADS);
     if (p->type == CU_F32) return CU_LAUNCH(product_few_f32, grid, block, SHARED, stream, *p);
-    return p->type == CU_BF16 ? CU_LAUNCH(product_few_halves<CU_BF16>, grid, block, SHARED, stream, *p) : CU_LAUNCH(product_few_halves<CU_F16>, grid, block, SHARED, stream, *p);
+    return p->type == CU_BF16 ? CU_LAUNCH(product_few_halves<CU_BF16>, grid, block, SHARED, stream, *p)
+                              : CU_LAUNCH(product_few_halves<CU_F16>, grid, block, SHARED, stream, *p);
 }

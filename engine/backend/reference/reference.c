@@ -50,7 +50,8 @@ float act_apply(uint32_t act, float x)
     switch (act) {
     case KILN_ACT_SILU: return (float)(v / (1 + exp(-v)));
     case KILN_ACT_GELU: return (float)(v / 2 * (1 + erf(v / sqrt(2))));
-    case KILN_ACT_GELU_TANH: return (float)(v / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v))));
+    case KILN_ACT_GELU_TANH:
+        return (float)(v / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v))));
     case KILN_ACT_QUICK_GELU: return (float)(v / (1 + exp(-1.702 * v)));
     case KILN_ACT_RELU: return x > 0 ? x : 0;
     case KILN_ACT_SIGMOID: return (float)(1 / (1 + exp(-v)));
@@ -67,13 +68,14 @@ void epilogue_store(const op_desc *op, const kernel_args *a, int64_t row, int64_
     operand_set(&op->out, a->out, row, column, (float)v);
 }
 
-static kiln_status reference_pack(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *p,
-                                  error *e)
+static kiln_status reference_pack(const kernel *k, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                                  pool *p, error *e)
 {
     const reference_kernel *r = (const reference_kernel *)k;
     (void)p;
     kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, (size_t)shape_count(&r->op.in[operand].shape));
-    return status == KILN_OK ? status : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
+    return status == KILN_OK ? status
+                             : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
 }
 
 static kiln_status reference_run(const kernel *k, const kernel_args *a, error *e)
@@ -88,16 +90,25 @@ static const struct {
     reference_body *body;
     const char *name;
 } bodies[OP_KIND_COUNT] = {
-    [OP_CONVERT] = {reference_convert, "reference:convert"}, [OP_CONV2D] = {reference_conv2d, "reference:conv2d"},
-    [OP_LINEAR] = {reference_linear, "reference:linear"}, [OP_ATTENTION] = {reference_attention, "reference:attention"},
+    [OP_CONVERT] = {reference_convert, "reference:convert"},
+    [OP_CONV2D] = {reference_conv2d, "reference:conv2d"},
+    [OP_LINEAR] = {reference_linear, "reference:linear"},
+    [OP_ATTENTION] = {reference_attention, "reference:attention"},
     [OP_GROUP_NORM] = {reference_group_norm, "reference:group_norm"},
-    [OP_LAYER_NORM] = {reference_layer_norm, "reference:layer_norm"}, [OP_ADD] = {reference_add, "reference:add"},
-    [OP_MUL] = {reference_mul, "reference:mul"}, [OP_AFFINE] = {reference_affine, "reference:affine"},
-    [OP_ACT] = {reference_act, "reference:act"}, [OP_GEGLU] = {reference_geglu, "reference:geglu"},
-    [OP_UPSAMPLE] = {reference_upsample, "reference:upsample"}, [OP_CONCAT] = {reference_concat, "reference:concat"},
-    [OP_SLICE] = {reference_slice, "reference:slice"}, [OP_RESHAPE] = {reference_reshape, "reference:reshape"},
-    [OP_PERMUTE] = {reference_permute, "reference:permute"}, [OP_EMBEDDING] = {reference_embedding, "reference:embedding"},
-    [OP_GATHER] = {reference_gather, "reference:gather"}, [OP_TIMESTEP] = {reference_timestep, "reference:timestep"},
+    [OP_LAYER_NORM] = {reference_layer_norm, "reference:layer_norm"},
+    [OP_ADD] = {reference_add, "reference:add"},
+    [OP_MUL] = {reference_mul, "reference:mul"},
+    [OP_AFFINE] = {reference_affine, "reference:affine"},
+    [OP_ACT] = {reference_act, "reference:act"},
+    [OP_GEGLU] = {reference_geglu, "reference:geglu"},
+    [OP_UPSAMPLE] = {reference_upsample, "reference:upsample"},
+    [OP_CONCAT] = {reference_concat, "reference:concat"},
+    [OP_SLICE] = {reference_slice, "reference:slice"},
+    [OP_RESHAPE] = {reference_reshape, "reference:reshape"},
+    [OP_PERMUTE] = {reference_permute, "reference:permute"},
+    [OP_EMBEDDING] = {reference_embedding, "reference:embedding"},
+    [OP_GATHER] = {reference_gather, "reference:gather"},
+    [OP_TIMESTEP] = {reference_timestep, "reference:timestep"},
 };
 
 static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
@@ -108,7 +119,8 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
     k->body = bodies[op->kind].body;
-    k->base = (kernel){.name = bodies[op->kind].name, .pack = reference_pack, .run = reference_run, .free = reference_free};
+    k->base =
+        (kernel){.name = bodies[op->kind].name, .pack = reference_pack, .run = reference_run, .free = reference_free};
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!op->in[i].dtype || !op->in[i].weight) continue;
         k->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
@@ -124,10 +136,18 @@ static uint32_t reference_precision(void) { return KILN_F32; }
 
 static kiln_status open_host(unsigned index, memory_device **out, error *e)
 {
-    if (index) return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u", index);
+    if (index)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "there is one processor to compute on, number 0; not number %u",
+                         index);
     *out = device_host();
     return KILN_OK;
 }
 
-const backend backend_reference = {.name = "reference", .device = KILN_CPU, .open = open_host, .features = reference_features, .numerics = reference_features,
-                                   .best_precision = reference_precision, .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16, .prepare = reference_prepare};
+const backend backend_reference = {.name = "reference",
+                                   .device = KILN_CPU,
+                                   .open = open_host,
+                                   .features = reference_features,
+                                   .numerics = reference_features,
+                                   .best_precision = reference_precision,
+                                   .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
+                                   .prepare = reference_prepare};

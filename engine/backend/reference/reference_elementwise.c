@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Row and column in `b` of the element of `out` at (row, column): dimensions aligned at the end, 1 repeats. */
-static float broadcast_get(const operand_desc *out, const operand_desc *b, const void *data, int64_t row, int64_t column)
+static float broadcast_get(const operand_desc *out, const operand_desc *b, const void *data, int64_t row,
+                           int64_t column)
 {
     if (b->shape.rank == 0) return operand_get(b, data, 0, 0);
     int64_t place = 0, stride = 1;
@@ -18,15 +19,18 @@ static float broadcast_get(const operand_desc *out, const operand_desc *b, const
     return operand_get(b, data, place, operand_columns(b) == 1 ? 0 : column);
 }
 
-#define EACH(op, r, c)                                                                             \
-    for (int64_t r = 0, rows_ = operand_rows(&(op)->out); r < rows_; r++)                          \
+#define EACH(op, r, c)                                                                                                 \
+    for (int64_t r = 0, rows_ = operand_rows(&(op)->out); r < rows_; r++)                                              \
         for (int64_t c = 0, columns_ = operand_columns(&(op)->out); c < columns_; c++)
 
 kiln_status reference_add(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
     EACH(op, r, c)
-        epilogue_store(op, a, r, c, (double)operand_get(&op->in[0], a->in[0], r, c) + (double)broadcast_get(&op->out, &op->in[1], a->in[1], r, c), 0);
+    epilogue_store(op, a, r, c,
+                   (double)operand_get(&op->in[0], a->in[0], r, c) +
+                       (double)broadcast_get(&op->out, &op->in[1], a->in[1], r, c),
+                   0);
     return KILN_OK;
 }
 
@@ -34,7 +38,10 @@ kiln_status reference_mul(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
     EACH(op, r, c)
-        epilogue_store(op, a, r, c, (double)operand_get(&op->in[0], a->in[0], r, c) * (double)broadcast_get(&op->out, &op->in[1], a->in[1], r, c), 0);
+    epilogue_store(op, a, r, c,
+                   (double)operand_get(&op->in[0], a->in[0], r, c) *
+                       (double)broadcast_get(&op->out, &op->in[1], a->in[1], r, c),
+                   0);
     return KILN_OK;
 }
 
@@ -49,7 +56,8 @@ kiln_status reference_affine(const op_desc *op, const kernel_args *a, error *e)
 kiln_status reference_act(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
-    EACH(op, r, c) operand_set(&op->out, a->out, r, c, act_apply(op->attr.act.kind, operand_get(&op->in[0], a->in[0], r, c)));
+    EACH(op, r, c)
+    operand_set(&op->out, a->out, r, c, act_apply(op->attr.act.kind, operand_get(&op->in[0], a->in[0], r, c)));
     return KILN_OK;
 }
 
@@ -85,7 +93,8 @@ kiln_status reference_timestep(const op_desc *op, const kernel_args *a, error *e
             double exponent = -log(op->attr.timestep.max_period) * (double)i / ((double)half - op->attr.timestep.shift);
             float angle = t * (float)exp(exponent);
             int cosine = (c < half) == (op->attr.timestep.cos_first != 0);
-            operand_set(&op->out, a->out, n, c, c >= 2 * half ? 0 : (float)(cosine ? cos((double)angle) : sin((double)angle)));
+            operand_set(&op->out, a->out, n, c,
+                        c >= 2 * half ? 0 : (float)(cosine ? cos((double)angle) : sin((double)angle)));
         }
     }
     return KILN_OK;

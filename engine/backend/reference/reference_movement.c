@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* One element, whatever its type (ids move too). */
-static void move(const operand_desc *to, void *dst, int64_t row, int64_t column, const operand_desc *from, const void *src,
-                 int64_t source_row, int64_t source_column)
+static void move(const operand_desc *to, void *dst, int64_t row, int64_t column, const operand_desc *from,
+                 const void *src, int64_t source_row, int64_t source_column)
 {
     if (from->weight || to->dtype != from->dtype) {
         operand_set(to, dst, row, column, operand_get(from, src, source_row, source_column));
@@ -76,7 +76,8 @@ kiln_status reference_concat(const op_desc *op, const kernel_args *a, error *e)
 kiln_status reference_slice(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
-    move_axis(&op->out, a->out, 0, &op->in[0], a->in[0], op->attr.slice.start, op->attr.slice.length, op->attr.slice.axis);
+    move_axis(&op->out, a->out, 0, &op->in[0], a->in[0], op->attr.slice.start, op->attr.slice.length,
+              op->attr.slice.axis);
     return KILN_OK;
 }
 
@@ -122,8 +123,10 @@ kiln_status reference_gather(const op_desc *op, const kernel_args *a, error *e)
     int64_t T = op->in[0].shape.dim[1], D = op->in[0].shape.dim[2];
     for (int64_t n = 0; n < op->out.shape.dim[0]; n++) {
         int32_t t = operand_get_i32(&op->in[1], a->in[1], n);
-        if (t < 0 || t >= T) return error_set(e, KILN_ERR_INVALID, "place %d is outside the %lld of the sequence", t, (long long)T);
-        for (int64_t c = 0; c < D; c++) operand_set(&op->out, a->out, n, c, operand_get(&op->in[0], a->in[0], n * T + t, c));
+        if (t < 0 || t >= T)
+            return error_set(e, KILN_ERR_INVALID, "place %d is outside the %lld of the sequence", t, (long long)T);
+        for (int64_t c = 0; c < D; c++)
+            operand_set(&op->out, a->out, n, c, operand_get(&op->in[0], a->in[0], n * T + t, c));
     }
     return KILN_OK;
 }

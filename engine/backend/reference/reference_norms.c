@@ -4,7 +4,8 @@
 #include <math.h>
 
 /* Normalises elements (row, column) for row in [row0, row0+rows), column in [column0, column0+columns). */
-static void normalise(const op_desc *op, const kernel_args *a, int64_t row0, int64_t rows, int64_t column0, int64_t columns)
+static void normalise(const op_desc *op, const kernel_args *a, int64_t row0, int64_t rows, int64_t column0,
+                      int64_t columns)
 {
     double sum = 0, square = 0, n = (double)(rows * columns);
     for (int64_t r = row0; r < row0 + rows; r++)

@@ -19,7 +19,8 @@ static double conv_at(const op_desc *op, const kernel_args *a, int64_t n, int64_
             int64_t sx = x * c->stride[1] + kx * c->dilation[1] - c->pad[1];
             if (sx < 0 || sx >= W) continue;
             for (int64_t i = 0; i < I; i++)
-                sum += (double)operand_get(in, a->in[0], (n * H + sy) * W + sx, first + i) * (double)weight[(i * kh + ky) * kw + kx];
+                sum += (double)operand_get(in, a->in[0], (n * H + sy) * W + sx, first + i) *
+                       (double)weight[(i * kh + ky) * kw + kx];
         }
     }
     return sum;
@@ -73,13 +74,14 @@ static double score_at(const op_desc *op, const kernel_args *a, int64_t n, int64
     int64_t Tq = in[0].shape.dim[1], Tk = in[1].shape.dim[1], D = in[0].shape.dim[2] / op->attr.attention.heads;
     double s = 0;
     for (int64_t i = 0; i < D; i++)
-        s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + i) * (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + i);
+        s += (double)operand_get(&in[0], a->in[0], n * Tq + q, h * D + i) *
+             (double)operand_get(&in[1], a->in[1], n * Tk + k, h * D + i);
     s *= (double)op->attr.attention.scale;
     return op->n_in > 3 && in[3].dtype ? s + mask_at(&in[3], a->in[3], n, h, q, k) : s;
 }
 
-/* softmax(q k^T scale + mask) v for one query of one head: two passes over the keys, and one for every few columns of the result, which
- * is as many as are summed at a time without memory of their own. */
+/* softmax(q k^T scale + mask) v for one query of one head: two passes over the keys, and one for every few columns of
+ * the result, which is as many as are summed at a time without memory of their own. */
 static void attend(const op_desc *op, const kernel_args *a, int64_t n, int64_t h, int64_t q)
 {
     enum { AT_ONCE = 64 };
@@ -94,9 +96,11 @@ static void attend(const op_desc *op, const kernel_args *a, int64_t n, int64_t h
         double sum[AT_ONCE] = {0};
         for (int64_t k = 0; k < keys && total > 0; k++) {
             double weight = exp(score_at(op, a, n, h, q, k) - most);
-            for (int64_t i = 0; weight > 0 && i < count; i++) sum[i] += weight * (double)operand_get(&in[2], a->in[2], n * Tk + k, h * D + first + i);
+            for (int64_t i = 0; weight > 0 && i < count; i++)
+                sum[i] += weight * (double)operand_get(&in[2], a->in[2], n * Tk + k, h * D + first + i);
         }
-        for (int64_t i = 0; i < count; i++) operand_set(&op->out, a->out, n * Tq + q, h * D + first + i, total > 0 ? (float)(sum[i] / total) : 0);
+        for (int64_t i = 0; i < count; i++)
+            operand_set(&op->out, a->out, n * Tq + q, h * D + first + i, total > 0 ? (float)(sum[i] / total) : 0);
     }
 }
 

@@ -1,5 +1,5 @@
-/* cuda_runtime_api.h - as much of the CUDA runtime's header as engine/backend/cuda uses, for builds whose device is a fake one
- * (tests/cuda_emu/fake_cuda.c). Names and values are the CUDA Runtime API's. */
+/* cuda_runtime_api.h - as much of the CUDA runtime's header as engine/backend/cuda uses, for builds whose device is a
+ * fake one (tests/cuda_emu/fake_cuda.c). Names and values are the CUDA Runtime API's. */
 #ifndef KILN_TESTS_FAKE_CUDA_RUNTIME_API_H
 #define KILN_TESTS_FAKE_CUDA_RUNTIME_API_H
 
@@ -9,7 +9,15 @@ extern "C" {
 #endif
 
 typedef enum cudaError {
-    cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100, cudaErrorInvalidDevice = 101, cudaErrorInvalidResourceHandle = 400, cudaErrorStreamCaptureInvalidated = 901, cudaErrorUnknown = 999
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorUnknown = 999
 } cudaError_t;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal = 0, cudaStreamCaptureModeThreadLocal = 1 };

@@ -1,5 +1,5 @@
-/* bad.c - a node and the ways it may break the contract while it runs: compiled by test_check_plugin.sh with -DBAD=n, where 0 is a
- * good node.
+/* bad.c - a node and the ways it may break the contract while it runs: compiled by test_check_plugin.sh with -DBAD=n,
+ * where 0 is a good node.
  */
 #include "kiln/value.h"
 
@@ -19,7 +19,13 @@ static const kiln_choice modes[] = {{"plain", "As it is.", 0}, {"other", "The ot
 static const kiln_port in[] = {{.name = "image", .type = "IMAGE", .doc = "In."}};
 static const kiln_port out[] = {{.name = "image", .type = "IMAGE", .doc = "Out."}};
 static const kiln_param param[] = {
-    {.name = "gain", .type = KILN_P_FLOAT, .offset = offsetof(values, gain), .def = 1, .min = 0, .max = 16, .doc = "Gain."},
+    {.name = "gain",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(values, gain),
+     .def = 1,
+     .min = 0,
+     .max = 16,
+     .doc = "Gain."},
     {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(values, mode), .choice = modes, .doc = "Mode."},
 };
 static kiln_value *kept;
@@ -31,8 +37,8 @@ static kiln_status run(const kiln_call *c)
     kiln_tensor s = {.size = sizeof s}, d = {.size = sizeof d};
     kiln_status st = h->view(c->ctx, c->in[0], &s);
     if (st) return st;
-    if (BAD == 9) return KILN_OK;                        /* sets no output */
-    if (BAD == 10) return KILN_ERR_INVALID;              /* says nothing */
+    if (BAD == 9) return KILN_OK;           /* sets no output */
+    if (BAD == 10) return KILN_ERR_INVALID; /* says nothing */
     if (BAD == 11) exit(0);
     if (BAD == 12) abort();
     int64_t dim[4] = {s.dim[0], s.dim[1], s.dim[2], BAD == 13 ? 2 : s.dim[3]}; /* an IMAGE of two channels */
@@ -42,36 +48,48 @@ static kiln_status run(const kiln_call *c)
     size_t n = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]);
     const float *x = s.data;
     float *y = d.data;
-    if (BAD == 1) ((volatile float *)y)[n] = 1;          /* past the end */
-    if (BAD == 14) ((volatile float *)y)[-1] = 1;        /* before the beginning */
-    if (BAD == 2) ((volatile float *)s.data)[0] = 0;     /* its input */
+    if (BAD == 1) ((volatile float *)y)[n] = 1;      /* past the end */
+    if (BAD == 14) ((volatile float *)y)[-1] = 1;    /* before the beginning */
+    if (BAD == 2) ((volatile float *)s.data)[0] = 0; /* its input */
     for (size_t i = 0; i < n; i++) {
         if (i % 4096 == 0) {
             st = h->progress(c->ctx, i, n, "x");
-            if (st && BAD != 3) return st;               /* deaf to being cancelled */
+            if (st && BAD != 3) return st; /* deaf to being cancelled */
         }
-        if (BAD == 4 && i == 5) continue;                /* leaves a hole */
+        if (BAD == 4 && i == 5) continue;                           /* leaves a hole */
         y[i] = (float)(BAD == 5 ? x[i] / p->gain : x[i] * p->gain); /* not finite at gain 0 */
     }
-    if (BAD == 6) y[0] = (float)rand();                  /* declared PURE */
-    if (BAD == 8) h->ref(c->in[0]);                      /* keeps its input */
-    if (BAD == 15) kept = h->ref(c->out[0]);             /* keeps its output */
+    if (BAD == 6) y[0] = (float)rand();                          /* declared PURE */
+    if (BAD == 8) h->ref(c->in[0]);                              /* keeps its input */
+    if (BAD == 15) kept = h->ref(c->out[0]);                     /* keeps its output */
     if (BAD == 16 && p->mode == 1) ((volatile float *)y)[n] = 1; /* only with one choice */
-    for (clock_t end = clock() + CLOCKS_PER_SEC * 3 / 2; BAD == 17 && p->mode == 1 && clock() < end;) continue; /* no cancel for 1.5 s */
+    for (clock_t end = clock() + CLOCKS_PER_SEC * 3 / 2; BAD == 17 && p->mode == 1 && clock() < end;)
+        continue; /* no cancel for 1.5 s */
 #ifdef __SSE__
-    if (BAD == 18) _mm_setcsr(_mm_getcsr() | 0x8040);    /* flushes denormals from now on */
+    if (BAD == 18) _mm_setcsr(_mm_getcsr() | 0x8040); /* flushes denormals from now on */
 #endif
-    if (BAD == 19) h->unref(c->in[0]);                   /* lets go what is not its own */
+    if (BAD == 19) h->unref(c->in[0]); /* lets go what is not its own */
     if (BAD == 20) {
         float *t = h->scratch(c->ctx, 64, KILN_CPU);
         if (!t) return KILN_ERR_NOMEM;
-        ((volatile float *)t)[16] = 1;                   /* past the end of scratch */
+        ((volatile float *)t)[16] = 1; /* past the end of scratch */
     }
     return KILN_OK;
 }
 
 static const kiln_node node = {
-    .size = sizeof node, .flags = KILN_NODE_PURE, .devices = KILN_CPU, .revision = 1, .type = "Bad", .title = "Bad", .category = "test", .doc = "Misbehaves.",
-    KILN_ARRAY(in, in), KILN_ARRAY(out, out), KILN_ARRAY(param, param), .params_size = sizeof(values), .run = run,
+    .size = sizeof node,
+    .flags = KILN_NODE_PURE,
+    .devices = KILN_CPU,
+    .revision = 1,
+    .type = "Bad",
+    .title = "Bad",
+    .category = "test",
+    .doc = "Misbehaves.",
+    KILN_ARRAY(in, in),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(param, param),
+    .params_size = sizeof(values),
+    .run = run,
 };
 KILN_PLUGIN("org.example.bad", "1.0.0", "MIT", &node);

@@ -4,8 +4,13 @@
 #include <signal.h>
 #include <stdlib.h>
 
-static const kiln_choice ways[] = {{"exit", "calls exit(0)", 0}, {"quick_exit", "calls quick_exit(0)", 1}, {"segv", "writes to address 8", 2},
-    {"abort", "calls abort()", 3}, {"stack", "calls itself without end", 4}, {"thread", "writes to address 8 in parallel_for", 5}, {NULL, NULL, 0}};
+static const kiln_choice ways[] = {{"exit", "calls exit(0)", 0},
+                                   {"quick_exit", "calls quick_exit(0)", 1},
+                                   {"segv", "writes to address 8", 2},
+                                   {"abort", "calls abort()", 3},
+                                   {"stack", "calls itself without end", 4},
+                                   {"thread", "writes to address 8 in parallel_for", 5},
+                                   {NULL, NULL, 0}};
 typedef struct {
     int32_t way;
 } values;
@@ -39,6 +44,14 @@ static kiln_status run(const kiln_call *c)
     return KILN_ERR_BUG;
 }
 
-static const kiln_node ending = {.size = sizeof ending, .flags = KILN_NODE_OUTPUT, .devices = KILN_CPU, .revision = 1, .type = "Ending", .doc = "Ends the process.",
-    KILN_ARRAY(out, out), KILN_ARRAY(param, param), .params_size = sizeof(values), .run = run};
+static const kiln_node ending = {.size = sizeof ending,
+                                 .flags = KILN_NODE_OUTPUT,
+                                 .devices = KILN_CPU,
+                                 .revision = 1,
+                                 .type = "Ending",
+                                 .doc = "Ends the process.",
+                                 KILN_ARRAY(out, out),
+                                 KILN_ARRAY(param, param),
+                                 .params_size = sizeof(values),
+                                 .run = run};
 KILN_PLUGIN("org.example.ending", "1.0.0", "MIT", &ending);

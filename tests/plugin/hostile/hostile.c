@@ -28,15 +28,30 @@ typedef struct {
 
 /* What a later version 1.x might look like: rows and structs that have grown at their end. */
 #ifdef WAY_grown
-typedef struct { kiln_port port; uint64_t later[3]; } port_row;
-typedef struct { kiln_param param; uint64_t later[2]; } param_row;
-typedef struct { kiln_node node; uint64_t later[4]; } node_row;
-#define ROW(member, ...) { .member = {__VA_ARGS__}, .later = {77, 78} }
+typedef struct {
+    kiln_port port;
+    uint64_t later[3];
+} port_row;
+typedef struct {
+    kiln_param param;
+    uint64_t later[2];
+} param_row;
+typedef struct {
+    kiln_node node;
+    uint64_t later[4];
+} node_row;
+#define ROW(member, ...)                                                                                               \
+    {                                                                                                                  \
+        .member = {__VA_ARGS__}, .later = { 77, 78 }                                                                   \
+    }
 #else
 typedef kiln_port port_row;
 typedef kiln_param param_row;
 typedef kiln_node node_row;
-#define ROW(member, ...) {__VA_ARGS__}
+#define ROW(member, ...)                                                                                               \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 #endif
 
 static const port_row in[] = {
@@ -151,7 +166,8 @@ static const param_row param[] = {
         .def = 1,
 #endif
         .min = -5, .max = 5),
-    ROW(param, .name = "sampler", .doc = "Which.", .type = KILN_P_NAME, .offset = offsetof(values, name), .def_str = "euler",
+    ROW(param, .name = "sampler", .doc = "Which.", .type = KILN_P_NAME, .offset = offsetof(values, name),
+        .def_str = "euler",
 #ifndef WAY_name_no_from
         .from = "sampler"
 #endif
@@ -169,11 +185,13 @@ static kiln_status run(const kiln_call *c)
 static void destroy(void *p) { (void)p; }
 #endif
 
-#define NODE(name) static const node_row name = ROW(node, \
-    .size = sizeof(node_row) - SHORTER, .flags = NODE_FLAGS, .devices = DEVICES, .revision = REVISION, .type = NODE_TYPE, .title = "Hostile", \
-    .category = "test", NODE_DOC, .in = (const kiln_port *)in, .n_in = sizeof in / sizeof in[0], .in_stride = IN_STRIDE, \
-    .out = (const kiln_port *)out, .n_out = N_OUT, .out_stride = sizeof out[0], .param = (const kiln_param *)param, \
-    .n_param = sizeof param / sizeof param[0], .param_stride = sizeof param[0], .params_size = PARAMS_SIZE, .run = RUN, .destroy = DESTROY)
+#define NODE(name)                                                                                                     \
+    static const node_row name = ROW(                                                                                  \
+        node, .size = sizeof(node_row) - SHORTER, .flags = NODE_FLAGS, .devices = DEVICES, .revision = REVISION,       \
+        .type = NODE_TYPE, .title = "Hostile", .category = "test", NODE_DOC, .in = (const kiln_port *)in,              \
+        .n_in = sizeof in / sizeof in[0], .in_stride = IN_STRIDE, .out = (const kiln_port *)out, .n_out = N_OUT,       \
+        .out_stride = sizeof out[0], .param = (const kiln_param *)param, .n_param = sizeof param / sizeof param[0],    \
+        .param_stride = sizeof param[0], .params_size = PARAMS_SIZE, .run = RUN, .destroy = DESTROY)
 
 #ifdef WAY_short_node
 #define SHORTER 80
@@ -232,9 +250,10 @@ static void destroy(void *p) { (void)p; }
 #endif
 NODE(node);
 
-/* ---- code that runs when it is loaded or opened ------------------------------------------------------------------ */
+/* ---- code that runs when it is loaded or opened ---- */
 
-#if defined WAY_ctor_exit || defined WAY_ctor_abort || defined WAY_ctor_crash || defined WAY_ctor_loop || defined WAY_ctor_close
+#if defined WAY_ctor_exit || defined WAY_ctor_abort || defined WAY_ctor_crash || defined WAY_ctor_loop ||              \
+    defined WAY_ctor_close
 __attribute__((constructor)) static void begin(void)
 {
 #ifdef WAY_ctor_exit
@@ -334,7 +353,8 @@ const kiln_plugin kiln_plugin_v1 = {
 #ifndef WAY_no_license
     .license = "MIT",
 #endif
-    .node = nodes, .open = OPEN,
+    .node = nodes,
+    .open = OPEN,
 #ifdef WAY_undefined_symbol
     .close = (void (*)(void))kiln_test_nobody_defines_this,
 #endif
