@@ -2,8 +2,8 @@
 #   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
 #   CC=clang           another compiler             V=1  show commands
 #   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
-# Every .c file under engine/ is part of libkiln, engine/cli/ is the command, each folder of
-# plugins/ with a plugin.mk is one .so, each tests/*/test_*.c is one program.
+# Every .c file under engine/ is part of libkiln, engine/cli/ is the command, nodes/NAME and plugins/NAME
+# make one .so, each tests/*/test_*.c is one program.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -78,20 +78,23 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(if $(Q),@echo "  LD  $@")
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
-# ---- plugins: plugins/NAME/plugin.mk says nodes_NAME (files of nodes/) and libs_NAME ---------------
+# ---- plugins: nodes/NAME (what a user sees) and plugins/NAME (models and algorithms) make kiln-NAME.so -----
+# One of the two has plugin.mk with `libs_NAME := -l...`. A plugin sees include/ and its own two folders.
 # What lies in plugins/NAME/data is shipped beside the plugin, as kiln-NAME.data (docs/writing-a-plugin.md).
-plugin_mk := $(wildcard plugins/*/plugin.mk)
-plugin_names := $(patsubst plugins/%/plugin.mk,%,$(plugin_mk))
+plugin_mk := $(wildcard nodes/*/plugin.mk plugins/*/plugin.mk)
+plugin_names := $(sort $(notdir $(patsubst %/plugin.mk,%,$(plugin_mk))))
 -include $(plugin_mk)
 plugin_so := $(plugin_names:%=$(B)/plugins/kiln-%.so)
+plugin_inc := $(wildcard $(plugin_names:%=plugins/%) $(plugin_names:%=nodes/%))
 
 $(B)/sdk/%.o: %.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude $(plugin_names:%=-Iplugins/%) -Inodes -I. -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(kernel_opt) -Iinclude $(addprefix -I,$(wildcard plugins/$(plugin_of) nodes/$(plugin_of))) -DKILN_PLUGIN_VERSION='"$(VERSION)"' -MMD -MP -c $< -o $@
+plugin_of = $(word 2,$(subst /, ,$<))
 
 define plugin_rule
-plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c) $$(nodes_$(1):%=nodes/%.c))
+plugin_obj_$(1) := $$(patsubst %.c,$(B)/sdk/%.o,$$(wildcard plugins/$(1)/*.c nodes/$(1)/*.c))
 plugin_data_$(1) := $$(shell find plugins/$(1)/data -type f 2>/dev/null)
 $(B)/plugins/kiln-$(1).so: $$(plugin_obj_$(1)) $$(plugin_data_$(1))
 	@mkdir -p $$(@D)
@@ -170,7 +173,7 @@ test_bin := $(test_src:%.c=$(B)/%)
 $(B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  CC  $<")
-	$(Q)$(CC) $(CFLAGS_ALL) -Wno-override-init $(ENGINE_INC) -Itests $(plugin_names:%=-Iplugins/%) -Inodes $(DEFS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) -Wno-override-init $(ENGINE_INC) -Itests $(addprefix -I,$(plugin_inc)) $(DEFS) -MMD -MP -c $< -o $@
 # A test in tests/NAME/ where NAME is a plugin is linked with that plugin's objects as well.
 .SECONDEXPANSION:
 test_plugin = $(filter $(firstword $(subst /, ,$(1))),$(plugin_names))

@@ -52,19 +52,19 @@ static inline const char *made_type(uint32_t dtype)
 }
 
 /* The header, padded to a multiple of 8 with spaces, as the format asks. */
-static inline size_t made_header(const made_tensor *t, size_t n, char *text, size_t room)
+static inline size_t made_header(const made_tensor *t, size_t n, char *text, size_t capacity)
 {
-    size_t at = (size_t)snprintf(text, room, "{"), offset = 0;
+    size_t at = (size_t)snprintf(text, capacity, "{"), offset = 0;
     for (size_t i = 0; i < n; i++) {
         size_t bytes = made_count(&t[i]) * dtype_size(t[i].dtype);
-        at += (size_t)snprintf(text + at, room - at, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t[i].name,
-                               made_type(t[i].dtype));
+        at += (size_t)snprintf(text + at, capacity - at, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "",
+                               t[i].name, made_type(t[i].dtype));
         for (uint32_t k = 0; k < t[i].rank; k++)
-            at += (size_t)snprintf(text + at, room - at, "%s%lld", k ? "," : "", (long long)t[i].dim[k]);
-        at += (size_t)snprintf(text + at, room - at, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes);
+            at += (size_t)snprintf(text + at, capacity - at, "%s%lld", k ? "," : "", (long long)t[i].dim[k]);
+        at += (size_t)snprintf(text + at, capacity - at, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes);
         offset += bytes;
     }
-    at += (size_t)snprintf(text + at, room - at, "}");
+    at += (size_t)snprintf(text + at, capacity - at, "}");
     while (at % 8) text[at++] = ' ';
     return at;
 }

@@ -83,7 +83,7 @@ typedef struct {
     /* Rows of `columns` numbers, ld elements apart, of any real type, become dense f32. */
     kiln_status (*to_f32)(float *out, const void *src, uint32_t dtype, int64_t rows, int64_t columns, int64_t ld,
                           device_stream *stream, error *);
-} device_numbers;
+} device_vector_ops;
 
 typedef struct backend {
     const char *name;
@@ -101,7 +101,7 @@ typedef struct backend {
     kiln_status (*open)(unsigned index, memory_device **out, error *);
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
-    const device_numbers *numbers; /* NULL: numbers of nodes stay on the host */
+    const device_vector_ops *vector_ops; /* NULL: numbers of nodes stay on the host */
 } backend;
 
 extern const backend backend_cpu;       /* backend/cpu/                                  */

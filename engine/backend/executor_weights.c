@@ -38,7 +38,7 @@ static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **
     kiln_status status = leaf_identity(x, leaf, &set, &name, e);
     if (status == KILN_OK)
         status =
-            residency_know(x->residency, str_text(&set), str_text(&name), form, packed_operand_bytes(s, k), out, e);
+            residency_intern(x->residency, str_text(&set), str_text(&name), form, packed_operand_bytes(s, k), out, e);
     str_free(&set);
     str_free(&name);
     return status;
@@ -109,11 +109,11 @@ static kiln_status make_tables(executor *x, error *e)
     return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
 }
 
-static void place_inputs_that(executor *x, int held)
+static void place_inputs_that(executor *x, int invariant)
 {
     size_t alignment = residency_device(x->residency)->table->alignment;
     for (uint32_t i = 0; i < x->r->n; i++) {
-        if (x->r->op[i].kind != OP_INPUT || !x->r->op[i].held != !held) continue;
+        if (x->r->op[i].kind != OP_INPUT || !x->r->op[i].invariant != !invariant) continue;
         x->io_order[x->n_io++] = i + 1;
         x->io[i + 1] = x->io_bytes;
         x->io_bytes += ((size_t)shape_count(&x->r->op[i].shape) * dtype_size(x->r->op[i].dtype) + alignment - 1) &
@@ -154,7 +154,7 @@ static kiln_status make_demand(executor *x, error *e)
                           .n_use = x->n_use,
                           .n_weight = x->n_weight,
                           .work = x->work,
-                          .seldom = x->plan.held,
+                          .seldom = x->plan.invariant,
                           .use = x->use,
                           .weight = x->weight,
                           .bytes = x->bytes,

@@ -16,7 +16,7 @@ typedef struct {
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id, in the device's memory */
     int keeps;          /* held inputs are as they were: what hangs on them is there */
-    residency_room room;
+    residency_workspace capacity;
 } binding;
 
 static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
@@ -34,7 +34,7 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
     if (!shape_equal(&have, s))
         return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name,
                          shape_text(&have, x), shape_text(s, y));
-    int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_numbers_device(p->rt);
+    int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_vector_device(p->rt);
     if (!b->tensor.data || (b->tensor.device != KILN_CPU && !there))
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name,
                          b->name);
@@ -65,9 +65,9 @@ static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
         b->input[id] = bound->tensor.data;
         return KILN_OK;
     }
-    b->input[id] = b->room.io + place;
-    if (asynchronous && o->held && b->keeps) return KILN_OK; /* still there */
-    char *to = asynchronous ? (char *)rt->host_io + place : b->room.io + place;
+    b->input[id] = b->capacity.io + place;
+    if (asynchronous && o->invariant && b->keeps) return KILN_OK; /* still there */
+    char *to = asynchronous ? (char *)rt->host_io + place : b->capacity.io + place;
     if (from == o->dtype)
         memcpy(to, bound->tensor.data, bytes);
     else
@@ -137,7 +137,7 @@ static void *address(const binding *b, uint32_t id)
     const placement *place = b->p->x.plan.place, *x = &place[id], *base = &place[x->base];
     size_t shift = (size_t)x->shift * dtype_size(x->dtype);
     if (base->kind == PLACE_INPUT) return (char *)(uintptr_t)b->input[x->base] + shift;
-    return b->room.arena + base->offset + shift;
+    return b->capacity.arena + base->offset + shift;
 }
 
 static double now(void)
@@ -180,8 +180,8 @@ static kiln_status look_at(const binding *b, const operand_desc *d, const void *
     if (!rt->device->table->asynchronous || !bytes) return KILN_OK;
     TRY(rt->device->table->host_alloc(rt->device, bytes, owned, e));
     *seen = *owned;
-    TRY(rt->device->table->copy_out(rt->device, *owned, data, bytes, b->room.stream, e));
-    return rt->device->table->sync(rt->device, b->room.stream, e);
+    TRY(rt->device->table->copy_out(rt->device, *owned, data, bytes, b->capacity.stream, e));
+    return rt->device->table->sync(rt->device, b->capacity.stream, e);
 }
 
 static kiln_status check_finite(const binding *b, uint32_t i, const void *data, error *e)
@@ -207,7 +207,7 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
     TRY(s->kernel->run(s->kernel, a, e));
     if (!rt->setting.trace) return KILN_OK;
     if (rt->device->table->asynchronous)
-        TRY(rt->device->table->sync(rt->device, b->room.stream, e)); /* so that the time is the op's */
+        TRY(rt->device->table->sync(rt->device, b->capacity.stream, e)); /* so that the time is the op's */
     rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name,
                                                          .scope = b->p->r.op[i].scope,
                                                          .op = op_name(b->p->r.op[i].kind),
@@ -224,7 +224,8 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     executor *x = &b->p->x;
     const step *s = &x->step[i];
     const op *o = &b->p->r.op[i];
-    kernel_args a = {.out = address(b, i + 1), .scratch = b->room.scratch, .pool = rt->pool, .stream = b->room.stream};
+    kernel_args a = {
+        .out = address(b, i + 1), .scratch = b->capacity.scratch, .pool = rt->pool, .stream = b->capacity.stream};
     error why = {0};
     TRY(residency_before(x->pass, i, e));
     for (uint32_t k = 0; k < s->desc.n_in; k++)
@@ -288,7 +289,7 @@ static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg
 {
     for (uint32_t i = 0; i < b->p->r.n; i++) {
         if (!b->p->x.step[i].kernel) continue;
-        if (b->keeps && b->p->x.plan.held[i]) {
+        if (b->keeps && b->p->x.plan.invariant[i]) {
             TRY(residency_after(b->p->x.pass, i, e)); /* its place in the order still counts */
             continue;
         }
@@ -332,17 +333,17 @@ static kiln_status copy_inputs(const binding *b, error *e)
     for (size_t k = 0; k < x->n_io; k++) {
         const op *o = &b->p->r.op[x->io_order[k] - 1];
         size_t place = x->io[x->io_order[k]], end = k + 1 < x->n_io ? x->io[x->io_order[k + 1]] : x->io_bytes;
-        if ((o->held && b->keeps) || is_there(find_bind(b->in, b->n_in, o->name))) continue;
+        if ((o->invariant && b->keeps) || is_there(find_bind(b->in, b->n_in, o->name))) continue;
         if (to > from && to != place) {
-            TRY(rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from,
-                                           b->room.stream, e));
+            TRY(rt->device->table->copy_in(rt->device, b->capacity.io + from, (char *)rt->host_io + from, to - from,
+                                           b->capacity.stream, e));
             to = from;
         }
         if (to == from) from = place;
         to = end;
     }
-    return to > from ? rt->device->table->copy_in(rt->device, b->room.io + from, (char *)rt->host_io + from, to - from,
-                                                  b->room.stream, e)
+    return to > from ? rt->device->table->copy_in(rt->device, b->capacity.io + from, (char *)rt->host_io + from,
+                                                  to - from, b->capacity.stream, e)
                      : KILN_OK;
 }
 
@@ -355,9 +356,10 @@ static kiln_status send_output(const binding *b, const kiln_bind *out, char *hos
     const shape *s = &b->p->r.op[id - 1].shape;
     int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
     if (is_there(out))
-        return rt->setting.backend->numbers->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld,
-                                                    b->room.stream, e);
-    return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->room.stream, e);
+        return rt->setting.backend->vector_ops->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld,
+                                                       b->capacity.stream, e);
+    return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->capacity.stream,
+                                       e);
 }
 
 static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg, error *e)
@@ -383,12 +385,12 @@ static int can_capture(binding *b)
 {
     runtime *rt = b->p->rt;
     captured_run *c = &b->p->captured;
-    uint64_t pointers = (b->room.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
+    uint64_t pointers = (b->capacity.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
     for (size_t i = 0; i < b->n_out; i++)
         pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + place_there(&b->out[i]);
     for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + place_there(&b->in[i]);
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite ||
-        c->failed || !b->room.steady)
+        c->failed || !b->capacity.steady)
         return 0;
     if (c->generation != pointers) {
         if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
@@ -403,9 +405,9 @@ static kiln_status capture(const binding *b, error *e)
     captured_run *c = &b->p->captured;
     error why = {0};
     if (c->graph) return KILN_OK;
-    TRY(rt->device->table->capture_begin(rt->device, b->room.stream, e));
+    TRY(rt->device->table->capture_begin(rt->device, b->capacity.stream, e));
     kiln_status status = enqueue(b, NULL, NULL, &why),
-                ended = rt->device->table->capture_end(rt->device, b->room.stream, &c->graph, &why);
+                ended = rt->device->table->capture_end(rt->device, b->capacity.stream, &c->graph, &why);
     if (status == KILN_OK && ended == KILN_OK) return KILN_OK;
     if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
     c->graph = NULL;
@@ -420,7 +422,7 @@ static void bring_next(const binding *b, int (*cancelled)(void *), void *arg)
 {
     runtime *rt = b->p->rt;
     double start = now();
-    residency_ahead a = residency_bring_next(b->p->x.pass, cancelled, arg);
+    residency_prefetched a = residency_prefetch_next(b->p->x.pass, cancelled, arg);
     char what[128], how[64], bytes[16];
     if (!a.name || !rt->setting.trace) return;
     snprintf(what, sizeof what, "bring in '%s'", a.name);
@@ -436,13 +438,13 @@ static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, er
     runtime *rt = b->p->rt;
     TRY(reserve_io(b, e));
     TRY(bring_inputs(b));
-    if (!b->room.checkpoints && can_capture(b) && capture(b, NULL) == KILN_OK) {
+    if (!b->capacity.checkpoints && can_capture(b) && capture(b, NULL) == KILN_OK) {
         if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
-        TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->room.stream, e));
+        TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->capacity.stream, e));
     } else
         TRY(enqueue(b, cancelled, arg, e));
     bring_next(b, cancelled, arg);
-    TRY(rt->device->table->sync(rt->device, b->room.stream, e));
+    TRY(rt->device->table->sync(rt->device, b->capacity.stream, e));
     const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
         if (is_there(&b->out[i])) continue;
@@ -465,21 +467,21 @@ static void note_usage(runtime *rt, const executor *x)
 }
 
 /* What this run will want, without running it. That the limit is too small is for whoever reads the outlook. */
-static kiln_status foresee(kiln_program *p, error *e)
+static kiln_status estimate(kiln_program *p, error *e)
 {
-    runtime_outlook *all = &p->rt->outlook;
-    residency_outlook own;
+    runtime_estimate *all = &p->rt->estimate;
+    residency_estimate own;
     error too_small = {0};
-    TRY(residency_rehearse(p->x.pass, e));
-    residency_look(p->x.pass, &own, &too_small);
+    TRY(residency_note_run(p->x.pass, e));
+    residency_get_estimate(p->x.pass, &own, &too_small);
     if (own.least > all->least) {
         all->least = own.least;
         snprintf(all->least_name, sizeof all->least_name, "%s", p->r.name);
     }
     if (own.whole > all->whole) all->whole = own.whole;
     if (own.peak >= all->widest.peak) all->widest = own, all->widest_flops = p->x.plan.flops;
-    all->streamed += own.streamed + (p->rt->foreseen == p ? 0 : own.once);
-    p->rt->foreseen = p;
+    all->streamed += own.streamed + (p->rt->estimated == p ? 0 : own.once);
+    p->rt->estimated = p;
     return KILN_OK;
 }
 
@@ -496,19 +498,19 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     TRY(check_binds(b, e));
     note_usage(rt, x);
     TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
-    if (rt->setting.explain || rt->rehearsing) return clear_outputs(b), foresee(b->p, e);
-    kiln_status status = residency_begin(x->pass, &b->room, e);
+    if (rt->setting.explain || rt->estimating) return clear_outputs(b), estimate(b->p, e);
+    kiln_status status = residency_begin(x->pass, &b->capacity, e);
     if (status != KILN_OK) return end_packing(rt), status;
-    b->keeps = x->plan.n_held && b->room.kept && held_same(b->p, b->in, b->n_in);
+    b->keeps = x->plan.n_invariant && b->capacity.kept && invariant_same(b->p, b->in, b->n_in);
     if (b->keeps) {
-        residency_skip(x->pass, x->plan.held);
-        rt->usage.flops -= x->plan.held_flops;
+        residency_skip(x->pass, x->plan.invariant);
+        rt->usage.flops -= x->plan.invariant_flops;
     } else
-        b->p->held.valid = 0;
+        b->p->invariant.valid = 0;
     status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
     residency_end(x->pass, status != KILN_OK);
     end_packing(rt);
-    if (status == KILN_OK && !b->keeps && x->plan.n_held) held_note(b->p, b->in, b->n_in);
+    if (status == KILN_OK && !b->keeps && x->plan.n_invariant) invariant_note(b->p, b->in, b->n_in);
     return status;
 }
 

@@ -23,7 +23,7 @@ typedef struct {
     void *host;    /* COPIED bytes, page-locked where that exists */
     char *there;   /* COPIED bytes on the device */
     void *scratch; /* the product's */
-    kernel *product;
+    kernel *gemm;
 } bench;
 
 static kiln_status finish(const bench *b, error *e)
@@ -50,14 +50,14 @@ static op_desc product_of(uint32_t precision)
 static kiln_status multiply(bench *b, error *e)
 {
     size_t each = (size_t)SIDE * SIDE * sizeof(float),
-           packed = b->product->packed_bytes[1] ? b->product->packed_bytes[1] : each;
+           packed = b->gemm->packed_bytes[1] ? b->gemm->packed_bytes[1] : each;
     if (2 * each + packed > COPIED) return error_set(e, KILN_ERR_UNSUPPORTED, "the product wants more room");
     kernel_args a = {.in = {b->there, b->there + each},
                      .out = b->there + each + packed,
                      .scratch = b->scratch,
                      .pool = runtime_pool(b->rt),
                      .stream = b->stream};
-    TRY(b->product->run(b->product, &a, e));
+    TRY(b->gemm->run(b->gemm, &a, e));
     return finish(b, e);
 }
 
@@ -83,8 +83,8 @@ static kiln_status measure(bench *b, device_rates *out, error *e)
     TRY(t->alloc(b->device, COPIED, &there, e));
     b->there = there;
     memset(b->host, 0, COPIED);
-    TRY(runtime_backend(b->rt)->prepare(&desc, &b->product, e));
-    if (b->product->scratch_bytes) TRY(t->alloc(b->device, b->product->scratch_bytes, &b->scratch, e));
+    TRY(runtime_backend(b->rt)->prepare(&desc, &b->gemm, e));
+    if (b->gemm->scratch_bytes) TRY(t->alloc(b->device, b->gemm->scratch_bytes, &b->scratch, e));
     TRY(fastest(b, copy, &copying, e)); /* and so the operands are 0 */
     TRY(fastest(b, multiply, &multiplying, e));
     *out = (device_rates){.flops = 2.0 * SIDE * SIDE * SIDE / multiplying, .bytes = COPIED / copying};
@@ -95,7 +95,7 @@ kiln_status device_rates_measure(runtime *rt, device_rates *out, error *e)
 {
     bench b = {.rt = rt, .device = residency_device(runtime_residency(rt))};
     kiln_status status = measure(&b, out, e);
-    if (b.product) b.product->free(b.product);
+    if (b.gemm) b.gemm->free(b.gemm);
     if (b.scratch) b.device->table->release(b.device, b.scratch);
     if (b.there) b.device->table->release(b.device, b.there);
     if (b.host) b.device->table->host_release(b.device, b.host);

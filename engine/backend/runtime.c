@@ -52,7 +52,7 @@ void runtime_free(runtime *rt)
     for (size_t i = 0; i < KEPT_MAX; i++) program_free(rt->kept[i]);
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     if (rt->link) rt->device->table->host_release(rt->device, rt->link);
-    if (rt->measured) runtime_numbers_free(rt, sizeof *rt->measured, rt->measured);
+    if (rt->measured) runtime_vector_free(rt, sizeof *rt->measured, rt->measured);
     weight_buffer_free(&rt->buffer);
     residency_free(rt->residency);
     pool_free(rt->pool);
@@ -67,20 +67,20 @@ pool *runtime_pool(const runtime *rt) { return rt->pool; }
 size_t runtime_weight_peak(const runtime *rt) { return residency_peak(rt->residency); }
 residency *runtime_residency(const runtime *rt) { return rt->residency; }
 
-void runtime_rehearse(runtime *rt, int on)
+void runtime_set_estimating(runtime *rt, int on)
 {
     pthread_mutex_lock(&rt->lock);
-    rt->rehearsing = on;
-    if (on) rt->outlook = (runtime_outlook){0};
-    rt->foreseen = NULL;
+    rt->estimating = on;
+    if (on) rt->estimate = (runtime_estimate){0};
+    rt->estimated = NULL;
     pthread_mutex_unlock(&rt->lock);
 }
 
-runtime_outlook runtime_outlook_get(const runtime *rt)
+runtime_estimate runtime_get_estimate(const runtime *rt)
 {
     runtime *own = (runtime *)(uintptr_t)rt; /* the lock is no part of what a reader sees */
     pthread_mutex_lock(&own->lock);
-    runtime_outlook o = own->outlook;
+    runtime_estimate o = own->estimate;
     pthread_mutex_unlock(&own->lock);
     return o;
 }
@@ -121,8 +121,8 @@ void program_free(kiln_program *p)
     if (p->captured.graph) p->rt->device->table->graph_free(p->rt->device, p->captured.graph);
     executor_free(&p->x);
     recording_free(&p->r);
-    mem_free(p->held.dtype);
-    mem_free(p->held.bytes);
+    mem_free(p->invariant.dtype);
+    mem_free(p->invariant.bytes);
     mem_free(p->key);
     mem_free(p);
 }
@@ -175,7 +175,7 @@ kiln_status program_plan(kiln_program *p, error *e)
     p->n_recorded = (uint32_t)p->r.n;
     kiln_status status = p->rt->setting.unfused ? fuse_nothing(&p->r, e) : fuse(&p->r, e);
     if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
-    if (status == KILN_OK) status = held_make(p, e);
+    if (status == KILN_OK) status = invariant_make(p, e);
     if (status == KILN_OK) {
         if (p->rt->setting.explain && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
         atomic_store(&p->planned, 1);

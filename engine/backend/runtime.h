@@ -51,16 +51,16 @@ typedef struct {
 typedef struct {
     size_t least, whole; /* limits: the least with which every program runs, and from which on nothing is streamed */
     char least_name[64]; /* the program that needs most of the two */
-    residency_outlook widest; /* of the program with the highest peak */
+    residency_estimate widest; /* of the program with the highest peak */
     uint64_t widest_flops;
     size_t streamed; /* bytes, all runs together */
-} runtime_outlook;
+} runtime_estimate;
 
 residency *runtime_residency(const runtime *rt);
 /* While on, runs compute nothing and give zeros (as explain), but the order of programs is noted, and
- * what they will want of memory is added up (runtime_outlook_get). on: the outlook begins anew. */
-void runtime_rehearse(runtime *rt, int on);
-runtime_outlook runtime_outlook_get(const runtime *rt);
+ * what they will want of memory is added up (runtime_get_estimate). on: the outlook begins anew. */
+void runtime_set_estimating(runtime *rt, int on);
+runtime_estimate runtime_get_estimate(const runtime *rt);
 
 void runtime_usage_reset(runtime *rt);
 runtime_usage runtime_usage_get(const runtime *rt);
@@ -79,12 +79,12 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
 
-/* ---- numbers that stay on the device (numbers.c): kiln_ops' device, upload, download, combine, norm ---- */
+/* ---- numbers that stay on the device (vector_ops.c): kiln_ops' device, upload, download, combine, norm ---- */
 
-uint32_t runtime_numbers_device(const runtime *rt); /* KILN_CPU: on the host */
+uint32_t runtime_vector_device(const runtime *rt); /* KILN_CPU: on the host */
 /* Memory for them, on the account as a value. */
-kiln_status runtime_numbers_new(runtime *rt, size_t bytes, void **out, error *e);
-void runtime_numbers_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
+kiln_status runtime_vector_new(runtime *rt, size_t bytes, void **out, error *e);
+void runtime_vector_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e);
 kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e);
 kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,

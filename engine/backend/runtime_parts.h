@@ -18,12 +18,12 @@ typedef struct {
     unsigned runs;       /* steady ones with these pointers */
 } captured_run;
 
-/* What held inputs (record_hold) were when what hangs on them was computed. */
+/* What held inputs (record_step_invariant) were when what hangs on them was computed. */
 typedef struct {
     uint32_t *dtype; /* [inputs] as bound */
     char *bytes;
     int valid;
-} held_inputs;
+} invariant_inputs;
 
 struct kiln_program {
     runtime *rt;
@@ -35,7 +35,7 @@ struct kiln_program {
     char *key; /* kept programs */
     uint64_t used;
     captured_run captured;
-    held_inputs held;
+    invariant_inputs invariant;
 };
 
 struct runtime {
@@ -49,19 +49,20 @@ struct runtime {
     uint64_t clock;
     void *host_io; /* page-locked: inputs on their way in, outputs on their way out; asynchronous devices */
     size_t host_io_bytes;
-    void *link; /* page-locked: numbers on their way (numbers.c) */
+    void *link; /* page-locked: numbers on their way (vector_ops.c) */
     size_t link_bytes;
     double *measured; /* the device's: what norm found */
     weight_buffer buffer;
-    int rehearsing;
-    const kiln_program *foreseen; /* the last one that was */
+    int estimating;
+    const kiln_program *estimated; /* the last one that was */
     runtime_usage usage;
-    runtime_outlook outlook;
+    runtime_estimate estimate;
 };
 
-/* held.c: is all that was kept still right, given these inputs? And after a run that computed it: with which it was. */
-kiln_status held_make(kiln_program *p, error *e);
-int held_same(const kiln_program *p, const kiln_bind *in, size_t n_in);
-void held_note(kiln_program *p, const kiln_bind *in, size_t n_in);
+/* invariant.c: is all that was kept still right, given these inputs? And after a run that computed it: with which it
+ * was. */
+kiln_status invariant_make(kiln_program *p, error *e);
+int invariant_same(const kiln_program *p, const kiln_bind *in, size_t n_in);
+void invariant_note(kiln_program *p, const kiln_bind *in, size_t n_in);
 
 #endif

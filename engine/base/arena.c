@@ -12,16 +12,16 @@ enum { ALIGNMENT = 64, FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
 
 struct arena_block {
     arena_block *next;
-    size_t room, used;
+    size_t capacity, used;
     _Alignas(64) unsigned char data[];
 };
 
-static arena_block *block_new(size_t room)
+static arena_block *block_new(size_t capacity)
 {
     size_t bytes;
-    if (!checked_add_size(room, sizeof(arena_block), &bytes)) return NULL;
+    if (!checked_add_size(capacity, sizeof(arena_block), &bytes)) return NULL;
     arena_block *b = mem_aligned(ALIGNMENT, bytes);
-    if (b) *b = (arena_block){.room = room};
+    if (b) *b = (arena_block){.capacity = capacity};
     return b;
 }
 
@@ -30,11 +30,11 @@ void *arena_alloc(arena *a, size_t bytes)
     size_t padded;
     if (!checked_add_size(bytes ? bytes : 1, ALIGNMENT - 1, &padded)) return NULL;
     padded = padded / ALIGNMENT * ALIGNMENT;
-    if (!a->head || a->head->room - a->head->used < padded) {
-        size_t room = a->head ? a->head->room * 2 : FIRST_BLOCK;
-        if (room > LARGEST_STEP) room = LARGEST_STEP;
-        if (room < padded) room = padded;
-        arena_block *b = block_new(room);
+    if (!a->head || a->head->capacity - a->head->used < padded) {
+        size_t capacity = a->head ? a->head->capacity * 2 : FIRST_BLOCK;
+        if (capacity > LARGEST_STEP) capacity = LARGEST_STEP;
+        if (capacity < padded) capacity = padded;
+        arena_block *b = block_new(capacity);
         if (!b) return NULL;
         b->next = a->head;
         a->head = b;

@@ -10,7 +10,7 @@
 struct file_list {
     atomic_uint refs;
     file_seen *item;
-    size_t n, room;
+    size_t n, capacity;
 };
 
 file_list *file_list_new(void)
@@ -50,11 +50,11 @@ kiln_status file_list_add(file_list *l, const char *path, const file_identity *w
     for (size_t i = 0; i < l->n; i++)
         if (strcmp(l->item[i].path, path) == 0)
             return file_identity_same(&l->item[i].was, was) ? KILN_OK : changed(path, e);
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 8;
-        file_seen *larger = mem_realloc(l->item, room * sizeof *larger);
+    if (l->n == l->capacity) {
+        size_t capacity = l->capacity ? l->capacity * 2 : 8;
+        file_seen *larger = mem_realloc(l->item, capacity * sizeof *larger);
         if (!larger) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-        l->item = larger, l->room = room;
+        l->item = larger, l->capacity = capacity;
     }
     char *copy = mem_strdup(path);
     if (!copy) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);

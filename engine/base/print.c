@@ -30,11 +30,11 @@ static size_t show(char to[SHOWN_MAX], const char *from, size_t n, size_t *used)
     return (size_t)snprintf(to, SHOWN_MAX, "\\x%02x", (unsigned char)from[0]);
 }
 
-size_t text_escape(char *to, size_t room, const char *from, size_t n)
+size_t text_escape(char *to, size_t capacity, const char *from, size_t n)
 {
     size_t at = 0, used, length;
     char shown[SHOWN_MAX];
-    for (; n > 0 && at + (length = show(shown, from, n, &used)) < room; from += used, n -= used, at += length)
+    for (; n > 0 && at + (length = show(shown, from, n, &used)) < capacity; from += used, n -= used, at += length)
         memcpy(to + at, shown, length);
     to[at] = '\0';
     return at;
@@ -98,11 +98,11 @@ static void mark_controls(char to[FORMAT_MAX], const char *fmt, char mark)
     to[n] = '\0';
 }
 
-static int format(char *to, size_t room, const char *fmt, va_list args)
+static int format(char *to, size_t capacity, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(to, room, fmt, again);
+    int n = vsnprintf(to, capacity, fmt, again);
     va_end(again);
     return n;
 }
@@ -110,17 +110,17 @@ static int format(char *to, size_t room, const char *fmt, va_list args)
 int print_textv(FILE *to, const char *fmt, va_list args)
 {
     char fmt_a[FORMAT_MAX], fmt_b[FORMAT_MAX], small[2][TEXT_MAX], *a = small[0], *b = small[1], *large = NULL;
-    size_t room = TEXT_MAX;
+    size_t capacity = TEXT_MAX;
     assert(strlen(fmt) < FORMAT_MAX);
     mark_controls(fmt_a, fmt, '\1'), mark_controls(fmt_b, fmt, '\2');
-    int n = format(a, room, fmt_a, args);
+    int n = format(a, capacity, fmt_a, args);
     if (n < 0) return -1;
-    if ((size_t)n >= room && (large = mem_alloc(2 * ((size_t)n + 1)))) {
-        room = (size_t)n + 1, a = large, b = large + room;
-        format(a, room, fmt_a, args);
+    if ((size_t)n >= capacity && (large = mem_alloc(2 * ((size_t)n + 1)))) {
+        capacity = (size_t)n + 1, a = large, b = large + capacity;
+        format(a, capacity, fmt_a, args);
     }
-    format(b, room, fmt_b, args);
-    int printed = write_shown(to, fmt, a, b, (size_t)n < room ? (size_t)n : room - 1);
+    format(b, capacity, fmt_b, args);
+    int printed = write_shown(to, fmt, a, b, (size_t)n < capacity ? (size_t)n : capacity - 1);
     mem_free(large);
     return printed;
 }

@@ -28,6 +28,6 @@ int print_lost(void);
 
 /* `from` as it may be shown, cut at a character's end to fit in `room` (at least 1) with its NUL; returns its length.
  */
-size_t text_escape(char *to, size_t room, const char *from, size_t n);
+size_t text_escape(char *to, size_t capacity, const char *from, size_t n);
 
 #endif

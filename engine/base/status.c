@@ -58,8 +58,8 @@ void error_prefix(error *e, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     memcpy(old, e->message, sizeof old);
-    size_t n = strnlen(text, sizeof text - 3), room = sizeof e->message - 3 - n;
-    size_t rest = strnlen(old, room);
+    size_t n = strnlen(text, sizeof text - 3), capacity = sizeof e->message - 3 - n;
+    size_t rest = strnlen(old, capacity);
     memcpy(e->message, text, n);
     memcpy(e->message + n, ": ", 2);
     memcpy(e->message + n + 2, old, rest);

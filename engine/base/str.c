@@ -13,14 +13,14 @@ static int reserve(str *s, size_t more)
     size_t need;
     if (s->failed || !checked_add_size(s->len, more, &need) || !checked_add_size(need, 1, &need))
         return s->failed = 1, 0;
-    if (need <= s->room) return 1;
-    size_t room = s->room ? s->room : 64;
-    while (room < need)
-        if (!checked_mul_size(room, 2, &room)) return s->failed = 1, 0;
-    char *data = mem_realloc(s->data, room);
+    if (need <= s->capacity) return 1;
+    size_t capacity = s->capacity ? s->capacity : 64;
+    while (capacity < need)
+        if (!checked_mul_size(capacity, 2, &capacity)) return s->failed = 1, 0;
+    char *data = mem_realloc(s->data, capacity);
     if (!data) return s->failed = 1, 0;
     s->data = data;
-    s->room = room;
+    s->capacity = capacity;
     return 1;
 }
 

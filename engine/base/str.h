@@ -7,7 +7,7 @@
 
 typedef struct {
     char *data; /* NUL-terminated once anything was appended, else NULL */
-    size_t len, room;
+    size_t len, capacity;
     int failed;
 } str; /* {0} is the empty string */
 

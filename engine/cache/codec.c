@@ -32,16 +32,16 @@ int codec_can_encode(const kiln_value *v, const codec_types *types) { return enc
 
 typedef struct {
     unsigned char *bytes;
-    size_t n, room;
+    size_t n, capacity;
 } buffer;
 
 typedef struct {
     const codec_types *types;
     buffer structure;
     const kiln_value **tensor; /* in order */
-    size_t n_tensor, tensor_room;
+    size_t n_tensor, tensor_capacity;
     kiln_value **plain; /* made here from objects, let go at the end */
-    size_t n_plain, plain_room;
+    size_t n_plain, plain_capacity;
     uint64_t tensor_bytes; /* each rounded up to CODEC_ALIGN */
     int inside_object;
 } encoder;
@@ -49,12 +49,12 @@ typedef struct {
 static kiln_status put(encoder *c, const void *bytes, size_t n, error *e)
 {
     buffer *b = &c->structure;
-    if (n > b->room - b->n) {
-        size_t room = b->room ? b->room : 256;
-        while (room - b->n < n && room < SIZE_MAX / 2) room *= 2;
-        unsigned char *grown = mem_realloc(b->bytes, room);
+    if (n > b->capacity - b->n) {
+        size_t capacity = b->capacity ? b->capacity : 256;
+        while (capacity - b->n < n && capacity < SIZE_MAX / 2) capacity *= 2;
+        unsigned char *grown = mem_realloc(b->bytes, capacity);
         if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
-        b->bytes = grown, b->room = room;
+        b->bytes = grown, b->capacity = capacity;
     }
     if (n) memcpy(b->bytes + b->n, bytes, n);
     b->n += n;
@@ -77,12 +77,12 @@ static kiln_status put_text(encoder *c, const char *text, size_t n, error *e)
 }
 
 /* Grows a list of pointers by one place. */
-static void *one_more(void *list, size_t n, size_t *room, size_t size)
+static void *one_more(void *list, size_t n, size_t *capacity, size_t size)
 {
-    if (n < *room) return list;
-    size_t wanted = *room ? *room * 2 : 16;
+    if (n < *capacity) return list;
+    size_t wanted = *capacity ? *capacity * 2 : 16;
     void *grown = mem_realloc(list, wanted * size);
-    if (grown) *room = wanted;
+    if (grown) *capacity = wanted;
     return grown;
 }
 
@@ -96,7 +96,7 @@ static kiln_status put_tensor(encoder *c, const kiln_value *v, error *e)
     if (!checked_bytes(t.rank, t.dim, dtype_size(t.dtype), &bytes) ||
         bytes > UINT64_MAX - c->tensor_bytes - CODEC_ALIGN)
         return error_set(e, KILN_ERR_INVALID, "a tensor is too large to be encoded");
-    const kiln_value **grown = one_more(c->tensor, c->n_tensor, &c->tensor_room, sizeof *grown);
+    const kiln_value **grown = one_more(c->tensor, c->n_tensor, &c->tensor_capacity, sizeof *grown);
     if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
     c->tensor = grown;
     c->tensor[c->n_tensor++] = v;
@@ -115,7 +115,7 @@ static kiln_status put_object(encoder *c, const kiln_value *v, unsigned depth, e
         return error_set(e, KILN_ERR_UNSUPPORTED, "a %s is a handle and no plain data: it is not stored", type);
     kiln_value *plain = c->types->to_plain(c->types->self, v, e);
     if (!plain) return e && e->status != KILN_OK ? e->status : KILN_ERR_UNSUPPORTED;
-    kiln_value **grown = one_more(c->plain, c->n_plain, &c->plain_room, sizeof *grown);
+    kiln_value **grown = one_more(c->plain, c->n_plain, &c->plain_capacity, sizeof *grown);
     if (!grown) {
         value_unref(plain);
         return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
@@ -223,17 +223,17 @@ kiln_status codec_encode(const kiln_value *v, const codec_types *types, const co
 
 typedef struct {
     char *text;
-    size_t n, room;
+    size_t n, capacity;
 } line;
 
 __attribute__((format(printf, 2, 3))) static void add(line *l, const char *fmt, ...)
 {
     va_list args;
-    if (l->n + 1 >= l->room) return;
+    if (l->n + 1 >= l->capacity) return;
     va_start(args, fmt);
-    int n = vsnprintf(l->text + l->n, l->room - l->n, fmt, args);
+    int n = vsnprintf(l->text + l->n, l->capacity - l->n, fmt, args);
     va_end(args);
-    if (n > 0) l->n = (size_t)n < l->room - l->n ? l->n + (size_t)n : l->room - 1;
+    if (n > 0) l->n = (size_t)n < l->capacity - l->n ? l->n + (size_t)n : l->capacity - 1;
 }
 
 static void describe(line *l, const kiln_value *v, unsigned depth)
@@ -272,10 +272,10 @@ static void describe(line *l, const kiln_value *v, unsigned depth)
     }
 }
 
-const char *codec_describe(const kiln_value *v, char *text, size_t room)
+const char *codec_describe(const kiln_value *v, char *text, size_t capacity)
 {
-    line l = {.text = text, .room = room};
-    if (room) text[0] = '\0';
+    line l = {.text = text, .capacity = capacity};
+    if (capacity) text[0] = '\0';
     describe(&l, v, 1);
     return text;
 }

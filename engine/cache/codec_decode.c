@@ -17,9 +17,9 @@ typedef struct {
     const codec_types *types;
     const unsigned char *at, *end;
     kiln_value **tensor;
-    size_t n_tensor, room, next; /* next: the one the second walk comes to */
-    uint64_t bytes_left;         /* of tensors' bytes in the source         */
-    int building;                /* the second walk                         */
+    size_t n_tensor, capacity, next; /* next: the one the second walk comes to */
+    uint64_t bytes_left;             /* of tensors' bytes in the source         */
+    int building;                    /* the second walk                         */
     error *e;
 } decoder;
 
@@ -72,11 +72,11 @@ static kiln_status new_tensor(decoder *d, uint32_t dtype, uint32_t rank, const i
     if (!dtype_size(dtype)) return broken(d, "a tensor of no known type");
     if (!checked_bytes(rank, dim, dtype_size(dtype), &bytes) || codec_align(bytes) > d->bytes_left)
         return broken(d, "a tensor is larger than the whole");
-    if (d->n_tensor == d->room) {
-        size_t room = d->room ? d->room * 2 : 16;
-        kiln_value **grown = mem_realloc(d->tensor, room * sizeof *grown);
+    if (d->n_tensor == d->capacity) {
+        size_t capacity = d->capacity ? d->capacity * 2 : 16;
+        kiln_value **grown = mem_realloc(d->tensor, capacity * sizeof *grown);
         if (!grown) return error_set(d->e, KILN_ERR_NOMEM, "out of memory while a value is decoded");
-        d->tensor = grown, d->room = room;
+        d->tensor = grown, d->capacity = capacity;
     }
     kiln_value *v = value_tensor_new(dtype, KILN_CPU, rank, dim, d->e);
     if (!v) return d->e && d->e->status != KILN_OK ? d->e->status : KILN_ERR_NOMEM;

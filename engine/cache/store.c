@@ -15,14 +15,14 @@
 
 /* ---- where it lies ---- */
 
-const char *store_default_folder(char *path, size_t room)
+const char *store_default_folder(char *path, size_t capacity)
 {
     const char *given = getenv("KILN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = given && given[0]        ? snprintf(path, room, "%s", given)
-            : xdg && xdg[0] == '/'   ? snprintf(path, room, "%s/kiln", xdg)
-            : home && home[0] == '/' ? snprintf(path, room, "%s/.cache/kiln", home)
+    int n = given && given[0]        ? snprintf(path, capacity, "%s", given)
+            : xdg && xdg[0] == '/'   ? snprintf(path, capacity, "%s/kiln", xdg)
+            : home && home[0] == '/' ? snprintf(path, capacity, "%s/.cache/kiln", home)
                                      : -1;
-    return n > 0 && (size_t)n < room ? path : NULL;
+    return n > 0 && (size_t)n < capacity ? path : NULL;
 }
 
 /* File systems over a network (linux/magic.h and their sources): their locks and their order of writes are not to be
@@ -172,10 +172,10 @@ kiln_status store_flush(store *s, error *e)
 
 /* ---- looking ---- */
 
-static void copy_text(char *to, size_t room, sqlite3_stmt *st, int column)
+static void copy_text(char *to, size_t capacity, sqlite3_stmt *st, int column)
 {
     const char *text = (const char *)sqlite3_column_text(st, column);
-    snprintf(to, room, "%s", text ? text : "");
+    snprintf(to, capacity, "%s", text ? text : "");
 }
 
 static int find_row(store *s, digest key, store_entry *out)

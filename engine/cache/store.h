@@ -30,7 +30,7 @@ typedef struct {
 } store_setting;
 
 /* KILN_CACHE, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln; NULL when there is none of them. */
-const char *store_default_folder(char *path, size_t room);
+const char *store_default_folder(char *path, size_t capacity);
 /* The name of a file system on which a store would not be safe ("NFS"), by statfs's f_type; NULL: none of those. */
 const char *store_network_file_system(long type);
 /* Opens or makes it. A foreign, damaged or newer index is moved aside (index.sqlite.aside-N) with one warning. A folder

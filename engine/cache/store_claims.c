@@ -90,7 +90,7 @@ void claims_house_free(store *s) { set_lock(s->claims_fd[0], HOUSE_PLACE, F_UNLC
 
 static store_claim **bucket_of(store *s, digest key) { return &s->claim[key.lo % CLAIM_BUCKETS]; }
 
-static store_claim *held_here(store *s, digest key)
+static store_claim *invariant_here(store *s, digest key)
 {
     store_claim *c = *bucket_of(s, key);
     while (c && !digest_equal(c->key, key)) c = c->next;
@@ -128,7 +128,7 @@ static store_turn try_claim(store *s, digest key, store_claim **out)
 {
     if (queue_find(s, key)) return STORE_IS_THERE;
     if (s->read_only || !s->db) return STORE_UNCLAIMED;
-    if (held_here(s, key)) return STORE_STOPPED;
+    if (invariant_here(s, key)) return STORE_STOPPED;
     int file = file_of(s, key), got = file < 0 ? -1 : set_lock(file, place_of(key), F_WRLCK);
     if (got == 0) return STORE_STOPPED;
     store_claim *c = got > 0 ? mem_calloc(1, sizeof *c) : NULL;

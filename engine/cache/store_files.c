@@ -44,12 +44,12 @@ void store_file_add(void *self, const char *path, const file_identity *f, digest
     int64_t newest = f->mtime_ns > f->ctime_ns ? f->mtime_ns : f->ctime_ns;
     if (s->read_only || began - newest < RACY_NS) return;
     pthread_mutex_lock(&s->lock);
-    if (s->n_file == s->file_room) {
-        size_t room = s->file_room ? s->file_room * 2 : 32;
-        queued_file *grown = mem_realloc(s->file, room * sizeof *grown);
-        if (grown) s->file = grown, s->file_room = room;
+    if (s->n_file == s->file_capacity) {
+        size_t capacity = s->file_capacity ? s->file_capacity * 2 : 32;
+        queued_file *grown = mem_realloc(s->file, capacity * sizeof *grown);
+        if (grown) s->file = grown, s->file_capacity = capacity;
     }
-    if (s->n_file < s->file_room)
+    if (s->n_file < s->file_capacity)
         s->file[s->n_file++] = (queued_file){.file = *f, .content = content, .path = mem_strdup(path)};
     pthread_mutex_unlock(&s->lock);
 }

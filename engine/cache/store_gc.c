@@ -26,16 +26,16 @@ static const char worth_order[] =
 
 typedef struct {
     digest *item;
-    size_t n, room;
+    size_t n, capacity;
 } digests;
 
 static int digests_add(digests *d, digest x)
 {
-    if (d->n == d->room) {
-        size_t room = d->room ? d->room * 2 : 64;
-        digest *grown = mem_realloc(d->item, room * sizeof *grown);
+    if (d->n == d->capacity) {
+        size_t capacity = d->capacity ? d->capacity * 2 : 64;
+        digest *grown = mem_realloc(d->item, capacity * sizeof *grown);
         if (!grown) return 0;
-        d->item = grown, d->room = room;
+        d->item = grown, d->capacity = capacity;
     }
     d->item[d->n++] = x;
     return 1;
@@ -411,12 +411,12 @@ static uint64_t count(store *s, const char *sql)
     return n;
 }
 
-static void journal_of(store *s, char *out, size_t room)
+static void journal_of(store *s, char *out, size_t capacity)
 {
     sqlite3_stmt *st = NULL;
     if (s->db && sqlite3_prepare_v2(s->db, "PRAGMA journal_mode", -1, &st, NULL) == SQLITE_OK &&
         sqlite3_step(st) == SQLITE_ROW)
-        snprintf(out, room, "%s", (const char *)sqlite3_column_text(st, 0));
+        snprintf(out, capacity, "%s", (const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
 }
 
@@ -447,17 +447,17 @@ kiln_status store_total(store *s, store_totals *out, error *e)
 
 typedef struct {
     store_entry *item;
-    size_t n, room;
+    size_t n, capacity;
 } entries;
 
 static int add_entry(void *arg, const store_entry *x)
 {
     entries *l = arg;
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 256;
-        store_entry *grown = mem_realloc(l->item, room * sizeof *grown);
+    if (l->n == l->capacity) {
+        size_t capacity = l->capacity ? l->capacity * 2 : 256;
+        store_entry *grown = mem_realloc(l->item, capacity * sizeof *grown);
         if (!grown) return 1;
-        l->item = grown, l->room = room;
+        l->item = grown, l->capacity = capacity;
     }
     l->item[l->n++] = *x;
     return 0;

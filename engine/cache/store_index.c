@@ -82,14 +82,14 @@ static int64_t pragma(store *s, const char *sql)
 
 /* Why the last call failed. To be asked at once: SQLite forgets it with the next call that succeeds, and then says "not
  * an error". */
-static void reason_of(sqlite3 *db, char *reason, size_t room)
+static void reason_of(sqlite3 *db, char *reason, size_t capacity)
 {
     int code = sqlite3_errcode(db), system = sqlite3_system_errno(db);
     const char *text = code == SQLITE_BUSY || code == SQLITE_LOCKED ? "another process holds its lock"
                        : code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE ? "SQLite gave no reason"
                                                                                         : sqlite3_errmsg(db);
     int from_system = system != 0 && (code == SQLITE_IOERR || code == SQLITE_CANTOPEN || code == SQLITE_FULL);
-    snprintf(reason, room, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "",
+    snprintf(reason, capacity, "%s%s%s%s", text, from_system ? " (" : "", from_system ? strerror(system) : "",
              from_system ? ")" : "");
 }
 
@@ -152,7 +152,7 @@ static int schema_is_ours(store *s)
 }
 
 /* Several may come at once: the first makes the tables, the others find them made. */
-static int create(store *s, char *reason, size_t room)
+static int create(store *s, char *reason, size_t capacity)
 {
     char text[sizeof schema + 200];
     execute(s, "PRAGMA page_size=8192");
@@ -162,7 +162,7 @@ static int create(store *s, char *reason, size_t room)
         ok = execute(s, text) == SQLITE_OK;
     }
     ok = ok && execute(s, "COMMIT") == SQLITE_OK;
-    if (!ok) reason_of(s->db, reason, room);
+    if (!ok) reason_of(s->db, reason, capacity);
     if (!sqlite3_get_autocommit(s->db)) execute(s, "ROLLBACK");
     return ok;
 }
@@ -198,17 +198,17 @@ static looks look_at(store *s)
 }
 
 /* *why: what is wrong with an index that is not ours; reason: why one cannot be had. */
-static verdict look_over(store *s, int hot, const char **why, char *reason, size_t room)
+static verdict look_over(store *s, int hot, const char **why, char *reason, size_t capacity)
 {
     looks l = look_at(s);
     if (l.application == 0 && l.version == 0 && l.tables == 0) {
-        snprintf(reason, room, "it is empty, and the folder may not be written to");
+        snprintf(reason, capacity, "it is empty, and the folder may not be written to");
         if (s->read_only) return INDEX_UNAVAILABLE;
-        if (!create(s, reason, room)) return INDEX_UNAVAILABLE;
+        if (!create(s, reason, capacity)) return INDEX_UNAVAILABLE;
         l = look_at(s);
     }
     *why = "is damaged or no index";
-    snprintf(reason, room, "%s", l.reason);
+    snprintf(reason, capacity, "%s", l.reason);
     if (l.application < 0 || l.version < 0 || l.tables < 0) return l.damaged ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
     *why = l.application != APPLICATION ? "belongs to another application"
            : l.version > VERSION        ? "was written by a newer kiln"
@@ -219,7 +219,7 @@ static verdict look_over(store *s, int hot, const char **why, char *reason, size
     *why = "is damaged";
     if (!hot) return INDEX_GOOD;
     int64_t faults = pragma(s, "SELECT count(*) FROM pragma_quick_check(1) WHERE quick_check<>'ok'");
-    if (faults < 0) reason_of(s->db, reason, room);
+    if (faults < 0) reason_of(s->db, reason, capacity);
     return faults == 0 ? INDEX_GOOD : faults > 0 || damaged(s) ? INDEX_NOT_OURS : INDEX_UNAVAILABLE;
 }
 
@@ -304,15 +304,15 @@ static void disconnect(store *s)
     s->db = NULL;
 }
 
-static verdict try_open(store *s, const char **why, char *reason, size_t room)
+static verdict try_open(store *s, const char **why, char *reason, size_t capacity)
 {
     char suspect[STORE_PATH_MAX];
     int hot, got = connect(s, &hot, why);
     index_path(s, "-suspect", suspect);
     int suspected = access(suspect, F_OK) == 0;
-    snprintf(reason, room, "out of memory");
-    if (s->db) reason_of(s->db, reason, room);
-    verdict v = got == SQLITE_OK                                ? look_over(s, hot || suspected, why, reason, room)
+    snprintf(reason, capacity, "out of memory");
+    if (s->db) reason_of(s->db, reason, capacity);
+    verdict v = got == SQLITE_OK                                ? look_over(s, hot || suspected, why, reason, capacity)
                 : got == SQLITE_NOTADB || got == SQLITE_CORRUPT ? INDEX_NOT_OURS
                                                                 : INDEX_UNAVAILABLE;
     if (v == INDEX_GOOD && suspected && !s->read_only) unlink(suspect);

@@ -71,7 +71,7 @@ typedef struct {
 typedef struct {
     digest *key;
     uint32_t *tag; /* what goes with the key + 1; 0: free place */
-    size_t n, room;
+    size_t n, capacity;
 } key_set;
 
 typedef struct {
@@ -102,14 +102,14 @@ struct store {
     uint64_t index_device, index_inode; /* the file that is open, so that no other is moved aside */
     /* queue */
     queued *queue;
-    size_t n_queue, queue_room;
+    size_t n_queue, queue_capacity;
     uint64_t queue_bytes;
     double queue_seconds, queue_since;
     key_set queued_keys, mine; /* mine: put or got by this process: evicted last */
     digest *touched;
-    size_t n_touched, touched_room;
+    size_t n_touched, touched_capacity;
     queued_file *file;
-    size_t n_file, file_room;
+    size_t n_file, file_capacity;
     /* the committing thread */
     pthread_t flusher;
     pthread_cond_t wake;

@@ -38,21 +38,21 @@ double store_time(void)
 
 static size_t place_of(const key_set *set, digest key)
 {
-    size_t at = (size_t)key.lo & (set->room - 1);
-    while (set->tag[at] && !digest_equal(set->key[at], key)) at = (at + 1) & (set->room - 1);
+    size_t at = (size_t)key.lo & (set->capacity - 1);
+    while (set->tag[at] && !digest_equal(set->key[at], key)) at = (at + 1) & (set->capacity - 1);
     return at;
 }
 
 static int key_set_grow(key_set *set)
 {
-    key_set bigger = {.room = set->room ? set->room * 2 : 64, .n = set->n};
-    bigger.key = mem_alloc(bigger.room * sizeof *bigger.key);
-    bigger.tag = mem_calloc(bigger.room, sizeof *bigger.tag);
+    key_set bigger = {.capacity = set->capacity ? set->capacity * 2 : 64, .n = set->n};
+    bigger.key = mem_alloc(bigger.capacity * sizeof *bigger.key);
+    bigger.tag = mem_calloc(bigger.capacity, sizeof *bigger.tag);
     if (!bigger.key || !bigger.tag) {
         mem_free(bigger.key), mem_free(bigger.tag);
         return 0;
     }
-    for (size_t i = 0; i < set->room; i++) {
+    for (size_t i = 0; i < set->capacity; i++) {
         if (!set->tag[i]) continue;
         size_t at = place_of(&bigger, set->key[i]);
         bigger.key[at] = set->key[i], bigger.tag[at] = set->tag[i];
@@ -64,7 +64,7 @@ static int key_set_grow(key_set *set)
 
 int key_set_add(key_set *set, digest key, uint32_t tag)
 {
-    if (2 * (set->n + 1) > set->room && !key_set_grow(set)) return 0;
+    if (2 * (set->n + 1) > set->capacity && !key_set_grow(set)) return 0;
     size_t at = place_of(set, key);
     set->n += set->tag[at] == 0;
     set->key[at] = key, set->tag[at] = tag + 1;
@@ -73,7 +73,7 @@ int key_set_add(key_set *set, digest key, uint32_t tag)
 
 int key_set_find(const key_set *set, digest key, uint32_t *tag)
 {
-    if (!set->room) return 0;
+    if (!set->capacity) return 0;
     size_t at = place_of(set, key);
     if (!set->tag[at]) return 0;
     if (tag) *tag = set->tag[at] - 1;
@@ -82,7 +82,7 @@ int key_set_find(const key_set *set, digest key, uint32_t *tag)
 
 void key_set_clear(key_set *set)
 {
-    if (set->room) memset(set->tag, 0, set->room * sizeof *set->tag);
+    if (set->capacity) memset(set->tag, 0, set->capacity * sizeof *set->tag);
     set->n = 0;
 }
 
@@ -129,12 +129,12 @@ static int urgent(const store *s)
 
 kiln_status queue_add(store *s, queued *q, error *e)
 {
-    if (s->n_queue == s->queue_room) {
-        size_t room = s->queue_room ? s->queue_room * 2 : 64;
-        queued *grown = mem_realloc(s->queue, room * sizeof *grown);
-        if (grown) s->queue = grown, s->queue_room = room;
+    if (s->n_queue == s->queue_capacity) {
+        size_t capacity = s->queue_capacity ? s->queue_capacity * 2 : 64;
+        queued *grown = mem_realloc(s->queue, capacity * sizeof *grown);
+        if (grown) s->queue = grown, s->queue_capacity = capacity;
     }
-    if (s->n_queue == s->queue_room || !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
+    if (s->n_queue == s->queue_capacity || !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
         queued_free(q);
         return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
     }
@@ -160,11 +160,11 @@ void queue_touch(store *s, const store_entry *entry)
 {
     key_set_add(&s->mine, entry->key, 0);
     if (s->read_only || store_time() - entry->used < TOUCH_AFTER) return;
-    if (s->n_touched == s->touched_room) {
-        size_t room = s->touched_room ? s->touched_room * 2 : 64;
-        digest *grown = mem_realloc(s->touched, room * sizeof *grown);
+    if (s->n_touched == s->touched_capacity) {
+        size_t capacity = s->touched_capacity ? s->touched_capacity * 2 : 64;
+        digest *grown = mem_realloc(s->touched, capacity * sizeof *grown);
         if (!grown) return; /* it only looks older than it is */
-        s->touched = grown, s->touched_room = room;
+        s->touched = grown, s->touched_capacity = capacity;
     }
     s->touched[s->n_touched++] = entry->key;
 }
@@ -262,7 +262,7 @@ static void give_up_queue(store *s)
 {
     queued *list = s->queue;
     size_t n = s->n_queue;
-    s->queue = NULL, s->n_queue = s->queue_room = 0;
+    s->queue = NULL, s->n_queue = s->queue_capacity = 0;
     queue_empty(s);
     if (s->db) sqlite3_busy_timeout(s->db, 0); /* the waiting was done before it failed */
     for (size_t i = 0; i < n; i++) {

@@ -182,10 +182,10 @@ static int do_show(const request *r, error *e)
 
 /* ---- stat, gc, verify, clear ---- */
 
-static const char *folder_of(const request *r, char *path, size_t room)
+static const char *folder_of(const request *r, char *path, size_t capacity)
 {
     const char *named = argument(r->args, "--cache");
-    return named ? named : store_default_folder(path, room);
+    return named ? named : store_default_folder(path, capacity);
 }
 
 static int do_stat(const request *r, error *e)

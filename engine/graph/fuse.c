@@ -213,8 +213,9 @@ static void rewrite_ops(rewriter *w)
 static kiln_status rewrite(fuser *f, error *e)
 {
     recording *r = f->r;
-    size_t room = r->n + 3 * f->n_group + 1;
-    rewriter w = {.f = f, .out = mem_calloc(room, sizeof *w.out), .renamed = mem_calloc(r->n + 1, sizeof *w.renamed)};
+    size_t capacity = r->n + 3 * f->n_group + 1;
+    rewriter w = {
+        .f = f, .out = mem_calloc(capacity, sizeof *w.out), .renamed = mem_calloc(r->n + 1, sizeof *w.renamed)};
     kiln_status status = w.out && w.renamed ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
     if (status == KILN_OK) {
         rewrite_ops(&w);
@@ -222,7 +223,7 @@ static kiln_status rewrite(fuser *f, error *e)
         mem_free(r->op);
         r->op = w.out;
         r->n = w.n;
-        r->room = room;
+        r->capacity = capacity;
         w.out = NULL;
     }
     mem_free(w.out);

@@ -56,7 +56,7 @@ static kiln_status lower_inputs(recording *r, error *e)
         renamed[id] = (uint32_t)n;
     }
     for (size_t i = 0; i < r->n_output; i++) r->output[i].id = renamed[r->output[i].id];
-    r->room = r->n + n_input + 1;
+    r->capacity = r->n + n_input + 1;
     mem_free(r->op);
     r->op = out;
     r->n = n;
@@ -181,19 +181,19 @@ static void keep_for_good(plan *p, uint32_t id)
     base->last = (uint32_t)p->r->n;
 }
 
-static void keep_held(plan *p)
+static void keep_invariant(plan *p)
 {
-    for (uint32_t i = 0; p->n_held && i < p->r->n; i++) {
+    for (uint32_t i = 0; p->n_invariant && i < p->r->n; i++) {
         const op *o = &p->r->op[i];
-        for (uint32_t k = 0; !p->held[i] && !p->skip[i] && k < o->n_in; k++)
-            if (o->in[k] && p->held[o->in[k] - 1]) keep_for_good(p, o->in[k]);
+        for (uint32_t k = 0; !p->invariant[i] && !p->skip[i] && k < o->n_in; k++)
+            if (o->in[k] && p->invariant[o->in[k] - 1]) keep_for_good(p, o->in[k]);
     }
-    for (size_t i = 0; p->n_held && i < p->r->n_output; i++)
-        if (p->held[p->r->output[i].id - 1]) keep_for_good(p, p->r->output[i].id);
+    for (size_t i = 0; p->n_invariant && i < p->r->n_output; i++)
+        if (p->invariant[p->r->output[i].id - 1]) keep_for_good(p, p->r->output[i].id);
 }
 
 /* An op is held when a held input is among what it reads and everything else is that too, or a weight. */
-static void find_held(plan *p)
+static void find_invariant(plan *p)
 {
     for (uint32_t i = 0; i < p->r->n; i++) {
         const op *o = &p->r->op[i];
@@ -201,12 +201,12 @@ static void find_held(plan *p)
         for (uint32_t k = 0; k < o->n_in; k++) {
             if (!o->in[k]) continue;
             const op *from = at(p, o->in[k]);
-            int held = from->kind == OP_INPUT ? from->held : p->held[o->in[k] - 1];
-            some |= held;
-            all &= held || from->kind == OP_WEIGHT || from->kind == OP_CONSTANT;
+            int invariant = from->kind == OP_INPUT ? from->invariant : p->invariant[o->in[k] - 1];
+            some |= invariant;
+            all &= invariant || from->kind == OP_WEIGHT || from->kind == OP_CONSTANT;
         }
-        p->held[i] = (uint8_t)(some && all);
-        p->n_held += p->held[i] && !p->skip[i];
+        p->invariant[i] = (uint8_t)(some && all);
+        p->n_invariant += p->invariant[i] && !p->skip[i];
     }
 }
 
@@ -331,7 +331,7 @@ static void count_work(plan *p)
         for (uint32_t k = 0; k < o->n_in && k < OP_MAX_IN; k++) in[k] = o->in[k] ? &at(p, o->in[k])->shape : NULL;
         uint64_t flops = flops_of_op(o->kind, &o->attr, in, &o->shape);
         p->flops += flops;
-        p->held_flops += p->held[i] ? flops : 0;
+        p->invariant_flops += p->invariant[i] ? flops : 0;
         p->n_run++;
     }
 }
@@ -343,8 +343,8 @@ kiln_status plan_make(plan *p, recording *r, error *e)
     uint32_t *uses = mem_calloc(r->n + 1, sizeof *uses);
     p->place = mem_calloc(r->n + 1, sizeof *p->place);
     p->skip = mem_calloc(r->n + 1, 1);
-    p->held = mem_calloc(r->n + 1, 1);
-    if (!uses || !p->place || !p->skip || !p->held) {
+    p->invariant = mem_calloc(r->n + 1, 1);
+    if (!uses || !p->place || !p->skip || !p->invariant) {
         mem_free(uses);
         plan_free(p);
         return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
@@ -355,11 +355,11 @@ kiln_status plan_make(plan *p, recording *r, error *e)
     set_types(p);
     find_views(p);
     find_concats(p, uses);
-    find_held(p);
+    find_invariant(p);
     find_lifetimes(p);
-    keep_held(p); /* before, so that nothing is put over them; and after, for what they were put over */
+    keep_invariant(p); /* before, so that nothing is put over them; and after, for what they were put over */
     share_places(p);
-    keep_held(p);
+    keep_invariant(p);
     kiln_status status = lay_out(p, e);
     count_work(p);
     mem_free(uses);
@@ -371,6 +371,6 @@ void plan_free(plan *p)
 {
     mem_free(p->place);
     mem_free(p->skip);
-    mem_free(p->held);
+    mem_free(p->invariant);
     *p = (plan){0};
 }

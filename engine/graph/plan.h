@@ -27,13 +27,13 @@ typedef struct {
 } placement;
 
 typedef struct {
-    recording *r;     /* owned by the caller; ops with CONVERTs put in */
-    placement *place; /* [r->n + 1] by id          */
-    uint8_t *skip;    /* [r->n]: a view or a leaf: nothing to run */
-    uint8_t *held;    /* [r->n]: runs when held inputs have changed */
+    recording *r;       /* owned by the caller; ops with CONVERTs put in */
+    placement *place;   /* [r->n + 1] by id          */
+    uint8_t *skip;      /* [r->n]: a view or a leaf: nothing to run */
+    uint8_t *invariant; /* [r->n]: runs when held inputs have changed */
     size_t arena_bytes;
-    uint64_t flops, held_flops; /* the latter are part of the former */
-    uint32_t n_held;
+    uint64_t flops, invariant_flops; /* the latter are part of the former */
+    uint32_t n_invariant;
     uint32_t n_run;
 } plan;
 

@@ -24,7 +24,7 @@ typedef struct {
     const char *scope; /* "unet/down.0/attn1" */
     /* leaves */
     const char *name;  /* input, weight */
-    int held;          /* input: it seldom changes from run to run */
+    int invariant;     /* input: it seldom changes from run to run */
     kiln_weights *set; /* weight: borrowed from the program's list */
     const float *constant;
     uint32_t n_part; /* weight of several stacked along dimension 0: ids of them */
@@ -42,11 +42,11 @@ typedef struct {
     const char *name;
     uint32_t precision;
     op *op;
-    size_t n, room;
+    size_t n, capacity;
     program_output *output;
-    size_t n_output, output_room;
+    size_t n_output, output_capacity;
     kiln_weights **set; /* one reference each */
-    size_t n_set, set_room;
+    size_t n_set, set_capacity;
     char scope[512];
     size_t scope_end[SCOPE_DEPTH_MAX], scope_depth;
     error failure;
@@ -58,7 +58,7 @@ void recording_free(recording *r);
 kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
 void record_output(recording *r, const char *name, kiln_t t);
 /* What hangs on held inputs alone is computed when they have changed, and kept (plan.h). */
-void record_hold(recording *r, kiln_t input);
+void record_step_invariant(recording *r, kiln_t input);
 kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim,
                      int optional);
 kiln_t record_constant(recording *r, const float *data, uint32_t rank, const int64_t *dim);

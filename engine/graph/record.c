@@ -82,14 +82,14 @@ void record_scope_pop(recording *r)
 
 /* ---- appending ---- */
 
-static int grow(void **data, size_t n, size_t *room, size_t size)
+static int grow(void **data, size_t n, size_t *capacity, size_t size)
 {
-    if (n < *room) return 1;
-    size_t wanted = *room ? *room * 2 : 32;
+    if (n < *capacity) return 1;
+    size_t wanted = *capacity ? *capacity * 2 : 32;
     void *grown = mem_realloc(*data, wanted * size);
     if (!grown) return 0;
     *data = grown;
-    *room = wanted;
+    *capacity = wanted;
     return 1;
 }
 
@@ -97,7 +97,7 @@ static kiln_t append(recording *r, op o)
 {
     if (r->failure.status != KILN_OK) return none;
     if (r->n >= OPS_MAX) return record_fail(r, KILN_ERR_INVALID, "more than %d ops", OPS_MAX);
-    if (!grow((void **)&r->op, r->n, &r->room, sizeof *r->op)) return no_memory(r);
+    if (!grow((void **)&r->op, r->n, &r->capacity, sizeof *r->op)) return no_memory(r);
     o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope
                                                                    : arena_strdup(&r->memory, r->scope);
     if (!o.scope) return no_memory(r);
@@ -137,7 +137,7 @@ void record_output(recording *r, const char *name, kiln_t t)
         record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
         return;
     }
-    if (!grow((void **)&r->output, r->n_output, &r->output_room, sizeof *r->output)) {
+    if (!grow((void **)&r->output, r->n_output, &r->output_capacity, sizeof *r->output)) {
         no_memory(r);
         return;
     }
@@ -148,21 +148,21 @@ void record_output(recording *r, const char *name, kiln_t t)
         r->output[r->n_output++] = out;
 }
 
-void record_hold(recording *r, kiln_t input)
+void record_step_invariant(recording *r, kiln_t input)
 {
     const op *o = recorded(r, input);
     if (r->failure.status != KILN_OK) return;
     if (!o || o->kind != OP_INPUT)
         record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
     else
-        r->op[input.id - 1].held = 1;
+        r->op[input.id - 1].invariant = 1;
 }
 
 static int keep_set(recording *r, kiln_weights *set)
 {
     for (size_t i = 0; i < r->n_set; i++)
         if (r->set[i] == set) return 1;
-    if (!grow((void **)&r->set, r->n_set, &r->set_room, sizeof *r->set)) return 0;
+    if (!grow((void **)&r->set, r->n_set, &r->set_capacity, sizeof *r->set)) return 0;
     r->set[r->n_set++] = weights_ref(set);
     return 1;
 }

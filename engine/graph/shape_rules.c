@@ -29,8 +29,8 @@ static kiln_status finish(const shape *out, error *e)
 /* (size + before + after - dilation (kernel - 1) - 1) / stride + 1 */
 static int64_t conv_size(int64_t size, int32_t before, int32_t after, int64_t kernel, int32_t dilation, int32_t stride)
 {
-    int64_t span = (int64_t)dilation * (kernel - 1) + 1, room = size + before + after - span;
-    return room < 0 ? 0 : room / stride + 1;
+    int64_t span = (int64_t)dilation * (kernel - 1) + 1, capacity = size + before + after - span;
+    return capacity < 0 ? 0 : capacity / stride + 1;
 }
 
 static kiln_status conv2d_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)

@@ -43,14 +43,14 @@ void budget_on_pressure(budget *b, void (*give_up)(void *, size_t), void *arg)
 static size_t try_to_take(budget *b, memory_kind kind, size_t bytes)
 {
     pthread_mutex_lock(&b->lock);
-    size_t room = !b->limit ? SIZE_MAX - b->used : b->limit > b->used ? b->limit - b->used : 0;
-    if (bytes <= room) {
+    size_t available = !b->limit ? SIZE_MAX - b->used : b->limit > b->used ? b->limit - b->used : 0;
+    if (bytes <= available) {
         b->used += bytes;
         b->held[kind] += bytes;
         if (b->used > b->peak) b->peak = b->used;
     }
     pthread_mutex_unlock(&b->lock);
-    return bytes <= room ? 0 : bytes - room;
+    return bytes <= available ? 0 : bytes - available;
 }
 
 static kiln_status refuse(const budget *b, size_t bytes, const char *what, error *e)

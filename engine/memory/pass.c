@@ -124,7 +124,7 @@ static size_t weights_in_turn(const residency_pass *p, size_t *fixed)
         if (q != p && !in_turn) continue;
         size_t own = demand_of(q).fixed;
         if (own > *fixed) *fixed = own;
-        for (size_t w = 0; w < q->d.n_weight; w++) all += q->d.weight[w]->room;
+        for (size_t w = 0; w < q->d.n_weight; w++) all += q->d.weight[w]->capacity;
     }
     return all;
 }
@@ -145,9 +145,9 @@ static size_t share_of(const residency_pass *p, size_t limit)
     size_t fixed = d.fixed, own = weight_plan_whole(&d) - d.fixed, all = weights_in_turn(p, &fixed),
            least = weight_plan_least(&d);
     size_t mine = beside_values(p, limit, least);
-    size_t room = less(mine, fixed);
-    if (all <= own || all <= room) return mine;
-    size_t part = d.fixed + (size_t)((double)room * ((double)own / (double)all));
+    size_t capacity = less(mine, fixed);
+    if (all <= own || all <= capacity) return mine;
+    size_t part = d.fixed + (size_t)((double)capacity * ((double)own / (double)all));
     return part > least ? part : least < mine ? least : mine;
 }
 
@@ -201,7 +201,7 @@ static kiln_status fit_block(residency *r, memory_kind kind, const char *what, c
 }
 
 /* Holds in place what this run keeps; what of its own is to be streamed now may go. */
-static void hold(residency_pass *p)
+static void step_invariant(residency_pass *p)
 {
     residency *r = p->r;
     pthread_mutex_lock(&r->lock);
@@ -224,7 +224,7 @@ size_t pass_missing(const residency_pass *p)
 {
     size_t bytes = 0;
     for (size_t w = 0; w < p->d.n_weight; w++)
-        if (!p->place.streamed[w] && !p->d.weight[w]->data) bytes += p->d.weight[w]->room;
+        if (!p->place.streamed[w] && !p->d.weight[w]->data) bytes += p->d.weight[w]->capacity;
     return bytes;
 }
 
@@ -243,7 +243,7 @@ static int make_way(residency_pass *p)
     return exact;
 }
 
-static kiln_status take_room(residency_pass *p, error *e)
+static kiln_status take_capacity(residency_pass *p, error *e)
 {
     residency *r = p->r;
     size_t block = pass_block(p);
@@ -276,13 +276,13 @@ static kiln_status begin(residency_pass *p, error *e)
     order_find(r, p);
     if (r->n_order) order_set_wanted(r, r->at);
     pthread_mutex_unlock(&r->lock);
-    hold(p);
-    TRY(ahead_wait(r, e));
-    TRY(take_room(p, e));
+    step_invariant(p);
+    TRY(prefetch_wait(r, e));
+    TRY(take_capacity(p, e));
     return residency_restart(p, e);
 }
 
-kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
+kiln_status residency_begin(residency_pass *p, residency_workspace *capacity, error *e)
 {
     residency *r = p->r;
     error why = {0};
@@ -299,16 +299,16 @@ kiln_status residency_begin(residency_pass *p, residency_room *room, error *e)
         return error_set(e, status, "%s", why.message);
     }
     r->running = p;
-    ahead_begin(p);
+    prefetch_begin(p);
     size_t arena = residency_round(r, p->d.arena), scratch = residency_round(r, p->d.scratch);
-    *room = (residency_room){.arena = r->block,
-                             .scratch = r->block ? r->block + arena : NULL,
-                             .io = r->block ? r->block + arena + scratch : NULL,
-                             .stream = r->compute,
-                             .generation = r->generation,
-                             .kept = r->block_user == p,
-                             .steady = is_steady(p),
-                             .checkpoints = p->n_check > 0};
+    *capacity = (residency_workspace){.arena = r->block,
+                                      .scratch = r->block ? r->block + arena : NULL,
+                                      .io = r->block ? r->block + arena + scratch : NULL,
+                                      .stream = r->compute,
+                                      .generation = r->generation,
+                                      .kept = r->block_user == p,
+                                      .steady = is_steady(p),
+                                      .checkpoints = p->n_check > 0};
     r->block_user = NULL;
     return KILN_OK;
 }
@@ -324,7 +324,7 @@ void residency_end(residency_pass *p, int failed)
         sound &= r->call->sync(r->device, r->copy, NULL) == KILN_OK;
         sound &= r->call->sync(r->device, r->compute, NULL) == KILN_OK;
     }
-    if (sound) ahead_seen(r, failed ? r->ahead_recorded : r->ahead_waited);
+    if (sound) prefetch_seen(r, failed ? r->prefetch_recorded : r->prefetch_waited);
     r->running = NULL;
     r->block_user = failed ? NULL : p;
     p->skip = NULL;
@@ -449,7 +449,7 @@ kiln_status pass_copy_weight(residency_pass *p, uint32_t w, void *dst, error *e)
         return r->call->copy_in(r->device, dst, x->host, x->bytes, r->copy, e);
     }
     stage *s;
-    TRY(take_stage(r, x->room, &s, e));
+    TRY(take_stage(r, x->capacity, &s, e));
     TRY(pass_pack_weight(p, w, s->data, e));
     TRY(r->call->copy_in(r->device, dst, s->data, x->bytes, r->copy, e));
     s->busy = 1;
@@ -491,7 +491,7 @@ static int needs_packing(const residency_pass *p, uint32_t op)
 }
 
 /* As far ahead as slots and packing allow, but this op in any case. */
-static kiln_status issue_ahead(residency_pass *p, uint32_t op, error *e)
+static kiln_status issue_prefetch(residency_pass *p, uint32_t op, error *e)
 {
     while (p->issued < p->d.n_use) {
         uint32_t next = p->d.use[p->issued].op, after = p->place.after[next];
@@ -507,7 +507,7 @@ kiln_status residency_before(residency_pass *p, uint32_t op, error *e)
 {
     residency *r = p->r;
     if (!r->call->asynchronous) return fill_now(p, op, e);
-    TRY(issue_ahead(p, op, e));
+    TRY(issue_prefetch(p, op, e));
     return p->arriving[op] ? r->call->wait(r->device, r->compute, p->ready[op], e) : KILN_OK;
 }
 
@@ -530,7 +530,7 @@ static int uses_slots(const residency_pass *p, uint32_t op)
 kiln_status residency_after(residency_pass *p, uint32_t op, error *e)
 {
     residency *r = p->r;
-    ahead_check(p, op);
+    prefetch_checkpoint(p, op);
     if (!r->call->asynchronous || !p->place.n_streamed || !uses_slots(p, op)) return KILN_OK;
     TRY(pass_event(r, &p->done[op], e));
     return r->call->record(r->device, p->done[op], r->compute, e);
@@ -538,15 +538,15 @@ kiln_status residency_after(residency_pass *p, uint32_t op, error *e)
 
 /* ---- outlook ---- */
 
-kiln_status residency_look(const residency_pass *p, residency_outlook *out, error *e)
+kiln_status residency_get_estimate(const residency_pass *p, residency_estimate *out, error *e)
 {
     weight_demand d = demand_of(p);
     size_t values = budget_held(p->r->budget, MEMORY_VALUES), limit = p->r->setting.limit;
     weight_plan place;
-    *out = (residency_outlook){.fixed = d.fixed,
-                               .least = weight_plan_least(&d) + values,
-                               .whole = weight_plan_whole(&d) + values,
-                               .n_weight = (uint32_t)d.n_weight};
+    *out = (residency_estimate){.fixed = d.fixed,
+                                .least = weight_plan_least(&d) + values,
+                                .whole = weight_plan_whole(&d) + values,
+                                .n_weight = (uint32_t)d.n_weight};
     if (limit) limit = beside_values(p, limit, weight_plan_least(&d));
     TRY(weight_plan_make(&d, p->r->setting.limit && !limit ? 1 : limit, &place, e));
     out->resident = place.resident, out->ring = place.ring, out->peak = place.peak + values;

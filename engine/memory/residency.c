@@ -124,8 +124,8 @@ static kiln_status key_of(const char *identity, const char *tensor, const char *
     return KILN_OK;
 }
 
-kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
-                           size_t bytes, resident **out, error *e)
+kiln_status residency_intern(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
+                             size_t bytes, resident **out, error *e)
 {
     digest key;
     TRY(key_of(set_identity, tensor, pack_form, &key, e));
@@ -137,7 +137,7 @@ kiln_status residency_know(residency *r, const char *set_identity, const char *t
                         .owner = r,
                         .key = key,
                         .bytes = bytes,
-                        .room = residency_round(r, bytes ? bytes : 1),
+                        .capacity = residency_round(r, bytes ? bytes : 1),
                         .wanted = UINT64_MAX};
         *bucket = x;
     }
@@ -165,8 +165,8 @@ void resident_release(resident *x)
     if (last) take_out(r, x);
     pthread_mutex_unlock(&r->lock);
     if (!last) return;
-    ahead_settle(r, x->ahead);
-    residency_drop(r, MEMORY_WEIGHTS, x->room, x->data);
+    prefetch_settle(r, x->prefetch_batch);
+    residency_drop(r, MEMORY_WEIGHTS, x->capacity, x->data);
     resident_unhost(x);
     mem_free(x);
 }
@@ -175,18 +175,18 @@ const void *resident_data(const resident *x) { return x->data; }
 
 kiln_status resident_place(resident *x, const char *what, error *e)
 {
-    return residency_alloc(x->owner, MEMORY_WEIGHTS, x->room, what, &x->data, e);
+    return residency_alloc(x->owner, MEMORY_WEIGHTS, x->capacity, what, &x->data, e);
 }
 
 void resident_evict(resident *x)
 {
     residency *r = x->owner;
-    ahead_settle(r, x->ahead);
+    prefetch_settle(r, x->prefetch_batch);
     void *data = x->data;
     x->data = NULL;
-    r->traffic.evicted += x->room;
+    r->traffic.evicted += x->capacity;
     r->generation++;
-    residency_drop(r, MEMORY_WEIGHTS, x->room, data);
+    residency_drop(r, MEMORY_WEIGHTS, x->capacity, data);
 }
 
 int resident_host(resident *x)
@@ -194,13 +194,13 @@ int resident_host(resident *x)
     residency *r = x->owner;
     if (x->host) return 1;
     pthread_mutex_lock(&r->lock);
-    int fits = r->host_bytes + x->room <= r->setting.host_limit;
-    if (fits) r->host_bytes += x->room;
+    int fits = r->host_bytes + x->capacity <= r->setting.host_limit;
+    if (fits) r->host_bytes += x->capacity;
     pthread_mutex_unlock(&r->lock);
-    if (fits && r->call->host_alloc(r->device, x->room, &x->host, NULL) == KILN_OK) return 1;
+    if (fits && r->call->host_alloc(r->device, x->capacity, &x->host, NULL) == KILN_OK) return 1;
     x->host = NULL;
     pthread_mutex_lock(&r->lock);
-    if (fits) r->host_bytes -= x->room;
+    if (fits) r->host_bytes -= x->capacity;
     pthread_mutex_unlock(&r->lock);
     return 0;
 }
@@ -212,7 +212,7 @@ void resident_unhost(resident *x)
     r->call->host_release(r->device, x->host);
     x->host = NULL;
     pthread_mutex_lock(&r->lock);
-    r->host_bytes -= x->room;
+    r->host_bytes -= x->capacity;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -220,7 +220,7 @@ int resident_goes_before(const resident *x, const resident *y)
 {
     if (x->wanted != y->wanted) return x->wanted > y->wanted;
     if (x->used != y->used) return x->used < y->used;
-    return x->room > y->room;
+    return x->capacity > y->capacity;
 }
 
 /* Called with the lock held. */
@@ -239,15 +239,15 @@ void residency_give_up(residency *r, size_t bytes)
         pthread_mutex_lock(&r->lock);
         resident *x = first_to_go(r);
         void *data = x ? x->data : NULL;
-        size_t room = x ? x->room : 0;
-        uint64_t batch = x ? x->ahead : 0;
-        if (x) x->data = NULL;                              /* nobody else can take it now */
-        if (x) r->traffic.evicted += room, r->generation++; /* graphs that know its place are none any more */
+        size_t capacity = x ? x->capacity : 0;
+        uint64_t batch = x ? x->prefetch_batch : 0;
+        if (x) x->data = NULL;                                  /* nobody else can take it now */
+        if (x) r->traffic.evicted += capacity, r->generation++; /* graphs that know its place are none any more */
         pthread_mutex_unlock(&r->lock);
         if (!data) return;
-        ahead_settle(r, batch);
-        residency_drop(r, MEMORY_WEIGHTS, room, data);
-        given += room;
+        prefetch_settle(r, batch);
+        residency_drop(r, MEMORY_WEIGHTS, capacity, data);
+        given += capacity;
     }
 }
 

@@ -7,7 +7,7 @@
  *     residency_begin(r, pass)         room for activations and residents, others evicted
  *       residency_before(pass, op)     this op's weights are there (or will be, by the time the stream gets there)
  *       residency_after(pass, op)      its slots may be used again
- *     residency_bring_next(pass)     the weights of the program after it, when the order was rehearsed
+ *     residency_prefetch_next(pass)     the weights of the program after it, when the order was estimated
  *     residency_end(pass)
  *
  * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and
@@ -41,8 +41,8 @@ budget *residency_budget(const residency *r);
 memory_device *residency_device(const residency *r);
 
 /* A reference to the weight; nothing is packed yet. The last release gives its memory back. */
-kiln_status residency_know(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
-                           size_t bytes, resident **out, error *e);
+kiln_status residency_intern(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
+                             size_t bytes, resident **out, error *e);
 void resident_release(resident *x);
 const void *resident_data(const resident *x); /* NULL: not in memory */
 size_t residency_bytes(const residency *r);   /* of weights in the device's memory, ring included */
@@ -51,7 +51,7 @@ size_t residency_peak(const residency *r);
 typedef struct {
     uint64_t packed_bytes, packed; /* how often packing ran, and how much it made */
     uint64_t copied_bytes;         /* to an asynchronous device */
-    uint64_t ahead_bytes;          /* of those, for a program before it began */
+    uint64_t prefetch_bytes;       /* of those, for a program before it began */
     uint64_t evicted;
     double seconds; /* spent packing */
 } residency_traffic;
@@ -98,13 +98,13 @@ typedef struct {
     int kept;                   /* 1: nobody else has used the room since this program's last run, which went well */
     int steady; /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but
                    the streams */
-    int checkpoints; /* 1: weights may make way while the run is under way (residency_bring_next): its ops are to be
+    int checkpoints; /* 1: weights may make way while the run is under way (residency_prefetch_next): its ops are to be
                         enqueued one by one */
-} residency_room;
+} residency_workspace;
 
 /* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow.
  */
-kiln_status residency_begin(residency_pass *p, residency_room *room, error *e);
+kiln_status residency_begin(residency_pass *p, residency_workspace *capacity, error *e);
 /* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not brought. NULL: all run.
  * Of skipped ops residency_before is not called, residency_after is. */
 void residency_skip(residency_pass *p, const uint8_t *skip);
@@ -121,17 +121,17 @@ void residency_end(residency_pass *p, int failed);
 typedef struct {
     const char *name; /* of the next program; NULL: nothing was to be done */
     size_t weights, bytes;
-} residency_ahead;
+} residency_prefetched;
 /* On an asynchronous device, after all of p's run has been enqueued and before it is waited for: if it is the last of
  * p's runs in a row, the weights that the next program will keep are brought in, as far as there is room or can be
  * made: what is not wanted before them leaves, and of p's own what no op that is still under way reads. stop(arg) is
  * asked between weights. What goes wrong here is undone and not p's fault; the next begin does what is missing and
  * tells. `name` lasts until the next call. */
-residency_ahead residency_bring_next(residency_pass *p, int (*stop)(void *), void *arg);
+residency_prefetched residency_prefetch_next(residency_pass *p, int (*stop)(void *), void *arg);
 
 /* Notes that a run of this program comes now, without running it: so that what is evicted later is what is wanted again
  * last, and what comes next is known. The order noted is taken to come round again. */
-kiln_status residency_rehearse(residency_pass *p, error *e);
+kiln_status residency_note_run(residency_pass *p, error *e);
 
 /* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */
 typedef struct {
@@ -139,7 +139,7 @@ typedef struct {
     size_t streamed, once; /* bytes a run; and what the first of runs in a row brings beside, for ops that seldom run */
     size_t least, whole;   /* limits: the least that works, and from which on nothing is streamed */
     uint32_t n_weight, n_streamed;
-} residency_outlook;
-kiln_status residency_look(const residency_pass *p, residency_outlook *out, error *e);
+} residency_estimate;
+kiln_status residency_get_estimate(const residency_pass *p, residency_estimate *out, error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* residency_parts.h - what residency.c (weights and their memory), pass.c (programs while they run) and ahead.c (the
+/* residency_parts.h - what residency.c (weights and their memory), pass.c (programs while they run) and prefetch.c (the
  * one after) share. */
 #ifndef KILN_MEMORY_RESIDENCY_PARTS_H
 #define KILN_MEMORY_RESIDENCY_PARTS_H
@@ -14,17 +14,17 @@ struct resident {
     resident *next;
     residency *owner;
     digest key;
-    void *data;         /* the device's, or NULL */
-    void *host;         /* page-locked and packed, or NULL; asynchronous devices */
-    size_t bytes, room; /* packed; and rounded up to the device's alignment */
+    void *data;             /* the device's, or NULL */
+    void *host;             /* page-locked and packed, or NULL; asynchronous devices */
+    size_t bytes, capacity; /* packed; and rounded up to the device's alignment */
     unsigned refs;
     uint64_t used;   /* clock of the last pass that wanted it */
     uint64_t wanted; /* how many programs from now somebody wants it again, as far as known; UINT64_MAX: never */
     const residency_pass *in;       /* the running pass that holds it in place */
     const residency_pass *kept_for; /* the pass that is being brought in wants it in place */
-    uint64_t ahead;  /* the batch its bytes came with ahead of use; above the owner's ahead_seen: perhaps they are still
-                        on their way */
-    uint64_t victim; /* the batch for which it is to make way */
+    uint64_t prefetch_batch; /* the batch its bytes came with ahead of use; above the owner's prefetch_seen: perhaps
+                       they are still on their way */
+    uint64_t victim;         /* the batch for which it is to make way */
 };
 
 /* Page-locked memory between a weight without a host copy and the device. */
@@ -56,7 +56,7 @@ struct residency_pass {
     unsigned guards;             /* it is used by another program's run: freeing it waits. Under r->lock */
 };
 
-/* Runs of a program in a row, as rehearsed. */
+/* Runs of a program in a row, as estimated. */
 typedef struct {
     residency_pass *pass;
     unsigned runs;
@@ -85,15 +85,15 @@ struct residency {
     stage stage[STAGES];
     unsigned next_stage;
     residency_pass *passes; /* all programs */
-    /* the order programs come in, as rehearsed */
+    /* the order programs come in, as estimated */
     order_entry *order;
-    size_t n_order, order_room, at; /* at: of the running one */
-    unsigned ran;                   /* runs of it in a row that have begun */
+    size_t n_order, order_capacity, at; /* at: of the running one */
+    unsigned ran;                       /* runs of it in a row that have begun */
     /* what was brought in ahead: batches that began, whose end `arrived` stands for, that the compute stream waits for,
      * that have happened */
-    uint64_t ahead, ahead_recorded, ahead_waited, ahead_seen;
+    uint64_t prefetch_batch, prefetch_recorded, prefetch_waited, prefetch_seen;
     device_event *arrived;
-    char ahead_name[64];
+    char prefetch_name[64];
     pthread_cond_t unguarded;
 };
 
@@ -120,21 +120,21 @@ kiln_status pass_copy_weight(residency_pass *p, uint32_t w, void *dst, error *e)
 kiln_status pass_pack_weight(residency_pass *p, uint32_t w, void *dst, error *e);
 kiln_status pass_event(residency *r, device_event **event, error *e); /* makes it, the first time */
 
-/* ahead.c. With the lock held: where p's run stands in the order, and what that says of every weight's next use; p is
- * gone. */
+/* prefetch.c. With the lock held: where p's run stands in the order, and what that says of every weight's next use; p
+ * is gone. */
 void order_find(residency *r, const residency_pass *p);
 void order_set_wanted(residency *r, size_t from);
 void order_forget(residency *r, const residency_pass *p);
 /* p's run has begun: is it the last in a row, what will the next program want? Never fails: then nothing comes ahead.
  */
-void ahead_begin(residency_pass *p);
+void prefetch_begin(residency_pass *p);
 /* After op: a checkpoint, where one is due. */
-void ahead_check(residency_pass *p, uint32_t op);
+void prefetch_checkpoint(residency_pass *p, uint32_t op);
 /* The compute stream waits for what was brought in. */
-kiln_status ahead_wait(residency *r, error *e);
+kiln_status prefetch_wait(residency *r, error *e);
 /* All up to that batch is known to have happened; or is waited for, so that memory of it can be given back. */
-void ahead_seen(residency *r, uint64_t batch);
-void ahead_settle(residency *r, uint64_t batch);
+void prefetch_seen(residency *r, uint64_t batch);
+void prefetch_settle(residency *r, uint64_t batch);
 static inline size_t residency_round(const residency *r, size_t bytes)
 {
     return (bytes + r->call->alignment - 1) & ~(r->call->alignment - 1);

@@ -77,11 +77,11 @@ static int larger_first(const void *a, const void *b, void *arg)
 
 /* Streams about `wanted` bytes of the candidates, so that at each moment of the run the bytes that have streamed keep
  * step with the time that has passed; then takes further ones, spread the same way, until the resident ones fit. */
-static void spread(const weight_demand *d, const candidate *c, size_t n, size_t room, uint8_t *streamed)
+static void spread(const weight_demand *d, const candidate *c, size_t n, size_t capacity, uint8_t *streamed)
 {
     size_t kept = 0, gone = 0;
     for (size_t i = 0; i < n; i++) kept += aligned(d, c[i].weight);
-    size_t wanted = kept > room ? kept - room : 0;
+    size_t wanted = kept > capacity ? kept - capacity : 0;
     for (size_t i = 0; i < n && gone < wanted; i++) {
         if ((double)gone > (double)wanted * c[i].passed) continue;
         streamed[c[i].weight] = 1;
@@ -95,33 +95,34 @@ static void spread(const weight_demand *d, const candidate *c, size_t n, size_t 
 }
 
 /* What is left of the room takes back the largest that fit. */
-static void fill_up(const weight_demand *d, size_t room, uint32_t *order, uint8_t *streamed)
+static void fill_up(const weight_demand *d, size_t capacity, uint32_t *order, uint8_t *streamed)
 {
     size_t n = 0, kept = sum_of(d, streamed, 0);
     for (uint32_t w = 0; w < d->n_weight; w++)
         if (streamed[w]) order[n++] = w;
     qsort_r(order, n, sizeof *order, larger_first, (void *)(uintptr_t)d);
     for (size_t i = 0; i < n; i++)
-        if (kept + aligned(d, order[i]) <= room) {
+        if (kept + aligned(d, order[i]) <= capacity) {
             streamed[order[i]] = 0;
             kept += aligned(d, order[i]);
         }
 }
 
 /* A choice for a ring of `ring` bytes beside residents; 0 when even that does not fit. */
-static int choose(const weight_demand *d, size_t room, size_t ring, candidate *c, uint32_t *order, uint8_t *streamed)
+static int choose(const weight_demand *d, size_t capacity, size_t ring, candidate *c, uint32_t *order,
+                  uint8_t *streamed)
 {
-    if (ring > room) return 0;
+    if (ring > capacity) return 0;
     memset(streamed, 0, d->n_weight);
     size_t tiny = TINY;
     for (;; tiny = 0) { /* tiny ones stay, unless there is not even room for them */
         size_t n = find_candidates(d, tiny, c), small = sum_of(d, streamed, 0);
         for (size_t i = 0; i < n; i++) small -= aligned(d, c[i].weight);
-        if (small > room - ring && tiny) continue;
-        spread(d, c, n, room - ring > small ? room - ring - small : 0, streamed);
+        if (small > capacity - ring && tiny) continue;
+        spread(d, c, n, capacity - ring > small ? capacity - ring - small : 0, streamed);
         break;
     }
-    fill_up(d, room - ring, order, streamed);
+    fill_up(d, capacity - ring, order, streamed);
     return 1;
 }
 
@@ -157,7 +158,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
     }
 }
 
-static kiln_status make_room(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
+static kiln_status make_capacity(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
 {
     p->streamed = mem_calloc(d->n_weight + 1, sizeof *p->streamed);
     p->slot = mem_calloc(d->n_use + 1, sizeof *p->slot);
@@ -185,13 +186,13 @@ static kiln_status place(const weight_demand *d, size_t limit, weight_plan *p, c
     size_t least = weight_plan_least(d), group = largest_group(d, NULL);
     if (limit && limit < least) return too_small(d, limit, e);
     if (limit && limit < weight_plan_whole(d)) {
-        size_t room = limit - d->fixed;
-        size_t ring = d->overlap && 2 * group <= room / 2 ? 2 * group : group;
-        choose(d, room, ring, c, order, p->streamed);
+        size_t capacity = limit - d->fixed;
+        size_t ring = d->overlap && 2 * group <= capacity / 2 ? 2 * group : group;
+        choose(d, capacity, ring, c, order, p->streamed);
         /* When the largest op's weights became resident the ring may shrink, and what it leaves holds more. */
         size_t needed = largest_group(d, p->streamed) * (ring == group ? 1 : 2);
         if (needed < ring) {
-            fill_up(d, room - needed, order, p->streamed);
+            fill_up(d, capacity - needed, order, p->streamed);
             ring = needed;
         }
         p->ring = ring;
@@ -209,7 +210,7 @@ kiln_status weight_plan_make(const weight_demand *d, size_t limit, weight_plan *
     candidate *c = NULL;
     uint32_t *order = NULL;
     *out = (weight_plan){0};
-    kiln_status status = make_room(d, out, &c, &order, e);
+    kiln_status status = make_capacity(d, out, &c, &order, e);
     if (status == KILN_OK) status = place(d, limit, out, c, order, e);
     mem_free(c);
     mem_free(order);

@@ -268,11 +268,11 @@ static int publish(const kiln_file *f, const char *name)
                : errno; /* the temporary name goes with file_free() */
 }
 
-static kiln_status name_it(kiln_file *f, char *name, size_t room)
+static kiln_status name_it(kiln_file *f, char *name, size_t capacity)
 {
     uint64_t counter = next_counter(f);
     for (int i = 0; i < TRIES; i++, counter++) {
-        snprintf(name, room, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
+        snprintf(name, capacity, "%s_%05llu_.%s", f->stem, (unsigned long long)counter, f->extension);
         int why = publish(f, name);
         if (why == 0)
             return fsync(f->folder) == 0 || errno == EINVAL

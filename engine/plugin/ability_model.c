@@ -39,8 +39,8 @@ static void holder_release(void *ptr)
 }
 
 /* `fingerprint` NULL: the weights' identity says it all. */
-static kiln_value *hold(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint,
-                        holder extra)
+static kiln_value *step_invariant(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint,
+                                  holder extra)
 {
     holder *h = mem_calloc(1, sizeof *h);
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
@@ -111,24 +111,24 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     hash_model(h, &m, ctx_error(c));
     digest_hex(hasher_digest(h), text + 6);
     hasher_free(h);
-    return hold(c, "MODEL", &m, sizeof m, text,
-                (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
+    return step_invariant(c, "MODEL", &m, sizeof m, text,
+                          (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
 }
 
 static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *m)
 {
     if (m->size < sizeof *m || !m->encoder || !m->encoder->record || !m->encoder->tokenise || !m->weights)
         return incomplete(c, "CLIP"), NULL;
-    return hold(c, "CLIP", m, sizeof *m, NULL,
-                (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return step_invariant(c, "CLIP", m, sizeof *m, NULL,
+                          (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static kiln_value *vae_new(kiln_ctx *c, const kiln_vae *m)
 {
     if (m->size < sizeof *m || !m->autoencoder || !m->autoencoder->record_decode || !m->weights)
         return incomplete(c, "VAE"), NULL;
-    return hold(c, "VAE", m, sizeof *m, NULL,
-                (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return step_invariant(c, "VAE", m, sizeof *m, NULL,
+                          (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static const void *get(kiln_ctx *c, const kiln_value *v, const char *type)

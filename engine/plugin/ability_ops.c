@@ -40,7 +40,7 @@ static kiln_t input(kiln_program *p, const char *name, uint32_t dtype, uint32_t 
     return record_input(program_recording(p), name, dtype, rank, dim);
 }
 static void output(kiln_program *p, const char *name, kiln_t t) { record_output(program_recording(p), name, t); }
-static void hold(kiln_program *p, kiln_t t) { record_hold(program_recording(p), t); }
+static void step_invariant(kiln_program *p, kiln_t t) { record_step_invariant(program_recording(p), t); }
 static kiln_t weight(kiln_program *p, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim)
 {
     return record_weight(program_recording(p), set, name, rank, dim, 0);
@@ -198,7 +198,7 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
 
 static uint32_t numbers_device(kiln_ctx *c)
 {
-    return ctx_runtime(c) ? runtime_numbers_device(ctx_runtime(c)) : KILN_CPU;
+    return ctx_runtime(c) ? runtime_vector_device(ctx_runtime(c)) : KILN_CPU;
 }
 
 static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
@@ -259,7 +259,7 @@ const kiln_ops ops_api = {
     .plan = plan_program,
     .run = run_program,
     .info = program_info,
-    .hold = hold,
+    .step_invariant = step_invariant,
     .device = numbers_device,
     .upload = upload,
     .download = download,

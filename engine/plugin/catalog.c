@@ -17,7 +17,7 @@ struct catalog {
     plugin_list plugins;
     plugin_info *info; /* [plugins.n] */
     node_info *node;
-    size_t n_node, room_node;
+    size_t n_node, node_capacity;
 };
 
 /* ---- duplicates ---- */
@@ -52,10 +52,10 @@ static kiln_status add_nodes(catalog *c, size_t index, error *e)
     const plugin *p = &c->plugins.item[index];
     size_t need = c->n_node + p->table.n_node;
     if (p->state != PLUGIN_LOADED) return KILN_OK;
-    if (need > c->room_node) {
+    if (need > c->node_capacity) {
         node_info *node = mem_realloc(c->node, need * 2 * sizeof *node);
         if (!node) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        c->node = node, c->room_node = need * 2;
+        c->node = node, c->node_capacity = need * 2;
     }
     for (size_t i = 0; i < p->table.n_node; i++)
         c->node[c->n_node++] = (node_info){.node = p->table.node[i], .plugin = &c->info[index]};

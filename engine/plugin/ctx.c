@@ -91,21 +91,21 @@ static void *scratch_there(kiln_ctx *c, size_t bytes)
     device_scratch *d = arena_alloc(&c->scratch, sizeof *d);
     if (!d) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory"), NULL;
     *d = (device_scratch){.next = c->device_scratch, .bytes = bytes};
-    if (runtime_numbers_new(ctx_runtime(c), bytes, &d->data, &c->failure) != KILN_OK) return NULL;
+    if (runtime_vector_new(ctx_runtime(c), bytes, &d->data, &c->failure) != KILN_OK) return NULL;
     c->device_scratch = d;
     return d->data;
 }
 
 static void free_scratch(kiln_ctx *c)
 {
-    for (device_scratch *d = c->device_scratch; d; d = d->next) runtime_numbers_free(ctx_runtime(c), d->bytes, d->data);
+    for (device_scratch *d = c->device_scratch; d; d = d->next) runtime_vector_free(ctx_runtime(c), d->bytes, d->data);
     c->device_scratch = NULL;
     arena_free(&c->scratch);
 }
 
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
-    if (device != KILN_CPU && ctx_runtime(c) && device == runtime_numbers_device(ctx_runtime(c)))
+    if (device != KILN_CPU && ctx_runtime(c) && device == runtime_vector_device(ctx_runtime(c)))
         return scratch_there(c, bytes);
     if (device != KILN_CPU)
         return error_set(&c->failure, KILN_ERR_UNSUPPORTED,

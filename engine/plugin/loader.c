@@ -60,12 +60,12 @@ static plugin *add(search *s, const char *path)
         return error_set(s->e, KILN_ERR_INVALID, "more than %d plugins on the search path; take folders away",
                          PLUGINS_MAX),
                NULL;
-    if (l->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 32;
-        plugin *item = arena_alloc(s->memory, room * sizeof *item);
+    if (l->n == l->capacity) {
+        size_t capacity = l->capacity ? l->capacity * 2 : 32;
+        plugin *item = arena_alloc(s->memory, capacity * sizeof *item);
         if (!item) return error_set(s->e, KILN_ERR_NOMEM, "out of memory"), NULL;
         if (l->n) memcpy(item, l->item, l->n * sizeof *item);
-        l->item = item, l->room = room;
+        l->item = item, l->capacity = capacity;
     }
     char *kept = arena_strdup(s->memory, path);
     if (!kept) return error_set(s->e, KILN_ERR_NOMEM, "out of memory"), NULL;

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     plugin *item;
-    size_t n, room;
+    size_t n, capacity;
 } plugin_list;
 
 /* Appends every file that the path leads to, state PLUGIN_LOADED and not yet loaded, and every refused folder. A name

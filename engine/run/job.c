@@ -149,7 +149,7 @@ static void env_progress(void *arg, size_t node, uint64_t done, uint64_t total, 
 static void env_file(void *arg, size_t node, const char *path)
 {
     job *j = arg;
-    if (j->told_file) j->told_file(j->sweep, node, path);
+    if (j->on_file) j->on_file(j->sweep, node, path);
     report_file(j->report, node, path);
 }
 
@@ -185,15 +185,18 @@ static kiln_status make_instance(job *j, size_t i, error *e)
 }
 
 /* What the store holds of the nodes' states (include/kiln/store.h). */
-static kiln_value *env_state_load(void *arg, size_t node) { return keeper_state_load(((job *)arg)->keeper, node); }
+static kiln_value *env_state_load(void *arg, size_t node)
+{
+    return result_cache_state_load(((job *)arg)->result_cache, node);
+}
 static int env_state_due(void *arg, size_t node)
 {
-    return keeper_state_due(((job *)arg)->keeper, node, atomic_load(&interrupted) > 0);
+    return result_cache_state_due(((job *)arg)->result_cache, node, atomic_load(&interrupted) > 0);
 }
 static kiln_status env_state_save(void *arg, size_t node, const kiln_value *state, error *e)
 {
     TRY(job_files_unchanged(arg, node, e));
-    return keeper_state_save(((job *)arg)->keeper, node, state, e);
+    return result_cache_state_save(((job *)arg)->result_cache, node, state, e);
 }
 
 static kiln_status call_once(job *j, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
@@ -261,8 +264,8 @@ static kiln_status compute_node(void *arg, kiln_value **out, error *e)
     status = job_files_end(c->job, c->node, status, out, e);
     if (alone) job_tell_link(c->job, c->node, moved);
     if (status == KILN_OK && alone)
-        keeper_learn(c->job->keeper, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops),
-                     seconds_now() - start);
+        result_cache_learn(c->job->result_cache, t->type, (double)(runtime_usage_get(c->job->runtime).flops - flops),
+                           seconds_now() - start);
     return status;
 }
 
@@ -271,16 +274,16 @@ kiln_status job_call(void *self, size_t i, const void *params, kiln_value *const
     job *j = self;
     int fetched;
     pending_call c = {.job = j, .node = i, .params = params, .in = in};
-    kiln_status status = keeper_compute(j->keeper, i, compute_node, &c, out, &fetched, e);
+    kiln_status status = result_cache_compute(j->result_cache, i, compute_node, &c, out, &fetched, e);
     if (fetched) report_note(j->report, i, "made by another process");
     return status;
 }
 
-int job_known(void *self, size_t i) { return keeper_known(((job *)self)->keeper, i); }
-int job_taken(void *self, size_t i) { return keeper_taken(((job *)self)->keeper, i); }
+int job_known(void *self, size_t i) { return result_cache_known(((job *)self)->result_cache, i); }
+int job_taken(void *self, size_t i) { return result_cache_taken(((job *)self)->result_cache, i); }
 kiln_status job_fetch(void *self, size_t i, kiln_value **out, error *e)
 {
-    return keeper_fetch(((job *)self)->keeper, i, out, e);
+    return result_cache_fetch(((job *)self)->result_cache, i, out, e);
 }
 static void waiting(void *arg, size_t i)
 {
@@ -328,17 +331,17 @@ static kiln_status make_runtime(job *j, const job_setting *s, error *e)
 }
 
 /* Explaining looks at no result and keeps none. */
-static kiln_status open_keeper(job *j, const job_setting *s, error *e)
+static kiln_status open_result_cache(job *j, const job_setting *s, error *e)
 {
-    keep_setting k = {.folder = s->cache,
-                      .limit = s->cache_limit,
-                      .state_seconds = s->state_seconds,
-                      .off = s->no_cache || (s->explain && !s->dry_run),
-                      .types = stored_types(),
-                      .cancelled = env_cancelled,
-                      .waiting = waiting,
-                      .arg = j};
-    return keeper_open(&k, &j->keeper, e);
+    result_cache_setting k = {.folder = s->cache,
+                              .limit = s->cache_limit,
+                              .state_seconds = s->state_seconds,
+                              .off = s->no_cache || (s->explain && !s->dry_run),
+                              .types = stored_types(),
+                              .cancelled = env_cancelled,
+                              .waiting = waiting,
+                              .arg = j};
+    return result_cache_open(&k, &j->result_cache, e);
 }
 
 static void say_few_descriptors(const job *j)
@@ -361,11 +364,11 @@ kiln_status job_machine(job *j, const job_setting *s, error *e)
                             e);
     if (!j->report) return e->status;
     TRY(make_runtime(j, s, e));
-    TRY(open_keeper(j, s, e));
+    TRY(open_result_cache(j, s, e));
     key_setting keys = job_keys(j);
     char machine[256];
     snprintf(machine, sizeof machine, "%s %s %s", keys.device, keys.precision, keys.numerics);
-    keeper_rates_for(j->keeper, machine);
+    result_cache_rates_for(j->result_cache, machine);
     return KILN_OK;
 }
 
@@ -416,7 +419,7 @@ kiln_status job_take_up(job *j, error *e)
     j->texts = mem_calloc(n, N_TEXTS * sizeof *j->texts);
     j->files = mem_calloc(n, sizeof *j->files);
     if (!j->instance || !j->texts || !j->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    return keeper_watch(j->keeper, &j->workflow, e);
+    return result_cache_watch(j->result_cache, &j->workflow, e);
 }
 
 static kiln_status prepare(job *j, const job_setting *s, error *e)
@@ -441,8 +444,8 @@ void job_let_go(job *j)
 void job_finish(job *j)
 {
     job_let_go(j);
-    keeper_close(j->keeper);
-    j->keeper = NULL;
+    result_cache_close(j->result_cache);
+    j->result_cache = NULL;
     job_memory_end();
     runtime_free(j->runtime);
     j->runtime = NULL;
@@ -474,7 +477,7 @@ kiln_status job_run(job *j, const job_setting *s, run_summary *summary, error *e
     if (status == KILN_OK) {
         job_watch_signals();
         j->env = job_environment(j, s, &output);
-        status = job_rehearse(j, e);
+        status = job_estimate_memory(j, e);
     }
     if (status == KILN_OK) {
         status = run_schedule(&j->workflow,

@@ -28,7 +28,7 @@ kiln_status dry_call(void *self, size_t i, const void *params, kiln_value *const
     runtime_usage u = runtime_usage_get(d->job->runtime);
     d->run++;
     if (u.runs) {
-        double rate = keeper_rate(d->job->keeper, g->type->type);
+        double rate = result_cache_rate(d->job->result_cache, g->type->type);
         size_t need = u.weight_bytes + u.arena_peak + u.scratch_peak;
         str_bytes(memory, need);
         snprintf(flops, sizeof flops, "%.3g", (double)u.flops * 1e-9);
@@ -44,15 +44,15 @@ kiln_status dry_call(void *self, size_t i, const void *params, kiln_value *const
     return KILN_OK;
 }
 
-int dry_known(void *self, size_t i) { return keeper_known(((dry_run *)self)->job->keeper, i); }
+int dry_known(void *self, size_t i) { return result_cache_known(((dry_run *)self)->job->result_cache, i); }
 
 kiln_status dry_fetch(void *self, size_t i, kiln_value **out, error *e)
 {
     dry_run *d = self;
     store_entry entry = {0};
     char bytes[16];
-    keeper_look(d->job->keeper, i, &entry);
-    TRY(keeper_fetch(d->job->keeper, i, out, e));
+    result_cache_look(d->job->result_cache, i, &entry);
+    TRY(result_cache_fetch(d->job->result_cache, i, out, e));
     dry_line(d, &d->job->workflow.node[i], "cached", "-", str_bytes(bytes, entry.bytes), "-");
     d->fetched++;
     d->bytes += entry.bytes;

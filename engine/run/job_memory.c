@@ -75,7 +75,7 @@ static void no_progress(void *arg, size_t node, uint64_t done, uint64_t total, c
 }
 
 /* Nodes that write are not called. */
-static kiln_status rehearse_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out,
+static kiln_status estimate_node(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out,
                                  error *e)
 {
     job *j = self;
@@ -94,7 +94,7 @@ static kiln_status too_small(size_t limit, size_t least, const char *what, error
                      str_bytes(has, limit), what, str_bytes(needed, least), least / 1000000 + (least % 1000000 != 0));
 }
 
-static kiln_status rehearse(job *j, error *why)
+static kiln_status estimate(job *j, error *why)
 {
     call_environment kept = j->env;
     run_summary summary;
@@ -106,11 +106,11 @@ static kiln_status rehearse(job *j, error *why)
                                 .text = kept.text,
                                 .arg = j};
     log_level_set(KILN_LOG_ERROR); /* what nodes warn of comes again when it is run */
-    runtime_rehearse(j->runtime, 1);
+    runtime_set_estimating(j->runtime, 1);
     kiln_status status = run_schedule(
-        &j->workflow, &(run_hooks){.self = j, .call = rehearse_node, .known = job_known, .fetch = job_fetch},
+        &j->workflow, &(run_hooks){.self = j, .call = estimate_node, .known = job_known, .fetch = job_fetch},
         &(run_setting){.workers = 1, .fail_fast = 1, .cancel = &interrupted}, &summary, why);
-    runtime_rehearse(j->runtime, 0);
+    runtime_set_estimating(j->runtime, 0);
     log_level_set(level);
     j->env = kept;
     return status;
@@ -126,26 +126,26 @@ kiln_status job_least_memory(job *j, error *e)
     residency_give_up(runtime_residency(j->runtime), SIZE_MAX);
     budget_set_limit(b, SIZE_MAX / 4);
     budget_peak_reset(b);
-    kiln_status status = rehearse(j, &why);
+    kiln_status status = estimate(j, &why);
     size_t values = budget_peak(b);
     budget_set_limit(b, limit);
     if (status == KILN_CANCELLED) return error_set(e, status, "%s", why.message);
-    runtime_outlook o = runtime_outlook_get(j->runtime);
+    runtime_estimate o = runtime_get_estimate(j->runtime);
     snprintf(name, sizeof name, "'%.64s'", o.least_name);
     if (o.least > limit && o.least >= values) return too_small(limit, o.least, name, e);
     return values > limit ? too_small(limit, values, "what goes from node to node", e) : KILN_OK;
 }
 
-kiln_status job_rehearse(job *j, error *e)
+kiln_status job_estimate_memory(job *j, error *e)
 {
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
     error why = {0};
     char name[80];
     if (!limit && !residency_device(runtime_residency(j->runtime))->table->asynchronous)
         return KILN_OK; /* there the order says what to bring in ahead */
-    kiln_status status = rehearse(j, &why);
+    kiln_status status = estimate(j, &why);
     if (limit && status == KILN_ERR_NOMEM) TRY(job_least_memory(j, e));
-    runtime_outlook o = runtime_outlook_get(j->runtime);
+    runtime_estimate o = runtime_get_estimate(j->runtime);
     snprintf(name, sizeof name, "'%.64s'", o.least_name);
     if (limit && o.least > limit) return too_small(limit, o.least, name, e);
     if (limit && status == KILN_ERR_NOMEM) return error_set(e, status, "%s", why.message);
@@ -155,7 +155,7 @@ kiln_status job_rehearse(job *j, error *e)
 /* ---- for people ---- */
 
 /* Where the same cores copy and compute, the times add up; over a link they overlap. */
-static void say_slowdown(const job *j, const runtime_outlook *o)
+static void say_slowdown(const job *j, const runtime_estimate *o)
 {
     device_rates rates;
     char rate[16];
@@ -171,7 +171,7 @@ static void say_slowdown(const job *j, const runtime_outlook *o)
 
 void job_explain_memory(const job *j)
 {
-    runtime_outlook o = runtime_outlook_get(j->runtime);
+    runtime_estimate o = runtime_get_estimate(j->runtime);
     size_t limit = budget_limit(residency_budget(runtime_residency(j->runtime)));
     char a[16], b[16], c[16], d[16], f[16];
     if (!o.whole) return;
@@ -181,7 +181,7 @@ void job_explain_memory(const job *j)
         if (limit) print_text(stdout, "a budget of %s is too small\n", str_bytes(a, limit));
         return;
     }
-    const residency_outlook *w = &o.widest;
+    const residency_estimate *w = &o.widest;
     print_text(stdout,
                "with a budget of %s: peak %s: activations %s, %u of %u weights resident (%s), the others through slots "
                "of %s\n",

@@ -12,7 +12,7 @@
 #include "plugin/output.h"
 #include "run/files.h"
 #include "run/job.h"
-#include "run/keeper.h"
+#include "run/result_cache.h"
 #include "run/report.h"
 #include "run/scheduler.h"
 #include "workflow/key.h"
@@ -31,7 +31,7 @@ struct job {
     size_t text_size;
     /* while it runs */
     report *report;
-    keeper *keeper;
+    result_cache *result_cache;
     runtime *runtime;
     call_environment env;
     void **instance;
@@ -41,7 +41,7 @@ struct job {
     /* while it is a sweep (job_sweep.c): the row's own workflow of a node, and who else is told of files */
     void *sweep;
     const workflow *(*part_of)(void *sweep, size_t node, size_t *there);
-    void (*told_file)(void *sweep, size_t node, const char *path);
+    void (*on_file)(void *sweep, size_t node, const char *path);
 };
 
 /* signals.c */
@@ -68,7 +68,7 @@ void job_memory_end(void);
 /* With a budget that was asked for: calls the nodes of j->workflow once without computing, so that a budget that is too
  * small is refused (KILN_ERR_NOMEM, with the least one that works) before anything runs, and the order of programs is
  * known. */
-kiln_status job_rehearse(job *j, error *e);
+kiln_status job_estimate_memory(job *j, error *e);
 /* A node found no room within the budget: KILN_ERR_NOMEM with the least budget that works; KILN_OK when that is no more
  * than the budget. */
 kiln_status job_least_memory(job *j, error *e);

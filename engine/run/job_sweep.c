@@ -82,7 +82,7 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
 {
     sweep_run *r = self;
     const graph_node *g = &r->merged.all.node[i];
-    int may_keep = r->keep && g->lasting && !is_output(g);
+    int may_keep = r->keep && g->cacheable && !is_output(g);
     if (may_keep && take_kept(r, g, out)) return report_note(r->j->report, i, "kept from earlier rows"), KILN_OK;
     TRY(job_call(r->j, i, params, in, out, e));
     if (may_keep && gives_objects(out, g->type->n_out)) keep_node(r, g, out);
@@ -157,8 +157,8 @@ static kiln_status run_batch(sweep_run *r, const uint32_t *todo, size_t n, error
     error first = {0}; /* the rows have told it */
     kiln_status status = sweep_read_batch(r, todo, n, e);
     if (status == KILN_OK) status = sweep_merge_batch(r, e);
-    if (status == KILN_OK && !r->rehearsed) status = job_rehearse(r->j, e); /* the batches are alike */
-    r->rehearsed = 1;
+    if (status == KILN_OK && !r->estimated) status = job_estimate_memory(r->j, e); /* the batches are alike */
+    r->estimated = 1;
     if (status == KILN_OK) {
         kiln_status ran = run_schedule(
             &r->j->workflow,
@@ -317,7 +317,7 @@ static kiln_status sweep_do(sweep_run *r, error *e)
         return sweep_dry_run(r, e);
     }
     r->j->env = job_environment(r->j, r->setting, &output);
-    r->j->sweep = r, r->j->part_of = sweep_part_of, r->j->told_file = sweep_told_file;
+    r->j->sweep = r, r->j->part_of = sweep_part_of, r->j->on_file = sweep_on_file;
     kiln_status status = run_all(r, e);
     r->sum->left = r->sum->rows - r->sum->done - r->sum->before - r->sum->failed;
     return status;
@@ -327,7 +327,7 @@ static void sweep_end(sweep_run *r)
 {
     for (size_t i = 0; i < KEPT_NODES; i++) kept_free(&r->kept[i]);
     job_finish(r->j);
-    r->j->sweep = NULL, r->j->part_of = NULL, r->j->told_file = NULL;
+    r->j->sweep = NULL, r->j->part_of = NULL, r->j->on_file = NULL;
     for (size_t i = 0; r->row && i < r->plan.n_row; i++) {
         for (size_t k = 0; k < r->row[i].n_file; k++) mem_free(r->row[i].file[k]);
         mem_free(r->row[i].file);

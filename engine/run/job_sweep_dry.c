@@ -14,19 +14,19 @@ typedef struct {
     sweep_run *r;
     dry_run all;
     digest *seen; /* keys of earlier batches: their results would be kept */
-    size_t n_seen, room;
+    size_t n_seen, capacity;
     size_t run[BATCH_ROWS], fetched[BATCH_ROWS];
 } sweep_dry;
 
 static int was_seen(sweep_dry *d, const graph_node *g)
 {
-    for (size_t i = 0; g->lasting && i < d->n_seen; i++)
+    for (size_t i = 0; g->cacheable && i < d->n_seen; i++)
         if (digest_equal(d->seen[i], g->key)) return 1;
-    if (d->n_seen == d->room) {
-        size_t room = d->room ? 2 * d->room : SEEN_FIRST;
-        digest *more = mem_realloc(d->seen, room * sizeof *more);
+    if (d->n_seen == d->capacity) {
+        size_t capacity = d->capacity ? 2 * d->capacity : SEEN_FIRST;
+        digest *more = mem_realloc(d->seen, capacity * sizeof *more);
         if (!more) return 0; /* counted once too often */
-        d->seen = more, d->room = room;
+        d->seen = more, d->capacity = capacity;
     }
     d->seen[d->n_seen++] = g->key;
     return 0;

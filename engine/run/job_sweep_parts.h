@@ -1,5 +1,5 @@
 /* job_sweep_parts.h - the inside of a sweep, for job_sweep.c (the whole, and batches), job_sweep_rows.c (reading,
- * checking and choosing rows), job_sweep_told.c (what is noted of rows while they run) and job_sweep_dry.c (what would
+ * checking and choosing rows), sweep_events.c (what is noted of rows while they run) and job_sweep_dry.c (what would
  * run).
  */
 #ifndef KILN_RUN_JOB_SWEEP_PARTS_H
@@ -75,7 +75,7 @@ typedef struct {
     kept_node kept[KEPT_NODES];
     uint64_t clock;
     int keep;
-    int rehearsed;        /* what the rows want of memory is known */
+    int estimated;        /* what the rows want of memory is known */
     pthread_mutex_t lock; /* files and kept nodes */
     error trouble;        /* of the manifest */
 } sweep_run;
@@ -97,10 +97,10 @@ kiln_status sweep_scan_rows(sweep_run *r, error *e);
 kiln_status sweep_choose_rows(sweep_run *r, error *e);
 kiln_status sweep_add_file(row_record *row, const char *name);
 
-/* ---- job_sweep_told.c: hooks with the sweep_run as self ---- */
+/* ---- sweep_events.c: hooks with the sweep_run as self ---- */
 
 const workflow *sweep_part_of(void *self, size_t node, size_t *there);
-void sweep_told_file(void *self, size_t node, const char *path);
+void sweep_on_file(void *self, size_t node, const char *path);
 void sweep_on_event(void *self, const run_event *ev);
 
 /* ---- job_sweep.c: a batch of n rows, read and merged into r->j->workflow; and its end ---- */

@@ -52,7 +52,7 @@ static void list_prefix(const row_work *w, prefix_key *all, size_t *n)
     for (int device = 0; device < 2; device++)
         for (size_t i = 0; i < w->w.n && slot < PREFIX_KEYS; i++) {
             const graph_node *g = &w->w.node[w->w.order[i]];
-            if (!g->needed || !g->lasting || is_output(g)) continue;
+            if (!g->needed || !g->cacheable || is_output(g)) continue;
             if (device ? (g->type->flags & KILN_NODE_DEVICE) != 0 && !reads_a_file(g) : reads_a_file(g)) {
                 all[(*n)++] = (prefix_key){.key = g->key, .row = (uint32_t)w->row, .slot = slot};
                 slot++;

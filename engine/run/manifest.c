@@ -30,7 +30,7 @@ struct manifest {
     double synced;
     arena memory;
     entry *entry; /* by key, then line */
-    size_t n, room;
+    size_t n, capacity;
 };
 
 static double now(void)
@@ -65,11 +65,11 @@ static kiln_status add_entry(manifest *m, const json_t *row, size_t line, error 
     const char *key = json_string_value(json_object_get(row, "key")),
                *status = json_string_value(json_object_get(row, "status"));
     if (!key || strlen(key) != 32 || !status || !json_is_array(files)) return KILN_OK;
-    if (m->n == m->room) {
-        size_t room = m->room ? 2 * m->room : 256;
-        entry *grown = mem_realloc(m->entry, room * sizeof *grown);
+    if (m->n == m->capacity) {
+        size_t capacity = m->capacity ? 2 * m->capacity : 256;
+        entry *grown = mem_realloc(m->entry, capacity * sizeof *grown);
         if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        m->entry = grown, m->room = room;
+        m->entry = grown, m->capacity = capacity;
     }
     entry x = {.done = strcmp(status, "done") == 0, .line = line};
     memcpy(x.key, key, sizeof x.key);

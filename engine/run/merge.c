@@ -28,7 +28,7 @@ static int shifted_ports(arena *a, graph_node *g, int32_t by)
 static void mix_number(graph_node *g, uint64_t number)
 {
     uint64_t field[3] = {g->key.lo, g->key.hi, number};
-    if (g->needed && !g->lasting) g->key = digest_of(field, sizeof field);
+    if (g->needed && !g->cacheable) g->key = digest_of(field, sizeof field);
 }
 
 static int add_part(merged *m, const merge_part *part, size_t at)

@@ -127,14 +127,14 @@ static void rows_left(const report *r, char text[48])
 }
 
 static int row_line(const report *r, size_t node, uint64_t done, uint64_t total, const char *what, char *line,
-                    size_t room)
+                    size_t capacity)
 {
     char cells[BAR_CELLS + 1], left[48];
     size_t filled = r->rows_done * BAR_CELLS / r->rows.total, part = r->rows.part_of[node];
     for (size_t i = 0; i < BAR_CELLS; i++) cells[i] = i < filled ? '#' : '.';
     cells[BAR_CELLS] = '\0';
     rows_left(r, left);
-    return snprintf(line, room, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done,
+    return snprintf(line, capacity, "%s %zu/%zu rows%s; row %zu (%.120s): %.60s %s %llu/%llu", cells, r->rows_done,
                     r->rows.total, left, r->rows.number[part], r->rows.label[part], name_of(r, node), what,
                     (unsigned long long)done, (unsigned long long)total);
 }

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 64, MINUS_NONE = -1 };
+enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 64, NO_NODE = -1 };
 typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED, LOST /* for this round: a value was gone */ } node_state;
 
 typedef struct {
     node_state state;
-    uint32_t waits_for; /* sources not done yet            */
-    uint32_t uses_left; /* wires that still read our values */
-    int32_t shares;     /* index of the node with the same key that runs for both, or -1 */
-    uint32_t place;     /* in the workflow's order */
+    uint32_t waits_for;   /* sources not done yet            */
+    uint32_t uses_left;   /* wires that still read our values */
+    int32_t duplicate_of; /* index of the node with the same key that runs for both, or -1 */
+    uint32_t place;       /* in the workflow's order */
     uint8_t wanted, known;
     kiln_value **out;
     uint32_t *users; /* nodes that wait for us, one entry a wire */
@@ -89,7 +89,8 @@ static uint32_t heap_pop(heap *h)
 
 static int runs_on_device(const scheduler *s, uint32_t i)
 {
-    return (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].shares == MINUS_NONE && !s->slot[i].known;
+    return (s->w->node[i].type->flags & KILN_NODE_DEVICE) != 0 && s->slot[i].duplicate_of == NO_NODE &&
+           !s->slot[i].known;
 }
 
 /* ---- the graph's wires, one after the other ---- */
@@ -107,7 +108,7 @@ static void each_source(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32
 /* The same for what node i waits for: nothing when it is fetched or takes its twin's values. */
 static void each_awaited(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t, source))
 {
-    if (s->slot[i].wanted && !s->slot[i].known && s->slot[i].shares == MINUS_NONE) each_source(s, i, fn);
+    if (s->slot[i].wanted && !s->slot[i].known && s->slot[i].duplicate_of == NO_NODE) each_source(s, i, fn);
 }
 
 static void count_user(scheduler *s, uint32_t user, source from)
@@ -391,11 +392,11 @@ static void run_node(scheduler *s, uint32_t i)
 /* A node whose twin has run takes its values. */
 static void take_shared(scheduler *s, uint32_t i)
 {
-    slot *twin = &s->slot[s->slot[i].shares];
+    slot *duplicate = &s->slot[s->slot[i].duplicate_of];
     for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
-        s->slot[i].out[k] = twin->out[k] ? value_ref(twin->out[k]) : NULL;
+        s->slot[i].out[k] = duplicate->out[k] ? value_ref(duplicate->out[k]) : NULL;
     node_done(s, i, RUN_NODE_SHARED, 0);
-    if (--twin->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].shares);
+    if (--duplicate->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].duplicate_of);
     wake_others(s);
 }
 
@@ -403,7 +404,7 @@ static void take_shared(scheduler *s, uint32_t i)
 static int64_t pick(scheduler *s)
 {
     int device = s->ready_device.n > 0 && !s->device_busy;
-    if (!device && s->ready.n == 0) return MINUS_NONE;
+    if (!device && s->ready.n == 0) return NO_NODE;
     if (device && s->ready.n > 0) device = s->ready_device.place[0] < s->ready.place[0];
     return s->w->order[heap_pop(device ? &s->ready_device : &s->ready)];
 }
@@ -415,10 +416,10 @@ static void *worker(void *arg)
     scheduler *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!finished(s)) {
-        int64_t i = stopping(s) ? MINUS_NONE : pick(s);
-        if (i == MINUS_NONE) {
+        int64_t i = stopping(s) ? NO_NODE : pick(s);
+        if (i == NO_NODE) {
             pthread_cond_wait(&s->changed, &s->lock);
-        } else if (s->slot[i].shares != MINUS_NONE) {
+        } else if (s->slot[i].duplicate_of != NO_NODE) {
             take_shared(s, (uint32_t)i);
         } else if (s->slot[i].known) {
             fetch_node(s, (uint32_t)i);
@@ -447,7 +448,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Nodes of one key: all but the first wait for it and take its values. */
-static kiln_status find_twins(scheduler *s)
+static kiln_status find_duplicates(scheduler *s)
 {
     size_t n = 0;
     keyed *all = mem_alloc((s->w->n + 1) * sizeof *all);
@@ -464,7 +465,7 @@ static kiln_status find_twins(scheduler *s)
             first = i;
             continue;
         }
-        s->slot[all[i].node].shares = (int32_t)all[first].node;
+        s->slot[all[i].node].duplicate_of = (int32_t)all[first].node;
         s->slot[all[i].node].waits_for++;
         s->slot[all[first].node].uses_left++;
         s->slot[all[first].node].n_users++;
@@ -504,9 +505,9 @@ static kiln_status make_slots(scheduler *s)
     s->ready.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
     s->ready_device.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
     if (!s->slot || !s->ready.place || !s->ready_device.place) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < n; i++) s->slot[i].shares = MINUS_NONE;
+    for (size_t i = 0; i < n; i++) s->slot[i].duplicate_of = NO_NODE;
     demand(s);
-    return find_twins(s);
+    return find_duplicates(s);
 }
 
 static kiln_status setup(scheduler *s)
@@ -525,8 +526,8 @@ static kiln_status setup(scheduler *s)
     for (uint32_t i = 0; i < n; i++) {
         if (!s->slot[i].wanted) continue;
         each_awaited(s, i, note_user);
-        int32_t twin = s->slot[i].shares;
-        if (twin != MINUS_NONE) s->slot[twin].users[s->slot[twin].n_users++] = i;
+        int32_t duplicate = s->slot[i].duplicate_of;
+        if (duplicate != NO_NODE) s->slot[duplicate].users[s->slot[duplicate].n_users++] = i;
     }
     s->summary->total = run_finished(s->summary) + s->unfinished;
     for (size_t i = 0; i < n; i++)
@@ -595,10 +596,10 @@ kiln_status run_schedule_plan(const workflow *w, const run_hooks *hooks, uint8_t
     kiln_status status = s.settled ? make_slots(&s) : KILN_ERR_NOMEM;
     for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
         const slot *x = &s.slot[i];
-        plan[i] = (uint8_t)(!x->wanted                ? PLAN_NOT_NEEDED
-                            : x->shares != MINUS_NONE ? PLAN_SHARE
-                            : x->known                ? PLAN_FETCH
-                                                      : PLAN_RUN);
+        plan[i] = (uint8_t)(!x->wanted                   ? PLAN_NOT_NEEDED
+                            : x->duplicate_of != NO_NODE ? PLAN_SHARE
+                            : x->known                   ? PLAN_FETCH
+                                                         : PLAN_RUN);
     }
     arena_free(&s.memory);
     mem_free(s.settled);

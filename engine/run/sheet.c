@@ -63,10 +63,10 @@ static void letter(sheet *t, size_t x, size_t y, unsigned char code, colour c)
 }
 
 /* A text outside ASCII: one '?' for each character. Returns the number of letters. */
-static size_t plain(const char *text, char *out, size_t room)
+static size_t plain(const char *text, char *out, size_t capacity)
 {
     size_t n = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p && n + 1 < room; p++)
+    for (const unsigned char *p = (const unsigned char *)text; *p && n + 1 < capacity; p++)
         if ((*p & 0xc0) != 0x80) out[n++] = *p < 0x80 ? (char)*p : '?';
     out[n] = '\0';
     return n;
@@ -183,7 +183,7 @@ static void cross_out(sheet *t, size_t x, size_t y)
 
 /* ---- where everything stands ---- */
 
-static void choose_grid(sheet *t)
+static void choose_tiles(sheet *t)
 {
     const sweep *s = t->s;
     const sweep_axis *last = &s->axis[s->n_axis ? s->n_axis - 1 : 0];
@@ -214,13 +214,13 @@ static void choose_cell(sheet *t, const sheet_cell *cell)
     if (t->cell_h < SHEET_CELL_MIN) t->cell_h = SHEET_CELL_MIN;
 }
 
-static void side_label(const sheet *t, size_t line, char *text, size_t room)
+static void side_label(const sheet *t, size_t line, char *text, size_t capacity)
 {
     size_t used = 0, n_axis = t->s->n_axis;
     text[0] = '\0';
-    for (size_t a = 0; a + 1 < n_axis && used + 2 < room; a++) {
+    for (size_t a = 0; a + 1 < n_axis && used + 2 < capacity; a++) {
         if (a) text[used++] = ' ';
-        sweep_point_label(t->s, a, sweep_point(t->s, line * t->columns, a), text + used, room - used);
+        sweep_point_label(t->s, a, sweep_point(t->s, line * t->columns, a), text + used, capacity - used);
         used += strlen(text + used);
     }
 }
@@ -238,7 +238,7 @@ static size_t cell_lines(const sheet *t)
     return most;
 }
 
-static void choose_room(sheet *t)
+static void choose_capacity(sheet *t)
 {
     t->scale = t->cell_w >= 192 ? 2 : 1;
     t->left = t->top = PAD, t->under = 0;
@@ -261,7 +261,7 @@ static void choose_room(sheet *t)
 static kiln_status choose_size(sheet *t, const char *path, error *e)
 {
     for (;;) {
-        choose_room(t);
+        choose_capacity(t);
         t->width = t->left + t->columns * (t->cell_w + GAP) + PAD;
         t->height = t->top + t->lines * (t->cell_h + t->under + GAP) + PAD;
         if (t->width <= SHEET_SIDE_MAX && t->height <= SHEET_SIDE_MAX) return KILN_OK;
@@ -328,7 +328,7 @@ kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path
 {
     sheet t = {.s = s};
     size_t bytes;
-    choose_grid(&t);
+    choose_tiles(&t);
     choose_cell(&t, cell);
     TRY(choose_size(&t, path, e));
     if (!checked_mul_size(t.width * 3, t.height, &bytes) || !(t.rgb = mem_alloc(bytes)))

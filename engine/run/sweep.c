@@ -17,7 +17,7 @@ typedef struct {
     sweep *s;
     const char *what; /* "--over seed" for messages */
     const char **value;
-    size_t n, room;
+    size_t n, capacity;
 } values;
 
 static kiln_status no_memory(error *e) { return error_set(e, KILN_ERR_NOMEM, "out of memory"); }
@@ -27,11 +27,11 @@ static kiln_status add_value(values *v, const char *text, error *e)
     if (!text) return no_memory(e);
     if (v->n == SWEEP_ROWS_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
-    if (v->n == v->room) {
-        size_t room = v->room ? 2 * v->room : 64;
-        const char **grown = mem_realloc(v->value, room * sizeof *grown);
+    if (v->n == v->capacity) {
+        size_t capacity = v->capacity ? 2 * v->capacity : 64;
+        const char **grown = mem_realloc(v->value, capacity * sizeof *grown);
         if (!grown) return no_memory(e);
-        v->value = grown, v->room = room;
+        v->value = grown, v->capacity = capacity;
     }
     v->value[v->n++] = text;
     return KILN_OK;
@@ -319,11 +319,11 @@ static kiln_status read_record(values *v, reader *r, int header, size_t *n, erro
         if (header && !(field = trimmed(&v->s->memory, field))) return no_memory(e);
         if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX)
             return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
-        if (v->n == v->room) {
-            size_t room = v->room ? 2 * v->room : 256;
-            const char **grown = mem_realloc(v->value, room * sizeof *grown);
+        if (v->n == v->capacity) {
+            size_t capacity = v->capacity ? 2 * v->capacity : 256;
+            const char **grown = mem_realloc(v->value, capacity * sizeof *grown);
             if (!grown) return no_memory(e);
-            v->value = grown, v->room = room;
+            v->value = grown, v->capacity = capacity;
         }
         v->value[v->n++] = header || quoted || *field ? field : NULL;
         ++*n;
@@ -565,25 +565,25 @@ static void put_point(const sweep *s, size_t a, size_t point, str *t)
         if (x->value[point * x->n_name + k]) put_label(t, x->name[k], x->value[point * x->n_name + k]);
 }
 
-static void take_label(str *t, char *text, size_t room)
+static void take_label(str *t, char *text, size_t capacity)
 {
-    size_t n = t->len < room ? t->len : room - 1;
+    size_t n = t->len < capacity ? t->len : capacity - 1;
     while (n < t->len && n > 0 && ((unsigned char)t->data[n] & 0xc0) == 0x80) n--;
     memcpy(text, str_text(t), n);
     text[n] = '\0';
     str_free(t);
 }
 
-void sweep_label(const sweep *s, size_t row, char *text, size_t room)
+void sweep_label(const sweep *s, size_t row, char *text, size_t capacity)
 {
     str t = {0};
     for (size_t a = 0; a < s->n_axis; a++) put_point(s, a, sweep_point(s, row, a), &t);
-    take_label(&t, text, room);
+    take_label(&t, text, capacity);
 }
 
-void sweep_point_label(const sweep *s, size_t a, size_t point, char *text, size_t room)
+void sweep_point_label(const sweep *s, size_t a, size_t point, char *text, size_t capacity)
 {
     str t = {0};
     put_point(s, a, point, &t);
-    take_label(&t, text, room);
+    take_label(&t, text, capacity);
 }

@@ -219,11 +219,11 @@ kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e)
         return error_set(e, KILN_ERR_BUG,
                          "view() was given a kiln_tensor that says it is %u bytes; set .size = sizeof first",
                          out->size);
-    uint32_t room = out->size < sizeof(kiln_tensor)
-                        ? out->size
-                        : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
-    memcpy(out, &v->as.tensor.window, room);
-    out->size = room;
+    uint32_t capacity = out->size < sizeof(kiln_tensor)
+                            ? out->size
+                            : (uint32_t)sizeof(kiln_tensor); /* older plugins, shorter windows */
+    memcpy(out, &v->as.tensor.window, capacity);
+    out->size = capacity;
     return KILN_OK;
 }
 
@@ -264,17 +264,17 @@ static int writable(const kiln_value *v) { return !value_published(v); }
 
 static kiln_status grow(struct value_many *m, int with_keys)
 {
-    if (m->n < m->room) return KILN_OK;
-    size_t room = m->room ? m->room * 2 : 4;
-    kiln_value **item = mem_realloc(m->item, room * sizeof *item);
+    if (m->n < m->capacity) return KILN_OK;
+    size_t capacity = m->capacity ? m->capacity * 2 : 4;
+    kiln_value **item = mem_realloc(m->item, capacity * sizeof *item);
     if (!item) return KILN_ERR_NOMEM;
     m->item = item;
     if (with_keys) {
-        char **key = mem_realloc(m->key, room * sizeof *key);
+        char **key = mem_realloc(m->key, capacity * sizeof *key);
         if (!key) return KILN_ERR_NOMEM;
         m->key = key;
     }
-    m->room = room;
+    m->capacity = capacity;
     return KILN_OK;
 }
 

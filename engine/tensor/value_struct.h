@@ -9,7 +9,7 @@
 struct value_many {
     kiln_value **item;
     char **key; /* maps only, sorted */
-    size_t n, room;
+    size_t n, capacity;
 };
 
 struct kiln_value {

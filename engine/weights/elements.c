@@ -6,7 +6,7 @@
  */
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
-#include "weights/product_tile.h"
+#include "weights/gemm_tile.h"
 #include "weights/set.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static access of_others(access how) { return (access){NULL, how.beside}; }
 /* ---- patches ---- */
 
 /* dst[0..n) += factor * sum over k of up[k] * down[k][0..n), down's rows `ld` apart: what does not fill a tile. */
-static void add_products(float *dst, const float *up, const float *down, size_t ld, size_t n, size_t rank, float factor)
+static void add_gemm(float *dst, const float *up, const float *down, size_t ld, size_t n, size_t rank, float factor)
 {
     for (size_t j = 0; j < n; j++) {
         float sum = 0;
@@ -44,16 +44,16 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t up_rows(const weights_patched *p) { return smaller(UP_ROWS, p->count / p->columns); }
 
 typedef struct {
-    product_tile *tile;
+    gemm_tile *tile;
     size_t columns;
 } tiling;
 
 static tiling best_tiling(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) return (tiling){product_tile_16, 16};
+    if (__builtin_cpu_supports("avx2")) return (tiling){gemm_tile_16, 16};
 #endif
-    return (tiling){product_tile_8, 8};
+    return (tiling){gemm_tile_8, 8};
 }
 
 /* Rows [row, row + rows) of up x down, those elements of them that lie in [first, first + n). */
@@ -65,23 +65,23 @@ static void add_block(const weights_patched *p, const patch_term *t, const float
         size_t width = smaller(by.columns, p->columns - c);
         for (size_t i = 0; i < rows;) {
             size_t at = (row + i) * p->columns + c, end = at + width;
-            if (width == by.columns && rows - i >= PRODUCT_ROWS && at >= first &&
-                end + (PRODUCT_ROWS - 1) * p->columns <= first + n) {
+            if (width == by.columns && rows - i >= GEMM_TILE_ROWS && at >= first &&
+                end + (GEMM_TILE_ROWS - 1) * p->columns <= first + n) {
                 by.tile(dst + (at - first), p->columns, up + i * t->rank, t->rank, down + c, p->columns, t->factor);
-                i += PRODUCT_ROWS;
+                i += GEMM_TILE_ROWS;
                 continue;
             }
             size_t from = larger(at, first), to = smaller(end, first + n);
             if (from < to)
-                add_products(dst + (from - first), up + i * t->rank, down + c + (from - at), p->columns, to - from,
-                             t->rank, t->factor);
+                add_gemm(dst + (from - first), up + i * t->rank, down + c + (from - at), p->columns, to - from, t->rank,
+                         t->factor);
             i++;
         }
     }
 }
 
-static kiln_status add_product(const weights_patched *p, const patch_term *t, access how, size_t first, size_t n,
-                               float *dst, error *e)
+static kiln_status add_gemm_delta(const weights_patched *p, const patch_term *t, access how, size_t first, size_t n,
+                                  float *dst, error *e)
 {
     float *down = mem_alloc(t->rank * p->columns * sizeof *down), *up = mem_alloc(t->rank * up_rows(p) * sizeof *up);
     kiln_status status =
@@ -118,7 +118,7 @@ static kiln_status read_patched(const weights_entry *x, access how, size_t first
     const weights_patched *p = x->patch;
     TRY(read_range(p->base, how, first, n, dst, e));
     for (const patch_term *t = p->term; t; t = t->next)
-        TRY(t->right ? add_product(p, t, how, first, n, dst, e) : add_difference(t, how, first, n, dst, e));
+        TRY(t->right ? add_gemm_delta(p, t, how, first, n, dst, e) : add_difference(t, how, first, n, dst, e));
     size_t at = first_nonfinite((const uint8_t *)dst, n, sizeof *dst, any_f32);
     if (at == n) return KILN_OK;
     return error_set(e, KILN_ERR_INVALID,

@@ -105,7 +105,7 @@ typedef struct {
 typedef struct {
     json_scan scan;
     shard_row *row;
-    size_t n, room;
+    size_t n, capacity;
 } shard_index;
 
 static int by_tensor(const void *a, const void *b)
@@ -128,12 +128,12 @@ static kiln_status read_map(shard_index *x)
     for (;;) {
         TRY(json_more(&x->scan, '}', &index, &more));
         if (!more) return KILN_OK;
-        if (x->n == x->room) {
-            size_t room = x->room ? x->room * 2 : 256;
-            shard_row *row = mem_realloc(x->row, room * sizeof *row);
+        if (x->n == x->capacity) {
+            size_t capacity = x->capacity ? x->capacity * 2 : 256;
+            shard_row *row = mem_realloc(x->row, capacity * sizeof *row);
             if (!row) return no_memory(x->scan.file, x->scan.e);
             x->row = row;
-            x->room = room;
+            x->capacity = capacity;
         }
         shard_row *r = &x->row[x->n++];
         *r = (shard_row){.at = json_here(&x->scan)};

@@ -23,17 +23,17 @@ static const struct {
 typedef struct {
     json_scan scan;
     safetensors_header *h;
-    size_t room, note_room;
+    size_t capacity, note_capacity;
     size_t bits; /* of the entry being read */
     int saw_notes;
 } reader;
 
-static void *grow(void *rows, size_t used, size_t *room, size_t row)
+static void *grow(void *rows, size_t used, size_t *capacity, size_t row)
 {
-    if (used < *room) return rows;
-    size_t more = *room ? *room * 2 : 64;
+    if (used < *capacity) return rows;
+    size_t more = *capacity ? *capacity * 2 : 64;
     void *larger = mem_realloc(rows, more * row);
-    if (larger) *room = more;
+    if (larger) *capacity = more;
     return larger;
 }
 
@@ -65,7 +65,7 @@ static kiln_status read_notes(reader *r)
         safetensors_header *h = r->h;
         if (h->n_note >= SAFETENSORS_TENSORS_MAX)
             return json_fail(&r->scan, r->scan.at, "more than %d entries in __metadata__", SAFETENSORS_TENSORS_MAX);
-        safetensors_note *rows = grow(h->note, h->n_note, &r->note_room, sizeof *rows);
+        safetensors_note *rows = grow(h->note, h->n_note, &r->note_capacity, sizeof *rows);
         if (!rows) return no_memory(r);
         h->note = rows;
         TRY(read_name(r, &rows[h->n_note].key, &at));
@@ -202,7 +202,7 @@ static kiln_status read_entries(reader *r)
         }
         if (h->count >= SAFETENSORS_TENSORS_MAX)
             return json_fail(&r->scan, at, "more than %d tensors", SAFETENSORS_TENSORS_MAX);
-        safetensors_entry *rows = grow(h->entry, h->count, &r->room, sizeof *rows);
+        safetensors_entry *rows = grow(h->entry, h->count, &r->capacity, sizeof *rows);
         if (!rows) return no_memory(r);
         h->entry = rows;
         rows[h->count] = (safetensors_entry){.name = name, .at = at};

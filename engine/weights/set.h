@@ -66,7 +66,7 @@ struct kiln_weights {
     arena memory;
     char *path, *root; /* as opened; the real path of its folder, NULL for a single file */
     weights_file *file;
-    size_t n_file, file_room;
+    size_t n_file, file_capacity;
     weights_entry *entry; /* sorted by name */
     size_t n;
     pthread_mutex_t lock; /* texts, identity */

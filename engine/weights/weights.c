@@ -68,12 +68,12 @@ kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, 
 {
     if (w->n_file == WEIGHTS_FILES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
-    if (w->n_file == w->file_room) {
-        size_t room = w->file_room ? w->file_room * 2 : 8;
-        weights_file *file = mem_realloc(w->file, room * sizeof *file);
+    if (w->n_file == w->file_capacity) {
+        size_t capacity = w->file_capacity ? w->file_capacity * 2 : 8;
+        weights_file *file = mem_realloc(w->file, capacity * sizeof *file);
         if (!file) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
         w->file = file;
-        w->file_room = room;
+        w->file_capacity = capacity;
     }
     w->file[w->n_file] = (weights_file){0};
     TRY(file_open(&w->file[w->n_file], path, prefix, e));
@@ -217,15 +217,15 @@ weights_entry *weights_entry_of(const kiln_weights *w, const char *name)
 
 void weights_describe(const weights_entry *x, kiln_weight_info *out)
 {
-    uint32_t room = out->size && out->size < sizeof *out ? out->size : (uint32_t)sizeof *out;
-    kiln_weight_info full = {.size = room,
+    uint32_t capacity = out->size && out->size < sizeof *out ? out->size : (uint32_t)sizeof *out;
+    kiln_weight_info full = {.size = capacity,
                              .dtype = x->dtype,
                              .rank = x->rank,
                              .bytes = (size_t)x->bytes,
                              .name = x->name,
                              .file = x->file->map.path};
     memcpy(full.dim, x->dim, sizeof full.dim);
-    memcpy(out, &full, room);
+    memcpy(out, &full, capacity);
 }
 
 kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out)

@@ -47,9 +47,9 @@ typedef struct {
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
     const file_seen *seen; /* [n_seen]: the files behind those, in the state the key was made of (key.h) */
     size_t n_seen;
-    digest key;  /* see key.h                                              */
-    int lasting; /* the key says everything: the result may outlive the process (key.h) */
-    int needed;  /* an output node hangs on it                             */
+    digest key;    /* see key.h                                              */
+    int cacheable; /* the key says everything: the result may outlive the process (key.h) */
+    int needed;    /* an output node hangs on it                             */
 } graph_node;
 
 typedef struct {
@@ -78,6 +78,6 @@ kiln_status param_default(const kiln_param *p, arena *a, void *params);
 /* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
 int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
 /* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
-void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t room);
+void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity);
 
 #endif

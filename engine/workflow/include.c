@@ -30,7 +30,7 @@ typedef struct {
     scope *scope;
     size_t n_scope;
     doc_node *node; /* the new list; moves when it grows */
-    size_t n, room;
+    size_t n, capacity;
 } includer;
 
 void include_root(document *d)
@@ -177,15 +177,15 @@ static void push_node(includer *x, doc_node n)
         document_fault(x->d, n.at, NULL, "more than %d nodes with what is included", DOCUMENT_NODES_MAX);
         return;
     }
-    if (x->n == x->room) {
-        size_t room = x->room ? 2 * x->room : 64;
-        doc_node *grown = arena_alloc(&x->d->memory, room * sizeof *grown);
+    if (x->n == x->capacity) {
+        size_t capacity = x->capacity ? 2 * x->capacity : 64;
+        doc_node *grown = arena_alloc(&x->d->memory, capacity * sizeof *grown);
         if (!grown) {
             x->d->failed = 1;
             return;
         }
         if (x->n) memcpy(grown, x->node, x->n * sizeof *grown);
-        x->node = grown, x->room = room;
+        x->node = grown, x->capacity = capacity;
     }
     x->node[x->n++] = n;
 }

@@ -83,14 +83,14 @@ static int hash_source(hasher *h, const workflow *w, source s)
 {
     hash_digest(h, w->node[s.node].key);
     hash_u64(h, s.output);
-    return w->node[s.node].lasting;
+    return w->node[s.node].cacheable;
 }
 
 static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen,
                             error *e)
 {
     const kiln_node *t = g->type;
-    int lasting = (t->flags & KILN_NODE_PURE) != 0;
+    int cacheable = (t->flags & KILN_NODE_PURE) != 0;
     hasher_reset(h);
     hash_text(h, key_version);
     hash_text(h, t->type);
@@ -109,23 +109,23 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
         if (p->flags & KILN_PARAM_NEUTRAL) continue;
         if (is_unreadable(g, p, i, on)) {
             hash_text(h, p->name), hash_text(h, g->file[i]);
-            lasting = 0;
+            cacheable = 0;
             continue;
         }
         if (g->param_in[i].node == SOURCE_NONE) {
             TRY(hash_param(h, g, p, i, on, seen, e));
         } else {
             hash_text(h, p->name);
-            lasting &= hash_source(h, w, g->param_in[i]);
+            cacheable &= hash_source(h, w, g->param_in[i]);
         }
     }
     for (uint32_t i = 0; i < t->n_in; i++) {
         hash_text(h, node_in(t, i)->name);
         hash_u64(h, g->in[i].n);
-        for (uint32_t k = 0; k < g->in[i].n; k++) lasting &= hash_source(h, w, g->in[i].from[k]);
+        for (uint32_t k = 0; k < g->in[i].n; k++) cacheable &= hash_source(h, w, g->in[i].from[k]);
     }
     g->key = hasher_digest(h);
-    g->lasting = lasting;
+    g->cacheable = cacheable;
     return KILN_OK;
 }
 

@@ -45,41 +45,42 @@ int param_floored(const kiln_param *p, const void *params, int64_t *given, int64
     return over != 0;
 }
 
-static size_t choices_text(const kiln_param *p, const catalog_view *c, char *text, size_t room)
+static size_t choices_text(const kiln_param *p, const catalog_view *c, char *text, size_t capacity)
 {
     size_t used = 0;
-    for (size_t i = 0; i < CHOICES_MAX && used + 1 < room; i++) {
+    for (size_t i = 0; i < CHOICES_MAX && used + 1 < capacity; i++) {
         const char *name = p->type == KILN_P_ENUM ? p->choice[i].name
                            : c && c->name_at      ? c->name_at(c->self, p->from, i)
                                                   : NULL;
         if (!name) break;
-        int n = snprintf(text + used, room - used, "%s%s", i ? ", " : "", name);
+        int n = snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", name);
         used += n > 0 ? (size_t)n : 0;
     }
     return used;
 }
 
-void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t room)
+void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity)
 {
     char low[40], high[40];
     text[0] = '\0';
     switch (p->type) {
-    case KILN_P_BOOL: snprintf(text, room, "true or false"); break;
+    case KILN_P_BOOL: snprintf(text, capacity, "true or false"); break;
     case KILN_P_INT: {
-        int n = snprintf(text, room, "a whole number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
-        if (p->flags & KILN_PARAM_FLOORED && n > 0 && (size_t)n < room)
-            snprintf(text + n, room - (size_t)n, ", a multiple of %s", bound_text(p->step, low));
+        int n =
+            snprintf(text, capacity, "a whole number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
+        if (p->flags & KILN_PARAM_FLOORED && n > 0 && (size_t)n < capacity)
+            snprintf(text + n, capacity - (size_t)n, ", a multiple of %s", bound_text(p->step, low));
         break;
     }
-    case KILN_P_SEED: snprintf(text, room, "a whole number from 0 to 18446744073709551615"); break;
+    case KILN_P_SEED: snprintf(text, capacity, "a whole number from 0 to 18446744073709551615"); break;
     case KILN_P_FLOAT:
-        snprintf(text, room, "a number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
+        snprintf(text, capacity, "a number from %s to %s", bound_text(p->min, low), bound_text(p->max, high));
         break;
-    case KILN_P_STRING: snprintf(text, room, "a text"); break;
-    case KILN_P_FILE: snprintf(text, room, "a file of the %s folder", p->from ? p->from : "input"); break;
+    case KILN_P_STRING: snprintf(text, capacity, "a text"); break;
+    case KILN_P_FILE: snprintf(text, capacity, "a file of the %s folder", p->from ? p->from : "input"); break;
     default: {
-        int n = snprintf(text, room, "one of ");
-        choices_text(p, catalog, text + n, room - (size_t)n);
+        int n = snprintf(text, capacity, "one of ");
+        choices_text(p, catalog, text + n, capacity - (size_t)n);
     }
     }
 }

@@ -21,8 +21,8 @@ enum {
 
 typedef struct {
     yaml_node *node;
-    yaml_node *pending_key; /* a map's key that waits for its value */
-    size_t room, events;    /* events: what it takes to write this and all inside, aliases spelt out */
+    yaml_node *pending_key;  /* a map's key that waits for its value */
+    size_t capacity, events; /* events: what it takes to write this and all inside, aliases spelt out */
     const char *anchor;
 } level;
 
@@ -61,15 +61,16 @@ static place place_of(const reader *r, yaml_mark_t m)
 static kiln_status append(reader *r, level *l, yaml_node *key, yaml_node *value)
 {
     yaml_node *n = l->node;
-    if (n->n == l->room) {
-        size_t room = l->room ? l->room * 2 : 4;
-        yaml_node **item = arena_alloc(r->a, room * sizeof *item), **keys = arena_alloc(r->a, room * sizeof *keys);
+    if (n->n == l->capacity) {
+        size_t capacity = l->capacity ? l->capacity * 2 : 4;
+        yaml_node **item = arena_alloc(r->a, capacity * sizeof *item),
+                  **keys = arena_alloc(r->a, capacity * sizeof *keys);
         if (!item || !keys) return no_memory(r);
         if (n->n) {
             memcpy(item, n->item, n->n * sizeof *item);
             memcpy(keys, n->key, n->n * sizeof *keys);
         }
-        n->item = item, n->key = keys, l->room = room;
+        n->item = item, n->key = keys, l->capacity = capacity;
     }
     n->item[n->n] = value;
     n->key[n->n++] = key;

@@ -178,7 +178,7 @@ typedef struct {
      * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed
      * again when their bytes have changed, or when another program has run in between. It costs the room of what is
      * kept. */
-    void (*hold)(kiln_program *, kiln_t input);
+    void (*step_invariant)(kiln_program *, kiln_t input);
 
     /* Numbers that stay where programs run from one run to the next, as a sampler's latents do: f32, in memory of that
      * device from kiln_host.scratch(ctx, bytes, device). run() takes such memory as a bind of an f32 input or output

@@ -250,6 +250,18 @@ typedef struct { /* the first 16 bytes are frozen for ever */
 
 #define KILN_PLUGIN(pid, ver, lic, ...) KILN_PLUGIN_OPEN(pid, ver, lic, NULL, __VA_ARGS__)
 
+/* A plugin that only registers rows (model families, samplers) in open_fn. */
+#define KILN_PLUGIN_WITHOUT_NODES(pid, ver, lic, open_fn)                                                              \
+    extern KILN_EXPORT const kiln_plugin kiln_plugin_v1;                                                               \
+    const kiln_plugin kiln_plugin_v1 = {.magic = KILN_MAGIC,                                                           \
+                                        .size = (uint32_t)sizeof(kiln_plugin),                                         \
+                                        .abi_major = KILN_ABI_MAJOR,                                                   \
+                                        .abi_minor = KILN_ABI_MINOR,                                                   \
+                                        .id = (pid),                                                                   \
+                                        .version = (ver),                                                              \
+                                        .license = (lic),                                                              \
+                                        .open = (open_fn)}
+
 #ifdef __cplusplus
 }
 #endif

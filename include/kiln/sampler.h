@@ -130,7 +130,7 @@ typedef struct {
     const char *name, *doc, *source;
     /* Writes up to `room` descending sigmas, the last usually 0; returns how many there are (then
      * room may have been too small: nothing is relied on). Some make more or fewer than steps+1. */
-    size_t (*make)(const kiln_schedule_input *, double *out, size_t room);
+    size_t (*make)(const kiln_schedule_input *, double *out, size_t capacity);
 } kiln_schedule;
 
 /* Registries. Rows must be static. A name already taken is an error that names both plugins.

@@ -365,7 +365,7 @@ size_t bpe_word(const bpe *b, const char *word, size_t n, int32_t *id, int32_t *
     return n;
 }
 
-size_t bpe_bytes(const bpe *b, int32_t id, char *out, size_t room)
+size_t bpe_bytes(const bpe *b, int32_t id, char *out, size_t capacity)
 {
     if (id < 0 || (size_t)id >= b->n || !b->symbol[id]) return 0;
     const char *s = b->symbol[id];
@@ -375,7 +375,7 @@ size_t bpe_bytes(const bpe *b, int32_t id, char *out, size_t room)
         uint32_t code = (unsigned char)s[i++];
         if (code >= 0xc0 && i < length) code = (code & 0x1f) << 6 | ((unsigned char)s[i++] & 0x3f);
         for (uint32_t byte = 0; byte < 256; byte++)
-            if (code_of_byte(byte) == code && n < room) out[n] = (char)byte;
+            if (code_of_byte(byte) == code && n < capacity) out[n] = (char)byte;
     }
     return n;
 }

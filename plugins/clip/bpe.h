@@ -26,6 +26,6 @@ int32_t bpe_end(const bpe *b);   /* <|endoftext|>   */
 size_t bpe_word(const bpe *b, const char *word, size_t n, int32_t *id, int32_t *work);
 /* The bytes an id stands for, "</w>" not among them, into out[room]; returns how many there are, 0 for
  * an id that does not exist. What was cut into words by blanks comes back without the blanks. */
-size_t bpe_bytes(const bpe *b, int32_t id, char *out, size_t room);
+size_t bpe_bytes(const bpe *b, int32_t id, char *out, size_t capacity);
 
 #endif

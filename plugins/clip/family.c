@@ -6,8 +6,8 @@
  */
 #include "family.h"
 
-#include "json_kit.h"
-#include "kit.h"
+#include "kiln/config.h"
+#include "kiln/kit.h"
 #include "prompt.h"
 #include "text_model.h"
 
@@ -43,7 +43,7 @@ static const place places[] = {
 /* Names of encoders this plugin knows to be another kind, for the sentence that says so. */
 static const struct {
     const char *name, *what;
-} strangers[] = {
+} unsupported[] = {
     {"conditioner.embedders.0.transformer.text_model." PROBE, "the text encoders of SDXL"},
     {"conditioner.embedders.0.model.token_embedding.weight", "the text encoder of SDXL's refiner"},
     {"cond_stage_model.model.token_embedding.weight", "the OpenCLIP text encoder of SD2"},
@@ -59,11 +59,11 @@ static int has(const kiln_weights_api *w, const kiln_weights *set, const char *p
     return w->find(set, full, info) == KILN_OK && info->rank >= 1;
 }
 
-static const char *stranger_in(const kiln_weights_api *w, const kiln_weights *set)
+static const char *unsupported_part(const kiln_weights_api *w, const kiln_weights *set)
 {
     kiln_weight_info info = {.size = sizeof info};
-    for (size_t i = 0; i < COUNT(strangers); i++)
-        if (w->find(set, strangers[i].name, &info) == KILN_OK) return strangers[i].what;
+    for (size_t i = 0; i < COUNT(unsupported); i++)
+        if (w->find(set, unsupported[i].name, &info) == KILN_OK) return unsupported[i].what;
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
 
 static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
-    if (stranger_in(w, set)) return 1; /* so that open() can say what it is */
+    if (unsupported_part(w, set)) return 1; /* so that open() can say what it is */
     return place_in(w, set) ? 90 : 0;
 }
 
@@ -279,11 +279,11 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
-    const char *stranger = stranger_in(w, set);
+    const char *unsupported_layout = unsupported_part(w, set);
     const place *at = place_in(w, set);
-    if (stranger || !at) {
+    if (unsupported_layout || !at) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has %s; SD1.x's CLIP-L is the one supported",
-                   stranger ? stranger : "no text encoder this plugin knows");
+                   unsupported_layout ? unsupported_layout : "no text encoder this plugin knows");
         return NULL;
     }
     char from[80];

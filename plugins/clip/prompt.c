@@ -174,20 +174,20 @@ typedef struct {
     const bpe *b;
     int32_t *id;
     int32_t *work;
-    size_t n, room;
+    size_t n, capacity;
     int nomem;
 } id_list;
 
 static int reserve(id_list *l, size_t more)
 {
-    if (l->n + more <= l->room) return 1;
-    size_t room = 2 * (l->n + more) + 64;
-    int32_t *id = realloc(l->id, room * sizeof *id);
+    if (l->n + more <= l->capacity) return 1;
+    size_t capacity = 2 * (l->n + more) + 64;
+    int32_t *id = realloc(l->id, capacity * sizeof *id);
     if (id) l->id = id;
-    int32_t *work = realloc(l->work, 2 * room * sizeof *work);
+    int32_t *work = realloc(l->work, 2 * capacity * sizeof *work);
     if (work) l->work = work;
     l->nomem = !id || !work;
-    if (!l->nomem) l->room = room;
+    if (!l->nomem) l->capacity = capacity;
     return !l->nomem;
 }
 

@@ -32,10 +32,10 @@ static letter_kind kind_of(int32_t c)
 }
 
 /* The letter at s (valid UTF-8); *n = its bytes. */
-static int32_t letter_at(const char *s, size_t room, size_t *n)
+static int32_t letter_at(const char *s, size_t capacity, size_t *n)
 {
     utf8proc_int32_t c = -1;
-    utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)room, &c);
+    utf8proc_ssize_t got = utf8proc_iterate((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)capacity, &c);
     *n = got > 0 ? (size_t)got : 1;
     return c;
 }

@@ -1,13 +1,13 @@
 /* lanczos.c - see lanczos.h. */
 #include "lanczos.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 enum { PRECISION = 22, ROWS_A_REPORT = 32 };
 
 /* What each of `to` samples takes of `from`: `room` weights each, of which n[i] count, from sample first[i] on. */
 typedef struct {
-    int64_t to, room;
+    int64_t to, capacity;
     int64_t *first, *n;
     int32_t *weight;
 } taps;
@@ -27,18 +27,18 @@ static void place_taps(taps *t, int64_t i, int64_t from, double *real)
     for (int64_t k = 0; k < high - low; k++) sum += real[k] = lanczos3(((double)(k + low) - centre + 0.5) / stretch);
     for (int64_t k = 0; k < high - low; k++) {
         double fixed = (sum != 0 ? real[k] / sum : real[k]) * (1 << PRECISION);
-        t->weight[i * t->room + k] = (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
+        t->weight[i * t->capacity + k] = (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
     }
 }
 
 static kiln_status make_taps(const kiln_call *c, taps *t, int64_t from, int64_t to)
 {
     double stretch = from > to ? (double)from / (double)to : 1;
-    *t = (taps){.to = to, .room = (int64_t)ceil(3 * stretch) * 2 + 1};
+    *t = (taps){.to = to, .capacity = (int64_t)ceil(3 * stretch) * 2 + 1};
     t->first = c->host->scratch(c->ctx, (size_t)to * sizeof *t->first, KILN_CPU);
     t->n = c->host->scratch(c->ctx, (size_t)to * sizeof *t->n, KILN_CPU);
-    t->weight = c->host->scratch(c->ctx, (size_t)(to * t->room) * sizeof *t->weight, KILN_CPU);
-    double *real = c->host->scratch(c->ctx, (size_t)t->room * sizeof *real, KILN_CPU);
+    t->weight = c->host->scratch(c->ctx, (size_t)(to * t->capacity) * sizeof *t->weight, KILN_CPU);
+    double *real = c->host->scratch(c->ctx, (size_t)t->capacity * sizeof *real, KILN_CPU);
     if (!t->first || !t->n || !t->weight || !real) return KILN_ERR_NOMEM;
     for (int64_t i = 0; i < to; i++) place_taps(t, i, from, real);
     return KILN_OK;
@@ -60,7 +60,7 @@ static uint8_t to_byte(float x)
 static uint8_t weigh(const taps *t, int64_t i, const uint8_t *src, int64_t step)
 {
     int64_t sum = 1 << (PRECISION - 1);
-    const int32_t *weight = t->weight + i * t->room;
+    const int32_t *weight = t->weight + i * t->capacity;
     for (int64_t k = 0; k < t->n[i]; k++) sum += (int64_t)weight[k] * src[k * step];
     return clip(sum);
 }

@@ -8,7 +8,7 @@
 #define KILN_IMAGE_LANCZOS_H
 
 #include "kiln/plugin.h"
-#include "resize.h"
+#include "kiln/resize.h"
 
 /* One picture s, values 0..1, to dst [h][w][s.c], multiples of 1/255. Takes scratch memory of the call. */
 kiln_status lanczos_resize(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w);

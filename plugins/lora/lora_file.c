@@ -8,8 +8,8 @@
  */
 #include "lora_file.h"
 
-#include "json_kit.h"
-#include "kit.h"
+#include "kiln/config.h"
+#include "kiln/kit.h"
 #include "lora_names.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* lora_names.c - see lora_names.h. */
 #include "lora_names.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -70,7 +70,7 @@ static double rounded(double x)
 
 static float *kept(brownian_tree *tree, int i)
 {
-    if (!tree->kept[i]) tree->kept[i] = tree->room(tree->owner, tree->n);
+    if (!tree->kept[i]) tree->kept[i] = tree->capacity(tree->owner, tree->n);
     return tree->kept[i];
 }
 

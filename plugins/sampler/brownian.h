@@ -24,7 +24,7 @@ typedef struct {
     void (*gaussians)(const void *arg, uint32_t seed, float *out, size_t n);
     const void *arg; /* gaussians()' own */
     /* n floats that live as long as the tree; NULL: no memory */
-    float *(*room)(const void *owner, size_t n);
+    float *(*capacity)(const void *owner, size_t n);
     const void *owner;               /* room()'s own */
     float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by room() when needed */
 } brownian_tree;

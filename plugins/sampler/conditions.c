@@ -1,7 +1,7 @@
 /* conditions.c - see conditions.h. */
 #include "conditions.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,7 +152,7 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
 }
 
 static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size,
-                              const levels *counted, int64_t context_dim, condition *e)
+                              const model_sampling *counted, int64_t context_dim, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_tensor tokens;
@@ -171,13 +171,14 @@ static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const
     if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
         area_from_masks(&m, size->height, size->width, e);
     TRY(read_weight(c, entry, &m, size, e));
-    e->sigma_start = levels_at_percent(counted, number(v, entry, "start_percent", 0));
-    e->sigma_end = levels_at_percent(counted, number(v, entry, "end_percent", 1));
+    e->sigma_start = model_sampling_percent_to_sigma(counted, number(v, entry, "start_percent", 0));
+    e->sigma_end = model_sampling_percent_to_sigma(counted, number(v, entry, "end_percent", 1));
     return KILN_OK;
 }
 
 kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
-                            const latent_size *size, const levels *counted, int64_t context_dim, conditions *out)
+                            const latent_size *size, const model_sampling *counted, int64_t context_dim,
+                            conditions *out)
 {
     const kiln_value_api *v = kit_values(c);
     *out = (conditions){.n = v->count(conditioning)};

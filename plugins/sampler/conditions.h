@@ -8,7 +8,7 @@
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
 
-#include "levels.h"
+#include "model_sampling.h"
 
 typedef struct {
     const float *tokens; /* [batch][length][width] */
@@ -32,7 +32,8 @@ typedef struct {
  * pictures are dropped, fewer are given again from the first on, and a number that does not divide theirs is refused.
  */
 kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
-                            const latent_size *size, const levels *counted, int64_t context_dim, conditions *out);
+                            const latent_size *size, const model_sampling *counted, int64_t context_dim,
+                            conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that
  * set's entry round it, unless there is one of that very area. So a part of the picture is guided by what both sides

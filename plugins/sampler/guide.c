@@ -1,7 +1,7 @@
 /* guide.c - see guide.h. */
 #include "guide.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static kiln_status set_read(guide *g, int set, const kiln_value *conditioning, c
     size_t cells = (size_t)(g->batch * g->height * g->width), n = (size_t)g->channels * cells;
     const kiln_host *host = g->call->host;
     s->model = g->by->kind->on_other & (1u << set) && set < GUIDER_SETS ? g->other : g->model;
-    s->counted = levels_of(s->model);
+    s->counted = model_sampling_of(s->model);
     latent_size size = {g->batch, g->height, g->width};
     TRY(conditions_read(g->call, conditioning, name, &size, &s->counted, s->model->denoiser->context_dim, &s->given));
     s->guess = host->scratch(g->call->ctx, n * sizeof(float), KILN_CPU);
@@ -86,7 +86,7 @@ static kiln_status record(const guide *g, const kiln_model *model, const kiln_op
     in.x = ops->input(p, "x", KILN_F32, 4, KILN_DIMS(n, e->h, e->w, g->channels));
     in.timestep = ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(n));
     in.context = ops->input(p, "context", KILN_F32, 3, KILN_DIMS(n, e->length, e->width));
-    if (KILN_HAS(kiln_ops, ops, hold)) ops->hold(p, in.context);
+    if (KILN_HAS(kiln_ops, ops, step_invariant)) ops->step_invariant(p, in.context);
     ops->output(p, "prediction", model->denoiser->record(model->denoiser, ops, p, model->weights, &in));
     return ops->plan(g->call->ctx, p, NULL);
 }
@@ -180,11 +180,11 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
     size_t picture = (size_t)(first->h * first->w * g->channels), tokens = (size_t)(first->length * first->width);
     size_t floats = (size_t)count * (2 * picture + tokens + 1);
     const guide_set *set = &g->set[items[0].set];
-    level_scaling scale = levels_scaling(&set->counted, sigma);
-    if (floats > g->work_room) { /* scratch lives as long as the call: taken once for the largest */
+    level_scaling scale = model_sampling_scaling(&set->counted, sigma);
+    if (floats > g->work_capacity) { /* scratch lives as long as the call: taken once for the largest */
         g->work = g->call->host->scratch(g->call->ctx, floats * sizeof(float), KILN_CPU);
         if (!g->work) return KILN_ERR_NOMEM;
-        g->work_room = floats;
+        g->work_capacity = floats;
     }
     float *x_in = g->work;
     float *out = x_in + (size_t)count * picture, *context = out + (size_t)count * picture;
@@ -197,7 +197,7 @@ static kiln_status evaluate_group(guide *g, const float *x, double sigma, item *
         guide_gather_tokens(g, items[i].entry, context + (size_t)(at * g->batch) * tokens);
         at++;
     }
-    for (int64_t i = 0; i < count; i++) timestep[i] = (float)levels_timestep(&set->counted, sigma);
+    for (int64_t i = 0; i < count; i++) timestep[i] = (float)model_sampling_timestep(&set->counted, sigma);
     TRY(guide_evaluate(g, set->model, count, first, KILN_CPU, x_in, timestep, context, out));
     at = 0;
     for (size_t i = 0; i < n; i++) {

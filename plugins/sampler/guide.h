@@ -15,7 +15,7 @@ enum { GUIDE_EXTRA = 4, GUIDE_SETS = GUIDER_SETS + GUIDE_EXTRA }; /* the guider'
 
 typedef struct {
     const kiln_model *model; /* who evaluates it, and how that one counts noise */
-    levels counted;
+    model_sampling counted;
     conditions given;   /* n == 0: there is none */
     float *guess;       /* [batch,height,width,channels]: x0 under it, of the last evaluation */
     float *total;       /* [batch,height,width]: how much was summed per cell                 */
@@ -26,7 +26,7 @@ struct guide {
     const kiln_call *call;
     const kiln_model *model, *other; /* other: the guider's second, or NULL */
     const guider *by;
-    levels counted;
+    model_sampling counted;
     int64_t batch, height, width, channels;
     guide_set set[GUIDE_SETS];
     uint32_t always;    /* sets to be evaluated whatever the guider says (bits)        */
@@ -34,7 +34,7 @@ struct guide {
     double sigma;       /* of the last evaluation                                      */
     float *x;           /* its input                                                   */
     float *work;
-    size_t work_room;
+    size_t work_capacity;
     latent_place *place;                   /* where latents lie */
     int lies_there;                        /* the last evaluation was guide_denoise_there's */
     float *x_there, *in_there, *out_there; /* its input; the network's, scaled; what that said: a part for each set */

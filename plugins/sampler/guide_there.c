@@ -7,7 +7,7 @@
  */
 #include "guide.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static const condition *only_one(const guide_set *s, double sigma)
     return found;
 }
 
-static kiln_status room_there(guide *g, float **to, size_t n)
+static kiln_status there_capacity(guide *g, float **to, size_t n)
 {
     if (!*to) *to = place_floats(g->place, n);
     return *to ? KILN_OK : KILN_ERR_NOMEM;
@@ -61,14 +61,14 @@ static kiln_status fill_host_inputs(guide *g, const condition *const *entry, siz
                                     float **timestep, float **context)
 {
     size_t tokens = (size_t)(entry[0]->length * entry[0]->width), count = n_entry * (size_t)g->batch;
-    if (count * (tokens + 1) > g->work_room) {
+    if (count * (tokens + 1) > g->work_capacity) {
         if (!(g->work = g->call->host->scratch(g->call->ctx, count * (tokens + 1) * sizeof(float), KILN_CPU)))
             return KILN_ERR_NOMEM;
-        g->work_room = count * (tokens + 1);
+        g->work_capacity = count * (tokens + 1);
     }
     *context = g->work, *timestep = g->work + count * tokens;
     for (size_t i = 0; i < n_entry; i++) guide_gather_tokens(g, entry[i], *context + i * (size_t)g->batch * tokens);
-    for (size_t i = 0; i < count; i++) (*timestep)[i] = (float)levels_timestep(&g->counted, sigma);
+    for (size_t i = 0; i < count; i++) (*timestep)[i] = (float)model_sampling_timestep(&g->counted, sigma);
     return KILN_OK;
 }
 
@@ -77,20 +77,20 @@ static kiln_status evaluate(guide *g, uint32_t wanted, const float *x, double si
 {
     const condition *entry[GUIDER_SETS];
     size_t n = numbers(g), n_entry = 0, at = 0;
-    level_scaling scale = levels_scaling(&g->counted, sigma);
+    level_scaling scale = model_sampling_scaling(&g->counted, sigma);
     float *timestep, *context;
     for (int k = 0; k < GUIDER_SETS; k++)
         if (wanted & 1u << k && !(entry[n_entry++] = only_one(&g->set[k], sigma))) return KILN_ERR_UNSUPPORTED;
     if (!n_entry) return KILN_ERR_UNSUPPORTED;
-    TRY(room_there(g, &g->in_there, GUIDER_SETS * n));
-    TRY(room_there(g, &g->out_there, GUIDER_SETS * n));
+    TRY(there_capacity(g, &g->in_there, GUIDER_SETS * n));
+    TRY(there_capacity(g, &g->out_there, GUIDER_SETS * n));
     TRY(fill_host_inputs(g, entry, n_entry, sigma, &timestep, &context));
     for (size_t i = 0; i < n_entry; i++) TRY(sum(g, g->in_there + i * n, 1, &scale.input, &x));
     TRY(guide_evaluate(g, g->model, (int64_t)n_entry * g->batch, entry[0], g->place->device, g->in_there, timestep,
                        context, g->out_there));
     for (int k = 0; k < GUIDER_SETS; k++) {
         if (!(wanted & 1u << k)) continue;
-        TRY(room_there(g, &g->set[k].guess_there, n));
+        TRY(there_capacity(g, &g->set[k].guess_there, n));
         TRY(sum(g, g->set[k].guess_there, 2, (double[]){scale.of_x, scale.of_prediction},
                 (const float *[]){x, g->out_there + at++ * n}));
     }
@@ -110,7 +110,7 @@ kiln_status guide_denoise_there(guide *g, const float *x, double sigma, float *o
     double weight[GUIDER_SETS] = {0}, c[GUIDER_SETS];
     const float *guess[GUIDER_SETS];
     uint32_t terms = 0;
-    TRY(room_there(g, &g->x_there, numbers(g)));
+    TRY(there_capacity(g, &g->x_there, numbers(g)));
     TRY(sum(g, g->x_there, 1, (double[]){1}, &x));
     TRY(evaluate(g, wanted, g->x_there, sigma));
     g->by->kind->linear(g->by, weight);

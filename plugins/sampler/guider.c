@@ -3,7 +3,7 @@
 
 #include "guidance.h"
 #include "guide.h"
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <math.h>
 #include <string.h>

@@ -27,17 +27,17 @@ void stream_randn(noise_stream *s, float *out, size_t n)
         torch_randn(&s->cpu, out, n);
 }
 
-int noise_first_cuda(const noise_wish *wish) { return wish->kind == NOISE_CUDA_ALL; }
+int noise_first_cuda(const noise_options *options) { return options->kind == NOISE_CUDA_ALL; }
 
-static int path_cuda(const noise_wish *wish, const kiln_sampler *row)
+static int path_cuda(const noise_options *options, const kiln_sampler *row)
 {
-    return wish->kind == NOISE_CUDA_ALL || (wish->kind != NOISE_CPU && row->flags & KILN_SAMPLER_BROWNIAN_CUDA);
+    return options->kind == NOISE_CUDA_ALL || (options->kind != NOISE_CPU && row->flags & KILN_SAMPLER_BROWNIAN_CUDA);
 }
 
-int noise_any_cuda(const noise_wish *wish, const kiln_sampler *row)
+int noise_any_cuda(const noise_options *options, const kiln_sampler *row)
 {
-    return wish->kind == NOISE_CUDA || wish->kind == NOISE_CUDA_ALL ||
-           (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(wish, row));
+    return options->kind == NOISE_CUDA || options->kind == NOISE_CUDA_ALL ||
+           (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(options, row));
 }
 
 /* torchsde's _randn: a new generator for each draw. */
@@ -60,15 +60,15 @@ static void tree_init(noise_source *s, uint64_t seed, const double *sigma, size_
         (brownian_tree){.entropy = seed, .low = low, .high = high, .n = count, .gaussians = tree_gaussians, .arg = s};
 }
 
-void noise_source_init(noise_source *s, const noise_wish *wish, const kiln_sampler *row, const noise_stream *first,
-                       uint64_t seed, const double *sigma, size_t n, size_t count)
+void noise_source_init(noise_source *s, const noise_options *options, const kiln_sampler *row,
+                       const noise_stream *first, uint64_t seed, const double *sigma, size_t n, size_t count)
 {
-    int goes_on = row->flags & KILN_SAMPLER_CONTINUES_NOISE || wish->kind == NOISE_CUDA_ALL;
-    s->kind = (noise_kind)wish->kind;
-    s->blocks = (uint32_t)wish->blocks;
+    int goes_on = row->flags & KILN_SAMPLER_CONTINUES_NOISE || options->kind == NOISE_CUDA_ALL;
+    s->kind = (noise_kind)options->kind;
+    s->blocks = (uint32_t)options->blocks;
     s->brownian = (row->flags & KILN_SAMPLER_BROWNIAN) != 0;
-    s->tree_cuda = path_cuda(wish, row);
-    if (wish->kind == NOISE_CUDA)
+    s->tree_cuda = path_cuda(options, row);
+    if (options->kind == NOISE_CUDA)
         stream_seed(&s->steps, 1, seed, s->blocks);
     else if (goes_on)
         s->steps = *first;

@@ -1,7 +1,7 @@
 /* options.c - see options.h. */
 #include "options.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 #include "sample.h"
 
 #include <math.h>

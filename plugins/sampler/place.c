@@ -85,9 +85,9 @@ void place_keep(latent_place *p, kiln_latent *x)
 
 int place_is_kept(const kiln_latent *x) { return (x->kept_lies == LIES_THERE ? x->kept_there : x->kept) != NULL; }
 
-kiln_status place_kept(latent_place *p, const kiln_latent *x, float *room)
+kiln_status place_kept(latent_place *p, const kiln_latent *x, float *capacity)
 {
-    if (x->kept_lies == LIES_THERE) return p->ops->download(p->call->ctx, room, x->kept_there, p->n);
-    memcpy(room, x->kept, p->n * sizeof(float));
+    if (x->kept_lies == LIES_THERE) return p->ops->download(p->call->ctx, capacity, x->kept_there, p->n);
+    memcpy(capacity, x->kept, p->n * sizeof(float));
     return KILN_OK;
 }

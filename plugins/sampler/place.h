@@ -44,6 +44,6 @@ float *place_write_there(latent_place *p, kiln_latent *x);
 /* Notes x as it is now, on the side where it is; place_kept brings that to the host (into room, n numbers). */
 void place_keep(latent_place *p, kiln_latent *x);
 int place_is_kept(const kiln_latent *x);
-kiln_status place_kept(latent_place *p, const kiln_latent *x, float *room);
+kiln_status place_kept(latent_place *p, const kiln_latent *x, float *capacity);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "sample.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 #include "options.h"
 #include "sample_session.h"
 #include "sample_state.h"
@@ -95,7 +95,7 @@ static kiln_status given_noise(session *s)
     return KILN_OK;
 }
 
-static float *tree_room(const void *owner, size_t n) { return session_floats(owner, n); }
+static float *tree_capacity(const void *owner, size_t n) { return session_floats(owner, n); }
 
 /* What to begin with; `first` has drawn it, where it was drawn. */
 static kiln_status begin_noise(session *s, noise_stream *first)
@@ -114,10 +114,11 @@ static kiln_status make_noise(session *s)
     noise_stream first, fresh;
     stream_seed(&fresh, noise_first_cuda(&job->source), job->seed + 1, (uint32_t)job->source.blocks);
     TRY(begin_noise(s, &first));
-    session_add_noise(s, levels_start(&s->guide.counted, job->sigma[0]), s->start, place_write(&s->place, &s->x));
+    session_add_noise(s, model_sampling_start(&s->guide.counted, job->sigma[0]), s->start,
+                      place_write(&s->place, &s->x));
     if (s->mask && (job->sampler->flags & KILN_SAMPLER_FRESH_MASK_NOISE)) TRY(session_first_noise(s, &fresh, s->noise));
     noise_source_init(&s->random, &job->source, job->sampler, &first, job->seed, job->sigma, job->n, s->count);
-    s->random.tree.room = tree_room;
+    s->random.tree.capacity = tree_capacity;
     s->random.tree.owner = s;
     return KILN_OK;
 }
@@ -146,8 +147,11 @@ static kiln_status session_new(const sample_job *job, session **out)
     s->job = job;
     if (!(s->model = models->model(job->call->ctx, job->guider.model))) return KILN_ERR_INVALID;
     place_init(&s->place, job->call);
-    s->guide = (guide){
-        .call = job->call, .place = &s->place, .model = s->model, .by = &job->guider, .counted = levels_of(s->model)};
+    s->guide = (guide){.call = job->call,
+                       .place = &s->place,
+                       .model = s->model,
+                       .by = &job->guider,
+                       .counted = model_sampling_of(s->model)};
     TRY(read_other_model(s));
     *out = s;
     return read_latent(s);
@@ -258,7 +262,7 @@ static kiln_status finish(session *s, kiln_value **out, kiln_value **denoised)
     double last = s->job->sigma[s->job->n];
     const float *x = place_read(&s->place, &s->x), *x0 = denoised ? place_read(&s->place, &s->denoised) : NULL;
     TRY(s->place.trouble);
-    TRY(latent_of(s, x, levels_rest(&s->guide.counted, last), out));
+    TRY(latent_of(s, x, model_sampling_rest(&s->guide.counted, last), out));
     return denoised ? latent_of(s, x0, (level_rest){.divided_by = 1}, denoised) : KILN_OK;
 }
 
@@ -300,7 +304,7 @@ kiln_status sample_add_noise(const sample_job *job, double sigma, kiln_value **o
                              "leave it 0, or choose cuda_all");
     TRY(session_new(job, &s));
     TRY(begin_noise(s, &first));
-    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, place_write(&s->place, &s->x));
+    session_add_noise(s, model_sampling_blend(&s->guide.counted, sigma), s->start, place_write(&s->place, &s->x));
     return latent_of(s, place_read(&s->place, &s->x), (level_rest){.divided_by = 1}, out);
 }
 
@@ -330,37 +334,37 @@ kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler
     return *out ? KILN_OK : unknown(c, "sampler", name, options_nearest(name, api->sampler_count(), sampler_name, api));
 }
 
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma,
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_options *options, double **sigma,
                           size_t *n)
 {
     const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
-    const kiln_schedule *row = api->schedule(wish->schedule);
-    levels counted = levels_of(model);
+    const kiln_schedule *row = api->schedule(options->schedule);
+    model_sampling counted = model_sampling_of(model);
     if (!row)
-        return unknown(c, "scheduler", wish->schedule,
-                       options_nearest(wish->schedule, api->schedule_count(), schedule_name, api));
+        return unknown(c, "scheduler", options->schedule,
+                       options_nearest(options->schedule, api->schedule_count(), schedule_name, api));
     *n = 0;
     *sigma = NULL;
-    if (wish->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
-    size_t extra = wish->drop_last_but_one ? 1 : 0, steps = (size_t)wish->steps, have;
-    int whole = wish->denoise > 0.9999;
-    double wanted = whole ? (double)steps : floor((double)steps / wish->denoise);
+    if (options->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
+    size_t extra = options->drop_last_but_one ? 1 : 0, steps = (size_t)options->steps, have;
+    int whole = options->denoise > 0.9999;
+    double wanted = whole ? (double)steps : floor((double)steps / options->denoise);
     if (wanted > STEPS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps, wish->denoise,
-                             wanted, STEPS_MAX);
-    kiln_schedule_input in = levels_schedule(&counted, (size_t)wanted + extra);
-    size_t room = 2 * in.steps + 8;
-    double *made = c->host->scratch(c->ctx, room * sizeof *made, KILN_CPU);
+                             "%zu steps at denoise %g make %.0f steps; at most %d are possible", steps,
+                             options->denoise, wanted, STEPS_MAX);
+    kiln_schedule_input in = model_sampling_schedule_input(&counted, (size_t)wanted + extra);
+    size_t capacity = 2 * in.steps + 8;
+    double *made = c->host->scratch(c->ctx, capacity * sizeof *made, KILN_CPU);
     if (!made) return KILN_ERR_NOMEM;
-    have = row->make(&in, made, room);
-    if (have < 2 || have > room)
+    have = row->make(&in, made, capacity);
+    if (have < 2 || have > capacity)
         return c->host->fail(c->ctx, KILN_ERR_BUG, "scheduler '%s' made %zu levels for %zu steps", row->name, have,
                              in.steps);
     for (size_t i = 0; i < have; i++)
         made[i] = (double)(float)made[i]; /* as a SIGMAS value holds them: one picture either way */
     if (extra && have > 2) made[have - 2] = made[have - 1], have--;
-    size_t keep = (whole && !wish->at_most_steps) || have <= steps + 1 ? have : steps + 1;
+    size_t keep = (whole && !options->at_most_steps) || have <= steps + 1 ? have : steps + 1;
     *sigma = made + (have - keep);
     *n = keep - 1;
     return KILN_OK;

@@ -16,7 +16,7 @@ typedef struct {
     size_t n;
     uint64_t seed;
     int no_noise;            /* the latent carries its noise already       */
-    noise_wish source;       /* who draws it                               */
+    noise_options source;    /* who draws it                               */
     const kiln_value *noise; /* f32 like the latent's samples; NULL: of the seed */
 } sample_job;
 
@@ -36,10 +36,10 @@ typedef struct {
     double denoise;
     int drop_last_but_one; /* KILN_SAMPLER_EXTRA_STEP: one more, and the last but one dropped        */
     int at_most_steps;     /* also cut a schedule that makes more than steps + 1, as BasicScheduler does */
-} sigma_wish;
+} sigma_options;
 
 /* In the call's scratch. n: steps, so that there are n + 1 levels; 0 and NULL when denoise is 0. */
-kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_wish *wish, double **sigma,
+kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_options *options, double **sigma,
                           size_t *n);
 
 /* The row a parameter names; fails with the nearest name. */

@@ -3,7 +3,7 @@
  */
 #include "sample_session.h"
 
-#include "levels.h"
+#include "model_sampling.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static kiln_status fail(const kiln_sampling *api, kiln_status status, const char
 
 static double percent_to_sigma(const kiln_sampling *api, double percent)
 {
-    return levels_at_percent(&session_of(api)->guide.counted, percent);
+    return model_sampling_percent_to_sigma(&session_of(api)->guide.counted, percent);
 }
 
 static double distance(const kiln_sampling *api, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,

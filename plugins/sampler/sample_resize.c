@@ -3,8 +3,8 @@
  *
  * Memory is the call's scratch, which is let go with the call: each size costs its latents once more.
  */
-#include "bislerp.h"
-#include "kit.h"
+#include "kiln/bislerp.h"
+#include "kiln/kit.h"
 #include "sample_session.h"
 
 #include <math.h>

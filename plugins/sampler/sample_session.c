@@ -4,7 +4,7 @@
  */
 #include "sample_session.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 #include "sample_state.h"
 
 #include <math.h>
@@ -105,7 +105,7 @@ static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *
     session *s = session_of(api);
     if (!s->mask) return denoise_plain(s, x, sigma, out);
     const float *given = place_read(&s->place, x);
-    session_add_noise(s, levels_blend(&s->guide.counted, sigma), s->start, s->masked);
+    session_add_noise(s, model_sampling_blend(&s->guide.counted, sigma), s->start, s->masked);
     for (size_t i = 0; i < s->count; i++) {
         float m = mask_at(s, i);
         s->masked[i] = given[i] * m + s->masked[i] * (1 - m);

@@ -1,7 +1,7 @@
 /* sample_state.c - see sample_state.h. */
 #include "sample_state.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 
 #include <stdio.h>
 #include <string.h>

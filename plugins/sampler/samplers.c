@@ -9,8 +9,9 @@
 #define ROWS                                                                                                           \
     ROW(euler)                                                                                                         \
     ROW(euler_cfg_pp)                                                                                                  \
-    ROW(euler_ancestral) ROW(euler_ancestral_cfg_pp) ROW(heun) ROW(heunpp2) ROW(exp_heun_2_x0) ROW(exp_heun_2_x0_sde)  \
-        ROW(dpm_2) ROW(dpm_2_ancestral) ROW(lms) ROW(dpm_fast) ROW(dpm_adaptive) ROW(dpmpp_2s_ancestral)               \
+    ROW(euler_ancestral)                                                                                               \
+    ROW(euler_ancestral_cfg_pp) ROW(heun) ROW(heunpp2) ROW(exp_heun_2_x0) ROW(exp_heun_2_x0_sde) ROW(dpm_2)            \
+        ROW(dpm_2_ancestral) ROW(lms) ROW(dpm_fast) ROW(dpm_adaptive) ROW(dpmpp_2s_ancestral)                          \
             ROW(dpmpp_2s_ancestral_cfg_pp) ROW(dpmpp_sde) ROW(dpmpp_sde_gpu) ROW(dpmpp_2m) ROW(dpmpp_2m_cfg_pp)        \
                 ROW(dpmpp_2m_sde) ROW(dpmpp_2m_sde_gpu) ROW(dpmpp_2m_sde_heun) ROW(dpmpp_2m_sde_heun_gpu)              \
                     ROW(dpmpp_3m_sde) ROW(dpmpp_3m_sde_gpu) ROW(ddpm) ROW(lcm) ROW(ipndm) ROW(ipndm_v) ROW(deis)       \

@@ -6,7 +6,7 @@
  */
 #include "samplers_common.h"
 
-#include "levels.h"
+#include "model_sampling.h"
 
 #include <stdio.h>
 

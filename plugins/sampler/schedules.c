@@ -40,12 +40,12 @@ double t_to_sigma(const double *table, size_t n, double t)
 
 typedef struct {
     double *out;
-    size_t room, n;
+    size_t capacity, n;
 } writer;
 
 static void put(writer *w, double sigma)
 {
-    if (w->n < w->room) w->out[w->n] = sigma;
+    if (w->n < w->capacity) w->out[w->n] = sigma;
     w->n++;
 }
 
@@ -84,33 +84,36 @@ static double level_of(const kiln_schedule_input *in, table_view t, double times
     return counts_itself(in) ? in->sigma_at(in->self, timestep) : t_to_sigma(t.s, t.n, timestep);
 }
 
-static size_t spaced(const kiln_schedule_input *in, double *out, size_t room, int sgm)
+static size_t spaced(const kiln_schedule_input *in, double *out, size_t capacity, int sgm)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     double start = timestep_of(in, t, in->sigma_max), end = timestep_of(in, t, in->sigma_min);
     size_t points = in->steps + (sgm ? 1 : 0);
     int ends_at_zero = !sgm && level_of(in, t, end) < 1e-5;
     if (ends_at_zero) points++;
     for (size_t i = 0; i < in->steps + (ends_at_zero ? 1 : 0); i++)
         put(&w, level_of(in, t, between(start, end, i, points)));
-    if (ends_at_zero && w.n && w.n <= room) out[w.n - 1] = 0;
+    if (ends_at_zero && w.n && w.n <= capacity) out[w.n - 1] = 0;
     if (!ends_at_zero) put(&w, 0);
     return w.n;
 }
 
-static size_t make_normal(const kiln_schedule_input *in, double *out, size_t room) { return spaced(in, out, room, 0); }
-static size_t make_sgm_uniform(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_normal(const kiln_schedule_input *in, double *out, size_t capacity)
 {
-    return spaced(in, out, room, 1);
+    return spaced(in, out, capacity, 0);
+}
+static size_t make_sgm_uniform(const kiln_schedule_input *in, double *out, size_t capacity)
+{
+    return spaced(in, out, capacity, 1);
 }
 
-static size_t make_simple(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_simple(const kiln_schedule_input *in, double *out, size_t capacity)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     double stride = (double)t.n / (double)in->steps;
     for (size_t i = 0; i < in->steps; i++) {
         size_t back = 1 + (size_t)((double)i * stride);
@@ -121,7 +124,7 @@ static size_t make_simple(const kiln_schedule_input *in, double *out, size_t roo
 }
 
 /* May give more than steps + 1 levels, and begins below sigma_max: as its users know it. */
-static size_t make_ddim_uniform(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_ddim_uniform(const kiln_schedule_input *in, double *out, size_t capacity)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
@@ -129,33 +132,33 @@ static size_t make_ddim_uniform(const kiln_schedule_input *in, double *out, size
     size_t steps = in->steps + (ends_at_zero ? 1 : 0), count = 0;
     size_t stride = t.n / steps > 0 ? t.n / steps : 1;
     for (size_t x = 1; x < t.n; x += stride) count++;
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     for (size_t i = count; i-- > 0;) put(&w, t.s[1 + i * stride]);
     if (!ends_at_zero) put(&w, 0);
     return w.n;
 }
 
-static size_t make_karras(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_karras(const kiln_schedule_input *in, double *out, size_t capacity)
 {
     const double rho = 7;
     double a = pow(in->sigma_max, 1 / rho), b = pow(in->sigma_min, 1 / rho);
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     for (size_t i = 0; i < in->steps; i++) put(&w, pow(between(a, b, i, in->steps), rho));
     put(&w, 0);
     return w.n;
 }
 
-static size_t make_exponential(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_exponential(const kiln_schedule_input *in, double *out, size_t capacity)
 {
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     for (size_t i = 0; i < in->steps; i++) put(&w, exp(between(log(in->sigma_max), log(in->sigma_min), i, in->steps)));
     put(&w, 0);
     return w.n;
 }
 
-static size_t make_kl_optimal(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_kl_optimal(const kiln_schedule_input *in, double *out, size_t capacity)
 {
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     for (size_t i = 0; i < in->steps; i++)
         put(&w, tan(between(atan(in->sigma_max), atan(in->sigma_min), i, in->steps)));
     put(&w, 0);
@@ -163,11 +166,11 @@ static size_t make_kl_optimal(const kiln_schedule_input *in, double *out, size_t
 }
 
 /* Consecutive equal table places are dropped, so there may be fewer steps than asked for. */
-size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t room)
+size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t capacity)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     double last = -1;
     for (size_t i = 0; i < in->steps; i++) {
         double place = rint(beta_quantile(1 - (double)i / (double)in->steps, alpha, beta) * (double)(t.n - 1));
@@ -179,17 +182,17 @@ size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, d
     return w.n;
 }
 
-static size_t make_beta(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_beta(const kiln_schedule_input *in, double *out, size_t capacity)
 {
-    return schedule_beta(in, 0.6, 0.6, out, room);
+    return schedule_beta(in, 0.6, 0.6, out, capacity);
 }
 
 /* sigma = sigma_max (1 - s): s rises linearly to 0.025 over the first half, then quadratically to 1
  * with the same slope where they meet (Movie Gen 2024, appendix). */
-static size_t make_linear_quadratic(const kiln_schedule_input *in, double *out, size_t room)
+static size_t make_linear_quadratic(const kiln_schedule_input *in, double *out, size_t capacity)
 {
     const double threshold = 0.025;
-    writer w = {out, room, 0};
+    writer w = {out, capacity, 0};
     size_t n = in->steps, half = n / 2;
     if (n == 1) {
         put(&w, in->sigma_max);

@@ -9,7 +9,7 @@ extern const size_t schedule_row_count;
 
 /* The beta schedule with parameters of its own, both above 0; fewer levels than steps + 1 where quantiles fall
  * together. */
-size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t room);
+size_t schedule_beta(const kiln_schedule_input *in, double alpha, double beta, double *out, size_t capacity);
 
 /* Where sigma stands in the ascending table, by linear interpolation in log sigma, 0 .. n-1
  * (k-diffusion's DiscreteSchedule.sigma_to_t), and back. */

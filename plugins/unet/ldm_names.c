@@ -33,13 +33,13 @@ typedef struct {
 static void add(const maker *m, const char *from, const char *to)
 {
     ldm_rules *r = m->out;
-    if (r->n == r->room) {
-        size_t room = 2 * r->room + 64;
-        kiln_weight_rule *more = realloc(r->rule, room * sizeof *more);
+    if (r->n == r->capacity) {
+        size_t capacity = 2 * r->capacity + 64;
+        kiln_weight_rule *more = realloc(r->rule, capacity * sizeof *more);
         r->nomem |= !more;
         if (!more) return;
         r->rule = more;
-        r->room = room;
+        r->capacity = capacity;
     }
     char full[NAME_ROOM];
     snprintf(full, sizeof full, "%s%s", m->prefix, from);

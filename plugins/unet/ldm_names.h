@@ -6,7 +6,7 @@
 
 typedef struct {
     kiln_weight_rule *rule;
-    size_t n, room;
+    size_t n, capacity;
     int nomem;
 } ldm_rules;
 

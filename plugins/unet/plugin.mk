@@ -1,2 +1,1 @@
-nodes_unet := loaders
 libs_unet := -ljansson

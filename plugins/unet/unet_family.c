@@ -2,7 +2,7 @@
  * model.diffusion_model of a single file; all are seen through a view under diffusers' names. */
 #include "unet_family.h"
 
-#include "kit.h"
+#include "kiln/kit.h"
 #include "ldm_names.h"
 #include "unet_settings.h"
 
@@ -52,7 +52,7 @@ static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
 }
 
 /* Why a UNet at `at` is none of ours, or NULL. */
-static const char *stranger(const kiln_weights_api *w, const kiln_weights *set, const place *at)
+static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weights *set, const place *at)
 {
     kiln_weight_info info;
     if (has(w, set, at, at->ldm ? "label_emb.0.0.weight" : "add_embedding.linear_1.weight", &info))
@@ -71,7 +71,7 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
     const place *at = place_in(w, set);
     if (!at) return 0;
-    return stranger(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
+    return unsupported_layout(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
 }
 
 /* ---- the table's functions ---- */
@@ -138,7 +138,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
     const place *at = place_in(w, set);
-    const char *why = at ? stranger(w, set, at) : "no UNet this plugin knows is in it";
+    const char *why = at ? unsupported_layout(w, set, at) : "no UNet this plugin knows is in it";
     if (why) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "the denoiser of this checkpoint cannot be used: %s", why);
         return NULL;

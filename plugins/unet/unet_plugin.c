@@ -1,5 +1,4 @@
-/* unet_plugin.c - the entry table of the unet plugin: SD1.x's denoiser, and the nodes that load checkpoints. */
-#include "loaders.h"
+/* unet_plugin.c - the entry table of the unet plugin: the denoiser family of SD1.x. */
 #include "unet_family.h"
 
 static kiln_status open_plugin(const kiln_host *host)
@@ -8,5 +7,4 @@ static kiln_status open_plugin(const kiln_host *host)
     return api ? api->register_family(&unet_family) : KILN_ERR_UNSUPPORTED;
 }
 
-KILN_PLUGIN_OPEN("org.kiln.unet", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_checkpoint_loader, &node_unet_loader,
-                 &node_clip_loader, &node_vae_loader, &node_diffusers_loader);
+KILN_PLUGIN_WITHOUT_NODES("org.kiln.unet", KILN_PLUGIN_VERSION, "MIT", open_plugin);

@@ -2,8 +2,8 @@
  * are a table: each must be absent or have the one value that is implemented. */
 #include "unet_settings.h"
 
-#include "json_kit.h"
-#include "kit.h"
+#include "kiln/config.h"
+#include "kiln/kit.h"
 
 #include <math.h>
 #include <stdio.h>

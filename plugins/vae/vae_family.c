@@ -2,8 +2,8 @@
  * names, or the first_stage_model of a single file. */
 #include "vae_family.h"
 
-#include "json_kit.h"
-#include "kit.h"
+#include "kiln/config.h"
+#include "kiln/kit.h"
 #include "vae_model.h"
 #include "vae_names.h"
 

@@ -181,7 +181,7 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
     kernel *k = NULL;
     kernel_args a = {.pool = p};
     place where = {.e = &e};
-    void *packed[OP_MAX_IN] = {0}, *out = NULL, *room = NULL;
+    void *packed[OP_MAX_IN] = {0}, *out = NULL, *capacity = NULL;
     size_t n = setup_out_bytes(s);
     unsigned char *all = mem_aligned(64, GUARD + n + GUARD);
     memset(all, guard_byte, n + 2 * GUARD);
@@ -194,8 +194,8 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
     a.out = all + GUARD, a.scratch = scratch, a.stream = where.stream;
     if (st == KILN_OK && far_away(&where)) {
         st = bring(&where, all, n + 2 * GUARD, &out);
-        if (st == KILN_OK) st = bring(&where, scratch, k->scratch_bytes + GUARD, &room);
-        a.out = (char *)out + GUARD, a.scratch = room;
+        if (st == KILN_OK) st = bring(&where, scratch, k->scratch_bytes + GUARD, &capacity);
+        a.out = (char *)out + GUARD, a.scratch = capacity;
     }
     for (int i = 0; i < repeat && st == KILN_OK; i++) {
         double t = now(CLOCK_MONOTONIC), c = now(CLOCK_PROCESS_CPUTIME_ID);
@@ -205,7 +205,7 @@ void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double
         if (busy && (i == 0 || c < *busy)) *busy = c;
     }
     if (st == KILN_OK && out) st = fetch(&where, all, out, n + 2 * GUARD);
-    if (st == KILN_OK && room) st = fetch(&where, scratch, room, k->scratch_bytes + GUARD);
+    if (st == KILN_OK && capacity) st = fetch(&where, scratch, capacity, k->scratch_bytes + GUARD);
     int whole = st != KILN_OK || guards_whole(s, all);
     for (size_t i = 0; scratch && whole && st == KILN_OK && i < GUARD; i++)
         whole = scratch[k->scratch_bytes + i] == guard_byte;

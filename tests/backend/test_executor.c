@@ -592,11 +592,11 @@ typedef struct {
     runtime *rt;
     int start;
     atomic_int *wrong;
-} keeper;
+} result_cache;
 
 static void *keep_and_run(void *arg)
 {
-    const keeper *k = arg;
+    const result_cache *k = arg;
     result *out = calloc(1, sizeof *out);
     error e = {0};
     for (int i = 0; i < 60; i++) {
@@ -614,8 +614,9 @@ static void test_programs_are_kept_and_run_by_several_threads(void)
     runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu});
     atomic_int wrong = 0;
     pthread_t threads[3];
-    keeper k[3];
-    for (int i = 0; i < 3; i++) k[i] = (keeper){rt, i, &wrong}, pthread_create(&threads[i], NULL, keep_and_run, &k[i]);
+    result_cache k[3];
+    for (int i = 0; i < 3; i++)
+        k[i] = (result_cache){rt, i, &wrong}, pthread_create(&threads[i], NULL, keep_and_run, &k[i]);
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
     CHECK_EQ(atomic_load(&wrong), 0);
     runtime_free(rt);

@@ -81,7 +81,7 @@ static int run_level(const char *level, const char *products, const char *prefix
     if (child == 0) {
         int failed = 0, ran = 0;
         setenv("KILN_CPU_FEATURES", level, 1);
-        setenv("KILN_CPU_PRODUCTS", products, 1); /* read once, by what comes next */
+        setenv("KILN_CPU_GEMM", products, 1); /* read once, by what comes next */
         for (unsigned t = 1; t <= 4; t++) pools[t] = pool_new(t);
         for (size_t i = 0; i < N_CASES; i++) {
             if (strncmp(cases[i].name, prefix, strlen(prefix)) != 0) continue;

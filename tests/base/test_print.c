@@ -124,12 +124,12 @@ static void test_escape_cuts_at_a_character(void)
         "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8",
         "a\xc3\xbc\\x1b\xf0\x9f\x8e\xa8z",
     };
-    for (size_t room = 1; room <= sizeof at / sizeof at[0]; room++) {
+    for (size_t capacity = 1; capacity <= sizeof at / sizeof at[0]; capacity++) {
         char shown[32];
         memset(shown, '#', sizeof shown);
-        CHECK_EQ(text_escape(shown, room, text, strlen(text)), strlen(at[room - 1]));
-        CHECK_STR(shown, at[room - 1]);
-        CHECK_EQ(shown[room], '#');
+        CHECK_EQ(text_escape(shown, capacity, text, strlen(text)), strlen(at[capacity - 1]));
+        CHECK_STR(shown, at[capacity - 1]);
+        CHECK_EQ(shown[capacity], '#');
     }
 }
 

@@ -168,15 +168,15 @@ static int measure_keys(void)
     document doc = {0};
     workflow w = {0};
     error e = {0};
-    size_t room = NODES * 120 + 1000, n = 0;
-    char *text = malloc(room);
+    size_t capacity = NODES * 120 + 1000, n = 0;
+    char *text = malloc(capacity);
     double took[RUNS], checked[RUNS];
     if (!text) return 0;
-    n += (size_t)snprintf(text, room, "nodes:\n  b0: {class_type: Blank}\n");
+    n += (size_t)snprintf(text, capacity, "nodes:\n  b0: {class_type: Blank}\n");
     for (int i = 1; i < NODES - 1; i++)
-        n +=
-            (size_t)snprintf(text + n, room - n, "  b%d: {class_type: Decode, inputs: {images: [b%d, 0]}}\n", i, i - 1);
-    n += (size_t)snprintf(text + n, room - n, "  s: {class_type: Save, inputs: {images: [b%d, 0]}}\n", NODES - 2);
+        n += (size_t)snprintf(text + n, capacity - n, "  b%d: {class_type: Decode, inputs: {images: [b%d, 0]}}\n", i,
+                              i - 1);
+    n += (size_t)snprintf(text + n, capacity - n, "  s: {class_type: Save, inputs: {images: [b%d, 0]}}\n", NODES - 2);
     for (int run = 0; run < RUNS; run++) {
         double a = now();
         int ok = document_parse(&doc, "bench", text, n, NULL, 0, &e) == KILN_OK &&

@@ -11,14 +11,14 @@
 
 typedef struct {
     unsigned char *bytes;
-    size_t n, room, at;
+    size_t n, capacity, at;
 } memory;
 
 static kiln_status to_memory(void *self, const void *bytes, size_t n, error *e)
 {
     memory *m = self;
     (void)e;
-    if (m->n + n > m->room) m->bytes = realloc(m->bytes, m->room = 2 * (m->n + n));
+    if (m->n + n > m->capacity) m->bytes = realloc(m->bytes, m->capacity = 2 * (m->n + n));
     if (n) memcpy(m->bytes + m->n, bytes, n);
     m->n += n;
     return KILN_OK;

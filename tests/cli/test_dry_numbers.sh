@@ -1,4 +1,4 @@
-# test_dry_numbers.sh - a look ahead (--explain, --dry-run, a rehearsed budget) computes nothing, so no node may judge numbers that nobody made:
+# test_dry_numbers.sh - a look ahead (--explain, --dry-run, a estimated budget) computes nothing, so no node may judge numbers that nobody made:
 # what a program gives then is zeros, and not what lay in the memory before, which was NaN in 29 of these 40 looks.
 cd "$KILN_ROOT" || exit 2
 kiln="$PWD/$KILN_BUILD/kiln"
@@ -11,4 +11,4 @@ for i in $(seq 20); do
         "$kiln" run workflows/img2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1 --set "image=$work/kiln_00001_.png" --set "seed=$i" $mode >/dev/null 2>"$work/log" || { failed=$((failed + 1)); cat "$work/log"; }
     done
 done
-if [ $failed = 0 ]; then echo "ok a_look_ahead_judges_no_numbers"; else echo "FAIL a_look_ahead_judges_no_numbers: $failed of 40"; exit 1; fi
+if [ $failed = 0 ]; then echo "ok an_estimate_judges_no_values"; else echo "FAIL an_estimate_judges_no_values: $failed of 40"; exit 1; fi

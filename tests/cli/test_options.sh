@@ -81,7 +81,7 @@ expect multiples_are_silent 0 "" latent check --set empty.width=96
 silent multiples_say_nothing
 sed 's/width: 100,/width: [number, 0],/; s/^nodes:/nodes:\n  number: {class_type: PrimitiveInt, inputs: {value: 100}}/' "$work/latent.yaml" >"$work/wired.yaml"
 expect of_a_wired_value 0 "wired input 'width': 100 is no multiple of 8; 96 will be used" "$kiln" run "$work/wired.yaml" --models tests/golden --out "$work/out"
-expect once_though_a_budget_is_rehearsed 0 "" "$kiln" run "$work/wired.yaml" --models tests/golden --out "$work/out" --no-cache --memory 50M
+expect once_though_a_budget_is_estimated 0 "" "$kiln" run "$work/wired.yaml" --models tests/golden --out "$work/out" --no-cache --memory 50M
 check said_once [ "$(grep -c 'no multiple' "$work/log")" = 1 ]
 expect the_parameter_says_it 0 "from 16 to 16384, a multiple of 8; default 512" "$kiln" nodes EmptyLatentImage
 for node in EmptyLatentImage LatentCrop LatentComposite ConditioningSetArea; do check "floored_$node" [ "$("$kiln" nodes "$node" --json | grep -o '"floored": true' | wc -l)" -ge 2 ]; done

@@ -6,7 +6,7 @@
 #include "golden_kit.h"
 
 #include "family.h"
-#include "text.h"
+#include "text_encode.h"
 #include "text_model.h"
 
 #define LAYER 1e-5

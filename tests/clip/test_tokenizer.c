@@ -83,11 +83,11 @@ static int collect(void *arg, word_kind kind, const char *word, size_t n)
     return 1;
 }
 
-static int32_t ids_room[1 << 16], work_room[1 << 17];
+static int32_t ids_capacity[1 << 16], work_capacity[1 << 17];
 
 static size_t ids_of(const bpe *b, const char *text, size_t n)
 {
-    collected c = {b, ids_room, work_room, 0};
+    collected c = {b, ids_capacity, work_capacity, 0};
     size_t bad = 0;
     CHECK_EQ(words_each(text, n, collect, &c, &bad), 1);
     return c.n;
@@ -111,7 +111,7 @@ static void equal_golden(const char *folder, const char *name, int merges_only)
         size_t got = ids_of(b, text, (size_t)length);
         int same =
             (int64_t)got == wanted && number(ids, at) == bpe_start(b) && number(ids, at + 1 + wanted) == bpe_end(b);
-        for (int64_t k = 0; same && k < wanted; k++) same = ids_room[k] == number(ids, at + 1 + k);
+        for (int64_t k = 0; same && k < wanted; k++) same = ids_capacity[k] == number(ids, at + 1 + k);
         CHECK_MSG(same, "text %lld '%.*s': %zu ids, %lld wanted, or others", (long long)i,
                   length < 60 ? (int)length : 60, text, got, (long long)wanted);
     }
@@ -133,7 +133,7 @@ static void test_T2_known_ids(void)
     REQUIRE(b);
     for (size_t i = 0; i < 3; i++) {
         CHECK_EQ(ids_of(b, known[i].text, strlen(known[i].text)), 1);
-        CHECK_EQ(ids_room[0], known[i].id);
+        CHECK_EQ(ids_capacity[0], known[i].id);
     }
     CHECK_EQ(bpe_start(b), 49406);
     CHECK_EQ(bpe_end(b), 49407);
@@ -151,8 +151,8 @@ static void test_T1_same_ids_every_time(void)
         REQUIRE(b);
         for (int run = 0; run < 100; run++) {
             size_t got = ids_of(b, text, sizeof text - 1);
-            if (n == 0) memcpy(first, ids_room, (n = got) * sizeof *first);
-            CHECK(got == n && memcmp(first, ids_room, n * sizeof *first) == 0);
+            if (n == 0) memcpy(first, ids_capacity, (n = got) * sizeof *first);
+            CHECK(got == n && memcmp(first, ids_capacity, n * sizeof *first) == 0);
         }
         bpe_free(b);
     }
@@ -170,7 +170,7 @@ static void test_T5_bytes_come_back(void)
         for (size_t t = 0; t < 2; t++) {
             char back[500], wanted[500];
             size_t n = ids_of(b, texts[t], strlen(texts[t])), at = 0, m = 0;
-            for (size_t i = 0; i < n; i++) at += bpe_bytes(b, ids_room[i], back + at, sizeof back - at);
+            for (size_t i = 0; i < n; i++) at += bpe_bytes(b, ids_capacity[i], back + at, sizeof back - at);
             for (const char *s = texts[t]; *s; s++)
                 if (*s != ' ') wanted[m++] = *s;
             CHECK_EQ(at, m);

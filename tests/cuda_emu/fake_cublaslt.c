@@ -1,5 +1,5 @@
 /* fake_cublaslt.c - a library that stands in for cuBLASLt (KILN_CUBLASLT names it), so that
- * engine/backend/cuda/matmul.c runs as it is.
+ * engine/backend/cuda/cublaslt.c runs as it is.
  *
  * D = epilogue(alpha op(A) op(B) + beta C + bias) over column-major matrices with leading dimensions, the activation
  * last (cuBLAS Library, cublasLtMatmul, and the comments of cublasLt.h). Where the manual leaves a choice it takes the

@@ -1,4 +1,4 @@
-/* fake_cudnn.c - a library that stands in for cuDNN (KILN_CUDNN names it), so that engine/backend/cuda/convolution.c
+/* fake_cudnn.c - a library that stands in for cuDNN (KILN_CUDNN names it), so that engine/backend/cuda/cudnn.c
  * runs as it is.
  *
  * y = alpha conv(x, w) + beta y over tensors by strides and NHWC filters (cuDNN API Reference). Where the manual leaves

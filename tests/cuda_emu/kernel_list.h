@@ -7,7 +7,7 @@
 enum { KERNELS_MAX = 128 };
 
 typedef struct {
-    char file[64], name[64]; /* "product.cu", "product" */
+    char file[64], name[64]; /* "gemm.cu", "product" */
 } listed_kernel;
 
 /* Every function declared __global__ in FOLDER's .cu files, by file; 0 when there is none, or something that is not

@@ -19,7 +19,7 @@ fi
 # The build's own rule makes a warning an error: a file that is not wrong but careless does not pass.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-read -ra flags < <(KILN_BUILD="$work/b" make --no-print-directory -n V=1 CUDA_ARCH=75 "$work/b/engine/backend/cuda/lookup.cu.o" | sed -n 's/^[^ ]*nvcc \(.*\) -MMD.*/\1/p')
+read -ra flags < <(KILN_BUILD="$work/b" make --no-print-directory -n V=1 CUDA_ARCH=75 "$work/b/engine/backend/cuda/embedding.cu.o" | sed -n 's/^[^ ]*nvcc \(.*\) -MMD.*/\1/p')
 printf 'static __global__ void careless(int *x) { int unused = 1; x[0] = 2; }\nvoid run(int *x) { careless<<<1, 1>>>(x); }\n' >"$work/careless.cu"
 if [ ${#flags[@]} -eq 0 ]; then
     echo "FAIL a_warning_is_an_error: the Makefile's command was not found"

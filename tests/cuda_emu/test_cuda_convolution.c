@@ -1,4 +1,4 @@
-/* test_cuda_convolution.c - test_cuda_library.c with convolutions, by engine/backend/cuda/convolution.c and cuDNN's
+/* test_cuda_convolution.c - test_cuda_library.c with convolutions, by engine/backend/cuda/cudnn.c and cuDNN's
  * stand-in (fake_cudnn.c). */
 #define PICTURES 1
 #include "test_cuda_library.c"

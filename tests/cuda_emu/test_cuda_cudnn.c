@@ -17,11 +17,12 @@
 #define FUNCTIONS(X)                                                                                                   \
     X(cudnnCreate)                                                                                                     \
     X(cudnnSetStream)                                                                                                  \
-    X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx) X(cudnnDestroyTensorDescriptor)                     \
-        X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnDestroyFilterDescriptor)                   \
-            X(cudnnCreateConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType)      \
-                X(cudnnDestroyConvolutionDescriptor) X(cudnnGetConvolutionForwardAlgorithm_v7)                         \
-                    X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward)
+    X(cudnnCreateTensorDescriptor)                                                                                     \
+    X(cudnnSetTensor4dDescriptorEx) X(cudnnDestroyTensorDescriptor) X(cudnnCreateFilterDescriptor)                     \
+        X(cudnnSetFilter4dDescriptor) X(cudnnDestroyFilterDescriptor) X(cudnnCreateConvolutionDescriptor)              \
+            X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType) X(cudnnDestroyConvolutionDescriptor)     \
+                X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnGetConvolutionForwardWorkspaceSize)                   \
+                    X(cudnnConvolutionForward)
 static struct {
 #define X(name) __typeof__(&name) name;
     FUNCTIONS(X)
@@ -47,7 +48,7 @@ typedef struct {
     cudnnConvolutionDescriptor_t conv;
     cudnnConvolutionFwdAlgo_t algorithm;
     size_t workspace;
-    char *X, *W, *Y, *room, *locked, *block[4];
+    char *X, *W, *Y, *capacity, *locked, *block[4];
 } setting;
 static const problem usual = {.n = 2,
                               .c = 8,
@@ -101,8 +102,8 @@ static void open_setting(setting *s, problem p)
                    .oh = reach(&p, p.h, p.kh),
                    .ow = reach(&p, p.w, p.kw)};
     CHECK_EQ(cudaHostAlloc((void **)&s->locked, ROOM, 0), cudaSuccess);
-    s->X = place(s, 1), s->W = place(s, 2), s->Y = place(s, 3), s->room = place(s, 4);
-    memcpy(s->block, (char *[]){s->X, s->W, s->Y, s->room}, sizeof s->block);
+    s->X = place(s, 1), s->W = place(s, 2), s->Y = place(s, 3), s->capacity = place(s, 4);
+    memcpy(s->block, (char *[]){s->X, s->W, s->Y, s->capacity}, sizeof s->block);
     dnn.cudnnCreateTensorDescriptor(&s->x), dnn.cudnnCreateTensorDescriptor(&s->y),
         dnn.cudnnCreateFilterDescriptor(&s->w), dnn.cudnnCreateConvolutionDescriptor(&s->conv);
     describe(s, s->x, p.c, p.h, p.w), describe(s, s->y, p.k, s->oh, s->ow);
@@ -116,8 +117,8 @@ static void open_setting(setting *s, problem p)
 static cudnnStatus_t convolve(const setting *s)
 {
     dnn.cudnnSetStream(dnn.handle, stream);
-    return dnn.cudnnConvolutionForward(dnn.handle, &s->p.alpha, s->x, s->X, s->w, s->W, s->conv, s->algorithm, s->room,
-                                       s->workspace, &s->p.beta, s->y, s->Y);
+    return dnn.cudnnConvolutionForward(dnn.handle, &s->p.alpha, s->x, s->X, s->w, s->W, s->conv, s->algorithm,
+                                       s->capacity, s->workspace, &s->p.beta, s->y, s->Y);
 }
 
 static void close_setting(setting *s)
@@ -253,10 +254,10 @@ static void test_mistakes_of_a_caller_are_found(void)
     MISTAKE(s.Y = s.X);
     MISTAKE(s.Y = s.W + 64);
     MISTAKE(s.Y += ROOM - 64);
-    MISTAKE(s.room = s.Y);
-    MISTAKE(s.room = NULL);
+    MISTAKE(s.capacity = s.Y);
+    MISTAKE(s.capacity = NULL);
     MISTAKE(s.workspace -= 1);
-    MISTAKE(s.room += ROOM - 64);
+    MISTAKE(s.capacity += ROOM - 64);
     MISTAKE((cudaFree(s.W), s.block[1] = NULL));
     MISTAKE(describe(&s, s.y, usual.k, s.oh + 1, s.ow));
     MISTAKE(describe(&s, s.y, usual.k + 1, s.oh, s.ow));

@@ -1,6 +1,6 @@
-/* test_cuda_library.c - engine/backend/cuda/matmul.c against a stand-in of cuBLASLt (fake_cublaslt.c): programs in
+/* test_cuda_library.c - engine/backend/cuda/cublaslt.c against a stand-in of cuBLASLt (fake_cublaslt.c): programs in
  * every order and through graphs, every call of the library failing, libraries that are not there.
- * test_cuda_convolution.c includes this file for convolution.c and cuDNN.
+ * test_cuda_convolution.c includes this file for cudnn.c and cuDNN.
  *
  * Tolerances: f32 1e-5 as products in test_ops_table.h; bf16 storage between three layers 6e-3, a rounding of 2^-8 at
  * most of each of four tensors, rounded to nearest (half of that) in either of two orders of sums; of pictures twice
@@ -237,9 +237,9 @@ static int opening_says(const char *products, const char *file, const char *word
     error e = {0};
     memory_device *d = NULL;
     if (products)
-        setenv("KILN_CUDA_PRODUCTS", products, 1);
+        setenv("KILN_CUDA_GEMM", products, 1);
     else
-        unsetenv("KILN_CUDA_PRODUCTS");
+        unsetenv("KILN_CUDA_GEMM");
     if (file) setenv("KILN_CUBLASLT", file, 1);
     kiln_status status = kiln_cuda_library.backend->open(0, &d, &e);
     if (!words[0]) return CHECK_MSG(status == KILN_OK, "%s", e.message);
@@ -253,7 +253,7 @@ static int names_no_file(void)
 static int names_another_library(void) { return opening_says(NULL, "libm.so.6", "lacks a function"); }
 static int asks_for_what_is_none(void)
 {
-    return opening_says("fast", NULL, "KILN_CUDA_PRODUCTS=fast: products are made plain, mma, library, cudnn");
+    return opening_says("fast", NULL, "KILN_CUDA_GEMM=fast: products are made plain, mma, library, cudnn");
 }
 static int asks_on_an_old_chip(void)
 {
@@ -363,7 +363,7 @@ int main(int argc, char **argv)
     }
     snprintf(path, sizeof path, "%s/made.safetensors", test_folder());
     full = getenv("KILN_TEST_FULL") != NULL;
-    if (pictures) setenv("KILN_CUDA_PRODUCTS", "cudnn", 1);
+    if (pictures) setenv("KILN_CUDA_GEMM", "cudnn", 1);
     library = fake_cuda_vendor(pictures ? "KILN_CUDNN" : "KILN_CUBLASLT");
     if (!library || !fake_cuda_vendor("KILN_CUBLASLT") || !fake_cuda_vendor("KILN_CUDNN"))
         return printf("# KILN_CUBLASLT or KILN_CUDNN names another library than the stand-in\n"), 2;

@@ -102,17 +102,17 @@ same nothing_on_the_processor "$(cat "$work/cpu.events" "$work/cpu.err" | grep -
 
 if [ -n "${KILN_TEST_FULL:-}" ]; then
     draw half bf16 && check_link half bf16
-    # Under a budget a step brings the foreseen bytes again, as --explain prints them. Looked at is the sixth: a program's first
+    # Under a budget a step brings the estimated bytes again, as --explain prints them. Looked at is the sixth: a program's first
     # runs leave room for those that come between (engine/memory/pass.c).
     type=4 steps=5
     draw five f32 --memory 20M
     KILN_CUDA_LIBRARY=$emu "$kiln" run workflows/txt2img.yaml --device cuda --no-cache --precision f32 --set steps=$steps --set empty.width=$size --set empty.height=$size --memory 20M --explain >"$work/explain"
     five=$(($(moved five 1 sampler 3) - $(sampler_in))) steps=6
     draw six f32 --memory 20M
-    foreseen=$(sed -nE 's/^([0-9.]+) MB come in again each time.*/\1/p' "$work/explain")
+    estimated=$(sed -nE 's/^([0-9.]+) MB come in again each time.*/\1/p' "$work/explain")
     again=$(($(moved six 1 sampler 3) - $(sampler_in) - five))
-    echo "# $again bytes of weights come in again in a step, $foreseen MB foreseen"
-    awk -v a=$again -v f="$foreseen" 'BEGIN { exit !(f > 0 && a >= f * 1e6 - 1 && a < (f + 0.1) * 1e6) }' # sizes are told rounded down
+    echo "# $again bytes of weights come in again in a step, $estimated MB estimated"
+    awk -v a=$again -v f="$estimated" 'BEGIN { exit !(f > 0 && a >= f * 1e6 - 1 && a < (f + 0.1) * 1e6) }' # sizes are told rounded down
     same what_a_budget_brings_again $? 0
 else
     echo "skip bf16_and_a_budget: make test-memory"

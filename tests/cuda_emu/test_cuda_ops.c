@@ -81,7 +81,7 @@ static const backend *the_backend(error *e) { return on_gpu() ? cuda_backend(e) 
 
 static double tolerance_of(const op_case *c, uint32_t type)
 {
-    const char *products = getenv("KILN_CUDA_PRODUCTS");
+    const char *products = getenv("KILN_CUDA_GEMM");
     if (type == KILN_F32) return c->tolerance > 0 ? c->tolerance : 2e-6;
     if (type == KILN_F16) return c->op.kind == OP_ATTENTION ? 0x1p-10 : 1e-4;
     if (c->op.kind == OP_CONV2D && products && strcmp(products, "cudnn") == 0) return 0x1p-8;
@@ -112,7 +112,7 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
     return ok;
 }
 
-/* ---- numbers of nodes (backend.h's device_numbers), through the runtime ---- */
+/* ---- numbers of nodes (backend.h's device_vector_ops), through the runtime ---- */
 
 enum { NUMBERS = 1000 }; /* no multiple of a block */
 
@@ -127,7 +127,7 @@ static int numbers_right(runtime *rt)
     int ok = 1;
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < NUMBERS; i++) x[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
-    for (int k = 0; k < 4 && ok; k++) ok = runtime_numbers_new(rt, sizeof got, &there[k], &e) == KILN_OK;
+    for (int k = 0; k < 4 && ok; k++) ok = runtime_vector_new(rt, sizeof got, &there[k], &e) == KILN_OK;
     for (int k = 0; k < 3 && ok; k++) ok = runtime_upload(rt, there[k], x[k], NUMBERS, &e) == KILN_OK;
     ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) ==
                    KILN_OK;
@@ -141,7 +141,7 @@ static int numbers_right(runtime *rt)
     }
     ok = ok && fabs(norm - sqrt(squares / NUMBERS)) <= 1e-12 * norm && norm > 0;
     for (int k = 0; k < 4; k++)
-        if (there[k]) runtime_numbers_free(rt, sizeof got, there[k]);
+        if (there[k]) runtime_vector_free(rt, sizeof got, there[k]);
     if (!ok) printf("  numbers on the device: %s\n", e.message[0] ? e.message : "other sums than on the host");
     return ok;
 }
@@ -161,7 +161,7 @@ static unsigned say_libraries(uint64_t happened[2])
 {
     static const struct {
         const char *variable, *calls;
-    } all[] = {{"KILN_CUBLASLT", "cuBLASLt: matmul.c"}, {"KILN_CUDNN", "cuDNN: convolution.c"}};
+    } all[] = {{"KILN_CUBLASLT", "cuBLASLt: cublaslt.c"}, {"KILN_CUDNN", "cuDNN: cudnn.c"}};
     unsigned wrong = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         const fake_vendor *v = fake_cuda_vendor(all[i].variable);
@@ -212,7 +212,7 @@ static void in_process(job j)
     if (child == 0) {
         error e = {0};
         int ran = 0;
-        setenv("KILN_CUDA_PRODUCTS", j.products, 1);
+        setenv("KILN_CUDA_GEMM", j.products, 1);
         fake_cuda_chip(j.sm / 10, j.sm % 10);
         fake_device_open(&(fake_setting){.bytes = 256 << 20, .seed = 5, .fail_at = -1});
         const backend *b = the_backend(&e);
@@ -333,7 +333,7 @@ static void test_the_precision_that_suits_the_chip(void)
             error e = {0};
             memory_device *device = NULL;
             const backend *b = kiln_cuda_library.backend;
-            unsetenv("KILN_CUDA_PRODUCTS");
+            unsetenv("KILN_CUDA_GEMM");
             fake_cuda_chip(chips[i].sm / 10, chips[i].sm % 10);
             fake_device_open(&(fake_setting){.bytes = 1 << 20, .seed = 5, .fail_at = -1});
             int fine = b->open(0, &device, &e) == KILN_OK && b->best_precision() == chips[i].best &&
@@ -376,7 +376,7 @@ static void test_every_kernel_ran(void)
         printf(" %s (%llu launches, %llu blocks)", listed[i].name, (unsigned long long)runs[i].launches,
                (unsigned long long)runs[i].blocks);
     }
-    printf("\n# cuBLASLt, cuDNN: not run; matmul.c and convolution.c ran over stand-ins\n");
+    printf("\n# cuBLASLt, cuDNN: not run; cublaslt.c and cudnn.c ran over stand-ins\n");
     for (size_t i = 0; i < n_listed; i++)
         CHECK_MSG(runs[i].launches > 0,
                   "%s: kernel %s was never launched; it wants a row in tests/backend/test_ops_table.h", listed[i].file,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole command on the emulated CUDA device (build/*/emu/kiln-cuda-emu.so): a workflow's picture in f32 is the processor's within 1/255, the
-# same bytes at a budget that streams and under another order of things, the bytes over the link are those foreseen, no fault of host
+# same bytes at a budget that streams and under another order of things, the bytes over the link are those estimated, no fault of host
 # or kernels is counted, and devices that are not there are refused with a reason. In short at 64x64 with one step.
 set -u
 cd "$KILN_ROOT" || exit 2
@@ -36,7 +36,7 @@ say products_by_the_librarys_stand_in $?
 clean cuda
 say nothing_that_a_device_forbids $?
 
-KILN_CUDA_PRODUCTS=cudnn far cudnn && clean cudnn
+KILN_CUDA_GEMM=cudnn far cudnn && clean cudnn
 say the_workflow_runs_with_cudnns_stand_in $?
 difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_.png" "$work/cudnn/kiln_00001_.png")
 products() { sed -n 's/.* products \([0-9]*\) .*/\1/p' "$work/$1.report"; }

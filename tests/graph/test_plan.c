@@ -139,10 +139,10 @@ typedef struct {
     uint32_t first, last;
 } block;
 
-static size_t blocks_of(const plan *p, block *b, size_t room)
+static size_t blocks_of(const plan *p, block *b, size_t capacity)
 {
     size_t n = 0;
-    for (uint32_t id = 1; id <= p->r->n && n < room; id++) {
+    for (uint32_t id = 1; id <= p->r->n && n < capacity; id++) {
         const placement *x = &p->place[id];
         if (x->kind != PLACE_ARENA || x->base != id || x->first == UINT32_MAX) continue;
         size_t bytes = (size_t)shape_count(&p->r->op[id - 1].shape) * dtype_size(x->dtype);

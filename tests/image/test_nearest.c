@@ -4,7 +4,7 @@
  */
 #include "harness.h"
 
-#include "resize.h"
+#include "kiln/resize.h"
 
 /* In exact numbers each of these is the pixel after it. */
 static const struct {

@@ -34,10 +34,24 @@ for file in $(files 'engine/*.c' 'engine/*.h'); do
 done
 verdict layers "${wrong%$'\n'}"
 
-verdict plugins_use_the_public_headers_alone "$(grep -nE '#include[[:space:]]*"' $(files 'nodes/*.[ch]' 'plugins/*.[ch]') /dev/null |
-    grep -vE '#include[[:space:]]*"(kiln/[a-z_]+\.h|[a-z0-9_]+\.h|nodes/[a-z0-9_]+\.h)"')"
+# A plugin's files see include/kiln/ and the plugin's own two folders, nodes/NAME and plugins/NAME.
+cross=""
+for file in $(files 'nodes/*.[ch]' 'plugins/*.[ch]' | grep -vE '^plugins/(examples|template)/'); do
+    name=$(echo "$file" | cut -d/ -f2)
+    while read -r header; do
+        [[ $header == kiln/* && -e include/$header ]] || [ -e "nodes/$name/$header" ] || [ -e "plugins/$name/$header" ] ||
+            cross+="$file includes $header, which is not of plugin '$name'"$'\n'
+    done < <(sed -nE 's|^#[[:space:]]*include[[:space:]]*"([^"]+)".*|\1|p' "$file")
+done
+verdict a_plugin_includes_its_own_and_the_public_headers "${cross%$'\n'}"
 
-unique=$(files 'engine/*.c' 'engine/*.h' 'nodes/*.c' | sed 's|.*/||' | sort | uniq -d | grep -vxE 'weights\.[ch]|value\.[ch]')
+verdict only_folders_in_nodes_and_plugins "$(files 'nodes/*' 'plugins/*' | grep -vE '^(nodes|plugins)/[a-z_]+/')"
+
+# What a node folder is called, its plugin is called; a plugin with an entry table alone has no folder in plugins/.
+verdict a_folder_of_plugins_has_code "$(files 'plugins/*.c' | awk -F/ '
+    { seen[$2] = 1 } $3 !~ /_plugin\.c$/ { code[$2] = 1 } END { for (d in seen) if (!code[d]) print "plugins/" d " has nothing but an entry table" }')"
+
+unique=$(files 'engine/*.c' 'engine/*.h' 'nodes/*.c' 'nodes/*.h' 'plugins/*.c' 'plugins/*.h' | sed 's|.*/||' | sort | uniq -d | grep -vxE 'weights\.[ch]|value\.[ch]')
 verdict file_names_are_unique "$unique"
 
 broken=""

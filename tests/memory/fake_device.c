@@ -35,7 +35,7 @@ typedef struct {
 
 struct device_stream {
     job *queue;
-    size_t n, at, room;
+    size_t n, at, capacity;
     int captured;    /* by the capture that goes on */
     uint64_t joined; /* jobs of it in the capture that the origin has waited for */
 };
@@ -339,9 +339,9 @@ static kiln_status enqueue(const job *j, error *e)
         fake.captured[fake.n_captured++] = *j;
         return KILN_OK;
     }
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : 256;
-        s->queue = realloc(s->queue, s->room * sizeof *s->queue);
+    if (s->n == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 256;
+        s->queue = realloc(s->queue, s->capacity * sizeof *s->queue);
     }
     s->queue[s->n++] = *j;
     if (draw() % 8 == 0) step_on(); /* the device is at work meanwhile */

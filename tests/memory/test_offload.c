@@ -149,9 +149,9 @@ static int limits(const backend *b, int which, size_t *least, size_t *whole)
     runtime *rt = open_runtime((runtime_setting){.backend = b});
     kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
     if (!CHECK_MSG(p != NULL, "%s", e.message)) return runtime_free(rt), 0;
-    runtime_rehearse(rt, 1);
+    runtime_set_estimating(rt, 1);
     int ok = CHECK_EQ(run_program(p, which, 0, y, &e), KILN_OK);
-    *least = runtime_outlook_get(rt).least, *whole = runtime_outlook_get(rt).whole;
+    *least = runtime_get_estimate(rt).least, *whole = runtime_get_estimate(rt).whole;
     program_free(p);
     runtime_free(rt);
     return ok && CHECK(*least > 0 && *whole > *least);
@@ -341,11 +341,11 @@ static void test_a_step_moves_nothing_but_what_it_must(void)
         runtime *rt = open_runtime((runtime_setting){.memory = limit, .host_memory = SIZE_MAX});
         kiln_program *p = plan_program(rt, 0, &e);
         REQUIRE(p);
-        runtime_rehearse(rt, 1);
+        runtime_set_estimating(rt, 1);
         CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK);
-        runtime_rehearse(rt, 0);
-        size_t streamed = runtime_outlook_get(rt).widest.streamed;
-        CHECK_EQ(fake_device_look().bytes_in, 0); /* rehearsing computes nothing */
+        runtime_set_estimating(rt, 0);
+        size_t streamed = runtime_get_estimate(rt).widest.streamed;
+        CHECK_EQ(fake_device_look().bytes_in, 0); /* estimating computes nothing */
         CHECK_EQ(streamed > 0, tight);
         for (int step = 0; step < 5; step++) {
             fake_report before = fake_device_look();
@@ -355,7 +355,7 @@ static void test_a_step_moves_nothing_but_what_it_must(void)
             size_t input = ((size_t)(ROWS * WIDTH) * sizeof(float) + 255) & ~(size_t)255;
             uint64_t moved = after.bytes_in - before.bytes_in - input;
             CHECK_EQ(after.bytes_out - before.bytes_out, y_bytes(0));
-            CHECK_MSG(moved == streamed, "step %d moved %llu bytes of weights, foreseen %zu", step,
+            CHECK_MSG(moved == streamed, "step %d moved %llu bytes of weights, estimated %zu", step,
                       (unsigned long long)moved, streamed);
             if (step > 1) CHECK_EQ(after.launches - before.launches, 1);
         }
@@ -430,7 +430,7 @@ static void test_turns_under_a_budget(void)
     }
 }
 
-/* The order was rehearsed: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the
+/* The order was estimated: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the
  * decoder. */
 static void test_what_is_wanted_last_goes_first(void)
 {
@@ -448,7 +448,7 @@ static void test_what_is_wanted_last_goes_first(void)
     uint64_t packed[2] = {0};
     int order[] = {0, 1, 1, 1, 2};
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
-        runtime_rehearse(rt, rehearsal);
+        runtime_set_estimating(rt, rehearsal);
         for (int round = 0; round < 2 - rehearsal; round++)
             for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
                 float x[ROWS * 512] = {1};
@@ -498,17 +498,17 @@ static void close_ensemble(ensemble *s)
     runtime_free(s->rt);
 }
 
-static int rehearse_ensemble(ensemble *s, error *e)
+static int estimate_ensemble(ensemble *s, error *e)
 {
     float y[ROWS * 512];
     kiln_status status = KILN_OK;
-    runtime_rehearse(s->rt, 1);
+    runtime_set_estimating(s->rt, 1);
     for (int i = 0; i < ORDER && status == KILN_OK; i++) status = run_part(s, in_order[i], y, NULL, e);
-    runtime_rehearse(s->rt, 0);
+    runtime_set_estimating(s->rt, 0);
     return status == KILN_OK;
 }
 
-/* Three programs, rehearsed. 0: e says why not. */
+/* Three programs, estimated. 0: e says why not. */
 static int open_ensemble(ensemble *s, runtime_setting setting, error *e)
 {
     *s = (ensemble){.rt = open_runtime(setting)};
@@ -518,7 +518,7 @@ static int open_ensemble(ensemble *s, runtime_setting setting, error *e)
         if (ok) record_layers(program_recording(s->p[k]), part_at[k], part_at[k + 1], 0);
         ok = ok && program_plan(s->p[k], e) == KILN_OK;
     }
-    return ok && rehearse_ensemble(s, e);
+    return ok && estimate_ensemble(s, e);
 }
 
 /* Largest least limit of the three; and what holds all their weights beside the largest activations, and some more for
@@ -530,7 +530,7 @@ static int ensemble_limits(size_t *least, size_t *all)
     fake_device_open(&(fake_setting){.bytes = 1 << 24, .fail_at = -1});
     int ok = CHECK_MSG(open_ensemble(&s, (runtime_setting){.host_memory = SIZE_MAX}, &e), "%s", e.message);
     if (ok) {
-        *least = runtime_outlook_get(s.rt).least;
+        *least = runtime_get_estimate(s.rt).least;
         for (int i = 0; i < ORDER && ok; i++)
             ok = CHECK_MSG(run_part(&s, in_order[i], part_wanted[in_order[i]], NULL, &e) == KILN_OK, "%s", e.message);
         *all = budget_used(residency_budget(runtime_residency(s.rt))) * 33 / 32;
@@ -547,11 +547,11 @@ static int ensemble_limits(size_t *least, size_t *all)
 
 /* Two rounds of the order; what had been brought in when the sampler's last run of the first was waited for. */
 static ensemble watched;
-static uint64_t ahead_when_waited, evicted_when_waited;
+static uint64_t prefetched_when_waited, evicted_when_waited;
 static void look_when_waited(void)
 {
     if (!watched.rt) return;
-    ahead_when_waited = residency_traffic_get(runtime_residency(watched.rt)).ahead_bytes;
+    prefetched_when_waited = residency_traffic_get(runtime_residency(watched.rt)).prefetch_bytes;
     evicted_when_waited = residency_traffic_get(runtime_residency(watched.rt)).evicted;
 }
 
@@ -562,9 +562,9 @@ static int rounds_are_right(const ensemble *s, size_t limit, int rounds, uint64_
     watched = (ensemble){0};
     for (int i = 0; i < rounds * ORDER; i++) {
         int k = in_order[i % ORDER];
-        uint64_t before = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes,
+        uint64_t before = residency_traffic_get(runtime_residency(s->rt)).prefetch_bytes,
                  gone = residency_traffic_get(runtime_residency(s->rt)).evicted;
-        ahead_when_waited = before, evicted_when_waited = gone;
+        prefetched_when_waited = before, evicted_when_waited = gone;
         watched = i == LAST_RUN ? *s : (ensemble){0};
         kiln_status status = run_part(s, k, y, NULL, &e);
         watched = (ensemble){0};
@@ -572,12 +572,12 @@ static int rounds_are_right(const ensemble *s, size_t limit, int rounds, uint64_
             !CHECK_MSG(!memcmp(y, part_wanted[k], part_bytes(k)), "limit %zu, run %d: other bytes", limit, i))
             return 0;
         if (!account_is_exact(s->rt, limit)) return 0;
-        uint64_t after = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes;
+        uint64_t after = residency_traffic_get(runtime_residency(s->rt)).prefetch_bytes;
         if ((i % ORDER != 0 && i % ORDER != LAST_RUN) && !CHECK_EQ(after, before))
             return 0; /* only in the last run before another's */
         if (i != LAST_RUN) continue;
-        *ahead = ahead_when_waited - before, *evicted = evicted_when_waited - gone;
-        if (!CHECK_EQ(ahead_when_waited, after)) return 0; /* all of it before the host waited */
+        *ahead = prefetched_when_waited - before, *evicted = evicted_when_waited - gone;
+        if (!CHECK_EQ(prefetched_when_waited, after)) return 0; /* all of it before the host waited */
     }
     return 1;
 }
@@ -585,7 +585,7 @@ static int rounds_are_right(const ensemble *s, size_t limit, int rounds, uint64_
 /* At every budget the same bytes and the account exact; where all fits the decoder's weights are there before the
  * sampler's last run was waited for and its own run moves nothing but its input; where they only fit when others leave,
  * the encoder's and the sampler's do. */
-static void test_the_next_programs_weights_come_ahead(void)
+static void test_the_next_programs_weights_are_prefetched(void)
 {
     static const size_t host_limits[] = {SIZE_MAX, 200000, 0};
     size_t least, all, partly = 0, by_eviction = 0;
@@ -617,7 +617,7 @@ static void test_the_next_programs_weights_come_ahead(void)
                by_eviction);
 }
 
-static void test_the_next_program_comes_ahead_in_every_legal_order(void)
+static void test_prefetching_in_every_legal_order(void)
 {
     size_t least, all;
     uint64_t orders = full ? 1000 : ORDERS;
@@ -640,7 +640,7 @@ static void test_the_next_program_comes_ahead_in_every_legal_order(void)
 
 /* Planted mistakes: a host that does not wait for checkpoints gives memory back that is in use; a stream that does not
  * wait for what comes ahead computes with something else. */
-static void test_missing_waits_for_what_comes_ahead_would_be_seen(void)
+static void test_missing_waits_for_prefetches_would_be_seen(void)
 {
     size_t least, all;
     unsigned faults = 0, wrong = 0;
@@ -695,7 +695,7 @@ static void *free_it(void *arg)
 static int meddle(void *arg)
 {
     (void)arg;
-    if (meddling.fired || residency_traffic_get(runtime_residency(meddling.s->rt)).ahead_bytes == meddling.before)
+    if (meddling.fired || residency_traffic_get(runtime_residency(meddling.s->rt)).prefetch_bytes == meddling.before)
         return meddling.fired && meddling.stop;
     meddling.fired = 1;
     if (meddling.fail_after >= 0) fake_device_fail_at(meddling.fail_after, 0);
@@ -712,13 +712,13 @@ static kiln_status run_to_the_last(ensemble *s, float *y, error *e)
 {
     for (int i = 0; i < LAST_RUN; i++) TRY(run_part(s, in_order[i], y, NULL, e));
     meddling.s = s, meddling.fired = 0;
-    meddling.before = residency_traffic_get(runtime_residency(s->rt)).ahead_bytes;
+    meddling.before = residency_traffic_get(runtime_residency(s->rt)).prefetch_bytes;
     return run_part(s, in_order[LAST_RUN], y, meddle, e);
 }
 
 /* The sampler's last run with the k-th call failing from the decoder's first weight on; and what comes after it. 1: it
  * went well. */
-static int fails_ahead(int64_t k, size_t limit, size_t host_limit, int *unharmed)
+static int prefetch_fails(int64_t k, size_t limit, size_t host_limit, int *unharmed)
 {
     static const int after[] = {2, 2, 0, 1};
     ensemble s;
@@ -746,14 +746,15 @@ static int fails_ahead(int64_t k, size_t limit, size_t host_limit, int *unharmed
 }
 
 /* While it is the bringing in that fails, the sampler does not. */
-static void test_failures_ahead_are_not_the_runs(void)
+static void test_failures_of_prefetching_are_not_the_runs(void)
 {
     size_t least, all;
     int unharmed = 0, tried = 0;
     REQUIRE(ensemble_limits(&least, &all));
     for (int64_t k = 0; k < 60; k += full ? 1 : 1 + k / (4 * SPREAD))
         for (int way = full ? 0 : (int)k % 4, last = full ? 3 : way; way <= last; way++, tried++)
-            REQUIRE(fails_ahead(k, way & 1 ? all : least + (all - least) * 3 / 4, way & 2 ? SIZE_MAX : 0, &unharmed));
+            REQUIRE(
+                prefetch_fails(k, way & 1 ? all : least + (all - least) * 3 / 4, way & 2 ? SIZE_MAX : 0, &unharmed));
     CHECK_MSG(unharmed * 3 > tried, "%d of %d runs went well", unharmed, tried);
     if (getenv("KILN_TEST_VERBOSE")) printf("  %d of %d runs went well\n", unharmed, tried);
 }
@@ -771,7 +772,7 @@ static void test_it_stops_when_cancelled(void)
     meddling.fail_after = -1, meddling.stop = 1;
     CHECK_EQ(run_to_the_last(&s, y, &e), KILN_OK); /* it was done, all but the waiting */
     CHECK(!memcmp(y, part_wanted[1], part_bytes(1)));
-    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).ahead_bytes - meddling.before,
+    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).prefetch_bytes - meddling.before,
              (uint64_t)(width[part_at[2] + 1] * width[part_at[2]]) * 4); /* one */
     CHECK_EQ(run_part(&s, 2, y, NULL, &e), KILN_OK);
     CHECK(!memcmp(y, part_wanted[2], part_bytes(2)));
@@ -812,8 +813,8 @@ static void test_the_next_program_may_be_freed_meanwhile(void)
     }
 }
 
-/* The order comes otherwise than it was rehearsed. */
-static void test_another_order_than_foreseen(void)
+/* The order comes otherwise than it was estimated. */
+static void test_another_order_than_estimated(void)
 {
     static const int orders[][8] = {{0, 1, 1, 1, 1, 1, 2, 0},
                                     {0, 1, 1, 1, 0, 1, 2, 1},
@@ -843,7 +844,7 @@ static void test_another_order_than_foreseen(void)
 
 /* The decoder's file is away for a while (with its folder: the file itself stays as it was, its times too): the sampler
  * goes on as if nothing were, the decoder says it. */
-static void test_what_cannot_be_read_ahead_is_told_by_its_own_run(void)
+static void test_what_cannot_be_prefetched_is_reported_by_its_own_run(void)
 {
     size_t least, all;
     ensemble s;
@@ -858,9 +859,9 @@ static void test_what_cannot_be_read_ahead_is_told_by_its_own_run(void)
     REQUIRE(open_ensemble(&s, (runtime_setting){.memory = all, .host_memory = SIZE_MAX}, &e));
     for (int i = 0; i < LAST_RUN; i++) REQUIRE(run_part(&s, in_order[i], y, NULL, &e) == KILN_OK);
     CHECK(rename(test_folder(), away) == 0);
-    uint64_t before = residency_traffic_get(runtime_residency(s.rt)).ahead_bytes;
+    uint64_t before = residency_traffic_get(runtime_residency(s.rt)).prefetch_bytes;
     CHECK_MSG(run_part(&s, 1, y, NULL, &e) == KILN_OK && !memcmp(y, part_wanted[1], part_bytes(1)), "%s", e.message);
-    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).ahead_bytes, before);
+    CHECK_EQ(residency_traffic_get(runtime_residency(s.rt)).prefetch_bytes, before);
     CHECK_EQ(run_part(&s, 2, y, NULL, &e), KILN_ERR_IO);
     CHECK_MSG(strstr(e.message, "cannot be opened again") && strstr(e.message, "'decoder'"), "%s", e.message);
     CHECK(rename(away, test_folder()) == 0);
@@ -941,14 +942,14 @@ int main(int argc, char **argv)
         CASE(test_a_graph_computes_with_new_inputs),
         CASE(test_it_goes_on_with_less_when_others_take_memory),
         CASE(test_it_goes_on_when_the_device_has_less_than_the_budget),
-        CASE(test_the_next_programs_weights_come_ahead),
-        CASE(test_the_next_program_comes_ahead_in_every_legal_order),
-        CASE(test_missing_waits_for_what_comes_ahead_would_be_seen),
-        CASE(test_failures_ahead_are_not_the_runs),
+        CASE(test_the_next_programs_weights_are_prefetched),
+        CASE(test_prefetching_in_every_legal_order),
+        CASE(test_missing_waits_for_prefetches_would_be_seen),
+        CASE(test_failures_of_prefetching_are_not_the_runs),
         CASE(test_it_stops_when_cancelled),
         CASE(test_the_next_program_may_be_freed_meanwhile),
-        CASE(test_another_order_than_foreseen),
-        CASE(test_what_cannot_be_read_ahead_is_told_by_its_own_run),
+        CASE(test_another_order_than_estimated),
+        CASE(test_what_cannot_be_prefetched_is_reported_by_its_own_run),
         /* the last five are the host's own */
         CASE(test_same_bytes_at_every_budget_on_the_host),
         CASE(test_a_byte_less_than_the_least_is_refused),

@@ -319,10 +319,10 @@ static size_t least_of(const backend *b, size_t *whole)
     kiln_program *p = rt ? plan_program(rt, set[1]) : NULL;
     float y[NUMBERS];
     if (!p) return 0;
-    runtime_rehearse(rt, 1);
+    runtime_set_estimating(rt, 1);
     CHECK_EQ(run_program(p, y, NULL), KILN_OK);
-    size_t least = runtime_outlook_get(rt).least;
-    *whole = runtime_outlook_get(rt).whole;
+    size_t least = runtime_get_estimate(rt).least;
+    *whole = runtime_get_estimate(rt).whole;
     program_free(p);
     runtime_free(rt);
     return least;

@@ -126,9 +126,9 @@ static int rig_open(rig *r, const backend *b, uint32_t precision, int turn_k, si
     r->p = r->rt ? plan_net(r->rt, r->set, &e) : NULL;
     if (r->p) { /* so that the file's content is known, which takes reads of its own */
         float y[TOKENS * WIDTH];
-        runtime_rehearse(r->rt, 1);
+        runtime_set_estimating(r->rt, 1);
         run_net(r->p, y, &e);
-        runtime_rehearse(r->rt, 0);
+        runtime_set_estimating(r->rt, 0);
     }
     return CHECK_MSG(r->p != NULL, "%s", e.message);
 }

@@ -45,7 +45,7 @@ static residency_pass *open_net(residency *r, net *n, const char *set)
     for (uint32_t i = 0; i < WEIGHTS; i++) {
         char name[8];
         snprintf(name, sizeof name, "w%u", i);
-        if (residency_know(r, set, name, "f32", BYTES, &n->weight[i], NULL) != KILN_OK) return NULL;
+        if (residency_intern(r, set, name, "f32", BYTES, &n->weight[i], NULL) != KILN_OK) return NULL;
         n->bytes[i] = BYTES, n->maker[i] = i, n->use[i] = (weight_use){i, i}, n->work[i] = 1;
     }
     residency_demand d = {.name = set,
@@ -72,9 +72,9 @@ static void close_net(net *n, residency_pass *p)
 
 static kiln_status run(residency_pass *p, error *e)
 {
-    residency_room room;
-    TRY(residency_begin(p, &room, e));
-    memset(room.arena, 0, 3000);
+    residency_workspace capacity;
+    TRY(residency_begin(p, &capacity, e));
+    memset(capacity.arena, 0, 3000);
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < WEIGHTS && status == KILN_OK; i++) {
         status = residency_before(p, i, e);
@@ -98,13 +98,13 @@ static void test_what_is_asked_for_twice_is_one(void)
     residency *r = open_manager(0);
     resident *a, *b, *other[3];
     REQUIRE(r);
-    CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
-    CHECK_EQ(residency_know(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
+    CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
+    CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
     CHECK(a == b && resident_data(a) == NULL);
-    CHECK_EQ(residency_know(r, "set2", "w", "f32", BYTES, &other[0], NULL),
+    CHECK_EQ(residency_intern(r, "set2", "w", "f32", BYTES, &other[0], NULL),
              KILN_OK); /* set, name and form each tell them apart */
-    CHECK_EQ(residency_know(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
-    CHECK_EQ(residency_know(r, "set", "w", "bf16", BYTES, &other[2], NULL), KILN_OK);
+    CHECK_EQ(residency_intern(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
+    CHECK_EQ(residency_intern(r, "set", "w", "bf16", BYTES, &other[2], NULL), KILN_OK);
     for (int i = 0; i < 3; i++) CHECK(other[i] != a), resident_release(other[i]);
     resident_release(a);
     resident_release(b);
@@ -135,10 +135,10 @@ static void test_giving_up_takes_all_but_what_runs(void)
 {
     residency *r = open_manager(0);
     net one, two;
-    residency_room room;
+    residency_workspace capacity;
     residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
     REQUIRE(p && q && run(p, NULL) == KILN_OK && run(q, NULL) == KILN_OK);
-    REQUIRE(residency_begin(p, &room, NULL) == KILN_OK);
+    REQUIRE(residency_begin(p, &capacity, NULL) == KILN_OK);
     residency_give_up(r, SIZE_MAX);
     CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM);
     CHECK(resident_data(one.weight[0]) && !resident_data(two.weight[0]));
@@ -208,21 +208,21 @@ static unsigned asked_in_all(const net *n)
     return sum;
 }
 
-/* a a a b, rehearsed: b's files are asked for when a's last run begins, once for each weight that is not there. */
+/* a a a b, estimated: b's files are asked for when a's last run begins, once for each weight that is not there. */
 static void test_files_of_the_next_program_are_asked_for(void)
 {
     residency *r = open_manager(0);
     net one, two;
-    residency_room room;
+    residency_workspace capacity;
     residency_pass *p = open_net(r, &one, "one"), *q = open_net(r, &two, "two");
     REQUIRE(p && q);
-    for (int i = 0; i < 4; i++) CHECK_EQ(residency_rehearse(i < 3 ? p : q, NULL), KILN_OK);
+    for (int i = 0; i < 4; i++) CHECK_EQ(residency_note_run(i < 3 ? p : q, NULL), KILN_OK);
     for (int round = 0; round < 2; round++) {
         CHECK(run(p, NULL) == KILN_OK && run(p, NULL) == KILN_OK);
         CHECK_EQ(asked_in_all(&two), round ? WEIGHTS : 0);
-        REQUIRE(residency_begin(p, &room, NULL) == KILN_OK);
-        CHECK_EQ(asked_in_all(&two), WEIGHTS);                   /* the second time they are all there */
-        CHECK(residency_bring_next(p, NULL, NULL).name == NULL); /* there is nothing to copy on a host */
+        REQUIRE(residency_begin(p, &capacity, NULL) == KILN_OK);
+        CHECK_EQ(asked_in_all(&two), WEIGHTS);                      /* the second time they are all there */
+        CHECK(residency_prefetch_next(p, NULL, NULL).name == NULL); /* there is nothing to copy on a host */
         residency_end(p, 0);
         CHECK_EQ(run(q, NULL), KILN_OK);
     }
@@ -245,7 +245,7 @@ static void test_the_order_without_one_that_went(void)
     net n[3];
     residency_pass *p[3];
     for (int i = 0; i < 3; i++) REQUIRE((p[i] = open_net(r, &n[i], i == 0 ? "one" : i == 1 ? "two" : "three")) != NULL);
-    for (int i = 0; i < 3; i++) CHECK_EQ(residency_rehearse(p[i], NULL), KILN_OK);
+    for (int i = 0; i < 3; i++) CHECK_EQ(residency_note_run(p[i], NULL), KILN_OK);
     CHECK_EQ(run(p[0], NULL), KILN_OK);
     CHECK_EQ(asked_in_all(&n[1]), WEIGHTS);
     CHECK_EQ(run(p[1], NULL), KILN_OK);
@@ -266,7 +266,7 @@ static void *know_and_release(void *arg)
         char name[8];
         resident *x = NULL;
         snprintf(name, sizeof name, "w%d", i * 3 % 5);
-        if (residency_know(arg, "set", name, "f32", BYTES, &x, NULL) == KILN_OK) resident_release(x);
+        if (residency_intern(arg, "set", name, "f32", BYTES, &x, NULL) == KILN_OK) resident_release(x);
     }
     return NULL;
 }

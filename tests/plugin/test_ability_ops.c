@@ -105,7 +105,7 @@ static void test_what_a_program_cannot_be_is_refused(void)
 }
 
 /* The same calls whether programs run on the host or on a device. */
-static void test_numbers_where_programs_run(void)
+static void test_vector_ops_where_programs_run(void)
 {
     const kiln_ops *o = ops();
     kiln_ctx *c = rig_ctx();
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_a_program_from_recording_to_result),     CASE(test_a_recorders_mistakes_come_back_from_plan),
-        CASE(test_what_a_program_cannot_be_is_refused),    CASE(test_numbers_where_programs_run),
+        CASE(test_what_a_program_cannot_be_is_refused),    CASE(test_vector_ops_where_programs_run),
         CASE(test_a_program_is_for_the_device_of_the_run), CASE(test_a_kept_program_is_ready_the_second_time),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -264,7 +264,7 @@ static void test_killed_process_leaves_nothing(void)
     close(fd[0]), close(fd[1]);
 }
 
-static void test_no_room(void)
+static void test_no_space(void)
 {
     call c;
     static char block[8192];
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_counters), CASE(test_what_is_not_committed_vanishes), CASE(test_names_that_are_refused),
         CASE(test_links),    CASE(test_many_processes_one_prefix),      CASE(test_killed_process_leaves_nothing),
-        CASE(test_no_room),  CASE(test_folders_that_cannot_be_written),
+        CASE(test_no_space), CASE(test_folders_that_cannot_be_written),
     };
     umask(022);
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

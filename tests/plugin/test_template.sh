@@ -85,7 +85,7 @@ cmp p/palette_00001_.ppm wanted.ppm; verdict the_palette_is_applied $?
 [ "$(paint --set picture.blue=0.1)" = "painted picture save " ] && cmp p/palette_00001_.ppm wanted.ppm; verdict the_palette_comes_back_from_the_cache $?
 "$kiln" cache ls --cache kept | grep -q ExamplePalette; verdict the_palette_is_listed $?
 # Another revision of the stored form does not read it; the plugin's content differs too, as it always does then.
-sed 's/\.revision = 1, \.type = "PALETTE"/.revision = 2, .type = "PALETTE"/' examples/palette.c >palette2.c && cp palette2.c examples/palette.c && make -s -C examples
+sed "/kiln_stored_type stored = /,/^};/ s/revision = 1/revision = 2/" examples/palette.c >palette2.c && cp palette2.c examples/palette.c && make -s -C examples
 [ "$(paint --set picture.blue=0.1)" = "colours painted save " ]; verdict another_build_makes_its_own $?
 # A second plugin with that type is refused, and both are named.
 mkdir twice && sed 's/org\.example\.palette/org.example.copy/; s/"Example\(Apply\)\?Palette"/"Copy\1Palette"/g' examples/palette.c >twice/copy.c && cp examples/Makefile twice/ && make -s -C twice

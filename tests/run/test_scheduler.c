@@ -506,7 +506,7 @@ static void test_impure_nodes_run_each(void)
     finish(&b);
 }
 
-static void test_the_twin_of_a_failed_node_is_skipped(void)
+static void test_the_duplicate_of_a_failed_node_is_skipped(void)
 {
     bench b;
     REQUIRE(prepare(&b, "nodes:\n  fail: {class_type: Blank}\n  twin: {class_type: Blank}\n  s: {class_type: Save, "
@@ -751,7 +751,7 @@ int main(int argc, char **argv)
         CASE(test_one_worker_is_enough),
         CASE(test_equal_keys_run_once),
         CASE(test_impure_nodes_run_each),
-        CASE(test_the_twin_of_a_failed_node_is_skipped),
+        CASE(test_the_duplicate_of_a_failed_node_is_skipped),
         CASE(test_a_failing_branch_leaves_the_others),
         CASE(test_fail_fast_starts_nothing_more),
         CASE(test_a_failure_without_words_gets_some),

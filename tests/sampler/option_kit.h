@@ -30,7 +30,7 @@ static inline int other_value(const kiln_param *p, int k, char text[80])
  * (churn, the parts of a step control), whole numbers and a change of size changed, then each choice of each enum. 0
  * when there are no more. */
 static inline int context_at(const kiln_param *param, size_t n, uint32_t stride, size_t but, int which,
-                             const char *between, char *text, size_t room)
+                             const char *between, char *text, size_t capacity)
 {
     int seen = 0;
     char one[80];
@@ -41,9 +41,9 @@ static inline int context_at(const kiln_param *param, size_t n, uint32_t stride,
         int turned =
             (p->type == KILN_P_FLOAT && (p->def == 0 || strcmp(p->name, "scale_ratio") == 0)) || p->type == KILN_P_INT;
         if (which == 1 && turned && other_value(p, 0, one))
-            snprintf(text + strlen(text), room - strlen(text), "%s%s", one, between);
+            snprintf(text + strlen(text), capacity - strlen(text), "%s%s", one, between);
         for (int k = 0; which > 1 && p->type == KILN_P_ENUM && other_value(p, k, one); k++)
-            if (++seen == which - 1) return snprintf(text, room, "%s%s", one, between);
+            if (++seen == which - 1) return snprintf(text, capacity, "%s%s", one, between);
     }
     return which < 2;
 }

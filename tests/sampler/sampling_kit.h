@@ -10,9 +10,9 @@
 #include "harness.h"
 #include "rig.h"
 
-#include "levels.h"
+#include "model_sampling.h"
 #include "plugin/abilities.h"
-#include "sampling.h"
+#include "sampler_nodes.h"
 #include "tensor/value.h"
 #include "weights/weights.h"
 #include "workflow/check.h"

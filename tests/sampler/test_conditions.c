@@ -33,7 +33,8 @@ static kiln_value *with_box(const char *key, const double box[4])
 static condition read_one(const kiln_value *list, latent_size size)
 {
     kiln_value *model = network_model();
-    levels l = levels_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
+    model_sampling l =
+        model_sampling_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
     kiln_call c = reading();
     conditions found = {0};
     if (!CHECK_MSG(conditions_read(&c, list, "positive", &size, &l, CHANNELS, &found) == KILN_OK && found.n == 1, "%s",
@@ -131,7 +132,8 @@ static void test_each_picture_has_its_mask(void)
 static void test_masks_that_do_not_divide_are_refused(void)
 {
     kiln_value *model = network_model(), *list = with_masks(2, three);
-    levels l = levels_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
+    model_sampling l =
+        model_sampling_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
     kiln_call c = reading();
     conditions found;
     CHECK(conditions_read(&c, list, "positive", &(latent_size){3, 2, 2}, &l, CHANNELS, &found) == KILN_ERR_INVALID);

@@ -49,7 +49,7 @@ static void test_zero_terminal_table(void)
 {
     static const size_t where[] = {0, 1, 250, 500, 750, 998, 999};
     double all[1000], out[7];
-    levels_zero_terminal(table(), 1000, all);
+    model_sampling_zero_terminal_snr(table(), 1000, all);
     for (int i = 0; i < 7; i++) out[i] = all[where[i]];
     check_levels(out, zsnr_places, 7, LEVEL, "zsnr");
 }
@@ -118,15 +118,16 @@ static void test_levels_of_every_description(void)
         check_schedule(model, "normal", k->normal, k->name);
         check_schedule(model, "sgm_uniform", k->sgm, k->name);
         check_schedule(model, "simple", k->simple, k->name);
-        levels l = levels_of(models->model(rig_ctx(), model));
+        model_sampling l = model_sampling_of(models->model(rig_ctx(), model));
         for (int j = 0; j < 3; j++) {
             static const double share[] = {0.1, 0.5, 0.9};
-            CHECK_MSG(fabs(levels_timestep(&l, k->probe[j]) - k->timestep[j]) <= 1e-4 * fmax(1, fabs(k->timestep[j])),
-                      "%s: timestep %g, wanted %g", k->name, levels_timestep(&l, k->probe[j]), k->timestep[j]);
-            CHECK_MSG(fabs(levels_at_percent(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j],
-                      "%s: level %g, wanted %g", k->name, levels_at_percent(&l, share[j]), k->percent[j]);
+            CHECK_MSG(fabs(model_sampling_timestep(&l, k->probe[j]) - k->timestep[j]) <=
+                          1e-4 * fmax(1, fabs(k->timestep[j])),
+                      "%s: timestep %g, wanted %g", k->name, model_sampling_timestep(&l, k->probe[j]), k->timestep[j]);
+            CHECK_MSG(fabs(model_sampling_percent_to_sigma(&l, share[j]) - k->percent[j]) <= 2e-6 * k->percent[j],
+                      "%s: level %g, wanted %g", k->name, model_sampling_percent_to_sigma(&l, share[j]), k->percent[j]);
         }
-        CHECK_EQ(levels_at_percent(&l, 1), 0);
+        CHECK_EQ(model_sampling_percent_to_sigma(&l, 1), 0);
         drop(model);
     }
 }

@@ -178,7 +178,7 @@ static void host_gaussians(const void *arg, uint32_t seed, float *out, size_t n)
 
 static tree_host host;
 
-static float *host_room(const void *arg, size_t n)
+static float *host_capacity(const void *arg, size_t n)
 {
     (void)arg;
     return host.made[host.n_made++] = mem_alloc(n * sizeof(float));
@@ -194,7 +194,7 @@ static brownian_tree tree_of(int cuda, uint64_t seed, double low, double high, s
                            .n = n,
                            .gaussians = host_gaussians,
                            .arg = &host,
-                           .room = host_room};
+                           .capacity = host_capacity};
 }
 
 static kiln_weights *golden(const char *file)

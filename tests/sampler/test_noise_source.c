@@ -29,9 +29,9 @@ static void white(int cuda, uint64_t from_seed, int draw, float *out)
     turned(drawn, out);
 }
 
-static float room[BROWNIAN_DEPTH + 1][NUMBERS];
+static float capacity[BROWNIAN_DEPTH + 1][NUMBERS];
 static int rooms;
-static float *next_room(const void *owner, size_t n) { return (void)owner, (void)n, room[rooms++]; }
+static float *next_capacity(const void *owner, size_t n) { return (void)owner, (void)n, capacity[rooms++]; }
 static void fresh(const void *arg, uint32_t one_seed, float *out, size_t n)
 {
     noise_stream g;
@@ -49,7 +49,7 @@ static void path(int cuda, double from, double to, float *out)
                           .n = NUMBERS,
                           .gaussians = fresh,
                           .arg = cuda ? &seed : NULL,
-                          .room = next_room};
+                          .capacity = next_capacity};
     rooms = 0;
     CHECK_EQ(brownian_noise(&tree, from, to, drawn), KILN_OK);
     turned(drawn, out);

@@ -5,7 +5,7 @@
  * guidance 3, and a scaling or two between: 1.2e-6 of the norm. bislerp alone is computed in double on both sides:
  * 2e-7.
  */
-#include "bislerp.h" /* before the engine's headers: its locals have names of theirs */
+#include "kiln/bislerp.h" /* before the engine's headers: its locals have names of theirs */
 #include "guide_tables.h"
 #include "sampling_kit.h"
 

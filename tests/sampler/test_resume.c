@@ -315,7 +315,7 @@ static void test_stopped_anywhere(void)
         drop(rest), drop(state);
     }
     int there =
-        runtime_numbers_device(rig_runtime) != KILN_CPU; /* a device is asked once a run, the host at each op as well */
+        runtime_vector_device(rig_runtime) != KILN_CPU; /* a device is asked once a run, the host at each op as well */
     CHECK_MSG(with_state >= (there ? 2 : 3), "%d", with_state);
     drop(whole);
 }

@@ -28,14 +28,14 @@ static kiln_weights *golden(const char *file)
     return w;
 }
 
-static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t room)
+static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t capacity)
 {
     kiln_weight_info info = {.size = sizeof info};
     error e = {0};
     if (weights_find(w, name, &info) != KILN_OK) return 0;
     size_t n = 1;
     for (uint32_t i = 0; i < info.rank; i++) n *= (size_t)info.dim[i];
-    if (n > room || !CHECK_MSG(weights_read_f32(w, name, out, &e) == KILN_OK, "%s: %s", name, e.message)) return 0;
+    if (n > capacity || !CHECK_MSG(weights_read_f32(w, name, out, &e) == KILN_OK, "%s: %s", name, e.message)) return 0;
     return n;
 }
 
@@ -111,11 +111,11 @@ static size_t load_table(kiln_weights *w, double table[1000])
     float t[1000];
     size_t n = read_floats(w, "table", t, 1000);
     /* SD1's betas are linear in their square root from 0.00085 to 0.012; the golden holds it rounded. */
-    double product_alpha = 1;
+    double gemm_alpha = 1;
     for (int i = 0; i < 1000; i++) {
         double root = sqrt(0.00085) + (sqrt(0.012) - sqrt(0.00085)) * i / 999;
-        product_alpha *= 1 - root * root;
-        table[i] = sqrt((1 - product_alpha) / product_alpha);
+        gemm_alpha *= 1 - root * root;
+        table[i] = sqrt((1 - gemm_alpha) / gemm_alpha);
         if (n == 1000) CHECK_MSG(fabs(table[i] - (double)t[i]) <= 2e-6 * table[i], "table[%d]", i);
     }
     return n;
@@ -130,7 +130,7 @@ static const kiln_schedule *schedule_named(const char *name, size_t n)
 }
 
 /* "karras.20" or "karras.20.denoise0.5" -> its levels; 0 when the text is something else. */
-static size_t make_levels(const char *text, const double *table, double *out, size_t room)
+static size_t make_levels(const char *text, const double *table, double *out, size_t capacity)
 {
     const char *dot = strchr(text, '.');
     const kiln_schedule *row = dot ? schedule_named(text, (size_t)(dot - text)) : NULL;
@@ -144,7 +144,7 @@ static size_t make_levels(const char *text, const double *table, double *out, si
                               .n_sigma = 1000,
                               .sigma_min = table[0],
                               .sigma_max = table[999]};
-    size_t n = row->make(&in, out, room);
+    size_t n = row->make(&in, out, capacity);
     if (denoise && n > steps + 1) {
         memmove(out, out + (n - steps - 1), (steps + 1) * sizeof *out);
         n = steps + 1;

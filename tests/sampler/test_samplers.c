@@ -62,14 +62,14 @@ static void toy_open(rig *r, const kiln_sampler *row, const double *sigma, size_
 
 /* ---- S8: step by step ---- */
 
-static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t room)
+static size_t read_floats(kiln_weights *w, const char *name, float *out, size_t capacity)
 {
     kiln_weight_info info = {.size = sizeof info};
     error e = {0};
     if (weights_find(w, name, &info) != KILN_OK) return 0;
     size_t n = 1;
     for (uint32_t i = 0; i < info.rank; i++) n *= (size_t)info.dim[i];
-    if (n > room || !CHECK_MSG(weights_read_f32(w, name, out, &e) == KILN_OK, "%s: %s", name, e.message)) return 0;
+    if (n > capacity || !CHECK_MSG(weights_read_f32(w, name, out, &e) == KILN_OK, "%s: %s", name, e.message)) return 0;
     return n;
 }
 
@@ -323,9 +323,9 @@ static void test_S9_one_step(void)
             toy_guess(&r, start, 14.6, d, u);
             CHECK_MSG(status == KILN_OK, "%s: %s", row->name, r.failure);
             /* everything ends in the guess; UniPC stops at sigma 0.001, with 7e-5 of the noise left */
-            double room = strncmp(row->name, "uni_pc", 6) == 0 ? 2e-3 : 1e-5;
+            double capacity = strncmp(row->name, "uni_pc", 6) == 0 ? 2e-3 : 1e-5;
             for (int i = 0; i < SIZE; i++)
-                CHECK_MSG(fabs(r.x.v[i] - d[i]) <= room, "%s: %g, wanted %g", row->name, r.x.v[i], d[i]);
+                CHECK_MSG(fabs(r.x.v[i] - d[i]) <= capacity, "%s: %g, wanted %g", row->name, r.x.v[i], d[i]);
             CHECK_MSG(r.draws == 0, "%s drew %zu for the step to 0", row->name, r.draws);
         }
         rig_close(&r);
@@ -435,27 +435,27 @@ static void test_rising_levels_take_no_noise(void)
 /* ---- S13: options ---- */
 
 /* A value other than the default that lies within the range. */
-static void other_value(const kiln_param *p, char *out, size_t room)
+static void other_value(const kiln_param *p, char *out, size_t capacity)
 {
     if (p->type == KILN_P_BOOL)
-        snprintf(out, room, "%s=%d", p->name, p->def == 0);
+        snprintf(out, capacity, "%s=%d", p->name, p->def == 0);
     else if (p->type == KILN_P_ENUM)
-        snprintf(out, room, "%s=%s", p->name,
+        snprintf(out, capacity, "%s=%s", p->name,
                  (double)p->choice[0].value == p->def ? p->choice[1].name : p->choice[0].name);
     else if (p->type == KILN_P_INT)
-        snprintf(out, room, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
+        snprintf(out, capacity, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
     else if (strcmp(p->name, "s_tmin") == 0)
-        snprintf(out, room, "s_tmin=3");
+        snprintf(out, capacity, "s_tmin=3");
     else if (strcmp(p->name, "s_tmax") == 0)
-        snprintf(out, room, "s_tmax=6");
+        snprintf(out, capacity, "s_tmax=6");
     else if (strcmp(p->name, "accept_safety") == 0)
-        snprintf(out, room, "accept_safety=0.25");
+        snprintf(out, capacity, "accept_safety=0.25");
     else if (strcmp(p->name, "atol") == 0)
-        snprintf(out, room, "atol=3");
+        snprintf(out, capacity, "atol=3");
     else if (strcmp(p->name, "sde_end_sigma") == 0)
-        snprintf(out, room, "sde_end_sigma=5");
+        snprintf(out, capacity, "sde_end_sigma=5");
     else
-        snprintf(out, room, "%s=%.3g", p->name, p->def == 0 ? 0.7 : p->def * 0.7);
+        snprintf(out, capacity, "%s=%.3g", p->name, p->def == 0 ? 0.7 : p->def * 0.7);
 }
 
 /* What else has to be said for an option to matter. */

@@ -154,7 +154,7 @@ static const struct scenario {
     {"open_existing", mixed, none},
     {"put_small", none, few},
     {"put_large", none, large},
-    {"put_twins", none, twins},
+    {"put_duplicates", none, twins},
     {"put_again", few, few},
     {"put_rows", none, rows},
     {"get", mixed, gets},

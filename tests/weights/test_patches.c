@@ -4,7 +4,7 @@
 
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
-#include "weights/product_tile.h"
+#include "weights/gemm_tile.h"
 
 #include <math.h>
 
@@ -482,22 +482,22 @@ static void test_files(void)
 static void test_tiles(void)
 {
     static const struct {
-        product_tile *tile;
+        gemm_tile *tile;
         size_t columns;
     } tiles[] = {
-        {product_tile_8, 8},
+        {gemm_tile_8, 8},
 #if defined(__x86_64__)
-        {product_tile_16, 16},
+        {gemm_tile_16, 16},
 #endif
     };
     for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
         if (tiles[t].columns == 16 && !__builtin_cpu_supports("avx2")) continue;
         enum { LD = 19, DOWN_LD = 23, DEEP = 37 };
-        float got[PRODUCT_ROWS * LD], want[PRODUCT_ROWS * LD];
+        float got[GEMM_TILE_ROWS * LD], want[GEMM_TILE_ROWS * LD];
         memcpy(got, numbers[0], sizeof got);
         memcpy(want, numbers[0], sizeof want);
         tiles[t].tile(got + 1, LD, numbers[1], DEEP, numbers[2], DOWN_LD, 0.3f);
-        for (size_t i = 0; i < PRODUCT_ROWS; i++)
+        for (size_t i = 0; i < GEMM_TILE_ROWS; i++)
             for (size_t j = 0; j < tiles[t].columns; j++) {
                 float sum = 0;
                 for (size_t k = 0; k < DEEP; k++) sum += numbers[1][i * DEEP + k] * numbers[2][k * DOWN_LD + j];

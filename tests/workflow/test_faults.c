@@ -183,7 +183,7 @@ static char *whole_text(const char *text)
 }
 
 /* Reads and checks; all messages, one a line, into out. */
-static void messages(const char *text, size_t size, char *out, size_t room)
+static void messages(const char *text, size_t size, char *out, size_t capacity)
 {
     error e = {0};
     document d;
@@ -191,15 +191,15 @@ static void messages(const char *text, size_t size, char *out, size_t room)
     out[0] = '\0';
     kiln_status status = document_parse(&d, "w", text, size, NULL, 0, &e);
     if (status != KILN_OK) {
-        snprintf(out, room, "%s\n", e.message);
+        snprintf(out, capacity, "%s\n", e.message);
         return;
     }
     status = workflow_check(&d, &fake_catalog, &w, &e);
-    if (status != KILN_OK) snprintf(out, room, "%s\n", e.message);
+    if (status != KILN_OK) snprintf(out, capacity, "%s\n", e.message);
     size_t used = strlen(out);
-    for (const fault *f = d.faults; f && used + 1 < room; f = f->next) {
+    for (const fault *f = d.faults; f && used + 1 < capacity; f = f->next) {
         if (f->warning) continue;
-        int n = snprintf(out + used, room - used, "w:%u:%u: %s\n", f->at.line, f->at.column, f->text);
+        int n = snprintf(out + used, capacity - used, "w:%u:%u: %s\n", f->at.line, f->at.column, f->text);
         used += n > 0 ? (size_t)n : 0;
     }
     document_free(&d);

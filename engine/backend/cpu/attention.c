@@ -18,7 +18,7 @@ static const float log2_e = 1.44269504f; /* scores are kept in base 2 */
 enum { KEYS = 64, STRIP = 64, STRIPS = 4 };
 
 typedef struct {
-    int64_t images, heads, Tq, Tk, D, strips, blocks; /* blocks of `strips` strips of queries */
+    int64_t images, heads, Tq, Tk, D, strips, column_tiles; /* blocks of `strips` strips of queries */
     size_t slot_floats;
 } attention_plan;
 
@@ -28,7 +28,7 @@ typedef struct {
 } call;
 
 typedef struct { /* one slot's scratch: q and sums [strip][D][STRIP], keys and values [KEYS][D] */
-    float *q, *sums, *keys, *values, *scores, *row, *most, *total;
+    float *q, *sums, *keys, *values, *scores, *row, *max, *sum;
 } buffers;
 
 static buffers buffers_at(const attention_plan *p, float *at)
@@ -41,8 +41,8 @@ static buffers buffers_at(const attention_plan *p, float *at)
     b.values = at, at += KEYS * D;
     b.scores = at, at += KEYS * STRIP;
     b.row = at, at += STRIP * D;
-    b.most = at, at += n * STRIP;
-    b.total = at;
+    b.max = at, at += n * STRIP;
+    b.sum = at;
     return b;
 }
 static size_t slot_size(const attention_plan *p)
@@ -88,7 +88,7 @@ static void attend_strip(const call *j, const buffers *b, int64_t strip, int64_t
     k->gemm((size_t)n, STRIP, D, b->keys, D, 1, b->q + (size_t)strip * D * STRIP, STRIP, b->scores, STRIP, 0);
     for (int64_t i = 0; (op->attr.attention.causal || (op->n_in > 3 && op->in[3].dtype)) && i < queries; i++)
         hide(j, b->scores + i, image, head, query + i, first, n);
-    if (k->softmax(b->scores, STRIP, (size_t)n, STRIP, b->most + strip * STRIP, b->total + strip * STRIP, scale))
+    if (k->softmax(b->scores, STRIP, (size_t)n, STRIP, b->max + strip * STRIP, b->sum + strip * STRIP, scale))
         for (size_t i = 0; i < D; i++) k->mul(sums + i * STRIP, scale, STRIP);
     k->gemm(D, STRIP, (size_t)n, b->values, 1, D, b->scores, STRIP, sums, STRIP, 1);
 }
@@ -100,8 +100,8 @@ static void load_queries(const call *j, const buffers *b, int64_t row, int64_t h
     size_t D = (size_t)p->D, all = (size_t)p->strips * D * STRIP;
     memset(b->q, 0, all * sizeof(float));
     memset(b->sums, 0, all * sizeof(float));
-    memset(b->total, 0, (size_t)(p->strips * STRIP) * sizeof(float));
-    for (int64_t i = 0; i < p->strips * STRIP; i++) b->most[i] = -INFINITY;
+    memset(b->sum, 0, (size_t)(p->strips * STRIP) * sizeof(float));
+    for (int64_t i = 0; i < p->strips * STRIP; i++) b->max[i] = -INFINITY;
     for (int64_t s = 0; s * STRIP < queries; s++) {
         int64_t n = min64(STRIP, queries - s * STRIP);
         load_head(j, 0, row + s * STRIP, n, head, b->row);
@@ -119,8 +119,8 @@ static void store_queries(const call *j, const buffers *b, int64_t row, int64_t 
         int64_t n = min64(STRIP, queries - s * STRIP);
         j->c->k->transpose(b->row, D, b->sums + (size_t)s * D * STRIP, STRIP, D, STRIP);
         for (int64_t i = 0; i < n; i++) {
-            float total = b->total[s * STRIP + i], *sums = b->row + (size_t)i * D;
-            j->c->k->affine(sums, total > 0 ? 1 / total : 0, 0, D);
+            float sum = b->sum[s * STRIP + i], *sums = b->row + (size_t)i * D;
+            j->c->k->affine(sums, sum > 0 ? 1 / sum : 0, 0, D);
             j->c->k->store((char *)j->a->out +
                                (size_t)((row + s * STRIP + i) * out->ld + head * p->D) * size_of(out->dtype),
                            out->dtype, sums, D);
@@ -133,8 +133,8 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
     const call *j = arg;
     const attention_plan *p = j->c->plan;
     (void)e;
-    int64_t block = (int64_t)index % p->blocks, head = (int64_t)index / p->blocks % p->heads;
-    int64_t image = (int64_t)index / p->blocks / p->heads, first = block * p->strips * STRIP;
+    int64_t block = (int64_t)index % p->column_tiles, head = (int64_t)index / p->column_tiles % p->heads;
+    int64_t image = (int64_t)index / p->column_tiles / p->heads, first = block * p->strips * STRIP;
     int64_t queries = min64(p->strips * STRIP, p->Tq - first), row = image * p->Tq + first;
     int64_t keys = j->c->op.attr.attention.causal ? min64(p->Tk, first + queries) : p->Tk;
     buffers b = buffers_at(p, (float *)j->a->scratch + slot * p->slot_floats);
@@ -154,7 +154,7 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const attention_plan *p = c->plan;
     call j = {c, a};
-    return tiles_run(a->pool, (size_t)(p->images * p->heads * p->blocks), tile, &j, e);
+    return tiles_run(a->pool, (size_t)(p->images * p->heads * p->column_tiles), tile, &j, e);
 }
 
 kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
@@ -169,7 +169,7 @@ kiln_status cpu_prepare_attention(cpu_kernel *c, error *e)
     /* More strips in a block spare widening K and V, fewer give every thread something to do. */
     int64_t strips = (p->Tq + STRIP - 1) / STRIP;
     p->strips = strips >= 4 * STRIPS ? STRIPS : strips >= 4 ? strips / 4 : 1;
-    p->blocks = (strips + p->strips - 1) / p->strips;
+    p->column_tiles = (strips + p->strips - 1) / p->strips;
     p->slot_floats = slot_size(p);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
     c->base.flops = 4u * (uint64_t)(p->images * p->heads * p->Tq) * (uint64_t)(p->Tk * p->D);

@@ -1,4 +1,4 @@
-/* conv2d.c - convolution as bands of output rows times blocks of output channels; see products.c.
+/* conv2d.c - convolution as bands of output rows times blocks of output channels; see gemm.c.
  *
  * A band reads its input rows and the halo where they lie; only the first and last band of an image have padding, so
  * there are a handful of different products however large the picture is.
@@ -11,13 +11,13 @@
 enum { BAND_PIXELS = 512, MAX_BLOCK = 320 };
 
 /* Output rows [first, first + n) of one image: the input rows they need and what is padding. */
-static product_shape band_shape(const op_desc *op, int64_t first, int64_t n, int64_t *row)
+static gemm_shape row_tile_shape(const op_desc *op, int64_t first, int64_t n, int64_t *row)
 {
     const conv2d_attr *t = &op->attr.conv2d;
     const int64_t *x = op->in[0].shape.dim, *w = op->in[1].shape.dim, *o = op->out.shape.dim;
     int64_t top = first * t->stride[0] - t->pad[0];
     int64_t end = (first + n - 1) * t->stride[0] - t->pad[0] + (w[2] - 1) * t->dilation[0] + 1;
-    product_shape s = {.conv = 1, .w = x[2], .i = x[3], .oh = n, .ow = o[2], .kh = w[2], .kw = w[3]};
+    gemm_shape s = {.conv = 1, .w = x[2], .i = x[3], .oh = n, .ow = o[2], .kh = w[2], .kw = w[3]};
     s.stride[0] = t->stride[0], s.stride[1] = t->stride[1];
     s.dilation[0] = t->dilation[0], s.dilation[1] = t->dilation[1];
     s.pad[0] = top < 0 ? -top : 0, s.pad[1] = t->pad[1];
@@ -28,7 +28,7 @@ static product_shape band_shape(const op_desc *op, int64_t first, int64_t n, int
     return s;
 }
 
-static int find_variant(const product_shape *known, uint32_t n, const product_shape *s)
+static int find_variant(const gemm_shape *known, uint32_t n, const gemm_shape *s)
 {
     for (uint32_t i = 0; i < n; i++)
         if (memcmp(&known[i], s, sizeof *s) == 0)
@@ -45,31 +45,31 @@ static int is_linear(const op_desc *op)
            !(t->pad[0] | t->pad[1] | t->pad[2] | t->pad[3]);
 }
 
-static kiln_status fill_bands(cpu_kernel *c, int64_t height, int64_t per_image, error *e)
+static kiln_status fill_row_tiles(cpu_kernel *c, int64_t height, int64_t per_image, error *e)
 {
     const op_desc *op = &c->op;
     const int64_t *x = op->in[0].shape.dim, *o = op->out.shape.dim;
-    product_grid *g = c->plan;
-    product_shape known[PRODUCT_VARIANTS];
+    tiled_gemm *g = c->plan;
+    gemm_shape known[GEMM_VARIANTS];
     uint32_t n_known = 0;
-    for (size_t i = 0; i < g->n_bands; i++) {
+    for (size_t i = 0; i < g->n_row_tiles; i++) {
         int64_t image = (int64_t)i / per_image, first = (int64_t)i % per_image * height, row;
         int64_t n = min64(height, o[1] - first);
-        product_shape s = band_shape(op, first, n, &row);
+        gemm_shape s = row_tile_shape(op, first, n, &row);
         int v = find_variant(known, n_known, &s);
         if (s.h < 1) return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: a window that lies in the padding alone");
         if (v < 0) {
-            if (n_known == PRODUCT_VARIANTS)
+            if (n_known == GEMM_VARIANTS)
                 return error_set(e, KILN_ERR_UNSUPPORTED, "conv2d: too many kinds of padding");
             v = (int)n_known;
             known[n_known++] = s;
-            TRY(grid_variant(c, (uint32_t)v, &s, e));
+            TRY(tiled_gemm_variant(c, (uint32_t)v, &s, e));
         }
-        g->bands[i] = (band){.in = (image * x[1] + row) * x[2],
-                             .n_in = s.h * x[2],
-                             .out = (image * o[1] + first) * o[2],
-                             .n_out = n * o[2],
-                             .variant = (uint32_t)v};
+        g->row_tiles[i] = (row_tile){.in = (image * x[1] + row) * x[2],
+                                     .n_in = s.h * x[2],
+                                     .out = (image * o[1] + first) * o[2],
+                                     .n_out = n * o[2],
+                                     .variant = (uint32_t)v};
     }
     return KILN_OK;
 }
@@ -89,8 +89,8 @@ kiln_status cpu_prepare_conv2d(cpu_kernel *c, error *e)
     height = height < 4 ? 4 : height > o[1] ? o[1] : height;
     height = min64(height, o[1]);
     int64_t per_image = (o[1] + height - 1) / height;
-    TRY(grid_new(c, w[0], min64(w[0], MAX_BLOCK), (size_t)(o[0] * per_image), e));
-    TRY(fill_bands(c, height, per_image, e));
+    TRY(tiled_gemm_new(c, w[0], min64(w[0], MAX_BLOCK), (size_t)(o[0] * per_image), e));
+    TRY(fill_row_tiles(c, height, per_image, e));
     c->base.flops = 2u * (uint64_t)(o[0] * o[1] * o[2]) * (uint64_t)shape_count(&op->in[1].shape);
-    return grid_finish(c, e);
+    return tiled_gemm_finish(c, e);
 }

@@ -62,7 +62,7 @@ static void detect(void) { machine.level = CPU_PLAIN; }
 #endif
 
 /* For tests and measurements: a lower level, and the type of products where both are to be had. */
-static void choose(const char *level, const char *products)
+static void choose(const char *level, const char *gemms)
 {
     size_t i = 0, n = sizeof levels / sizeof levels[0];
     while (level && i < n && strcmp(level, levels[i].name) != 0) i++;
@@ -75,19 +75,19 @@ static void choose(const char *level, const char *products)
         machine.level = (cpu_level)i;
         machine.fast_bf16 = machine.fast_bf16 && machine.level >= CPU_AVX512_BF16;
     }
-    if (!products) return;
-    if (strcmp(products, "f32") == 0)
+    if (!gemms) return;
+    if (strcmp(gemms, "f32") == 0)
         machine.fast_bf16 = 0;
-    else if (strcmp(products, "bf16") == 0 && machine.level >= CPU_AVX512_BF16)
+    else if (strcmp(gemms, "bf16") == 0 && machine.level >= CPU_AVX512_BF16)
         machine.fast_bf16 = 1;
     else
-        log_warn("KILN_CPU_PRODUCTS=%s: not f32, nor bf16 on a processor that has it; ignored", products);
+        log_warn("KILN_CPU_GEMM=%s: not f32, nor bf16 on a processor that has it; ignored", gemms);
 }
 
 static void machine_init(void)
 {
     detect();
-    choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_PRODUCTS"));
+    choose(getenv("KILN_CPU_FEATURES"), getenv("KILN_CPU_GEMM"));
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     machine.slots = n < 4 ? 4 : n > 64 ? 64 : (unsigned)n;
 }
@@ -112,7 +112,7 @@ const char *cpu_features(void) { return levels[cpu_level_get()].text; }
 static const char *cpu_numerics(void)
 {
     static char text[2][96]; /* written with the same bytes by whoever comes first */
-    int bf16 = cpu_product_type(KILN_BF16) == KILN_BF16;
+    int bf16 = cpu_gemm_type(KILN_BF16) == KILN_BF16;
     snprintf(text[bf16], sizeof text[bf16], "%s, products %s", cpu_features(), bf16 ? "bf16" : "f32");
     return text[bf16];
 }
@@ -126,7 +126,7 @@ const cpu_kernels *cpu_kernels_get(void)
     return &kernels_plain;
 }
 
-uint32_t cpu_product_type(uint32_t precision)
+uint32_t cpu_gemm_type(uint32_t precision)
 {
     cpu_level_get();
     return precision == KILN_BF16 && machine.fast_bf16 ? KILN_BF16 : KILN_F32;
@@ -208,11 +208,11 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_GROUP_NORM] = cpu_prepare_group_norm, [OP_LAYER_NORM] = cpu_prepare_layer_norm,
     [OP_ADD] = cpu_prepare_elementwise,       [OP_MUL] = cpu_prepare_elementwise,
     [OP_AFFINE] = cpu_prepare_elementwise,    [OP_ACT] = cpu_prepare_elementwise,
-    [OP_GEGLU] = cpu_prepare_elementwise,     [OP_UPSAMPLE] = cpu_prepare_movement,
-    [OP_CONCAT] = cpu_prepare_movement,       [OP_SLICE] = cpu_prepare_movement,
-    [OP_RESHAPE] = cpu_prepare_movement,      [OP_PERMUTE] = cpu_prepare_movement,
-    [OP_EMBEDDING] = cpu_prepare_lookup,      [OP_GATHER] = cpu_prepare_lookup,
-    [OP_TIMESTEP] = cpu_prepare_lookup,
+    [OP_GEGLU] = cpu_prepare_elementwise,     [OP_UPSAMPLE] = cpu_prepare_layout,
+    [OP_CONCAT] = cpu_prepare_layout,         [OP_SLICE] = cpu_prepare_layout,
+    [OP_RESHAPE] = cpu_prepare_layout,        [OP_PERMUTE] = cpu_prepare_layout,
+    [OP_EMBEDDING] = cpu_prepare_embedding,   [OP_GATHER] = cpu_prepare_embedding,
+    [OP_TIMESTEP] = cpu_prepare_embedding,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)

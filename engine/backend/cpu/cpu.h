@@ -12,7 +12,7 @@
 
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
-/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_PRODUCTS=f32|bf16 sets
+/* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
  * the type of products under bf16 precision. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
@@ -20,7 +20,7 @@ const char *cpu_features(void);
 const cpu_kernels *cpu_kernels_get(void);
 /* The type in which products are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
-uint32_t cpu_product_type(uint32_t precision);
+uint32_t cpu_gemm_type(uint32_t precision);
 unsigned cpu_slots(void);
 
 typedef struct cpu_kernel cpu_kernel;
@@ -35,8 +35,8 @@ struct cpu_kernel {
 
 /* Each fills in body, scratch_bytes, packed forms (for weights other than f32), flops and plan. */
 typedef kiln_status cpu_prepare(cpu_kernel *, error *);
-cpu_prepare cpu_prepare_elementwise, cpu_prepare_movement, cpu_prepare_group_norm, cpu_prepare_layer_norm,
-    cpu_prepare_lookup, cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
+cpu_prepare cpu_prepare_elementwise, cpu_prepare_layout, cpu_prepare_group_norm, cpu_prepare_layer_norm,
+    cpu_prepare_embedding, cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
 typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);

@@ -32,9 +32,9 @@ typedef struct cpu_kernels {
     void (*gemm)(size_t m, size_t n, size_t k, const float *a, size_t lda, size_t step, const float *b, size_t ldb,
                  float *c, size_t ldc, int accumulate);
     /* One step of an online softmax, base 2: every column (their number a multiple of 16) of s is one query's scores of
-     * `keys` keys. s becomes 2^(s - most'), total and most are brought forward, and scale is what sums made before are
+     * `keys` keys. s becomes 2^(s - max'), sum and max are brought forward, and scale is what sums made before are
      * to be multiplied by; returns whether any is not 1. */
-    int (*softmax)(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale);
+    int (*softmax)(float *s, size_t ld, size_t keys, size_t columns, float *max, float *sum, float *scale);
     /* dst[column][row] = src[row][column] for one block, dst rows `ldd` apart */
     void (*transpose)(float *dst, size_t ldd, const float *src, size_t lds, size_t rows, size_t columns);
     /* The same for 16-bit elements. */

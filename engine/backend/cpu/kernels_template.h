@@ -310,11 +310,11 @@ static void gemm(size_t m, size_t n, size_t k, const float *a, size_t lda, size_
     for (; j + LANES <= n; j += LANES) strip(1, m, k, a, lda, step, b + j, ldb, c + j, ldc, accumulate);
 }
 
-static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *most, float *total, float *scale)
+static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *max, float *sum, float *scale)
 {
     int rescale = 0;
     for (size_t c = 0; c < columns; c += LANES) {
-        vf before = get(most + c), top = before, sums = {0};
+        vf before = get(max + c), top = before, sums = {0};
         for (size_t i = 0; i < keys; i++) top = vmax(get(s + i * ld + c), top);
         vf base = pick(top == splat(-INFINITY), splat(0), top); /* nothing seen so far: all stays 0 */
         for (size_t i = 0; i < keys; i++) {
@@ -326,8 +326,8 @@ static int softmax(float *s, size_t ld, size_t keys, size_t columns, float *most
         vi moved = top > before;
         for (size_t i = 0; i < LANES; i++) rescale |= moved[i];
         put(scale + c, factor);
-        put(most + c, top);
-        put(total + c, VFMA(get(total + c), factor, sums));
+        put(max + c, top);
+        put(sum + c, VFMA(get(sum + c), factor, sums));
     }
     return rescale;
 }

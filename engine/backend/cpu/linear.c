@@ -1,4 +1,4 @@
-/* linear.c - out = x w^T + bias as a grid of products; see products.c. A 1x1 convolution is one of these.
+/* linear.c - out = x w^T + bias as a grid of products; see gemm.c. A 1x1 convolution is one of these.
  *
  * Tiles are sized so that, as f32, a block of weights takes about a megabyte and a band of rows half of one.
  */
@@ -6,14 +6,14 @@
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-static int64_t block_width(int64_t columns, int64_t k, int geglu)
+static int64_t column_tile_width(int64_t columns, int64_t k, int geglu)
 {
     int64_t width = clamp((1 << 18) / k / 64 * 64, 128, 512);
     return min64(geglu ? width / 2 : width, columns);
 }
 
 /* At least four bands, so that every thread has some: narrow layers are a single block. */
-static int64_t band_rows(int64_t rows, int64_t k)
+static int64_t row_tile_rows(int64_t rows, int64_t k)
 {
     int64_t height = clamp((1 << 17) / k / 16 * 16, 128, 256), quarter = (rows + 63) / 64 * 16;
     return min64(rows, min64(height, quarter));
@@ -22,17 +22,17 @@ static int64_t band_rows(int64_t rows, int64_t k)
 kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e)
 {
     if (!rows || !columns || !k) return error_set(e, KILN_ERR_UNSUPPORTED, "linear: an operand without elements");
-    int64_t height = band_rows(rows, k);
+    int64_t height = row_tile_rows(rows, k);
     size_t n = (size_t)((rows + height - 1) / height);
-    TRY(grid_new(c, columns, block_width(columns, k, c->op.epilogue.geglu != 0), n, e));
-    product_grid *g = c->plan;
+    TRY(tiled_gemm_new(c, columns, column_tile_width(columns, k, c->op.epilogue.geglu != 0), n, e));
+    tiled_gemm *g = c->plan;
     for (size_t i = 0; i < n; i++) {
         int64_t first = (int64_t)i * height, m = min64(height, rows - first);
-        g->bands[i] = (band){.in = first, .n_in = m, .out = first, .n_out = m, .variant = m != height};
-        TRY(grid_variant(c, g->bands[i].variant, &(product_shape){.m = m, .k = k}, e));
+        g->row_tiles[i] = (row_tile){.in = first, .n_in = m, .out = first, .n_out = m, .variant = m != height};
+        TRY(tiled_gemm_variant(c, g->row_tiles[i].variant, &(gemm_shape){.m = m, .k = k}, e));
     }
     c->base.flops = 2u * (uint64_t)rows * (uint64_t)k * (uint64_t)columns * (c->op.epilogue.geglu ? 2 : 1);
-    return grid_finish(c, e);
+    return tiled_gemm_finish(c, e);
 }
 
 kiln_status cpu_prepare_linear(cpu_kernel *c, error *e)

@@ -2,7 +2,7 @@
 #ifndef KILN_BACKEND_CPU_LINEAR_H
 #define KILN_BACKEND_CPU_LINEAR_H
 
-#include "backend/cpu/products.h"
+#include "backend/cpu/gemm.h"
 
 kiln_status linear_prepare_as(cpu_kernel *c, int64_t rows, int64_t k, int64_t columns, error *e);
 

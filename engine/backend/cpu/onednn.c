@@ -36,8 +36,8 @@ typedef const dnnl_memory_desc_t *md_ref;
 #define md_by_tag dnnl_memory_desc_init_by_tag
 #endif
 
-struct product {
-    product_shape shape;
+struct gemm {
+    gemm_shape shape;
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t run;
     atomic_uchar has_run; /* what the library generates when it is first run is there */
@@ -53,7 +53,7 @@ static dnnl_status_t engine_status;
  * things from the heap. */
 static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
 
-static int room_for(size_t bytes)
+static int for_capacity(size_t bytes)
 {
     if (bytes <= ROOM_TO_RUN) {
         void *volatile p = malloc(bytes); /* volatile: or the compiler takes the pair away */
@@ -66,10 +66,10 @@ static int room_for(size_t bytes)
 }
 
 /* Runs body(arg), which leaves the library's status in *status. */
-static void at_the_edge(size_t room, void (*body)(void *), void *arg, dnnl_status_t *status)
+static void at_the_edge(size_t capacity, void (*body)(void *), void *arg, dnnl_status_t *status)
 {
     *status = dnnl_out_of_memory;
-    if (!room_for(room) || !room_for(ROOM_TO_RUN)) return;
+    if (!for_capacity(capacity) || !for_capacity(ROOM_TO_RUN)) return;
     library_end end = library_call(body, arg);
     if (end != LIBRARY_RETURNED) *status = end == LIBRARY_NO_MEMORY ? dnnl_out_of_memory : dnnl_runtime_error;
 }
@@ -111,7 +111,7 @@ static kiln_status library(dnnl_status_t status, const char *what, error *e)
     return error_set(e, KILN_ERR_BUG, "oneDNN: status %d (%s)", (int)status, what);
 }
 
-static dnnl_data_type_t type_of_product(const product *p) { return p->shape.type == KILN_BF16 ? dnnl_bf16 : dnnl_f32; }
+static dnnl_data_type_t type_of_gemm(const gemm *p) { return p->shape.type == KILN_BF16 ? dnnl_bf16 : dnnl_f32; }
 
 /* ---- making ---- */
 
@@ -119,28 +119,28 @@ typedef struct {
     dnnl_memory_desc_t a, b, bias, c;
 } operands;
 
-static dnnl_status_t describe_matmul(const product *p, operands *o)
+static dnnl_status_t describe_matmul(const gemm *p, operands *o)
 {
-    const product_shape *s = &p->shape;
+    const gemm_shape *s = &p->shape;
     dnnl_dims_t a = {s->m, s->k}, b = {s->k, s->n}, c = {s->m, s->n}, bias = {1, s->n};
-    dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_product(p), dnnl_ab);
-    if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_product(p), dnnl_format_tag_any);
+    dnnl_status_t st = md_by_tag(&o->a, 2, a, type_of_gemm(p), dnnl_ab);
+    if (st == dnnl_success) st = md_by_tag(&o->b, 2, b, type_of_gemm(p), dnnl_format_tag_any);
     if (st == dnnl_success) st = md_by_tag(&o->bias, 2, bias, dnnl_f32, dnnl_ab);
     if (st == dnnl_success) st = md_by_tag(&o->c, 2, c, dnnl_f32, dnnl_ab);
     return st;
 }
-static dnnl_status_t describe_conv(const product *p, operands *o)
+static dnnl_status_t describe_conv(const gemm *p, operands *o)
 {
-    const product_shape *s = &p->shape;
+    const gemm_shape *s = &p->shape;
     dnnl_dims_t a = {1, s->i, s->h, s->w}, b = {s->n, s->i, s->kh, s->kw}, c = {1, s->n, s->oh, s->ow}, bias = {s->n};
-    dnnl_status_t st = md_by_tag(&o->a, 4, a, type_of_product(p), dnnl_nhwc);
-    if (st == dnnl_success) st = md_by_tag(&o->b, 4, b, type_of_product(p), dnnl_format_tag_any);
+    dnnl_status_t st = md_by_tag(&o->a, 4, a, type_of_gemm(p), dnnl_nhwc);
+    if (st == dnnl_success) st = md_by_tag(&o->b, 4, b, type_of_gemm(p), dnnl_format_tag_any);
     if (st == dnnl_success) st = md_by_tag(&o->bias, 1, bias, dnnl_f32, dnnl_a);
     if (st == dnnl_success) st = md_by_tag(&o->c, 4, c, dnnl_f32, dnnl_nhwc);
     return st;
 }
 
-static dnnl_status_t make_matmul(product *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
+static dnnl_status_t make_matmul(gemm *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
 {
     md_ref bias = p->shape.bias ? MD(o->bias) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
@@ -151,9 +151,9 @@ static dnnl_status_t make_matmul(product *p, const operands *o, md_ref b, const_
     return st == dnnl_success ? dnnl_primitive_desc_create(&p->desc, &d, attr, engine, NULL) : st;
 #endif
 }
-static dnnl_status_t make_conv(product *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
+static dnnl_status_t make_conv(gemm *p, const operands *o, md_ref b, const_dnnl_primitive_attr_t attr)
 {
-    const product_shape *s = &p->shape;
+    const gemm_shape *s = &p->shape;
     md_ref bias = s->bias ? MD(o->bias) : NULL;
     dnnl_dims_t stride = {s->stride[0], s->stride[1]}, dilate = {s->dilation[0] - 1, s->dilation[1] - 1};
     dnnl_dims_t before = {s->pad[0], s->pad[1]}, after = {s->pad[2], s->pad[3]};
@@ -170,7 +170,7 @@ static dnnl_status_t make_conv(product *p, const operands *o, md_ref b, const_dn
 #endif
 }
 
-static dnnl_status_t make(product *p, const product *like)
+static dnnl_status_t make(gemm *p, const gemm *like)
 {
     operands o;
     memset(&o, 0, sizeof o);
@@ -188,8 +188,8 @@ static dnnl_status_t make(product *p, const product *like)
 }
 
 typedef struct {
-    product *p;
-    const product *like;
+    gemm *p;
+    const gemm *like;
     dnnl_status_t status;
 } making;
 
@@ -202,23 +202,23 @@ static void make_it(void *arg)
     omp_set_num_threads(threads);
 }
 
-kiln_status product_new(const product_shape *s, const product *like, product **out, error *e)
+kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e)
 {
     TRY(library(engine_ready(), "engine", e));
-    product *p = mem_calloc(1, sizeof *p);
+    gemm *p = mem_calloc(1, sizeof *p);
     if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
     p->shape = *s;
     making m = {.p = p, .like = like};
     at_the_edge(ROOM_TO_MAKE, make_it, &m, &m.status);
     if (m.status != dnnl_success) {
-        product_free(p);
+        gemm_free(p);
         return library(m.status, s->conv ? "convolution" : "matrix product", e);
     }
     *out = p;
     return KILN_OK;
 }
 
-void product_free(product *p)
+void gemm_free(gemm *p)
 {
     if (!p) return;
     if (p->run) dnnl_primitive_destroy(p->run);
@@ -228,16 +228,16 @@ void product_free(product *p)
 
 /* ---- asking ---- */
 
-const product_shape *product_shape_of(const product *p) { return &p->shape; }
+const gemm_shape *gemm_shape_of(const gemm *p) { return &p->shape; }
 
-const char *product_name(const product *p)
+const char *gemm_name(const gemm *p)
 {
     const char *name = "onednn";
     dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, (void *)&name);
     return name;
 }
 
-static md_ref weights_of(const product *p) { return dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 0); }
+static md_ref weights_of(const gemm *p) { return dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 0); }
 
 static uint64_t mix(uint64_t h, const void *data, size_t n)
 {
@@ -245,21 +245,22 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-uint64_t product_layout(const product *p)
+uint64_t gemm_layout(const gemm *p)
 {
     md_ref d = weights_of(p);
     uint64_t h = mix(0xcbf29ce484222325u, &p->shape.type, sizeof p->shape.type);
 #if DNNL_VERSION_MAJOR >= 3
-    int n = 0, blocks = 0;
+    int n = 0, column_tiles = 0;
     dnnl_dims_t *padded, *strides, *sizes, *places;
     dnnl_memory_desc_query(d, dnnl_query_ndims_s32, &n);
-    dnnl_memory_desc_query(d, dnnl_query_inner_nblks_s32, &blocks);
+    dnnl_memory_desc_query(d, dnnl_query_inner_nblks_s32, &column_tiles);
     dnnl_memory_desc_query(d, dnnl_query_padded_dims, &padded);
     dnnl_memory_desc_query(d, dnnl_query_strides, &strides);
     dnnl_memory_desc_query(d, dnnl_query_inner_blks, &sizes);
     dnnl_memory_desc_query(d, dnnl_query_inner_idxs, &places);
     h = mix(mix(h, *padded, (size_t)n * sizeof(*padded)[0]), *strides, (size_t)n * sizeof(*strides)[0]);
-    return mix(mix(h, *sizes, (size_t)blocks * sizeof(*sizes)[0]), *places, (size_t)blocks * sizeof(*places)[0]);
+    return mix(mix(h, *sizes, (size_t)column_tiles * sizeof(*sizes)[0]), *places,
+               (size_t)column_tiles * sizeof(*places)[0]);
 #else
     const dnnl_blocking_desc_t *f = &d->format_desc.blocking;
     h = mix(mix(h, d->padded_dims, (size_t)d->ndims * sizeof d->padded_dims[0]), f->strides,
@@ -269,8 +270,8 @@ uint64_t product_layout(const product *p)
 #endif
 }
 
-size_t product_weight_bytes(const product *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
-size_t product_scratch_bytes(const product *p)
+size_t gemm_weight_bytes(const gemm *p) { return dnnl_memory_desc_get_size(weights_of(p)); }
+size_t gemm_scratch_bytes(const gemm *p)
 {
     md_ref d = dnnl_primitive_desc_query_md(p->desc, dnnl_query_scratchpad_md, 0);
     return d ? dnnl_memory_desc_get_size(d) : 0;
@@ -306,13 +307,13 @@ static dnnl_status_t execute(const_dnnl_primitive_t run, const bound *rows, int 
 }
 
 typedef struct {
-    const product *p;
+    const gemm *p;
     const float *b;
     void *packed;
     dnnl_status_t status;
 } packing;
 
-static dnnl_status_t describe_plain(const product_shape *s, dnnl_memory_desc_t *from)
+static dnnl_status_t describe_plain(const gemm_shape *s, dnnl_memory_desc_t *from)
 {
     dnnl_dims_t matrix = {s->k, s->n}, matrix_strides = {1, s->k}, filter = {s->n, s->i, s->kh, s->kw};
     return s->conv ? md_by_tag(from, 4, filter, dnnl_f32, dnnl_oihw)
@@ -322,7 +323,7 @@ static dnnl_status_t describe_plain(const product_shape *s, dnnl_memory_desc_t *
 static void pack_it(void *arg)
 {
     packing *j = arg;
-    const product *p = j->p;
+    const gemm *p = j->p;
     dnnl_memory_desc_t from;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_t reorder = NULL;
@@ -341,13 +342,13 @@ static void pack_it(void *arg)
 }
 
 /* [n][k] or [n][i][kh][kw] in f32 -> the layout the product chose */
-kiln_status product_pack(const product *p, const float *b, void *packed, error *e)
+kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e)
 {
-    const product_shape *s = &p->shape;
+    const gemm_shape *s = &p->shape;
     packing j = {.p = p, .b = b, .packed = packed};
     size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
-    if (product_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
-        memset(packed, 0, product_weight_bytes(p)); /* what fills up its blocks */
+    if (gemm_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
+        memset(packed, 0, gemm_weight_bytes(p)); /* what fills up its blocks */
     at_the_edge(ROOM_TO_PACK, pack_it, &j, &j.status);
     return library(j.status, "packing weights", e);
 }
@@ -365,8 +366,8 @@ static void run_it(void *arg)
     r->status = execute(r->run, r->rows, r->n);
 }
 
-kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
-                        error *e)
+kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                     error *e)
 {
     const bound rows[] = {
         {DNNL_ARG_SRC, dnnl_primitive_desc_query_md(p->desc, dnnl_query_src_md, 0), (void *)(uintptr_t)a},

@@ -17,19 +17,19 @@ typedef struct {
     uint32_t bias, conv;
     int64_t m, n, k;
     int64_t h, w, i, oh, ow, kh, kw, stride[2], dilation[2], pad[4];
-} product_shape;
+} gemm_shape;
 
-typedef struct product product;
+typedef struct gemm gemm;
 
-kiln_status product_new(const product_shape *s, const product *like, product **out, error *e);
-void product_free(product *p);
-const product_shape *product_shape_of(const product *p);
-const char *product_name(const product *p);    /* "brg:avx512_core" */
-uint64_t product_layout(const product *p);     /* equal for equal weight layouts */
-size_t product_weight_bytes(const product *p); /* packed, in `type` */
-size_t product_scratch_bytes(const product *p);
-kiln_status product_pack(const product *p, const float *b, void *packed, error *e);
-kiln_status product_run(const product *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
-                        error *e);
+kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e);
+void gemm_free(gemm *p);
+const gemm_shape *gemm_shape_of(const gemm *p);
+const char *gemm_name(const gemm *p);    /* "brg:avx512_core" */
+uint64_t gemm_layout(const gemm *p);     /* equal for equal weight layouts */
+size_t gemm_weight_bytes(const gemm *p); /* packed, in `type` */
+size_t gemm_scratch_bytes(const gemm *p);
+kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e);
+kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const float *bias, float *c, void *scratch,
+                     error *e);
 
 #endif

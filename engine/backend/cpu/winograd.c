@@ -18,7 +18,7 @@ enum { SQUARES = 66, OUT = 64, IN = 64, POINTS = 36 };
 
 typedef struct {
     int64_t wide, high, per_image, squares, per_tile, groups; /* squares; tiles of them */
-    int64_t blocks;                                           /* of OUT output channels */
+    int64_t column_tiles;                                     /* of OUT output channels */
     uint32_t stored;
     size_t slot_floats;
 } winograd_plan;
@@ -120,7 +120,7 @@ static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const winograd_plan *p = c->plan;
     call j = {c, a};
-    return tiles_run(a->pool, (size_t)(p->groups * p->blocks), tile, &j, e);
+    return tiles_run(a->pool, (size_t)(p->groups * p->column_tiles), tile, &j, e);
 }
 
 /* [O][I][3][3] -> [O/64][I][9][64], the last block filled up with zeros */
@@ -169,7 +169,7 @@ static kiln_status pack(const kernel *k, uint32_t operand, const void *src, uint
     const winograd_plan *p = c->plan;
     if (operand == 1) {
         packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst};
-        return tiles_run(q, (size_t)p->blocks, pack_block, &j, e);
+        return tiles_run(q, (size_t)p->column_tiles, pack_block, &j, e);
     }
     kiln_status st = dtype_convert(dst, KILN_F32, src, dtype, (size_t)shape_count(&c->op.in[operand].shape));
     return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
@@ -183,7 +183,7 @@ int winograd_fits(const op_desc *op)
                t->pad[1] == 1 && t->pad[2] == 1 && t->pad[3] == 1;
     uint32_t type = type_of(&op->in[0]);
     return w[2] == 3 && w[3] == 3 && same && x[3] % 16 == 0 && w[0] >= 32 && (type == KILN_F32 || type == KILN_BF16) &&
-           cpu_product_type(op->precision) == KILN_F32;
+           cpu_gemm_type(op->precision) == KILN_F32;
 }
 
 kiln_status winograd_prepare(cpu_kernel *c, error *e)
@@ -201,10 +201,10 @@ kiln_status winograd_prepare(cpu_kernel *c, error *e)
     p->groups = (p->squares + SQUARES - 1) / SQUARES;
     p->per_tile = (int64_t)round_up((size_t)((p->squares + p->groups - 1) / p->groups), 6);
     p->groups = (p->squares + p->per_tile - 1) / p->per_tile;
-    p->blocks = (w[0] + OUT - 1) / OUT;
+    p->column_tiles = (w[0] + OUT - 1) / OUT;
     p->slot_floats = (size_t)POINTS * ((size_t)p->per_tile * IN + IN * OUT + (size_t)p->per_tile * OUT);
     c->base.scratch_bytes = cpu_slots() * p->slot_floats * sizeof(float);
-    c->base.packed_bytes[1] = (size_t)(p->blocks * OUT * w[1] * 9) * size_of(p->stored);
+    c->base.packed_bytes[1] = (size_t)(p->column_tiles * OUT * w[1] * 9) * size_of(p->stored);
     snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "winograd:%s:%d", dtype_name(p->stored), OUT);
     c->base.flops = 2u * (uint64_t)(o[0] * o[1] * o[2]) * (uint64_t)shape_count(&op->in[1].shape);
     c->base.name = "winograd:4x4,3x3:f32";

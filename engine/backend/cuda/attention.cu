@@ -29,7 +29,7 @@ static size_t shared_for(int64_t head)
 
 typedef struct {
     tile_size size;
-    float *q, *kv, *sum, *score, *most, *total, *shrink;
+    float *q, *kv, *acc, *score, *max, *sum, *shrink;
 } tile;
 
 static __device__ __forceinline__ void load_rows(const cu_attention &a, float *to, const void *from, int64_t row,
@@ -66,25 +66,25 @@ static __device__ __forceinline__ void soften(const tile &t)
 {
     int r = (int)threadIdx.x;
     if (r >= t.size.queries) return;
-    float *s = t.score + r * (t.size.keys + 1), most = t.most[r], total = 0;
-    for (int k = 0; k < t.size.keys; k++) most = fmaxf(most, s[k]);
-    float shrink = most == -INFINITY ? 1.0f : expf(t.most[r] - most);
+    float *s = t.score + r * (t.size.keys + 1), max = t.max[r], sum = 0;
+    for (int k = 0; k < t.size.keys; k++) max = fmaxf(max, s[k]);
+    float shrink = max == -INFINITY ? 1.0f : expf(t.max[r] - max);
     for (int k = 0; k < t.size.keys; k++) {
-        s[k] = most == -INFINITY ? 0.0f : expf(s[k] - most);
-        total += s[k];
+        s[k] = max == -INFINITY ? 0.0f : expf(s[k] - max);
+        sum += s[k];
     }
-    t.total[r] = t.total[r] * shrink + total;
-    t.most[r] = most, t.shrink[r] = shrink;
+    t.sum[r] = t.sum[r] * shrink + sum;
+    t.max[r] = max, t.shrink[r] = shrink;
 }
 
 static __device__ __forceinline__ void add_values(const cu_attention &a, const tile &t)
 {
     for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) {
         int r = i / (int)a.head, c = i % (int)a.head;
-        float sum = t.sum[i] * t.shrink[r];
+        float acc = t.acc[i] * t.shrink[r];
         for (int k = 0; k < t.size.keys; k++)
-            sum = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head + 1) + c], sum);
-        t.sum[i] = sum;
+            acc = fmaf(t.score[r * (t.size.keys + 1) + k], t.kv[k * (a.head + 1) + c], acc);
+        t.acc[i] = acc;
     }
 }
 
@@ -94,10 +94,10 @@ static __device__ __forceinline__ tile tile_in(float *at, int64_t head)
     t.size = tile_for(head);
     t.q = at, at += t.size.queries * (head + 1);
     t.kv = at, at += t.size.keys * (head + 1);
-    t.sum = at, at += t.size.queries * head;
+    t.acc = at, at += t.size.queries * head;
     t.score = at, at += t.size.queries * (t.size.keys + 1);
-    t.most = at, at += t.size.queries;
-    t.total = at, at += t.size.queries;
+    t.max = at, at += t.size.queries;
+    t.sum = at, at += t.size.queries;
     t.shrink = at;
     return t;
 }
@@ -109,8 +109,8 @@ static __global__ void __launch_bounds__(THREADS) attention(cu_attention a)
     int64_t q0 = (int64_t)blockIdx.x * t.size.queries, h = blockIdx.y, n = blockIdx.z, column = h * a.head;
     int64_t end = a.causal && q0 + t.size.queries < a.keys ? q0 + t.size.queries : a.keys;
     load_rows(a, t.q, a.q, n * a.queries + q0, a.queries - q0, t.size.queries, a.q_ld, column);
-    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) t.sum[i] = 0;
-    if ((int)threadIdx.x < t.size.queries) t.most[threadIdx.x] = -INFINITY, t.total[threadIdx.x] = 0;
+    for (int i = (int)threadIdx.x; i < t.size.queries * (int)a.head; i += THREADS) t.acc[i] = 0;
+    if ((int)threadIdx.x < t.size.queries) t.max[threadIdx.x] = -INFINITY, t.sum[threadIdx.x] = 0;
     for (int64_t k0 = 0; k0 < end; k0 += t.size.keys) {
         load_rows(a, t.kv, a.k, n * a.keys + k0, a.keys - k0, t.size.keys, a.k_ld, column);
         __syncthreads();
@@ -126,7 +126,7 @@ static __global__ void __launch_bounds__(THREADS) attention(cu_attention a)
         int r = i / (int)a.head, c = i % (int)a.head;
         if (q0 + r < a.queries)
             cu_store(a.out, a.out_type, (n * a.queries + q0 + r) * a.out_ld + column + c,
-                     t.total[r] > 0 ? t.sum[i] / t.total[r] : 0);
+                     t.sum[r] > 0 ? t.acc[i] / t.sum[r] : 0);
     }
 }
 

@@ -14,7 +14,7 @@ template <int HEAD> struct cu_head {
     enum { ROW = HEAD * 2 + 16 };
 };
 typedef struct {
-    float most[2], total[2];
+    float max[2], sum[2];
 } cu_softmax; /* of rows lane / 4 and 8 below, over the keys so far; total: this thread's share */
 
 /* Rows row.. of a matrix of `end` rows to shared memory; what is outside of it, or of the head, is 0. */
@@ -71,28 +71,28 @@ template <int KEYS>
 static __device__ __forceinline__ void cu_soften(const cu_attention &a, const void *mask, float (*s)[4], cu_softmax *r,
                                                  float *shrink, int64_t q, int64_t k)
 {
-    float most[2] = {r->most[0], r->most[1]};
+    float max[2] = {r->max[0], r->max[1]};
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             s[j][e] = cu_limited(a, mask, s[j][e], q + e / 2 * 8, k + j * 8 + e % 2);
-            most[e / 2] = fmaxf(most[e / 2], s[j][e]);
+            max[e / 2] = fmaxf(max[e / 2], s[j][e]);
         }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        most[h] = fmaxf(most[h], __shfl_xor_sync(0xffffffffu, most[h], 1));
-        most[h] = fmaxf(most[h], __shfl_xor_sync(0xffffffffu, most[h], 2));
-        shrink[h] = most[h] == -INFINITY ? 1.0f : exp2f((r->most[h] - most[h]) * 1.4426950408889634f);
-        r->most[h] = most[h];
-        r->total[h] *= shrink[h];
+        max[h] = fmaxf(max[h], __shfl_xor_sync(0xffffffffu, max[h], 1));
+        max[h] = fmaxf(max[h], __shfl_xor_sync(0xffffffffu, max[h], 2));
+        shrink[h] = max[h] == -INFINITY ? 1.0f : exp2f((r->max[h] - max[h]) * 1.4426950408889634f);
+        r->max[h] = max[h];
+        r->sum[h] *= shrink[h];
     }
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            s[j][e] = most[e / 2] == -INFINITY ? 0.0f : exp2f((s[j][e] - most[e / 2]) * 1.4426950408889634f);
-            r->total[e / 2] += s[j][e];
+            s[j][e] = max[e / 2] == -INFINITY ? 0.0f : exp2f((s[j][e] - max[e / 2]) * 1.4426950408889634f);
+            r->sum[e / 2] += s[j][e];
         }
 }
 
@@ -128,10 +128,10 @@ static __device__ __forceinline__ void cu_put(const cu_attention &a, const float
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        r->total[h] += __shfl_xor_sync(0xffffffffu, r->total[h], 1);
-        r->total[h] += __shfl_xor_sync(0xffffffffu, r->total[h], 2);
+        r->sum[h] += __shfl_xor_sync(0xffffffffu, r->sum[h], 1);
+        r->sum[h] += __shfl_xor_sync(0xffffffffu, r->sum[h], 2);
         if (q + h * 8 >= a.queries) continue;
-        float by = r->total[h] > 0 ? 1.0f / r->total[h] : 0.0f;
+        float by = r->sum[h] > 0 ? 1.0f / r->sum[h] : 0.0f;
 #pragma unroll
         for (int j = 0; j < COLUMNS / 8; j++)
             for (int e = 0; e < 2; e++) {

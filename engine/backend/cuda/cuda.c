@@ -69,20 +69,29 @@ static void cuda_free(kernel *base)
 {
     cuda_kernel *k = (cuda_kernel *)base;
     if (!k) return;
-    cuda_product_free(k);
+    cuda_gemm_free(k);
     mem_free(k);
 }
 
 static cuda_prepare *const prepares[OP_KIND_COUNT] = {
-    [OP_CONVERT] = cuda_prepare_map,       [OP_CONV2D] = cuda_prepare_conv2d,
-    [OP_LINEAR] = cuda_prepare_linear,     [OP_ATTENTION] = cuda_prepare_attention,
-    [OP_GROUP_NORM] = cuda_prepare_norm,   [OP_LAYER_NORM] = cuda_prepare_norm,
-    [OP_ADD] = cuda_prepare_map,           [OP_MUL] = cuda_prepare_map,
-    [OP_AFFINE] = cuda_prepare_map,        [OP_ACT] = cuda_prepare_map,
-    [OP_GEGLU] = cuda_prepare_map,         [OP_UPSAMPLE] = cuda_prepare_movement,
-    [OP_CONCAT] = cuda_prepare_movement,   [OP_SLICE] = cuda_prepare_movement,
-    [OP_RESHAPE] = cuda_prepare_movement,  [OP_PERMUTE] = cuda_prepare_movement,
-    [OP_EMBEDDING] = cuda_prepare_lookup,  [OP_GATHER] = cuda_prepare_lookup,
+    [OP_CONVERT] = cuda_prepare_map,
+    [OP_CONV2D] = cuda_prepare_conv2d,
+    [OP_LINEAR] = cuda_prepare_linear,
+    [OP_ATTENTION] = cuda_prepare_attention,
+    [OP_GROUP_NORM] = cuda_prepare_norm,
+    [OP_LAYER_NORM] = cuda_prepare_norm,
+    [OP_ADD] = cuda_prepare_map,
+    [OP_MUL] = cuda_prepare_map,
+    [OP_AFFINE] = cuda_prepare_map,
+    [OP_ACT] = cuda_prepare_map,
+    [OP_GEGLU] = cuda_prepare_map,
+    [OP_UPSAMPLE] = cuda_prepare_layout,
+    [OP_CONCAT] = cuda_prepare_layout,
+    [OP_SLICE] = cuda_prepare_layout,
+    [OP_RESHAPE] = cuda_prepare_layout,
+    [OP_PERMUTE] = cuda_prepare_layout,
+    [OP_EMBEDDING] = cuda_prepare_embedding,
+    [OP_GATHER] = cuda_prepare_embedding,
     [OP_TIMESTEP] = cuda_prepare_timestep,
 };
 
@@ -120,7 +129,7 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
 int cuda_on_tensor_cores(int type)
 {
     const cuda_abilities *a = cuda_abilities_get();
-    return a->products >= CUDA_PRODUCTS_MMA && (type == CU_F16 || (type == CU_BF16 && a->major >= 8));
+    return a->gemms >= CUDA_GEMM_MMA && (type == CU_F16 || (type == CU_BF16 && a->major >= 8));
 }
 
 /* 99 KiB of shared memory; sm_75 has 64. */
@@ -130,9 +139,9 @@ static void describe(char *text, size_t size)
 {
     const cuda_abilities *a = cuda_abilities_get();
     int n = snprintf(text, size, "sm_%d%d, %s", a->major, a->minor,
-                     a->products == CUDA_PRODUCTS_PLAIN ? "plain products"
-                     : a->major < 8                     ? "tensor cores for f16"
-                                                        : "tensor cores");
+                     a->gemms == CUDA_GEMM_PLAIN ? "plain products"
+                     : a->major < 8              ? "tensor cores for f16"
+                                                 : "tensor cores");
     if (a->cublaslt)
         snprintf(text + n, size - (size_t)n, ", cuBLASLt %zu.%zu.%zu", a->cublaslt / 10000, a->cublaslt / 100 % 100,
                  a->cublaslt % 100);
@@ -172,7 +181,7 @@ static const backend table = {.name = "cuda",
                               .best_precision = best_precision,
                               .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
                               .prepare = prepare,
-                              .numbers = &cuda_numbers};
+                              .vector_ops = &cuda_vector_ops};
 
 __attribute__((visibility("default"))) extern const cuda_library kiln_cuda_library;
 const cuda_library kiln_cuda_library = {.version = KILN_VERSION, .sizes = CUDA_LIBRARY_SIZES, .backend = &table};

@@ -12,13 +12,13 @@
 #include "backend/cuda/launch.h"
 
 /* How products are made: the best that a device and the machine have, or what
- * KILN_CUDA_PRODUCTS=plain|mma|library|cudnn asks for; each has those before it for what it does not take. cuDNN is
+ * KILN_CUDA_GEMM=plain|mma|library|cudnn asks for; each has those before it for what it does not take. cuDNN is
  * never chosen unasked: it was measured on no GPU yet. */
-typedef enum { CUDA_PRODUCTS_PLAIN, CUDA_PRODUCTS_MMA, CUDA_PRODUCTS_LIBRARY, CUDA_PRODUCTS_CUDNN } cuda_products;
+typedef enum { CUDA_GEMM_PLAIN, CUDA_GEMM_MMA, CUDA_GEMM_CUBLASLT, CUDA_GEMM_CUDNN } cuda_gemm_path;
 
 typedef struct {
     int major, minor, processors;
-    cuda_products products;
+    cuda_gemm_path gemms;
     size_t cublaslt, cudnn; /* their versions, 0: not used */
 } cuda_abilities;
 /* Of the device that was opened. */
@@ -40,10 +40,10 @@ kiln_status cuda_here(error *e);
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e); /* device_cuda.c */
 static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)(void *)s; }
 
-extern const device_numbers cuda_numbers; /* cuda_numbers.c */
+extern const device_vector_ops cuda_vector_ops; /* cuda_vector_ops.c */
 
-typedef struct matmul matmul;           /* products by the vendor's libraries: matmul.c */
-typedef struct convolution convolution; /* convolution.c */
+typedef struct cublaslt_gemm cublaslt_gemm; /* products by the vendor's libraries: cublaslt.c */
+typedef struct cudnn_conv cudnn_conv;       /* cudnn.c */
 
 typedef struct cuda_kernel cuda_kernel;
 struct cuda_kernel {
@@ -54,22 +54,22 @@ struct cuda_kernel {
     union {
         cu_map map;
         cu_norm norm;
-        cu_lookup lookup;
+        cu_embedding embedding;
         cu_timestep timestep;
         cu_attention attention;
         struct {
-            cu_product p;
+            cu_gemm p;
             size_t partial_at; /* where in scratch */
-            matmul *library;
-            convolution *convolution;
-        } product;
+            cublaslt_gemm *library;
+            cudnn_conv *cudnn_conv;
+        } gemm;
     } u;
 };
 
 typedef kiln_status cuda_prepare(cuda_kernel *, error *);
-cuda_prepare cuda_prepare_map, cuda_prepare_movement, cuda_prepare_lookup, cuda_prepare_timestep, cuda_prepare_norm,
+cuda_prepare cuda_prepare_map, cuda_prepare_layout, cuda_prepare_embedding, cuda_prepare_timestep, cuda_prepare_norm,
     cuda_prepare_conv2d, cuda_prepare_linear, cuda_prepare_attention;
-void cuda_product_free(cuda_kernel *);
+void cuda_gemm_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
                             error *);

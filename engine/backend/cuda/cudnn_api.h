@@ -1,4 +1,4 @@
-/* cudnn_api.h - as much of cuDNN's legacy interface as convolution.c calls, so that kiln builds where cuDNN's headers
+/* cudnn_api.h - as much of cuDNN's legacy interface as cudnn.c calls, so that kiln builds where cuDNN's headers
  * are not. Layer: backend.
  *
  * Names and values are the cuDNN API Reference's, 8.1 to 9; tests/cuda_emu/test_cuda_headers.sh holds them against

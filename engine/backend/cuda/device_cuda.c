@@ -1,6 +1,6 @@
 /* device_cuda.c - an NVIDIA GPU as a device of the residency manager; see memory/device.h. Source: CUDA Runtime API. */
-#include "backend/cuda/convolution.h"
-#include "backend/cuda/matmul.h"
+#include "backend/cuda/cudnn.h"
+#include "backend/cuda/cublaslt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,32 +220,31 @@ static const device_table table = {
 
 /* ---- opening ---- */
 
-/* The best that there is, or what KILN_CUDA_PRODUCTS asks for, or no device. */
-static kiln_status choose_products(cuda_abilities *a, error *e)
+/* The best that there is, or what KILN_CUDA_GEMM asks for, or no device. */
+static kiln_status choose_gemm(cuda_abilities *a, error *e)
 {
     static const char *const names[] = {"plain", "mma", "library", "cudnn"};
-    const char *text = getenv("KILN_CUDA_PRODUCTS");
+    const char *text = getenv("KILN_CUDA_GEMM");
     int asked = -1;
     if (text && !*text) text = NULL;
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
     if (text && asked < 0)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s: products are made plain, mma, library, cudnn",
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s: products are made plain, mma, library, cudnn",
                          text);
-    if (asked > CUDA_PRODUCTS_MMA && a->major < 8)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_PRODUCTS=%s wants sm_80 or newer; this device is sm_%d%d",
+    if (asked > CUDA_GEMM_MMA && a->major < 8)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s wants sm_80 or newer; this device is sm_%d%d",
                          text, a->major, a->minor);
-    a->products = text ? (cuda_products)asked : a->major >= 8 ? CUDA_PRODUCTS_LIBRARY : CUDA_PRODUCTS_MMA;
-    if (a->products < CUDA_PRODUCTS_LIBRARY) return KILN_OK;
+    a->gemms = text ? (cuda_gemm_path)asked : a->major >= 8 ? CUDA_GEMM_CUBLASLT : CUDA_GEMM_MMA;
+    if (a->gemms < CUDA_GEMM_CUBLASLT) return KILN_OK;
     TRY(cuda_here(e));
-    TRY(matmul_open(&a->cublaslt, e));
+    TRY(cublaslt_open(&a->cublaslt, e));
     if (!a->cublaslt && text)
         return error_set(
             e, KILN_ERR_UNSUPPORTED,
-            "KILN_CUDA_PRODUCTS=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file",
-            text);
-    if (!a->cublaslt) a->products = CUDA_PRODUCTS_MMA;
-    return a->products == CUDA_PRODUCTS_CUDNN ? convolution_open(&a->cudnn, e) : KILN_OK;
+            "KILN_CUDA_GEMM=%s: cuBLASLt is not installed or does not start; KILN_CUBLASLT=FILE names its file", text);
+    if (!a->cublaslt) a->gemms = CUDA_GEMM_MMA;
+    return a->gemms == CUDA_GEMM_CUDNN ? cudnn_open(&a->cudnn, e) : KILN_OK;
 }
 
 kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
@@ -272,7 +271,7 @@ kiln_status cuda_device_open(unsigned index, memory_device **out, error *e)
     if (p.major * 10 + p.minor < 75)
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s is sm_%d%d; kiln's kernels want sm_75 or newer", p.name, p.major,
                          p.minor);
-    TRY(choose_products(&gpu.abilities, e));
+    TRY(choose_gemm(&gpu.abilities, e));
     snprintf(gpu.name, sizeof gpu.name, "%s, %d SMs, sm_%d%d", p.name, p.multiProcessorCount, p.major, p.minor);
     gpu.base.table = &table;
     gpu.opened = 1;

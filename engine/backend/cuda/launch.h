@@ -55,7 +55,7 @@ typedef struct {
 } cu_map;
 cudaError_t cu_map_run(const cu_map *, cudaStream_t);
 
-/* ---- places (movement.cu) ---- */
+/* ---- places (layout.cu) ---- */
 
 typedef struct {
     int unit; /* bytes that move together: 2, 4, 8, 16 */
@@ -82,7 +82,7 @@ typedef struct {
 } cu_upsample;
 cudaError_t cu_upsample_run(const cu_upsample *, cudaStream_t);
 
-/* ---- lookups (lookup.cu) ---- */
+/* ---- lookups (embedding.cu) ---- */
 
 /* Row k of the result is row (k / every) * step + id[k] of the table; NaN where id is not in 0..limit-1. */
 typedef struct {
@@ -91,8 +91,8 @@ typedef struct {
     const void *table;
     const int32_t *id;
     void *out;
-} cu_lookup;
-cudaError_t cu_lookup_run(const cu_lookup *, cudaStream_t);
+} cu_embedding;
+cudaError_t cu_embedding_run(const cu_embedding *, cudaStream_t);
 
 typedef struct {
     int out_type, cos_first;
@@ -137,19 +137,19 @@ typedef struct {
     int splits;     /* parts of K that are summed apart; > 1: partial */
     float *partial; /* [splits, M, N] */
     cu_epilogue finish;
-} cu_product;
-/* Any sizes and storage, f32 arithmetic (product.cu). */
-cudaError_t cu_product_run(const cu_product *, cudaStream_t);
-/* bf16 or f16 on tensor cores (product_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes.
+} cu_gemm;
+/* Any sizes and storage, f32 arithmetic (gemm.cu). */
+cudaError_t cu_gemm_run(const cu_gemm *, cudaStream_t);
+/* bf16 or f16 on tensor cores (gemm_mma.cu): channels or K, a_ld and k_packed multiples of 8, pointers of 16 bytes.
  */
-int cu_product_mma_takes(const cu_product *);
-cudaError_t cu_product_mma_run(const cu_product *, cudaStream_t);
-/* Up to 16 rows, any storage (product_few.cu; bf16 from sm_80 on): no picture; K (up to 2^28), a_ld and k_packed
+int cu_gemm_mma_takes(const cu_gemm *);
+cudaError_t cu_gemm_mma_run(const cu_gemm *, cudaStream_t);
+/* Up to 16 rows, any storage (gemv.cu; bf16 from sm_80 on): no picture; K (up to 2^28), a_ld and k_packed
  * multiples of 16 bytes, pointers too. splits is 1. */
-int cu_product_few_takes(const cu_product *);
-cudaError_t cu_product_few_run(const cu_product *, cudaStream_t);
-/* Rows of partial sums, or of a finished f32 product, through the epilogue (product.cu). */
-cudaError_t cu_product_finish(const cu_product *, cudaStream_t);
+int cu_gemv_takes(const cu_gemm *);
+cudaError_t cu_gemv_run(const cu_gemm *, cudaStream_t);
+/* Rows of partial sums, or of a finished f32 product, through the epilogue (gemm.cu). */
+cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
 /* ---- attention ---- */
 
@@ -172,7 +172,7 @@ cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
 int cu_attention_wide_takes(const cu_attention *);
 cudaError_t cu_attention_wide_run(const cu_attention *, cudaStream_t);
 
-/* ---- numbers of nodes (numbers.cu) ---- */
+/* ---- numbers of nodes (vector_ops.c) ---- */
 
 enum { CU_TERMS = 16 };
 /* out[i] = sum over k of c[k] x[k][i] in f64, one product and one sum at a time */

@@ -1,6 +1,6 @@
-/* cublasLt.h - as much of cuBLASLt's header as engine/backend/cuda/matmul.c uses, for builds whose device is a fake one
- * (tests/cuda_emu/fake_cublaslt.c). Names and values are the cuBLAS Library's, 13.1; test_cuda_headers.sh holds them
- * against the real header. */
+/* cublasLt.h - as much of cuBLASLt's header as engine/backend/cuda/cublaslt.c uses, for builds whose device is a fake
+ * one (tests/cuda_emu/fake_cublaslt.c). Names and values are the cuBLAS Library's, 13.1; test_cuda_headers.sh holds
+ * them against the real header. */
 #ifndef KILN_TESTS_FAKE_CUBLASLT_H
 #define KILN_TESTS_FAKE_CUBLASLT_H
 

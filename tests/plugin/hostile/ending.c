@@ -23,10 +23,10 @@ static volatile int depth;
 
 static int fall(int n)
 {
-    volatile char room[4096];
-    room[0] = (char)n;
+    volatile char capacity[4096];
+    capacity[0] = (char)n;
     depth = n;
-    return fall(n + 1) + room[0];
+    return fall(n + 1) + capacity[0];
 }
 
 static void strike(void *arg, size_t i) { (void)arg, *nowhere = (int)i; }

@@ -1,0 +1,79 @@
+/* embedding.c - embedding, gather and the timestep embedding: a few rows, so plain and on one thread. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+enum { CHUNK = 1024 };
+
+static void copy_row(const cpu_kernel *c, const kernel_args *a, int64_t to, int64_t from)
+{
+    const operand_desc *out = &c->op.out, *in = &c->op.in[0];
+    int64_t D = columns_of(out);
+    float row[CHUNK];
+    for (int64_t i = 0; i < D; i += CHUNK) {
+        size_t n = (size_t)min64(CHUNK, D - i);
+        c->k->load(row, place_of(in, a->in[0], from, i), type_of(in), n);
+        c->k->store((char *)a->out + (size_t)(to * out->ld + i) * size_of(out->dtype), out->dtype, row, n);
+    }
+}
+
+static int32_t id_at(const operand_desc *d, const void *data, int64_t i)
+{
+    int64_t columns = columns_of(d);
+    return ((const int32_t *)data)[columns ? i / columns * d->ld + i % columns : 0];
+}
+
+static kiln_status embedding(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    int64_t n = shape_count(&c->op.in[1].shape), V = c->op.in[0].shape.dim[0];
+    for (int64_t i = 0; i < n; i++) {
+        int32_t id = id_at(&c->op.in[1], a->in[1], i);
+        if (id < 0 || id >= V)
+            return error_set(e, KILN_ERR_INVALID, "token id %d is outside the table of %lld", id, (long long)V);
+        copy_row(c, a, i, id);
+    }
+    return KILN_OK;
+}
+
+static kiln_status gather(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    int64_t T = c->op.in[0].shape.dim[1];
+    for (int64_t n = 0; n < c->op.out.shape.dim[0]; n++) {
+        int32_t t = id_at(&c->op.in[1], a->in[1], n);
+        if (t < 0 || t >= T)
+            return error_set(e, KILN_ERR_INVALID, "place %d is outside the %lld of the sequence", t, (long long)T);
+        copy_row(c, a, n, n * T + t);
+    }
+    return KILN_OK;
+}
+
+/* As the reference's: the angle t f is rounded to float, sin and cos are libm's in double. */
+static kiln_status timestep(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const operand_desc *out = &c->op.out;
+    int64_t dim = c->op.attr.timestep.dim, half = dim / 2;
+    (void)e;
+    for (int64_t n = 0; n < out->shape.dim[0]; n++) {
+        float t = ((const float *)a->in[0])[n];
+        for (int64_t i = 0; i < dim; i++) {
+            double k = (double)(i % (half ? half : 1));
+            double exponent = -log(c->op.attr.timestep.max_period) * k / ((double)half - c->op.attr.timestep.shift);
+            double angle = (double)(t * (float)exp(exponent));
+            int cosine = (i < half) == (c->op.attr.timestep.cos_first != 0);
+            float v = i >= 2 * half ? 0 : (float)(cosine ? cos(angle) : sin(angle));
+            c->k->store((char *)a->out + (size_t)(n * out->ld + i) * size_of(out->dtype), out->dtype, &v, 1);
+        }
+    }
+    return KILN_OK;
+}
+
+kiln_status cpu_prepare_embedding(cpu_kernel *c, error *e)
+{
+    const op_desc *op = &c->op;
+    c->body = op->kind == OP_EMBEDDING ? embedding : op->kind == OP_GATHER ? gather : timestep;
+    if (op->kind != OP_TIMESTEP && (op->in[1].dtype != KILN_I32 || op->in[1].weight))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the ids must be i32 and not a weight", op_name(op->kind));
+    if (op->kind == OP_TIMESTEP && op->in[0].dtype != KILN_F32)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "timestep_embedding: the times must be f32");
+    return KILN_OK;
+}

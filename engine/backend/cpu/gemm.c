@@ -1,0 +1,281 @@
+/* gemm.c - see gemm.h. A tile widens its part of the operand and of the weights where storage and
+ * arithmetic differ, runs its product into f32 scratch, and finishes the rows while they are in cache: activation,
+ * GEGLU, residual, rounding. Blocks of columns are dealt out before bands, so a thread mostly finds the block it has
+ * widened.
+ */
+#include "backend/cpu/gemm.h"
+
+#include "base/memory_alloc.h"
+#include "tensor/dtype.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SLOTS = 64, CHUNK = 1024 };
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    int64_t widened[MAX_SLOTS]; /* block whose weights a slot holds, -1 none */
+} call;
+
+/* ---- running ---- */
+
+static void convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void *src, uint32_t from, size_t n)
+{
+    float chunk[CHUNK];
+    if (to == KILN_F32) {
+        k->load(dst, src, from, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i += CHUNK) {
+        size_t width = n - i < CHUNK ? n - i : CHUNK;
+        k->load(chunk, (const char *)src + i * size_of(from), from, width);
+        k->store((char *)dst + i * size_of(to), to, chunk, width);
+    }
+}
+
+/* The band's rows, dense and in the type of the arithmetic. */
+static const void *operand_rows_of(const call *j, const tiled_gemm *g, const row_tile *b, char *buffer)
+{
+    const operand_desc *x = &j->c->op.in[0];
+    if (!g->a_bytes) return place_of(x, j->a->in[0], b->in, 0);
+    size_t row = (size_t)g->k * size_of(g->type);
+    if (!x->weight && x->ld == g->k) {
+        convert_row(j->c->k, buffer, g->type, place_of(x, j->a->in[0], b->in, 0), x->dtype, (size_t)(b->n_in * g->k));
+        return buffer;
+    }
+    for (int64_t r = 0; r < b->n_in; r++)
+        convert_row(j->c->k, buffer + (size_t)r * row, g->type, place_of(x, j->a->in[0], b->in + r, 0), type_of(x),
+                    (size_t)g->k);
+    return buffer;
+}
+
+static void finish_row(const call *j, float *row, const block *b, int64_t r)
+{
+    const op_desc *op = &j->c->op;
+    const cpu_kernels *k = j->c->k;
+    size_t n = (size_t)b->width;
+    if (op->epilogue.act) k->act(row, op->epilogue.act, n);
+    if (op->epilogue.geglu) k->geglu(row, row + b->width, n);
+    if (op->epilogue.residual) {
+        const operand_desc *d = &op->in[op->n_in - 1];
+        float other[CHUNK];
+        for (size_t i = 0; i < n; i += CHUNK) {
+            size_t width = n - i < CHUNK ? n - i : CHUNK;
+            k->load(other, place_of(d, j->a->in[op->n_in - 1], r, b->first + (int64_t)i), type_of(d), width);
+            k->add(row + i, other, width);
+        }
+    }
+    k->store((char *)j->a->out + (size_t)(r * op->out.ld + b->first) * size_of(op->out.dtype), op->out.dtype, row, n);
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    call *j = arg;
+    const tiled_gemm *g = j->c->plan;
+    const row_tile *rows = &g->row_tiles[index % g->n_row_tiles];
+    const block *columns = &g->column_tiles[index / g->n_row_tiles];
+    const gemm *p = g->gemms[rows->variant][columns->variant];
+    char *at = (char *)j->a->scratch + slot * g->slot_bytes, *weights = at + g->a_bytes;
+    float *c = (float *)(void *)(weights + g->b_bytes);
+    const void *a = operand_rows_of(j, g, rows, at);
+    const void *b = (const char *)j->a->in[1] + columns->packed * size_of(g->stored);
+    if (g->b_bytes && j->widened[slot] != (int64_t)(index / g->n_row_tiles)) {
+        j->c->k->load((float *)(void *)weights, b, g->stored, gemm_weight_bytes(p) / sizeof(float));
+        j->widened[slot] = (int64_t)(index / g->n_row_tiles);
+    }
+    const float *bias =
+        j->c->op.in[2].dtype ? (const float *)j->a->in[2] + (columns->first * columns->n / columns->width) : NULL;
+    TRY(gemm_run(p, a, g->b_bytes ? weights : b, bias, c, (char *)c + g->c_bytes, e));
+    for (int64_t r = 0; r < rows->n_out; r++) finish_row(j, c + r * columns->n, columns, rows->out + r);
+    return KILN_OK;
+}
+
+static kiln_status tiled_gemm_run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const tiled_gemm *g = c->plan;
+    call j = {.c = c, .a = a};
+    for (size_t i = 0; i < MAX_SLOTS; i++) j.widened[i] = -1;
+    return tiles_run(a->pool, g->n_row_tiles * g->n_column_tiles, tile, &j, e);
+}
+
+/* ---- packing ---- */
+
+typedef struct {
+    const cpu_kernel *c;
+    const char *src;
+    uint32_t dtype;
+    char *dst, *scratch; /* pack_scratch bytes a slot */
+} packing;
+
+/* Rows of the stored weights that make a block, one below the other as f32: geglu's gates follow its values. */
+static kiln_status gather_rows(const packing *j, const block *b, size_t width, float *to, error *e)
+{
+    int64_t half = columns_of(&j->c->op.out);
+    for (int64_t part = 0; part * b->width < b->n; part++) {
+        size_t first = (size_t)(b->first + part * half);
+        kiln_status st =
+            dtype_convert(to + (size_t)(part * b->width) * width, KILN_F32,
+                          j->src + first * width * dtype_size(j->dtype), j->dtype, (size_t)b->width * width);
+        if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+    }
+    return KILN_OK;
+}
+
+static kiln_status pack_tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const packing *j = arg;
+    const tiled_gemm *g = j->c->plan;
+    const block *b = &g->column_tiles[index];
+    const gemm *p = g->gemms[g->row_tiles[0].variant][b->variant];
+    size_t width = (size_t)(shape_count(&j->c->op.in[1].shape) / j->c->op.in[1].shape.dim[0]);
+    size_t elements = gemm_weight_bytes(p) / size_of(g->type);
+    char *own = j->scratch + slot * j->c->base.pack_scratch[1];
+    float *rows = (float *)(void *)own;
+    void *packed = g->type != g->stored ? own + round_up((size_t)b->n * width * sizeof(float), 64) : NULL;
+    void *dst = j->dst + b->packed * size_of(g->stored);
+    TRY(gather_rows(j, b, width, rows, e));
+    TRY(gemm_pack(p, rows, packed ? packed : dst, e));
+    if (packed) j->c->k->store(dst, g->stored, packed, elements);
+    return KILN_OK;
+}
+
+/* geglu: the bias in the order of the blocks' columns */
+static kiln_status pack_bias(const cpu_kernel *c, const void *src, uint32_t dtype, float *dst, error *e)
+{
+    const tiled_gemm *g = c->plan;
+    packing j = {.c = c, .src = src, .dtype = dtype};
+    for (size_t i = 0; i < g->n_column_tiles; i++) {
+        const block *b = &g->column_tiles[i];
+        TRY(gather_rows(&j, b, 1, dst + b->first * b->n / b->width, e));
+    }
+    return KILN_OK;
+}
+
+static kiln_status tiled_gemm_pack_in(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
+                                      void *scratch, pool *p, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    const tiled_gemm *g = c->plan;
+    if (operand == 2) return pack_bias(c, src, dtype, dst, e);
+    if (operand != 1) { /* an operand that happens to be a constant */
+        kiln_status st = dtype_convert(dst, KILN_F32, src, dtype, (size_t)shape_count(&c->op.in[operand].shape));
+        return st == KILN_OK ? st : error_set(e, st, "constants of type %s are not supported", dtype_name(dtype));
+    }
+    packing j = {.c = c, .src = src, .dtype = dtype, .dst = dst, .scratch = scratch};
+    return tiles_run(p, g->n_column_tiles, pack_tile, &j, e);
+}
+
+static kiln_status tiled_gemm_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
+                                   pool *p, error *e)
+{
+    size_t bytes = k->pack_scratch[operand] * cpu_slots();
+    void *scratch = bytes ? mem_aligned(64, bytes) : NULL;
+    if (bytes && !scratch) return error_set(e, KILN_ERR_NOMEM, "out of memory for packing weights");
+    kiln_status st = tiled_gemm_pack_in(k, operand, src, dtype, dst, scratch, p, e);
+    mem_free(scratch);
+    return st;
+}
+
+/* ---- making ---- */
+
+static void tiled_gemm_free(void *plan)
+{
+    tiled_gemm *g = plan;
+    if (!g) return;
+    for (uint32_t v = 0; v < GEMM_VARIANTS; v++)
+        for (uint32_t i = 0; i < 2; i++) gemm_free(g->gemms[v][i]);
+    mem_free(g->row_tiles);
+    mem_free(g->column_tiles);
+    mem_free(g);
+}
+
+kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_row_tiles, error *e)
+{
+    const op_desc *op = &c->op;
+    if (!op->in[1].weight || (op->in[2].dtype && !op->in[2].weight))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants",
+                         op_name(op->kind));
+    tiled_gemm *g = mem_calloc(1, sizeof *g);
+    if (!g) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = g, c->plan_free = tiled_gemm_free, c->body = tiled_gemm_run, c->base.pack = tiled_gemm_pack,
+    c->base.pack_in = tiled_gemm_pack_in;
+    g->type = cpu_gemm_type(op->precision);
+    g->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
+    g->k = columns_of(&op->in[0]);
+    g->n_row_tiles = n_row_tiles;
+    g->n_column_tiles = (size_t)((columns + width - 1) / width);
+    g->row_tiles = mem_calloc(n_row_tiles ? n_row_tiles : 1, sizeof *g->row_tiles);
+    g->column_tiles = mem_calloc(g->n_column_tiles ? g->n_column_tiles : 1, sizeof *g->column_tiles);
+    if (!g->row_tiles || !g->column_tiles) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    for (size_t i = 0; i < g->n_column_tiles; i++) {
+        block *b = &g->column_tiles[i];
+        b->first = (int64_t)i * width;
+        b->width = min64(width, columns - b->first);
+        b->n = op->epilogue.geglu ? 2 * b->width : b->width;
+        b->variant = b->width == width ? 0 : 1;
+    }
+    return KILN_OK;
+}
+
+kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, error *e)
+{
+    tiled_gemm *g = c->plan;
+    for (size_t i = 0; i < g->n_column_tiles; i++) {
+        const block *b = &g->column_tiles[i];
+        gemm **p = &g->gemms[v][b->variant];
+        if (*p) continue;
+        gemm_shape own = *s;
+        own.type = g->type, own.bias = c->op.in[2].dtype != 0, own.n = b->n;
+        TRY(gemm_new(&own, v ? g->gemms[0][b->variant] : NULL, p, e));
+    }
+    return KILN_OK;
+}
+
+static size_t most(size_t a, size_t b) { return a > b ? a : b; }
+
+kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
+{
+    tiled_gemm *g = c->plan;
+    const operand_desc *x = &c->op.in[0];
+    size_t own = 0, rows_in = 0, rows_out = 0, n = 0;
+    uint64_t layout = 0;
+    size_t width = (size_t)(shape_count(&c->op.in[1].shape) / c->op.in[1].shape.dim[0]);
+    (void)e;
+    for (size_t i = 0; i < g->n_row_tiles; i++) {
+        rows_in = most(rows_in, (size_t)g->row_tiles[i].n_in);
+        rows_out = most(rows_out, (size_t)g->row_tiles[i].n_out);
+        for (uint32_t k = 0; k < 2; k++) {
+            const gemm *p = g->gemms[g->row_tiles[i].variant][k];
+            if (p) own = most(own, gemm_scratch_bytes(p));
+        }
+    }
+    for (size_t i = 0; i < g->n_column_tiles; i++) {
+        block *b = &g->column_tiles[i];
+        const gemm *p = g->gemms[0][b->variant];
+        b->packed = g->packed_elements;
+        g->packed_elements += round_up(gemm_weight_bytes(p) / size_of(g->type), 64);
+        if (g->type != g->stored) g->b_bytes = most(g->b_bytes, round_up(gemm_weight_bytes(p), 64));
+        n = most(n, (size_t)b->n);
+        size_t rows = round_up((size_t)b->n * width * sizeof(float), 64),
+               packed = g->type != g->stored ? round_up(gemm_weight_bytes(p), 64) : 0;
+        c->base.pack_scratch[1] = most(c->base.pack_scratch[1], rows + packed);
+        layout ^= (gemm_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
+        if (i == 0) c->base.name = gemm_name(p);
+    }
+    if (x->weight || x->ld != g->k || x->dtype != g->type)
+        g->a_bytes = round_up(rows_in * (size_t)g->k * size_of(g->type), 64);
+    g->c_bytes = round_up(rows_out * n * sizeof(float), 64);
+    g->slot_bytes = g->a_bytes + g->b_bytes + g->c_bytes + round_up(own, 64);
+    c->base.scratch_bytes = cpu_slots() * g->slot_bytes;
+    c->base.pack_tiles[1] = g->n_column_tiles < cpu_slots() ? g->n_column_tiles : cpu_slots();
+    c->base.packed_bytes[1] = g->packed_elements * size_of(g->stored);
+    snprintf(c->base.pack_form[1], sizeof c->base.pack_form[1], "onednn:%s:%zu:%016llx%s", dtype_name(g->stored),
+             g->n_column_tiles, (unsigned long long)layout, c->op.epilogue.geglu ? ":geglu" : "");
+    if (c->op.in[2].dtype && c->op.epilogue.geglu)
+        snprintf(c->base.pack_form[2], sizeof c->base.pack_form[2], "f32:geglu:%lld",
+                 (long long)g->column_tiles[0].width);
+    return KILN_OK;
+}

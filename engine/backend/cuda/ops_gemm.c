@@ -1,0 +1,247 @@
+/* ops_gemm.c - linear and convolution: one product, by the kernel for few rows, the vendor's libraries, on tensor
+ * cores, or plainly.
+ *
+ * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to
+ * eight elements; the two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is
+ * f32, followed by a copy in the result's type for the library.
+ */
+#include "backend/cuda/cudnn.h"
+#include "backend/cuda/cublaslt.h"
+
+#include "tensor/dtype.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- packing ---- */
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static size_t bias_floats(int64_t n) { return (size_t)round_up(n, 64); }
+
+/* Row of the file's weight that becomes row n. */
+static int64_t source_row(const cu_gemm *p, int64_t n) { return p->finish.geglu ? n % 2 * (p->N / 2) + n / 2 : n; }
+
+static kiln_status pack_bias(const cuda_kernel *k, const void *src, uint32_t src_dtype, void *dst, error *e)
+{
+    const cu_gemm *p = &k->u.gemm.p;
+    float *to = dst;
+    size_t size = dtype_size(src_dtype);
+    memset(dst, 0, k->base.packed_bytes[2]);
+    for (int64_t n = 0; n < p->N; n++)
+        TRY(dtype_convert(to + n, KILN_F32, (const char *)src + (size_t)source_row(p, n) * size, src_dtype, 1));
+    void *copy = to + bias_floats(p->N);
+    TRY(dtype_convert(copy, k->op.out.dtype, to, KILN_F32, (size_t)p->N));
+    return cuda_packed_fits(copy, k->op.out.dtype, src_dtype, (size_t)p->N)
+               ? KILN_OK
+               : cuda_too_large(src, src_dtype, (size_t)p->N, e);
+}
+
+/* [I, kh, kw] of one output to [kh, kw, I] */
+static void pack_taps(const cu_gemm *p, const float *src, float *dst)
+{
+    int64_t taps = (int64_t)p->kh * p->kw;
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t c = 0; c < p->channels; c++) dst[t * p->channels + c] = src[c * taps + t];
+}
+
+typedef struct {
+    const cuda_kernel *k;
+    const char *src;
+    uint32_t src_dtype;
+    char *dst;
+    int64_t piece;
+    atomic_int too_large; /* a row had a number that its type has not */
+} pack_job;
+
+static void pack_rows(void *arg, size_t piece)
+{
+    pack_job *j = arg;
+    const cu_gemm *p = &j->k->u.gemm.p;
+    uint32_t type = j->k->pack_type[1];
+    size_t from = (size_t)p->K * dtype_size(j->src_dtype), to = (size_t)p->k_packed * dtype_size(type);
+    float row[2][1024], *wide[2] = {row[0], row[1]};
+    int taps = p->picture && p->kh * p->kw > 1;
+    for (int64_t n = (int64_t)piece * j->piece; n < ((int64_t)piece + 1) * j->piece && n < p->N; n++) {
+        const char *src = j->src + (size_t)source_row(p, n) * from;
+        char *dst = j->dst + (size_t)n * to;
+        memset(dst + (size_t)p->K * dtype_size(type), 0, to - (size_t)p->K * dtype_size(type));
+        if (!taps) {
+            dtype_convert(dst, type, src, j->src_dtype, (size_t)p->K);
+            if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
+            continue;
+        }
+        /* channels by pieces, so that a row of any length is turned in little room */
+        int64_t all = (int64_t)p->kh * p->kw, most = 1024 / all > 0 ? 1024 / all : 1;
+        for (int64_t c = 0; c < p->channels; c += most) {
+            int64_t count = p->channels - c < most ? p->channels - c : most;
+            cu_gemm part = *p;
+            part.channels = count;
+            dtype_convert(wide[0], KILN_F32, src + (size_t)(c * all) * dtype_size(j->src_dtype), j->src_dtype,
+                          (size_t)(count * all));
+            pack_taps(&part, wide[0], wide[1]);
+            for (int64_t t = 0; t < all; t++)
+                dtype_convert(dst + (size_t)(t * p->channels + c) * dtype_size(type), type, wide[1] + t * count,
+                              KILN_F32, (size_t)count);
+        }
+        if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
+    }
+}
+
+static kiln_status pack(const kernel *base, uint32_t operand, const void *src, uint32_t src_dtype, void *dst,
+                        pool *threads, error *e)
+{
+    const cuda_kernel *k = (const cuda_kernel *)base;
+    if (operand > 2) return cuda_pack_plain(base, operand, src, src_dtype, dst, threads, e);
+    if (src_dtype != KILN_F32 && src_dtype != KILN_BF16 && src_dtype != KILN_F16)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "weights of type %s are not supported", dtype_name(src_dtype));
+    if (operand == 2) return pack_bias(k, src, src_dtype, dst, e);
+    pack_job j = {.k = k, .src = src, .src_dtype = src_dtype, .dst = dst, .piece = 16};
+    size_t pieces = (size_t)((k->u.gemm.p.N + j.piece - 1) / j.piece);
+    if (threads)
+        pool_for(threads, pieces, pack_rows, &j);
+    else
+        for (size_t i = 0; i < pieces; i++) pack_rows(&j, i);
+    return atomic_load(&j.too_large) ? cuda_too_large(src, src_dtype, (size_t)(k->u.gemm.p.N * k->u.gemm.p.K), e)
+                                     : KILN_OK;
+}
+
+static void describe_packing(cuda_kernel *k)
+{
+    cu_gemm *p = &k->u.gemm.p;
+    uint32_t type = cuda_dtype(p->type);
+    p->k_packed = round_up(p->K, 8);
+    k->pack_type[1] = type;
+    k->base.pack_copies[1] = p->k_packed == p->K && !p->finish.geglu && !(p->picture && p->kh * p->kw > 1) ? type : 0;
+    k->base.pack_copies[2] = 0;
+    k->base.packed_bytes[1] = (size_t)(p->N * p->k_packed) * dtype_size(type);
+    snprintf(k->base.pack_form[1], sizeof k->base.pack_form[1], "cuda %s %lld taps %d%s", dtype_name(type),
+             (long long)p->k_packed, p->picture ? p->kh * p->kw : 1, p->finish.geglu ? " geglu" : "");
+    if (k->op.in[2].dtype) {
+        k->base.packed_bytes[2] = bias_floats(p->N) * 4 + (size_t)p->N * dtype_size(k->op.out.dtype);
+        snprintf(k->base.pack_form[2], sizeof k->base.pack_form[2], "cuda bias %s%s", dtype_name(k->op.out.dtype),
+                 p->finish.geglu ? " geglu" : "");
+    }
+    k->base.pack = pack;
+}
+
+/* ---- running ---- */
+
+static int aligned(const void *p) { return ((uintptr_t)p & 15) == 0; }
+
+/* By the kernel for few rows: f32 without tensor cores, the others on them. */
+static int takes_gemv(const cu_gemm *p)
+{
+    int may = p->type == CU_F32 ? cuda_abilities_get()->gemms >= CUDA_GEMM_MMA : cuda_on_tensor_cores(p->type);
+    return may && cu_gemv_takes(p);
+}
+
+static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
+{
+    cu_gemm p = k->u.gemm.p;
+    const float *bias = k->op.in[2].dtype ? a->in[2] : NULL;
+    p.a = a->in[0], p.w = a->in[1], p.out = a->out, p.partial = a->scratch;
+    p.finish.bias = bias;
+    p.finish.residual = cuda_residual(k, a);
+    if (k->u.gemm.library && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
+        return cublaslt_run(k->u.gemm.library, &p, bias ? bias + bias_floats(p.N) : NULL, a->scratch,
+                            cuda_stream(a->stream), e);
+    if (k->u.gemm.cudnn_conv && aligned(p.a) && aligned(p.out) && aligned(p.finish.residual))
+        return cudnn_run(k->u.gemm.cudnn_conv, &p, a->scratch, cuda_stream(a->stream), e);
+    if (takes_gemv(&p))
+        CUDA_TRY(cu_gemv_run(&p, cuda_stream(a->stream)), "launch");
+    else if (cuda_on_tensor_cores(p.type) && cu_gemm_mma_takes(&p))
+        CUDA_TRY(cu_gemm_mma_run(&p, cuda_stream(a->stream)), "launch");
+    else
+        CUDA_TRY(cu_gemm_run(&p, cuda_stream(a->stream)), "launch");
+    return KILN_OK;
+}
+
+/* How many parts K is cut into, so that a small result is spread over a chip: by shape alone, for equal bytes
+ * everywhere. */
+static int splits_for(const cu_gemm *p)
+{
+    int64_t blocks = ((p->M + 127) / 128) * ((p->N + 127) / 128), most = p->K / 256, n = blocks > 0 ? 128 / blocks : 1;
+    if (n > most) n = most;
+    return n < 1 ? 1 : n > 16 ? 16 : (int)n;
+}
+
+static kiln_status finish_preparing(cuda_kernel *k, error *e)
+{
+    cu_gemm *p = &k->u.gemm.p;
+    cuda_gemm_path by = cuda_abilities_get()->gemms;
+    if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "products of %s", dtype_name(k->op.in[0].dtype));
+    if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight))
+        return error_set(e, KILN_ERR_UNSUPPORTED, "a product with something that is no weight");
+    p->out_type = cuda_type(k->op.out.dtype);
+    p->out_ld = k->op.out.ld;
+    p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
+    describe_packing(k);
+    /* Before the library too: so few rows are a reading of the weights, which one launch does as fast as memory allows;
+     * the library's choices for such shapes cut K, with a workspace and a second launch. */
+    int few = takes_gemv(p);
+    p->splits = few ? 1 : splits_for(p);
+    k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
+    k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
+    k->base.name = few ? "few" : cuda_on_tensor_cores(p->type) ? "mma" : "product";
+    k->body = body;
+    size_t workspace = 0;
+    if (by >= CUDA_GEMM_CUBLASLT && !p->picture && !few)
+        k->u.gemm.library = cublaslt_make(p, k->op.in[2].dtype != 0, &workspace);
+    if (by == CUDA_GEMM_CUDNN && p->picture) k->u.gemm.cudnn_conv = cudnn_make(p, &workspace);
+    if (k->u.gemm.library) k->base.name = "cublaslt";
+    if (k->u.gemm.cudnn_conv) k->base.name = "cudnn";
+    if (workspace > k->base.scratch_bytes) k->base.scratch_bytes = workspace;
+    return KILN_OK;
+}
+
+void cuda_gemm_free(cuda_kernel *k)
+{
+    if (k->op.kind != OP_LINEAR && k->op.kind != OP_CONV2D) return;
+    cublaslt_free(k->u.gemm.library);
+    cudnn_free(k->u.gemm.cudnn_conv);
+}
+
+kiln_status cuda_prepare_linear(cuda_kernel *k, error *e)
+{
+    cu_gemm *p = &k->u.gemm.p;
+    *p = (cu_gemm){.type = cuda_operand_type(k, 0),
+                   .M = cuda_rows(&k->op.in[0]),
+                   .N = k->op.in[1].shape.dim[0],
+                   .K = k->op.in[1].shape.dim[1],
+                   .a_ld = cuda_ld(&k->op.in[0])};
+    cuda_epilogue(k, &p->finish);
+    return finish_preparing(k, e);
+}
+
+kiln_status cuda_prepare_conv2d(cuda_kernel *k, error *e)
+{
+    const conv2d_attr *c = &k->op.attr.conv2d;
+    const int64_t *x = k->op.in[0].shape.dim, *w = k->op.in[1].shape.dim, *y = k->op.out.shape.dim;
+    cu_gemm *p = &k->u.gemm.p;
+    if (c->groups != 1)
+        return error_set(e, KILN_ERR_UNSUPPORTED, "convolution in %d groups is not supported", c->groups);
+    int point = w[2] == 1 && w[3] == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->pad[0] && !c->pad[1] &&
+                !c->pad[2] && !c->pad[3];
+    *p = (cu_gemm){.type = cuda_operand_type(k, 0),
+                   .M = y[0] * y[1] * y[2],
+                   .N = w[0],
+                   .K = w[1] * w[2] * w[3],
+                   .a_ld = cuda_ld(&k->op.in[0]),
+                   .picture = !point,
+                   .H = x[1],
+                   .W = x[2],
+                   .out_h = y[1],
+                   .out_w = y[2],
+                   .channels = w[1],
+                   .kh = (int)w[2],
+                   .kw = (int)w[3],
+                   .stride_h = c->stride[0],
+                   .stride_w = c->stride[1],
+                   .top = c->pad[0],
+                   .left = c->pad[1],
+                   .dilation_h = c->dilation[0],
+                   .dilation_w = c->dilation[1]};
+    cuda_epilogue(k, &p->finish);
+    return finish_preparing(k, e);
+}

@@ -1,0 +1,305 @@
+/* result_cache.c - see result_cache.h. */
+#include "run/result_cache.h"
+
+#include "base/log.h"
+#include "base/memory_alloc.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STATE_SECONDS = 30 };
+
+typedef struct {
+    double state_at;      /* when the last state was written, or the call began */
+    unsigned char found;  /* when the run began, the store had it */
+    unsigned char taken;  /* another process had computed it while we were about to */
+    unsigned char stated; /* a state of this key may lie in the store           */
+} node_mark;
+
+struct result_cache {
+    store *store;
+    result_cache_setting setting;
+    const workflow *w;
+    node_mark *mark;
+    digest rates_key;
+    kiln_value *rates; /* map: node type -> [flops, seconds]; ours to change */
+    int rates_changed;
+    pthread_mutex_t rates_lock;
+    atomic_int complained; /* one warning about what cannot be kept is enough */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+kiln_status result_cache_open(const result_cache_setting *setting, result_cache **out, error *e)
+{
+    error why = {0};
+    const char *given = getenv("KILN_CACHE");
+    *out = NULL;
+    if (setting->off || (!setting->folder && given && strcmp(given, "off") == 0)) return KILN_OK;
+    store *s =
+        store_open(&(store_setting){.folder = setting->folder, .limit = setting->limit, .types = setting->types}, &why);
+    if (!s) {
+        log_warn("%s. The run goes on, and its results are not kept", why.message);
+        return KILN_OK;
+    }
+    result_cache *k = mem_calloc(1, sizeof *k);
+    if (!k) {
+        store_close(s);
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    }
+    *k = (result_cache){.store = s, .setting = *setting};
+    pthread_mutex_init(&k->rates_lock, NULL);
+    if (k->setting.state_seconds == 0) k->setting.state_seconds = STATE_SECONDS;
+    store_remember_digests(s);
+    *out = k;
+    return KILN_OK;
+}
+
+/* ---- what can be kept ---- */
+
+/* Port types whose values are plain data; "*" may be. Others are objects, kept when their plugin has said how. */
+static int may_be_kept(const result_cache *k, const char *type)
+{
+    static const char *const plain[] = {"IMAGE", "MASK",  "LATENT", "CONDITIONING", "SIGMAS",
+                                        "INT",   "FLOAT", "STRING", "BOOLEAN",      "*"};
+    const codec_types *t = k->setting.types;
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (strcmp(type, plain[i]) == 0) return 1;
+    return t && t->revision && t->revision(t->self, type) != 0;
+}
+
+static int keeps(const result_cache *k, size_t node)
+{
+    const graph_node *g = &k->w->node[node];
+    if (!g->cacheable || (g->type->flags & KILN_NODE_OUTPUT) || g->type->n_out == 0) return 0;
+    for (uint32_t i = 0; i < g->type->n_out; i++)
+        if (!may_be_kept(k, node_out(g->type, i)->type)) return 0;
+    return 1;
+}
+
+/* One look for everything: a transaction a node would cost more than most nodes. */
+static kiln_status look_for_all(result_cache *k, error *e)
+{
+    const workflow *w = k->w;
+    digest *keys = mem_calloc(w->n + 1, sizeof *keys);
+    uint8_t *found = mem_calloc(w->n + 1, 1);
+    size_t n = 0;
+    if (keys && found) {
+        for (size_t i = 0; i < w->n; i++)
+            if (w->node[i].needed && keeps(k, i)) keys[n++] = w->node[i].key;
+        store_find_many(k->store, keys, n, found);
+        for (size_t i = 0, at = 0; i < w->n; i++)
+            if (w->node[i].needed && keeps(k, i)) k->mark[i].found = found[at++];
+    }
+    mem_free(keys), mem_free(found);
+    return keys && found ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
+}
+
+kiln_status result_cache_watch(result_cache *k, const workflow *w, error *e)
+{
+    if (!k) return KILN_OK;
+    node_mark *mark = mem_calloc(w->n + 1, sizeof *mark);
+    if (!mark) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    mem_free(k->mark);
+    k->mark = mark;
+    k->w = w;
+    return look_for_all(k, e);
+}
+
+void result_cache_close(result_cache *k)
+{
+    error e = {0};
+    if (!k) return;
+    if (k->rates_changed) store_state_put(k->store, k->rates_key, k->rates, NULL); /* only an estimate is lost */
+    if (store_flush(k->store, &e) != KILN_OK && !atomic_exchange(&k->complained, 1))
+        log_warn("%s; the results are not kept", e.message);
+    store_close(k->store);
+    value_unref(k->rates);
+    pthread_mutex_destroy(&k->rates_lock);
+    mem_free(k->mark);
+    mem_free(k);
+}
+
+store *result_cache_store(result_cache *k) { return k ? k->store : NULL; }
+
+int result_cache_look(result_cache *k, size_t node, store_entry *out)
+{
+    store_entry found;
+    if (!k || !keeps(k, node) || !store_find(k->store, k->w->node[node].key, &found)) return 0;
+    if (out) *out = found;
+    return found.n_value == k->w->node[node].type->n_out;
+}
+
+int result_cache_known(result_cache *k, size_t node) { return k && k->mark[node].found; }
+
+/* The values as the node's ports declare them: a store is not believed blindly. */
+static kiln_status fits(const graph_node *g, kiln_value *const *out, error *e)
+{
+    for (uint32_t i = 0; i < g->type->n_out; i++)
+        if (out[i]) TRY(value_check_type(out[i], node_out(g->type, i), e));
+    return KILN_OK;
+}
+
+kiln_status result_cache_fetch(result_cache *k, size_t node, kiln_value **out, error *e)
+{
+    const graph_node *g = &k->w->node[node];
+    TRY(store_get(k->store, g->key, g->type->n_out, out, e));
+    kiln_status status = fits(g, out, e);
+    for (uint32_t i = 0; status != KILN_OK && i < g->type->n_out; i++) {
+        value_unref(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+/* ---- computing ---- */
+
+static void keep(result_cache *k, size_t node, double seconds, kiln_value *const *out)
+{
+    const graph_node *g = &k->w->node[node];
+    error e = {0};
+    for (uint32_t i = 0; i < g->type->n_out; i++)
+        if (!codec_can_encode(out[i], k->setting.types)) return;
+    kiln_status status =
+        store_put(k->store, g->key, &(store_note){.type = g->type->type, .seconds = seconds}, g->type->n_out, out, &e);
+    if (status == KILN_OK || status == KILN_ERR_UNSUPPORTED) return;
+    if (!atomic_exchange(&k->complained, 1)) log_warn("%s; the run goes on, but not all results are kept", e.message);
+}
+
+typedef struct {
+    result_cache *k;
+    size_t node;
+} waiter;
+
+static int waiter_cancelled(void *arg)
+{
+    const result_cache_setting *s = &((waiter *)arg)->k->setting;
+    return s->cancelled && s->cancelled(s->arg);
+}
+
+static void waiter_waiting(void *arg)
+{
+    const waiter *w = arg;
+    if (w->k->setting.waiting) w->k->setting.waiting(w->k->setting.arg, w->node);
+}
+
+kiln_status result_cache_compute(result_cache *k, size_t node,
+                                 kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
+                                 kiln_value **out, int *fetched, error *e)
+{
+    *fetched = 0;
+    if (!k || !keeps(k, node)) return compute(arg, out, e);
+    const graph_node *g = &k->w->node[node];
+    store_claim *claim = NULL;
+    waiter w = {.k = k, .node = node};
+    error gone = {0};
+    store_turn turn = store_claim_unseen(k->store, g->key, waiter_cancelled, waiter_waiting, &w, &claim);
+    if (turn == STORE_STOPPED) return error_set(e, KILN_CANCELLED, "cancelled");
+    if (turn == STORE_IS_THERE && result_cache_fetch(k, node, out, &gone) == KILN_OK) {
+        *fetched = k->mark[node].taken = 1;
+        store_release(claim);
+        return KILN_OK;
+    }
+    k->mark[node].state_at = now();
+    double start = now();
+    kiln_status status = compute(arg, out, e);
+    if (status == KILN_OK) keep(k, node, now() - start, out);
+    if (status == KILN_OK && k->mark[node].stated) store_state_drop(k->store, g->key);
+    store_release(claim);
+    return status;
+}
+
+int result_cache_taken(result_cache *k, size_t node) { return k && k->mark[node].taken; }
+
+/* ---- states ---- */
+
+static int has_states(const result_cache *k, size_t node)
+{
+    return k && k->setting.state_seconds > 0 && k->w->node[node].cacheable;
+}
+
+kiln_value *result_cache_state_load(result_cache *k, size_t node)
+{
+    if (!has_states(k, node)) return NULL;
+    kiln_value *state = store_state_get(k->store, k->w->node[node].key);
+    if (state) k->mark[node].stated = 1;
+    return state;
+}
+
+int result_cache_state_due(result_cache *k, size_t node, int stopping)
+{
+    return has_states(k, node) && (stopping || now() - k->mark[node].state_at >= k->setting.state_seconds);
+}
+
+kiln_status result_cache_state_save(result_cache *k, size_t node, const kiln_value *state, error *e)
+{
+    if (!has_states(k, node)) return KILN_OK;
+    k->mark[node].state_at = now();
+    kiln_status status = store_state_put(k->store, k->w->node[node].key, state, e);
+    if (status == KILN_OK)
+        k->mark[node].stated = 1;
+    else if (!atomic_exchange(&k->complained, 1))
+        log_warn("%s; the run goes on, but could not be taken up again", e ? e->message : "a state could not be kept");
+    return status;
+}
+
+/* ---- rates ---- */
+
+enum { RATE_SECONDS_MAX = 600 }; /* beyond it the past counts half: machines change */
+
+void result_cache_rates_for(result_cache *k, const char *setting)
+{
+    if (!k) return;
+    hasher *h = hasher_new();
+    if (!h) return;
+    hash_text(h, "kiln-rates/1");
+    hash_text(h, setting);
+    k->rates_key = hasher_digest(h);
+    hasher_free(h);
+    kiln_value *known = store_state_get(k->store, k->rates_key);
+    k->rates = known && value_kind(known) == KILN_V_MAP ? value_api.map_copy(NULL, known) : value_map();
+    value_unref(known);
+}
+
+static int read_rate(const result_cache *k, const char *type, double *flops, double *seconds)
+{
+    const kiln_value *pair = k->rates ? value_api.map_get(k->rates, type) : NULL;
+    *flops = *seconds = 0;
+    return pair && value_kind(pair) == KILN_V_LIST && value_api.count(pair) == 2 &&
+           value_api.get_float(value_api.list_at(pair, 0), flops) == KILN_OK &&
+           value_api.get_float(value_api.list_at(pair, 1), seconds) == KILN_OK;
+}
+
+double result_cache_rate(result_cache *k, const char *type)
+{
+    double flops, seconds;
+    if (!k) return 0;
+    pthread_mutex_lock(&k->rates_lock);
+    int known = read_rate(k, type, &flops, &seconds);
+    pthread_mutex_unlock(&k->rates_lock);
+    return known && seconds > 0 ? flops / seconds : 0;
+}
+
+void result_cache_learn(result_cache *k, const char *type, double flops, double seconds)
+{
+    double old_flops, old_seconds;
+    if (!k || !(flops > 0) || !(seconds > 0.01)) return;
+    pthread_mutex_lock(&k->rates_lock);
+    read_rate(k, type, &old_flops, &old_seconds);
+    double share = old_seconds > RATE_SECONDS_MAX ? 0.5 : 1;
+    kiln_value *pair = value_list(), *a = value_float(old_flops * share + flops),
+               *b = value_float(old_seconds * share + seconds);
+    if (k->rates && pair && a && b && value_api.list_push(pair, a) == KILN_OK &&
+        value_api.list_push(pair, b) == KILN_OK)
+        k->rates_changed |= value_api.map_set(k->rates, type, pair) == KILN_OK;
+    value_unref(pair), value_unref(a), value_unref(b);
+    pthread_mutex_unlock(&k->rates_lock);
+}

@@ -1,0 +1,74 @@
+/* kit.h - small helpers for node files: TRY, tensor windows, new values. Header only, optional. */
+#ifndef KILN_KIT_H
+#define KILN_KIT_H
+
+#include "kiln/value.h"
+
+#include <string.h>
+
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        kiln_status try_status_ = (expr);                                                                              \
+        if (try_status_ != KILN_OK) return try_status_;                                                                \
+    } while (0)
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void kit_tensor_clear(kiln_tensor *t)
+{
+    memset(t, 0, sizeof *t);
+    t->size = (uint32_t)sizeof *t;
+}
+
+/* The value functions; every engine of this contract's version has them. */
+static inline const kiln_value_api *kit_values(const kiln_call *c)
+{
+    return (const kiln_value_api *)c->host->ability(KILN_VALUE_ABILITY);
+}
+
+/* A window on a tensor value that must be dense f32 of `rank`; else a message that names `what`. */
+static inline kiln_status kit_f32(const kiln_call *c, const kiln_value *v, uint32_t rank, const char *what,
+                                  kiln_tensor *out)
+{
+    kit_tensor_clear(out);
+    if (!v) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s is missing", what);
+    TRY(c->host->view(c->ctx, v, out));
+    if (out->dtype != KILN_F32 || out->rank != rank)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: expected a float tensor with %u dimensions, got %u", what,
+                             rank, out->rank);
+    return KILN_OK;
+}
+
+/* Puts a value just made into a map and drops the caller's reference; NULL is no memory. */
+static inline kiln_status kit_set(const kiln_call *c, kiln_value *map, const char *key, kiln_value *item)
+{
+    kiln_status status = item ? kit_values(c)->map_set(map, key, item) : KILN_ERR_NOMEM;
+    c->host->unref(item);
+    return status;
+}
+
+/* Elements of a tensor window. */
+static inline size_t kit_count(const kiln_tensor *t)
+{
+    size_t n = 1;
+    for (uint32_t i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
+    return n;
+}
+
+/* The samples of a LATENT: f32 [N,H,W,C]. */
+static inline kiln_status kit_samples(const kiln_call *c, const kiln_value *latent, kiln_tensor *out)
+{
+    return kit_f32(c, kit_values(c)->map_get(latent, "samples"), 4, "the latent's samples", out);
+}
+
+/* A new f32 tensor value and a window on it; KILN_ERR_NOMEM when there is no memory. */
+static inline kiln_status kit_new_f32(const kiln_call *c, uint32_t rank, const int64_t *dim, kiln_value **value,
+                                      kiln_tensor *out)
+{
+    *value = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, rank, dim);
+    if (!*value) return KILN_ERR_NOMEM;
+    kit_tensor_clear(out);
+    return c->host->view(c->ctx, *value, out);
+}
+
+#endif

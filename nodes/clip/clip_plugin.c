@@ -1,0 +1,13 @@
+/* clip_plugin.c - the entry table of the clip plugin: SD1.x's text encoder, CLIPTextEncode, CLIPSetLastLayer. */
+#include "family.h"
+#include "text_encode.h"
+
+static kiln_status open_plugin(const kiln_host *host)
+{
+    if (KILN_HAS(kiln_host, host, data_folder)) clip_family_data(host->data_folder());
+    const kiln_model_api *api = host->ability(KILN_MODEL_ABILITY);
+    return api ? api->register_family(&clip_family) : KILN_ERR_UNSUPPORTED;
+}
+
+KILN_PLUGIN_OPEN("org.kiln.clip", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_clip_text_encode,
+                 &node_clip_set_last_layer);

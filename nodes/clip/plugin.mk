@@ -1,0 +1,1 @@
+libs_clip := -ljansson -lutf8proc

@@ -1,0 +1,390 @@
+/* image_shape.c - pictures whose pixels move: scaling, cutting, turning, padding, picking from a batch. Names,
+ * defaults, ranges and roundings are ComfyUI's (halves to even, as Python's round).
+ */
+#include "image.h"
+
+#include "kiln/kit.h"
+#include "lanczos.h"
+
+#include <math.h>
+#include <string.h>
+
+static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The new picture."}};
+static const kiln_port image_in[] = {{.name = "image", .type = "IMAGE", .doc = "What to change."}};
+
+#define NODE(...) NODE_AT(1, __VA_ARGS__)
+#define NODE_AT(revision_, var, type_, title_, text, ...)                                                              \
+    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
+                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
+                                  .devices = KILN_CPU,                                                                 \
+                                  .revision = revision_,                                                               \
+                                  .type = type_,                                                                       \
+                                  .title = title_,                                                                     \
+                                  .category = "image",                                                                 \
+                                  .doc = text,                                                                         \
+                                  .run = var##_run,                                                                    \
+                                  KILN_ARRAY(in, image_in),                                                            \
+                                  __VA_ARGS__}
+#define PARAMS(name) KILN_ARRAY(param, name##_param), .params_size = sizeof(name##_params)
+#define INT_PARAM(struct_, name_, def_, min_, max_, text)                                                              \
+    {                                                                                                                  \
+        .name = #name_, .type = KILN_P_INT, .offset = offsetof(struct_, name_), .def = def_, .min = min_, .max = max_, \
+        .step = 1, .doc = text                                                                                         \
+    }
+
+/* ---- scaling ---- */
+
+enum { METHOD_LANCZOS = RESIZE_BICUBIC + 1, SIDE_MAX = 16384 };
+static const kiln_choice method_choice[] = {{.name = "nearest-exact", .value = RESIZE_NEAREST},
+                                            {.name = "bilinear", .value = RESIZE_BILINEAR},
+                                            {.name = "area", .value = RESIZE_AREA},
+                                            {.name = "bicubic", .value = RESIZE_BICUBIC},
+                                            {.name = "lanczos", .value = METHOD_LANCZOS},
+                                            {0}};
+static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
+#define METHOD_PARAM(struct_)                                                                                          \
+    {                                                                                                                  \
+        .name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(struct_, method), .choice = method_choice,   \
+        .doc = "How pixels between pixels are made; only area and lanczos look at all of them when a picture gets "    \
+               "smaller."                                                                                              \
+    }
+
+/* c->out[0] = the picture at h by w, values kept in 0..1 (bicubic overshoots). */
+/* A band of rows at a time, so that it can be stopped. */
+static kiln_status scale_plane(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w, int32_t method)
+{
+    enum { BAND = 2 };
+    for (int64_t y = 0; y < h; y += BAND) {
+        TRY(c->host->progress(c->ctx, (uint64_t)y, (uint64_t)h, "row"));
+        resize_rows(s, dst, h, w, method, y, y + BAND < h ? y + BAND : h);
+    }
+    return KILN_OK;
+}
+
+static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t method, int64_t h, int64_t w,
+                            int32_t centre)
+{
+    kiln_tensor r;
+    if (h > SIDE_MAX || w > SIDE_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the new picture would have %lld x %lld pixels; %d a side is the most", (long long)w,
+                             (long long)h, SIDE_MAX);
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a->dim[0], h, w, a->dim[3]}, &c->out[0], &r));
+    resize_box box = centre ? resize_centre(a->dim[1], a->dim[2], h, w) : (resize_box){.h = a->dim[1], .w = a->dim[2]};
+    for (int64_t n = 0; n < a->dim[0]; n++) {
+        resize_source s = {.data = (const float *)a->data + ((n * a->dim[1] + box.y) * a->dim[2] + box.x) * a->dim[3],
+                           .h = box.h,
+                           .w = box.w,
+                           .c = a->dim[3],
+                           .row = a->dim[2] * a->dim[3]};
+        float *dst = (float *)r.data + n * h * w * a->dim[3];
+        TRY(c->host->progress(c->ctx, (uint64_t)n, (uint64_t)a->dim[0], "scaling"));
+        if (method == METHOD_LANCZOS)
+            TRY(lanczos_resize(c, s, dst, h, w));
+        else
+            TRY(scale_plane(c, s, dst, h, w, method));
+    }
+    for (size_t i = 0, count = kit_count(&r); i < count; i++) { /* bicubic and lanczos overshoot */
+        if (i % ((size_t)1 << 18) == 0) TRY(c->host->progress(c->ctx, i, count, "scaling"));
+        ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
+    }
+    return KILN_OK;
+}
+
+static int64_t at_least_1(double v) { return v < 1 ? 1 : (int64_t)rint(v); }
+
+typedef struct {
+    int32_t method, crop;
+    int64_t width, height;
+} scale_params;
+static const kiln_param scale_param[] = {
+    METHOD_PARAM(scale_params),
+    INT_PARAM(scale_params, width, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
+    INT_PARAM(scale_params, height, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
+    {.name = "crop",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(scale_params, crop),
+     .choice = crop_choice,
+     .doc = "Cut the middle out first, so that proportions stay."}};
+
+static kiln_status image_scale_run(const kiln_call *c)
+{
+    const scale_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    if (p->width == 0 && p->height == 0) {
+        c->out[0] = c->host->ref(c->in[0]);
+        return KILN_OK;
+    }
+    int64_t w = p->width ? p->width : at_least_1((double)a.dim[2] * (double)p->height / (double)a.dim[1]);
+    int64_t h = p->height ? p->height : at_least_1((double)a.dim[1] * (double)p->width / (double)a.dim[2]);
+    return scale_to(c, &a, p->method, h, w, p->crop);
+}
+NODE_AT(2, image_scale, "ImageScale", "Upscale Image", "Scales a picture to a size.", KILN_ARRAY(out, image_out),
+        PARAMS(scale));
+
+typedef struct {
+    int32_t method;
+    double scale_by;
+} by_params;
+static const kiln_param by_param[] = {METHOD_PARAM(by_params),
+                                      {.name = "scale_by",
+                                       .type = KILN_P_FLOAT,
+                                       .offset = offsetof(by_params, scale_by),
+                                       .def = 1,
+                                       .min = 0.01,
+                                       .max = 8,
+                                       .step = 0.01,
+                                       .doc = "Times both sides."}};
+
+static kiln_status image_scale_by_run(const kiln_call *c)
+{
+    const by_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    return scale_to(c, &a, p->method, at_least_1((double)a.dim[1] * p->scale_by),
+                    at_least_1((double)a.dim[2] * p->scale_by), 0);
+}
+NODE_AT(2, image_scale_by, "ImageScaleBy", "Upscale Image By", "Scales a picture by a factor.",
+        KILN_ARRAY(out, image_out), PARAMS(by));
+
+typedef struct {
+    int32_t method;
+    double megapixels;
+    int64_t resolution_steps;
+} total_params;
+static const kiln_param total_param[] = {
+    METHOD_PARAM(total_params),
+    {.name = "megapixels",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(total_params, megapixels),
+     .def = 1,
+     .min = 0.01,
+     .max = 16,
+     .step = 0.01,
+     .doc = "Of 1024 x 1024 pixels."},
+    INT_PARAM(total_params, resolution_steps, 1, 1, 256, "Both sides become multiples of this.")};
+
+static kiln_status image_scale_total_run(const kiln_call *c)
+{
+    const total_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    double by = sqrt(p->megapixels * 1024 * 1024 / ((double)a.dim[1] * (double)a.dim[2])),
+           step = (double)p->resolution_steps;
+    int64_t h = at_least_1((double)a.dim[1] * by / step), w = at_least_1((double)a.dim[2] * by / step);
+    return scale_to(c, &a, p->method, h * p->resolution_steps, w * p->resolution_steps, 0);
+}
+NODE_AT(2, image_scale_total, "ImageScaleToTotalPixels", "Scale Image to Total Pixels",
+        "Scales a picture to a number of pixels.", KILN_ARRAY(out, image_out), PARAMS(total));
+
+/* ---- cutting, turning ---- */
+
+typedef struct {
+    int64_t width, height, x, y;
+} crop_params;
+static const kiln_param crop_param[] = {
+    INT_PARAM(crop_params, width, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
+    INT_PARAM(crop_params, height, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
+    INT_PARAM(crop_params, x, 0, 0, SIDE_MAX, "First column."),
+    INT_PARAM(crop_params, y, 0, 0, SIDE_MAX, "First row.")};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static kiln_status image_crop_run(const kiln_call *c)
+{
+    const crop_params *p = c->params;
+    kiln_tensor a, r;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    int64_t x = least(p->x, a.dim[2] - 1), y = least(p->y, a.dim[1] - 1), w = least(p->width, a.dim[2] - x),
+            h = least(p->height, a.dim[1] - y);
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &c->out[0], &r));
+    for (int64_t i = 0; i < a.dim[0] * h; i++)
+        memcpy((float *)r.data + i * w * a.dim[3],
+               (const float *)a.data + ((i / h * a.dim[1] + y + i % h) * a.dim[2] + x) * a.dim[3],
+               (size_t)(w * a.dim[3]) * sizeof(float));
+    return KILN_OK;
+}
+NODE(image_crop, "ImageCrop", "Crop Image", "Cuts a rectangle out.", KILN_ARRAY(out, image_out), PARAMS(crop));
+
+/* Where pixel (y, x) of the new picture comes from: row = y0 + yy y + yx x, column alike. */
+typedef struct {
+    int64_t y0, yy, yx, x0, xy, xx;
+} motion;
+
+static kiln_status move_pixels(const kiln_call *c, const kiln_tensor *a, int64_t h, int64_t w, motion m)
+{
+    kiln_tensor r;
+    int64_t C = a->dim[3];
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a->dim[0], h, w, C}, &c->out[0], &r));
+    float *dst = r.data;
+    for (int64_t n = 0; n < a->dim[0]; n++)
+        for (int64_t y = 0; y < h; y++)
+            for (int64_t x = 0; x < w; x++, dst += C)
+                memcpy(dst,
+                       (const float *)a->data +
+                           ((n * a->dim[1] + m.y0 + m.yy * y + m.yx * x) * a->dim[2] + m.x0 + m.xy * y + m.xx * x) * C,
+                       (size_t)C * sizeof(float));
+    return KILN_OK;
+}
+
+typedef struct {
+    int32_t how;
+} turn_params;
+static const kiln_choice rotation_choice[] = {{.name = "none", .value = 0},
+                                              {.name = "90 degrees", .value = 1, .doc = "Clockwise."},
+                                              {.name = "180 degrees", .value = 2},
+                                              {.name = "270 degrees", .value = 3},
+                                              {0}};
+static const kiln_choice flip_choice[] = {{.name = "x-axis: vertically", .value = 0, .doc = "Upside down."},
+                                          {.name = "y-axis: horizontally", .value = 1, .doc = "Left to right."},
+                                          {0}};
+static const kiln_param rotate_param[] = {{.name = "rotation",
+                                           .type = KILN_P_ENUM,
+                                           .offset = offsetof(turn_params, how),
+                                           .choice = rotation_choice,
+                                           .doc = "Clockwise."}};
+static const kiln_param flip_param[] = {{.name = "flip_method",
+                                         .type = KILN_P_ENUM,
+                                         .offset = offsetof(turn_params, how),
+                                         .choice = flip_choice,
+                                         .doc = "Which way."}};
+
+static kiln_status image_rotate_run(const kiln_call *c)
+{
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    int64_t h = a.dim[1], w = a.dim[2];
+    const motion way[] = {{.yy = 1, .xx = 1},
+                          {.y0 = h - 1, .yx = -1, .xy = 1},
+                          {.y0 = h - 1, .yy = -1, .x0 = w - 1, .xx = -1},
+                          {.yx = 1, .x0 = w - 1, .xy = -1}};
+    int32_t how = ((const turn_params *)c->params)->how;
+    return move_pixels(c, &a, how % 2 ? w : h, how % 2 ? h : w, way[how]);
+}
+NODE(image_rotate, "ImageRotate", "Rotate Image", "Turns a picture by quarters.", KILN_ARRAY(out, image_out),
+     KILN_ARRAY(param, rotate_param), .params_size = sizeof(turn_params));
+
+static kiln_status image_flip_run(const kiln_call *c)
+{
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    const motion way[] = {{.y0 = a.dim[1] - 1, .yy = -1, .xx = 1}, {.yy = 1, .x0 = a.dim[2] - 1, .xx = -1}};
+    return move_pixels(c, &a, a.dim[1], a.dim[2], way[((const turn_params *)c->params)->how]);
+}
+NODE(image_flip, "ImageFlip", "Flip Image", "Mirrors a picture.", KILN_ARRAY(out, image_out),
+     KILN_ARRAY(param, flip_param), .params_size = sizeof(turn_params));
+
+/* ---- ImagePadForOutpaint ---- */
+
+typedef struct {
+    int64_t left, top, right, bottom, feathering;
+} pad_params;
+#define SIDE(side)                                                                                                     \
+    {                                                                                                                  \
+        .name = #side, .type = KILN_P_INT, .offset = offsetof(pad_params, side), .def = 0, .min = 0, .max = SIDE_MAX,  \
+        .step = 8, .doc = "Pixels to add."                                                                             \
+    }
+static const kiln_param pad_param[] = {
+    SIDE(left), SIDE(top), SIDE(right), SIDE(bottom),
+    INT_PARAM(pad_params, feathering, 40, 0, SIDE_MAX,
+              "Pixels of the old picture over which the mask fades; none when the picture is not twice as large.")};
+static const kiln_port pad_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The picture with grey around it."},
+                                    {.name = "MASK", .type = "MASK", .doc = "1 where it is new, 0 where it is old."}};
+
+/* The mask at a pixel of the old picture: 1 at an edge that grew, falling with the square to 0. */
+static float fade(const pad_params *p, int64_t h, int64_t w, int64_t y, int64_t x)
+{
+    int64_t near = h;
+    if (p->feathering <= 0 || p->feathering * 2 >= h || p->feathering * 2 >= w) return 0;
+    if (p->top) near = least(near, y);
+    if (p->bottom) near = least(near, h - y);
+    near = least(near, p->left ? x : w);
+    near = least(near, p->right ? w - x : w);
+    double v = near < p->feathering ? (double)(p->feathering - near) / (double)p->feathering : 0;
+    return (float)(v * v);
+}
+
+static kiln_status image_pad_run(const kiln_call *c)
+{
+    const pad_params *p = c->params;
+    kiln_tensor a, r, m;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    int64_t H = a.dim[1] + p->top + p->bottom, W = a.dim[2] + p->left + p->right, C = a.dim[3];
+    if (H > SIDE_MAX || W > SIDE_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the new picture would have %lld x %lld pixels; %d a side is the most", (long long)W,
+                             (long long)H, SIDE_MAX);
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], H, W, C}, &c->out[0], &r));
+    TRY(kit_new_f32(c, 3, (const int64_t[]){1, H, W}, &c->out[1], &m));
+    for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = 0.5f;
+    for (size_t i = 0; i < kit_count(&m); i++) ((float *)m.data)[i] = 1;
+    for (int64_t i = 0; i < a.dim[0] * a.dim[1]; i++)
+        memcpy((float *)r.data + ((i / a.dim[1] * H + p->top + i % a.dim[1]) * W + p->left) * C,
+               (const float *)a.data + i * a.dim[2] * C, (size_t)(a.dim[2] * C) * sizeof(float));
+    for (int64_t y = 0; y < a.dim[1]; y++)
+        for (int64_t x = 0; x < a.dim[2]; x++)
+            ((float *)m.data)[(p->top + y) * W + p->left + x] = fade(p, a.dim[1], a.dim[2], y, x);
+    return KILN_OK;
+}
+NODE(image_pad, "ImagePadForOutpaint", "Pad Image for Outpainting", "Adds room around a picture, and a mask of it.",
+     KILN_ARRAY(out, pad_out), PARAMS(pad));
+
+/* ---- batches, sizes ---- */
+
+/* c->out[0] = n pictures from `first` on, the batch over and over. */
+static kiln_status pick(const kiln_call *c, const kiln_tensor *a, int64_t first, int64_t n)
+{
+    kiln_tensor r;
+    size_t one = kit_count(a) / (size_t)a->dim[0];
+    TRY(kit_new_f32(c, 4, (const int64_t[]){n, a->dim[1], a->dim[2], a->dim[3]}, &c->out[0], &r));
+    for (int64_t i = 0; i < n; i++)
+        memcpy((float *)r.data + (size_t)i * one, (const float *)a->data + (size_t)((first + i) % a->dim[0]) * one,
+               one * sizeof(float));
+    return KILN_OK;
+}
+
+typedef struct {
+    int64_t batch_index, length;
+} from_params;
+static const kiln_param from_param[] = {
+    INT_PARAM(from_params, batch_index, 0, -SIDE_MAX, SIDE_MAX, "First picture; negative counts from the end."),
+    INT_PARAM(from_params, length, 1, 1, 4096, "How many; less when the batch ends before.")};
+static kiln_status image_from_batch_run(const kiln_call *c)
+{
+    const from_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    int64_t first = least(p->batch_index < 0 ? p->batch_index + a.dim[0] : p->batch_index, a.dim[0] - 1);
+    first = first < 0 ? 0 : first;
+    return pick(c, &a, first, least(p->length, a.dim[0] - first));
+}
+NODE(image_from_batch, "ImageFromBatch", "Image From Batch", "Some pictures of a batch.", KILN_ARRAY(out, image_out),
+     PARAMS(from));
+
+typedef struct {
+    int64_t amount;
+} repeat_params;
+static const kiln_param repeat_param[] = {INT_PARAM(repeat_params, amount, 1, 1, 4096, "How often.")};
+static kiln_status repeat_image_batch_run(const kiln_call *c)
+{
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    return pick(c, &a, 0, a.dim[0] * ((const repeat_params *)c->params)->amount);
+}
+NODE(repeat_image_batch, "RepeatImageBatch", "Repeat Image Batch", "The batch several times over.",
+     KILN_ARRAY(out, image_out), PARAMS(repeat));
+
+static const kiln_port size_out[] = {{.name = "width", .type = "INT", .doc = "Pixels."},
+                                     {.name = "height", .type = "INT", .doc = "Pixels."},
+                                     {.name = "batch_size", .type = "INT", .doc = "Pictures."}};
+static kiln_status get_image_size_run(const kiln_call *c)
+{
+    static const int which[] = {2, 1, 0};
+    kiln_tensor a;
+    TRY(kit_f32(c, c->in[0], 4, "image", &a));
+    for (size_t i = 0; i < COUNT(which); i++)
+        if (!(c->out[i] = kit_values(c)->new_int(c->ctx, a.dim[which[i]]))) return KILN_ERR_NOMEM;
+    return KILN_OK;
+}
+NODE(get_image_size, "GetImageSize", "Get Image Size", "A picture's size as numbers.", KILN_ARRAY(out, size_out));

@@ -1,0 +1,322 @@
+/* latent_shape.c - latents whose cells move: scaling, flipping, turning, cutting, pasting.
+ *
+ * Sizes are given in pixels, eight to a cell. A noise mask is scaled with its latent only where the sampler would do
+ * the same (it is resized to the latent when it is used), so here it is carried along. Names and defaults are
+ * ComfyUI's.
+ */
+#include "latent.h"
+
+#include "kiln/bislerp.h"
+#include "kiln/kit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
+static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
+
+#define NODE(...) NODE_AT(1, __VA_ARGS__)
+#define NODE_AT(revision_, var, type_, title_, text, ...)                                                              \
+    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
+                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
+                                  .devices = KILN_CPU,                                                                 \
+                                  .revision = revision_,                                                               \
+                                  .type = type_,                                                                       \
+                                  .title = title_,                                                                     \
+                                  .category = "latent",                                                                \
+                                  .doc = text,                                                                         \
+                                  KILN_ARRAY(out, out),                                                                \
+                                  .run = var##_run,                                                                    \
+                                  __VA_ARGS__}
+
+static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_value *samples)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *latent = v->map_copy(c->ctx, base);
+    kiln_status status = latent ? v->map_set(latent, "samples", samples) : KILN_ERR_NOMEM;
+    c->host->unref(samples);
+    if (status == KILN_OK)
+        c->out[0] = latent;
+    else
+        c->host->unref(latent);
+    return status;
+}
+
+/* ---- scaling ---- */
+
+static const kiln_choice method_choice[] = {
+    {.name = "nearest-exact", .value = RESIZE_NEAREST},
+    {.name = "bilinear", .value = RESIZE_BILINEAR},
+    {.name = "area", .value = RESIZE_AREA},
+    {.name = "bicubic", .value = RESIZE_BICUBIC},
+    {.name = "bislerp", .value = RESIZE_BISLERP, .doc = "along the sphere of each cell's channels"},
+    {0}};
+
+static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t w, int32_t centre)
+{
+    kiln_tensor a, r;
+    kiln_value *samples;
+    TRY(kit_samples(c, c->in[0], &a));
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &samples, &r));
+    resize_box box = centre ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
+    float *between = method == RESIZE_BISLERP
+                         ? c->host->scratch(c->ctx, (size_t)(box.h * w * a.dim[3]) * sizeof(float), KILN_CPU)
+                         : NULL;
+    if (method == RESIZE_BISLERP && !between) {
+        c->host->unref(samples);
+        return KILN_ERR_NOMEM;
+    }
+    for (int64_t n = 0; n < a.dim[0]; n++) {
+        const float *src = (const float *)a.data + ((n * a.dim[1] + box.y) * a.dim[2] + box.x) * a.dim[3];
+        float *dst = (float *)r.data + n * h * w * a.dim[3];
+        resize_source plane = {.data = src, .h = box.h, .w = box.w, .c = a.dim[3], .row = a.dim[2] * a.dim[3]};
+        if (between)
+            bislerp_plane(plane, between, dst, h, w);
+        else
+            resize_plane(plane, dst, h, w, method);
+    }
+    return publish(c, c->in[0], samples);
+}
+
+typedef struct {
+    int32_t method, crop;
+    int64_t width, height;
+} upscale_params;
+static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
+static const kiln_param upscale_param[] = {{.name = "upscale_method",
+                                            .type = KILN_P_ENUM,
+                                            .offset = offsetof(upscale_params, method),
+                                            .choice = method_choice,
+                                            .doc = "How cells between cells are made."},
+                                           {.name = "width",
+                                            .type = KILN_P_INT,
+                                            .offset = offsetof(upscale_params, width),
+                                            .def = 512,
+                                            .min = 0,
+                                            .max = 16384,
+                                            .step = 8,
+                                            .doc = "Pixels, 64 at least; 0 keeps the proportions."},
+                                           {.name = "height",
+                                            .type = KILN_P_INT,
+                                            .offset = offsetof(upscale_params, height),
+                                            .def = 512,
+                                            .min = 0,
+                                            .max = 16384,
+                                            .step = 8,
+                                            .doc = "Pixels, 64 at least; 0 keeps the proportions."},
+                                           {.name = "crop",
+                                            .type = KILN_P_ENUM,
+                                            .offset = offsetof(upscale_params, crop),
+                                            .choice = crop_choice,
+                                            .doc = "Cut the middle out first, so that proportions stay."}};
+
+static int64_t at_least_64(int64_t pixels) { return pixels < 64 ? 64 : pixels; }
+
+/* A side that was asked for is not changed in silence. */
+static void say_used(const kiln_call *c, const char *side, int64_t pixels)
+{
+    char line[100];
+    int64_t used = at_least_64(pixels) / 8 * 8;
+    if (pixels == 0 || pixels == used) return;
+    snprintf(line, sizeof line, "LatentUpscale: %s %lld: %lld is used; a side is a multiple of 8, and 64 at least",
+             side, (long long)pixels, (long long)used);
+    c->host->log(KILN_LOG_WARN, line);
+}
+
+/* own * other / own_other pixels: rounded before cells are made of it, halves to even. */
+static int64_t in_proportion(int64_t own, int64_t other, int64_t own_other)
+{
+    return at_least_64((int64_t)rint((double)own * (double)other / (double)own_other));
+}
+
+static kiln_status latent_upscale_run(const kiln_call *c)
+{
+    const upscale_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_samples(c, c->in[0], &a));
+    if (p->height == 0 && p->width == 0) {
+        c->out[0] = c->host->ref(c->in[0]);
+        return KILN_OK;
+    }
+    say_used(c, "width", p->width);
+    say_used(c, "height", p->height);
+    int64_t h = at_least_64(p->height), w = at_least_64(p->width);
+    if (p->width == 0) w = in_proportion(a.dim[2], h, a.dim[1]);
+    if (p->height == 0) h = in_proportion(a.dim[1], w, a.dim[2]);
+    return scaled(c, p->method, h / 8, w / 8, p->crop);
+}
+NODE_AT(2, latent_upscale, "LatentUpscale", "Upscale Latent", "Scales a latent to a size in pixels.",
+        KILN_ARRAY(in, one), KILN_ARRAY(param, upscale_param), .params_size = sizeof(upscale_params));
+
+typedef struct {
+    int32_t method;
+    double scale;
+} by_params;
+static const kiln_param by_param[] = {{.name = "upscale_method",
+                                       .type = KILN_P_ENUM,
+                                       .offset = offsetof(by_params, method),
+                                       .choice = method_choice,
+                                       .doc = "How cells between cells are made."},
+                                      {.name = "scale_by",
+                                       .type = KILN_P_FLOAT,
+                                       .offset = offsetof(by_params, scale),
+                                       .def = 1.5,
+                                       .min = 0.01,
+                                       .max = 8,
+                                       .step = 0.01,
+                                       .doc = "Factor on both sides."}};
+
+static kiln_status latent_upscale_by_run(const kiln_call *c)
+{
+    const by_params *p = c->params;
+    kiln_tensor a;
+    TRY(kit_samples(c, c->in[0], &a));
+    int64_t h = (int64_t)rint((double)a.dim[1] * p->scale),
+            w = (int64_t)rint((double)a.dim[2] * p->scale); /* halves to even */
+    return scaled(c, p->method, h < 1 ? 1 : h, w < 1 ? 1 : w, 0);
+}
+NODE_AT(2, latent_upscale_by, "LatentUpscaleBy", "Upscale Latent By", "Scales a latent by a factor.",
+        KILN_ARRAY(in, one), KILN_ARRAY(param, by_param), .params_size = sizeof(by_params));
+
+/* ---- flip and rotate ---- */
+
+typedef struct {
+    int32_t kind;
+} kind_params;
+
+/* Cell (y, x) of the result comes from this cell of an h by w source. */
+typedef struct {
+    int64_t y, x;
+} cell;
+static cell turned(int32_t kind, int64_t y, int64_t x, int64_t h, int64_t w)
+{
+    switch (kind) {
+    case 1: return (cell){h - 1 - x, y};         /* 90 degrees clockwise */
+    case 2: return (cell){h - 1 - y, w - 1 - x}; /* 180                  */
+    case 3: return (cell){x, w - 1 - y};         /* 270                  */
+    case 4: return (cell){h - 1 - y, x};         /* flip vertically      */
+    case 5: return (cell){y, w - 1 - x};         /* flip horizontally    */
+    default: return (cell){y, x};
+    }
+}
+
+static kiln_status turn(const kiln_call *c, int32_t kind)
+{
+    kiln_tensor a, r;
+    kiln_value *samples;
+    TRY(kit_samples(c, c->in[0], &a));
+    int sideways = kind == 1 || kind == 3;
+    int64_t h = a.dim[sideways ? 2 : 1], w = a.dim[sideways ? 1 : 2], C = a.dim[3];
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    for (int64_t n = 0; n < a.dim[0]; n++)
+        for (int64_t y = 0; y < h; y++)
+            for (int64_t x = 0; x < w; x++) {
+                cell from = turned(kind, y, x, a.dim[1], a.dim[2]);
+                memcpy((float *)r.data + ((n * h + y) * w + x) * C,
+                       (const float *)a.data + ((n * a.dim[1] + from.y) * a.dim[2] + from.x) * C,
+                       (size_t)C * sizeof(float));
+            }
+    return publish(c, c->in[0], samples);
+}
+
+static const kiln_choice rotate_choice[] = {{.name = "none", .value = 0},
+                                            {.name = "90 degrees", .value = 1},
+                                            {.name = "180 degrees", .value = 2},
+                                            {.name = "270 degrees", .value = 3},
+                                            {0}};
+static const kiln_param rotate_param[] = {{.name = "rotation",
+                                           .type = KILN_P_ENUM,
+                                           .offset = offsetof(kind_params, kind),
+                                           .choice = rotate_choice,
+                                           .doc = "Clockwise."}};
+static const kiln_choice flip_choice[] = {
+    {.name = "x-axis: vertically", .value = 4}, {.name = "y-axis: horizontally", .value = 5}, {0}};
+static const kiln_param flip_param[] = {{.name = "flip_method",
+                                         .type = KILN_P_ENUM,
+                                         .offset = offsetof(kind_params, kind),
+                                         .def = 4,
+                                         .choice = flip_choice,
+                                         .doc = "Which way."}};
+static kiln_status latent_rotate_run(const kiln_call *c) { return turn(c, ((const kind_params *)c->params)->kind); }
+static kiln_status latent_flip_run(const kiln_call *c) { return turn(c, ((const kind_params *)c->params)->kind); }
+NODE(latent_rotate, "LatentRotate", "Rotate Latent", "Turns a latent by quarters.", KILN_ARRAY(in, one),
+     KILN_ARRAY(param, rotate_param), .params_size = sizeof(kind_params));
+NODE(latent_flip, "LatentFlip", "Flip Latent", "Mirrors a latent.", KILN_ARRAY(in, one), KILN_ARRAY(param, flip_param),
+     .params_size = sizeof(kind_params));
+
+/* ---- crop and composite ---- */
+
+typedef struct {
+    int64_t width, height, x, y, feather;
+} box_params;
+#define PIXELS(field, default_, least, text)                                                                           \
+    {                                                                                                                  \
+        .name = #field, .type = KILN_P_INT, .offset = offsetof(box_params, field), .def = default_, .min = least,      \
+        .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = text                                              \
+    }
+static const kiln_param crop_param[] = {PIXELS(width, 512, 64, "Pixels."), PIXELS(height, 512, 64, "Pixels."),
+                                        PIXELS(x, 0, 0, "Left edge, pixels."), PIXELS(y, 0, 0, "Top edge, pixels.")};
+static const kiln_param composite_param[] = {PIXELS(x, 0, 0, "Left edge, pixels."),
+                                             PIXELS(y, 0, 0, "Top edge, pixels."),
+                                             PIXELS(feather, 0, 0, "Pixels over which the pasted latent fades in.")};
+
+static int64_t at_most(int64_t v, int64_t most) { return v < most ? v : most; }
+
+static kiln_status latent_crop_run(const kiln_call *c)
+{
+    const box_params *p = c->params;
+    kiln_tensor a, r;
+    kiln_value *samples;
+    TRY(kit_samples(c, c->in[0], &a));
+    int64_t y = at_most(p->y / 8, a.dim[1] > 8 ? a.dim[1] - 8 : 0),
+            x = at_most(p->x / 8, a.dim[2] > 8 ? a.dim[2] - 8 : 0);
+    int64_t h = at_most(p->height / 8, a.dim[1] - y), w = at_most(p->width / 8, a.dim[2] - x), C = a.dim[3];
+    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    for (int64_t n = 0; n < a.dim[0]; n++)
+        for (int64_t i = 0; i < h; i++)
+            memcpy((float *)r.data + (n * h + i) * w * C,
+                   (const float *)a.data + ((n * a.dim[1] + y + i) * a.dim[2] + x) * C,
+                   (size_t)(w * C) * sizeof(float));
+    return publish(c, c->in[0], samples);
+}
+NODE(latent_crop, "LatentCrop", "Crop Latent", "Cuts a rectangle out.", KILN_ARRAY(in, one),
+     KILN_ARRAY(param, crop_param), .params_size = sizeof(box_params));
+
+static const kiln_port composite_in[] = {{.name = "samples_to", .type = "LATENT", .doc = "What is pasted onto."},
+                                         {.name = "samples_from", .type = "LATENT", .doc = "What is pasted."}};
+
+/* How much the pasted cell at distance d from an edge counts; edges that meet the border of the target do not fade. */
+static float edge_gain(int64_t d, int64_t feather, int inner)
+{
+    return inner && d < feather ? (float)(d + 1) / (float)feather : 1.0f;
+}
+
+static kiln_status latent_composite_run(const kiln_call *c)
+{
+    const box_params *p = c->params;
+    kiln_tensor to, from, r;
+    kiln_value *samples;
+    TRY(kit_samples(c, c->in[0], &to));
+    TRY(kit_samples(c, c->in[1], &from));
+    if (to.dim[3] != from.dim[3])
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latents have %lld and %lld channels", (long long)to.dim[3],
+                             (long long)from.dim[3]);
+    TRY(kit_new_f32(c, 4, to.dim, &samples, &r));
+    memcpy(r.data, to.data, kit_count(&to) * sizeof(float));
+    int64_t x0 = p->x / 8, y0 = p->y / 8, feather = p->feather / 8, C = to.dim[3];
+    int64_t h = at_most(from.dim[1], to.dim[1] - y0), w = at_most(from.dim[2], to.dim[2] - x0);
+    for (int64_t n = 0; n < to.dim[0]; n++)
+        for (int64_t y = 0; y < h; y++)
+            for (int64_t x = 0; x < w; x++) {
+                float gain = edge_gain(y, feather, y0 > 0) * edge_gain(h - 1 - y, feather, y0 + h < to.dim[1]) *
+                             edge_gain(x, feather, x0 > 0) * edge_gain(w - 1 - x, feather, x0 + w < to.dim[2]);
+                float *d = (float *)r.data + ((n * to.dim[1] + y0 + y) * to.dim[2] + x0 + x) * C;
+                const float *s =
+                    (const float *)from.data + (((n % from.dim[0]) * from.dim[1] + y) * from.dim[2] + x) * C;
+                for (int64_t k = 0; k < C; k++) d[k] = s[k] * gain + d[k] * (1 - gain);
+            }
+    return publish(c, c->in[0], samples);
+}
+NODE(latent_composite, "LatentComposite", "Latent Composite", "Pastes one latent onto another.",
+     KILN_ARRAY(in, composite_in), KILN_ARRAY(param, composite_param), .params_size = sizeof(box_params));

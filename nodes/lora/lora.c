@@ -1,0 +1,104 @@
+/* lora.c - LoraLoader, LoraLoaderModelOnly: the same model over weights with a patch on top. Nothing is computed here:
+ * the sums are made as weights are packed, and the base stays as it is, for whoever else uses it. */
+#include "lora.h"
+
+#include "kiln/kit.h"
+#include "kiln/model.h"
+#include "lora_file.h"
+
+typedef struct {
+    const char *path;
+    double strength_model, strength_clip;
+} lora_params;
+
+static const kiln_port model_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."}};
+static const kiln_port both_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."},
+                                    {.name = "clip", .type = "CLIP", .doc = "The text encoder."}};
+static const kiln_port model_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser with the LoRA on it."}};
+static const kiln_port both_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser with the LoRA on it."},
+                                     {.name = "CLIP", .type = "CLIP", .doc = "The text encoder with the LoRA on it."}};
+
+#define STRENGTH(name_, doc_)                                                                                          \
+    {                                                                                                                  \
+        .name = #name_, .type = KILN_P_FLOAT, .offset = offsetof(lora_params, name_), .def = 1, .min = -100,           \
+        .max = 100, .step = 0.01, .doc = doc_                                                                          \
+    }
+#define LORA_NAME                                                                                                      \
+    {                                                                                                                  \
+        .name = "lora_name", .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(lora_params, path), \
+        .from = "loras",                                                                                               \
+        .doc = "A .safetensors file below a loras folder, as kohya's scripts, diffusers or peft write it."             \
+    }
+static const kiln_param model_param[] = {
+    LORA_NAME, STRENGTH(strength_model, "How much of it; 0 is the model as it was, below 0 the other way.")};
+static const kiln_param both_param[] = {
+    LORA_NAME,
+    STRENGTH(strength_model, "How much of it on the denoiser; 0 is the model as it was, below 0 the other way."),
+    STRENGTH(strength_clip, "How much of it on the text encoder.")};
+
+static kiln_value *model_over(const kiln_call *c, const kiln_model *model, kiln_weights *weights)
+{
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    kiln_model m = *model;
+    if (weights == model->weights) return c->host->ref(c->in[0]);
+    m.weights = weights, m.owned = NULL, m.release = NULL, m.base = c->in[0];
+    return models->model_new(c->ctx, &m);
+}
+
+static kiln_value *clip_over(const kiln_call *c, const kiln_clip *clip, kiln_weights *weights)
+{
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    kiln_clip m = *clip;
+    if (weights == clip->weights) return c->host->ref(c->in[1]);
+    m.weights = weights, m.owned = NULL, m.release = NULL, m.base = c->in[1];
+    return models->clip_new(c->ctx, &m);
+}
+
+static kiln_status apply(const kiln_call *c, int with_clip)
+{
+    const lora_params *p = c->params;
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_model *model = models->model(c->ctx, c->in[0]);
+    const kiln_clip *clip = model && with_clip ? models->clip(c->ctx, c->in[1]) : NULL;
+    if (!model || (with_clip && !clip)) return KILN_ERR_INVALID;
+    kiln_weights *unet = NULL, *text = NULL;
+    lora_request r = {.path = p->path,
+                      .unet = model->weights,
+                      .text = clip ? clip->weights : NULL,
+                      .unet_strength = p->strength_model,
+                      .text_strength = p->strength_clip};
+    TRY(lora_apply(c->host, c->ctx, &r, &unet, &text));
+    c->out[0] = model_over(c, model, unet);
+    if (clip) c->out[1] = clip_over(c, clip, text);
+    w->unref(unet);
+    w->unref(text);
+    return c->out[0] && (!clip || c->out[1]) ? KILN_OK : KILN_ERR_NOMEM;
+}
+
+static kiln_status run_both(const kiln_call *c) { return apply(c, 1); }
+static kiln_status run_model(const kiln_call *c) { return apply(c, 0); }
+
+#define LOADER                                                                                                         \
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,      \
+    .category = "loaders"
+
+const kiln_node node_lora_loader = {LOADER,
+                                    .type = "LoraLoader",
+                                    .title = "Load LoRA",
+                                    .doc = "Puts a LoRA on a denoiser and its text encoder. Several in a row add up; "
+                                           "the model it came from is not changed.",
+                                    KILN_ARRAY(in, both_in),
+                                    KILN_ARRAY(out, both_out),
+                                    KILN_ARRAY(param, both_param),
+                                    .params_size = sizeof(lora_params),
+                                    .run = run_both};
+const kiln_node node_lora_loader_model_only = {LOADER,
+                                               .type = "LoraLoaderModelOnly",
+                                               .title = "Load LoRA (Model)",
+                                               .doc = "Puts a LoRA on a denoiser and leaves the text encoder as it is.",
+                                               KILN_ARRAY(in, model_in),
+                                               KILN_ARRAY(out, model_out),
+                                               KILN_ARRAY(param, model_param),
+                                               .params_size = sizeof(lora_params),
+                                               .run = run_model};

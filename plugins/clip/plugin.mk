@@ -1,2 +1,0 @@
-nodes_clip := text
-libs_clip := -ljansson -lutf8proc

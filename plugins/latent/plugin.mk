@@ -1,1 +1,0 @@
-nodes_latent := latent latent_shape conditioning

@@ -1,2 +1,0 @@
-nodes_lora := lora
-libs_lora := -ljansson

@@ -1,1 +1,0 @@
-nodes_primitive := primitive

@@ -1,1 +1,0 @@
-nodes_sampler := sampling sampling_custom sampling_levels sampling_sigmas sampling_tables sampling_options model_sampling

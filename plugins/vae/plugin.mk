@@ -1,2 +1,0 @@
-nodes_vae := vae
-libs_vae := -ljansson
