@@ -1,5 +1,5 @@
 # kiln: make (build), make run, make test, make bench, make install PREFIX=...
-#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread
+#   DEBUG=1            -O0 -g with assertions       SAN=address|undefined|thread, with assertions
 #   CC=clang           another compiler             V=1  show commands
 #   KILN_BUILD=FOLDER  build there (no blanks in its name) and not in build/; the sources may be read-only
 # Every .c file under engine/ is part of libkiln, engine/cli/ is the command, nodes/NAME and plugins/NAME
@@ -35,7 +35,8 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wvl
 OPT := -O2
 ifeq ($(DEBUG),1)
 OPT := -O0
-else
+endif
+ifeq ($(DEBUG)$(SAN),)
 OPT += -DNDEBUG
 endif
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)

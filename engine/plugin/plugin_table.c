@@ -10,7 +10,7 @@
 #define SIZE_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 enum {
     PLUGIN_1_0 = SIZE_TO(kiln_plugin, close),
-    NODE_1_0 = SIZE_TO(kiln_node, ability),
+    NODE_1_0 = SIZE_TO(kiln_node, destroy),
     PORT_1_0 = SIZE_TO(kiln_port, rank_max),
     PARAM_1_0 = SIZE_TO(kiln_param, from),
 };

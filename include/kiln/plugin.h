@@ -187,7 +187,6 @@ typedef struct {
     const void *params;    /* your struct, filled and range-checked            */
     kiln_value *const *in; /* borrowed; NULL if optional and absent            */
     kiln_value **out;      /* you set each, the engine takes the reference     */
-    void *stream;          /* CUstream on CUDA: enqueue here, never synchronise */
     void *instance;        /* from create(), or NULL                           */
 } kiln_call;
 
@@ -216,7 +215,6 @@ typedef struct {
     kiln_status (*check)(const kiln_call *);
     kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
     void (*destroy)(void *instance);                           /* [any] */
-    const void *(*ability)(const char *id);                    /* [any] optional                    */
 } kiln_node;
 
 typedef struct { /* the first 16 bytes are frozen for ever */
