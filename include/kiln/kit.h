@@ -14,6 +14,46 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* ---- rows ---- */
+
+/* The head of a kiln_node that is pure and reentrant:
+ *     const kiln_node invert = {KIT_NODE("ImageInvert", "Invert Image", "image", "1 - x, for every colour."),
+ *                               KILN_ARRAY(in, invert_in), KILN_ARRAY(out, invert_out), .run = invert_run}; */
+#define KIT_NODE(type_, title_, category_, doc_) KIT_NODE_AT(1, type_, title_, category_, doc_)
+#define KIT_NODE_AT(revision_, type_, title_, category_, doc_)                                                         \
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT, revision_, type_, title_, category_, doc_)
+#define KIT_NODE_FLAGS(flags_, revision_, type_, title_, category_, doc_)                                              \
+    .size = sizeof(kiln_node), .flags = (flags_), .devices = KILN_CPU, .revision = (revision_), .type = (type_),       \
+    .title = (title_), .category = (category_), .doc = (doc_)
+
+/* A kiln_param that is called like its field in the node's struct. */
+#define KIT_INT(struct_, field_, default_, min_, max_, doc_)                                                           \
+    {                                                                                                                  \
+        .name = #field_, .type = KILN_P_INT, .offset = offsetof(struct_, field_), .def = (default_), .min = (min_),    \
+        .max = (max_), .step = 1, .doc = (doc_)                                                                        \
+    }
+#define KIT_FLOAT(struct_, field_, default_, min_, max_, step_, doc_)                                                  \
+    {                                                                                                                  \
+        .name = #field_, .type = KILN_P_FLOAT, .offset = offsetof(struct_, field_), .def = (default_), .min = (min_),  \
+        .max = (max_), .step = (step_), .doc = (doc_)                                                                  \
+    }
+#define KIT_BOOL(struct_, field_, default_, doc_)                                                                      \
+    {                                                                                                                  \
+        .name = #field_, .type = KILN_P_BOOL, .offset = offsetof(struct_, field_), .def = (default_), .doc = (doc_)    \
+    }
+#define KIT_ENUM(struct_, field_, choices_, default_, doc_)                                                            \
+    {                                                                                                                  \
+        .name = #field_, .type = KILN_P_ENUM, .offset = offsetof(struct_, field_), .def = (default_),                  \
+        .choice = (choices_), .doc = (doc_)                                                                            \
+    }
+#define KIT_SEED(struct_, field_, doc_)                                                                                \
+    {                                                                                                                  \
+        .name = #field_, .type = KILN_P_SEED, .offset = offsetof(struct_, field_), .doc = (doc_)                       \
+    }
+#define KIT_PARAMS(struct_, table_) KILN_ARRAY(param, table_), .params_size = sizeof(struct_)
+
+/* ---- tensors ---- */
+
 static inline void kit_tensor_clear(kiln_tensor *t)
 {
     memset(t, 0, sizeof *t);
@@ -69,6 +109,21 @@ static inline kiln_status kit_new_f32(const kiln_call *c, uint32_t rank, const i
     if (!*value) return KILN_ERR_NOMEM;
     kit_tensor_clear(out);
     return c->host->view(c->ctx, *value, out);
+}
+
+/* *out = a copy of the LATENT `base` (NULL: a new one) with these samples in it. Takes the caller's reference to
+ * samples, also when it fails; NULL samples is no memory. */
+static inline kiln_status kit_latent(const kiln_call *c, const kiln_value *base, kiln_value *samples, kiln_value **out)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *latent = base ? v->map_copy(c->ctx, base) : v->new_map(c->ctx);
+    kiln_status status = latent ? kit_set(c, latent, "samples", samples) : KILN_ERR_NOMEM;
+    if (!latent) c->host->unref(samples);
+    if (status == KILN_OK)
+        *out = latent;
+    else
+        c->host->unref(latent);
+    return status;
 }
 
 #endif

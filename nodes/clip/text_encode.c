@@ -111,7 +111,8 @@ typedef struct {
 
 static const kiln_port clip_in[] = {{.name = "clip", .type = "CLIP", .doc = "The text encoder."}};
 static const kiln_port encode_out[] = {
-    {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "What the sampler is steered by."}};
+    {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "What the sampler is steered by."},
+};
 static const kiln_param encode_param[] = {
     {.name = "text",
      .type = KILN_P_STRING,
@@ -180,19 +181,15 @@ static kiln_status encode_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_clip_text_encode = {.size = sizeof(kiln_node),
-                                         .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-                                         .devices = KILN_CPU,
-                                         .revision = 1,
-                                         .type = "CLIPTextEncode",
-                                         .title = "CLIP Text Encode (Prompt)",
-                                         .category = "conditioning",
-                                         .doc = "Encodes a prompt into the conditioning that steers the denoiser.",
-                                         KILN_ARRAY(in, clip_in),
-                                         KILN_ARRAY(out, encode_out),
-                                         KILN_ARRAY(param, encode_param),
-                                         .params_size = sizeof(encode_params),
-                                         .run = encode_run};
+const kiln_node node_clip_text_encode = {
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "CLIPTextEncode",
+                   "CLIP Text Encode (Prompt)", "conditioning",
+                   "Encodes a prompt into the conditioning that steers the denoiser."),
+    KILN_ARRAY(in, clip_in),
+    KILN_ARRAY(out, encode_out),
+    KIT_PARAMS(encode_params, encode_param),
+    .run = encode_run,
+};
 
 /* ---- CLIPSetLastLayer ---- */
 
@@ -201,7 +198,8 @@ typedef struct {
 } layer_params;
 
 static const kiln_port layer_out[] = {
-    {.name = "CLIP", .type = "CLIP", .doc = "The same encoder, read at another layer."}};
+    {.name = "CLIP", .type = "CLIP", .doc = "The same encoder, read at another layer."},
+};
 static const kiln_param layer_param[] = {
     {.name = "stop_at_clip_layer",
      .type = KILN_P_INT,
@@ -232,16 +230,11 @@ static kiln_status layer_run(const kiln_call *c)
     return c->out[0] ? KILN_OK : KILN_ERR_NOMEM;
 }
 
-const kiln_node node_clip_set_last_layer = {.size = sizeof(kiln_node),
-                                            .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
-                                            .devices = KILN_CPU,
-                                            .revision = 1,
-                                            .type = "CLIPSetLastLayer",
-                                            .title = "CLIP Set Last Layer",
-                                            .category = "conditioning",
-                                            .doc = "Reads the text encoder at an earlier layer (CLIP skip).",
-                                            KILN_ARRAY(in, clip_in),
-                                            KILN_ARRAY(out, layer_out),
-                                            KILN_ARRAY(param, layer_param),
-                                            .params_size = sizeof(layer_params),
-                                            .run = layer_run};
+const kiln_node node_clip_set_last_layer = {
+    KIT_NODE("CLIPSetLastLayer", "CLIP Set Last Layer", "conditioning",
+             "Reads the text encoder at an earlier layer (CLIP skip)."),
+    KILN_ARRAY(in, clip_in),
+    KILN_ARRAY(out, layer_out),
+    KIT_PARAMS(layer_params, layer_param),
+    .run = layer_run,
+};

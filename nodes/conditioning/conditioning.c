@@ -74,8 +74,10 @@ static kiln_status scale_tensor(const kiln_call *c, kiln_value *entry, const cha
 
 /* ---- combine, zero out, multiply ---- */
 
-static const kiln_port combine_in[] = {{.name = "conditioning_1", .type = "CONDITIONING", .doc = "One."},
-                                       {.name = "conditioning_2", .type = "CONDITIONING", .doc = "The other."}};
+static const kiln_port combine_in[] = {
+    {.name = "conditioning_1", .type = "CONDITIONING", .doc = "One."},
+    {.name = "conditioning_2", .type = "CONDITIONING", .doc = "The other."},
+};
 
 static kiln_status combine_run(const kiln_call *c)
 {
@@ -102,14 +104,8 @@ static kiln_status zero_out_run(const kiln_call *c) { return each_entry(c, c->in
 typedef struct {
     double multiplier;
 } multiply_params;
-static const kiln_param multiply_param[] = {{.name = "multiplier",
-                                             .type = KILN_P_FLOAT,
-                                             .offset = offsetof(multiply_params, multiplier),
-                                             .def = 1,
-                                             .min = -100,
-                                             .max = 100,
-                                             .step = 0.01,
-                                             .doc = "Factor on tokens and pooled vector."}};
+static const kiln_param multiply_param[] = {
+    KIT_FLOAT(multiply_params, multiplier, 1, -100, 100, 0.01, "Factor on tokens and pooled vector.")};
 
 static kiln_status multiply_entry(const kiln_call *c, kiln_value *entry)
 {
@@ -124,19 +120,22 @@ static kiln_status multiply_run(const kiln_call *c) { return each_entry(c, c->in
 
 static const kiln_port pair_in[] = {
     {.name = "conditioning_to", .type = "CONDITIONING", .doc = "What is changed."},
-    {.name = "conditioning_from", .type = "CONDITIONING", .doc = "Its first entry is brought in."}};
+    {.name = "conditioning_from", .type = "CONDITIONING", .doc = "Its first entry is brought in."},
+};
 
 typedef struct {
     double strength;
 } average_params;
-static const kiln_param average_param[] = {{.name = "conditioning_to_strength",
-                                            .type = KILN_P_FLOAT,
-                                            .offset = offsetof(average_params, strength),
-                                            .def = 1,
-                                            .min = 0,
-                                            .max = 1,
-                                            .step = 0.01,
-                                            .doc = "Share of conditioning_to; the rest is the other's."}};
+static const kiln_param average_param[] = {
+    {.name = "conditioning_to_strength",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(average_params, strength),
+     .def = 1,
+     .min = 0,
+     .max = 1,
+     .step = 0.01,
+     .doc = "Share of conditioning_to; the rest is the other's."},
+};
 
 static const kiln_value *first_entry(const kiln_call *c)
 {
@@ -235,9 +234,10 @@ typedef struct {
         .name = #field, .type = KILN_P_INT, .offset = offsetof(area_params, field), .def = least, .min = least,        \
         .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = text                                              \
     }
-static const kiln_param area_param[] = {PIXELS(width, 64, "Pixels."), PIXELS(height, 64, "Pixels."),
-                                        PIXELS(x, 0, "Left edge, pixels."), PIXELS(y, 0, "Top edge, pixels."),
-                                        STRENGTH(area_params)};
+static const kiln_param area_param[] = {
+    PIXELS(width, 64, "Pixels."),      PIXELS(height, 64, "Pixels."), PIXELS(x, 0, "Left edge, pixels."),
+    PIXELS(y, 0, "Top edge, pixels."), STRENGTH(area_params),
+};
 
 static kiln_status set_four(const kiln_call *c, kiln_value *entry, const char *key, const char *drop, const double n[4],
                             int whole)
@@ -270,9 +270,13 @@ typedef struct {
         .name = #field, .type = KILN_P_FLOAT, .offset = offsetof(percent_params, field), .def = def_, .min = 0,        \
         .max = 1, .step = 0.01, .doc = text                                                                            \
     }
-static const kiln_param percent_param[] = {SHARE(width, 1, "Share of the picture's width."),
-                                           SHARE(height, 1, "Share of its height."), SHARE(x, 0, "Left edge."),
-                                           SHARE(y, 0, "Top edge."), STRENGTH(percent_params)};
+static const kiln_param percent_param[] = {
+    SHARE(width, 1, "Share of the picture's width."),
+    SHARE(height, 1, "Share of its height."),
+    SHARE(x, 0, "Left edge."),
+    SHARE(y, 0, "Top edge."),
+    STRENGTH(percent_params),
+};
 
 static kiln_status percent_entry(const kiln_call *c, kiln_value *entry)
 {
@@ -297,8 +301,10 @@ static kiln_status set_area_strength_run(const kiln_call *c) { return each_entry
 
 /* ---- mask, timestep range ---- */
 
-static const kiln_port mask_in[] = {{.name = "conditioning", .type = "CONDITIONING", .doc = "What to change."},
-                                    {.name = "mask", .type = "MASK", .doc = "Where it holds, 0..1."}};
+static const kiln_port mask_in[] = {
+    {.name = "conditioning", .type = "CONDITIONING", .doc = "What to change."},
+    {.name = "mask", .type = "MASK", .doc = "Where it holds, 0..1."},
+};
 typedef struct {
     double strength;
     int32_t bounds;
@@ -306,13 +312,16 @@ typedef struct {
 static const kiln_choice bounds_choice[] = {
     {.name = "default", .value = 0, .doc = "The whole picture is computed."},
     {.name = "mask bounds", .value = 1, .doc = "Only the box round the mask is."},
-    {0}};
-static const kiln_param mask_param[] = {STRENGTH(mask_params),
-                                        {.name = "set_cond_area",
-                                         .type = KILN_P_ENUM,
-                                         .offset = offsetof(mask_params, bounds),
-                                         .choice = bounds_choice,
-                                         .doc = "What part is computed."}};
+    {0},
+};
+static const kiln_param mask_param[] = {
+    STRENGTH(mask_params),
+    {.name = "set_cond_area",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(mask_params, bounds),
+     .choice = bounds_choice,
+     .doc = "What part is computed."},
+};
 
 static kiln_status mask_entry(const kiln_call *c, kiln_value *entry)
 {
@@ -327,22 +336,10 @@ static kiln_status set_mask_run(const kiln_call *c) { return each_entry(c, c->in
 typedef struct {
     double start, end;
 } range_params;
-static const kiln_param range_param[] = {{.name = "start",
-                                          .type = KILN_P_FLOAT,
-                                          .offset = offsetof(range_params, start),
-                                          .def = 0,
-                                          .min = 0,
-                                          .max = 1,
-                                          .step = 0.001,
-                                          .doc = "Share of the denoising after which it holds."},
-                                         {.name = "end",
-                                          .type = KILN_P_FLOAT,
-                                          .offset = offsetof(range_params, end),
-                                          .def = 1,
-                                          .min = 0,
-                                          .max = 1,
-                                          .step = 0.001,
-                                          .doc = "Share up to which it holds."}};
+static const kiln_param range_param[] = {
+    KIT_FLOAT(range_params, start, 0, 0, 1, 0.001, "Share of the denoising after which it holds."),
+    KIT_FLOAT(range_params, end, 1, 0, 1, 0.001, "Share up to which it holds."),
+};
 
 static kiln_status range_entry(const kiln_call *c, kiln_value *entry)
 {
@@ -355,35 +352,76 @@ static kiln_status set_timestep_range_run(const kiln_call *c) { return each_entr
 
 /* ---- rows ---- */
 
-#define NODE(var, type_, text, ...)                                                                                    \
-    const kiln_node node_conditioning_##var = {.size = sizeof(kiln_node),                                              \
-                                               .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                          \
-                                               .devices = KILN_CPU,                                                    \
-                                               .revision = 1,                                                          \
-                                               .type = type_,                                                          \
-                                               .title = type_,                                                         \
-                                               .category = "conditioning",                                             \
-                                               .doc = text,                                                            \
-                                               KILN_ARRAY(out, out),                                                   \
-                                               .run = var##_run,                                                       \
-                                               __VA_ARGS__}
-
-NODE(combine, "ConditioningCombine", "Both conditionings, each with its own prediction, averaged.",
-     KILN_ARRAY(in, combine_in));
-NODE(zero_out, "ConditioningZeroOut", "Sets tokens and pooled vector to zero.", KILN_ARRAY(in, in_one));
-NODE(multiply, "ConditioningMultiply", "Multiplies tokens and pooled vector.", KILN_ARRAY(in, in_one),
-     KILN_ARRAY(param, multiply_param), .params_size = sizeof(multiply_params));
-NODE(average, "ConditioningAverage", "Mixes two prompts in one conditioning.", KILN_ARRAY(in, pair_in),
-     KILN_ARRAY(param, average_param), .params_size = sizeof(average_params));
-NODE(concat, "ConditioningConcat", "Appends the tokens of one conditioning to another's.", KILN_ARRAY(in, pair_in));
-NODE(set_area, "ConditioningSetArea", "Restricts a conditioning to a rectangle, in pixels.", KILN_ARRAY(in, in_one),
-     KILN_ARRAY(param, area_param), .params_size = sizeof(area_params));
-NODE(set_area_percentage, "ConditioningSetAreaPercentage",
-     "Restricts a conditioning to a rectangle, in shares of the picture.", KILN_ARRAY(in, in_one),
-     KILN_ARRAY(param, percent_param), .params_size = sizeof(percent_params));
-NODE(set_area_strength, "ConditioningSetAreaStrength", "How much a conditioning counts where several overlap.",
-     KILN_ARRAY(in, in_one), KILN_ARRAY(param, strength_param), .params_size = sizeof(strength_params));
-NODE(set_mask, "ConditioningSetMask", "Restricts a conditioning to a mask.", KILN_ARRAY(in, mask_in),
-     KILN_ARRAY(param, mask_param), .params_size = sizeof(mask_params));
-NODE(set_timestep_range, "ConditioningSetTimestepRange", "Restricts a conditioning to a part of the denoising.",
-     KILN_ARRAY(in, in_one), KILN_ARRAY(param, range_param), .params_size = sizeof(range_params));
+const kiln_node node_conditioning_combine = {
+    KIT_NODE("ConditioningCombine", "ConditioningCombine", "conditioning",
+             "Both conditionings, each with its own prediction, averaged."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, combine_in),
+    .run = combine_run,
+};
+const kiln_node node_conditioning_zero_out = {
+    KIT_NODE("ConditioningZeroOut", "ConditioningZeroOut", "conditioning", "Sets tokens and pooled vector to zero."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    .run = zero_out_run,
+};
+const kiln_node node_conditioning_multiply = {
+    KIT_NODE("ConditioningMultiply", "ConditioningMultiply", "conditioning", "Multiplies tokens and pooled vector."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(multiply_params, multiply_param),
+    .run = multiply_run,
+};
+const kiln_node node_conditioning_average = {
+    KIT_NODE("ConditioningAverage", "ConditioningAverage", "conditioning", "Mixes two prompts in one conditioning."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, pair_in),
+    KIT_PARAMS(average_params, average_param),
+    .run = average_run,
+};
+const kiln_node node_conditioning_concat = {
+    KIT_NODE("ConditioningConcat", "ConditioningConcat", "conditioning",
+             "Appends the tokens of one conditioning to another's."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, pair_in),
+    .run = concat_run,
+};
+const kiln_node node_conditioning_set_area = {
+    KIT_NODE("ConditioningSetArea", "ConditioningSetArea", "conditioning",
+             "Restricts a conditioning to a rectangle, in pixels."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(area_params, area_param),
+    .run = set_area_run,
+};
+const kiln_node node_conditioning_set_area_percentage = {
+    KIT_NODE("ConditioningSetAreaPercentage", "ConditioningSetAreaPercentage", "conditioning",
+             "Restricts a conditioning to a rectangle, in shares of the picture."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(percent_params, percent_param),
+    .run = set_area_percentage_run,
+};
+const kiln_node node_conditioning_set_area_strength = {
+    KIT_NODE("ConditioningSetAreaStrength", "ConditioningSetAreaStrength", "conditioning",
+             "How much a conditioning counts where several overlap."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(strength_params, strength_param),
+    .run = set_area_strength_run,
+};
+const kiln_node node_conditioning_set_mask = {
+    KIT_NODE("ConditioningSetMask", "ConditioningSetMask", "conditioning", "Restricts a conditioning to a mask."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, mask_in),
+    KIT_PARAMS(mask_params, mask_param),
+    .run = set_mask_run,
+};
+const kiln_node node_conditioning_set_timestep_range = {
+    KIT_NODE("ConditioningSetTimestepRange", "ConditioningSetTimestepRange", "conditioning",
+             "Restricts a conditioning to a part of the denoising."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(range_params, range_param),
+    .run = set_timestep_range_run,
+};

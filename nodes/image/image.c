@@ -18,15 +18,18 @@
 typedef struct {
     const char *image;
 } load_params;
-static const kiln_param load_param[] = {{.name = "image",
-                                         .type = KILN_P_FILE,
-                                         .flags = KILN_PARAM_REQUIRED,
-                                         .offset = offsetof(load_params, image),
-                                         .from = "input",
-                                         .doc = "A PNG file, below the workflow's folder or --input."}};
+static const kiln_param load_param[] = {
+    {.name = "image",
+     .type = KILN_P_FILE,
+     .flags = KILN_PARAM_REQUIRED,
+     .offset = offsetof(load_params, image),
+     .from = "input",
+     .doc = "A PNG file, below the workflow's folder or --input."},
+};
 static const kiln_port load_out[] = {
     {.name = "IMAGE", .type = "IMAGE", .doc = "The colours."},
-    {.name = "MASK", .type = "MASK", .doc = "1 where the picture is transparent; zeros 64x64 without transparency."}};
+    {.name = "MASK", .type = "MASK", .doc = "1 where the picture is transparent; zeros 64x64 without transparency."},
+};
 
 static kiln_status load_mask(const kiln_call *c, const png_picture *p)
 {
@@ -51,42 +54,36 @@ static kiln_status load_image_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image = {.size = sizeof(kiln_node),
-                                   .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
-                                   .devices = KILN_CPU,
-                                   .revision = 2,
-                                   .type = "LoadImage",
-                                   .title = "Load Image",
-                                   .category = "image",
-                                   .doc = "Reads a PNG picture, turned as its EXIF orientation says.",
-                                   KILN_ARRAY(out, load_out),
-                                   KILN_ARRAY(param, load_param),
-                                   .params_size = sizeof(load_params),
-                                   .run = load_image_run};
+const kiln_node node_load_image = {
+    KIT_NODE_AT(2, "LoadImage", "Load Image", "image", "Reads a PNG picture, turned as its EXIF orientation says."),
+    KILN_ARRAY(out, load_out),
+    KIT_PARAMS(load_params, load_param),
+    .run = load_image_run,
+};
 
 typedef struct {
     const char *image;
     int32_t channel;
 } load_mask_params;
-static const kiln_choice channel_choice[] = {{.name = "alpha", .value = 3, .doc = "1 where it is transparent."},
-                                             {.name = "red", .value = 0},
-                                             {.name = "green", .value = 1},
-                                             {.name = "blue", .value = 2},
-                                             {0}};
-static const kiln_param load_mask_param[] = {{.name = "image",
-                                              .type = KILN_P_FILE,
-                                              .flags = KILN_PARAM_REQUIRED,
-                                              .offset = offsetof(load_mask_params, image),
-                                              .from = "input",
-                                              .doc = "A PNG file, below the workflow's folder or --input."},
-                                             {.name = "channel",
-                                              .type = KILN_P_ENUM,
-                                              .offset = offsetof(load_mask_params, channel),
-                                              .def = 3,
-                                              .choice = channel_choice,
-                                              .doc = "Which."}};
+static const kiln_choice channel_choice[] = {
+    {.name = "alpha", .value = 3, .doc = "1 where it is transparent."},
+    {.name = "red", .value = 0},
+    {.name = "green", .value = 1},
+    {.name = "blue", .value = 2},
+    {0},
+};
+static const kiln_param load_mask_param[] = {
+    {.name = "image",
+     .type = KILN_P_FILE,
+     .flags = KILN_PARAM_REQUIRED,
+     .offset = offsetof(load_mask_params, image),
+     .from = "input",
+     .doc = "A PNG file, below the workflow's folder or --input."},
+    KIT_ENUM(load_mask_params, channel, channel_choice, 3, "Which."),
+};
 static const kiln_port load_mask_out[] = {
-    {.name = "MASK", .type = "MASK", .doc = "The channel; zeros 64x64 where the picture has none such."}};
+    {.name = "MASK", .type = "MASK", .doc = "The channel; zeros 64x64 where the picture has none such."},
+};
 
 static kiln_status load_image_mask_run(const kiln_call *c)
 {
@@ -105,18 +102,12 @@ static kiln_status load_image_mask_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_load_image_mask = {.size = sizeof(kiln_node),
-                                        .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
-                                        .devices = KILN_CPU,
-                                        .revision = 2,
-                                        .type = "LoadImageMask",
-                                        .title = "Load Image as Mask",
-                                        .category = "mask",
-                                        .doc = "Reads one channel of a PNG picture.",
-                                        KILN_ARRAY(out, load_mask_out),
-                                        KILN_ARRAY(param, load_mask_param),
-                                        .params_size = sizeof(load_mask_params),
-                                        .run = load_image_mask_run};
+const kiln_node node_load_image_mask = {
+    KIT_NODE_AT(2, "LoadImageMask", "Load Image as Mask", "mask", "Reads one channel of a PNG picture."),
+    KILN_ARRAY(out, load_mask_out),
+    KIT_PARAMS(load_mask_params, load_mask_param),
+    .run = load_image_mask_run,
+};
 
 /* ---- SaveImage, PreviewImage ---- */
 
@@ -125,12 +116,14 @@ static const kiln_port save_out[] = {{.name = "images", .type = "IMAGE", .doc = 
 typedef struct {
     const char *prefix;
 } save_params;
-static const kiln_param save_param[] = {{.name = "filename_prefix",
-                                         .type = KILN_P_STRING,
-                                         .offset = offsetof(save_params, prefix),
-                                         .def_str = "ComfyUI",
-                                         .doc = "Start of the file names; may name a folder; %width% %height% %year% "
-                                                "%month% %day% %hour% %minute% %second% %batch_num% are replaced."}};
+static const kiln_param save_param[] = {
+    {.name = "filename_prefix",
+     .type = KILN_P_STRING,
+     .offset = offsetof(save_params, prefix),
+     .def_str = "ComfyUI",
+     .doc = "Start of the file names; may name a folder; %width% %height% %year% "
+            "%month% %day% %hour% %minute% %second% %batch_num% are replaced."},
+};
 
 typedef struct {
     const char *token;
@@ -233,29 +226,20 @@ static kiln_status save_image_run(const kiln_call *c)
 }
 static kiln_status preview_image_run(const kiln_call *c) { return write_all(c, KILN_FILES_TEMP, "preview", 1); }
 
-const kiln_node node_save_image = {.size = sizeof(kiln_node),
-                                   .flags = KILN_NODE_OUTPUT | KILN_NODE_REENTRANT,
-                                   .devices = KILN_CPU,
-                                   .revision = 1,
-                                   .type = "SaveImage",
-                                   .title = "Save Image",
-                                   .category = "image",
-                                   .doc = "Writes pictures as PNG files that carry their workflow.",
-                                   KILN_ARRAY(in, save_in),
-                                   KILN_ARRAY(out, save_out),
-                                   KILN_ARRAY(param, save_param),
-                                   .params_size = sizeof(save_params),
-                                   .run = save_image_run,
-                                   .check = save_image_check};
+const kiln_node node_save_image = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, 1, "SaveImage", "Save Image", "image",
+                   "Writes pictures as PNG files that carry their workflow."),
+    KILN_ARRAY(in, save_in),
+    KILN_ARRAY(out, save_out),
+    KIT_PARAMS(save_params, save_param),
+    .run = save_image_run,
+    .check = save_image_check,
+};
 
-const kiln_node node_preview_image = {.size = sizeof(kiln_node),
-                                      .flags = KILN_NODE_OUTPUT | KILN_NODE_REENTRANT,
-                                      .devices = KILN_CPU,
-                                      .revision = 1,
-                                      .type = "PreviewImage",
-                                      .title = "Preview Image",
-                                      .category = "image",
-                                      .doc = "Writes pictures to the temp folder of the output folder.",
-                                      KILN_ARRAY(in, save_in),
-                                      KILN_ARRAY(out, save_out),
-                                      .run = preview_image_run};
+const kiln_node node_preview_image = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, 1, "PreviewImage", "Preview Image", "image",
+                   "Writes pictures to the temp folder of the output folder."),
+    KILN_ARRAY(in, save_in),
+    KILN_ARRAY(out, save_out),
+    .run = preview_image_run,
+};

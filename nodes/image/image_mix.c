@@ -10,18 +10,6 @@
 
 static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The new picture."}};
 
-#define NODE(var, type_, title_, text, ...)                                                                            \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = 1,                                                                       \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "image",                                                                 \
-                                  .doc = text,                                                                         \
-                                  .run = var##_run,                                                                    \
-                                  __VA_ARGS__}
-
 /* Picture n (of a batch that repeats) of t at h by w; as it is when it has that size, else in scratch memory. */
 static const float *sized(const kiln_call *c, const kiln_tensor *t, int64_t n, int64_t h, int64_t w, int method,
                           int centre)
@@ -57,29 +45,34 @@ typedef struct {
     double factor;
     int32_t mode;
 } blend_params;
-static const kiln_choice mode_choice[] = {{.name = "normal", .value = 0, .doc = "The second."},
-                                          {.name = "multiply", .value = 1, .doc = "Darker."},
-                                          {.name = "screen", .value = 2, .doc = "Lighter."},
-                                          {.name = "overlay", .value = 3, .doc = "More contrast."},
-                                          {.name = "soft_light", .value = 4, .doc = "A little more contrast."},
-                                          {.name = "difference", .value = 5, .doc = "First less second."},
-                                          {0}};
-static const kiln_param blend_param[] = {{.name = "blend_factor",
-                                          .type = KILN_P_FLOAT,
-                                          .offset = offsetof(blend_params, factor),
-                                          .def = 0.5,
-                                          .min = 0,
-                                          .max = 1,
-                                          .step = 0.01,
-                                          .doc = "Share of the blended picture."},
-                                         {.name = "blend_mode",
-                                          .type = KILN_P_ENUM,
-                                          .offset = offsetof(blend_params, mode),
-                                          .choice = mode_choice,
-                                          .doc = "How the two are blended."}};
+static const kiln_choice mode_choice[] = {
+    {.name = "normal", .value = 0, .doc = "The second."},
+    {.name = "multiply", .value = 1, .doc = "Darker."},
+    {.name = "screen", .value = 2, .doc = "Lighter."},
+    {.name = "overlay", .value = 3, .doc = "More contrast."},
+    {.name = "soft_light", .value = 4, .doc = "A little more contrast."},
+    {.name = "difference", .value = 5, .doc = "First less second."},
+    {0},
+};
+static const kiln_param blend_param[] = {
+    {.name = "blend_factor",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(blend_params, factor),
+     .def = 0.5,
+     .min = 0,
+     .max = 1,
+     .step = 0.01,
+     .doc = "Share of the blended picture."},
+    {.name = "blend_mode",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(blend_params, mode),
+     .choice = mode_choice,
+     .doc = "How the two are blended."},
+};
 static const kiln_port blend_in[] = {
     {.name = "image1", .type = "IMAGE", .doc = "The first."},
-    {.name = "image2", .type = "IMAGE", .doc = "The second; cut and scaled to the first one's size."}};
+    {.name = "image2", .type = "IMAGE", .doc = "The second; cut and scaled to the first one's size."},
+};
 
 static kiln_status image_blend_run(const kiln_call *c)
 {
@@ -107,8 +100,13 @@ static kiln_status image_blend_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(image_blend, "ImageBlend", "Image Blend", "Mixes two pictures.", KILN_ARRAY(in, blend_in),
-     KILN_ARRAY(out, image_out), KILN_ARRAY(param, blend_param), .params_size = sizeof(blend_params));
+const kiln_node node_image_blend = {
+    KIT_NODE("ImageBlend", "Image Blend", "image", "Mixes two pictures."),
+    KILN_ARRAY(in, blend_in),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(blend_params, blend_param),
+    .run = image_blend_run,
+};
 
 /* ---- ImageCompositeMasked ---- */
 
@@ -116,34 +114,20 @@ typedef struct {
     int64_t x, y;
     int32_t resize;
 } paste_params;
-static const kiln_param paste_param[] = {{.name = "x",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(paste_params, x),
-                                          .def = 0,
-                                          .min = 0,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Column of the source's left edge."},
-                                         {.name = "y",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(paste_params, y),
-                                          .def = 0,
-                                          .min = 0,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Row of the source's upper edge."},
-                                         {.name = "resize_source",
-                                          .type = KILN_P_BOOL,
-                                          .offset = offsetof(paste_params, resize),
-                                          .def = 0,
-                                          .doc = "Scale the source to the destination's size first."}};
+static const kiln_param paste_param[] = {
+    KIT_INT(paste_params, x, 0, 0, 16384, "Column of the source's left edge."),
+    KIT_INT(paste_params, y, 0, 0, 16384, "Row of the source's upper edge."),
+    {.name = "resize_source",
+     .type = KILN_P_BOOL,
+     .offset = offsetof(paste_params, resize),
+     .def = 0,
+     .doc = "Scale the source to the destination's size first."},
+};
 static const kiln_port paste_in[] = {
     {.name = "destination", .type = "IMAGE", .doc = "What is pasted into."},
     {.name = "source", .type = "IMAGE", .doc = "What is pasted; what reaches over the edge is cut off."},
-    {.name = "mask",
-     .type = "MASK",
-     .flags = KILN_PORT_OPTIONAL,
-     .doc = "How much of the source; scaled to its size."}};
+    {.name = "mask", .type = "MASK", .flags = KILN_PORT_OPTIONAL, .doc = "How much of the source; scaled to its size."},
+};
 
 /* One picture: dst is at the destination's pixel (x, y). m NULL: 1 everywhere. */
 static void paste(float *dst, int64_t dst_row, int64_t C, const float *src, int64_t src_row, int64_t src_c,
@@ -177,18 +161,25 @@ static kiln_status image_composite_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(image_composite, "ImageCompositeMasked", "Image Composite Masked", "Pastes one picture into another.",
-     KILN_ARRAY(in, paste_in), KILN_ARRAY(out, image_out), KILN_ARRAY(param, paste_param),
-     .params_size = sizeof(paste_params));
+const kiln_node node_image_composite = {
+    KIT_NODE("ImageCompositeMasked", "Image Composite Masked", "image", "Pastes one picture into another."),
+    KILN_ARRAY(in, paste_in),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(paste_params, paste_param),
+    .run = image_composite_run,
+};
 
 /* ---- transparency ---- */
 
 static const kiln_port split_in[] = {{.name = "image", .type = "IMAGE", .doc = "A picture."}};
-static const kiln_port split_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "Its colours."},
-                                      {.name = "MASK", .type = "MASK", .doc = "1 where it is transparent."}};
+static const kiln_port split_out[] = {
+    {.name = "IMAGE", .type = "IMAGE", .doc = "Its colours."},
+    {.name = "MASK", .type = "MASK", .doc = "1 where it is transparent."},
+};
 static const kiln_port join_in[] = {
     {.name = "image", .type = "IMAGE", .doc = "The colours."},
-    {.name = "alpha", .type = "MASK", .doc = "1 where it is transparent; scaled to the picture's size."}};
+    {.name = "alpha", .type = "MASK", .doc = "1 where it is transparent; scaled to the picture's size."},
+};
 
 static kiln_status split_alpha_run(const kiln_call *c)
 {
@@ -203,8 +194,12 @@ static kiln_status split_alpha_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(split_alpha, "SplitImageWithAlpha", "Split Image with Alpha", "A picture's colours and its transparency.",
-     KILN_ARRAY(in, split_in), KILN_ARRAY(out, split_out));
+const kiln_node node_split_alpha = {
+    KIT_NODE("SplitImageWithAlpha", "Split Image with Alpha", "image", "A picture's colours and its transparency."),
+    KILN_ARRAY(in, split_in),
+    KILN_ARRAY(out, split_out),
+    .run = split_alpha_run,
+};
 
 static kiln_status join_alpha_run(const kiln_call *c)
 {
@@ -224,5 +219,9 @@ static kiln_status join_alpha_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(join_alpha, "JoinImageWithAlpha", "Join Image with Alpha", "A picture with transparency.", KILN_ARRAY(in, join_in),
-     KILN_ARRAY(out, image_out));
+const kiln_node node_join_alpha = {
+    KIT_NODE("JoinImageWithAlpha", "Join Image with Alpha", "image", "A picture with transparency."),
+    KILN_ARRAY(in, join_in),
+    KILN_ARRAY(out, image_out),
+    .run = join_alpha_run,
+};

@@ -19,18 +19,6 @@ static kiln_status tick(const kiln_call *c, size_t i, size_t n)
     return i % TICK ? KILN_OK : c->host->progress(c->ctx, i, n, "pixels");
 }
 
-#define NODE(var, type_, title_, category_, text, ...)                                                                 \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = 1,                                                                       \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = category_,                                                               \
-                                  .doc = text,                                                                         \
-                                  .run = var##_run,                                                                    \
-                                  __VA_ARGS__}
-
 /* c->out[0] = f of every element of a tensor of this rank. */
 static kiln_status each(const kiln_call *c, uint32_t rank, const char *what, float (*f)(float))
 {
@@ -47,45 +35,28 @@ static kiln_status each(const kiln_call *c, uint32_t rank, const char *what, flo
 static float invert(float x) { return 1 - x; }
 static kiln_status image_invert_run(const kiln_call *c) { return each(c, 4, "image", invert); }
 static kiln_status invert_mask_run(const kiln_call *c) { return each(c, 3, "mask", invert); }
-NODE(image_invert, "ImageInvert", "Invert Image", "image", "1 - x, each channel.", KILN_ARRAY(in, image_in),
-     KILN_ARRAY(out, image_out));
-NODE(invert_mask, "InvertMask", "Invert Mask", "mask", "1 - x.", KILN_ARRAY(in, mask_in), KILN_ARRAY(out, mask_out));
+const kiln_node node_image_invert = {
+    KIT_NODE("ImageInvert", "Invert Image", "image", "1 - x, each channel."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    .run = image_invert_run,
+};
+const kiln_node node_invert_mask = {
+    KIT_NODE("InvertMask", "Invert Mask", "mask", "1 - x."),
+    KILN_ARRAY(in, mask_in),
+    KILN_ARRAY(out, mask_out),
+    .run = invert_mask_run,
+};
 
 typedef struct {
     int64_t width, height, batch_size, color;
 } empty_params;
-static const kiln_param empty_param[] = {{.name = "width",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, width),
-                                          .def = 512,
-                                          .min = 1,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Pixels."},
-                                         {.name = "height",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, height),
-                                          .def = 512,
-                                          .min = 1,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Pixels."},
-                                         {.name = "batch_size",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, batch_size),
-                                          .def = 1,
-                                          .min = 1,
-                                          .max = 4096,
-                                          .step = 1,
-                                          .doc = "Pictures."},
-                                         {.name = "color",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, color),
-                                          .def = 0,
-                                          .min = 0,
-                                          .max = 16777215,
-                                          .step = 1,
-                                          .doc = "0xRRGGBB as a number."}};
+static const kiln_param empty_param[] = {
+    KIT_INT(empty_params, width, 512, 1, 16384, "Pixels."),
+    KIT_INT(empty_params, height, 512, 1, 16384, "Pixels."),
+    KIT_INT(empty_params, batch_size, 1, 1, 4096, "Pictures."),
+    KIT_INT(empty_params, color, 0, 0, 16777215, "0xRRGGBB as a number."),
+};
 
 static kiln_status empty_image_run(const kiln_call *c)
 {
@@ -100,37 +71,22 @@ static kiln_status empty_image_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(empty_image, "EmptyImage", "Empty Image", "image", "A picture of one colour.", KILN_ARRAY(out, image_out),
-     KILN_ARRAY(param, empty_param), .params_size = sizeof(empty_params));
+const kiln_node node_empty_image = {
+    KIT_NODE("EmptyImage", "Empty Image", "image", "A picture of one colour."),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(empty_params, empty_param),
+    .run = empty_image_run,
+};
 
 typedef struct {
     double value;
     int64_t width, height;
 } solid_params;
-static const kiln_param solid_param[] = {{.name = "value",
-                                          .type = KILN_P_FLOAT,
-                                          .offset = offsetof(solid_params, value),
-                                          .def = 1,
-                                          .min = 0,
-                                          .max = 1,
-                                          .step = 0.01,
-                                          .doc = "Of every pixel."},
-                                         {.name = "width",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(solid_params, width),
-                                          .def = 512,
-                                          .min = 1,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Pixels."},
-                                         {.name = "height",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(solid_params, height),
-                                          .def = 512,
-                                          .min = 1,
-                                          .max = 16384,
-                                          .step = 1,
-                                          .doc = "Pixels."}};
+static const kiln_param solid_param[] = {
+    KIT_FLOAT(solid_params, value, 1, 0, 1, 0.01, "Of every pixel."),
+    KIT_INT(solid_params, width, 512, 1, 16384, "Pixels."),
+    KIT_INT(solid_params, height, 512, 1, 16384, "Pixels."),
+};
 static kiln_status solid_mask_run(const kiln_call *c)
 {
     const solid_params *p = c->params;
@@ -143,12 +99,17 @@ static kiln_status solid_mask_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(solid_mask, "SolidMask", "Solid Mask", "mask", "A mask of one value.", KILN_ARRAY(out, mask_out),
-     KILN_ARRAY(param, solid_param), .params_size = sizeof(solid_params));
+const kiln_node node_solid_mask = {
+    KIT_NODE("SolidMask", "Solid Mask", "mask", "A mask of one value."),
+    KILN_ARRAY(out, mask_out),
+    KIT_PARAMS(solid_params, solid_param),
+    .run = solid_mask_run,
+};
 
 static const kiln_port batch_in[] = {
     {.name = "image1", .type = "IMAGE", .doc = "First."},
-    {.name = "image2", .type = "IMAGE", .doc = "Second; scaled to the first one's size."}};
+    {.name = "image2", .type = "IMAGE", .doc = "Second; scaled to the first one's size."},
+};
 static kiln_status image_batch_run(const kiln_call *c)
 {
     kiln_tensor a, b, r;
@@ -170,8 +131,12 @@ static kiln_status image_batch_run(const kiln_call *c)
             rest + n * a.dim[1] * a.dim[2] * a.dim[3], a.dim[1], a.dim[2], RESIZE_BILINEAR);
     return KILN_OK;
 }
-NODE(image_batch, "ImageBatch", "Batch Images", "image", "Two pictures, or batches, one after the other.",
-     KILN_ARRAY(in, batch_in), KILN_ARRAY(out, image_out));
+const kiln_node node_image_batch = {
+    KIT_NODE("ImageBatch", "Batch Images", "image", "Two pictures, or batches, one after the other."),
+    KILN_ARRAY(in, batch_in),
+    KILN_ARRAY(out, image_out),
+    .run = image_batch_run,
+};
 
 static kiln_status mask_to_image_run(const kiln_call *c)
 {
@@ -181,22 +146,24 @@ static kiln_status mask_to_image_run(const kiln_call *c)
     for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = ((const float *)a.data)[i / 3];
     return KILN_OK;
 }
-NODE(mask_to_image, "MaskToImage", "Convert Mask to Image", "mask", "A grey picture of a mask.",
-     KILN_ARRAY(in, mask_in), KILN_ARRAY(out, image_out));
+const kiln_node node_mask_to_image = {
+    KIT_NODE("MaskToImage", "Convert Mask to Image", "mask", "A grey picture of a mask."),
+    KILN_ARRAY(in, mask_in),
+    KILN_ARRAY(out, image_out),
+    .run = mask_to_image_run,
+};
 
 typedef struct {
     int32_t channel;
 } channel_params;
-static const kiln_choice channel_choice[] = {{.name = "red", .value = 0},
-                                             {.name = "green", .value = 1},
-                                             {.name = "blue", .value = 2},
-                                             {.name = "alpha", .value = 3},
-                                             {0}};
-static const kiln_param channel_param[] = {{.name = "channel",
-                                            .type = KILN_P_ENUM,
-                                            .offset = offsetof(channel_params, channel),
-                                            .choice = channel_choice,
-                                            .doc = "Which."}};
+static const kiln_choice channel_choice[] = {
+    {.name = "red", .value = 0},
+    {.name = "green", .value = 1},
+    {.name = "blue", .value = 2},
+    {.name = "alpha", .value = 3},
+    {0},
+};
+static const kiln_param channel_param[] = {KIT_ENUM(channel_params, channel, channel_choice, 0, "Which.")};
 static kiln_status image_to_mask_run(const kiln_call *c)
 {
     int32_t k = ((const channel_params *)c->params)->channel;
@@ -208,6 +175,10 @@ static kiln_status image_to_mask_run(const kiln_call *c)
         ((float *)r.data)[i] = ((const float *)a.data)[(int64_t)i * a.dim[3] + k];
     return KILN_OK;
 }
-NODE(image_to_mask, "ImageToMask", "Convert Image to Mask", "mask", "One channel of a picture.",
-     KILN_ARRAY(in, image_in), KILN_ARRAY(out, mask_out), KILN_ARRAY(param, channel_param),
-     .params_size = sizeof(channel_params));
+const kiln_node node_image_to_mask = {
+    KIT_NODE("ImageToMask", "Convert Image to Mask", "mask", "One channel of a picture."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, mask_out),
+    KIT_PARAMS(channel_params, channel_param),
+    .run = image_to_mask_run,
+};

@@ -12,35 +12,19 @@
 static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The new picture."}};
 static const kiln_port image_in[] = {{.name = "image", .type = "IMAGE", .doc = "What to change."}};
 
-#define NODE(...) NODE_AT(1, __VA_ARGS__)
-#define NODE_AT(revision_, var, type_, title_, text, ...)                                                              \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = revision_,                                                               \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "image",                                                                 \
-                                  .doc = text,                                                                         \
-                                  .run = var##_run,                                                                    \
-                                  KILN_ARRAY(in, image_in),                                                            \
-                                  __VA_ARGS__}
 #define PARAMS(name) KILN_ARRAY(param, name##_param), .params_size = sizeof(name##_params)
-#define INT_PARAM(struct_, name_, def_, min_, max_, text)                                                              \
-    {                                                                                                                  \
-        .name = #name_, .type = KILN_P_INT, .offset = offsetof(struct_, name_), .def = def_, .min = min_, .max = max_, \
-        .step = 1, .doc = text                                                                                         \
-    }
 
 /* ---- scaling ---- */
 
 enum { METHOD_LANCZOS = RESIZE_BICUBIC + 1, SIDE_MAX = 16384 };
-static const kiln_choice method_choice[] = {{.name = "nearest-exact", .value = RESIZE_NEAREST},
-                                            {.name = "bilinear", .value = RESIZE_BILINEAR},
-                                            {.name = "area", .value = RESIZE_AREA},
-                                            {.name = "bicubic", .value = RESIZE_BICUBIC},
-                                            {.name = "lanczos", .value = METHOD_LANCZOS},
-                                            {0}};
+static const kiln_choice method_choice[] = {
+    {.name = "nearest-exact", .value = RESIZE_NEAREST},
+    {.name = "bilinear", .value = RESIZE_BILINEAR},
+    {.name = "area", .value = RESIZE_AREA},
+    {.name = "bicubic", .value = RESIZE_BICUBIC},
+    {.name = "lanczos", .value = METHOD_LANCZOS},
+    {0},
+};
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
 #define METHOD_PARAM(struct_)                                                                                          \
     {                                                                                                                  \
@@ -99,13 +83,10 @@ typedef struct {
 } scale_params;
 static const kiln_param scale_param[] = {
     METHOD_PARAM(scale_params),
-    INT_PARAM(scale_params, width, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
-    INT_PARAM(scale_params, height, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
-    {.name = "crop",
-     .type = KILN_P_ENUM,
-     .offset = offsetof(scale_params, crop),
-     .choice = crop_choice,
-     .doc = "Cut the middle out first, so that proportions stay."}};
+    KIT_INT(scale_params, width, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
+    KIT_INT(scale_params, height, 512, 0, SIDE_MAX, "Pixels; 0 keeps the proportions."),
+    KIT_ENUM(scale_params, crop, crop_choice, 0, "Cut the middle out first, so that proportions stay."),
+};
 
 static kiln_status image_scale_run(const kiln_call *c)
 {
@@ -120,22 +101,22 @@ static kiln_status image_scale_run(const kiln_call *c)
     int64_t h = p->height ? p->height : at_least_1((double)a.dim[1] * (double)p->width / (double)a.dim[2]);
     return scale_to(c, &a, p->method, h, w, p->crop);
 }
-NODE_AT(2, image_scale, "ImageScale", "Upscale Image", "Scales a picture to a size.", KILN_ARRAY(out, image_out),
-        PARAMS(scale));
+const kiln_node node_image_scale = {
+    KIT_NODE_AT(2, "ImageScale", "Upscale Image", "image", "Scales a picture to a size."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(scale),
+    .run = image_scale_run,
+};
 
 typedef struct {
     int32_t method;
     double scale_by;
 } by_params;
-static const kiln_param by_param[] = {METHOD_PARAM(by_params),
-                                      {.name = "scale_by",
-                                       .type = KILN_P_FLOAT,
-                                       .offset = offsetof(by_params, scale_by),
-                                       .def = 1,
-                                       .min = 0.01,
-                                       .max = 8,
-                                       .step = 0.01,
-                                       .doc = "Times both sides."}};
+static const kiln_param by_param[] = {
+    METHOD_PARAM(by_params),
+    KIT_FLOAT(by_params, scale_by, 1, 0.01, 8, 0.01, "Times both sides."),
+};
 
 static kiln_status image_scale_by_run(const kiln_call *c)
 {
@@ -145,8 +126,13 @@ static kiln_status image_scale_by_run(const kiln_call *c)
     return scale_to(c, &a, p->method, at_least_1((double)a.dim[1] * p->scale_by),
                     at_least_1((double)a.dim[2] * p->scale_by), 0);
 }
-NODE_AT(2, image_scale_by, "ImageScaleBy", "Upscale Image By", "Scales a picture by a factor.",
-        KILN_ARRAY(out, image_out), PARAMS(by));
+const kiln_node node_image_scale_by = {
+    KIT_NODE_AT(2, "ImageScaleBy", "Upscale Image By", "image", "Scales a picture by a factor."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(by),
+    .run = image_scale_by_run,
+};
 
 typedef struct {
     int32_t method;
@@ -155,15 +141,9 @@ typedef struct {
 } total_params;
 static const kiln_param total_param[] = {
     METHOD_PARAM(total_params),
-    {.name = "megapixels",
-     .type = KILN_P_FLOAT,
-     .offset = offsetof(total_params, megapixels),
-     .def = 1,
-     .min = 0.01,
-     .max = 16,
-     .step = 0.01,
-     .doc = "Of 1024 x 1024 pixels."},
-    INT_PARAM(total_params, resolution_steps, 1, 1, 256, "Both sides become multiples of this.")};
+    KIT_FLOAT(total_params, megapixels, 1, 0.01, 16, 0.01, "Of 1024 x 1024 pixels."),
+    KIT_INT(total_params, resolution_steps, 1, 1, 256, "Both sides become multiples of this."),
+};
 
 static kiln_status image_scale_total_run(const kiln_call *c)
 {
@@ -175,8 +155,14 @@ static kiln_status image_scale_total_run(const kiln_call *c)
     int64_t h = at_least_1((double)a.dim[1] * by / step), w = at_least_1((double)a.dim[2] * by / step);
     return scale_to(c, &a, p->method, h * p->resolution_steps, w * p->resolution_steps, 0);
 }
-NODE_AT(2, image_scale_total, "ImageScaleToTotalPixels", "Scale Image to Total Pixels",
-        "Scales a picture to a number of pixels.", KILN_ARRAY(out, image_out), PARAMS(total));
+const kiln_node node_image_scale_total = {
+    KIT_NODE_AT(2, "ImageScaleToTotalPixels", "Scale Image to Total Pixels", "image",
+                "Scales a picture to a number of pixels."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(total),
+    .run = image_scale_total_run,
+};
 
 /* ---- cutting, turning ---- */
 
@@ -184,10 +170,11 @@ typedef struct {
     int64_t width, height, x, y;
 } crop_params;
 static const kiln_param crop_param[] = {
-    INT_PARAM(crop_params, width, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
-    INT_PARAM(crop_params, height, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
-    INT_PARAM(crop_params, x, 0, 0, SIDE_MAX, "First column."),
-    INT_PARAM(crop_params, y, 0, 0, SIDE_MAX, "First row.")};
+    KIT_INT(crop_params, width, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
+    KIT_INT(crop_params, height, 512, 1, SIDE_MAX, "Pixels; less when the picture ends before."),
+    KIT_INT(crop_params, x, 0, 0, SIDE_MAX, "First column."),
+    KIT_INT(crop_params, y, 0, 0, SIDE_MAX, "First row."),
+};
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -205,7 +192,13 @@ static kiln_status image_crop_run(const kiln_call *c)
                (size_t)(w * a.dim[3]) * sizeof(float));
     return KILN_OK;
 }
-NODE(image_crop, "ImageCrop", "Crop Image", "Cuts a rectangle out.", KILN_ARRAY(out, image_out), PARAMS(crop));
+const kiln_node node_image_crop = {
+    KIT_NODE("ImageCrop", "Crop Image", "image", "Cuts a rectangle out."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(crop),
+    .run = image_crop_run,
+};
 
 /* Where pixel (y, x) of the new picture comes from: row = y0 + yy y + yx x, column alike. */
 typedef struct {
@@ -231,24 +224,32 @@ static kiln_status move_pixels(const kiln_call *c, const kiln_tensor *a, int64_t
 typedef struct {
     int32_t how;
 } turn_params;
-static const kiln_choice rotation_choice[] = {{.name = "none", .value = 0},
-                                              {.name = "90 degrees", .value = 1, .doc = "Clockwise."},
-                                              {.name = "180 degrees", .value = 2},
-                                              {.name = "270 degrees", .value = 3},
-                                              {0}};
-static const kiln_choice flip_choice[] = {{.name = "x-axis: vertically", .value = 0, .doc = "Upside down."},
-                                          {.name = "y-axis: horizontally", .value = 1, .doc = "Left to right."},
-                                          {0}};
-static const kiln_param rotate_param[] = {{.name = "rotation",
-                                           .type = KILN_P_ENUM,
-                                           .offset = offsetof(turn_params, how),
-                                           .choice = rotation_choice,
-                                           .doc = "Clockwise."}};
-static const kiln_param flip_param[] = {{.name = "flip_method",
-                                         .type = KILN_P_ENUM,
-                                         .offset = offsetof(turn_params, how),
-                                         .choice = flip_choice,
-                                         .doc = "Which way."}};
+static const kiln_choice rotation_choice[] = {
+    {.name = "none", .value = 0},
+    {.name = "90 degrees", .value = 1, .doc = "Clockwise."},
+    {.name = "180 degrees", .value = 2},
+    {.name = "270 degrees", .value = 3},
+    {0},
+};
+static const kiln_choice flip_choice[] = {
+    {.name = "x-axis: vertically", .value = 0, .doc = "Upside down."},
+    {.name = "y-axis: horizontally", .value = 1, .doc = "Left to right."},
+    {0},
+};
+static const kiln_param rotate_param[] = {
+    {.name = "rotation",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(turn_params, how),
+     .choice = rotation_choice,
+     .doc = "Clockwise."},
+};
+static const kiln_param flip_param[] = {
+    {.name = "flip_method",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(turn_params, how),
+     .choice = flip_choice,
+     .doc = "Which way."},
+};
 
 static kiln_status image_rotate_run(const kiln_call *c)
 {
@@ -262,8 +263,13 @@ static kiln_status image_rotate_run(const kiln_call *c)
     int32_t how = ((const turn_params *)c->params)->how;
     return move_pixels(c, &a, how % 2 ? w : h, how % 2 ? h : w, way[how]);
 }
-NODE(image_rotate, "ImageRotate", "Rotate Image", "Turns a picture by quarters.", KILN_ARRAY(out, image_out),
-     KILN_ARRAY(param, rotate_param), .params_size = sizeof(turn_params));
+const kiln_node node_image_rotate = {
+    KIT_NODE("ImageRotate", "Rotate Image", "image", "Turns a picture by quarters."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(turn_params, rotate_param),
+    .run = image_rotate_run,
+};
 
 static kiln_status image_flip_run(const kiln_call *c)
 {
@@ -272,8 +278,13 @@ static kiln_status image_flip_run(const kiln_call *c)
     const motion way[] = {{.y0 = a.dim[1] - 1, .yy = -1, .xx = 1}, {.yy = 1, .x0 = a.dim[2] - 1, .xx = -1}};
     return move_pixels(c, &a, a.dim[1], a.dim[2], way[((const turn_params *)c->params)->how]);
 }
-NODE(image_flip, "ImageFlip", "Flip Image", "Mirrors a picture.", KILN_ARRAY(out, image_out),
-     KILN_ARRAY(param, flip_param), .params_size = sizeof(turn_params));
+const kiln_node node_image_flip = {
+    KIT_NODE("ImageFlip", "Flip Image", "image", "Mirrors a picture."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    KIT_PARAMS(turn_params, flip_param),
+    .run = image_flip_run,
+};
 
 /* ---- ImagePadForOutpaint ---- */
 
@@ -286,11 +297,17 @@ typedef struct {
         .step = 8, .doc = "Pixels to add."                                                                             \
     }
 static const kiln_param pad_param[] = {
-    SIDE(left), SIDE(top), SIDE(right), SIDE(bottom),
-    INT_PARAM(pad_params, feathering, 40, 0, SIDE_MAX,
-              "Pixels of the old picture over which the mask fades; none when the picture is not twice as large.")};
-static const kiln_port pad_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The picture with grey around it."},
-                                    {.name = "MASK", .type = "MASK", .doc = "1 where it is new, 0 where it is old."}};
+    SIDE(left),
+    SIDE(top),
+    SIDE(right),
+    SIDE(bottom),
+    KIT_INT(pad_params, feathering, 40, 0, SIDE_MAX,
+            "Pixels of the old picture over which the mask fades; none when the picture is not twice as large."),
+};
+static const kiln_port pad_out[] = {
+    {.name = "IMAGE", .type = "IMAGE", .doc = "The picture with grey around it."},
+    {.name = "MASK", .type = "MASK", .doc = "1 where it is new, 0 where it is old."},
+};
 
 /* The mask at a pixel of the old picture: 1 at an edge that grew, falling with the square to 0. */
 static float fade(const pad_params *p, int64_t h, int64_t w, int64_t y, int64_t x)
@@ -327,8 +344,14 @@ static kiln_status image_pad_run(const kiln_call *c)
             ((float *)m.data)[(p->top + y) * W + p->left + x] = fade(p, a.dim[1], a.dim[2], y, x);
     return KILN_OK;
 }
-NODE(image_pad, "ImagePadForOutpaint", "Pad Image for Outpainting", "Adds room around a picture, and a mask of it.",
-     KILN_ARRAY(out, pad_out), PARAMS(pad));
+const kiln_node node_image_pad = {
+    KIT_NODE("ImagePadForOutpaint", "Pad Image for Outpainting", "image",
+             "Adds room around a picture, and a mask of it."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, pad_out),
+    PARAMS(pad),
+    .run = image_pad_run,
+};
 
 /* ---- batches, sizes ---- */
 
@@ -348,8 +371,9 @@ typedef struct {
     int64_t batch_index, length;
 } from_params;
 static const kiln_param from_param[] = {
-    INT_PARAM(from_params, batch_index, 0, -SIDE_MAX, SIDE_MAX, "First picture; negative counts from the end."),
-    INT_PARAM(from_params, length, 1, 1, 4096, "How many; less when the batch ends before.")};
+    KIT_INT(from_params, batch_index, 0, -SIDE_MAX, SIDE_MAX, "First picture; negative counts from the end."),
+    KIT_INT(from_params, length, 1, 1, 4096, "How many; less when the batch ends before."),
+};
 static kiln_status image_from_batch_run(const kiln_call *c)
 {
     const from_params *p = c->params;
@@ -359,25 +383,37 @@ static kiln_status image_from_batch_run(const kiln_call *c)
     first = first < 0 ? 0 : first;
     return pick(c, &a, first, least(p->length, a.dim[0] - first));
 }
-NODE(image_from_batch, "ImageFromBatch", "Image From Batch", "Some pictures of a batch.", KILN_ARRAY(out, image_out),
-     PARAMS(from));
+const kiln_node node_image_from_batch = {
+    KIT_NODE("ImageFromBatch", "Image From Batch", "image", "Some pictures of a batch."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(from),
+    .run = image_from_batch_run,
+};
 
 typedef struct {
     int64_t amount;
 } repeat_params;
-static const kiln_param repeat_param[] = {INT_PARAM(repeat_params, amount, 1, 1, 4096, "How often.")};
+static const kiln_param repeat_param[] = {KIT_INT(repeat_params, amount, 1, 1, 4096, "How often.")};
 static kiln_status repeat_image_batch_run(const kiln_call *c)
 {
     kiln_tensor a;
     TRY(kit_f32(c, c->in[0], 4, "image", &a));
     return pick(c, &a, 0, a.dim[0] * ((const repeat_params *)c->params)->amount);
 }
-NODE(repeat_image_batch, "RepeatImageBatch", "Repeat Image Batch", "The batch several times over.",
-     KILN_ARRAY(out, image_out), PARAMS(repeat));
+const kiln_node node_repeat_image_batch = {
+    KIT_NODE("RepeatImageBatch", "Repeat Image Batch", "image", "The batch several times over."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, image_out),
+    PARAMS(repeat),
+    .run = repeat_image_batch_run,
+};
 
-static const kiln_port size_out[] = {{.name = "width", .type = "INT", .doc = "Pixels."},
-                                     {.name = "height", .type = "INT", .doc = "Pixels."},
-                                     {.name = "batch_size", .type = "INT", .doc = "Pictures."}};
+static const kiln_port size_out[] = {
+    {.name = "width", .type = "INT", .doc = "Pixels."},
+    {.name = "height", .type = "INT", .doc = "Pixels."},
+    {.name = "batch_size", .type = "INT", .doc = "Pictures."},
+};
 static kiln_status get_image_size_run(const kiln_call *c)
 {
     static const int which[] = {2, 1, 0};
@@ -387,4 +423,9 @@ static kiln_status get_image_size_run(const kiln_call *c)
         if (!(c->out[i] = kit_values(c)->new_int(c->ctx, a.dim[which[i]]))) return KILN_ERR_NOMEM;
     return KILN_OK;
 }
-NODE(get_image_size, "GetImageSize", "Get Image Size", "A picture's size as numbers.", KILN_ARRAY(out, size_out));
+const kiln_node node_get_image_size = {
+    KIT_NODE("GetImageSize", "Get Image Size", "image", "A picture's size as numbers."),
+    KILN_ARRAY(in, image_in),
+    KILN_ARRAY(out, size_out),
+    .run = get_image_size_run,
+};

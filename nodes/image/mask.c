@@ -13,24 +13,6 @@
 static const kiln_port mask_out[] = {{.name = "MASK", .type = "MASK", .doc = "The new mask."}};
 static const kiln_port mask_in[] = {{.name = "mask", .type = "MASK", .doc = "What to change."}};
 
-#define NODE(var, type_, title_, text, ...)                                                                            \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = 1,                                                                       \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "mask",                                                                  \
-                                  .doc = text,                                                                         \
-                                  .run = var##_run,                                                                    \
-                                  KILN_ARRAY(out, mask_out),                                                           \
-                                  __VA_ARGS__}
-#define INT_PARAM(struct_, name_, def_, min_, max_, text)                                                              \
-    {                                                                                                                  \
-        .name = #name_, .type = KILN_P_INT, .offset = offsetof(struct_, name_), .def = def_, .min = min_, .max = max_, \
-        .step = 1, .doc = text                                                                                         \
-    }
-
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* c->out[0] = a copy of the mask, still to be changed. */
@@ -47,9 +29,11 @@ typedef struct {
     int64_t x, y, width, height;
 } crop_params;
 static const kiln_param crop_param[] = {
-    INT_PARAM(crop_params, x, 0, 0, 16384, "First column."), INT_PARAM(crop_params, y, 0, 0, 16384, "First row."),
-    INT_PARAM(crop_params, width, 512, 1, 16384, "Pixels; less when the mask ends before."),
-    INT_PARAM(crop_params, height, 512, 1, 16384, "Pixels; less when the mask ends before.")};
+    KIT_INT(crop_params, x, 0, 0, 16384, "First column."),
+    KIT_INT(crop_params, y, 0, 0, 16384, "First row."),
+    KIT_INT(crop_params, width, 512, 1, 16384, "Pixels; less when the mask ends before."),
+    KIT_INT(crop_params, height, 512, 1, 16384, "Pixels; less when the mask ends before."),
+};
 
 static kiln_status crop_mask_run(const kiln_call *c)
 {
@@ -67,20 +51,19 @@ static kiln_status crop_mask_run(const kiln_call *c)
                (size_t)w * sizeof(float));
     return KILN_OK;
 }
-NODE(crop_mask, "CropMask", "Crop Mask", "Cuts a rectangle out.", KILN_ARRAY(in, mask_in),
-     KILN_ARRAY(param, crop_param), .params_size = sizeof(crop_params));
+const kiln_node node_crop_mask = {
+    KIT_NODE("CropMask", "Crop Mask", "mask", "Cuts a rectangle out."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, mask_in),
+    KIT_PARAMS(crop_params, crop_param),
+    .run = crop_mask_run,
+};
 
 typedef struct {
     double value;
 } threshold_params;
-static const kiln_param threshold_param[] = {{.name = "value",
-                                              .type = KILN_P_FLOAT,
-                                              .offset = offsetof(threshold_params, value),
-                                              .def = 0.5,
-                                              .min = 0,
-                                              .max = 1,
-                                              .step = 0.01,
-                                              .doc = "Above it 1, else 0."}};
+static const kiln_param threshold_param[] = {
+    KIT_FLOAT(threshold_params, value, 0.5, 0, 1, 0.01, "Above it 1, else 0.")};
 static kiln_status threshold_mask_run(const kiln_call *c)
 {
     float limit = (float)((const threshold_params *)c->params)->value;
@@ -90,14 +73,19 @@ static kiln_status threshold_mask_run(const kiln_call *c)
     for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = ((const float *)a.data)[i] > limit;
     return KILN_OK;
 }
-NODE(threshold_mask, "ThresholdMask", "Threshold Mask", "Makes a mask of zeros and ones.", KILN_ARRAY(in, mask_in),
-     KILN_ARRAY(param, threshold_param), .params_size = sizeof(threshold_params));
+const kiln_node node_threshold_mask = {
+    KIT_NODE("ThresholdMask", "Threshold Mask", "mask", "Makes a mask of zeros and ones."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, mask_in),
+    KIT_PARAMS(threshold_params, threshold_param),
+    .run = threshold_mask_run,
+};
 
 static const kiln_port image_in[] = {{.name = "image", .type = "IMAGE", .doc = "A picture."}};
 typedef struct {
     int64_t color;
 } colour_params;
-static const kiln_param colour_param[] = {INT_PARAM(colour_params, color, 0, 0, 16777215, "0xRRGGBB as a number.")};
+static const kiln_param colour_param[] = {KIT_INT(colour_params, color, 0, 0, 16777215, "0xRRGGBB as a number.")};
 static kiln_status colour_to_mask_run(const kiln_call *c)
 {
     int64_t wanted = ((const colour_params *)c->params)->color;
@@ -113,8 +101,13 @@ static kiln_status colour_to_mask_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(colour_to_mask, "ImageColorToMask", "Image Color to Mask", "1 where a picture has one colour exactly.",
-     KILN_ARRAY(in, image_in), KILN_ARRAY(param, colour_param), .params_size = sizeof(colour_params));
+const kiln_node node_colour_to_mask = {
+    KIT_NODE("ImageColorToMask", "Image Color to Mask", "mask", "1 where a picture has one colour exactly."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, image_in),
+    KIT_PARAMS(colour_params, colour_param),
+    .run = colour_to_mask_run,
+};
 
 /* ---- MaskComposite ---- */
 
@@ -131,24 +124,25 @@ typedef struct {
     int64_t x, y;
     int32_t operation;
 } composite_params;
-static const kiln_choice operation_choice[] = {{.name = "multiply", .value = 0},
-                                               {.name = "add", .value = 1},
-                                               {.name = "subtract", .value = 2},
-                                               {.name = "and", .value = 3},
-                                               {.name = "or", .value = 4},
-                                               {.name = "xor", .value = 5},
-                                               {0}};
+static const kiln_choice operation_choice[] = {
+    {.name = "multiply", .value = 0},
+    {.name = "add", .value = 1},
+    {.name = "subtract", .value = 2},
+    {.name = "and", .value = 3},
+    {.name = "or", .value = 4},
+    {.name = "xor", .value = 5},
+    {0},
+};
 static const kiln_param composite_param[] = {
-    INT_PARAM(composite_params, x, 0, 0, 16384, "Column of the source's left edge."),
-    INT_PARAM(composite_params, y, 0, 0, 16384, "Row of the source's upper edge."),
-    {.name = "operation",
-     .type = KILN_P_ENUM,
-     .offset = offsetof(composite_params, operation),
-     .choice = operation_choice,
-     .doc = "What becomes of the two; and, or, xor round to 0 or 1 first."}};
+    KIT_INT(composite_params, x, 0, 0, 16384, "Column of the source's left edge."),
+    KIT_INT(composite_params, y, 0, 0, 16384, "Row of the source's upper edge."),
+    KIT_ENUM(composite_params, operation, operation_choice, 0,
+             "What becomes of the two; and, or, xor round to 0 or 1 first."),
+};
 static const kiln_port composite_in[] = {
     {.name = "destination", .type = "MASK", .doc = "What is changed."},
-    {.name = "source", .type = "MASK", .doc = "By what; what reaches over the edge is cut off."}};
+    {.name = "source", .type = "MASK", .doc = "By what; what reaches over the edge is cut off."},
+};
 
 static kiln_status mask_composite_run(const kiln_call *c)
 {
@@ -172,18 +166,25 @@ static kiln_status mask_composite_run(const kiln_call *c)
     for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = fminf(1, fmaxf(0, ((float *)r.data)[i]));
     return KILN_OK;
 }
-NODE(mask_composite, "MaskComposite", "Mask Composite", "Combines two masks.", KILN_ARRAY(in, composite_in),
-     KILN_ARRAY(param, composite_param), .params_size = sizeof(composite_params));
+const kiln_node node_mask_composite = {
+    KIT_NODE("MaskComposite", "Mask Composite", "mask", "Combines two masks."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, composite_in),
+    KIT_PARAMS(composite_params, composite_param),
+    .run = mask_composite_run,
+};
 
 /* ---- FeatherMask ---- */
 
 typedef struct {
     int64_t left, top, right, bottom;
 } feather_params;
-static const kiln_param feather_param[] = {INT_PARAM(feather_params, left, 0, 0, 16384, "Pixels."),
-                                           INT_PARAM(feather_params, top, 0, 0, 16384, "Pixels."),
-                                           INT_PARAM(feather_params, right, 0, 0, 16384, "Pixels."),
-                                           INT_PARAM(feather_params, bottom, 0, 0, 16384, "Pixels.")};
+static const kiln_param feather_param[] = {
+    KIT_INT(feather_params, left, 0, 0, 16384, "Pixels."),
+    KIT_INT(feather_params, top, 0, 0, 16384, "Pixels."),
+    KIT_INT(feather_params, right, 0, 0, 16384, "Pixels."),
+    KIT_INT(feather_params, bottom, 0, 0, 16384, "Pixels."),
+};
 
 /* What a pixel `at` from an edge is multiplied by when `width` pixels fade. */
 static float rate(int64_t at, int64_t width) { return at < width ? (float)((double)(at + 1) / (double)width) : 1; }
@@ -202,8 +203,13 @@ static kiln_status feather_mask_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(feather_mask, "FeatherMask", "Feather Mask", "Lets a mask fade towards its edges.", KILN_ARRAY(in, mask_in),
-     KILN_ARRAY(param, feather_param), .params_size = sizeof(feather_params));
+const kiln_node node_feather_mask = {
+    KIT_NODE("FeatherMask", "Feather Mask", "mask", "Lets a mask fade towards its edges."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, mask_in),
+    KIT_PARAMS(feather_params, feather_param),
+    .run = feather_mask_run,
+};
 
 /* ---- GrowMask ---- */
 
@@ -211,12 +217,14 @@ typedef struct {
     int64_t expand;
     int32_t tapered;
 } grow_params;
-static const kiln_param grow_param[] = {INT_PARAM(grow_params, expand, 0, -16384, 16384, "Pixels; negative shrinks."),
-                                        {.name = "tapered_corners",
-                                         .type = KILN_P_BOOL,
-                                         .offset = offsetof(grow_params, tapered),
-                                         .def = 1,
-                                         .doc = "Grow by diamonds instead of squares."}};
+static const kiln_param grow_param[] = {
+    KIT_INT(grow_params, expand, 0, -16384, 16384, "Pixels; negative shrinks."),
+    {.name = "tapered_corners",
+     .type = KILN_P_BOOL,
+     .offset = offsetof(grow_params, tapered),
+     .def = 1,
+     .doc = "Grow by diamonds instead of squares."},
+};
 
 /* The largest (sign 1) or smallest (sign -1) of a pixel and its neighbours; the mask goes on beyond its edges as it
  * ends. */
@@ -259,5 +267,10 @@ static kiln_status grow_mask_run(const kiln_call *c)
     }
     return KILN_OK;
 }
-NODE(grow_mask, "GrowMask", "Grow Mask", "Makes a mask wider or narrower.", KILN_ARRAY(in, mask_in),
-     KILN_ARRAY(param, grow_param), .params_size = sizeof(grow_params));
+const kiln_node node_grow_mask = {
+    KIT_NODE("GrowMask", "Grow Mask", "mask", "Makes a mask wider or narrower."),
+    KILN_ARRAY(out, mask_out),
+    KILN_ARRAY(in, mask_in),
+    KIT_PARAMS(grow_params, grow_param),
+    .run = grow_mask_run,
+};

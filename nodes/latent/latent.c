@@ -12,67 +12,37 @@
 
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
 static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
-static const kiln_port two[] = {{.name = "samples1", .type = "LATENT", .doc = "One."},
-                                {.name = "samples2", .type = "LATENT", .doc = "The other."}};
-
-#define NODE(var, type_, title_, text, ...)                                                                            \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = 1,                                                                       \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "latent",                                                                \
-                                  .doc = text,                                                                         \
-                                  KILN_ARRAY(out, out),                                                                \
-                                  .run = var##_run,                                                                    \
-                                  __VA_ARGS__}
-
-/* c->out[0] = a copy of `base` with `samples` in it; takes over the caller's reference to samples. */
-static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_value *samples)
-{
-    const kiln_value_api *v = kit_values(c);
-    kiln_value *latent = base ? v->map_copy(c->ctx, base) : v->new_map(c->ctx);
-    kiln_status status = latent && samples ? v->map_set(latent, "samples", samples) : KILN_ERR_NOMEM;
-    c->host->unref(samples);
-    if (status == KILN_OK)
-        c->out[0] = latent;
-    else
-        c->host->unref(latent);
-    return status;
-}
+static const kiln_port two[] = {
+    {.name = "samples1", .type = "LATENT", .doc = "One."},
+    {.name = "samples2", .type = "LATENT", .doc = "The other."},
+};
 
 /* ---- EmptyLatentImage ---- */
 
 typedef struct {
     int64_t width, height, batch_size;
 } empty_params;
-static const kiln_param empty_param[] = {{.name = "width",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, width),
-                                          .def = 512,
-                                          .min = 16,
-                                          .max = 16384,
-                                          .step = 8,
-                                          .flags = KILN_PARAM_FLOORED,
-                                          .doc = "Pixels; an eighth of it in cells."},
-                                         {.name = "height",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, height),
-                                          .def = 512,
-                                          .min = 16,
-                                          .max = 16384,
-                                          .step = 8,
-                                          .flags = KILN_PARAM_FLOORED,
-                                          .doc = "Pixels; an eighth of it in cells."},
-                                         {.name = "batch_size",
-                                          .type = KILN_P_INT,
-                                          .offset = offsetof(empty_params, batch_size),
-                                          .def = 1,
-                                          .min = 1,
-                                          .max = 4096,
-                                          .step = 1,
-                                          .doc = "Pictures at once."}};
+static const kiln_param empty_param[] = {
+    {.name = "width",
+     .type = KILN_P_INT,
+     .offset = offsetof(empty_params, width),
+     .def = 512,
+     .min = 16,
+     .max = 16384,
+     .step = 8,
+     .flags = KILN_PARAM_FLOORED,
+     .doc = "Pixels; an eighth of it in cells."},
+    {.name = "height",
+     .type = KILN_P_INT,
+     .offset = offsetof(empty_params, height),
+     .def = 512,
+     .min = 16,
+     .max = 16384,
+     .step = 8,
+     .flags = KILN_PARAM_FLOORED,
+     .doc = "Pixels; an eighth of it in cells."},
+    KIT_INT(empty_params, batch_size, 1, 1, 4096, "Pictures at once."),
+};
 
 static kiln_status empty_latent_run(const kiln_call *c)
 {
@@ -81,10 +51,14 @@ static kiln_status empty_latent_run(const kiln_call *c)
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, (const int64_t[]){p->batch_size, p->height / 8, p->width / 8, 4}, &samples, &t));
     memset(t.data, 0, kit_count(&t) * sizeof(float));
-    return publish(c, NULL, samples);
+    return kit_latent(c, NULL, samples, &c->out[0]);
 }
-NODE(empty_latent, "EmptyLatentImage", "Empty Latent Image", "A latent of zeros for a picture of this size.",
-     KILN_ARRAY(param, empty_param), .params_size = sizeof(empty_params));
+const kiln_node node_empty_latent = {
+    KIT_NODE("EmptyLatentImage", "Empty Latent Image", "latent", "A latent of zeros for a picture of this size."),
+    KILN_ARRAY(out, out),
+    KIT_PARAMS(empty_params, empty_param),
+    .run = empty_latent_run,
+};
 
 /* ---- arithmetic ---- */
 
@@ -104,7 +78,7 @@ static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, flo
     size_t n = kit_count(&a), repeat = kit_count(&b);
     const float *x = a.data, *y = b.data;
     for (size_t i = 0; i < n; i++) ((float *)r.data)[i] = f(x[i], y[i % repeat], k);
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
 
 static float add(float a, float b, double k) { return (void)k, a + b; }
@@ -113,8 +87,18 @@ static float mix(float a, float b, double k) { return (float)((double)a * k + (d
 
 static kiln_status latent_add_run(const kiln_call *c) { return combine(c, 0, add); }
 static kiln_status latent_subtract_run(const kiln_call *c) { return combine(c, 0, subtract); }
-NODE(latent_add, "LatentAdd", "Latent Add", "Sum of two latents.", KILN_ARRAY(in, two));
-NODE(latent_subtract, "LatentSubtract", "Latent Subtract", "Difference of two latents.", KILN_ARRAY(in, two));
+const kiln_node node_latent_add = {
+    KIT_NODE("LatentAdd", "Latent Add", "latent", "Sum of two latents."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, two),
+    .run = latent_add_run,
+};
+const kiln_node node_latent_subtract = {
+    KIT_NODE("LatentSubtract", "Latent Subtract", "latent", "Difference of two latents."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, two),
+    .run = latent_subtract_run,
+};
 
 typedef struct {
     double factor;
@@ -132,8 +116,13 @@ static kiln_status latent_blend_run(const kiln_call *c)
 {
     return combine(c, ((const factor_params *)c->params)->factor, mix);
 }
-NODE(latent_blend, "LatentBlend", "Latent Blend", "Weighted mean of two latents.", KILN_ARRAY(in, two),
-     KILN_ARRAY(param, blend_param), .params_size = sizeof(factor_params));
+const kiln_node node_latent_blend = {
+    KIT_NODE("LatentBlend", "Latent Blend", "latent", "Weighted mean of two latents."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, two),
+    KIT_PARAMS(factor_params, blend_param),
+    .run = latent_blend_run,
+};
 
 static kiln_status latent_multiply_run(const kiln_call *c)
 {
@@ -143,10 +132,15 @@ static kiln_status latent_multiply_run(const kiln_call *c)
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
     for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = (float)((double)((const float *)a.data)[i] * k);
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
-NODE(latent_multiply, "LatentMultiply", "Latent Multiply", "A latent times a number.", KILN_ARRAY(in, one),
-     KILN_ARRAY(param, multiplier_param), .params_size = sizeof(factor_params));
+const kiln_node node_latent_multiply = {
+    KIT_NODE("LatentMultiply", "Latent Multiply", "latent", "A latent times a number."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(factor_params, multiplier_param),
+    .run = latent_multiply_run,
+};
 
 /* Length of a cell's channel vector. */
 static double length(const float *cell, int64_t channels)
@@ -182,11 +176,16 @@ static kiln_status latent_interpolate_run(const kiln_call *c)
         double gain = lm > 0 ? (lx * share + ly * (1 - share)) / sqrt(lm) : 0;
         for (int64_t k = 0; k < C; k++) to[k] = (float)((double)to[k] * gain);
     }
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
-NODE(latent_interpolate, "LatentInterpolate", "Latent Interpolate",
-     "Mixes directions and lengths of the cells of two latents.", KILN_ARRAY(in, two), KILN_ARRAY(param, ratio_param),
-     .params_size = sizeof(factor_params));
+const kiln_node node_latent_interpolate = {
+    KIT_NODE("LatentInterpolate", "Latent Interpolate", "latent",
+             "Mixes directions and lengths of the cells of two latents."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, two),
+    KIT_PARAMS(factor_params, ratio_param),
+    .run = latent_interpolate_run,
+};
 
 /* ---- batches ---- */
 
@@ -220,22 +219,10 @@ static kiln_status set_index(const kiln_call *c, kiln_value *list, kiln_status s
 typedef struct {
     int64_t batch_index, length;
 } from_batch_params;
-static const kiln_param from_batch_param[] = {{.name = "batch_index",
-                                               .type = KILN_P_INT,
-                                               .offset = offsetof(from_batch_params, batch_index),
-                                               .def = 0,
-                                               .min = -16384,
-                                               .max = 16384,
-                                               .step = 1,
-                                               .doc = "First picture; negative counts from the end."},
-                                              {.name = "length",
-                                               .type = KILN_P_INT,
-                                               .offset = offsetof(from_batch_params, length),
-                                               .def = 1,
-                                               .min = 1,
-                                               .max = 64,
-                                               .step = 1,
-                                               .doc = "How many."}};
+static const kiln_param from_batch_param[] = {
+    KIT_INT(from_batch_params, batch_index, 0, -16384, 16384, "First picture; negative counts from the end."),
+    KIT_INT(from_batch_params, length, 1, 1, 64, "How many."),
+};
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
@@ -279,7 +266,7 @@ static kiln_status latent_from_batch_run(const kiln_call *c)
     int64_t first = clamp(p->batch_index < 0 ? p->batch_index + a.dim[0] : p->batch_index, 0, a.dim[0] - 1);
     int64_t n = clamp(p->length, 1, a.dim[0] - first);
     TRY(rows(c, &a, first, n, &samples));
-    TRY(publish(c, c->in[0], samples));
+    TRY(kit_latent(c, c->in[0], samples, &c->out[0]));
     TRY(cut_mask(c, first, n));
     kiln_value *list = v->new_list(c->ctx);
     kiln_status status = list ? KILN_OK : KILN_ERR_NOMEM;
@@ -287,21 +274,19 @@ static kiln_status latent_from_batch_run(const kiln_call *c)
         if ((status = index_of(c, old, i, &number)) == KILN_OK) status = push_int(c, list, number);
     return set_index(c, list, status);
 }
-NODE(latent_from_batch, "LatentFromBatch", "Latent From Batch",
-     "Some pictures of a batch; each keeps the noise it had in it.", KILN_ARRAY(in, one),
-     KILN_ARRAY(param, from_batch_param), .params_size = sizeof(from_batch_params));
+const kiln_node node_latent_from_batch = {
+    KIT_NODE("LatentFromBatch", "Latent From Batch", "latent",
+             "Some pictures of a batch; each keeps the noise it had in it."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(from_batch_params, from_batch_param),
+    .run = latent_from_batch_run,
+};
 
 typedef struct {
     int64_t amount;
 } amount_params;
-static const kiln_param amount_param[] = {{.name = "amount",
-                                           .type = KILN_P_INT,
-                                           .offset = offsetof(amount_params, amount),
-                                           .def = 1,
-                                           .min = 1,
-                                           .max = 64,
-                                           .step = 1,
-                                           .doc = "How often."}};
+static const kiln_param amount_param[] = {KIT_INT(amount_params, amount, 1, 1, 64, "How often.")};
 
 static kiln_status repeat_rows(const kiln_call *c, const kiln_tensor *a, int64_t times, kiln_value **value)
 {
@@ -356,12 +341,17 @@ static kiln_status repeat_latent_batch_run(const kiln_call *c)
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(repeat_rows(c, &a, times, &samples));
-    TRY(publish(c, c->in[0], samples));
+    TRY(kit_latent(c, c->in[0], samples, &c->out[0]));
     TRY(repeat_mask(c, times));
     return repeat_index(c, a.dim[0], times);
 }
-NODE(repeat_latent_batch, "RepeatLatentBatch", "Repeat Latent Batch", "The batch several times over.",
-     KILN_ARRAY(in, one), KILN_ARRAY(param, amount_param), .params_size = sizeof(amount_params));
+const kiln_node node_repeat_latent_batch = {
+    KIT_NODE("RepeatLatentBatch", "Repeat Latent Batch", "latent", "The batch several times over."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(amount_params, amount_param),
+    .run = repeat_latent_batch_run,
+};
 
 static kiln_status latent_batch_run(const kiln_call *c)
 {
@@ -376,7 +366,7 @@ static kiln_status latent_batch_run(const kiln_call *c)
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0] + b.dim[0], a.dim[1], a.dim[2], a.dim[3]}, &samples, &r));
     memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
     memcpy((float *)r.data + kit_count(&a), b.data, kit_count(&b) * sizeof(float));
-    TRY(publish(c, c->in[0], samples));
+    TRY(kit_latent(c, c->in[0], samples, &c->out[0]));
     kiln_value *list = v->new_list(c->ctx);
     kiln_status status = list ? KILN_OK : KILN_ERR_NOMEM;
     for (int64_t i = 0, number; status == KILN_OK && i < a.dim[0] + b.dim[0]; i++) {
@@ -386,20 +376,29 @@ static kiln_status latent_batch_run(const kiln_call *c)
     }
     return set_index(c, list, status);
 }
-NODE(latent_batch, "LatentBatch", "Latent Batch", "Two batches one after the other.", KILN_ARRAY(in, two));
+const kiln_node node_latent_batch = {
+    KIT_NODE("LatentBatch", "Latent Batch", "latent", "Two batches one after the other."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, two),
+    .run = latent_batch_run,
+};
 
 typedef struct {
     int32_t fixed;
 } seed_params;
-static const kiln_choice seed_choice[] = {{.name = "random", .value = 0, .doc = "Each picture has noise of its own."},
-                                          {.name = "fixed", .value = 1, .doc = "All have the first one's."},
-                                          {0}};
-static const kiln_param seed_param[] = {{.name = "seed_behavior",
-                                         .type = KILN_P_ENUM,
-                                         .offset = offsetof(seed_params, fixed),
-                                         .def = 1,
-                                         .choice = seed_choice,
-                                         .doc = "Which noise the pictures of the batch get."}};
+static const kiln_choice seed_choice[] = {
+    {.name = "random", .value = 0, .doc = "Each picture has noise of its own."},
+    {.name = "fixed", .value = 1, .doc = "All have the first one's."},
+    {0},
+};
+static const kiln_param seed_param[] = {
+    {.name = "seed_behavior",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(seed_params, fixed),
+     .def = 1,
+     .choice = seed_choice,
+     .doc = "Which noise the pictures of the batch get."},
+};
 
 static kiln_status latent_batch_seed_run(const kiln_call *c)
 {
@@ -417,15 +416,21 @@ static kiln_status latent_batch_seed_run(const kiln_call *c)
     for (int64_t i = 0; status == KILN_OK && i < a.dim[0]; i++) status = push_int(c, list, number);
     return set_index(c, list, status);
 }
-NODE(latent_batch_seed, "LatentBatchSeedBehavior", "Latent Batch Seed Behavior",
-     "Whether the pictures of a batch share one noise.", KILN_ARRAY(in, one), KILN_ARRAY(param, seed_param),
-     .params_size = sizeof(seed_params));
+const kiln_node node_latent_batch_seed = {
+    KIT_NODE("LatentBatchSeedBehavior", "Latent Batch Seed Behavior", "latent",
+             "Whether the pictures of a batch share one noise."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(seed_params, seed_param),
+    .run = latent_batch_seed_run,
+};
 
 /* ---- SetLatentNoiseMask ---- */
 
 static const kiln_port mask_in[] = {
     {.name = "samples", .type = "LATENT", .doc = "What to change."},
-    {.name = "mask", .type = "MASK", .doc = "1 where it is sampled anew, 0 where it stays."}};
+    {.name = "mask", .type = "MASK", .doc = "1 where it is sampled anew, 0 where it stays."},
+};
 
 static kiln_status set_noise_mask_run(const kiln_call *c)
 {
@@ -434,5 +439,9 @@ static kiln_status set_noise_mask_run(const kiln_call *c)
     c->out[0] = latent;
     return kit_values(c)->map_set(latent, "noise_mask", c->in[1]);
 }
-NODE(set_noise_mask, "SetLatentNoiseMask", "Set Latent Noise Mask", "Samples only where the mask is.",
-     KILN_ARRAY(in, mask_in));
+const kiln_node node_set_noise_mask = {
+    KIT_NODE("SetLatentNoiseMask", "Set Latent Noise Mask", "latent", "Samples only where the mask is."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, mask_in),
+    .run = set_noise_mask_run,
+};

@@ -16,33 +16,6 @@
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
 static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
 
-#define NODE(...) NODE_AT(1, __VA_ARGS__)
-#define NODE_AT(revision_, var, type_, title_, text, ...)                                                              \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = revision_,                                                               \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "latent",                                                                \
-                                  .doc = text,                                                                         \
-                                  KILN_ARRAY(out, out),                                                                \
-                                  .run = var##_run,                                                                    \
-                                  __VA_ARGS__}
-
-static kiln_status publish(const kiln_call *c, const kiln_value *base, kiln_value *samples)
-{
-    const kiln_value_api *v = kit_values(c);
-    kiln_value *latent = v->map_copy(c->ctx, base);
-    kiln_status status = latent ? v->map_set(latent, "samples", samples) : KILN_ERR_NOMEM;
-    c->host->unref(samples);
-    if (status == KILN_OK)
-        c->out[0] = latent;
-    else
-        c->host->unref(latent);
-    return status;
-}
-
 /* ---- scaling ---- */
 
 static const kiln_choice method_choice[] = {
@@ -51,7 +24,8 @@ static const kiln_choice method_choice[] = {
     {.name = "area", .value = RESIZE_AREA},
     {.name = "bicubic", .value = RESIZE_BICUBIC},
     {.name = "bislerp", .value = RESIZE_BISLERP, .doc = "along the sphere of each cell's channels"},
-    {0}};
+    {0},
+};
 
 static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t w, int32_t centre)
 {
@@ -76,7 +50,7 @@ static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t
         else
             resize_plane(plane, dst, h, w, method);
     }
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
 
 typedef struct {
@@ -84,32 +58,30 @@ typedef struct {
     int64_t width, height;
 } upscale_params;
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
-static const kiln_param upscale_param[] = {{.name = "upscale_method",
-                                            .type = KILN_P_ENUM,
-                                            .offset = offsetof(upscale_params, method),
-                                            .choice = method_choice,
-                                            .doc = "How cells between cells are made."},
-                                           {.name = "width",
-                                            .type = KILN_P_INT,
-                                            .offset = offsetof(upscale_params, width),
-                                            .def = 512,
-                                            .min = 0,
-                                            .max = 16384,
-                                            .step = 8,
-                                            .doc = "Pixels, 64 at least; 0 keeps the proportions."},
-                                           {.name = "height",
-                                            .type = KILN_P_INT,
-                                            .offset = offsetof(upscale_params, height),
-                                            .def = 512,
-                                            .min = 0,
-                                            .max = 16384,
-                                            .step = 8,
-                                            .doc = "Pixels, 64 at least; 0 keeps the proportions."},
-                                           {.name = "crop",
-                                            .type = KILN_P_ENUM,
-                                            .offset = offsetof(upscale_params, crop),
-                                            .choice = crop_choice,
-                                            .doc = "Cut the middle out first, so that proportions stay."}};
+static const kiln_param upscale_param[] = {
+    {.name = "upscale_method",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(upscale_params, method),
+     .choice = method_choice,
+     .doc = "How cells between cells are made."},
+    {.name = "width",
+     .type = KILN_P_INT,
+     .offset = offsetof(upscale_params, width),
+     .def = 512,
+     .min = 0,
+     .max = 16384,
+     .step = 8,
+     .doc = "Pixels, 64 at least; 0 keeps the proportions."},
+    {.name = "height",
+     .type = KILN_P_INT,
+     .offset = offsetof(upscale_params, height),
+     .def = 512,
+     .min = 0,
+     .max = 16384,
+     .step = 8,
+     .doc = "Pixels, 64 at least; 0 keeps the proportions."},
+    KIT_ENUM(upscale_params, crop, crop_choice, 0, "Cut the middle out first, so that proportions stay."),
+};
 
 static int64_t at_least_64(int64_t pixels) { return pixels < 64 ? 64 : pixels; }
 
@@ -146,26 +118,33 @@ static kiln_status latent_upscale_run(const kiln_call *c)
     if (p->height == 0) h = in_proportion(a.dim[1], w, a.dim[2]);
     return scaled(c, p->method, h / 8, w / 8, p->crop);
 }
-NODE_AT(2, latent_upscale, "LatentUpscale", "Upscale Latent", "Scales a latent to a size in pixels.",
-        KILN_ARRAY(in, one), KILN_ARRAY(param, upscale_param), .params_size = sizeof(upscale_params));
+const kiln_node node_latent_upscale = {
+    KIT_NODE_AT(2, "LatentUpscale", "Upscale Latent", "latent", "Scales a latent to a size in pixels."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(upscale_params, upscale_param),
+    .run = latent_upscale_run,
+};
 
 typedef struct {
     int32_t method;
     double scale;
 } by_params;
-static const kiln_param by_param[] = {{.name = "upscale_method",
-                                       .type = KILN_P_ENUM,
-                                       .offset = offsetof(by_params, method),
-                                       .choice = method_choice,
-                                       .doc = "How cells between cells are made."},
-                                      {.name = "scale_by",
-                                       .type = KILN_P_FLOAT,
-                                       .offset = offsetof(by_params, scale),
-                                       .def = 1.5,
-                                       .min = 0.01,
-                                       .max = 8,
-                                       .step = 0.01,
-                                       .doc = "Factor on both sides."}};
+static const kiln_param by_param[] = {
+    {.name = "upscale_method",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(by_params, method),
+     .choice = method_choice,
+     .doc = "How cells between cells are made."},
+    {.name = "scale_by",
+     .type = KILN_P_FLOAT,
+     .offset = offsetof(by_params, scale),
+     .def = 1.5,
+     .min = 0.01,
+     .max = 8,
+     .step = 0.01,
+     .doc = "Factor on both sides."},
+};
 
 static kiln_status latent_upscale_by_run(const kiln_call *c)
 {
@@ -176,8 +155,13 @@ static kiln_status latent_upscale_by_run(const kiln_call *c)
             w = (int64_t)rint((double)a.dim[2] * p->scale); /* halves to even */
     return scaled(c, p->method, h < 1 ? 1 : h, w < 1 ? 1 : w, 0);
 }
-NODE_AT(2, latent_upscale_by, "LatentUpscaleBy", "Upscale Latent By", "Scales a latent by a factor.",
-        KILN_ARRAY(in, one), KILN_ARRAY(param, by_param), .params_size = sizeof(by_params));
+const kiln_node node_latent_upscale_by = {
+    KIT_NODE_AT(2, "LatentUpscaleBy", "Upscale Latent By", "latent", "Scales a latent by a factor."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(by_params, by_param),
+    .run = latent_upscale_by_run,
+};
 
 /* ---- flip and rotate ---- */
 
@@ -217,33 +201,52 @@ static kiln_status turn(const kiln_call *c, int32_t kind)
                        (const float *)a.data + ((n * a.dim[1] + from.y) * a.dim[2] + from.x) * C,
                        (size_t)C * sizeof(float));
             }
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
 
-static const kiln_choice rotate_choice[] = {{.name = "none", .value = 0},
-                                            {.name = "90 degrees", .value = 1},
-                                            {.name = "180 degrees", .value = 2},
-                                            {.name = "270 degrees", .value = 3},
-                                            {0}};
-static const kiln_param rotate_param[] = {{.name = "rotation",
-                                           .type = KILN_P_ENUM,
-                                           .offset = offsetof(kind_params, kind),
-                                           .choice = rotate_choice,
-                                           .doc = "Clockwise."}};
+static const kiln_choice rotate_choice[] = {
+    {.name = "none", .value = 0},
+    {.name = "90 degrees", .value = 1},
+    {.name = "180 degrees", .value = 2},
+    {.name = "270 degrees", .value = 3},
+    {0},
+};
+static const kiln_param rotate_param[] = {
+    {.name = "rotation",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(kind_params, kind),
+     .choice = rotate_choice,
+     .doc = "Clockwise."},
+};
 static const kiln_choice flip_choice[] = {
-    {.name = "x-axis: vertically", .value = 4}, {.name = "y-axis: horizontally", .value = 5}, {0}};
-static const kiln_param flip_param[] = {{.name = "flip_method",
-                                         .type = KILN_P_ENUM,
-                                         .offset = offsetof(kind_params, kind),
-                                         .def = 4,
-                                         .choice = flip_choice,
-                                         .doc = "Which way."}};
+    {.name = "x-axis: vertically", .value = 4},
+    {.name = "y-axis: horizontally", .value = 5},
+    {0},
+};
+static const kiln_param flip_param[] = {
+    {.name = "flip_method",
+     .type = KILN_P_ENUM,
+     .offset = offsetof(kind_params, kind),
+     .def = 4,
+     .choice = flip_choice,
+     .doc = "Which way."},
+};
 static kiln_status latent_rotate_run(const kiln_call *c) { return turn(c, ((const kind_params *)c->params)->kind); }
 static kiln_status latent_flip_run(const kiln_call *c) { return turn(c, ((const kind_params *)c->params)->kind); }
-NODE(latent_rotate, "LatentRotate", "Rotate Latent", "Turns a latent by quarters.", KILN_ARRAY(in, one),
-     KILN_ARRAY(param, rotate_param), .params_size = sizeof(kind_params));
-NODE(latent_flip, "LatentFlip", "Flip Latent", "Mirrors a latent.", KILN_ARRAY(in, one), KILN_ARRAY(param, flip_param),
-     .params_size = sizeof(kind_params));
+const kiln_node node_latent_rotate = {
+    KIT_NODE("LatentRotate", "Rotate Latent", "latent", "Turns a latent by quarters."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(kind_params, rotate_param),
+    .run = latent_rotate_run,
+};
+const kiln_node node_latent_flip = {
+    KIT_NODE("LatentFlip", "Flip Latent", "latent", "Mirrors a latent."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(kind_params, flip_param),
+    .run = latent_flip_run,
+};
 
 /* ---- crop and composite ---- */
 
@@ -255,11 +258,17 @@ typedef struct {
         .name = #field, .type = KILN_P_INT, .offset = offsetof(box_params, field), .def = default_, .min = least,      \
         .max = 16384, .step = 8, .flags = KILN_PARAM_FLOORED, .doc = text                                              \
     }
-static const kiln_param crop_param[] = {PIXELS(width, 512, 64, "Pixels."), PIXELS(height, 512, 64, "Pixels."),
-                                        PIXELS(x, 0, 0, "Left edge, pixels."), PIXELS(y, 0, 0, "Top edge, pixels.")};
-static const kiln_param composite_param[] = {PIXELS(x, 0, 0, "Left edge, pixels."),
-                                             PIXELS(y, 0, 0, "Top edge, pixels."),
-                                             PIXELS(feather, 0, 0, "Pixels over which the pasted latent fades in.")};
+static const kiln_param crop_param[] = {
+    PIXELS(width, 512, 64, "Pixels."),
+    PIXELS(height, 512, 64, "Pixels."),
+    PIXELS(x, 0, 0, "Left edge, pixels."),
+    PIXELS(y, 0, 0, "Top edge, pixels."),
+};
+static const kiln_param composite_param[] = {
+    PIXELS(x, 0, 0, "Left edge, pixels."),
+    PIXELS(y, 0, 0, "Top edge, pixels."),
+    PIXELS(feather, 0, 0, "Pixels over which the pasted latent fades in."),
+};
 
 static int64_t at_most(int64_t v, int64_t most) { return v < most ? v : most; }
 
@@ -278,13 +287,20 @@ static kiln_status latent_crop_run(const kiln_call *c)
             memcpy((float *)r.data + (n * h + i) * w * C,
                    (const float *)a.data + ((n * a.dim[1] + y + i) * a.dim[2] + x) * C,
                    (size_t)(w * C) * sizeof(float));
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
-NODE(latent_crop, "LatentCrop", "Crop Latent", "Cuts a rectangle out.", KILN_ARRAY(in, one),
-     KILN_ARRAY(param, crop_param), .params_size = sizeof(box_params));
+const kiln_node node_latent_crop = {
+    KIT_NODE("LatentCrop", "Crop Latent", "latent", "Cuts a rectangle out."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, one),
+    KIT_PARAMS(box_params, crop_param),
+    .run = latent_crop_run,
+};
 
-static const kiln_port composite_in[] = {{.name = "samples_to", .type = "LATENT", .doc = "What is pasted onto."},
-                                         {.name = "samples_from", .type = "LATENT", .doc = "What is pasted."}};
+static const kiln_port composite_in[] = {
+    {.name = "samples_to", .type = "LATENT", .doc = "What is pasted onto."},
+    {.name = "samples_from", .type = "LATENT", .doc = "What is pasted."},
+};
 
 /* How much the pasted cell at distance d from an edge counts; edges that meet the border of the target do not fade. */
 static float edge_gain(int64_t d, int64_t feather, int inner)
@@ -316,7 +332,12 @@ static kiln_status latent_composite_run(const kiln_call *c)
                     (const float *)from.data + (((n % from.dim[0]) * from.dim[1] + y) * from.dim[2] + x) * C;
                 for (int64_t k = 0; k < C; k++) d[k] = s[k] * gain + d[k] * (1 - gain);
             }
-    return publish(c, c->in[0], samples);
+    return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
-NODE(latent_composite, "LatentComposite", "Latent Composite", "Pastes one latent onto another.",
-     KILN_ARRAY(in, composite_in), KILN_ARRAY(param, composite_param), .params_size = sizeof(box_params));
+const kiln_node node_latent_composite = {
+    KIT_NODE("LatentComposite", "Latent Composite", "latent", "Pastes one latent onto another."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, composite_in),
+    KIT_PARAMS(box_params, composite_param),
+    .run = latent_composite_run,
+};

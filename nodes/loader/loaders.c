@@ -231,53 +231,61 @@ typedef struct {
     .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,      \
     .category = "loaders"
 
-static const kiln_port all_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser."},
-                                    {.name = "CLIP", .type = "CLIP", .doc = "The text encoder."},
-                                    {.name = "VAE", .type = "VAE", .doc = "The autoencoder."}};
+static const kiln_port all_out[] = {
+    {.name = "MODEL", .type = "MODEL", .doc = "The denoiser."},
+    {.name = "CLIP", .type = "CLIP", .doc = "The text encoder."},
+    {.name = "VAE", .type = "VAE", .doc = "The autoencoder."},
+};
 
 static kiln_status load_all(const kiln_call *c)
 {
     return load(c, ((const path_params *)c->params)->path, DENOISER, AUTOENCODER);
 }
 
-static const kiln_param checkpoint_param[] = {PATH_PARAM(
-    "ckpt_name", "checkpoints", "A .safetensors file or a folder in diffusers' layout, below a checkpoints folder.")};
-const kiln_node node_checkpoint_loader = {LOADER,
-                                          .type = "CheckpointLoaderSimple",
-                                          .title = "Load Checkpoint",
-                                          .doc = "Opens a checkpoint: its denoiser, text encoder and autoencoder.",
-                                          KILN_ARRAY(out, all_out),
-                                          KILN_ARRAY(param, checkpoint_param),
-                                          .params_size = sizeof(path_params),
-                                          .run = load_all};
+static const kiln_param checkpoint_param[] = {
+    PATH_PARAM("ckpt_name", "checkpoints",
+               "A .safetensors file or a folder in diffusers' layout, below a checkpoints folder."),
+};
+const kiln_node node_checkpoint_loader = {
+    LOADER,
+    .type = "CheckpointLoaderSimple",
+    .title = "Load Checkpoint",
+    .doc = "Opens a checkpoint: its denoiser, text encoder and autoencoder.",
+    KILN_ARRAY(out, all_out),
+    KIT_PARAMS(path_params, checkpoint_param),
+    .run = load_all,
+};
 
 static const kiln_param diffusers_param[] = {PATH_PARAM("model_path", "diffusers", "A folder in diffusers' layout.")};
-const kiln_node node_diffusers_loader = {LOADER,
-                                         .type = "DiffusersLoader",
-                                         .title = "Load Diffusers Folder",
-                                         .doc = "Opens a folder in diffusers' layout; CheckpointLoaderSimple does too.",
-                                         KILN_ARRAY(out, all_out),
-                                         KILN_ARRAY(param, diffusers_param),
-                                         .params_size = sizeof(path_params),
-                                         .run = load_all};
+const kiln_node node_diffusers_loader = {
+    LOADER,
+    .type = "DiffusersLoader",
+    .title = "Load Diffusers Folder",
+    .doc = "Opens a folder in diffusers' layout; CheckpointLoaderSimple does too.",
+    KILN_ARRAY(out, all_out),
+    KIT_PARAMS(path_params, diffusers_param),
+    .run = load_all,
+};
 
 /* ---- parts ---- */
 
 static const kiln_port vae_out[] = {{.name = "VAE", .type = "VAE", .doc = "The autoencoder."}};
 static const kiln_param vae_param[] = {
-    PATH_PARAM("vae_name", "vae", "A .safetensors file or a folder with an autoencoder.")};
+    PATH_PARAM("vae_name", "vae", "A .safetensors file or a folder with an autoencoder."),
+};
 static kiln_status load_vae(const kiln_call *c)
 {
     return load(c, ((const path_params *)c->params)->path, AUTOENCODER, AUTOENCODER);
 }
-const kiln_node node_vae_loader = {LOADER,
-                                   .type = "VAELoader",
-                                   .title = "Load VAE",
-                                   .doc = "Opens an autoencoder.",
-                                   KILN_ARRAY(out, vae_out),
-                                   KILN_ARRAY(param, vae_param),
-                                   .params_size = sizeof(path_params),
-                                   .run = load_vae};
+const kiln_node node_vae_loader = {
+    LOADER,
+    .type = "VAELoader",
+    .title = "Load VAE",
+    .doc = "Opens an autoencoder.",
+    KILN_ARRAY(out, vae_out),
+    KIT_PARAMS(path_params, vae_param),
+    .run = load_vae,
+};
 
 typedef struct {
     const char *path;
@@ -291,35 +299,37 @@ static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, 
     return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, why, choice->name ? choice->name : "?");
 }
 
-static const kiln_choice clip_type[] = {{.name = "stable_diffusion", .doc = "SD1.x", .value = 0},
-                                        {.name = "stable_cascade", .value = 1},
-                                        {.name = "sd3", .value = 2},
-                                        {.name = "stable_audio", .value = 3},
-                                        {.name = "mochi", .value = 4},
-                                        {.name = "ltxv", .value = 5},
-                                        {.name = "pixart", .value = 6},
-                                        {.name = "cosmos", .value = 7},
-                                        {.name = "lumina2", .value = 8},
-                                        {.name = "wan", .value = 9},
-                                        {.name = "hidream", .value = 10},
-                                        {.name = "chroma", .value = 11},
-                                        {.name = "ace", .value = 12},
-                                        {.name = "omnigen2", .value = 13},
-                                        {.name = "qwen_image", .value = 14},
-                                        {.name = "hunyuan_image", .value = 15},
-                                        {.name = "flux2", .value = 16},
-                                        {.name = "ovis", .value = 17},
-                                        {.name = "longcat_image", .value = 18},
-                                        {.name = "cogvideox", .value = 19},
-                                        {.name = "lens", .value = 20},
-                                        {.name = "pixeldit", .value = 21},
-                                        {.name = "ideogram4", .value = 22},
-                                        {.name = "boogu", .value = 23},
-                                        {.name = "krea2", .value = 24},
-                                        {.name = "joyimage", .value = 25},
-                                        {.name = "mage", .value = 26},
-                                        {.name = "minimax", .value = 27},
-                                        {0}};
+static const kiln_choice clip_type[] = {
+    {.name = "stable_diffusion", .doc = "SD1.x", .value = 0},
+    {.name = "stable_cascade", .value = 1},
+    {.name = "sd3", .value = 2},
+    {.name = "stable_audio", .value = 3},
+    {.name = "mochi", .value = 4},
+    {.name = "ltxv", .value = 5},
+    {.name = "pixart", .value = 6},
+    {.name = "cosmos", .value = 7},
+    {.name = "lumina2", .value = 8},
+    {.name = "wan", .value = 9},
+    {.name = "hidream", .value = 10},
+    {.name = "chroma", .value = 11},
+    {.name = "ace", .value = 12},
+    {.name = "omnigen2", .value = 13},
+    {.name = "qwen_image", .value = 14},
+    {.name = "hunyuan_image", .value = 15},
+    {.name = "flux2", .value = 16},
+    {.name = "ovis", .value = 17},
+    {.name = "longcat_image", .value = 18},
+    {.name = "cogvideox", .value = 19},
+    {.name = "lens", .value = 20},
+    {.name = "pixeldit", .value = 21},
+    {.name = "ideogram4", .value = 22},
+    {.name = "boogu", .value = 23},
+    {.name = "krea2", .value = 24},
+    {.name = "joyimage", .value = 25},
+    {.name = "mage", .value = 26},
+    {.name = "minimax", .value = 27},
+    {0},
+};
 static const kiln_choice clip_device[] = {{.name = "default", .value = 0}, {.name = "cpu", .value = 1}, {0}};
 static const kiln_port clip_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The text encoder."}};
 static const kiln_param clip_param[] = {
@@ -329,16 +339,8 @@ static const kiln_param clip_param[] = {
      .offset = offsetof(clip_params, path),
      .from = "text_encoders",
      .doc = "A .safetensors file or a folder with a text encoder."},
-    {.name = "type",
-     .type = KILN_P_ENUM,
-     .offset = offsetof(clip_params, type),
-     .choice = clip_type,
-     .doc = "What it is to condition."},
-    {.name = "device",
-     .type = KILN_P_ENUM,
-     .offset = offsetof(clip_params, device),
-     .choice = clip_device,
-     .doc = "Where it runs; there is the CPU only yet."},
+    KIT_ENUM(clip_params, type, clip_type, 0, "What it is to condition."),
+    KIT_ENUM(clip_params, device, clip_device, 0, "Where it runs; there is the CPU only yet."),
 };
 static kiln_status check_clip(const kiln_call *c)
 {
@@ -353,26 +355,29 @@ static kiln_status load_clip(const kiln_call *c)
     TRY(check_clip(c)); /* a link may have brought the choice */
     return load(c, ((const clip_params *)c->params)->path, TEXT_ENCODER, TEXT_ENCODER);
 }
-const kiln_node node_clip_loader = {LOADER,
-                                    .type = "CLIPLoader",
-                                    .title = "Load CLIP",
-                                    .doc = "Opens a text encoder.",
-                                    KILN_ARRAY(out, clip_out),
-                                    KILN_ARRAY(param, clip_param),
-                                    .params_size = sizeof(clip_params),
-                                    .run = load_clip,
-                                    .check = check_clip};
+const kiln_node node_clip_loader = {
+    LOADER,
+    .type = "CLIPLoader",
+    .title = "Load CLIP",
+    .doc = "Opens a text encoder.",
+    KILN_ARRAY(out, clip_out),
+    KIT_PARAMS(clip_params, clip_param),
+    .run = load_clip,
+    .check = check_clip,
+};
 
 typedef struct {
     const char *path;
     int32_t dtype;
 } unet_params;
 
-static const kiln_choice unet_dtype[] = {{.name = "default", .doc = "as --precision says", .value = 0},
-                                         {.name = "fp8_e4m3fn", .value = 1},
-                                         {.name = "fp8_e4m3fn_fast", .value = 2},
-                                         {.name = "fp8_e5m2", .value = 3},
-                                         {0}};
+static const kiln_choice unet_dtype[] = {
+    {.name = "default", .doc = "as --precision says", .value = 0},
+    {.name = "fp8_e4m3fn", .value = 1},
+    {.name = "fp8_e4m3fn_fast", .value = 2},
+    {.name = "fp8_e5m2", .value = 3},
+    {0},
+};
 static const kiln_port unet_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser."}};
 static const kiln_param unet_param[] = {
     {.name = "unet_name",
@@ -400,12 +405,13 @@ static kiln_status load_unet(const kiln_call *c)
     TRY(check_unet(c));
     return load(c, ((const unet_params *)c->params)->path, DENOISER, DENOISER);
 }
-const kiln_node node_unet_loader = {LOADER,
-                                    .type = "UNETLoader",
-                                    .title = "Load Diffusion Model",
-                                    .doc = "Opens a denoiser.",
-                                    KILN_ARRAY(out, unet_out),
-                                    KILN_ARRAY(param, unet_param),
-                                    .params_size = sizeof(unet_params),
-                                    .run = load_unet,
-                                    .check = check_unet};
+const kiln_node node_unet_loader = {
+    LOADER,
+    .type = "UNETLoader",
+    .title = "Load Diffusion Model",
+    .doc = "Opens a denoiser.",
+    KILN_ARRAY(out, unet_out),
+    KIT_PARAMS(unet_params, unet_param),
+    .run = load_unet,
+    .check = check_unet,
+};

@@ -12,11 +12,15 @@ typedef struct {
 } lora_params;
 
 static const kiln_port model_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."}};
-static const kiln_port both_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."},
-                                    {.name = "clip", .type = "CLIP", .doc = "The text encoder."}};
+static const kiln_port both_in[] = {
+    {.name = "model", .type = "MODEL", .doc = "The denoiser."},
+    {.name = "clip", .type = "CLIP", .doc = "The text encoder."},
+};
 static const kiln_port model_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser with the LoRA on it."}};
-static const kiln_port both_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The denoiser with the LoRA on it."},
-                                     {.name = "CLIP", .type = "CLIP", .doc = "The text encoder with the LoRA on it."}};
+static const kiln_port both_out[] = {
+    {.name = "MODEL", .type = "MODEL", .doc = "The denoiser with the LoRA on it."},
+    {.name = "CLIP", .type = "CLIP", .doc = "The text encoder with the LoRA on it."},
+};
 
 #define STRENGTH(name_, doc_)                                                                                          \
     {                                                                                                                  \
@@ -30,11 +34,14 @@ static const kiln_port both_out[] = {{.name = "MODEL", .type = "MODEL", .doc = "
         .doc = "A .safetensors file below a loras folder, as kohya's scripts, diffusers or peft write it."             \
     }
 static const kiln_param model_param[] = {
-    LORA_NAME, STRENGTH(strength_model, "How much of it; 0 is the model as it was, below 0 the other way.")};
+    LORA_NAME,
+    STRENGTH(strength_model, "How much of it; 0 is the model as it was, below 0 the other way."),
+};
 static const kiln_param both_param[] = {
     LORA_NAME,
     STRENGTH(strength_model, "How much of it on the denoiser; 0 is the model as it was, below 0 the other way."),
-    STRENGTH(strength_clip, "How much of it on the text encoder.")};
+    STRENGTH(strength_clip, "How much of it on the text encoder."),
+};
 
 static kiln_value *model_over(const kiln_call *c, const kiln_model *model, kiln_weights *weights)
 {
@@ -83,22 +90,24 @@ static kiln_status run_model(const kiln_call *c) { return apply(c, 0); }
     .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,      \
     .category = "loaders"
 
-const kiln_node node_lora_loader = {LOADER,
-                                    .type = "LoraLoader",
-                                    .title = "Load LoRA",
-                                    .doc = "Puts a LoRA on a denoiser and its text encoder. Several in a row add up; "
-                                           "the model it came from is not changed.",
-                                    KILN_ARRAY(in, both_in),
-                                    KILN_ARRAY(out, both_out),
-                                    KILN_ARRAY(param, both_param),
-                                    .params_size = sizeof(lora_params),
-                                    .run = run_both};
-const kiln_node node_lora_loader_model_only = {LOADER,
-                                               .type = "LoraLoaderModelOnly",
-                                               .title = "Load LoRA (Model)",
-                                               .doc = "Puts a LoRA on a denoiser and leaves the text encoder as it is.",
-                                               KILN_ARRAY(in, model_in),
-                                               KILN_ARRAY(out, model_out),
-                                               KILN_ARRAY(param, model_param),
-                                               .params_size = sizeof(lora_params),
-                                               .run = run_model};
+const kiln_node node_lora_loader = {
+    LOADER,
+    .type = "LoraLoader",
+    .title = "Load LoRA",
+    .doc = "Puts a LoRA on a denoiser and its text encoder. Several in a row add up; "
+           "the model it came from is not changed.",
+    KILN_ARRAY(in, both_in),
+    KILN_ARRAY(out, both_out),
+    KIT_PARAMS(lora_params, both_param),
+    .run = run_both,
+};
+const kiln_node node_lora_loader_model_only = {
+    LOADER,
+    .type = "LoraLoaderModelOnly",
+    .title = "Load LoRA (Model)",
+    .doc = "Puts a LoRA on a denoiser and leaves the text encoder as it is.",
+    KILN_ARRAY(in, model_in),
+    KILN_ARRAY(out, model_out),
+    KIT_PARAMS(lora_params, model_param),
+    .run = run_model,
+};

@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODE(var, type_, title_, text, ...)                                                                            \
-    const kiln_node node_##var = {.size = sizeof(kiln_node),                                                           \
-                                  .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,                                       \
-                                  .devices = KILN_CPU,                                                                 \
-                                  .revision = 1,                                                                       \
-                                  .type = type_,                                                                       \
-                                  .title = title_,                                                                     \
-                                  .category = "utils",                                                                 \
-                                  .doc = text,                                                                         \
-                                  .run = var##_run,                                                                    \
-                                  __VA_ARGS__}
-
 static kiln_status publish(const kiln_call *c, kiln_value *value)
 {
     c->out[0] = value;
@@ -76,16 +64,36 @@ static kiln_status primitive_string_run(const kiln_call *c)
 }
 static kiln_status primitive_multiline_run(const kiln_call *c) { return primitive_string_run(c); }
 
-NODE(primitive_int, "PrimitiveInt", "Int", "A whole number.", KILN_ARRAY(out, int_out), KILN_ARRAY(param, int_param),
-     .params_size = sizeof(int_params));
-NODE(primitive_float, "PrimitiveFloat", "Float", "A number.", KILN_ARRAY(out, float_out),
-     KILN_ARRAY(param, float_param), .params_size = sizeof(float_params));
-NODE(primitive_boolean, "PrimitiveBoolean", "Boolean", "True or false.", KILN_ARRAY(out, boolean_out),
-     KILN_ARRAY(param, boolean_param), .params_size = sizeof(boolean_params));
-NODE(primitive_string, "PrimitiveString", "String", "A text.", KILN_ARRAY(out, string_out),
-     KILN_ARRAY(param, string_param), .params_size = sizeof(string_params));
-NODE(primitive_multiline, "PrimitiveStringMultiline", "String (Multiline)", "A text of several lines.",
-     KILN_ARRAY(out, string_out), KILN_ARRAY(param, multiline_param), .params_size = sizeof(string_params));
+const kiln_node node_primitive_int = {
+    KIT_NODE("PrimitiveInt", "Int", "utils", "A whole number."),
+    KILN_ARRAY(out, int_out),
+    KIT_PARAMS(int_params, int_param),
+    .run = primitive_int_run,
+};
+const kiln_node node_primitive_float = {
+    KIT_NODE("PrimitiveFloat", "Float", "utils", "A number."),
+    KILN_ARRAY(out, float_out),
+    KIT_PARAMS(float_params, float_param),
+    .run = primitive_float_run,
+};
+const kiln_node node_primitive_boolean = {
+    KIT_NODE("PrimitiveBoolean", "Boolean", "utils", "True or false."),
+    KILN_ARRAY(out, boolean_out),
+    KIT_PARAMS(boolean_params, boolean_param),
+    .run = primitive_boolean_run,
+};
+const kiln_node node_primitive_string = {
+    KIT_NODE("PrimitiveString", "String", "utils", "A text."),
+    KILN_ARRAY(out, string_out),
+    KIT_PARAMS(string_params, string_param),
+    .run = primitive_string_run,
+};
+const kiln_node node_primitive_multiline = {
+    KIT_NODE("PrimitiveStringMultiline", "String (Multiline)", "utils", "A text of several lines."),
+    KILN_ARRAY(out, string_out),
+    KIT_PARAMS(string_params, multiline_param),
+    .run = primitive_multiline_run,
+};
 
 /* ---- texts ---- */
 
@@ -124,9 +132,11 @@ typedef struct {
         .name = name_, .type = KILN_P_STRING, .flags = KILN_PARAM_MULTILINE | flags_,                                  \
         .offset = offsetof(struct_, field), .def_str = "", .doc = text                                                 \
     }
-static const kiln_param concatenate_param[] = {TEXT(concatenate_params, a, "string_a", KILN_PARAM_REQUIRED, "First."),
-                                               TEXT(concatenate_params, b, "string_b", KILN_PARAM_REQUIRED, "Second."),
-                                               TEXT(concatenate_params, delimiter, "delimiter", 0, "Between the two.")};
+static const kiln_param concatenate_param[] = {
+    TEXT(concatenate_params, a, "string_a", KILN_PARAM_REQUIRED, "First."),
+    TEXT(concatenate_params, b, "string_b", KILN_PARAM_REQUIRED, "Second."),
+    TEXT(concatenate_params, delimiter, "delimiter", 0, "Between the two."),
+};
 
 static void concatenate(writer *w, const void *params)
 {
@@ -136,8 +146,12 @@ static void concatenate(writer *w, const void *params)
 }
 
 static kiln_status string_concatenate_run(const kiln_call *c) { return finish(c, concatenate); }
-NODE(string_concatenate, "StringConcatenate", "Concatenate", "Two texts, one after the other.",
-     KILN_ARRAY(out, string_out), KILN_ARRAY(param, concatenate_param), .params_size = sizeof(concatenate_params));
+const kiln_node node_string_concatenate = {
+    KIT_NODE("StringConcatenate", "Concatenate", "utils", "Two texts, one after the other."),
+    KILN_ARRAY(out, string_out),
+    KIT_PARAMS(concatenate_params, concatenate_param),
+    .run = string_concatenate_run,
+};
 
 typedef struct {
     const char *text, *find, *replace;
@@ -145,7 +159,8 @@ typedef struct {
 static const kiln_param replace_param[] = {
     TEXT(replace_params, text, "string", KILN_PARAM_REQUIRED, "The text."),
     TEXT(replace_params, find, "find", KILN_PARAM_REQUIRED, "What is replaced, wherever it is; nothing when empty."),
-    TEXT(replace_params, replace, "replace", KILN_PARAM_REQUIRED, "By what.")};
+    TEXT(replace_params, replace, "replace", KILN_PARAM_REQUIRED, "By what."),
+};
 
 static void replace(writer *w, const void *params)
 {
@@ -161,5 +176,9 @@ static void replace(writer *w, const void *params)
 }
 
 static kiln_status string_replace_run(const kiln_call *c) { return finish(c, replace); }
-NODE(string_replace, "StringReplace", "Replace", "A text with some of it replaced.", KILN_ARRAY(out, string_out),
-     KILN_ARRAY(param, replace_param), .params_size = sizeof(replace_params));
+const kiln_node node_string_replace = {
+    KIT_NODE("StringReplace", "Replace", "utils", "A text with some of it replaced."),
+    KILN_ARRAY(out, string_out),
+    KIT_PARAMS(replace_params, replace_param),
+    .run = string_replace_run,
+};

@@ -12,13 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const kiln_port decode_in[] = {{.name = "samples", .type = "LATENT", .doc = "The latent to be decoded."},
-                                      {.name = "vae", .type = "VAE", .doc = "The autoencoder."}};
+static const kiln_port decode_in[] = {
+    {.name = "samples", .type = "LATENT", .doc = "The latent to be decoded."},
+    {.name = "vae", .type = "VAE", .doc = "The autoencoder."},
+};
 static const kiln_port decode_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The decoded picture."}};
-static const kiln_port encode_in[] = {{.name = "pixels", .type = "IMAGE", .doc = "The picture to be encoded."},
-                                      {.name = "vae", .type = "VAE", .doc = "The autoencoder."}};
+static const kiln_port encode_in[] = {
+    {.name = "pixels", .type = "IMAGE", .doc = "The picture to be encoded."},
+    {.name = "vae", .type = "VAE", .doc = "The autoencoder."},
+};
 static const kiln_port encode_out[] = {
-    {.name = "LATENT", .type = "LATENT", .doc = "The latent, the mean of what the encoder gives."}};
+    {.name = "LATENT", .type = "LATENT", .doc = "The latent, the mean of what the encoder gives."},
+};
 enum { IN_DATA, IN_VAE };
 
 /* ---- one program for one picture ---- */
@@ -136,17 +141,13 @@ static kiln_status decode_run(const kiln_call *c)
     return status;
 }
 
-const kiln_node node_vae_decode = {.size = sizeof(kiln_node),
-                                   .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-                                   .devices = KILN_CPU,
-                                   .revision = 1,
-                                   .type = "VAEDecode",
-                                   .title = "VAE Decode",
-                                   .category = "latent",
-                                   .doc = "Turns a latent into a picture.",
-                                   KILN_ARRAY(in, decode_in),
-                                   KILN_ARRAY(out, decode_out),
-                                   .run = decode_run};
+const kiln_node node_vae_decode = {
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "VAEDecode", "VAE Decode", "latent",
+                   "Turns a latent into a picture."),
+    KILN_ARRAY(in, decode_in),
+    KILN_ARRAY(out, decode_out),
+    .run = decode_run,
+};
 
 /* ---- VAEEncode ---- */
 
@@ -218,14 +219,10 @@ static kiln_status encode_run(const kiln_call *c)
 }
 
 const kiln_node node_vae_encode = {
-    .size = sizeof(kiln_node),
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE,
-    .devices = KILN_CPU,
-    .revision = 1,
-    .type = "VAEEncode",
-    .title = "VAE Encode",
-    .category = "latent",
-    .doc = "Turns a picture into a latent; its size is cut to a multiple of the VAE's factor, from the middle.",
+    KIT_NODE_FLAGS(
+        KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "VAEEncode", "VAE Encode", "latent",
+        "Turns a picture into a latent; its size is cut to a multiple of the VAE's factor, from the middle."),
     KILN_ARRAY(in, encode_in),
     KILN_ARRAY(out, encode_out),
-    .run = encode_run};
+    .run = encode_run,
+};
