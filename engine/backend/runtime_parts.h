@@ -53,7 +53,6 @@ struct runtime {
     size_t link_bytes;
     double *measured; /* the device's: what norm found */
     weight_buffer buffer;
-    int estimating;
     const kiln_program *estimated; /* the last one that was */
     runtime_usage usage;
     runtime_estimate estimate;

@@ -2,7 +2,7 @@
  * kiln/ops.h.
  *
  * Everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through one
- * page-locked buffer. While estimating nothing is computed or moved, but memory is taken, so that it is estimated.
+ * page-locked buffer.
  */
 #include "backend/runtime_parts.h"
 
@@ -10,7 +10,6 @@
 #include <string.h>
 
 static int there(const runtime *rt) { return rt->device->table->asynchronous && rt->setting.backend->vector_ops; }
-static int idle(const runtime *rt) { return rt->estimating || rt->setting.explain; }
 
 uint32_t runtime_vector_device(const runtime *rt) { return there(rt) ? rt->device->table->kind : KILN_CPU; }
 
@@ -77,7 +76,7 @@ kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t
 {
     if (!there(rt)) return memmove(device, host, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
+    kiln_status status = !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
@@ -86,10 +85,8 @@ kiln_status runtime_download(runtime *rt, float *host, const float *device, size
 {
     if (!there(rt)) return memmove(host, device, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    int nothing = idle(rt) || !n;
-    kiln_status status = nothing ? KILN_OK : move_out(rt, host, device, n * sizeof *host, e);
+    kiln_status status = !n ? KILN_OK : move_out(rt, host, device, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
-    if (nothing) memset(host, 0, n * sizeof *host);
     return status;
 }
 
@@ -111,9 +108,9 @@ kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, c
         return error_set(e, KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
     if (!there(rt)) return combine_here(out, n, terms, c, x), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK
-                                        : rt->setting.backend->vector_ops->combine(out, n, terms, c, x,
-                                                                                   residency_stream(rt->residency), e);
+    kiln_status status =
+        !n ? KILN_OK
+           : rt->setting.backend->vector_ops->combine(out, n, terms, c, x, residency_stream(rt->residency), e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
@@ -127,7 +124,6 @@ static kiln_status square_sum_there(runtime *rt, const float *x, size_t n, doubl
         rt->measured = capacity;
     }
     *out = 0;
-    if (idle(rt)) return KILN_OK;
     TRY(rt->setting.backend->vector_ops->square_sum(rt->measured, x, n, residency_stream(rt->residency), e));
     return move_out(rt, out, rt->measured, sizeof *out, e);
 }
