@@ -1,5 +1,5 @@
-/* value.c - see value.h: kinds, references, containers, and the table behind "kiln.value/1". Digests and type
- * checks are in value_digest.c and value_type.c.
+/* value.c - see value.h: kinds, references, containers, and the table behind "kiln.value/1". Type checks and digests
+ * are in value_type.c.
  */
 #include "tensor/value.h"
 
