@@ -3,6 +3,7 @@
 
 #include "base/descriptors.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "plugin/loader.h"
