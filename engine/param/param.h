@@ -22,7 +22,8 @@ typedef enum {
     PARAM_INT,    /* whole                                           */
     PARAM_SEED,   /* bits: a whole number of 2^63 and more, or a seed */
     PARAM_NUMBER, /* number                                          */
-    PARAM_TEXT    /* text                                            */
+    PARAM_TEXT,   /* text                                            */
+    PARAM_PARTS   /* a list, a tensor, ...: no parameter takes it    */
 } param_kind;
 
 /* A plain value between its source and a struct. It borrows `text`. */
@@ -59,8 +60,8 @@ size_t param_choice_count(const kiln_param *p); /* of an ENUM; 0 for others */
 
 /* What stands in a workflow or behind an "=". In quotes everything is text. */
 param_value param_written(const char *text, int quoted);
-/* A value of a wire or a map. 0: it is not plain (a tensor, a list, ...). */
-int param_wired(const kiln_value_api *values, const kiln_value *v, param_value *out);
+/* A value of a wire or a map. */
+param_value param_wired(const kiln_value_api *values, const kiln_value *v);
 /* The way back; the caller's reference. NULL: no memory. */
 kiln_value *param_to_value(const kiln_value_api *values, const param_value *v);
 

@@ -108,8 +108,7 @@ static void test_refusals_say_what_is_wrong(void)
         {"mode", value_string("finne", 5),
          "setting 'mode' of guider 'slow': 'finne' is not a choice; did you mean 'fine'?"},
         {"mode", value_string("q", 1), "setting 'mode' of guider 'slow': 'q' is not one of fine, coarse, 12"},
-        {"cfg", value_list(),
-         "setting 'cfg' of guider 'slow' takes a number from -0.5 to 100, not a value that has parts"},
+        {"cfg", value_list(), "setting 'cfg' of guider 'slow': a value with parts is not a number from -0.5 to 100"},
     };
     kiln_param_table t = table();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
