@@ -302,6 +302,25 @@ static void test_without_memory(void)
     CHECK(failed > 10 && failed < 190);
 }
 
+/* A sampler's rows are looked at when it is registered, not when a user first gives an option. */
+static void test_a_sampler_with_bad_rows_is_refused(void)
+{
+    static const kiln_param past_the_end = {EVERY_ROW(KILN_P_FLOAT, cfg), .max = 1};
+    static const kiln_sampler bad = {.size = sizeof bad,
+                                     .name = "bad",
+                                     .run = never_run,
+                                     .param = &past_the_end,
+                                     .n_param = 1,
+                                     .param_stride = sizeof past_the_end,
+                                     .params_size = 8};
+    registry_owner_set("org.test", NULL);
+    CHECK_EQ(sampler_api.register_sampler(&bad), KILN_ERR_INVALID);
+    CHECK_MSG(strncmp(registry_fault(), "sampler bad: parameter 'cfg' lies at offset ", 43) == 0, "%s",
+              registry_fault());
+    registry_owner_set(NULL, NULL);
+    CHECK(sampler_api.sampler("bad") == NULL);
+}
+
 static const char *at(const void *arg, size_t i) { return ((const char *const *)arg)[i]; }
 
 static void test_nearest(void)
@@ -326,6 +345,7 @@ int main(int argc, char **argv)
         CASE(test_text_is_refused_with_a_sentence),
         CASE(test_without_a_table_a_value_is_what_it_looks_like),
         CASE(test_without_memory),
+        CASE(test_a_sampler_with_bad_rows_is_refused),
         CASE(test_nearest),
     };
     registry_owner_set("org.test", NULL);
