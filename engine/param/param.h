@@ -1,9 +1,9 @@
 /* param.h - the one place that knows what a kiln_param row means: which values it takes, where they lie.
  *
- *     written text --param_written--+
- *     value on a wire --param_wired-+--> param_value --param_put--> the row's place in the struct
- *     the row's default ------------------------------param_default--^            |
- *                                        param_value <--------param_get-----------+
+ *     written text      --param_written--> param_value --param_put------> its place in the struct
+ *     value on a wire   --param_wired----> param_value --param_put------> its place in the struct
+ *     the row's default ---------------------------------param_default--> its place in the struct
+ *     its place         --param_get------> param_value --param_value_text, param_to_value--> text, value
  *
  * So a written 20, a wired 20 and a sampler's option 20 meet the same checks and the same sentences. Beside it:
  * param_text.h (values and rows as people read them, and as JSON), param_key.h (hashing), param_rows.h (is a foreign
