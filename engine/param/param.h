@@ -35,10 +35,10 @@ typedef struct {
     double number;    /* of PARAM_INT and PARAM_SEED too: the nearest double                         */
     const char *text; /* PARAM_TEXT: the text. Otherwise as it was written, NULL: it was not written */
     int quoted;       /* PARAM_TEXT that is text whatever it looks like                               */
-    int wired;        /* an int of a wire is 64 bits: as a SEED, -1 is 2^64 - 1                       */
+    int wired;        /* from a wire or map: an int has 64 bits, so as a SEED -1 is 2^64 - 1          */
 } param_value;
 
-/* What the registries and folders have, for NAME and FILE. */
+/* Where the values of NAME and FILE parameters come from. */
 typedef struct {
     void *self;
     /* The i-th name of registry `from`, NULL past the end. NULL: there are no registries. */

@@ -28,7 +28,7 @@ __attribute__((format(printf, 3, 4))) static kiln_status refuse(const filling *f
     return status;
 }
 
-/* The table is somebody else's: it is looked at before anything is read by it. */
+/* The table comes from a plugin, so it is checked before any of its rows is used. */
 static kiln_status begin(filling *f, kiln_ctx *c, const kiln_param_table *t)
 {
     error why = {0};

@@ -297,7 +297,7 @@ static void check_node(checker *k, graph_node *g)
     const kiln_node *t = g->type;
     for (uint32_t i = 0; i < t->n_param; i++) {
         const kiln_param *p = node_param(t, i);
-        assert(p->offset + param_size(p->type) <= t->params_size); /* plugin_table.c has seen to it */
+        assert(p->offset + param_size(p->type) <= t->params_size); /* plugin_table.c checked it */
         if (param_default(p, &k->doc->memory, g->params) != KILN_OK) k->doc->failed = 1;
     }
     unsigned char *given = mem_calloc((size_t)t->n_in + t->n_param + 1, 1);
