@@ -12,13 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PORTS_MAX = 64,
-    FAULTS_MAX = 1000,
-    PARAMS_MAX = 1000,
-    SUGGEST_FAULTS = 50,
-    SUGGEST_NAMES = 5000
-};
+enum { PORTS_MAX = 64, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50, SUGGEST_NAMES = 5000 };
 
 /* ---- faults ---- */
 
