@@ -52,7 +52,7 @@ void runtime_free(runtime *rt)
     for (size_t i = 0; i < KEPT_MAX; i++) program_free(rt->kept[i]);
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     if (rt->link) rt->device->table->host_release(rt->device, rt->link);
-    if (rt->measured) runtime_vector_free(rt, sizeof *rt->measured, rt->measured);
+    if (rt->dot) runtime_vector_free(rt, sizeof *rt->dot, rt->dot);
     weight_buffer_free(&rt->buffer);
     residency_free(rt->residency);
     pool_free(rt->pool);

@@ -82,10 +82,10 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
 kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                              error *e);
 
-/* ---- numbers that stay on the device (vector_ops.c): kiln_ops' device, upload, download, combine, norm ---- */
+/* ---- kiln_ops' vector ops (vector_ops.c); arguments were checked ---- */
 
 uint32_t runtime_vector_device(const runtime *rt); /* KILN_CPU: on the host */
-/* Memory for them, on the account as a value. */
+/* Memory of a device for vectors, on the account as a value. KILN_ERR_UNSUPPORTED where they are on the host. */
 kiln_status runtime_vector_new(runtime *rt, size_t bytes, void **out, error *e);
 void runtime_vector_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
 /* For an estimate: on the account, and *out is an address that nobody may touch. */
@@ -96,5 +96,12 @@ kiln_status runtime_download(runtime *rt, float *host, const float *device, size
 kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
                             error *e);
 kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, error *e);
+kiln_status runtime_add_difference(runtime *rt, const kiln_difference *d, float *out, error *e);
+kiln_status runtime_dot(runtime *rt, const kiln_dot *d, double *out, error *e);
+kiln_status runtime_blend(runtime *rt, const kiln_blend *b, float *out, error *e);
+kiln_status runtime_crop(runtime *rt, const kiln_area *a, const float *x, float *out, error *e);
+kiln_status runtime_accumulate(runtime *rt, const kiln_area *a, const kiln_part *part, float *sum, float *total,
+                               error *e);
+kiln_status runtime_divide(runtime *rt, float *x, const float *total, size_t cells, size_t channels, error *e);
 
 #endif
