@@ -193,6 +193,7 @@ static int call_cancelled(void *arg) { return ctx_cancelled(arg); }
 static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out,
                                size_t n_out)
 {
+    if (ctx_estimating(c)) return program_estimate(p, in, n_in, out, n_out, ctx_error(c));
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
 }
 
@@ -211,46 +212,69 @@ static kiln_status too_many(kiln_ctx *c, uint32_t terms)
     return error_set(ctx_error(c), KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
 }
 
+/* What vector ops run on. NULL: there is nothing to run, and *status says whether that is a failure or an estimate. */
+static runtime *vector_runtime(kiln_ctx *c, kiln_status *status)
+{
+    runtime *rt = runtime_for(c, NULL);
+    *status = rt ? KILN_OK : KILN_ERR_UNSUPPORTED;
+    return ctx_estimating(c) ? NULL : rt;
+}
+
 static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
 {
-    runtime *rt = runtime_for(c, NULL);
-    return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : status;
 }
+
 static kiln_status download(kiln_ctx *c, float *host, const float *device, size_t n)
 {
-    runtime *rt = runtime_for(c, NULL);
-    return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : status;
 }
+
 static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient,
                            const float *const *x)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (terms > KILN_MAX_TERMS) return too_many(c, terms);
-    return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : status;
 }
+
 static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
 {
-    runtime *rt = runtime_for(c, NULL);
-    return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    *out = 1;
+    return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : status;
 }
+
 static kiln_status add_difference(kiln_ctx *c, const kiln_difference *d, float *out)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (!d->x || !d->a || !d->b || !out) return bad_vector(c, "add_difference");
-    return rt ? runtime_add_difference(rt, d, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_add_difference(rt, d, out, ctx_error(c)) : status;
 }
+
 static kiln_status dot(kiln_ctx *c, const kiln_dot *d, double *out)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    *out = 0;
     if (d->terms > KILN_MAX_TERMS) return too_many(c, d->terms);
     if (!d->terms || !d->a || !d->x) return bad_vector(c, "dot");
-    return rt ? runtime_dot(rt, d, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_dot(rt, d, out, ctx_error(c)) : status;
 }
+
 static kiln_status blend(kiln_ctx *c, const kiln_blend *b, float *out)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (!b->a || !b->b || !b->mask || !b->masks || !out) return bad_vector(c, "blend");
-    return rt ? runtime_blend(rt, b, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_blend(rt, b, out, ctx_error(c)) : status;
 }
 
 static int area_is_inside(const kiln_area *a)
@@ -261,22 +285,27 @@ static int area_is_inside(const kiln_area *a)
 
 static kiln_status crop(kiln_ctx *c, const kiln_area *a, const float *x, float *out)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (!area_is_inside(a) || !x || !out) return bad_vector(c, "crop");
-    return rt ? runtime_crop(rt, a, x, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_crop(rt, a, x, out, ctx_error(c)) : status;
 }
+
 static kiln_status accumulate(kiln_ctx *c, const kiln_area *a, const kiln_part *part, float *sum, float *total)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (!area_is_inside(a) || !part->data || (part->weight && part->weights < 1) || !sum || !total)
         return bad_vector(c, "accumulate");
-    return rt ? runtime_accumulate(rt, a, part, sum, total, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_accumulate(rt, a, part, sum, total, ctx_error(c)) : status;
 }
+
 static kiln_status divide(kiln_ctx *c, float *x, const float *total, size_t cells, size_t channels)
 {
-    runtime *rt = runtime_for(c, NULL);
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
     if (!x || !total) return bad_vector(c, "divide");
-    return rt ? runtime_divide(rt, x, total, cells, channels, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    return rt ? runtime_divide(rt, x, total, cells, channels, ctx_error(c)) : status;
 }
 
 const kiln_ops ops_api = {
