@@ -1,8 +1,11 @@
 /* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers as their rows declare them, whoever brought them. */
+#include "base/json_members.h"
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "cli/param_text.h"
+#include "cli/param_help.h"
+#include "param/param_text.h"
 #include "plugin/abilities.h"
 #include "plugin/catalog.h"
 
@@ -125,7 +128,7 @@ static void json_sampler(str *s, const kiln_sampler *k)
     member_bool(s, "unconditional", k->flags & KILN_SAMPLER_UNCONDITIONAL);
     member_key(s, "options");
     str_append(s, "[");
-    for (uint32_t i = 0; i < k->n_param; i++) param_json(s, param_at(k, i));
+    for (uint32_t i = 0; i < k->n_param; i++) param_json(param_at(k, i), &registry_names, s);
     str_append(s, "]}");
 }
 

@@ -67,17 +67,4 @@ const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);
 
-/* The port type name whose scalar a parameter type takes from a wire: "INT", "FLOAT", "STRING", "BOOLEAN"; enums and
- * names take "STRING". */
-const char *param_wire_type(uint32_t param_type);
-/* Reads `text` as parameter `p` into its place in `params`. On failure `why` says what is wrong and what would be
- * right. */
-kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
-                        void *params, char why[512]);
-kiln_status param_default(const kiln_param *p, arena *a, void *params);
-/* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
-int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
-/* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
-void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity);
-
 #endif

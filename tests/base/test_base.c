@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/pool.h"
 #include "base/status.h"
 #include "base/str.h"
