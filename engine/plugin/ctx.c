@@ -56,11 +56,17 @@ static const struct {
     {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},
 };
 
-static const void *host_ability(const char *id)
+const void *ability_of_engine(const char *id)
 {
     for (size_t i = 0; id && i < sizeof abilities / sizeof abilities[0]; i++)
         if (strcmp(abilities[i].id, id) == 0) return abilities[i].table;
     return NULL;
+}
+
+static const void *host_ability(const char *id)
+{
+    const void *found = ability_of_engine(id);
+    return found ? found : ability_provided(id);
 }
 
 __attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, kiln_status status, const char *fmt,
@@ -159,6 +165,7 @@ const kiln_host engine_host = {
     .unref = value_unref,
     .parallel_for = host_parallel_for,
     .data_folder = registry_data,
+    .provide = ability_provide,
 };
 
 /* ---- the call ---- */

@@ -6,6 +6,7 @@
  */
 #include "curves.h"
 #include "gits_table.h"
+#include "sample.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
 

@@ -25,8 +25,8 @@ typedef struct {
     const void *arg; /* gaussians()' own */
     /* n floats that live as long as the tree; NULL: no memory */
     float *(*capacity)(const void *owner, size_t n);
-    const void *owner;               /* room()'s own */
-    float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by room() when needed */
+    const void *owner;               /* capacity()'s own */
+    float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by capacity() when needed */
 } brownian_tree;
 
 /* numpy.random.SeedSequence(entropy, spawn_key=(key, depth), pool_size=24).generate_state(1); depth < 0: no spawn key.

@@ -302,7 +302,7 @@ static void test_samplings_refused(void)
                   "sigmas[1] is 3, above the 1 before it; sampler 'euler_ancestral'");
     check_refused((parts){.sampler = sampler_map("eulr")}, "did you mean 'euler'?");
     check_refused((parts){.sampler = map_of("name", values()->new_int(NULL, 1))}, "name of a sampler");
-    check_refused((parts){.guider = map_of("kind", values()->new_string(NULL, "cgf", 3))}, "kind is 'cgf'");
+    check_refused((parts){.guider = map_of("kind", values()->new_string(NULL, "cgf", 3))}, "kind 'cgf'; did you mean 'cfg'");
 }
 
 int main(int argc, char **argv)
