@@ -103,6 +103,20 @@ static inline size_t kit_count(const kiln_tensor *t)
     return n;
 }
 
+/* A dense window on memory that is the caller's, for binding it to a program; dtype KILN_F32 or KILN_I32. */
+static inline kiln_tensor kit_window(uint32_t dtype, uint32_t device, void *data, uint32_t rank, const int64_t *dim)
+{
+    kiln_tensor t;
+    int64_t stride = 4;
+    kit_tensor_clear(&t);
+    t.dtype = dtype, t.device = device, t.rank = rank, t.data = data;
+    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
+        t.dim[i] = dim[i];
+        t.stride[i] = stride;
+    }
+    return t;
+}
+
 /* The samples of a LATENT: f32 [N,H,W,C]. */
 static inline kiln_status kit_samples(const kiln_call *c, const kiln_value *latent, kiln_tensor *out)
 {
