@@ -20,7 +20,7 @@ typedef struct {
     const backend *backend;
     unsigned threads;   /* 0: all processors */
     uint32_t precision; /* 0: the backend's best */
-    int explain;        /* plan and count, compute nothing: run() gives zeros; log level INFO: list the ops */
+    int list_ops;       /* at log level INFO: what was planned, op by op */
     int check_finite;   /* look for NaN and infinity after each op and say where */
     int unfused;        /* tests: record without fusing */
     void (*trace)(void *arg, const op_trace *);
@@ -47,7 +47,7 @@ typedef struct {
 } runtime_usage;
 /* ---- memory ---- */
 
-/* What the runs since the last reset want of memory, found without computing (explain, rehearse) or while running. */
+/* What program_estimate found since runtime_estimate_reset. */
 typedef struct {
     size_t least, whole; /* limits: the least with which every program runs, and from which on nothing is streamed */
     char least_name[64]; /* the program that needs most of the two */
@@ -57,9 +57,7 @@ typedef struct {
 } runtime_estimate;
 
 residency *runtime_residency(const runtime *rt);
-/* While on, runs compute nothing and give zeros (as explain), but the order of programs is noted, and
- * what they will want of memory is added up (runtime_get_estimate). on: the outlook begins anew. */
-void runtime_set_estimating(runtime *rt, int on);
+void runtime_estimate_reset(runtime *rt);
 runtime_estimate runtime_get_estimate(const runtime *rt);
 
 void runtime_usage_reset(runtime *rt);
@@ -78,8 +76,9 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 /* cancelled(arg) is asked between ops. */
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
-/* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get. The tensors are
- * checked by their shapes; their data may be NULL and is not touched. */
+/* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get; the order of
+ * programs is noted for the runs to come. The tensors are checked by their shapes; their data may be NULL and is not
+ * touched. */
 kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                              error *e);
 

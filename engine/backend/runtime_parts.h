@@ -53,7 +53,6 @@ struct runtime {
     size_t link_bytes;
     double *dot; /* the device's: where dot() leaves its result */
     weight_buffer buffer;
-    int estimating;
     const kiln_program *estimated; /* the last one that was */
     runtime_usage usage;
     runtime_estimate estimate;

@@ -1,7 +1,7 @@
 /* vector_ops.c - kiln_ops' vector ops where programs run; see runtime.h and kiln/ops.h.
  *
  * On a device everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through
- * one page-locked buffer. An estimate computes and moves nothing, but takes memory, so that it is counted.
+ * one page-locked buffer. An estimate calls none of this but runtime_vector_count.
  */
 #include "backend/runtime_parts.h"
 
@@ -12,8 +12,6 @@
 #include <string.h>
 
 static int on_device(const runtime *rt) { return rt->device->table->asynchronous && rt->setting.backend->vector_ops; }
-/* 1: this run only estimates. */
-static int idle(const runtime *rt) { return rt->estimating || rt->setting.explain; }
 
 uint32_t runtime_vector_device(const runtime *rt) { return on_device(rt) ? rt->device->table->kind : KILN_CPU; }
 
@@ -78,22 +76,16 @@ static kiln_status move_out(runtime *rt, void *host, const void *device, size_t 
 
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e)
 {
-    if (!on_device(rt)) {
-        if (!idle(rt)) memmove(device, host, n * sizeof *host);
-        return KILN_OK;
-    }
+    if (!on_device(rt)) return memmove(device, host, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
+    kiln_status status = !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
 
 kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e)
 {
-    if (idle(rt) || !n) {
-        memset(host, 0, n * sizeof *host);
-        return KILN_OK;
-    }
+    if (!n) return KILN_OK;
     if (!on_device(rt)) return memmove(host, device, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
     kiln_status status = move_out(rt, host, device, n * sizeof *host, e);
@@ -126,23 +118,22 @@ kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, c
 {
     assert(terms <= KILN_MAX_TERMS);
     begin(rt);
-    return end(rt, idle(rt) || !n ? KILN_OK : ops_of(rt)->combine(out, n, terms, c, x, stream_of(rt), e));
+    return end(rt, !n ? KILN_OK : ops_of(rt)->combine(out, n, terms, c, x, stream_of(rt), e));
 }
 
 kiln_status runtime_add_difference(runtime *rt, const kiln_difference *d, float *out, error *e)
 {
     begin(rt);
-    return end(rt, idle(rt) || !d->n ? KILN_OK : ops_of(rt)->add_difference(d, out, stream_of(rt), e));
+    return end(rt, !d->n ? KILN_OK : ops_of(rt)->add_difference(d, out, stream_of(rt), e));
 }
 
-/* Memory for the result is taken while estimating too. */
 static kiln_status dot_on_device(runtime *rt, const kiln_dot *d, double *out, error *e)
 {
     void *memory = rt->dot;
     if (!memory)
         TRY(residency_take(rt->residency, MEMORY_VALUES, sizeof *rt->dot, "vectors on the device", &memory, e));
     rt->dot = memory;
-    if (idle(rt) || !d->n) return KILN_OK;
+    if (!d->n) return KILN_OK;
     TRY(ops_of(rt)->dot(d, rt->dot, stream_of(rt), e));
     return move_out(rt, out, rt->dot, sizeof *out, e);
 }
@@ -151,7 +142,7 @@ kiln_status runtime_dot(runtime *rt, const kiln_dot *d, double *out, error *e)
 {
     assert(d->terms >= 1 && d->terms <= KILN_MAX_TERMS);
     *out = 0;
-    if (!on_device(rt)) return idle(rt) ? KILN_OK : host_vector_ops.dot(d, out, NULL, e);
+    if (!on_device(rt)) return host_vector_ops.dot(d, out, NULL, e);
     begin(rt);
     return end(rt, dot_on_device(rt, d, out, e));
 }
@@ -161,14 +152,14 @@ kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, err
     const double one = 1;
     double sum = 0;
     TRY(runtime_dot(rt, &(kiln_dot){.n = n, .terms = 1, .a = &one, .b = &one, .x = &x}, &sum, e));
-    *out = idle(rt) ? 1 : n ? sqrt(sum / (double)n) : 0;
+    *out = n ? sqrt(sum / (double)n) : 0;
     return KILN_OK;
 }
 
 kiln_status runtime_blend(runtime *rt, const kiln_blend *b, float *out, error *e)
 {
     begin(rt);
-    int nothing = idle(rt) || !b->pictures || !b->cells || !b->channels;
+    int nothing = !b->pictures || !b->cells || !b->channels;
     return end(rt, nothing ? KILN_OK : ops_of(rt)->blend(b, out, stream_of(rt), e));
 }
 
@@ -177,20 +168,20 @@ static int is_empty(const kiln_area *a) { return !a->pictures || !a->channels ||
 kiln_status runtime_crop(runtime *rt, const kiln_area *a, const float *x, float *out, error *e)
 {
     begin(rt);
-    return end(rt, idle(rt) || is_empty(a) ? KILN_OK : ops_of(rt)->crop(a, x, out, stream_of(rt), e));
+    return end(rt, is_empty(a) ? KILN_OK : ops_of(rt)->crop(a, x, out, stream_of(rt), e));
 }
 
 kiln_status runtime_accumulate(runtime *rt, const kiln_area *a, const kiln_part *part, float *sum, float *total,
                                error *e)
 {
     begin(rt);
-    int nothing = idle(rt) || is_empty(a);
+    int nothing = is_empty(a);
     return end(rt, nothing ? KILN_OK : ops_of(rt)->accumulate(a, part, sum, total, stream_of(rt), e));
 }
 
 kiln_status runtime_divide(runtime *rt, float *x, const float *total, size_t cells, size_t channels, error *e)
 {
     begin(rt);
-    int nothing = idle(rt) || !cells || !channels;
+    int nothing = !cells || !channels;
     return end(rt, nothing ? KILN_OK : ops_of(rt)->divide(x, total, cells, channels, stream_of(rt), e));
 }

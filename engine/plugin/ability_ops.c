@@ -231,6 +231,7 @@ static kiln_status download(kiln_ctx *c, float *host, const float *device, size_
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
+    if (ctx_estimating(c) && host) memset(host, 0, n * sizeof *host);
     return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : status;
 }
 
