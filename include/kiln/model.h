@@ -2,11 +2,11 @@
  *
  * A denoiser, a text encoder and an autoencoder are constant tables with a record
  * function: they write their network into a program (ops.h) and do nothing else. MODEL,
- * CLIP and VAE values hold such a table, the weights it reads, and settings; a node like
+ * CLIP and VAE values have such a table, the weights it reads, and settings; a node like
  * LoraLoader returns the same table with other weights, FreeU the same with one more hook.
  *
  * A model family registers a row (name, detect, open): which family a checkpoint
- * belongs to is decided by what is in the file. A stranger's family is found the same way.
+ * belongs to is decided by what is in the file. Another plugin's family is found the same way.
  *
  * Ownership: tables, and what hangs on them, live as long as the value that was made from
  * them; the values are reference counted. Rows given to register_family() must be static.

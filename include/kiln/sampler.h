@@ -55,7 +55,7 @@ typedef struct kiln_sampling {
     /* sqrt(mean(x^2)) */
     double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
     /* Unit Gaussian noise for the step from one level to another, from the run's noise source (see the row's flags). A
-     * Brownian path is looked up at levels rounded to f32 and then to 1e-6, as torchsde does. */
+     * Brownian path is evaluated at levels rounded to f32 and then to 1e-6, as torchsde does. */
     kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to, kiln_latent *out);
     /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
     kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
@@ -75,7 +75,7 @@ typedef struct kiln_sampling {
      * adaptive length is judged by. */
     double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
                     double atol, double rtol);
-    /* Holds every element within +- deviations * the standard deviation of x's elements (about their
+    /* Clips every element to +- deviations * the standard deviation of x's elements (about their
      * mean, over n - 1). */
     void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
     /* From here on the sampling has `scale` times the size it began with, each side rounded (halves to even) and at

@@ -1,6 +1,6 @@
 /* sampler_select.c - nodes that make a SAMPLER: a sampler's row and options for it, by name.
  *
- * None of them knows a sampler's own struct (options.h does the filling), so any plugin's sampler can be chosen, and
+ * None of them sees a sampler's own struct (options.h fills it), so any plugin's sampler can be chosen, and
  * its options set, through KSamplerSelect. Names, defaults and ranges of the others are ComfyUI's.
  */
 #include "options.h"

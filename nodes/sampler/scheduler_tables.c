@@ -1,4 +1,4 @@
-/* scheduler_tables.c - nodes whose levels were found by searching, and are looked up: GITSScheduler,
+/* scheduler_tables.c - nodes whose levels were found by searching, and are read from tables: GITSScheduler,
  * OptimalStepsScheduler.
  *
  * Where a table has no list for a step count, the nearest one is read in between, in log sigma (curve_table). Names,

@@ -1,5 +1,5 @@
-/* conditions.h - a CONDITIONING value as an evaluation needs it: per entry its tokens, where and when it holds, and how
- * much each latent cell counts.
+/* conditions.h - a CONDITIONING value as an evaluation needs it: per entry its tokens, where and at which levels it is
+ * used, and how much each latent cell counts.
  *
  * Entry keys read: tokens f32 [n,T,D]; area [h,w,y,x] in latent cells or area_percent (fractions of the
  * whole); strength; mask (MASK, one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent. The
@@ -16,7 +16,7 @@ typedef struct {
     int64_t y, x, h, w;            /* the part of the latent it speaks for */
     const float *weight;           /* [weights][h][w]; NULL: 1 everywhere  */
     int64_t weights;               /* picture b has weight b % weights     */
-    double sigma_start, sigma_end; /* holds while start >= sigma >= end */
+    double sigma_start, sigma_end; /* used while start >= sigma >= end */
 } condition;
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* denoise.h - x at a noise level -> x0: what is between a sampler and the networks of its guider.
  *
- * Scales the input, turns sigma into a timestep, evaluates the conditionings that hold at sigma (those of one model and
- * one size as one batch, conditional and unconditional together), blends each set of them by area, and lets the guider
- * make one guess of the sets' guesses. Latents and what is computed of them stay where programs run.
+ * Scales the input, turns sigma into a timestep, evaluates the conditionings that are used at sigma (those of one model
+ * and one size as one batch, conditional and unconditional together), blends each set of them by area, and lets the
+ * guider make one guess of the sets' guesses. Latents and what is computed of them stay where programs run.
  */
 #ifndef KILN_SAMPLER_DENOISE_H
 #define KILN_SAMPLER_DENOISE_H

@@ -41,7 +41,7 @@ static int is_complete(const kiln_guider *row)
     return models && sets && row->unconditional >= -1 && row->unconditional < (int32_t)sets;
 }
 
-/* A refused plugin's rows stay in the list, but the engine knows them no more. */
+/* 0: the row is of a plugin that was refused later; the engine has removed its ability. */
 static int is_registered(const kiln_guider *row)
 {
     char id[128];

@@ -1,5 +1,5 @@
 /* sample_measure.c - what a sampler asks of its session besides algebra: levels by share of the way, how far two
- * latents are apart, noise held within bounds, and saying why it cannot go on.
+ * latents are apart, noise clipped, and saying why it cannot go on.
  *
  * error() and clip() look at single elements, which vector ops cannot: they work on copies on the host.
  */
