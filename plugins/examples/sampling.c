@@ -85,26 +85,34 @@ static const kiln_node ramp_node = {
     KIT_NODE("ExampleRampGuider", "Ramp Guider", "example", "Guidance whose scale follows the noise level."),
     KILN_ARRAY(in, ramp_in), KILN_ARRAY(out, ramp_out), KIT_PARAMS(ramp_settings, ramp_param), .run = ramp_run};
 
-/* ---- what both samplers below share: noise, sampler, levels, latent ---- */
+/* ---- what the samplers below share: noise, sampler, levels, latent ---- */
 
 static const kiln_port latent_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The denoised latent."}};
 #define SAMPLING_NODE(type_, doc_)                                                                                     \
     KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, type_, type_,     \
                    "example", doc_)
 
-/* Ports from `first` on: noise, sampler, sigmas, latent. The job's guiders are set. */
+/* Noise, levels and latent are the inputs from `first` on. The job's guiders are set. */
+static kiln_status read_inputs(const kiln_call *c, kiln_sampling_job *job, uint32_t first)
+{
+    const kiln_sampling_api *s = sampling(c);
+    double *sigma;
+    size_t n;
+    TRY(s->noise_read(c, c->in[first], &job->noise));
+    TRY(s->sigmas_read(c, c->in[first + 1], kit_values(c)->map_get(job->guider[0], "model"), &sigma, &n));
+    job->size = sizeof *job;
+    job->latent = c->in[first + 2];
+    job->sigma = sigma, job->n = n ? n - 1 : 0;
+    return KILN_OK;
+}
+
+/* The same, and a SAMPLER behind them: its row takes the steps. */
 static kiln_status sample(const kiln_call *c, kiln_sampling_job *job, uint32_t first)
 {
     const kiln_sampling_api *s = sampling(c);
     kiln_session *session;
-    double *sigma;
-    size_t n;
-    TRY(s->noise_read(c, c->in[first], &job->noise));
-    TRY(s->sampler_read(c, c->in[first + 1], &job->sampler, &job->options));
-    TRY(s->sigmas_read(c, c->in[first + 2], kit_values(c)->map_get(job->guider[0], "model"), &sigma, &n));
-    job->size = sizeof *job;
-    job->latent = c->in[first + 3];
-    job->sigma = sigma, job->n = n ? n - 1 : 0;
+    TRY(read_inputs(c, job, first));
+    TRY(s->sampler_read(c, c->in[first + 3], &job->sampler, &job->options));
     TRY(s->open(c, job, &session));
     TRY(s->run(session));
     return s->finish(session, &c->out[0], NULL);
@@ -123,9 +131,9 @@ static const kiln_param tile_param[] = {
 static const kiln_port tile_in[] = {
     {.name = "guider", .type = "GUIDER", .doc = "A model with its conditionings."},
     {.name = "noise", .type = "NOISE", .doc = "What to begin with."},
-    {.name = "sampler", .type = "SAMPLER", .doc = "How a step is taken."},
     {.name = "sigmas", .type = "SIGMAS", .doc = "Noise levels."},
     {.name = "latent_image", .type = "LATENT", .doc = "What to start from; empty for a new picture."},
+    {.name = "sampler", .type = "SAMPLER", .doc = "How a step is taken."},
 };
 
 /* Memory for tiles of one size, from the first evaluation on. */
@@ -220,9 +228,9 @@ static const kiln_port switch_in[] = {
     {.name = "guider", .type = "GUIDER", .doc = "Guesses at high noise."},
     {.name = "second", .type = "GUIDER", .doc = "Guesses at low noise; its model's latents are of the same kind."},
     {.name = "noise", .type = "NOISE", .doc = "What to begin with."},
-    {.name = "sampler", .type = "SAMPLER", .doc = "How a step is taken."},
     {.name = "sigmas", .type = "SIGMAS", .doc = "Noise levels."},
     {.name = "latent_image", .type = "LATENT", .doc = "What to start from; empty for a new picture."},
+    {.name = "sampler", .type = "SAMPLER", .doc = "How a step is taken."},
 };
 
 static kiln_status switched_denoise(void *self, kiln_session *s, kiln_latent *x, double sigma, kiln_latent *out)
@@ -245,6 +253,46 @@ static const kiln_node switch_node = {
     SAMPLING_NODE("ExampleTwoModelSampler", "Samples one schedule with two models, one after the other."),
     KILN_ARRAY(in, switch_in), KILN_ARRAY(out, latent_out), KIT_PARAMS(switch_params, switch_param), .run = switch_run};
 
+/* ---- a loop of its own: Euler's method ---- */
+
+static const kiln_port loop_in[] = {
+    {.name = "guider", .type = "GUIDER", .doc = "A model with its conditionings."},
+    {.name = "noise", .type = "NOISE", .doc = "What to begin with."},
+    {.name = "sigmas", .type = "SIGMAS", .doc = "Noise levels."},
+    {.name = "latent_image", .type = "LATENT", .doc = "What to start from; empty for a new picture."},
+};
+
+/* From `first` on: the state of a run that was stopped has x as it was after its last step. */
+static kiln_status euler(const kiln_sampling *s)
+{
+    kiln_latent *guess = s->n ? s->slot(s, "guess") : NULL;
+    for (size_t i = s->first; i < s->n; i++) {
+        double ratio = s->sigma[i + 1] / s->sigma[i];
+        if (!guess) return KILN_ERR_NOMEM;
+        TRY(s->denoise(s, s->x, s->sigma[i], guess));
+        s->lincomb(s, s->x, 2, (double[]){ratio, 1 - ratio}, (kiln_latent *[]){s->x, guess});
+        TRY(s->step(s, i, guess));
+    }
+    return KILN_OK;
+}
+
+static kiln_status loop_run(const kiln_call *c)
+{
+    const kiln_sampling_api *s = sampling(c);
+    kiln_sampling_job job = {.guider = &c->in[0], .n_guider = 1};
+    kiln_session *session;
+    if (!s) return absent(c);
+    TRY(read_inputs(c, &job, 1));
+    TRY(s->open(c, &job, &session));
+    kiln_status status = euler(s->view(session));
+    if (status == KILN_OK) return s->finish(session, &c->out[0], NULL);
+    s->close(session, status);
+    return status;
+}
+
+static const kiln_node loop_node = {SAMPLING_NODE("ExampleLoopSampler", "Samples by Euler's method, step by step."),
+                                    KILN_ARRAY(in, loop_in), KILN_ARRAY(out, latent_out), .run = loop_run};
+
 /* ---- the plugin ---- */
 
 /* In the process where a plugin is tried nothing is provided yet. */
@@ -254,4 +302,4 @@ static kiln_status open_plugin(const kiln_host *host)
     return s ? s->register_guider(&ramp) : KILN_ERR_UNSUPPORTED;
 }
 
-KILN_PLUGIN_OPEN("org.example.sampling", "1.0.0", "MIT", open_plugin, &ramp_node, &tile_node, &switch_node);
+KILN_PLUGIN_OPEN("org.example.sampling", "1.0.0", "MIT", open_plugin, &ramp_node, &tile_node, &switch_node, &loop_node);

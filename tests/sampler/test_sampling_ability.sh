@@ -69,6 +69,7 @@ tiled() { # NAME LATENT TILE OVERLAP
 two() { # NAME GUIDER SECOND
     echo "  $1: {class_type: ExampleTwoModelSampler, inputs: {guider: [$2, 0], second: [$3, 0], noise: [noise, 0], sampler: [how, 0], sigmas: [levels, 0], latent_image: [empty, 0], sigma: 2.0}}"
 }
+loop() { echo "  $1: {class_type: ExampleLoopSampler, inputs: {guider: [$2, 0], noise: [noise, 0], sigmas: [levels, 0], latent_image: [$3, 0]}}"; } # NAME GUIDER LATENT
 dump() { for name in "$@"; do echo "  dump_$name: {class_type: TestDumpLatent, inputs: {samples: [$name, 0], name: $name}}"; done; }
 run() { # OUT WORKFLOW ARG...
     local out=$1 file=$2; shift 2
@@ -112,19 +113,23 @@ run tiles "$work/tiles.yaml" --no-cache; drawn=$?
 echo "# tiles against the whole: $(far tiles/a tiles/c) without overlap, $(far tiles/b tiles/c) with"
 [ $drawn -eq 0 ] && ! same tiles/a tiles/b && ! cat "$work"/tiles/?_00001_.f32 | od -An -v -w4 -t f4 | grep -qE '^ *-?0$'; verdict tiles_of_any_overlap $?
 
-# ---- stopped and taken up again: the ramp guider, and tiles
+# ---- a loop of the node's own
+{ head 128 64 shapes-sd1; custom own cfg empty; loop loop cfg empty; dump own loop; } >"$work/loop.yaml"
+run loop "$work/loop.yaml" --no-cache && same loop/loop loop/own; verdict a_loop_of_its_own $?
+
+# ---- stopped and taken up again: the ramp guider, tiles, and the loop
 pixels_of() { cat "$work/$1_00001_.f32" | cksum; }
-killed_and_resumed() { # NAME
-    local name=$1 pid begun
+killed_and_resumed() { # NAME [SIGNAL]
+    local name=$1 signal=${2:-KILL} pid begun
     rm -rf "$work/cache" "$work/events"
     run "whole_$name" "$work/$name.yaml" --no-cache --set steps=25 || return 1
     for _ in 1 2 3 4 5; do
         rm -rf "$work/cache" "$work/cut" "$work/events"
-        "$kiln" run "$work/$name.yaml" -q --precision f32 --plugins "$work/plugins" --models workflows/models --out "$work/cut" --set steps=25 \
+        env --default-signal=INT "$kiln" run "$work/$name.yaml" -q --precision f32 --plugins "$work/plugins" --models workflows/models --out "$work/cut" --set steps=25 \
             --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
         for _ in $(seq 1000); do grep -q '"what": "step"' "$work/events" 2>/dev/null && break; sleep 0.01; done
         sleep 0.1
-        kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null
+        kill -$signal $pid 2>/dev/null; wait $pid 2>/dev/null
         [ -z "$(find "$work/cut" -name '*.f32' 2>/dev/null)" ] && break
     done
     run "rest_$name" "$work/$name.yaml" --cache "$work/cache" --events "$work/events" --set steps=25 || return 1
@@ -135,6 +140,9 @@ killed_and_resumed() { # NAME
 { head 128 128 shapes-sd1; tiled tiles empty 12 4; dump tiles; } >"$work/tiles.yaml"
 killed_and_resumed ramped 2>/dev/null; verdict a_guider_from_outside_resumes $?
 killed_and_resumed tiles 2>/dev/null; verdict tiles_resume $?
+{ head 128 128 shapes-sd1; loop loop ramp empty; dump loop; } >"$work/loop.yaml"
+killed_and_resumed loop 2>/dev/null; verdict a_loop_of_its_own_resumes $?
+killed_and_resumed loop INT 2>/dev/null; verdict a_loop_of_its_own_resumes_when_interrupted $?
 
 # ---- names: a taken kind, a taken ability
 mkdir "$work/taken" && sed 's/"example-ramp"/"cfg"/; s/org\.example\.sampling/org.example.taken/; s/"Example\([A-Z]\)/"Taken\1/' plugins/examples/sampling.c >"$work/taken/kind.c"
