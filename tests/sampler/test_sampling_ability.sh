@@ -119,14 +119,14 @@ run loop "$work/loop.yaml" --no-cache && same loop/loop loop/own; verdict a_loop
 
 # ---- stopped and taken up again: the ramp guider, tiles, and the loop
 pixels_of() { cat "$work/$1_00001_.f32" | cksum; }
-killed_and_resumed() { # NAME [SIGNAL]
-    local name=$1 signal=${2:-KILL} pid begun
+killed_and_resumed() { # NAME [SIGNAL [SECONDS between states]]
+    local name=$1 signal=${2:-KILL} every=${3:-0.000001} pid begun
     rm -rf "$work/cache" "$work/events"
     run "whole_$name" "$work/$name.yaml" --no-cache --set steps=25 || return 1
     for _ in 1 2 3 4 5; do
         rm -rf "$work/cache" "$work/cut" "$work/events"
         env --default-signal=INT "$kiln" run "$work/$name.yaml" -q --precision f32 --plugins "$work/plugins" --models workflows/models --out "$work/cut" --set steps=25 \
-            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
+            --cache "$work/cache" --save-state "$every" --events "$work/events" >/dev/null 2>&1 & pid=$!
         for _ in $(seq 1000); do grep -q '"what": "step"' "$work/events" 2>/dev/null && break; sleep 0.01; done
         sleep 0.1
         kill -$signal $pid 2>/dev/null; wait $pid 2>/dev/null
@@ -142,7 +142,7 @@ killed_and_resumed ramped 2>/dev/null; verdict a_guider_from_outside_resumes $?
 killed_and_resumed tiles 2>/dev/null; verdict tiles_resume $?
 { head 128 128 shapes-sd1; loop loop ramp empty; dump loop; } >"$work/loop.yaml"
 killed_and_resumed loop 2>/dev/null; verdict a_loop_of_its_own_resumes $?
-killed_and_resumed loop INT 2>/dev/null; verdict a_loop_of_its_own_resumes_when_interrupted $?
+killed_and_resumed loop INT 30 2>/dev/null; verdict a_loop_of_its_own_resumes_when_interrupted $?
 
 # ---- names: a taken kind, a taken ability
 mkdir "$work/taken" && sed 's/"example-ramp"/"cfg"/; s/org\.example\.sampling/org.example.taken/; s/"Example\([A-Z]\)/"Taken\1/' plugins/examples/sampling.c >"$work/taken/kind.c"
