@@ -145,7 +145,7 @@ const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
     return text;
 }
 
-/* The highest of a whole number is what a size may be, not 2^63: pictures stay small. */
+/* For whole numbers the high end is a small one: most are sizes, and a picture of the largest would not fit. */
 static kiln_status set_end(const kiln_param *p, int high, arena *a, void *params)
 {
     kiln_param small = *p;

@@ -241,7 +241,8 @@ kiln_status param_put(const kiln_param *p, const param_value *v, const param_nam
     param_value right = {0};
     int fits = 0;
     assert(param_size(p->type) && (p->type != KILN_P_ENUM || p->choice));
-    if (v->kind == PARAM_NOTHING && p->type != KILN_P_STRING) return param_refuse(p, v, names, e);
+    if (v->kind == PARAM_PARTS || (v->kind == PARAM_NOTHING && p->type != KILN_P_STRING))
+        return param_refuse(p, v, names, e);
     switch (p->type) {
     case KILN_P_BOOL: right.flag = v->flag, fits = v->kind == PARAM_BOOL; break;
     case KILN_P_INT: fits = as_int(p, v, &right); break;

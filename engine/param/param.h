@@ -1,9 +1,9 @@
 /* param.h - the one place that knows what a kiln_param row means: which values it takes, where they lie.
  *
- *     written text --param_written--+
- *     value on a wire --param_wired-+--> param_value --param_put--> the row's place in the struct
- *     the row's default ------------------------------param_default--^            |
- *                                        param_value <--------param_get-----------+
+ *     written text      --param_written--> param_value --param_put------> its place in the struct
+ *     value on a wire   --param_wired----> param_value --param_put------> its place in the struct
+ *     the row's default ---------------------------------param_default--> its place in the struct
+ *     its place         --param_get------> param_value --param_value_text, param_to_value--> text, value
  *
  * So a written 20, a wired 20 and a sampler's option 20 meet the same checks and the same sentences. Beside it:
  * param_text.h (values and rows as people read them, and as JSON), param_key.h (hashing), param_rows.h (is a foreign
@@ -22,7 +22,8 @@ typedef enum {
     PARAM_INT,    /* whole                                           */
     PARAM_SEED,   /* bits: a whole number of 2^63 and more, or a seed */
     PARAM_NUMBER, /* number                                          */
-    PARAM_TEXT    /* text                                            */
+    PARAM_TEXT,   /* text                                            */
+    PARAM_PARTS   /* a list, a tensor, ...: no parameter takes it    */
 } param_kind;
 
 /* A plain value between its source and a struct. It borrows `text`. */
@@ -34,10 +35,10 @@ typedef struct {
     double number;    /* of PARAM_INT and PARAM_SEED too: the nearest double                         */
     const char *text; /* PARAM_TEXT: the text. Otherwise as it was written, NULL: it was not written */
     int quoted;       /* PARAM_TEXT that is text whatever it looks like                               */
-    int wired;        /* an int of a wire is 64 bits: as a SEED, -1 is 2^64 - 1                       */
+    int wired;        /* from a wire or map: an int has 64 bits, so as a SEED -1 is 2^64 - 1          */
 } param_value;
 
-/* What the registries and folders have, for NAME and FILE. */
+/* Where the values of NAME and FILE parameters come from. */
 typedef struct {
     void *self;
     /* The i-th name of registry `from`, NULL past the end. NULL: there are no registries. */
@@ -59,8 +60,8 @@ size_t param_choice_count(const kiln_param *p); /* of an ENUM; 0 for others */
 
 /* What stands in a workflow or behind an "=". In quotes everything is text. */
 param_value param_written(const char *text, int quoted);
-/* A value of a wire or a map. 0: it is not plain (a tensor, a list, ...). */
-int param_wired(const kiln_value_api *values, const kiln_value *v, param_value *out);
+/* A value of a wire or a map. */
+param_value param_wired(const kiln_value_api *values, const kiln_value *v);
 /* The way back; the caller's reference. NULL: no memory. */
 kiln_value *param_to_value(const kiln_value_api *values, const param_value *v);
 

@@ -136,6 +136,8 @@ kiln_status param_refuse(const kiln_param *p, const param_value *v, const param_
     const char *open = v->quoted && !is_name ? "the text \"" : "'", *close = v->quoted && !is_name ? "\"" : "'";
     if (v->kind == PARAM_NOTHING)
         error_set(e, KILN_ERR_INVALID, "has no value; it takes %s", str_text(&takes));
+    else if (v->kind == PARAM_PARTS)
+        error_set(e, KILN_ERR_INVALID, "a value with parts is not %s", str_text(&takes));
     else if (near && p->type == KILN_P_NAME)
         error_set(e, KILN_ERR_INVALID, "no %s is called '%.60s'; did you mean '%s'?", p->from, text, near);
     else if (near)

@@ -1,5 +1,5 @@
 /* param_text.h - rows and values as people read them and as JSON: what a parameter takes, its default, its value, and
- * the sentence that refuses one. Memory that is not there shows in the str.
+ * the sentence that refuses one. Without memory the str is marked as failed.
  */
 #ifndef KILN_PARAM_PARAM_TEXT_H
 #define KILN_PARAM_PARAM_TEXT_H
@@ -21,8 +21,8 @@ void param_default_text(const kiln_param *p, str *out);
 /* The row as a JSON object with all that it declares; with the comma before it where one is needed. */
 void param_json(const kiln_param *p, const param_names *names, str *out);
 
-/* KILN_ERR_INVALID and why v is nothing for the row: the nearest choice or name if one is near, what it takes
- * otherwise. */
+/* KILN_ERR_INVALID, and in e why the row does not take v: with the nearest choice or name if one is near, otherwise
+ * with what it takes. */
 kiln_status param_refuse(const kiln_param *p, const param_value *v, const param_names *names, error *e);
 /* The i-th choice of an ENUM or name of a NAME's registry, NULL past the end. */
 const char *param_name_at(const kiln_param *p, const param_names *names, size_t i);

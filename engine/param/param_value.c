@@ -35,22 +35,18 @@ param_value param_written(const char *text, int quoted)
     return v;
 }
 
-int param_wired(const kiln_value_api *values, const kiln_value *v, param_value *out)
+param_value param_wired(const kiln_value_api *values, const kiln_value *v)
 {
-    *out = (param_value){.wired = 1};
-    switch (values->kind(v)) {
-    case KILN_V_BOOL: out->kind = PARAM_BOOL; return values->get_bool(v, &out->flag) == KILN_OK;
-    case KILN_V_INT:
-        out->kind = PARAM_INT;
-        if (values->get_int(v, &out->whole) != KILN_OK) return 0;
-        out->number = (double)out->whole;
-        return 1;
-    case KILN_V_FLOAT: out->kind = PARAM_NUMBER; return values->get_float(v, &out->number) == KILN_OK;
-    case KILN_V_STRING:
-        out->kind = PARAM_TEXT, out->quoted = 1;
-        return (out->text = values->get_string(v, NULL)) != NULL;
-    default: return 0;
-    }
+    param_value out = {.wired = 1, .kind = PARAM_PARTS};
+    if (values->get_bool(v, &out.flag) == KILN_OK)
+        out.kind = PARAM_BOOL;
+    else if (values->get_int(v, &out.whole) == KILN_OK)
+        out.kind = PARAM_INT, out.number = (double)out.whole;
+    else if (values->get_float(v, &out.number) == KILN_OK)
+        out.kind = PARAM_NUMBER;
+    else if ((out.text = values->get_string(v, NULL)))
+        out.kind = PARAM_TEXT, out.quoted = 1;
+    return out;
 }
 
 kiln_value *param_to_value(const kiln_value_api *values, const param_value *v)

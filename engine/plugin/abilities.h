@@ -50,6 +50,8 @@ kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *
 
 /* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);
+/* A sampler's options as a table (param/param_rows.h); it was checked when the sampler was registered. */
+kiln_param_table sampler_options(const kiln_sampler *s);
 /* The registries as parameters ask for them (param/param.h); no files. */
 extern const param_names registry_names;
 /* Id of the plugin that registered it; NULL: nobody. */

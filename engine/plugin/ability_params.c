@@ -28,7 +28,7 @@ __attribute__((format(printf, 3, 4))) static kiln_status refuse(const filling *f
     return status;
 }
 
-/* The table is somebody else's: it is looked at before anything is read by it. */
+/* The table comes from a plugin, so it is checked before any of its rows is used. */
 static kiln_status begin(filling *f, kiln_ctx *c, const kiln_param_table *t)
 {
     error why = {0};
@@ -76,18 +76,11 @@ static kiln_status put(const filling *f, const kiln_param *p, const param_value 
     return status;
 }
 
-static kiln_status put_entry(const filling *f, const char *name, const kiln_value *v, void *params)
+static kiln_status put_entry(const filling *f, const char *name, const kiln_value *entry, void *params)
 {
-    param_value plain;
     const kiln_param *p = param_row_named(f->table, name);
-    if (!p) return unknown_name(f, name);
-    if (param_wired(&value_api, v, &plain)) return put(f, p, &plain, params);
-    str takes = {0};
-    param_describe(p, &registry_names, PARAM_LISTED, &takes);
-    refuse(f, KILN_ERR_INVALID, "%s '%s'%s takes %s, not a value that has parts", noun(f), name, f->of,
-           str_text(&takes));
-    str_free(&takes);
-    return KILN_ERR_INVALID;
+    param_value v = param_wired(&value_api, entry);
+    return p ? put(f, p, &v, params) : unknown_name(f, name);
 }
 
 /* ---- the table's functions ---- */

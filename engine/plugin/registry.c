@@ -143,15 +143,21 @@ const void *ability_provided(const char *id) { return named(KIND_ABILITY, id); }
 
 /* ---- "kiln.sampler/1" ---- */
 
-/* Options of a sampler are filled from these rows, so they have to be as sound as a node's. */
+kiln_param_table sampler_options(const kiln_sampler *s)
+{
+    return (kiln_param_table){.size = sizeof(kiln_param_table),
+                              .noun = "option",
+                              .param = s->param,
+                              .n_param = s->n_param,
+                              .param_stride = s->param_stride,
+                              .params_size = s->params_size};
+}
+
+/* A struct is filled by these rows, so they have to be as sound as a node's. */
 static kiln_status check_options(const kiln_sampler *s)
 {
     error why = {0};
-    kiln_param_table rows = {.size = sizeof rows,
-                             .param = s->param,
-                             .n_param = s->n_param,
-                             .param_stride = s->param_stride,
-                             .params_size = s->params_size};
+    kiln_param_table rows = sampler_options(s);
     kiln_status status = param_rows_check(&rows, &why);
     return status == KILN_OK ? KILN_OK : registry_fail(status, "sampler %.128s: %s", s->name, why.message);
 }

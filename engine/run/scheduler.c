@@ -263,11 +263,8 @@ static kiln_status fill_param(const graph_node *g, const kiln_param *p, const ki
                               void *params, error *e)
 {
     error why = {0};
-    param_value plain;
     int64_t given, used;
-    if (!param_wired(&value_api, v, &plain))
-        return error_set(e, KILN_ERR_INVALID, "node '%s' (%s): wired input '%s': not a plain value", g->doc->name,
-                         g->type->type, p->name);
+    param_value plain = param_wired(&value_api, v);
     kiln_status status = param_put(p, &plain, &registry_names, memory, params, &why);
     if (status != KILN_OK)
         return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name,

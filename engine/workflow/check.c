@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "param/param_text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,8 +295,11 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
 static void check_node(checker *k, graph_node *g)
 {
     const kiln_node *t = g->type;
-    for (uint32_t i = 0; i < t->n_param; i++)
-        if (param_default(node_param(t, i), &k->doc->memory, g->params) != KILN_OK) k->doc->failed = 1;
+    for (uint32_t i = 0; i < t->n_param; i++) {
+        const kiln_param *p = node_param(t, i);
+        assert(p->offset + param_size(p->type) <= t->params_size); /* plugin_table.c checked it */
+        if (param_default(p, &k->doc->memory, g->params) != KILN_OK) k->doc->failed = 1;
+    }
     unsigned char *given = mem_calloc((size_t)t->n_in + t->n_param + 1, 1);
     if (!given) {
         k->doc->failed = 1;

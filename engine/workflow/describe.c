@@ -75,7 +75,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     }
 }
 
-/* ---- what a node hangs on ---- */
+/* ---- what a node depends on ---- */
 
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted)
 {

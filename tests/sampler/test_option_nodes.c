@@ -9,7 +9,8 @@ static void test_option_names_and_values_are_checked(void)
         const char *settings, *part;
     } cases[] = {
         {"sampler_name=euler_ancestral; options=etta=1", "has no option 'etta'; did you mean 'eta'?"},
-        {"sampler_name=euler_ancestral; options=eta=1000", "option 'eta' of sampler 'euler_ancestral': '1000' is not a number from 0 to 100"},
+        {"sampler_name=euler_ancestral; options=eta=1000",
+         "option 'eta' of sampler 'euler_ancestral': '1000' is not a number from 0 to 100"},
         {"sampler_name=euler_ancestral; options=eta=much", "the text \"much\" is not a number"},
         {"sampler_name=euler_ancestral; options=eta", "is not NAME=VALUE"},
         {"sampler_name=euler_ancestral; options=eta=1, eta=0", "there twice"},
