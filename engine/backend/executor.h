@@ -17,7 +17,7 @@ typedef struct {
     uint32_t op, operand; /* who packs it */
     size_t bytes;
     int scanned; /* its numbers were looked at for NaN and infinity */
-} packed_weight;
+} program_weight;
 
 /* Host memory that weights are read into on their way to a device, when they are not packed as they are stored, and on
  * a host device what packing them takes, on its account: a runtime's, for one packing at a time. Zeroed: empty. */
@@ -42,9 +42,9 @@ typedef struct {
     size_t n_use, n_weight;
     double *work;
     weight_use *use;
-    resident **weight;
+    packed_weight **weight;
     size_t *bytes, *maker;
-    packed_weight *packed;
+    program_weight *packed;
     size_t *io;         /* [r->n + 1] an input's place in the room for inputs */
     uint32_t *io_order; /* [n_io] inputs as they lie there: those that are held last */
     size_t io_bytes, n_io;

@@ -273,7 +273,7 @@ static kiln_status fill(const packing *p, int look, void *dst, error *e)
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
 {
     executor *x = arg;
-    packed_weight *w = &x->packed[x->use[use].weight];
+    program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     kiln_status status = fill(&p, !w->scanned, dst, e);
     if (status == KILN_OK) {
@@ -289,7 +289,7 @@ kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
 void packing_will_need(void *arg, size_t use)
 {
     const executor *x = arg;
-    const packed_weight *w = &x->packed[x->use[use].weight];
+    const program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++)
         weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
