@@ -29,6 +29,7 @@ typedef struct {
     size_t memory;         /* limit on the device's memory in bytes; 0: none                        */
     int memory_follow;     /* 1: nobody asked for that limit: it shrinks when others take memory    */
     size_t host_memory;    /* packed weights kept page-locked beside an asynchronous device         */
+    int no_prefetch;       /* 1: no program's weights are sent before it begins (also KILN_PREFETCH=off) */
     int no_graphs;         /* tests: enqueue every op of every run                                  */
 } runtime_setting;
 
