@@ -207,13 +207,13 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
-.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui fuzz torture install uninstall compdb format lint clean help
+.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui fuzz torture install uninstall compdb format format-check lint analyze clean help
 all: $(B)/kiln $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
 # So that kiln finds what it ships from wherever it is built.
 $(B)/workflows: FORCE
 	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full parity-comfyui fuzz install uninstall compdb format lint clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-peers parity-full parity-comfyui fuzz install uninstall compdb format format-check lint analyze clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -313,15 +313,23 @@ uninstall:
 	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/pkgconfig/kiln.pc" "$(root)/include/kiln" "$(root)/share/kiln"
 
 # ---- for who works on kiln ----------------------------------------------------------------------------
-sources = $(shell git ls-files '*.c' '*.h')
+# make format writes; make format-check says what make format would change; make lint takes a minute, make analyze
+# (clang's static analyzer) a quarter of an hour. Continuous integration runs format-check and lint.
+sources = $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp')
+linted = $(filter-out engine/backend/cuda/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources))))
+analyzer = clang-analyzer-*
 compdb:
 	$(Q)scripts/compdb "$(CC)" > compile_commands.json
 format:
 	clang-format -i $(sources)
+format-check:
+	$(Q)clang-format --dry-run -Werror $(sources) || { echo "these differ from .clang-format: make format" >&2; exit 1; }
 lint: compdb
-	printf '%s\n' $(filter-out engine/backend/cuda/%,$(filter engine/% nodes/% plugins/%,$(filter %.c,$(sources)))) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p .
-	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 8 clang-tidy --quiet -p . --checks='-$(analyzer)'
+	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 	    --suppress=missingIncludeSystem --suppress=internalAstError --suppress=ctuuninitvar --suppress=returnDanglingLifetime -Iinclude -Iengine engine nodes plugins
+analyze: compdb
+	$(Q)printf '%s\n' $(linted) | xargs -P $$(nproc) -n 4 clang-tidy --quiet -p .
 clean:
 	rm -rf build
 

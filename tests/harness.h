@@ -29,7 +29,7 @@ int test_main(int argc, char **argv, const test_case *cases, size_t n);
 int check_true(int ok, const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int check_i64(int64_t a, int64_t b, const char *text, const char *file, int line);
 int check_str(const char *a, const char *b, const char *text, const char *file, int line);
-/* |a-b| <= tolerance * max(|b|, floor) */
+/* |a - b| <= tolerance * |b|; where b is 0 (below 1e-30), |a - b| <= tolerance. */
 int check_near(double a, double b, double tolerance, const char *text, const char *file, int line);
 /* Relative error of whole arrays: ||a-b|| / ||b|| <= tolerance; NaN fails. Prints the error it found. */
 int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file,

@@ -1,5 +1,5 @@
 /* invariant.c - inputs that seldom change: what they were when what hangs on them was computed; see plan.h. */
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 

@@ -1,5 +1,5 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -15,6 +15,7 @@ typedef struct {
     const kiln_bind *in, *out;
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id, in the device's memory */
+    int estimate;       /* nothing is computed: data may be NULL */
     int keeps;          /* held inputs are as they were: what hangs on them is there */
     residency_workspace capacity;
 } binding;
@@ -26,8 +27,9 @@ static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name
     return NULL;
 }
 
-static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *s, error *e)
+static kiln_status fits(const binding *of, const kiln_bind *b, const shape *s, error *e)
 {
+    const kiln_program *p = of->p;
     shape have = {.rank = b->tensor.rank <= KILN_MAX_RANK ? b->tensor.rank : 0};
     char x[80], y[80];
     memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
@@ -35,7 +37,7 @@ static kiln_status fits(const kiln_program *p, const kiln_bind *b, const shape *
         return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name,
                          shape_text(&have, x), shape_text(s, y));
     int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_vector_device(p->rt);
-    if (!b->tensor.data || (b->tensor.device != KILN_CPU && !there))
+    if ((!b->tensor.data && !of->estimate) || (b->tensor.device != KILN_CPU && !there))
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name,
                          b->name);
     if (there && b->tensor.dtype != KILN_F32)
@@ -79,7 +81,7 @@ static kiln_status check_input(const binding *b, uint32_t id, const kiln_bind *b
 {
     const op *o = &b->p->r.op[id - 1];
     uint32_t from = bound->tensor.dtype;
-    TRY(fits(b->p, bound, &o->shape, e));
+    TRY(fits(b, bound, &o->shape, e));
     if (is_there(bound) && o->dtype != KILN_F32)
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': input '%s' is %s, and on a device only f32 is taken",
                          b->p->r.name, o->name, dtype_name(o->dtype));
@@ -119,7 +121,7 @@ static kiln_status check_binds(const binding *b, error *e)
         for (size_t k = 0; k < r->n_output; k++)
             if (strcmp(r->output[k].name, b->out[i].name) == 0) o = &r->output[k];
         if (!o) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output '%s'", r->name, b->out[i].name);
-        TRY(fits(b->p, &b->out[i], &r->op[o->id - 1].shape, e));
+        TRY(fits(b, &b->out[i], &r->op[o->id - 1].shape, e));
     }
     return KILN_OK;
 }
@@ -279,7 +281,8 @@ static void clear_outputs(const binding *b)
     for (size_t i = 0; i < b->n_out; i++) {
         const kiln_bind *out = &b->out[i];
         const shape *s = &b->p->r.op[output_id(&b->p->r, out->name) - 1].shape;
-        if (!is_there(out)) memset(out->tensor.data, 0, (size_t)shape_count(s) * dtype_size(out->tensor.dtype));
+        if (!is_there(out) && out->tensor.data)
+            memset(out->tensor.data, 0, (size_t)shape_count(s) * dtype_size(out->tensor.dtype));
     }
 }
 
@@ -511,6 +514,21 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     residency_end(x->pass, status != KILN_OK);
     end_packing(rt);
     if (status == KILN_OK && !b->keeps && x->plan.n_invariant) invariant_note(b->p, b->in, b->n_in);
+    return status;
+}
+
+kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                             error *e)
+{
+    if (!p->planned) return error_set(e, KILN_ERR_BUG, "program '%s' is run before it is planned", p->r.name);
+    runtime *rt = p->rt;
+    binding b = {.p = p, .in = in, .out = out, .n_in = n_in, .n_out = n_out, .estimate = 1};
+    pthread_mutex_lock(&rt->lock);
+    kiln_status status = check_binds(&b, e);
+    if (status == KILN_OK) note_usage(rt, &p->x);
+    if (status == KILN_OK) status = executor_demand(&p->x, rt->residency, rt->pool, &rt->buffer, e);
+    if (status == KILN_OK) status = estimate(p, e);
+    pthread_mutex_unlock(&rt->lock);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* rates.c - see rates.h. */
 #include "backend/rates.h"
 
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
 #include "base/memory_alloc.h"
 
 #include <string.h>

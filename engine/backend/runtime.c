@@ -1,7 +1,7 @@
 /* runtime.c - programs: recorded, planned, kept, run; see runtime.h. */
 #include "backend/runtime.h"
 
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"

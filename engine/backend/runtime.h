@@ -79,6 +79,10 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 /* cancelled(arg) is asked between ops. */
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
+/* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get. The tensors are
+ * checked by their shapes; their data may be NULL and is not touched. */
+kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
+                             error *e);
 
 /* ---- numbers that stay on the device (vector_ops.c): kiln_ops' device, upload, download, combine, norm ---- */
 
@@ -86,6 +90,9 @@ uint32_t runtime_vector_device(const runtime *rt); /* KILN_CPU: on the host */
 /* Memory for them, on the account as a value. */
 kiln_status runtime_vector_new(runtime *rt, size_t bytes, void **out, error *e);
 void runtime_vector_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
+/* For an estimate: on the account, and *out is an address that nobody may touch. */
+kiln_status runtime_vector_count(runtime *rt, size_t bytes, void **out, error *e);
+void runtime_vector_uncount(runtime *rt, size_t bytes);
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e);
 kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e);
 kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,

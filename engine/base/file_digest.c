@@ -6,6 +6,7 @@
 #include "base/file.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file_list.h"
 #include "base/memory_alloc.h"
 #include "base/pool.h"
@@ -32,8 +33,6 @@ typedef struct known {
 
 static known *known_head;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int64_t nanoseconds(struct timespec t) { return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec; }
 
 static file_memory longer; /* find == NULL: none */
 
@@ -122,11 +121,9 @@ static const int64_t TICK_NS = 25000000, COARSE_TICK_NS = INT64_C(2100000000);
 /* How long until a write would give the file times other than those of `st`; 0: it would at once. */
 static int64_t unsettled(const struct stat *st)
 {
-    struct timespec t;
     file_identity f = file_identity_of(st);
     int64_t tick = f.mtime_ns % 1000000000 == 0 && f.ctime_ns % 1000000000 == 0 ? COARSE_TICK_NS : TICK_NS;
-    clock_gettime(CLOCK_REALTIME, &t);
-    int64_t newest = f.mtime_ns > f.ctime_ns ? f.mtime_ns : f.ctime_ns, age = nanoseconds(t) - newest;
+    int64_t newest = f.mtime_ns > f.ctime_ns ? f.mtime_ns : f.ctime_ns, age = clock_wall_ns() - newest;
     return age > -tick && age < tick ? tick - age : 0;
 }
 
@@ -152,8 +149,7 @@ static kiln_status regular_digest(const char *path, int fd, struct stat *st, fil
 {
     settle(fd, st);
     file_identity file = file_identity_of(st);
-    struct timespec began;
-    clock_gettime(CLOCK_REALTIME, &began);
+    int64_t began = clock_wall_ns();
     size_t n = (size_t)(((uint64_t)st->st_size + CHUNK - 1) / CHUNK);
     reading r = {.fd = fd, .size = (uint64_t)st->st_size, .chunk = mem_calloc(n + 1, sizeof(digest))};
     if (!r.chunk) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -169,7 +165,7 @@ static kiln_status regular_digest(const char *path, int fd, struct stat *st, fil
     file_identity after = fstat(fd, &now) == 0 ? file_identity_of(&now) : (file_identity){0};
     if (!file_identity_same(&after, &file))
         return error_set(e, KILN_ERR_IO, "%s: changed while it was read; run again", path);
-    remember(path, &file, *out, nanoseconds(began));
+    remember(path, &file, *out, began);
     return note(seen, path, &file, e);
 }
 

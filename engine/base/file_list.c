@@ -1,6 +1,8 @@
 /* file_list.c - see file_list.h. */
 #include "base/file_list.h"
 
+#include "base/array.h"
+
 #include "base/memory_alloc.h"
 
 #include <errno.h>
@@ -50,12 +52,8 @@ kiln_status file_list_add(file_list *l, const char *path, const file_identity *w
     for (size_t i = 0; i < l->n; i++)
         if (strcmp(l->item[i].path, path) == 0)
             return file_identity_same(&l->item[i].was, was) ? KILN_OK : changed(path, e);
-    if (l->n == l->capacity) {
-        size_t capacity = l->capacity ? l->capacity * 2 : 8;
-        file_seen *larger = mem_realloc(l->item, capacity * sizeof *larger);
-        if (!larger) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-        l->item = larger, l->capacity = capacity;
-    }
+    if (!array_reserve(&l->item, &l->capacity, l->n + 1, sizeof *l->item))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     char *copy = mem_strdup(path);
     if (!copy) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     l->item[l->n++] = (file_seen){.path = copy, .was = *was};

@@ -1,6 +1,7 @@
 /* str.c - growing strings; see str.h. Numbers, UTF-8 and name suggestions are in str_number.c and names.c. */
 #include "base/str.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 
@@ -13,15 +14,8 @@ static int reserve(str *s, size_t more)
     size_t need;
     if (s->failed || !checked_add_size(s->len, more, &need) || !checked_add_size(need, 1, &need))
         return s->failed = 1, 0;
-    if (need <= s->capacity) return 1;
-    size_t capacity = s->capacity ? s->capacity : 64;
-    while (capacity < need)
-        if (!checked_mul_size(capacity, 2, &capacity)) return s->failed = 1, 0;
-    char *data = mem_realloc(s->data, capacity);
-    if (!data) return s->failed = 1, 0;
-    s->data = data;
-    s->capacity = capacity;
-    return 1;
+    if (!array_reserve(&s->data, &s->capacity, need, 1)) s->failed = 1;
+    return !s->failed;
 }
 
 void str_append_n(str *s, const char *bytes, size_t n)

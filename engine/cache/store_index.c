@@ -36,8 +36,8 @@ static const char schema[] = "CREATE TABLE entry(key BLOB PRIMARY KEY,type TEXT,
 static const char *const text_of[SQL_COUNT] = {
     [SQL_FIND] = "SELECT n,bytes,seconds,made,used,type,what FROM entry WHERE key=?1",
     [SQL_IS_THERE] = "SELECT 1 FROM entry WHERE key=?1",
-    [SQL_PARTS] = "SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON "
-                  "c.digest=p.content WHERE e.key=?1 ORDER BY p.i",
+    [SQL_PARTS] = ("SELECT p.content,c.size,c.body,e.seal FROM entry e JOIN part p ON p.key=e.key JOIN content c ON "
+                   "c.digest=p.content WHERE e.key=?1 ORDER BY p.i"),
     [SQL_ENTRY] = "INSERT OR IGNORE INTO entry VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
     [SQL_PART] = "INSERT OR REPLACE INTO part VALUES(?1,?2,?3)",
     [SQL_CONTENT] = "INSERT OR IGNORE INTO content VALUES(?1,?2,?3)",

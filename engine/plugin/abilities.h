@@ -14,7 +14,7 @@
 extern const kiln_ops ops_api;             /* ability_ops.c     */
 extern const kiln_weights_api weights_api; /* ability_weights.c */
 extern const kiln_model_api model_api;     /* ability_model.c   */
-extern const kiln_sampler_api sampler_api; /* ability_sampler.c */
+extern const kiln_sampler_api sampler_api; /* registry.c        */
 extern const kiln_files_api files_api;     /* ability_files.c   */
 extern const kiln_store_api store_api;     /* ability_store.c   */
 
@@ -25,7 +25,6 @@ void files_discard(kiln_ctx *c);
  */
 void registry_owner_set(const char *plugin, const char *data);
 const char *registry_data(void); /* behind kiln_host.data_folder */
-const char *registry_owner(void);
 /* What went wrong in a register_*() call of this open(), "" if nothing. */
 const char *registry_fault(void);
 kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -37,7 +36,6 @@ void registry_rewind(size_t mark);
 /* Object types with a stored form; NULL: none, past the end. */
 kiln_status stored_type_register(const kiln_stored_type *t);
 const kiln_stored_type *stored_type_find(const char *type);
-const kiln_stored_type *stored_type_at(size_t i);
 /* Calls the row's function with a call of its own around it (floating-point mode, messages). NULL with a message. */
 kiln_value *stored_type_to_plain(const kiln_stored_type *t, const kiln_value *object, error *e);
 kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *plain, error *e);

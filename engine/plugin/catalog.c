@@ -1,6 +1,7 @@
 /* catalog.c - all plugins and node types; see catalog.h. */
 #include "plugin/catalog.h"
 
+#include "base/array.h"
 #include "base/descriptors.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -52,11 +53,8 @@ static kiln_status add_nodes(catalog *c, size_t index, error *e)
     const plugin *p = &c->plugins.item[index];
     size_t need = c->n_node + p->table.n_node;
     if (p->state != PLUGIN_LOADED) return KILN_OK;
-    if (need > c->node_capacity) {
-        node_info *node = mem_realloc(c->node, need * 2 * sizeof *node);
-        if (!node) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        c->node = node, c->node_capacity = need * 2;
-    }
+    if (!array_reserve(&c->node, &c->node_capacity, need, sizeof *c->node))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < p->table.n_node; i++)
         c->node[c->n_node++] = (node_info){.node = p->table.node[i], .plugin = &c->info[index]};
     return KILN_OK;

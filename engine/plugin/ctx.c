@@ -16,6 +16,7 @@
 
 error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
 struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
+int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; }
 int ctx_cancelled(kiln_ctx *c)
 {
     int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
@@ -91,14 +92,21 @@ static void *scratch_there(kiln_ctx *c, size_t bytes)
     device_scratch *d = arena_alloc(&c->scratch, sizeof *d);
     if (!d) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory"), NULL;
     *d = (device_scratch){.next = c->device_scratch, .bytes = bytes};
-    if (runtime_vector_new(ctx_runtime(c), bytes, &d->data, &c->failure) != KILN_OK) return NULL;
+    kiln_status status = ctx_estimating(c) ? runtime_vector_count(ctx_runtime(c), bytes, &d->data, &c->failure)
+                                           : runtime_vector_new(ctx_runtime(c), bytes, &d->data, &c->failure);
+    if (status != KILN_OK) return NULL;
     c->device_scratch = d;
     return d->data;
 }
 
 static void free_scratch(kiln_ctx *c)
 {
-    for (device_scratch *d = c->device_scratch; d; d = d->next) runtime_vector_free(ctx_runtime(c), d->bytes, d->data);
+    for (device_scratch *d = c->device_scratch; d; d = d->next) {
+        if (ctx_estimating(c))
+            runtime_vector_uncount(ctx_runtime(c), d->bytes);
+        else
+            runtime_vector_free(ctx_runtime(c), d->bytes, d->data);
+    }
     c->device_scratch = NULL;
     arena_free(&c->scratch);
 }
@@ -118,12 +126,15 @@ static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 
 static kiln_value *host_tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim)
 {
+    if (ctx_estimating(c) && device == KILN_CPU) return value_shape_new(dtype, rank, dim, ctx_error(c));
     return value_tensor_new(dtype, device, rank, dim, ctx_error(c));
 }
 
 static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out)
 {
-    return value_view(v, out, ctx_error(c));
+    TRY(value_view(v, out, ctx_error(c)));
+    if (ctx_estimating(c)) out->data = NULL; /* also of a tensor that has some: no node may rely on it */
+    return KILN_OK;
 }
 
 static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t), void *arg)
@@ -259,7 +270,8 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                       .params = params,
                       .in = in,
                       .out = out,
-                      .instance = instance};
+                      .instance = instance,
+                      .estimate = ctx_estimating(&c) != 0};
     kiln_status status = check_inputs(&c, t, in);
     if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
     if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));

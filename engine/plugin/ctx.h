@@ -37,6 +37,7 @@ typedef struct {
     kiln_status (*unchanged)(void *arg, size_t node, error *e);
     void *arg;
     int validate; /* check inputs for writes and outputs for NaN: slower */
+    int estimate; /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
 } call_environment;
 
 struct kiln_ctx {
@@ -55,6 +56,7 @@ struct kiln_ctx {
 error *ctx_error(kiln_ctx *c);
 struct runtime *ctx_runtime(kiln_ctx *c);
 int ctx_cancelled(kiln_ctx *c);
+int ctx_estimating(const kiln_ctx *c);
 
 /* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
  * n_out slots, set on KILN_OK. `file` tells where the node came from. */

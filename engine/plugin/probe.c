@@ -1,6 +1,7 @@
 /* probe.c - a plugin in a child process; see probe.h. */
 #include "plugin/probe.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -88,21 +89,14 @@ static void child(int fd, const char *name, const char *data)
 
 /* ---- the parent ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Reads reports until the pipe closes or time is up. Returns 0 when time was up. */
 static int listen_to(int fd, unsigned seconds, report *last)
 {
-    int64_t end = now_ms() + (int64_t)seconds * 1000;
+    int64_t end = clock_ns() / 1000000 + (int64_t)seconds * 1000;
     report r;
     size_t have = 0;
     for (;;) {
-        int64_t left = end - now_ms();
+        int64_t left = end - clock_ns() / 1000000;
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
         if (ready < 0 && errno == EINTR) continue;

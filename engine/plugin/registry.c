@@ -31,7 +31,6 @@ void registry_owner_set(const char *plugin, const char *data)
     owner_data = data;
     fault[0] = '\0';
 }
-const char *registry_owner(void) { return owner; }
 const char *registry_data(void) { return owner_data; }
 const char *registry_fault(void) { return fault; }
 
@@ -156,7 +155,6 @@ kiln_status stored_type_register(const kiln_stored_type *t)
     return add(KIND_STORED, "stored type", t, t->type);
 }
 const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
-const kiln_stored_type *stored_type_at(size_t i) { return row_at(KIND_STORED, i); }
 
 /* ---- families of "kiln.model/1" (the values are in ability_model.c) ---- */
 

@@ -1,5 +1,5 @@
-/* value.c - see value.h: kinds, references, containers, and the table behind "kiln.value/1". Digests and type
- * checks are in value_digest.c and value_type.c.
+/* value.c - see value.h: kinds, references, containers, and the table behind "kiln.value/1". Type checks and digests
+ * are in value_type.c.
  */
 #include "tensor/value.h"
 
@@ -61,27 +61,19 @@ static int strides_fit(uint32_t rank, const int64_t *dim, size_t element)
     return 1;
 }
 
-kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e)
+kiln_value *value_shape_new(uint32_t dtype, uint32_t rank, const int64_t *dim, error *e)
 {
     size_t element = dtype_size(dtype), bytes;
-    if (!element || rank > KILN_MAX_RANK || device != KILN_CPU || !checked_bytes(rank, dim, element, &bytes) ||
-        bytes > SIZE_MAX / 4 || !strides_fit(rank, dim, element)) {
-        error_set(e, device != KILN_CPU ? KILN_ERR_UNSUPPORTED : KILN_ERR_INVALID,
-                  "a tensor of this type, rank, size or device cannot be made");
+    if (!element || rank > KILN_MAX_RANK || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4 ||
+        !strides_fit(rank, dim, element)) {
+        error_set(e, KILN_ERR_INVALID, "a tensor of this type, rank, size or device cannot be made");
         return NULL;
     }
     kiln_value *v = value_new(KILN_V_TENSOR);
-    if (v) v->as.tensor.bytes = bytes;
-    if (v && account_take(v, bytes, e) != KILN_OK) return mem_free(v), NULL;
-    void *data = v ? mem_aligned(64, bytes ? bytes : 64) : NULL;
-    if (!data) {
-        if (v) account_give(v);
-        mem_free(v);
-        error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes);
-        return NULL;
-    }
-    v->as.tensor.window =
-        (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = device, .rank = rank, .data = data};
+    if (!v) return error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes), NULL;
+    v->as.tensor.bytes = bytes;
+    if (account_take(v, bytes, e) != KILN_OK) return mem_free(v), NULL;
+    v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = KILN_CPU, .rank = rank};
     int64_t stride = (int64_t)element;
     for (uint32_t i = rank; i-- > 0;) {
         v->as.tensor.window.dim[i] = dim[i];
@@ -89,6 +81,22 @@ kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, con
         stride *= dim[i];
     }
     return v;
+}
+
+kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e)
+{
+    if (device != KILN_CPU) {
+        error_set(e, KILN_ERR_UNSUPPORTED, "a tensor of this type, rank, size or device cannot be made");
+        return NULL;
+    }
+    kiln_value *v = value_shape_new(dtype, rank, dim, e);
+    if (!v) return NULL;
+    size_t bytes = v->as.tensor.bytes;
+    v->as.tensor.window.data = mem_aligned(64, bytes ? bytes : 64);
+    if (v->as.tensor.window.data) return v;
+    value_unref(v);
+    error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes);
+    return NULL;
 }
 
 kiln_value *value_int(int64_t number)

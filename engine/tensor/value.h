@@ -19,6 +19,8 @@
 void value_account(kiln_status (*take)(void *arg, size_t bytes, error *e), void (*give)(void *arg, size_t bytes),
                    void *arg);
 kiln_value *value_tensor_new(uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim, error *e);
+/* A tensor of an estimate: a shape without data. Its bytes are on the account as if it had some. */
+kiln_value *value_shape_new(uint32_t dtype, uint32_t rank, const int64_t *dim, error *e);
 kiln_value *value_int(int64_t v);
 kiln_value *value_float(double v);
 kiln_value *value_bool(int v);

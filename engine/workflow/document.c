@@ -13,7 +13,6 @@
 
 enum {
     PORTS_MAX = 64,
-    FILE_LIMIT = 16 << 20,
     FAULTS_MAX = 1000,
     PARAMS_MAX = 1000,
     SUGGEST_FAULTS = 50,
@@ -644,16 +643,6 @@ kiln_status document_parse(document *d, const char *name, const char *data, size
         if (d->failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
     }
     if (status != KILN_OK) document_free(d);
-    return status;
-}
-
-kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e)
-{
-    char *data;
-    size_t size;
-    TRY(file_read(path, FILE_LIMIT, &data, &size, e));
-    kiln_status status = document_parse(d, path, data, size, set, n_set, e);
-    mem_free(data);
     return status;
 }
 

@@ -101,9 +101,8 @@ typedef struct {
     const char *name, *value;
 } set_option;
 
-/* Reads path. KILN_OK also when there are faults (look at n_fault); an error only when nothing could be read. */
-kiln_status document_read(document *d, const char *path, const set_option *set, size_t n_set, error *e);
-/* The same from memory; `name` is what messages call it. */
+/* Reads a workflow's text; `name` is what messages call it. KILN_OK also when there are faults (look at n_fault); an
+ * error only when nothing could be read. */
 kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
                            size_t n_set, error *e);
 void document_free(document *d);

@@ -16,12 +16,14 @@
 
 /* ---- rows ---- */
 
-/* The head of a kiln_node that is pure and reentrant:
+/* The head of a kiln_node that is pure, reentrant and can be called in an estimate (kiln/plugin.h): its run() returns
+ * after its outputs are made when kit_estimating(c), or touches no numbers of a tensor in the first place.
  *     const kiln_node invert = {KIT_NODE("ImageInvert", "Invert Image", "image", "1 - x, for every colour."),
  *                               KILN_ARRAY(in, invert_in), KILN_ARRAY(out, invert_out), .run = invert_run}; */
 #define KIT_NODE(type_, title_, category_, doc_) KIT_NODE_AT(1, type_, title_, category_, doc_)
 #define KIT_NODE_AT(revision_, type_, title_, category_, doc_)                                                         \
-    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT, revision_, type_, title_, category_, doc_)
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, revision_, type_, title_, category_,    \
+                   doc_)
 #define KIT_NODE_FLAGS(flags_, revision_, type_, title_, category_, doc_)                                              \
     .size = sizeof(kiln_node), .flags = (flags_), .devices = KILN_CPU, .revision = (revision_), .type = (type_),       \
     .title = (title_), .category = (category_), .doc = (doc_)
@@ -53,6 +55,12 @@
 #define KIT_PARAMS(struct_, table_) KILN_ARRAY(param, table_), .params_size = sizeof(struct_)
 
 /* ---- tensors ---- */
+
+/* 1: nothing is computed in this call, and tensors have no data (KILN_NODE_ESTIMATES). */
+static inline int kit_estimating(const kiln_call *c) { return KILN_HAS(kiln_call, c, estimate) && c->estimate; }
+
+/* Where number n of a tensor's data lies: for windows into a tensor that may have none. */
+static inline float *kit_at(void *data, size_t n) { return data ? (float *)data + n : NULL; }
 
 static inline void kit_tensor_clear(kiln_tensor *t)
 {
@@ -93,6 +101,20 @@ static inline size_t kit_count(const kiln_tensor *t)
     size_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
     return n;
+}
+
+/* A dense window on memory that is the caller's, for binding it to a program; dtype KILN_F32 or KILN_I32. */
+static inline kiln_tensor kit_window(uint32_t dtype, uint32_t device, void *data, uint32_t rank, const int64_t *dim)
+{
+    kiln_tensor t;
+    int64_t stride = 4;
+    kit_tensor_clear(&t);
+    t.dtype = dtype, t.device = device, t.rank = rank, t.data = data;
+    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
+        t.dim[i] = dim[i];
+        t.stride[i] = stride;
+    }
+    return t;
 }
 
 /* The samples of a LATENT: f32 [N,H,W,C]. */

@@ -159,12 +159,15 @@ typedef struct {
      * every 100 ms. total 0 = unknown. */
     kiln_status (*progress)(kiln_ctx *, uint64_t done, uint64_t total, const char *what);
     /* Memory that lives until the call returns, 64-byte aligned, not cleared. NULL: no memory. device: KILN_CPU, or
-     * what kiln_ops.device() says; memory of another device is nothing to read or write from here. */
+     * what kiln_ops.device() says; memory of another device is nothing to read or write from here. In an estimate
+     * memory of the host is real, and memory of another device is only counted. */
     void *(*scratch)(kiln_ctx *, size_t bytes, uint32_t device);
     /* A new dense tensor value, 64-byte aligned, not cleared, writable through view() until it is
-     * published as an output or put into another value. NULL: no memory (return KILN_ERR_NOMEM). */
+     * published as an output or put into another value. NULL: no memory (return KILN_ERR_NOMEM). In an estimate it has
+     * a shape and no data; its bytes count as used all the same. */
     kiln_value *(*tensor_new)(kiln_ctx *, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim);
-    /* Fills `out` (set out->size first). KILN_ERR_INVALID with a message when it is no tensor. */
+    /* Fills `out` (set out->size first). KILN_ERR_INVALID with a message when it is no tensor. In an estimate out->data
+     * is NULL. */
     kiln_status (*view)(kiln_ctx *, const kiln_value *, kiln_tensor *out);
     kiln_value *(*ref)(kiln_value *); /* [any] */
     void (*unref)(kiln_value *);      /* [any] NULL is allowed */
@@ -188,13 +191,27 @@ typedef struct {
     kiln_value *const *in; /* borrowed; NULL if optional and absent            */
     kiln_value **out;      /* you set each, the engine takes the reference     */
     void *instance;        /* from create(), or NULL                           */
+    uint32_t estimate;     /* 1: nothing is computed (KILN_NODE_ESTIMATES)     */
 } kiln_call;
 
+/* An estimate (kiln run --dry-run, --explain, and before a run under a memory budget) asks what a run would need: nodes
+ * are called with call->estimate set, so that shapes are known and programs are recorded and planned. Then
+ *   - tensors have shapes and no data: view() gives data NULL, for inputs and for what tensor_new made;
+ *   - integers, floats, booleans, texts, lists, maps and objects are real;
+ *   - kiln_ops.run counts and computes nothing, whatever memory it is given; upload, download and combine move nothing;
+ *     norm gives 1;
+ *   - run() makes its outputs as always and runs its programs as often as it would, and neither reads nor writes the
+ *     numbers of a tensor. Where numbers decide what is computed (where a mask has its one pixel), it takes the case
+ *     that needs most;
+ *   - it has no effect outside: no file can be written, and a node that writes returns before it would.
+ * A node without KILN_NODE_ESTIMATES is not called in an estimate: what it would make is unknown, and what hangs on it
+ * is not called either. */
 enum {
     KILN_NODE_PURE = 1,      /* same key -> same bytes: the result may be kept       */
     KILN_NODE_REENTRANT = 2, /* run() may be entered twice at once on one instance   */
     KILN_NODE_OUTPUT = 4,    /* has an effect outside: it is what a run is for       */
-    KILN_NODE_DEVICE = 8     /* does heavy work on the device: one such node at a time */
+    KILN_NODE_DEVICE = 8,    /* does heavy work on the device: one such node at a time */
+    KILN_NODE_ESTIMATES = 16 /* run() may be called with call->estimate set, see above */
 };
 
 typedef struct {

@@ -1,5 +1,5 @@
 /* clip_plugin.c - the entry table of the clip plugin: SD1.x's text encoder, CLIPTextEncode, CLIPSetLastLayer. */
-#include "family.h"
+#include "clip_family.h"
 #include "text_encode.h"
 
 static kiln_status open_plugin(const kiln_host *host)

@@ -2,6 +2,7 @@
  * model.diffusion_model of a single file; all are seen through a view under diffusers' names. */
 #include "unet_family.h"
 
+#include "kiln/checkpoint.h"
 #include "kiln/kit.h"
 #include "ldm_names.h"
 #include "unet_settings.h"
@@ -19,48 +20,40 @@ typedef struct {
 
 /* ---- where it lies ---- */
 
-typedef struct {
-    const char *prefix, *config;
-    int ldm;
-} place;
+enum { DIFFUSERS, LDM };
+#define DIFFUSERS_NEEDS                                                                                                \
+    {                                                                                                                  \
+        "conv_in.weight", "time_embedding.linear_1.weight", "conv_out.weight"                                          \
+    }
+#define LDM_NEEDS                                                                                                      \
+    {                                                                                                                  \
+        "input_blocks.0.0.weight", "time_embed.0.weight", "out.2.weight"                                               \
+    }
 
-static const place places[] = {
-    {"unet/", "unet/config.json", 0}, {"", "config.json", 0}, {"model.diffusion_model.", NULL, 1},
-    {"diffusion_model.", NULL, 1},    {"", NULL, 1},
+static const checkpoint_layout layouts[] = {
+    {.prefix = "unet/", .config = "unet/config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
+    {.prefix = "", .config = "config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
+    {.prefix = "model.diffusion_model.", .needs = LDM_NEEDS, .kind = LDM},
+    {.prefix = "diffusion_model.", .needs = LDM_NEEDS, .kind = LDM},
+    {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
-static int has(const kiln_weights_api *w, const kiln_weights *set, const place *at, const char *name,
-               kiln_weight_info *info)
-{
-    char full[200];
-    snprintf(full, sizeof full, "%s%s", at->prefix, name);
-    *info = (kiln_weight_info){.size = sizeof *info};
-    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
-}
-
-static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
-{
-    static const char *const wanted[2][3] = {{"conv_in.weight", "time_embedding.linear_1.weight", "conv_out.weight"},
-                                             {"input_blocks.0.0.weight", "time_embed.0.weight", "out.2.weight"}};
-    kiln_weight_info info;
-    for (size_t i = 0; i < COUNT(places); i++) {
-        int all = 1;
-        for (size_t k = 0; k < 3; k++) all &= has(w, set, &places[i], wanted[places[i].ldm][k], &info);
-        if (all) return &places[i];
-    }
-    return NULL;
-}
-
 /* Why a UNet at `at` is none of ours, or NULL. */
-static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weights *set, const place *at)
+static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weights *set, const checkpoint_layout *at)
 {
+    static const struct {
+        const char *classes, *attention, *first;
+    } names[] = {
+        [DIFFUSERS] = {"add_embedding.linear_1.weight", "mid_block.attentions.0.proj_in.weight", "conv_in.weight"},
+        [LDM] = {"label_emb.0.0.weight", "middle_block.1.proj_in.weight", "input_blocks.0.0.weight"},
+    };
     kiln_weight_info info;
-    if (has(w, set, at, at->ldm ? "label_emb.0.0.weight" : "add_embedding.linear_1.weight", &info))
+    if (checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].classes))
         return "it takes sizes or classes beside the time, as SDXL does; SD1.x is supported";
-    if (!has(w, set, at, at->ldm ? "middle_block.1.proj_in.weight" : "mid_block.attentions.0.proj_in.weight", &info))
+    if (!checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].attention))
         return "it has no attention in the middle; SD1.x is supported";
     if (info.rank != 4) return "its transformers have linear projections, as SD2.x has; SD1.x is supported";
-    if (!has(w, set, at, at->ldm ? "input_blocks.0.0.weight" : "conv_in.weight", &info) || info.rank != 4)
+    if (!checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].first) || info.rank != 4)
         return "its first convolution is none";
     if (info.dim[1] == 9) return "it has 9 input channels, an inpainting model; those are not supported yet";
     if (info.dim[1] == 8) return "it has 8 input channels, a picture-editing model; those are not supported yet";
@@ -69,7 +62,7 @@ static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weig
 
 static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
-    const place *at = place_in(w, set);
+    const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
     if (!at) return 0;
     return unsupported_layout(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
 }
@@ -89,9 +82,9 @@ static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char
 
 /* ---- opening ---- */
 
-static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const place *at)
+static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
-    if (!at->ldm) {
+    if (at->kind == DIFFUSERS) {
         char from[40];
         snprintf(from, sizeof from, "%s*", at->prefix);
         return w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "*"}, 1);
@@ -116,7 +109,7 @@ static void name_family(unet_self *self)
 }
 
 static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
-                             const place *at, unet_self *self)
+                             const checkpoint_layout *at, unet_self *self)
 {
     kiln_denoiser *d = &self->denoiser;
     TRY(unet_settings_read(host, ctx, set, view, at->config, &self->config));
@@ -137,7 +130,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
-    const place *at = place_in(w, set);
+    const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
     const char *why = at ? unsupported_layout(w, set, at) : "no UNet this plugin knows is in it";
     if (why) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "the denoiser of this checkpoint cannot be used: %s", why);

@@ -2,6 +2,7 @@
  * are a table: each must be absent or have the one value that is implemented. */
 #include "unet_settings.h"
 
+#include "kiln/checkpoint.h"
 #include "kiln/config.h"
 #include "kiln/kit.h"
 
@@ -44,39 +45,27 @@ static const config_rule expected[] = {
 
 /* ---- sizes ---- */
 
-static int find(const kiln_host *host, const kiln_weights *view, kiln_weight_info *info, const char *fmt, unsigned a,
-                unsigned b)
-{
-    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
-    char name[120];
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    /* cppcheck-suppress wrongPrintfScanfArgNum ; fmt is one of the literals below */
-    snprintf(name, sizeof name, fmt, a, b);
-#pragma GCC diagnostic pop
-    *info = (kiln_weight_info){.size = sizeof *info};
-    return w->find(view, name, info) == KILN_OK && info->rank >= 1;
-}
-
 static void read_shapes(const kiln_host *host, const kiln_weights *view, unet_config *c)
 {
+    const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     kiln_weight_info info;
     *c = (unet_config){.groups = 32, .cos_first = 1, .eps = 1e-5f};
-    if (find(host, view, &info, "conv_in.weight", 0, 0) && info.rank == 4) c->in_channels = info.dim[1];
-    if (find(host, view, &info, "conv_out.weight", 0, 0)) c->out_channels = info.dim[0];
-    if (find(host, view, &info, "mid_block.attentions.0.transformer_blocks.0.attn2.to_k.weight", 0, 0) &&
+    if (checkpoint_has(w, view, "", &info, "conv_in.weight") && info.rank == 4) c->in_channels = info.dim[1];
+    if (checkpoint_has(w, view, "", &info, "conv_out.weight")) c->out_channels = info.dim[0];
+    if (checkpoint_has(w, view, "", &info, "mid_block.attentions.0.transformer_blocks.0.attn2.to_k.weight") &&
         info.rank == 2)
         c->context = info.dim[1];
     for (uint32_t i = 0; i < UNET_LEVELS_MAX; i++, c->levels++) {
-        if (!find(host, view, &info, "down_blocks.%u.resnets.0.conv1.weight", i, 0)) break;
+        if (!checkpoint_has(w, view, "", &info, "down_blocks.%u.resnets.0.conv1.weight", i)) break;
         c->channels[i] = info.dim[0];
         c->heads[i] = 8; /* cannot be told from shapes; SD1.x's */
-        c->attends[i] = (uint32_t)find(host, view, &info, "down_blocks.%u.attentions.0.norm.weight", i, 0);
+        c->attends[i] = (uint32_t)checkpoint_has(w, view, "", &info, "down_blocks.%u.attentions.0.norm.weight", i);
     }
-    while (c->layers < LAYERS_MAX && find(host, view, &info, "down_blocks.0.resnets.%u.conv1.weight", c->layers, 0))
+    while (c->layers < LAYERS_MAX &&
+           checkpoint_has(w, view, "", &info, "down_blocks.0.resnets.%u.conv1.weight", c->layers))
         c->layers++;
     while (c->depth < 64 &&
-           find(host, view, &info, "mid_block.attentions.0.transformer_blocks.%u.norm1.weight", c->depth, 0))
+           checkpoint_has(w, view, "", &info, "mid_block.attentions.0.transformer_blocks.%u.norm1.weight", c->depth))
         c->depth++;
 }
 

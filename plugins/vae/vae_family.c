@@ -2,6 +2,7 @@
  * names, or the first_stage_model of a single file. */
 #include "vae_family.h"
 
+#include "kiln/checkpoint.h"
 #include "kiln/config.h"
 #include "kiln/kit.h"
 #include "vae_model.h"
@@ -19,60 +20,47 @@ typedef struct {
 
 /* ---- where it lies ---- */
 
-typedef struct {
-    const char *prefix, *config;
-    int ldm;
-} place;
+enum { DIFFUSERS, LDM };
+#define FIRST "encoder.conv_in.weight"
+#define DIFFUSERS_NEEDS                                                                                                \
+    {                                                                                                                  \
+        FIRST, "decoder.mid_block.resnets.0.conv1.weight", "encoder.conv_norm_out.weight"                              \
+    }
+#define LDM_NEEDS                                                                                                      \
+    {                                                                                                                  \
+        FIRST, "decoder.mid.block_1.conv1.weight", "encoder.norm_out.weight"                                           \
+    }
 
-static const place places[] = {
-    {"vae/", "vae/config.json", 0},
-    {"", "config.json", 0},
-    {"first_stage_model.", NULL, 1},
-    {"", NULL, 1},
+static const checkpoint_layout layouts[] = {
+    {.prefix = "vae/", .config = "vae/config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
+    {.prefix = "", .config = "config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
+    {.prefix = "first_stage_model.", .needs = LDM_NEEDS, .kind = LDM},
+    {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
-static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name,
-               kiln_weight_info *info)
+/* NULL also where the first convolution is none of pictures: video autoencoders have the same names. */
+static const checkpoint_layout *layout_of(const kiln_weights_api *w, const kiln_weights *set)
 {
-    char full[200];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    *info = (kiln_weight_info){.size = sizeof *info};
-    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
-}
-
-static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
-{
-    static const char *const wanted[2][3] = {
-        {"encoder.conv_in.weight", "decoder.mid_block.resnets.0.conv1.weight", "encoder.conv_norm_out.weight"},
-        {"encoder.conv_in.weight", "decoder.mid.block_1.conv1.weight", "encoder.norm_out.weight"}};
     kiln_weight_info info;
-    for (size_t i = 0; i < COUNT(places); i++) {
-        int all = 1;
-        for (size_t k = 0; k < 3; k++) all &= has(w, set, places[i].prefix, wanted[places[i].ldm][k], &info);
-        if (all && info.rank == 1 && has(w, set, places[i].prefix, wanted[0][0], &info) && info.rank == 4)
-            return &places[i];
-    }
-    return NULL;
+    const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
+    return at && checkpoint_has(w, set, at->prefix, &info, FIRST) && info.rank == 4 ? at : NULL;
 }
 
-static int detect(const kiln_weights_api *w, const kiln_weights *set) { return place_in(w, set) ? 90 : 0; }
+static int detect(const kiln_weights_api *w, const kiln_weights *set) { return layout_of(w, set) ? 90 : 0; }
 
 static uint32_t ldm_levels(const kiln_weights_api *w, const kiln_weights *set, const char *prefix)
 {
     kiln_weight_info info;
-    char name[60];
     uint32_t n = 0;
-    while (n < VAE_LEVELS_MAX &&
-           (snprintf(name, sizeof name, "encoder.down.%u.block.0.conv1.weight", n), has(w, set, prefix, name, &info)))
-        n++;
+    while (n < VAE_LEVELS_MAX && checkpoint_has(w, set, prefix, &info, "encoder.down.%u.block.0.conv1.weight", n)) n++;
     return n;
 }
 
-static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const place *at)
+static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
     vae_rules *rules = malloc(sizeof *rules);
     if (!rules) return NULL;
-    if (at->ldm)
+    if (at->kind == LDM)
         vae_rules_ldm(rules, at->prefix, ldm_levels(w, set, at->prefix));
     else
         vae_rules_diffusers(rules, at->prefix);
@@ -88,23 +76,21 @@ static const config_rule expected[] = {{"act_fn", "\"silu\""}, {"latents_mean", 
 static void read_shapes(const kiln_weights_api *w, const kiln_weights *view, vae_config *c)
 {
     kiln_weight_info info;
-    char name[80];
     *c = (vae_config){.groups = 32};
-    if (has(w, view, "", "encoder.conv_in.weight", &info) && info.rank == 4) c->in_channels = info.dim[1];
-    if (has(w, view, "", "decoder.conv_out.weight", &info)) c->out_channels = info.dim[0];
-    if (has(w, view, "", "decoder.conv_in.weight", &info) && info.rank == 4) c->latent_channels = info.dim[1];
-    c->quant_conv = (uint32_t)has(w, view, "", "quant_conv.weight", &info);
-    c->post_quant_conv = (uint32_t)has(w, view, "", "post_quant_conv.weight", &info);
-    c->attention = (uint32_t)has(w, view, "", "decoder.mid_block.attentions.0.group_norm.weight", &info);
+    if (checkpoint_has(w, view, "", &info, "encoder.conv_in.weight") && info.rank == 4) c->in_channels = info.dim[1];
+    if (checkpoint_has(w, view, "", &info, "decoder.conv_out.weight")) c->out_channels = info.dim[0];
+    if (checkpoint_has(w, view, "", &info, "decoder.conv_in.weight") && info.rank == 4)
+        c->latent_channels = info.dim[1];
+    c->quant_conv = (uint32_t)checkpoint_has(w, view, "", &info, "quant_conv.weight");
+    c->post_quant_conv = (uint32_t)checkpoint_has(w, view, "", &info, "post_quant_conv.weight");
+    c->attention = (uint32_t)checkpoint_has(w, view, "", &info, "decoder.mid_block.attentions.0.group_norm.weight");
     for (; c->levels < VAE_LEVELS_MAX; c->levels++) {
-        snprintf(name, sizeof name, "encoder.down_blocks.%u.resnets.0.conv1.weight", c->levels);
-        if (!has(w, view, "", name, &info)) break;
+        if (!checkpoint_has(w, view, "", &info, "encoder.down_blocks.%u.resnets.0.conv1.weight", c->levels)) break;
         c->channels[c->levels] = info.dim[0];
     }
-    for (; c->layers < 16; c->layers++) {
-        snprintf(name, sizeof name, "encoder.down_blocks.0.resnets.%u.conv1.weight", c->layers);
-        if (!has(w, view, "", name, &info)) break;
-    }
+    while (c->layers < 16 &&
+           checkpoint_has(w, view, "", &info, "encoder.down_blocks.0.resnets.%u.conv1.weight", c->layers))
+        c->layers++;
 }
 
 static void expect_blocks(config *c, const char *key, const char *wanted)
@@ -193,7 +179,7 @@ static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
-    const place *at = place_in(w, set);
+    const checkpoint_layout *at = layout_of(w, set);
     if (!at) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has no autoencoder of SD1.x's kind (AutoencoderKL)");
         return NULL;

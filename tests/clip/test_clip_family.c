@@ -2,7 +2,7 @@
  */
 #include "golden_kit.h"
 
-#include "family.h"
+#include "clip_family.h"
 
 static const kiln_weights_api *api(void) { return rig_host()->ability(KILN_WEIGHTS_ABILITY); }
 

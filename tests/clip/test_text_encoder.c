@@ -5,7 +5,7 @@
  */
 #include "golden_kit.h"
 
-#include "family.h"
+#include "clip_family.h"
 #include "text_encode.h"
 #include "text_model.h"
 

@@ -20,8 +20,10 @@
     X(cublasLtMatmulDescCreate)                                                                                        \
     X(cublasLtMatmulDescDestroy)                                                                                       \
     X(cublasLtMatmulDescSetAttribute)                                                                                  \
-    X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)                     \
-        X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
+    X(cublasLtMatrixLayoutCreate)                                                                                      \
+    X(cublasLtMatrixLayoutDestroy)                                                                                     \
+    X(cublasLtMatmulPreferenceCreate)                                                                                  \
+    X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic)
 static struct {
 #define X(name) __typeof__(&name) name;
     FUNCTIONS(X)

@@ -20,10 +20,14 @@
     X(cudnnCreateTensorDescriptor)                                                                                     \
     X(cudnnSetTensor4dDescriptorEx)                                                                                    \
     X(cudnnDestroyTensorDescriptor)                                                                                    \
-    X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnDestroyFilterDescriptor)                       \
-        X(cudnnCreateConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType)          \
-            X(cudnnDestroyConvolutionDescriptor) X(cudnnGetConvolutionForwardAlgorithm_v7)                             \
-                X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward)
+    X(cudnnCreateFilterDescriptor)                                                                                     \
+    X(cudnnSetFilter4dDescriptor)                                                                                      \
+    X(cudnnDestroyFilterDescriptor)                                                                                    \
+    X(cudnnCreateConvolutionDescriptor)                                                                                \
+    X(cudnnSetConvolution2dDescriptor)                                                                                 \
+    X(cudnnSetConvolutionMathType)                                                                                     \
+    X(cudnnDestroyConvolutionDescriptor)                                                                               \
+    X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward)
 static struct {
 #define X(name) __typeof__(&name) name;
     FUNCTIONS(X)

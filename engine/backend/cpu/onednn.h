@@ -13,8 +13,8 @@
  * conv 1: one image, a [h][w][i] -> c [oh][ow][n], b given as [n][i][kh][kw]; pad is top, left, bottom, right.
  * c and bias are f32. */
 typedef struct {
-    uint32_t type; /* of a and packed b: KILN_F32 or KILN_BF16 */
-    uint32_t bias, conv;
+    uint32_t type;             /* of a and packed b: KILN_F32 or KILN_BF16 */
+    uint32_t bias, conv, none; /* none: 0, so that there is no padding and shapes compare as bytes */
     int64_t m, n, k;
     int64_t h, w, i, oh, ow, kh, kw, stride[2], dilation[2], pad[4];
 } gemm_shape;

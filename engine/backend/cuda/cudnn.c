@@ -27,11 +27,18 @@ enum { WORKSPACE = 64 << 20, ALIGNED = 16, SCRATCH_ALIGNED = 256, OLDEST = 8100,
     X(cudnnGetVersion)                                                                                                 \
     X(cudnnGetErrorString)                                                                                             \
     X(cudnnCreate)                                                                                                     \
-    X(cudnnSetStream) X(cudnnCreateTensorDescriptor) X(cudnnSetTensor4dDescriptorEx) X(cudnnDestroyTensorDescriptor)   \
-        X(cudnnCreateFilterDescriptor) X(cudnnSetFilter4dDescriptor) X(cudnnDestroyFilterDescriptor)                   \
-            X(cudnnCreateConvolutionDescriptor) X(cudnnSetConvolution2dDescriptor) X(cudnnSetConvolutionMathType)      \
-                X(cudnnDestroyConvolutionDescriptor) X(cudnnGetConvolutionForwardAlgorithm_v7)                         \
-                    X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward)
+    X(cudnnSetStream)                                                                                                  \
+    X(cudnnCreateTensorDescriptor)                                                                                     \
+    X(cudnnSetTensor4dDescriptorEx)                                                                                    \
+    X(cudnnDestroyTensorDescriptor)                                                                                    \
+    X(cudnnCreateFilterDescriptor)                                                                                     \
+    X(cudnnSetFilter4dDescriptor)                                                                                      \
+    X(cudnnDestroyFilterDescriptor)                                                                                    \
+    X(cudnnCreateConvolutionDescriptor)                                                                                \
+    X(cudnnSetConvolution2dDescriptor)                                                                                 \
+    X(cudnnSetConvolutionMathType)                                                                                     \
+    X(cudnnDestroyConvolutionDescriptor)                                                                               \
+    X(cudnnGetConvolutionForwardAlgorithm_v7) X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnConvolutionForward)
 
 static struct {
 #define X(name) __typeof__(&name) name;

@@ -1,11 +1,12 @@
-/* family.c - see family.h. A folder's text_encoder/ and tokenizer/, a text encoder's own folder, or the
+/* clip_family.c - see clip_family.h. A folder's text_encoder/ and tokenizer/, a text encoder's own folder, or the
  * cond_stage_model of a single file; all are seen through a view under transformers' names.
  *
  * A single file has no tokenizer: then CLIP's own list of merges is taken from the data this plugin ships
  * (data/clip-l), and the ids follow from it.
  */
-#include "family.h"
+#include "clip_family.h"
 
+#include "kiln/checkpoint.h"
 #include "kiln/config.h"
 #include "kiln/kit.h"
 #include "prompt.h"
@@ -24,40 +25,36 @@ typedef struct {
 
 /* ---- where it lies ---- */
 
-#define PROBE "embeddings.token_embedding.weight"
+enum { FOLDER, FILE_ALONE, ENCODER_ALONE };
+static const struct {
+    const char *vocab, *merges;
+} tokenizer_files[] = {
+    [FOLDER] = {"tokenizer/vocab.json", "tokenizer/merges.txt"},
+    [FILE_ALONE] = {NULL, NULL},
+    [ENCODER_ALONE] = {"vocab.json", "merges.txt"},
+};
 
-typedef struct {
-    const char *prefix; /* of the names, up to "text_model." or what stands for it */
-    const char *config, *vocab, *merges;
-} place;
+#define TABLE "embeddings.token_embedding.weight"
 
-static const place places[] = {
-    {"text_encoder/text_model.", "text_encoder/config.json", "tokenizer/vocab.json", "tokenizer/merges.txt"},
-    {"text_encoder/", "text_encoder/config.json", "tokenizer/vocab.json", "tokenizer/merges.txt"},
-    {"cond_stage_model.transformer.text_model.", NULL, NULL, NULL},
-    {"cond_stage_model.transformer.", NULL, NULL, NULL},
-    {"text_model.", "config.json", "vocab.json", "merges.txt"},
-    {"", "config.json", "vocab.json", "merges.txt"},
+/* Prefixes go up to "text_model." or what stands for it. */
+static const checkpoint_layout layouts[] = {
+    {.prefix = "text_encoder/text_model.", .config = "text_encoder/config.json", .needs = {TABLE}, .kind = FOLDER},
+    {.prefix = "text_encoder/", .config = "text_encoder/config.json", .needs = {TABLE}, .kind = FOLDER},
+    {.prefix = "cond_stage_model.transformer.text_model.", .needs = {TABLE}, .kind = FILE_ALONE},
+    {.prefix = "cond_stage_model.transformer.", .needs = {TABLE}, .kind = FILE_ALONE},
+    {.prefix = "text_model.", .config = "config.json", .needs = {TABLE}, .kind = ENCODER_ALONE},
+    {.prefix = "", .config = "config.json", .needs = {TABLE}, .kind = ENCODER_ALONE},
 };
 
 /* Names of encoders this plugin knows to be another kind, for the sentence that says so. */
 static const struct {
     const char *name, *what;
 } unsupported[] = {
-    {"conditioner.embedders.0.transformer.text_model." PROBE, "the text encoders of SDXL"},
+    {"conditioner.embedders.0.transformer.text_model." TABLE, "the text encoders of SDXL"},
     {"conditioner.embedders.0.model.token_embedding.weight", "the text encoder of SDXL's refiner"},
     {"cond_stage_model.model.token_embedding.weight", "the OpenCLIP text encoder of SD2"},
-    {"text_encoder_2/text_model." PROBE, "the two text encoders of SDXL"},
+    {"text_encoder_2/text_model." TABLE, "the two text encoders of SDXL"},
 };
-
-static int has(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, const char *name,
-               kiln_weight_info *info)
-{
-    char full[200];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    info->size = sizeof *info;
-    return w->find(set, full, info) == KILN_OK && info->rank >= 1;
-}
 
 static const char *unsupported_part(const kiln_weights_api *w, const kiln_weights *set)
 {
@@ -67,18 +64,10 @@ static const char *unsupported_part(const kiln_weights_api *w, const kiln_weight
     return NULL;
 }
 
-static const place *place_in(const kiln_weights_api *w, const kiln_weights *set)
-{
-    kiln_weight_info info;
-    for (size_t i = 0; i < COUNT(places); i++)
-        if (has(w, set, places[i].prefix, PROBE, &info)) return &places[i];
-    return NULL;
-}
-
 static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
     if (unsupported_part(w, set)) return 1; /* so that open() can say what it is */
-    return place_in(w, set) ? 90 : 0;
+    return checkpoint_find(w, set, layouts, COUNT(layouts)) ? 90 : 0;
 }
 
 /* ---- config ---- */
@@ -113,7 +102,7 @@ static kiln_status read_shapes(const kiln_host *host, kiln_ctx *ctx, const kiln_
                                  "encoder.layers.0.mlp.fc1.weight"};
     kiln_weight_info info[3];
     for (int i = 0; i < 3; i++)
-        if (!has(w, view, "text_model.", names[i], &info[i]) || info[i].rank != 2)
+        if (!checkpoint_has(w, view, "text_model.", &info[i], "%s", names[i]) || info[i].rank != 2)
             return host->fail(ctx, KILN_ERR_INVALID, "the text encoder has no two-dimensional tensor 'text_model.%s'",
                               names[i]);
     t->vocabulary = info[0].dim[0];
@@ -121,9 +110,7 @@ static kiln_status read_shapes(const kiln_host *host, kiln_ctx *ctx, const kiln_
     t->length = info[1].dim[0];
     t->inner = info[2].dim[0];
     for (t->layers = 0; t->layers < 200; t->layers++) {
-        char name[64];
-        snprintf(name, sizeof name, "encoder.layers.%d.layer_norm1.weight", t->layers);
-        if (!has(w, view, "text_model.", name, &info[0])) break;
+        if (!checkpoint_has(w, view, "text_model.", &info[0], "encoder.layers.%d.layer_norm1.weight", t->layers)) break;
     }
     return KILN_OK;
 }
@@ -173,23 +160,24 @@ static char *own_merges(size_t *n)
     return text;
 }
 
-static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const place *at)
+static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const checkpoint_layout *at)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
+    const char *vocab_file = tokenizer_files[at->kind].vocab, *merges_file = tokenizer_files[at->kind].merges;
     size_t n_vocab = 0, n_merges = 0;
     char why[300], *own = NULL;
-    const char *vocab = at->vocab ? w->text(set, at->vocab, &n_vocab) : NULL;
-    const char *merges = at->merges ? w->text(set, at->merges, &n_merges) : NULL;
+    const char *vocab = vocab_file ? w->text(set, vocab_file, &n_vocab) : NULL;
+    const char *merges = merges_file ? w->text(set, merges_file, &n_merges) : NULL;
     if (!vocab != !merges) {
         host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both",
-                   vocab ? at->vocab : at->merges, vocab ? at->merges : at->vocab);
+                   vocab ? vocab_file : merges_file, vocab ? merges_file : vocab_file);
         return NULL;
     }
     if (!vocab && !(merges = own = own_merges(&n_merges))) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED,
                    "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
                    "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln anew",
-                   at->vocab ? at->vocab : "tokenizer/vocab.json");
+                   vocab_file ? vocab_file : "tokenizer/vocab.json");
         return NULL;
     }
     bpe *b = bpe_new(vocab, n_vocab, merges, n_merges, why);
@@ -248,7 +236,7 @@ static void release(void *owned)
 }
 
 static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
-                             const place *at, clip_self *self)
+                             const checkpoint_layout *at, clip_self *self)
 {
     text_config *t = &self->config;
     TRY(read_config(host, ctx, set, view, at->config, t));
@@ -280,7 +268,7 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
     const char *unsupported_layout = unsupported_part(w, set);
-    const place *at = place_in(w, set);
+    const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
     if (unsupported_layout || !at) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has %s; SD1.x's CLIP-L is the one supported",
                    unsupported_layout ? unsupported_layout : "no text encoder this plugin knows");

@@ -1,4 +1,4 @@
-/* family.h - the text encoder of SD1.x: found in a checkpoint, opened as a CLIP value. */
+/* clip_family.h - the text encoder of SD1.x: found in a checkpoint, opened as a CLIP value. */
 #ifndef KILN_CLIP_FAMILY_H
 #define KILN_CLIP_FAMILY_H
 
