@@ -1,5 +1,6 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
 #include "backend/runtime_state.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -8,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct {
     kiln_program *p;
@@ -142,13 +142,6 @@ static void *address(const binding *b, uint32_t id)
     return b->capacity.arena + base->offset + shift;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static int all_finite(const operand_desc *d, const void *data)
 {
     int64_t columns = d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1,
@@ -205,7 +198,7 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
 {
     runtime *rt = b->p->rt;
     const step *s = &b->p->x.step[i];
-    double start = rt->setting.trace ? now() : 0;
+    double start = rt->setting.trace ? clock_seconds() : 0;
     TRY(s->kernel->run(s->kernel, a, e));
     if (!rt->setting.trace) return KILN_OK;
     if (rt->device->table->asynchronous)
@@ -215,7 +208,7 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
                                                          .op = op_name(b->p->r.op[i].kind),
                                                          .kernel = s->kernel->name,
                                                          .start = start,
-                                                         .seconds = now() - start,
+                                                         .seconds = clock_seconds() - start,
                                                          .flops = s->kernel->flops});
     return KILN_OK;
 }
@@ -424,16 +417,18 @@ static kiln_status capture(const binding *b, error *e)
 static void bring_next(const binding *b, int (*cancelled)(void *), void *arg)
 {
     runtime *rt = b->p->rt;
-    double start = now();
+    double start = clock_seconds();
     residency_prefetched a = residency_prefetch_next(b->p->x.pass, cancelled, arg);
     char what[128], how[64], bytes[16];
     if (!a.name || !rt->setting.trace) return;
     snprintf(what, sizeof what, "bring in '%s'", a.name);
     snprintf(how, sizeof how, "%zu weights, %s", a.weights, str_bytes(bytes, a.bytes));
-    rt->setting.trace(
-        rt->setting.trace_arg,
-        &(op_trace){
-            .program = b->p->r.name, .scope = "", .op = what, .kernel = how, .start = start, .seconds = now() - start});
+    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name,
+                                                         .scope = "",
+                                                         .op = what,
+                                                         .kernel = how,
+                                                         .start = start,
+                                                         .seconds = clock_seconds() - start});
 }
 
 static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, error *e)

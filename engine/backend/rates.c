@@ -2,19 +2,12 @@
 #include "backend/rates.h"
 
 #include "backend/runtime_state.h"
+#include "base/clock.h"
 #include "base/memory_alloc.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { SIDE = 1024, COPIED = 32 << 20, TRIES = 3 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 typedef struct {
     runtime *rt;
@@ -64,9 +57,9 @@ static kiln_status multiply(bench *b, error *e)
 static kiln_status fastest(bench *b, kiln_status (*call)(bench *, error *), double *seconds, error *e)
 {
     for (int i = 0; i < TRIES; i++) {
-        double start = now();
+        double start = clock_seconds();
         TRY(call(b, e));
-        double took = now() - start;
+        double took = clock_seconds() - start;
         if (i == 0 || took < *seconds) *seconds = took;
     }
     return KILN_OK;

@@ -1,6 +1,7 @@
-/* store.c - the functions of store.h that look and keep; see store_parts.h for the other files. */
-#include "cache/store_parts.h"
+/* store.c - the functions of store.h that look and keep; open_store.h lists the other files. */
+#include "cache/open_store.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/trust.h"
@@ -137,7 +138,7 @@ store *store_open(const store_setting *setting, error *e)
     for (size_t i = 0; i < CLAIM_FILES; i++) s->claims_fd[i] = -1;
     s->limit = setting->limit ? setting->limit : STORE_LIMIT_DEFAULT;
     s->types = setting->types;
-    s->opened = store_time();
+    s->opened = clock_wall_seconds();
     if (open_parts(s, setting, e ? e : &own) == KILN_OK) return s;
     store_close(s);
     return NULL;
@@ -397,7 +398,7 @@ static kiln_status enqueue(store *s, queued *q, error *e)
 
 kiln_status store_put(store *s, digest key, const store_note *note, uint32_t n, kiln_value *const *values, error *e)
 {
-    double now = store_time();
+    double now = clock_wall_seconds();
     queued q = {.about = {.key = key, .n_value = n, .seconds = note->seconds, .made = now, .used = now}};
     if (s->read_only) return KILN_OK;
     if (n > STORE_VALUES_MAX)

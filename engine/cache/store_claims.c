@@ -1,4 +1,4 @@
-/* store_claims.c - who computes what just now; see store_parts.h.
+/* store_claims.c - who computes what just now; see store_claims.h.
  *
  * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's
  * open-file-description locks): it goes when the process dies, however it dies. Two keys that meet at one place only
@@ -7,8 +7,9 @@
  * run of small nodes holds thousands until they are committed; they are opened when first wanted, and where one cannot
  * be opened its keys are computed without a claim.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/clock.h"
 #include "base/memory_alloc.h"
 
 #include <errno.h>
@@ -77,11 +78,11 @@ static int file_of(store *s, digest key)
 
 int claims_house(store *s, int milliseconds)
 {
-    double until = store_clock() + milliseconds * 1e-3;
+    double until = clock_seconds() + milliseconds * 1e-3;
     for (;;) {
         int got = s->claims_fd[0] < 0 ? -1 : set_lock(s->claims_fd[0], HOUSE_PLACE, F_WRLCK);
         if (got != 0) return got > 0;
-        if (store_clock() >= until) return 0;
+        if (clock_seconds() >= until) return 0;
         nap();
     }
 }

@@ -5,8 +5,10 @@
  * first and are committed, then the files nobody names any more; a crash in between leaves orphans, which a sweep
  * finds. Only files older than an hour are orphans: younger ones may be about to be named.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/clock.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
@@ -31,12 +33,7 @@ typedef struct {
 
 static int digests_add(digests *d, digest x)
 {
-    if (d->n == d->capacity) {
-        size_t capacity = d->capacity ? d->capacity * 2 : 64;
-        digest *grown = mem_realloc(d->item, capacity * sizeof *grown);
-        if (!grown) return 0;
-        d->item = grown, d->capacity = capacity;
-    }
+    if (!array_reserve(&d->item, &d->capacity, d->n + 1, sizeof *d->item)) return 0;
     d->item[d->n++] = x;
     return 1;
 }
@@ -177,7 +174,7 @@ static kiln_status choose(store *s, uint64_t excess, digests *out, store_report 
         sqlite3_stmt *st = NULL;
         if (!s->db || sqlite3_prepare_v2(s->db, worth_order, -1, &st, NULL) != SQLITE_OK)
             return index_failed(s, "looking", e);
-        sqlite3_bind_double(st, 1, store_time());
+        sqlite3_bind_double(st, 1, clock_wall_seconds());
         while (excess > 0 && sqlite3_step(st) == SQLITE_ROW) {
             digest key = index_digest(st, 0);
             uint64_t bytes = (uint64_t)sqlite3_column_int64(st, 1);
@@ -278,8 +275,8 @@ static void sweep_folder(sweep *w, const char *path)
         snprintf(file, sizeof file, "%s/%s", path, x->d_name);
         if (x->d_name[0] == '.' || lstat(file, &st) != 0 || !S_ISREG(st.st_mode)) continue;
         w->files++, w->bytes += (uint64_t)st.st_size;
-        if (!w->goes || store_time() - (double)st.st_mtim.tv_sec < w->older_than || !w->goes(w->store, x->d_name) ||
-            unlink(file) != 0)
+        if (!w->goes || clock_wall_seconds() - (double)st.st_mtim.tv_sec < w->older_than ||
+            !w->goes(w->store, x->d_name) || unlink(file) != 0)
             continue;
         w->files--, w->bytes -= (uint64_t)st.st_size;
         w->report->orphans++, w->report->orphan_bytes += (uint64_t)st.st_size;
@@ -453,12 +450,7 @@ typedef struct {
 static int add_entry(void *arg, const store_entry *x)
 {
     entries *l = arg;
-    if (l->n == l->capacity) {
-        size_t capacity = l->capacity ? l->capacity * 2 : 256;
-        store_entry *grown = mem_realloc(l->item, capacity * sizeof *grown);
-        if (!grown) return 1;
-        l->item = grown, l->capacity = capacity;
-    }
+    if (!array_reserve(&l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 1;
     l->item[l->n++] = *x;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* store_index.c - the SQLite file; see store_parts.h.
+/* store_index.c - the SQLite file; see store_index.h.
  *
  * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
  * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file
@@ -10,7 +10,7 @@
  * meets a commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version
  * is asked at run time.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
 #include "base/file.h"
 #include "base/log.h"

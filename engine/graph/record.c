@@ -1,4 +1,5 @@
 /* record.c - appending ops to a recording; see program.h. */
+#include "base/array.h"
 #include "base/memory_alloc.h"
 #include "graph/program.h"
 #include "graph/shape_rules.h"
@@ -82,22 +83,11 @@ void record_scope_pop(recording *r)
 
 /* ---- appending ---- */
 
-static int grow(void **data, size_t n, size_t *capacity, size_t size)
-{
-    if (n < *capacity) return 1;
-    size_t wanted = *capacity ? *capacity * 2 : 32;
-    void *grown = mem_realloc(*data, wanted * size);
-    if (!grown) return 0;
-    *data = grown;
-    *capacity = wanted;
-    return 1;
-}
-
 static kiln_t append(recording *r, op o)
 {
     if (r->failure.status != KILN_OK) return none;
     if (r->n >= OPS_MAX) return record_fail(r, KILN_ERR_INVALID, "more than %d ops", OPS_MAX);
-    if (!grow((void **)&r->op, r->n, &r->capacity, sizeof *r->op)) return no_memory(r);
+    if (!array_reserve(&r->op, &r->capacity, r->n + 1, sizeof *r->op)) return no_memory(r);
     o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope
                                                                    : arena_strdup(&r->memory, r->scope);
     if (!o.scope) return no_memory(r);
@@ -137,7 +127,7 @@ void record_output(recording *r, const char *name, kiln_t t)
         record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
         return;
     }
-    if (!grow((void **)&r->output, r->n_output, &r->output_capacity, sizeof *r->output)) {
+    if (!array_reserve(&r->output, &r->output_capacity, r->n_output + 1, sizeof *r->output)) {
         no_memory(r);
         return;
     }
@@ -162,7 +152,7 @@ static int keep_set(recording *r, kiln_weights *set)
 {
     for (size_t i = 0; i < r->n_set; i++)
         if (r->set[i] == set) return 1;
-    if (!grow((void **)&r->set, r->n_set, &r->set_capacity, sizeof *r->set)) return 0;
+    if (!array_reserve(&r->set, &r->set_capacity, r->n_set + 1, sizeof *r->set)) return 0;
     r->set[r->n_set++] = weights_ref(set);
     return 1;
 }

@@ -5,6 +5,7 @@
  * single file before shards; else the only .safetensors there is. What is left aside is said in the log (info).
  * The root of a folder with a model_index.json holds no weights of its own: files there are the same model once more.
  */
+#include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -128,13 +129,7 @@ static kiln_status read_map(shard_index *x)
     for (;;) {
         TRY(json_more(&x->scan, '}', &index, &more));
         if (!more) return KILN_OK;
-        if (x->n == x->capacity) {
-            size_t capacity = x->capacity ? x->capacity * 2 : 256;
-            shard_row *row = mem_realloc(x->row, capacity * sizeof *row);
-            if (!row) return no_memory(x->scan.file, x->scan.e);
-            x->row = row;
-            x->capacity = capacity;
-        }
+        if (!array_reserve(&x->row, &x->capacity, x->n + 1, sizeof *x->row)) return no_memory(x->scan.file, x->scan.e);
         shard_row *r = &x->row[x->n++];
         *r = (shard_row){.at = json_here(&x->scan)};
         TRY(json_key(&x->scan, &r->tensor, &n));

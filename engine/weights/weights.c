@@ -3,6 +3,7 @@
  * in contents.c, their numbers in elements.c. */
 #include "weights/weights.h"
 
+#include "base/array.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "weights/set.h"
@@ -68,13 +69,8 @@ kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, 
 {
     if (w->n_file == WEIGHTS_FILES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
-    if (w->n_file == w->file_capacity) {
-        size_t capacity = w->file_capacity ? w->file_capacity * 2 : 8;
-        weights_file *file = mem_realloc(w->file, capacity * sizeof *file);
-        if (!file) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-        w->file = file;
-        w->file_capacity = capacity;
-    }
+    if (!array_reserve(&w->file, &w->file_capacity, w->n_file + 1, sizeof *w->file))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     w->file[w->n_file] = (weights_file){0};
     TRY(file_open(&w->file[w->n_file], path, prefix, e));
     w->n_file++;
