@@ -6,12 +6,14 @@
 #include "base/str.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- kernels ---- */
 
 static operand_desc describe(const executor *x, uint32_t id)
 {
+    assert(id <= x->r->n);
     if (!id) return (operand_desc){0};
     const op *o = &x->r->op[id - 1];
     const placement *p = &x->plan.place[id];
@@ -20,6 +22,7 @@ static operand_desc describe(const executor *x, uint32_t id)
 
 static void describe_op(const executor *x, uint32_t i, op_desc *d)
 {
+    assert(i < x->r->n);
     const op *o = &x->r->op[i];
     *d = (op_desc){.kind = o->kind,
                    .attr = o->attr,

@@ -9,6 +9,7 @@
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct {
@@ -27,6 +28,7 @@ static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_
 
 size_t packed_operand_bytes(const step *s, uint32_t k)
 {
+    assert(k < s->desc.n_in && s->desc.in[k].weight);
     return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k]
                                       : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
 }
@@ -273,6 +275,7 @@ static kiln_status fill(const packing *p, int look, void *dst, error *e)
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
 {
     executor *x = arg;
+    assert(use < x->n_use && x->use[use].weight < x->n_weight);
     program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     kiln_status status = fill(&p, !w->scanned, dst, e);
@@ -297,6 +300,7 @@ void packing_will_need(void *arg, size_t use)
 
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)
 {
+    assert(op_index < x->r->n && operand < x->step[op_index].desc.n_in);
     packing p = packing_of(x, op_index, operand);
     return temporary_bytes(&p);
 }

@@ -1,11 +1,13 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
 #include "backend/runtime_state.h"
+#include "base/lock.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,6 +138,7 @@ static kiln_status bring_inputs(binding *b)
 
 static void *address(const binding *b, uint32_t id)
 {
+    assert(id >= 1 && id <= b->p->r.n);
     const placement *place = b->p->x.plan.place, *x = &place[id], *base = &place[x->base];
     size_t shift = (size_t)x->shift * dtype_size(x->dtype);
     if (base->kind == PLACE_INPUT) return (char *)(uintptr_t)b->input[x->base] + shift;
@@ -215,6 +218,7 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
 
 static kiln_status run_step(const binding *b, uint32_t i, error *e)
 {
+    assert(i < b->p->r.n && b->p->x.step[i].kernel);
     runtime *rt = b->p->rt;
     executor *x = &b->p->x;
     const step *s = &x->step[i];
@@ -467,6 +471,7 @@ static void note_usage(runtime *rt, const executor *x)
 /* What this run will want, without running it. That the limit is too small is for whoever reads the outlook. */
 static kiln_status estimate(kiln_program *p, error *e)
 {
+    assert(mutex_held(&p->rt->lock));
     runtime_estimate *all = &p->rt->estimate;
     residency_estimate own;
     error too_small = {0};
@@ -491,6 +496,7 @@ static void end_packing(runtime *rt)
 
 static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
+    assert(mutex_held(&b->p->rt->lock));
     runtime *rt = b->p->rt;
     executor *x = &b->p->x;
     TRY(check_binds(b, e));

@@ -2,11 +2,13 @@
 #include "backend/runtime.h"
 
 #include "backend/runtime_state.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,6 +148,7 @@ recording *program_recording(kiln_program *p) { return &p->r; }
 /* The place of `key`, else of the least recently used program, else a free one. */
 static size_t kept_place(runtime *rt, const char *key)
 {
+    assert(mutex_held(&rt->kept_lock));
     size_t best = 0;
     for (size_t i = 0; i < KEPT_MAX; i++)
         if (rt->kept[i] && strcmp(rt->kept[i]->key, key) == 0) return i;

@@ -1,11 +1,13 @@
 /* store.c - the functions of store.h that look and keep; open_store.h lists the other files. */
 #include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/trust.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +183,7 @@ static void copy_text(char *to, size_t capacity, sqlite3_stmt *st, int column)
 
 static int find_row(store *s, digest key, store_entry *out)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, out ? SQL_FIND : SQL_IS_THERE);
     if (!st) return 0;
     index_bind_digest(st, 1, &key);
@@ -202,6 +205,7 @@ static int find_row(store *s, digest key, store_entry *out)
 
 static int find(store *s, digest key, store_entry *out)
 {
+    assert(mutex_held(&s->lock));
     const queued *q = queue_find(s, key);
     if (!q) return find_row(s, key, out);
     if (out) *out = q->about;
@@ -248,6 +252,7 @@ static kiln_status copy_part(stored_value *to, digest content, uint64_t size, co
 /* Rows that do not fit together. Lock held. */
 static kiln_status rows_damaged(store *s, digest key, error *e)
 {
+    assert(mutex_held(&s->lock));
     char hex[33];
     if (!s->warned_damage)
         log_warn("the cache's index held a damaged entry (%.16s): it is removed and computed again",
@@ -260,6 +265,7 @@ static kiln_status rows_damaged(store *s, digest key, error *e)
 /* What is written down of an entry's values, copied so that the lock need not be held while they are read. */
 static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *part, error *e)
 {
+    assert(mutex_held(&s->lock));
     const queued *q = queue_find(s, key);
     if (q) {
         if (q->about.n_value != n) return error_set(e, KILN_ERR_INVALID, "not in the cache");

@@ -5,9 +5,11 @@
  */
 #include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/array.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define RACY_NS INT64_C(2000000000)
@@ -19,6 +21,7 @@ static int same(const file_identity *a, int64_t size, int64_t mtime, int64_t cti
 
 static int find_row(store *s, const file_identity *f, digest *out)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, SQL_FILE_FIND);
     if (!st) return 0;
     sqlite3_bind_int64(st, 1, (sqlite3_int64)f->device);
@@ -52,6 +55,7 @@ void store_file_add(void *self, const char *path, const file_identity *f, digest
 
 kiln_status files_flush(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     for (size_t i = 0; i < s->n_file; i++) {
         const queued_file *q = &s->file[i];
         sqlite3_stmt *st = index_statement(s, SQL_FILE_ADD);

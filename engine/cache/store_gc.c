@@ -7,11 +7,13 @@
  */
 #include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/clock.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +80,7 @@ static void remove_file(store *s, digest content)
 /* Contents nobody names any more: their rows now, their files by the caller once this is committed. */
 static kiln_status drop_unnamed(store *s, digests *gone, error *e)
 {
+    assert(mutex_held(&s->lock));
     size_t first = gone->n;
     TRY(gather(s, "SELECT digest FROM content WHERE digest NOT IN(SELECT content FROM part)", NULL, gone, e));
     for (size_t i = first; i < gone->n; i++) TRY(step_with(s, SQL_DROP_CONTENT, gone->item[i], e));
@@ -86,6 +89,7 @@ static kiln_status drop_unnamed(store *s, digests *gone, error *e)
 
 static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests mine = {0};
     kiln_status status = gather(s, "SELECT content FROM part WHERE key=?1", &key, &mine, e);
     if (status == KILN_OK) status = step_with(s, SQL_DROP_ENTRY, key, e);
@@ -107,6 +111,7 @@ static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
 /* 1 when neither a row nor the queue names it. */
 static int is_unnamed(store *s, digest content)
 {
+    assert(mutex_held(&s->lock));
     digests named = {0};
     kiln_status status =
         gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, NULL);
@@ -121,6 +126,7 @@ static int is_unnamed(store *s, digest content)
  */
 void gc_drop_unnamed_file(store *s, digest content)
 {
+    assert(mutex_held(&s->lock));
     if (!s->db || index_begin(s, NULL) != KILN_OK) return;
     if (is_unnamed(s, content)) remove_file(s, content);
     index_rollback(s);
@@ -140,6 +146,7 @@ static kiln_status settle(store *s, kiln_status status, digests *gone, error *e)
 
 kiln_status gc_drop_entry(store *s, digest key, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     TRY(index_begin(s, e));
     return settle(s, drop_entry(s, key, &gone, e), &gone, e);
@@ -147,6 +154,7 @@ kiln_status gc_drop_entry(store *s, digest key, error *e)
 
 kiln_status gc_drop_content(store *s, digest content, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     TRY(index_begin(s, e));
     kiln_status status = step_with(s, SQL_DROP_BY_CONTENT, content, e);
@@ -161,6 +169,7 @@ kiln_status gc_drop_content(store *s, digest content, error *e)
 
 static uint64_t bytes_kept(store *s)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, SQL_BYTES);
     uint64_t bytes = st && sqlite3_step(st) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
     if (st) sqlite3_reset(st);
@@ -170,6 +179,7 @@ static uint64_t bytes_kept(store *s)
 /* Keys to be evicted, the least worth first, ours last, until `excess` bytes are gathered. */
 static kiln_status choose(store *s, uint64_t excess, digests *out, store_report *report, error *e)
 {
+    assert(mutex_held(&s->lock));
     for (int ours = 0; ours < 2 && excess > 0; ours++) {
         sqlite3_stmt *st = NULL;
         if (!s->db || sqlite3_prepare_v2(s->db, worth_order, -1, &st, NULL) != SQLITE_OK)
@@ -190,6 +200,7 @@ static kiln_status choose(store *s, uint64_t excess, digests *out, store_report 
 
 static kiln_status evict(store *s, uint64_t limit, store_report *report, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     uint64_t have = bytes_kept(s);
     if (have <= limit) return KILN_OK;
@@ -209,6 +220,7 @@ static kiln_status evict(store *s, uint64_t limit, store_report *report, error *
 /* A little below the limit, so that not each commit has to. One process is enough. */
 void gc_after_commit(store *s)
 {
+    assert(mutex_held(&s->lock));
     error e = {0};
     store_report report = {0};
     if (!s->db || bytes_kept(s) <= s->limit || !claims_house(s, 0)) return;
@@ -335,6 +347,7 @@ kiln_status store_gc(store *s, uint64_t limit, store_report *out, error *e)
 
 static kiln_status clear_rows(store *s, const char *type, store_report *out, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests keys = {0}, gone = {0};
     sqlite3_stmt *st = NULL;
     TRY(index_begin(s, e));

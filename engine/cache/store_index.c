@@ -12,9 +12,11 @@
  */
 #include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/file.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -419,6 +421,7 @@ static void mark_suspect(const store *s)
 
 kiln_status index_failed(store *s, const char *doing, error *e)
 {
+    assert(mutex_held(&s->lock));
     if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
     char reason[256];
     int code = sqlite3_errcode(s->db);
@@ -445,6 +448,7 @@ static kiln_status run_statement(store *s, store_statement which, const char *do
 kiln_status index_begin(store *s, error *e) { return run_statement(s, SQL_BEGIN, "waiting for other processes", e); }
 kiln_status index_commit(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     kiln_status status = run_statement(s, SQL_COMMIT, "committing", e);
     if (status != KILN_OK) index_rollback(s);
     return status;
@@ -452,6 +456,7 @@ kiln_status index_commit(store *s, error *e)
 
 void index_rollback(store *s)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = s->db && !sqlite3_get_autocommit(s->db) ? index_statement(s, SQL_ROLLBACK) : NULL;
     if (st) sqlite3_step(st), sqlite3_reset(st);
 }

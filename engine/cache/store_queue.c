@@ -7,11 +7,13 @@
  */
 #include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/clock.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,6 +61,7 @@ static int urgent(const store *s)
 
 kiln_status queue_add(store *s, queued *q, error *e)
 {
+    assert(mutex_held(&s->lock));
     if (!array_reserve(&s->queue, &s->queue_capacity, s->n_queue + 1, sizeof *s->queue) ||
         !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
         queued_free(q);
@@ -84,6 +87,7 @@ digest queue_seal(digest key, const stored_value *part, uint32_t n)
 
 void queue_touch(store *s, const store_entry *entry)
 {
+    assert(mutex_held(&s->lock));
     key_set_add(&s->mine, entry->key, 0);
     if (s->read_only || clock_wall_seconds() - entry->used < TOUCH_AFTER) return;
     if (!array_reserve(&s->touched, &s->touched_capacity, s->n_touched + 1, sizeof *s->touched))
@@ -198,6 +202,7 @@ static void give_up_queue(store *s)
 
 kiln_status queue_flush(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     size_t entries = s->n_queue;
     if (s->n_queue + s->n_touched + s->n_file == 0) {
         claims_settled(s);
@@ -246,6 +251,7 @@ static void *flush_now_and_then(void *arg)
 
 void queue_start_flusher(store *s)
 {
+    assert(mutex_held(&s->lock));
     if (!s->flusher_runs)
         s->flusher_runs = pthread_create(&s->flusher, NULL, flush_now_and_then, s) == 0;
     else if (s->n_queue == 1)

@@ -99,6 +99,5 @@ typedef struct {
 } op_epilogue;
 
 const char *op_name(op_kind kind);
-int op_operands(op_kind kind);
 
 #endif

@@ -5,13 +5,18 @@
 #include "graph/shape_rules.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64 };
 
 static int64_t last_dim(const shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
-static op *at(const plan *p, uint32_t id) { return &p->r->op[id - 1]; }
+static op *at(const plan *p, uint32_t id)
+{
+    assert(id >= 1 && id <= p->r->n);
+    return &p->r->op[id - 1];
+}
 static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
 
 /* ---- dtypes ---- */
@@ -89,6 +94,7 @@ static void set_types(plan *p)
 
 static void make_view(plan *p, uint32_t id, uint32_t of, int64_t shift)
 {
+    assert(of >= 1 && of < id && !p->skip[id - 1]);
     const placement *base = &p->place[of];
     placement *x = &p->place[id];
     x->kind = base->kind;
@@ -154,6 +160,7 @@ static void find_concats(plan *p, const uint32_t *uses)
 
 static void touch(plan *p, uint32_t id, uint32_t when)
 {
+    assert(id >= 1 && id <= p->r->n);
     placement *base = &p->place[p->place[id].base];
     if (when < base->first) base->first = when;
     if (when > base->last) base->last = when;
@@ -214,6 +221,7 @@ static void find_invariant(plan *p)
  * Returns the id whose memory it is, or 0. */
 static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
 {
+    assert(k < at(p, id)->n_in);
     const op *o = at(p, id);
     uint32_t from = o->in[k];
     if (!from) return 0;
@@ -316,6 +324,7 @@ static kiln_status lay_out(plan *p, error *e)
             if (end > offset) offset = end;
         }
         x->offset = offset;
+        assert(offset % ALIGNMENT == 0);
         if (offset + blocks[i].bytes > p->arena_bytes) p->arena_bytes = offset + blocks[i].bytes;
     }
     mem_free(blocks), mem_free(near), mem_free(bytes_of);

@@ -4,6 +4,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
             if (p->streamed[d->use[next].weight]) group += aligned(d, d->use[next].weight);
         if (!group) continue;
         if (at + group > p->ring) at = 0;
+        assert(group <= p->ring);
         for (size_t i = u, place = at; i < next; i++) {
             if (!p->streamed[d->use[i].weight]) continue;
             p->slot[i] = place;
@@ -148,6 +150,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
         }
         for (size_t i = u; i-- > 0;) { /* the nearest earlier op whose slots lie there */
             if (!p->streamed[d->use[i].weight]) continue;
+            assert(p->slot[i] + aligned(d, d->use[i].weight) <= p->ring);
             size_t from = p->slot[i], to = from + aligned(d, d->use[i].weight);
             if (from < at + group && at < to) {
                 p->after[op] = d->use[i].op;
@@ -207,6 +210,7 @@ static kiln_status place(const weight_demand *d, size_t limit, weight_plan *p, c
 
 kiln_status weight_plan_make(const weight_demand *d, size_t limit, weight_plan *out, error *e)
 {
+    assert(d->alignment && (d->alignment & (d->alignment - 1)) == 0);
     candidate *c = NULL;
     uint32_t *order = NULL;
     *out = (weight_plan){0};

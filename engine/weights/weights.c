@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "weights/set.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,9 @@ kiln_weights *weights_open(const char *path, error *e)
 
 kiln_weights *weights_ref(kiln_weights *w)
 {
-    if (w) atomic_fetch_add(&w->refs, 1);
+    unsigned refs = w ? atomic_fetch_add(&w->refs, 1) : 1;
+    assert(refs > 0); /* whoever asks has a reference */
+    (void)refs;
     return w;
 }
 
@@ -213,6 +216,7 @@ weights_entry *weights_entry_of(const kiln_weights *w, const char *name)
 
 void weights_describe(const weights_entry *x, kiln_weight_info *out)
 {
+    assert(x->rank <= KILN_MAX_RANK && x->file);
     uint32_t capacity = out->size && out->size < sizeof *out ? out->size : (uint32_t)sizeof *out;
     kiln_weight_info full = {.size = capacity,
                              .dtype = x->dtype,
@@ -254,6 +258,7 @@ void weights_mark_entry(const kiln_weights *w, weights_entry *x)
 {
     atomic_store_explicit(&x->used, 1, memory_order_relaxed);
     for (; w->base; w = w->base) {
+        assert(x->parent < w->base->n);
         x = &w->base->entry[x->parent];
         atomic_store_explicit(&x->used, 1, memory_order_relaxed);
     }

@@ -8,6 +8,7 @@
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,7 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     call *j = arg;
     const tiled_gemm *g = j->c->plan;
+    assert(slot < MAX_SLOTS && index < g->n_row_tiles * g->n_column_tiles);
     const row_tile *rows = &g->row_tiles[index % g->n_row_tiles];
     const block *columns = &g->column_tiles[index / g->n_row_tiles];
     const gemm *p = g->gemms[rows->variant][columns->variant];
@@ -194,6 +196,7 @@ static void tiled_gemm_free(void *plan)
 
 kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_row_tiles, error *e)
 {
+    assert(columns > 0 && width > 0);
     const op_desc *op = &c->op;
     if (!op->in[1].weight || (op->in[2].dtype && !op->in[2].weight))
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants",
@@ -222,6 +225,7 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
 
 kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, error *e)
 {
+    assert(v < GEMM_VARIANTS);
     tiled_gemm *g = c->plan;
     for (size_t i = 0; i < g->n_column_tiles; i++) {
         const block *b = &g->column_tiles[i];

@@ -228,8 +228,6 @@ void gemm_free(gemm *p)
 
 /* ---- asking ---- */
 
-const gemm_shape *gemm_shape_of(const gemm *p) { return &p->shape; }
-
 const char *gemm_name(const gemm *p)
 {
     const char *name = "onednn";

@@ -23,7 +23,6 @@ typedef struct gemm gemm;
 
 kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e);
 void gemm_free(gemm *p);
-const gemm_shape *gemm_shape_of(const gemm *p);
 const char *gemm_name(const gemm *p);    /* "brg:avx512_core" */
 uint64_t gemm_layout(const gemm *p);     /* equal for equal weight layouts */
 size_t gemm_weight_bytes(const gemm *p); /* packed, in `type` */
