@@ -33,7 +33,7 @@ typedef struct {
     uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
     operand_desc in[OP_MAX_IN];
     operand_desc out;
-    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: products of that type allowed,
+    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: GEMMs of that type allowed,
                            summed in f32 */
 } op_desc;
 
@@ -74,7 +74,7 @@ struct kernel {
     void (*free)(kernel *);
 };
 
-/* Arithmetic on f32 numbers in the device's memory, enqueued on `stream`; of asynchronous devices. */
+/* Arithmetic on f32 vectors in the device's memory, enqueued on `stream`; of asynchronous devices. */
 typedef struct {
     /* out = sum c[i] x[i], in f64, in order, without fused operations, rounded once; terms <= KILN_MAX_TERMS */
     kiln_status (*combine)(float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
@@ -101,7 +101,7 @@ typedef struct backend {
     kiln_status (*open)(unsigned index, memory_device **out, error *);
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
-    const device_vector_ops *vector_ops; /* NULL: numbers of nodes stay on the host */
+    const device_vector_ops *vector_ops; /* NULL: vectors of nodes stay on the host */
 } backend;
 
 extern const backend backend_cpu;       /* backend/cpu/                                  */

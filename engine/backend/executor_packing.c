@@ -1,8 +1,8 @@
 /* executor_packing.c - see executor_packing.h.
  *
- * Where the host computes, weights are packed from the mapped file, which is where they wait. For a device that they
- * are copied to they are read from the file itself, in parallel and never through the map: straight to where the packed
- * bytes go when packing would copy them as they are, else into a buffer from which they are packed.
+ * A host device packs weights from the mapped file. For an asynchronous device they are read from the file itself, in
+ * parallel and never through the map: straight to where the packed bytes go if packing is a plain copy, else into a
+ * buffer from which they are packed.
  */
 #include "backend/executor_packing.h"
 
@@ -79,7 +79,7 @@ static size_t factor_bytes(const packing *p)
 /* All the host bytes that packing it takes beside its source and its result. */
 static size_t temporary_bytes(const packing *p) { return round_up_64(copy_bytes(p)) + pack_bytes(p) + factor_bytes(p); }
 
-/* One part below the other, as they are stored or as f32. */
+/* The parts one after the other, as they are stored or as f32. */
 static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
 {
     for (uint32_t i = 0; i < n_parts(p); i++) {
@@ -105,7 +105,7 @@ typedef struct {
 
 static const char *name_of(const packing *p) { return p->leaf->name ? p->leaf->name : "stacked weights"; }
 
-/* The buffer holds `bytes`, which are on the device's account. */
+/* Makes the buffer at least `bytes` large; they are on the device's account. */
 static kiln_status host_capacity(const packing *p, size_t bytes, error *e)
 {
     weight_buffer *b = p->x->buffer;
@@ -186,7 +186,7 @@ static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e
     if (status == KILN_OK) status = leaf_source(p, &s, &why);
     if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, s.scratch, dst, &why);
     release_pages(p);
-    TRY(unchanged(p, e)); /* before anything that was found in such bytes is told */
+    TRY(unchanged(p, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 

@@ -1,4 +1,4 @@
-/* executor_weights.c - what a program wants of the device's memory; see executor.h. */
+/* executor_weights.c - a program's demand: its weights with their uses, and the memory it runs in; see executor.h. */
 #include "backend/executor_packing.h"
 
 #include "base/hash.h"
@@ -29,7 +29,7 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
 
 /* ---- the demand ---- */
 
-static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, packed_weight **out, error *e)
+static kiln_status intern_operand(executor *x, uint32_t i, uint32_t k, packed_weight **out, error *e)
 {
     const step *s = &x->step[i];
     const op *leaf = &x->r->op[x->r->op[i].in[k] - 1];
@@ -44,8 +44,8 @@ static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, packed_weig
     return status;
 }
 
-/* Its number among the program's weights; one that is new is added. */
-static uint32_t number_of(executor *x, packed_weight *w, uint32_t i, uint32_t k)
+/* Its index among the program's weights; a new one is added. */
+static uint32_t index_of(executor *x, packed_weight *w, uint32_t i, uint32_t k)
 {
     for (size_t n = 0; n < x->n_weight; n++)
         if (x->weight[n] == w) {
@@ -70,12 +70,12 @@ static kiln_status add_uses(executor *x, uint32_t i, error *e)
     for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
         if (!is_weight(s, k)) continue;
         packed_weight *w = NULL;
-        kiln_status status = know_operand(x, i, k, &w, e);
+        kiln_status status = intern_operand(x, i, k, &w, e);
         if (status != KILN_OK) {
             error_prefix(e, "program '%s'%s%s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope);
             return status;
         }
-        x->use[x->n_use] = (weight_use){.op = i, .weight = number_of(x, w, i, k)};
+        x->use[x->n_use] = (weight_use){.op = i, .weight = index_of(x, w, i, k)};
         s->use[k] = ++x->n_use;
     }
     return KILN_OK;
@@ -109,7 +109,7 @@ static kiln_status make_tables(executor *x, error *e)
     return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
 }
 
-static void place_inputs_that(executor *x, int invariant)
+static void place_inputs_where(executor *x, int invariant)
 {
     size_t alignment = residency_device(x->residency)->table->alignment;
     for (uint32_t i = 0; i < x->r->n; i++) {
@@ -123,8 +123,8 @@ static void place_inputs_that(executor *x, int invariant)
 
 static void place_inputs(executor *x)
 {
-    place_inputs_that(x, 0);
-    place_inputs_that(x, 1);
+    place_inputs_where(x, 0);
+    place_inputs_where(x, 1);
 }
 
 static size_t largest_temporary(const executor *x)

@@ -1,4 +1,4 @@
-/* invariant.c - inputs that seldom change: what they were when what hangs on them was computed; see plan.h. */
+/* invariant.c - see invariant.h. */
 #include "backend/runtime_state.h"
 #include "base/lock.h"
 #include "base/memory_alloc.h"

@@ -1,5 +1,5 @@
-/* invariant.h - inputs that stay the same from step to step (kiln_ops.step_invariant: a prompt's tokens), and what they were when
- * the ops that depend on them alone were computed. See plan.h for how their results survive from run to run.
+/* invariant.h - inputs that stay the same from step to step (kiln_ops.step_invariant: a prompt's tokens), and what they
+ * were when the ops that depend on them alone were computed. See plan.h for how their results survive from run to run.
  *
  * With the runtime's lock held, all three.
  */

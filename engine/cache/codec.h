@@ -47,7 +47,7 @@ typedef struct {
  * of it) that nobody here knows. */
 kiln_status codec_decode(const codec_source *source, const codec_types *types, kiln_value **out, error *e);
 
-/* "LATENT {samples f32 1x64x64x4, noise_mask ...}" in at most `room` bytes, for people. */
+/* "LATENT {samples f32 1x64x64x4, noise_mask ...}" in at most `capacity` bytes, for people. */
 const char *codec_describe(const kiln_value *v, char *text, size_t capacity);
 
 #endif

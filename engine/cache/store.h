@@ -1,6 +1,6 @@
 /* store.h - results that outlive the process: key -> values, many processes, one folder.
  *
- *     FOLDER/index.sqlite    entries, small values, remembered file digests (store_schema.c: the schema, its version)
+ *     FOLDER/index.sqlite    entries, small values, remembered file digests (store_index.c: the schema, its version)
  *     FOLDER/values/ab/...   larger values, named by the digest of their bytes; equal content is there once
  *     FOLDER/claims          a file of byte-range locks: who computes what just now
  *     FOLDER/states/...      resumable states of unfinished calls, by key
@@ -103,7 +103,7 @@ void store_remember_digests(store *s);
 typedef struct {
     uint64_t entries, values, bytes, limit; /* bytes: in the folder, values counted once */
     uint64_t states, state_bytes, orphans, orphan_bytes, remembered_files;
-    char journal[16]; /* "wal", "truncate": see store_schema.c for the choice */
+    char journal[16]; /* "wal", "truncate": see store_index.c for the choice */
     char sqlite[16];
 } store_totals;
 kiln_status store_total(store *s, store_totals *out, error *e);

@@ -57,7 +57,7 @@ void recording_free(recording *r);
 
 kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
 void record_output(recording *r, const char *name, kiln_t t);
-/* What hangs on held inputs alone is computed when they have changed, and kept (plan.h). */
+/* What depends on step-invariant inputs alone is computed when they have changed, and kept (plan.h). */
 void record_step_invariant(recording *r, kiln_t input);
 kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim,
                      int optional);

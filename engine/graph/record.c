@@ -143,7 +143,7 @@ void record_step_invariant(recording *r, kiln_t input)
     const op *o = recorded(r, input);
     if (r->failure.status != KILN_OK) return;
     if (!o || o->kind != OP_INPUT)
-        record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
+        record_fail(r, KILN_ERR_INVALID, "step_invariant() of something that is no input");
     else
         r->op[input.id - 1].invariant = 1;
 }

@@ -108,7 +108,7 @@ static kiln_status fit_block(residency *r, memory_kind kind, size_t bytes, int e
     return KILN_OK;
 }
 
-/* Evicts until everything this run will take fits beside what stays; 1: then there is no room for blocks larger than it
+/* Evicts until everything this run will take fits beside what stays; 1: blocks must be no larger than it
  * needs. */
 static int make_way(residency_pass *p)
 {

@@ -95,7 +95,7 @@ static void spread(const weight_demand *d, const candidate *c, size_t n, size_t 
     }
 }
 
-/* What is left of the room takes back the largest that fit. */
+/* Makes the largest that still fit resident again. */
 static void fill_up(const weight_demand *d, size_t capacity, uint32_t *order, uint8_t *streamed)
 {
     size_t n = 0, kept = sum_of(d, streamed, 0);
@@ -116,7 +116,7 @@ static int choose(const weight_demand *d, size_t capacity, size_t ring, candidat
     if (ring > capacity) return 0;
     memset(streamed, 0, d->n_weight);
     size_t tiny = TINY;
-    for (;; tiny = 0) { /* tiny ones stay, unless there is not even room for them */
+    for (;; tiny = 0) { /* tiny ones stay, unless even they do not fit */
         size_t n = find_candidates(d, tiny, c), small = sum_of(d, streamed, 0);
         for (size_t i = 0; i < n; i++) small -= aligned(d, c[i].weight);
         if (small > capacity - ring && tiny) continue;

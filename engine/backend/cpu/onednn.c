@@ -1,8 +1,8 @@
 /* onednn.c - see onednn.h. Builds against oneDNN 2.6 (Debian 12) and 3.x, whose C interfaces differ in how
  * descriptors are made; the macros below are the whole difference.
  *
- * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is told
- * one thread, when a product is made and when it is run; threads are the caller's business.
+ * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is given
+ * one thread, when a GEMM is compiled and when it is run; the caller has the threads.
  *
  * Without memory the library throws, or writes through a null pointer where its code generator got no pages. So what a
  * call may want at once is asked of the system first (room_for), and what is thrown all the same ends at
@@ -48,8 +48,8 @@ static dnnl_status_t engine_status;
 
 /* ---- the edge ---- */
 
-/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering
- * one; the first run of a product may generate a few more (how to set up AMX's tiles is one), later ones take small
+/* Bytes that a call may want at once: a GEMM is a few dozen generated kernels of 256 KiB of pages each; a reordering
+ * one; the first run of a GEMM may generate a few more (how to set up AMX's tiles is one), later ones take small
  * things from the heap. */
 static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
 
@@ -91,7 +91,7 @@ static void engine_make(void *arg)
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 
-/* Once it is there it stays; without memory for it the next product tries again. */
+/* Made once and kept; without memory for it the next GEMM tries again. */
 static dnnl_status_t engine_ready(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -206,7 +206,7 @@ kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e
 {
     TRY(library(engine_ready(), "engine", e));
     gemm *p = mem_calloc(1, sizeof *p);
-    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a GEMM");
     p->shape = *s;
     making m = {.p = p, .like = like};
     at_the_edge(ROOM_TO_MAKE, make_it, &m, &m.status);
@@ -339,7 +339,7 @@ static void pack_it(void *arg)
     md_release(from);
 }
 
-/* [n][k] or [n][i][kh][kw] in f32 -> the layout the product chose */
+/* [n][k] or [n][i][kh][kw] in f32 -> the layout that the GEMM chose */
 kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e)
 {
     const gemm_shape *s = &p->shape;

@@ -1,4 +1,4 @@
-/* cuda_vector_ops.c - backend.h's device_vector_ops: numbers that nodes keep on the device. */
+/* cuda_vector_ops.c - backend.h's device_vector_ops: sums, norms and copies of f32 vectors on the device. */
 #include "backend/cuda/cuda.h"
 
 _Static_assert((int)CU_TERMS >= (int)KILN_MAX_TERMS, "a sum's terms");
