@@ -57,7 +57,7 @@
 /* ---- tensors ---- */
 
 /* 1: nothing is computed in this call, and tensors have no data (KILN_NODE_ESTIMATES). */
-static inline int kit_estimating(const kiln_call *c) { return KILN_HAS(kiln_call, c, estimate) && c->estimate; }
+static inline int kit_estimating(const kiln_call *c) { return c->estimate != 0; }
 
 /* Where number n of a tensor's data lies: for windows into a tensor that may have none. */
 static inline float *kit_at(void *data, size_t n) { return data ? (float *)data + n : NULL; }

@@ -6,6 +6,7 @@
 #define KILN_TESTS_OFFLOAD_KIT_H
 
 #include "../memory/fake_device.h"
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -112,7 +113,8 @@ static kiln_status run_program(kiln_program *p, int which, int step, float *y, e
     dice d = {(uint64_t)step + 3};
     int64_t in = width[shape_of[which].first], out = width[shape_of[which].last];
     for (int i = 0; i < ROWS * in; i++) x[i] = dice_real(&d);
-    return program_run(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL, e);
+    return run_or_estimate(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL,
+                           e);
 }
 
 static inline size_t y_bytes(int which) { return (size_t)(ROWS * width[shape_of[which].last]) * sizeof(float); }
@@ -150,8 +152,9 @@ static inline int limits(const backend *b, int which, size_t *least, size_t *who
     runtime *rt = open_runtime((runtime_setting){.backend = b});
     kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
     if (!CHECK_MSG(p != NULL, "%s", e.message)) return runtime_free(rt), 0;
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     int ok = CHECK_EQ(run_program(p, which, 0, y, &e), KILN_OK);
+    set_estimating(rt, 0);
     *least = runtime_get_estimate(rt).least, *whole = runtime_get_estimate(rt).whole;
     program_free(p);
     runtime_free(rt);

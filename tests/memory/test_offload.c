@@ -181,9 +181,9 @@ static void test_a_step_moves_nothing_but_what_it_must(void)
         runtime *rt = open_runtime((runtime_setting){.memory = limit, .host_memory = SIZE_MAX});
         kiln_program *p = plan_program(rt, 0, &e);
         REQUIRE(p);
-        runtime_set_estimating(rt, 1);
+        set_estimating(rt, 1);
         CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK);
-        runtime_set_estimating(rt, 0);
+        set_estimating(rt, 0);
         size_t streamed = runtime_get_estimate(rt).widest.streamed;
         CHECK_EQ(fake_device_look().bytes_in, 0); /* estimating computes nothing */
         CHECK_EQ(streamed > 0, tight);
@@ -288,7 +288,7 @@ static void test_what_is_wanted_last_goes_first(void)
     uint64_t packed[2] = {0};
     int order[] = {0, 1, 1, 1, 2};
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
-        runtime_set_estimating(rt, rehearsal);
+        set_estimating(rt, rehearsal);
         for (int round = 0; round < 2 - rehearsal; round++)
             for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
                 float x[ROWS * 512] = {1};
@@ -296,8 +296,9 @@ static void test_what_is_wanted_last_goes_first(void)
                 if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1)
                     residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
                 if (!rehearsal && round == 1 && k == 2) packed[0] = residency_traffic_get(runtime_residency(rt)).packed;
-                REQUIRE(program_run(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
-                                    (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL, &e) == KILN_OK);
+                REQUIRE(run_or_estimate(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
+                                        (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL,
+                                        &e) == KILN_OK);
             }
     }
     packed[1] = residency_traffic_get(runtime_residency(rt)).packed;
@@ -390,9 +391,9 @@ static int graph_keeps_its_weights(size_t limit, size_t tensor, size_t *left_ove
     if (!CHECK(p && run_program(p, 0, 0, y, &e) == KILN_OK) ||
         !CHECK(residency_take(r, MEMORY_VALUES, tensor, "a tensor", &data, &e) == KILN_OK))
         return 0;
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK);
-    runtime_set_estimating(rt, 0);
+    set_estimating(rt, 0);
     size_t streamed = runtime_get_estimate(rt).widest.streamed;
     for (int i = 0; i < 6 && ok; i++) {
         if (i == 3) residency_give(r, MEMORY_VALUES, tensor, data);

@@ -28,8 +28,8 @@ static kiln_status run_part(const ensemble *s, int k, float *y, int (*cancelled)
     dice d = {(uint64_t)k + 11};
     for (int i = 0; i < ROWS * width[part_at[k]]; i++) x[i] = dice_real(&d);
     memset(y, 0, part_bytes(k));
-    return program_run(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
-                       (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
+    return run_or_estimate(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
+                           (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
 }
 
 static void close_ensemble(ensemble *s)
@@ -42,9 +42,9 @@ static int estimate_ensemble(ensemble *s, error *e)
 {
     float y[ROWS * 512];
     kiln_status status = KILN_OK;
-    runtime_set_estimating(s->rt, 1);
+    set_estimating(s->rt, 1);
     for (int i = 0; i < ORDER && status == KILN_OK; i++) status = run_part(s, in_order[i], y, NULL, e);
-    runtime_set_estimating(s->rt, 0);
+    set_estimating(s->rt, 0);
     return status == KILN_OK;
 }
 
