@@ -40,9 +40,4 @@ size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code);
  * round. */
 int text_is_control(uint32_t code);
 
-/* The candidate nearest to `word` (edit distance, case-insensitive), or NULL when none is near enough
- * to suggest. For "unknown node 'KSamplr'; did you mean 'KSampler'?". */
-const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg);
-const char *nearest_of(const char *word, const char *const *name, size_t n);
-
 #endif

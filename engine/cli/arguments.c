@@ -1,4 +1,5 @@
 /* arguments.c - reading options by their declarations; see command.h. */
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"

@@ -1,6 +1,7 @@
 /* cmd_cache.c - `kiln cache`: what is kept between runs, and what to do about it. */
 #include "base/arena.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cache/store.h"

@@ -3,9 +3,11 @@
 #define KILN_PLUGIN_ABILITIES_H
 
 #include "base/status.h"
+#include "param/param.h"
 #include "kiln/files.h"
 #include "kiln/model.h"
 #include "kiln/ops.h"
+#include "kiln/params.h"
 #include "kiln/sampler.h"
 #include "kiln/store.h"
 #include "kiln/value.h"
@@ -17,6 +19,7 @@ extern const kiln_model_api model_api;     /* ability_model.c   */
 extern const kiln_sampler_api sampler_api; /* registry.c        */
 extern const kiln_files_api files_api;     /* ability_files.c   */
 extern const kiln_store_api store_api;     /* ability_store.c   */
+extern const kiln_params_api params_api;   /* ability_params.c  */
 
 /* Removes the files a call opened and did not commit. */
 void files_discard(kiln_ctx *c);
@@ -42,6 +45,10 @@ kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *
 
 /* Names of registry `from` ("sampler", "schedule"); NULL past the end and for a registry there is not. */
 const char *registry_name(const char *from, size_t i);
+/* A sampler's options as a table (param/param_rows.h); it was checked when the sampler was registered. */
+kiln_param_table sampler_options(const kiln_sampler *s);
+/* The registries as parameters ask for them (param/param.h); no files. */
+extern const param_names registry_names;
 /* Id of the plugin that registered it; NULL: nobody. */
 const char *registry_owner_of(const char *from, const char *name);
 /* Owner of the i-th model family of any kind, NULL past the end. */

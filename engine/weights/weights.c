@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "weights/set.h"
 

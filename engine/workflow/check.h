@@ -1,8 +1,9 @@
-/* check.h - a document held against the node types there are: every fault at once, and a graph that can be run.
+/* check.h - checks a document against the node types. It finds every fault at once; without faults the result is a
+ * graph that can run.
  *
- * What the types are comes through `catalog`, so that this layer knows neither plugins nor folders. Rows are read
- * through their own strides. Nothing is coerced: a scalar is read by its parameter's declared type, an absent
- * input takes its declared default, everything else is a fault with the nearest right name.
+ * The node types come through `catalog`, so this layer depends on no plugin and no folder. Rows are read through their
+ * own strides. Nothing is coerced: a scalar is read by the type its parameter declares (param/param.h), an input that
+ * is left out takes its declared default, and everything else is a fault, with the nearest right name if one is near.
  */
 #ifndef KILN_WORKFLOW_CHECK_H
 #define KILN_WORKFLOW_CHECK_H
@@ -20,8 +21,8 @@ typedef struct {
     const char *(*type_at)(void *self, size_t i);
     /* Names a KILN_P_NAME parameter may take: the i-th of registry `from`, NULL past the end. */
     const char *(*name_at)(void *self, const char *from, size_t i);
-    /* The path of `name` among the files of kind `from`, in `a`; NULL with a message that says where it
-     * looked and what is there. */
+    /* The path of `name` among the files of kind `from`, in `a`; NULL with a message that says where it looked and what
+     * it found. */
     const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
 } catalog_view;
 
@@ -49,7 +50,7 @@ typedef struct {
     size_t n_seen;
     digest key;    /* see key.h                                              */
     int cacheable; /* the key says everything: the result may outlive the process (key.h) */
-    int needed;    /* an output node hangs on it                             */
+    int needed;    /* an output node depends on it                           */
 } graph_node;
 
 typedef struct {
@@ -66,18 +67,5 @@ kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow 
 const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);
-
-/* The port type name whose scalar a parameter type takes from a wire: "INT", "FLOAT", "STRING", "BOOLEAN"; enums and
- * names take "STRING". */
-const char *param_wire_type(uint32_t param_type);
-/* Reads `text` as parameter `p` into its place in `params`. On failure `why` says what is wrong and what would be
- * right. */
-kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
-                        void *params, char why[512]);
-kiln_status param_default(const kiln_param *p, arena *a, void *params);
-/* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
-int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
-/* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
-void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity);
 
 #endif
