@@ -1,7 +1,7 @@
 /* backend.h - what runs a planned program on a device. Layer: backend.
  *
  * The planner describes each op by shapes, dtypes and attributes (op_desc); the backend
- * makes a kernel for it, which says how much scratch it wants and how its weights must be
+ * makes a kernel for it, which says how much scratch it needs and how its weights must be
  * packed. Running is then a list of calls with pointers. A backend is a table; adding one adds
  * no #ifdef elsewhere.
  *

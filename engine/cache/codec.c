@@ -1,7 +1,7 @@
-/* codec.c - values to bytes; see codec.h for the form. What reads them back is codec_decode.c.
+/* codec.c - values to bytes; see codec.h for the form. codec_decode.c reads them back.
  *
- * The structure is gathered in memory first, together with the list of tensors, whose bytes then go to the sink from
- * where they lie. Depth is bounded, so the recursion is.
+ * The structure is built in memory first, together with the list of tensors, whose bytes then go to the sink without a
+ * copy. The depth of values is bounded, and with it the recursion.
  */
 #include "cache/codec.h"
 

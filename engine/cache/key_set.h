@@ -1,5 +1,4 @@
-/* key_set.h - a set of digests, each with a small number: open addressing, never shrinks. Whoever owns it sees to its
- * lock. Zeroed: empty.
+/* key_set.h - a set of digests, each with a number: open addressing, never shrinks. Its owner locks it. Zeroed: empty.
  */
 #ifndef KILN_CACHE_KEY_SET_H
 #define KILN_CACHE_KEY_SET_H

@@ -1,4 +1,4 @@
-/* store.c - the functions of store.h that look and keep; open_store.h lists the other files. */
+/* store.c - the functions of store.h that open, find, get and put; open_store.h lists the other files. */
 #include "cache/open_store.h"
 
 #include "base/lock.h"
@@ -28,8 +28,8 @@ const char *store_default_folder(char *path, size_t capacity)
     return n > 0 && (size_t)n < capacity ? path : NULL;
 }
 
-/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes are not to be
- * built upon. */
+/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes cannot be
+ * relied upon. */
 const char *store_network_file_system(long type)
 {
     static const struct {
@@ -262,7 +262,7 @@ static kiln_status rows_damaged(store *s, digest key, error *e)
     return error_set(e, KILN_ERR_IO, "its rows in the index do not fit together");
 }
 
-/* What is written down of an entry's values, copied so that the lock need not be held while they are read. */
+/* The index's rows of an entry's values, copied so that they can be read without the lock. */
 static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *part, error *e)
 {
     assert(mutex_held(&s->lock));

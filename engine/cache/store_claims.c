@@ -1,11 +1,11 @@
-/* store_claims.c - who computes what just now; see store_claims.h.
+/* store_claims.c - which process computes which key; see store_claims.h.
  *
  * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's
- * open-file-description locks): it goes when the process dies, however it dies. Two keys that meet at one place only
- * make somebody wait for nothing. Locks of one open file do not exclude each other, so inside the process a table of
- * held keys does. There are several files because the system walks through all locks of a file for each one more, and a
- * run of small nodes holds thousands until they are committed; they are opened when first wanted, and where one cannot
- * be opened its keys are computed without a claim.
+ * open-file-description locks): it goes when the process dies, however it dies. Two keys with the same byte
+ * only make a process wait without need. Locks of one open file do not exclude each other, so inside the process a
+ * table of claims does. There are several files because the system walks through all locks of a file for each one more,
+ * and a run of small nodes has thousands until they are committed; they are opened when first needed, and where one
+ * cannot be opened its keys are computed without a claim.
  */
 #include "cache/open_store.h"
 

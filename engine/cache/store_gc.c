@@ -1,8 +1,9 @@
-/* store_gc.c - what leaves the store: by value when space runs out, because it is damaged, or because it was asked for.
+/* store_gc.c - what is removed from the store: the least valuable when space runs out, what is damaged, what a user
+ * clears.
  *
  * An entry is worth seconds / (bytes + 4096) / (1 + days since it was used): what took long and is small stays longest.
  * A time of use in the future (the clock was set back) counts as now. What this process put or got goes last. Rows go
- * first and are committed, then the files nobody names any more; a crash in between leaves orphans, which a sweep
+ * first and are committed, then the files that no row names any more; a crash in between leaves orphans, which a sweep
  * finds. Only files older than an hour are orphans: younger ones may be about to be named.
  */
 #include "cache/open_store.h"

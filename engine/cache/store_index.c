@@ -3,7 +3,7 @@
  * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
  * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file
  * was moved (or removed) and refuses to write to it (SQLITE_READONLY_DBMOVED), so that its journal is never taken for
- * the new index's; that process warns once and keeps nothing more. Only the file that was seen to be damaged is moved,
+ * the new index's; that process warns once and stores nothing more. Only the file that was seen to be damaged is moved,
  * never one that took its place.
  *
  * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint

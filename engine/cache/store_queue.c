@@ -2,8 +2,8 @@
  *
  * A commit costs a few fsyncs, a small value some microseconds: so rows are gathered and committed together, by a
  * thread of the store's own a twentieth of a second after the first of them, or at once when losing them would cost
- * half a second of work or they have become many. Claims of results that are still in the queue are held until it is
- * committed, so that no other process computes in between.
+ * half a second of work or they have become many. Claims of results in the queue last until it is
+ * committed, so that no other process computes them in between.
  */
 #include "cache/open_store.h"
 

@@ -46,7 +46,7 @@ kiln_t record_fail(recording *r, kiln_status status, const char *fmt, ...)
     return none;
 }
 
-/* The name of a leaf or an output; NULL and "" are the recorder's mistakes. */
+/* The name of a leaf or an output; NULL and "" are errors of whoever records. */
 static int has_name(recording *r, const char *what, const char *name)
 {
     if (name && name[0]) return 1;
@@ -54,7 +54,7 @@ static int has_name(recording *r, const char *what, const char *name)
     return 0;
 }
 
-/* Every dimension 1 or more: nothing we run is empty. */
+/* Every dimension is 1 or more: no op works on nothing. */
 static int has_elements(shape *s, uint32_t rank, const int64_t *dim)
 {
     return (dim || rank == 0) && shape_make(s, rank, dim) && shape_count(s) > 0;
@@ -233,7 +233,7 @@ static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
              !must_be_weight)
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s of a weight; use a view of the weights (kiln.weights/1) instead",
                     op_name(kind));
-    else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* bf16 cannot hold 999 */
+    else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* 999 has no bf16 */
         record_fail(r, KILN_ERR_INVALID, "%s: the times must be an f32 input", op_name(kind));
     else if (wants_ids(kind, i) != (o->dtype == KILN_I32 && o->kind == OP_INPUT))
         record_fail(r, KILN_ERR_INVALID, "%s: operand %u %s", op_name(kind), i,

@@ -80,7 +80,7 @@ struct packed_weight {
     uint64_t batch;
     unsigned refs;
     /* what decides who is evicted first */
-    uint64_t used;   /* clock of the last pass that wanted it */
+    uint64_t used;   /* clock of the last pass that used it */
     uint64_t wanted; /* programs until its next use, as far as the order is known; UINT64_MAX: none */
     uint64_t victim; /* the prefetch that may evict it */
 };

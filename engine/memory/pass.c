@@ -136,7 +136,8 @@ static kiln_status take_workspace(residency_pass *p, error *e)
 
 /* ---- begin and end ---- */
 
-/* Pins what this run keeps. Weights that it streams, and that are there from a larger placement, may be evicted. */
+/* Pins what this run keeps. Weights that it streams, and that are still on the device from a larger placement, may be
+ * evicted. */
 static void pin_residents(residency_pass *p)
 {
     pthread_mutex_lock(&p->r->lock);
@@ -147,7 +148,7 @@ static void pin_residents(residency_pass *p)
     pthread_mutex_unlock(&p->r->lock);
 }
 
-/* A device that failed: whether what this run sent has arrived is not known, so it is not there. */
+/* The device failed: nobody knows whether what this run sent has arrived, so it counts as failed. */
 static void fail_copies(residency_pass *p)
 {
     for (size_t w = 0; w < p->d.n_weight; w++) {
@@ -335,7 +336,7 @@ kiln_status pass_copy_weight(residency_pass *p, uint32_t w, void *dst, error *e)
     return r->call->record(r->device, s->copied, r->copy, e);
 }
 
-/* Where the weight of this use goes: its own memory, or its slot; *fresh: it is not there yet. */
+/* Where the weight of this use goes: its own memory, or its slot; *fresh: its bytes still have to come. */
 static kiln_status find_space(residency_pass *p, size_t use, void **out, int *fresh, error *e)
 {
     residency *r = p->r;
@@ -356,7 +357,7 @@ static kiln_status find_space(residency_pass *p, size_t use, void **out, int *fr
     return KILN_OK;
 }
 
-/* A weight that was to stay and could not be filled is not there; a copy to it may be under way. */
+/* A weight that was to stay and could not be filled gives its memory back; a copy to it may be under way. */
 static kiln_status undo(residency_pass *p, uint32_t w, kiln_status status)
 {
     residency *r = p->r;
@@ -454,7 +455,7 @@ kiln_status residency_before(residency_pass *p, uint32_t op, error *e)
     return p->arriving[op] ? r->call->wait(r->device, r->compute, p->ready[op], e) : KILN_OK;
 }
 
-/* Has this op slots that others will want? */
+/* Has this op slots that later ops fill again? */
 static int uses_slots(const residency_pass *p, uint32_t op)
 {
     size_t low = 0, high = p->d.n_use;

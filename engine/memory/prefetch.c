@@ -273,7 +273,8 @@ static kiln_status send_weights(prefetch_batch *b, int waiting)
     return KILN_OK;
 }
 
-/* Records `arrived` behind what was sent. Where that fails it is waited for; where that fails too, it is not there. */
+/* Records `arrived` behind what was sent. If that fails the host waits for the copies; if that fails too, the weights
+ * count as failed. */
 static void conclude(const prefetch_batch *b)
 {
     residency *r = b->r;

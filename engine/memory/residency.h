@@ -1,8 +1,8 @@
 /* residency.h - which packed weights are in a device's memory, and how they come and go. Layer: memory (needs base).
  *
  * One manager per runtime and device. A packed weight is known by the identity of its tensor, the tensor's name and the
- * pack form; programs that want the same one share it, and its bytes are packed again whenever they have left. What one
- * program wants while it runs is a demand; which of its weights stay and which stream is a placement (weight_plan.h);
+ * pack form; programs that use the same one share it, and its bytes are packed again whenever they have left. What one
+ * program needs while it runs is a demand; which of its weights stay and which stream is a placement (weight_plan.h);
  * running it is a pass:
  *
  *     residency_begin(r, pass)          memory to run in, and pins on the weights that stay; others are evicted

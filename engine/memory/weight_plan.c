@@ -15,7 +15,7 @@ static size_t aligned(const weight_demand *d, uint32_t weight)
     return (d->bytes[weight] + d->alignment - 1) & ~(d->alignment - 1);
 }
 
-/* Most bytes that one op wants at once, of the weights that are streamed (all of them when `streamed` is NULL). */
+/* Most bytes that one op needs at once, of the weights that are streamed (all of them when `streamed` is NULL). */
 static size_t largest_group(const weight_demand *d, const uint8_t *streamed)
 {
     size_t largest = 0, group = 0;

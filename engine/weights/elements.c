@@ -1,7 +1,7 @@
-/* elements.c - a tensor as f32: converted, transposed, patched; and whether its numbers are finite. See weights.h.
+/* elements.c - a tensor as f32: converted, transposed, patched; and whether its elements are finite. See weights.h.
  *
  * Everything is read in ranges of elements, so that a slice of a patched tensor costs its own rows only. A patched
- * element is, in this order and all in f32: the base's number, then for each patch in the order given
+ * element is, in this order and all in f32: the base's element, then for each patch in the order given
  * factor * sum, the sum over the rank ascending from 0. It does not depend on the range or on how the loops are cut.
  */
 #include "base/memory_alloc.h"
@@ -150,7 +150,7 @@ static kiln_status read_beside(const weights_entry *x, size_t first, size_t n, f
     return status;
 }
 
-/* As it lies beneath any transposing. */
+/* As it is stored, before any transposition. */
 static kiln_status read_stored(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
 {
     if (x->patch) return read_patched(x, of_others(how), (size_t)x->begin / sizeof(float) + first, n, dst, e);
@@ -216,7 +216,7 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
-/* ---- finite numbers ---- */
+/* ---- finite elements ---- */
 
 /* An element is NaN or infinite when its exponent bits are all ones. Whole blocks are tested without a branch. */
 enum { BLOCK = 4096, LANES = 64 };
@@ -311,7 +311,7 @@ kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *d
     return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
 }
 
-/* What patches make is looked at where it is made. */
+/* A patched tensor is checked where it is computed. */
 kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e)
 {
     const weights_entry *x = weights_entry_of(w, name);

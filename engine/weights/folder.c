@@ -2,8 +2,9 @@
  *
  * A diffusers folder holds one model a subfolder (unet/, vae/, text_encoder/, ...), one level deep. Of each folder one
  * model is taken, by a fixed order: the plain variant before fp16 before bf16, diffusion_pytorch_model before model, a
- * single file before shards; else the only .safetensors there is. What is left aside is said in the log (info).
- * The root of a folder with a model_index.json holds no weights of its own: files there are the same model once more.
+ * single file before shards; else the only .safetensors there is. Files that are not taken are listed in the log
+ * (info). The root of a folder with a model_index.json has no weights of its own: files there are the same model once
+ * more.
  */
 #include "base/array.h"
 #include "base/log.h"
@@ -100,7 +101,7 @@ static kiln_status add_confined(kiln_weights *w, const char *folder, const char 
 typedef struct {
     const char *tensor, *file;
     size_t at; /* place in the index */
-    int found; /* its file holds it */
+    int found; /* it is in its file */
 } shard_row;
 
 typedef struct {
@@ -188,7 +189,7 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The index and the shards must say the same, in both directions. */
+/* The index and the shards must agree, in both directions. */
 static kiln_status compare_shards(const kiln_weights *w, size_t first, const shard_index *x, error *e)
 {
     for (size_t i = first; i < w->n_file; i++) {

@@ -1,6 +1,6 @@
-/* weights.c - a set from its opening to its end, looking tensors up, who used what; see weights.h. The files are
- * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out
- * in contents.c, their numbers in elements.c. */
+/* weights.c - opening and closing a set, finding tensors, marking which were used; see weights.h. folder.c finds the
+ * files, safetensors.c reads their headers, view.c gives other names, patch.c patches; contents.c gives out bytes,
+ * elements.c tensors as f32. */
 #include "weights/weights.h"
 
 #include "base/array.h"

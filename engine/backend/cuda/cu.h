@@ -1,4 +1,4 @@
-/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; numbers as floats;
+/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; elements as floats;
  * activations.
  *
  * A kernel is compiled twice: by nvcc for the device, and, with KILN_CUDA_EMU, as plain C++ over tests/cuda_emu, where

@@ -6,8 +6,8 @@
  * more than by our own kernels.
  *
  * Only direct and deterministic algorithms: Winograd's and Fourier's give other bits. f32 is restricted to FMA (the
- * default allows tf32), bf16 to tensor cores. The choice is the library's first one
- * that fits, asked once when the op is prepared.
+ * default allows tf32), bf16 to tensor cores. The algorithm is the library's first choice that fits, asked for once
+ * when the op is prepared.
  */
 #include "backend/cuda/cudnn.h"
 

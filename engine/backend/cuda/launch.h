@@ -1,7 +1,7 @@
 /* launch.h - the kernels as functions: what the C side of this folder calls and the .cu side has. Layer: backend.
  *
- * Each enqueues on `stream` and returns what the launch said. Pointers are the device's. A matrix is rows of columns,
- * rows ld elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
+ * Each enqueues on `stream` and returns the status of the launch. Pointers are the device's. A matrix is rows of
+ * columns, rows ld elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
  */
 #ifndef KILN_BACKEND_CUDA_LAUNCH_H
 #define KILN_BACKEND_CUDA_LAUNCH_H
