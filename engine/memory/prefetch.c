@@ -125,6 +125,14 @@ void prefetch_checkpoint(residency_pass *p, uint32_t op)
         }
 }
 
+static int is_on_device(packed_weight *x) /* now: anybody may evict it */
+{
+    pthread_mutex_lock(&x->owner->lock);
+    int yes = weight_on_device(x);
+    pthread_mutex_unlock(&x->owner->lock);
+    return yes;
+}
+
 /* The system may read q's files meanwhile, as far as it has memory for that. */
 static void ask_for_files(const residency_pass *q)
 {
@@ -132,7 +140,7 @@ static void ask_for_files(const residency_pass *q)
     if (!q->d.will_need || q->r->call->memory(q->r->device, &free_bytes, &total, NULL) != KILN_OK) return;
     for (size_t u = 0; u < q->d.n_use; u++) {
         uint32_t w = q->d.use[u].weight;
-        if (q->d.maker[w] != u || packed_weight_data(q->d.weight[w])) continue;
+        if (q->d.maker[w] != u || is_on_device(q->d.weight[w])) continue;
         asked += q->d.bytes[w];
         if (asked > free_bytes / 2) return;
         q->d.will_need(q->d.arg, u);
@@ -192,7 +200,7 @@ static int evict_own(const prefetch_batch *b)
 {
     for (size_t w = 0; b->last && b->passed && w < b->p->d.n_weight; w++) {
         packed_weight *x = b->p->d.weight[w];
-        if (x->victim != b->batch || !weight_on_device(x) || x->pins != PIN_RUN ||
+        if (x->victim != b->batch || x->pins != PIN_RUN || !weight_on_device(x) ||
             b->last[w] > b->p->check_op[b->passed - 1])
             continue;
         pthread_mutex_lock(&b->r->lock);
