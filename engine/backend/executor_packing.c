@@ -106,7 +106,7 @@ typedef struct {
 static const char *name_of(const packing *p) { return p->leaf->name ? p->leaf->name : "stacked weights"; }
 
 /* Makes the buffer at least `bytes` large; they are on the device's account. */
-static kiln_status host_capacity(const packing *p, size_t bytes, error *e)
+static kiln_status reserve_on_account(const packing *p, size_t bytes, error *e)
 {
     weight_buffer *b = p->x->buffer;
     budget *account = residency_budget(p->x->residency);
@@ -124,7 +124,7 @@ static kiln_status leaf_source(const packing *p, source *s, error *e)
     size_t copy = round_up_64(copy_bytes(p)), factors = factor_bytes(p);
     budget *account = residency_budget(p->x->residency);
     kiln_weight_info info = {.size = sizeof info};
-    TRY(host_capacity(p, copy + pack_bytes(p), e));
+    TRY(reserve_on_account(p, copy + pack_bytes(p), e));
     s->scratch = (char *)p->x->buffer->data + copy;
     if (!copy) {
         const op *part = part_of(p, 0);
@@ -201,7 +201,7 @@ void weight_buffer_free(weight_buffer *b)
     *b = (weight_buffer){0};
 }
 
-static kiln_status buffer_capacity(weight_buffer *b, size_t bytes, error *e)
+static kiln_status reserve_buffer(weight_buffer *b, size_t bytes, error *e)
 {
     if (b->bytes >= bytes) return KILN_OK;
     weight_buffer_free(b);
@@ -246,7 +246,7 @@ static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtyp
     weight_buffer *b = p->x->buffer;
     size_t stored = stored_bytes(p), behind = (stored + 63) & ~(size_t)63,
            floats = dtype ? 0 : (size_t)shape_count(&p->leaf->shape) * sizeof(float);
-    TRY(buffer_capacity(b, behind + floats + 1, e));
+    TRY(reserve_buffer(b, behind + floats + 1, e));
     char *data = b->data;
     TRY(read_parts(p, look, data, e));
     if (!dtype) TRY(parts_as_f32(p, data, (float *)(void *)(data + behind), e));

@@ -207,8 +207,6 @@ void packed_weight_release(packed_weight *x)
     mem_free(x);
 }
 
-const void *packed_weight_data(const packed_weight *x) { return x->data; }
-
 /* ---- eviction ---- */
 
 /* RESIDENT, or prefetched for a program that has not come. */

@@ -161,7 +161,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
     }
 }
 
-static kiln_status make_capacity(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
+static kiln_status make_tables(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
 {
     p->streamed = mem_calloc(d->n_weight + 1, sizeof *p->streamed);
     p->slot = mem_calloc(d->n_use + 1, sizeof *p->slot);
@@ -214,7 +214,7 @@ kiln_status weight_plan_make(const weight_demand *d, size_t limit, weight_plan *
     candidate *c = NULL;
     uint32_t *order = NULL;
     *out = (weight_plan){0};
-    kiln_status status = make_capacity(d, out, &c, &order, e);
+    kiln_status status = make_tables(d, out, &c, &order, e);
     if (status == KILN_OK) status = place(d, limit, out, c, order, e);
     mem_free(c);
     mem_free(order);

@@ -229,7 +229,7 @@ static void test_a_graph_computes_with_new_inputs(void)
 
 /* ---- several programs ---- */
 
-/* Two programs over one set share packed weights; two that take turns share the room instead of emptying it each time.
+/* Two programs over one set share packed weights; two that take turns share the memory instead of evicting each other.
  */
 static void test_programs_that_take_turns_share(void)
 {
@@ -270,7 +270,7 @@ static void test_turns_under_a_budget(void)
     }
 }
 
-/* The order was estimated: encoder, sampler often, decoder. When the sampler needs room the encoder goes, not the
+/* The order was estimated: encoder, sampler often, decoder. When the sampler needs memory the encoder goes, not the
  * decoder. */
 static void test_what_is_wanted_last_goes_first(void)
 {

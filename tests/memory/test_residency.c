@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "base/memory_alloc.h"
-#include "memory/residency.h"
+#include "memory/packed_weight.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ static void test_what_is_asked_for_twice_is_one(void)
     REQUIRE(r);
     CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
     CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
-    CHECK(a == b && packed_weight_data(a) == NULL);
+    CHECK(a == b && a->data == NULL);
     CHECK_EQ(residency_intern(r, "set2", "w", "f32", BYTES, &other[0], NULL),
              KILN_OK); /* set, name and form each tell them apart */
     CHECK_EQ(residency_intern(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
@@ -141,7 +141,7 @@ static void test_giving_up_takes_all_but_what_runs(void)
     REQUIRE(residency_begin(p, &capacity, NULL) == KILN_OK);
     residency_give_up(r, SIZE_MAX);
     CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM);
-    CHECK(packed_weight_data(one.weight[0]) && !packed_weight_data(two.weight[0]));
+    CHECK(one.weight[0]->data && !two.weight[0]->data);
     residency_end(p, 0);
     CHECK_EQ(run(q, NULL), KILN_OK); /* packed again */
     CHECK_EQ(packed_in_all(&two), 2 * WEIGHTS);
@@ -160,7 +160,7 @@ static void test_a_failure_leaves_nothing_and_the_next_run_is_whole(void)
         n.fails = at;
         CHECK_EQ(run(p, &e), KILN_ERR_IO);
         CHECK_STR(e.message, "cannot read it");
-        CHECK(packed_weight_data(n.weight[at]) == NULL);
+        CHECK(n.weight[at]->data == NULL);
         CHECK_EQ(residency_bytes(r), at * ROOM);
         n.fails = -1;
         CHECK_EQ(run(p, NULL), KILN_OK);
@@ -229,7 +229,7 @@ static void test_files_of_the_next_program_are_asked_for(void)
     residency_give_up(r, 1); /* the one that goes is asked for again */
     packed_weight *gone = NULL;
     for (int i = 0; i < WEIGHTS && !gone; i++)
-        if (!packed_weight_data(one.weight[i]) || !packed_weight_data(two.weight[i])) gone = one.weight[i];
+        if (!one.weight[i]->data || !two.weight[i]->data) gone = one.weight[i];
     CHECK(gone != NULL);
     for (int i = 0; i < 3; i++) CHECK_EQ(run(p, NULL), KILN_OK);
     CHECK_EQ(asked_in_all(&two), WEIGHTS + (packed_in_all(&one) == WEIGHTS));

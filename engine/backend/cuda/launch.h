@@ -82,7 +82,7 @@ typedef struct {
 } cu_upsample;
 cudaError_t cu_upsample_run(const cu_upsample *, cudaStream_t);
 
-/* ---- lookups (embedding.cu) ---- */
+/* ---- embedding and gather (embedding.cu) ---- */
 
 /* Row k of the result is row (k / every) * step + id[k] of the table; NaN where id is not in 0..limit-1. */
 typedef struct {
