@@ -23,6 +23,9 @@ int print_textv(FILE *to, const char *fmt, va_list args) __attribute__((format(p
  */
 int print_raw(FILE *to, const char *text);
 int print_flush(FILE *to);
+/* What print_text writes to standard output (out) or standard error (err), and print_raw to standard error, is dropped
+ * from here on where the flag is 1: a program that uses the library has its own words. */
+void print_silence(int out, int err);
 /* errno of the first write to standard output that failed; 0: none has. */
 int print_lost(void);
 
