@@ -1,7 +1,8 @@
-/* names.c - the nearest right name for a misspelt one: edit distance with transpositions
- * (optimal string alignment), letters compared without case. */
+/* names.c - the name nearest to a misspelt one, by edit distance with transpositions (optimal string alignment) that
+ * ignores case. */
 #include "base/str.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t row[3][LONGEST + 1];
+    assert(n <= LONGEST && m <= LONGEST);
     for (size_t j = 0; j <= m; j++) row[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
         size_t *now = row[i % 3], *above = row[(i + 2) % 3], *two = row[(i + 1) % 3];

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether `user` is the group's only member, by the group's own list and by everybody's primary group. */
+/* 1: `user` is the group's only member, by the group's list and by every user's primary group. */
 static int is_private_group(gid_t group, uid_t user)
 {
     struct passwd *owner = getpwuid(user);
