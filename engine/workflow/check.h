@@ -1,8 +1,8 @@
-/* check.h - a document held against the node types there are: every fault at once, and a graph that can be run.
+/* check.h - checks a document against the known node types: reports every fault at once and makes a graph to run.
  *
- * What the types are comes through `catalog`, so that this layer knows neither plugins nor folders. Rows are read
- * through their own strides. Nothing is coerced: a scalar is read by its parameter's declared type, an absent
- * input takes its declared default, everything else is a fault with the nearest right name.
+ * Node types come through `catalog`, so this layer knows neither plugins nor folders. Nothing is coerced: a scalar is
+ * read by its parameter's declared type, a missing input takes its declared default, and everything else is a fault
+ * that suggests the nearest valid name.
  */
 #ifndef KILN_WORKFLOW_CHECK_H
 #define KILN_WORKFLOW_CHECK_H
@@ -14,14 +14,14 @@
 
 typedef struct {
     void *self;
-    /* The row of a type, or NULL. *identity: digest of the plugin it comes from. */
+    /* The row of a type, or NULL. *identity: digest of its plugin. */
     const kiln_node *(*find)(void *self, const char *type, digest *identity);
     size_t n_type;
     const char *(*type_at)(void *self, size_t i);
-    /* Names a KILN_P_NAME parameter may take: the i-th of registry `from`, NULL past the end. */
+    /* The i-th name in registry `from`, for KILN_P_NAME parameters; NULL past the end. */
     const char *(*name_at)(void *self, const char *from, size_t i);
-    /* The path of `name` among the files of kind `from`, in `a`; NULL with a message that says where it
-     * looked and what is there. */
+    /* The path of `name` among the files of kind `from`, allocated in `a`; NULL with a message that says where it
+     * looked and what it found there. */
     const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
 } catalog_view;
 
@@ -34,7 +34,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n;
-    source *from; /* several for a list port */
+    source *from; /* [n]; n > 1 only for a list port */
 } port_sources;
 
 typedef struct {
@@ -45,11 +45,11 @@ typedef struct {
     port_sources *in;      /* [type->n_in]                                          */
     source *param_in;      /* [type->n_param]: wired parameters                      */
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
-    const file_seen *seen; /* [n_seen]: the files behind those, in the state the key was made of (key.h) */
+    const file_seen *seen; /* [n_seen]: the files those consist of, and their state when the key was made (key.h) */
     size_t n_seen;
-    digest key;    /* see key.h                                              */
-    int cacheable; /* the key says everything: the result may outlive the process (key.h) */
-    int needed;    /* an output node hangs on it                             */
+    digest key;    /* see key.h                                                   */
+    int cacheable; /* the key covers everything the result depends on: it can be kept (key.h) */
+    int needed;    /* an output node depends on it                                */
 } graph_node;
 
 typedef struct {
@@ -59,25 +59,25 @@ typedef struct {
     uint32_t *order; /* all nodes, sources before users */
 } workflow;
 
-/* KILN_OK: *w is ready unless doc->n_fault > 0. The workflow lives in the document's arena. */
+/* KILN_OK: *w can be run unless doc->n_fault > 0. The workflow is allocated in the document's arena. */
 kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow *w, error *e);
 
-/* Rows of a node type, whatever its plugin's struct sizes. */
+/* The i-th row of a node type, found by the strides of its plugin's structs. */
 const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);
 
-/* The port type name whose scalar a parameter type takes from a wire: "INT", "FLOAT", "STRING", "BOOLEAN"; enums and
- * names take "STRING". */
+/* The port type that a parameter of this type can be wired to: "INT", "FLOAT", "STRING" (also for enums and names) or
+ * "BOOLEAN". */
 const char *param_wire_type(uint32_t param_type);
-/* Reads `text` as parameter `p` into its place in `params`. On failure `why` says what is wrong and what would be
- * right. */
+/* Parses `text` as parameter `p` and stores the value in `params`. On failure `why` says what is wrong and what would
+ * be right. */
 kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
                         void *params, char why[512]);
 kiln_status param_default(const kiln_param *p, arena *a, void *params);
-/* 1: the node uses another value than the one that lies in `params` (KILN_PARAM_FLOORED): both are told. */
+/* 1: the node will round the value in `params` down (KILN_PARAM_FLOORED): *given and *used are both values. */
 int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
-/* "one of enable, disable", "a whole number from 1 to 10000": what a parameter takes. */
+/* What values a parameter takes, for messages: "one of enable, disable", "a whole number from 1 to 10000". */
 void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity);
 
 #endif
