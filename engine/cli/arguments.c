@@ -1,8 +1,9 @@
-/* arguments.c - reading options by their declarations; see command.h. */
+/* arguments.c - parses command lines by the options a command declares; see command.h. */
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static int add(arguments *a, const option *o, const char *value)
     return 1;
 }
 
-/* One option at argv[*i], and its value behind '=' or in the next word. */
+/* Reads the option at argv[*i], and its value after '=' or in the next argument. */
 static int read_option(arguments *a, const manual *m, int argc, char **argv, int *i)
 {
     const char *text = argv[*i], *equals = strchr(text, '=');
@@ -66,7 +67,7 @@ static int read_option(arguments *a, const manual *m, int argc, char **argv, int
 
 int arguments_read(arguments *a, const manual *m, int argc, char **argv)
 {
-    *a = (arguments){0};
+    *a = (arguments){.manual = m};
     int only_operands = 0;
     for (int i = 1; i < argc; i++) {
         if (!only_operands && strcmp(argv[i], "--") == 0) {
@@ -85,6 +86,7 @@ int arguments_read(arguments *a, const manual *m, int argc, char **argv)
 
 const char *argument(const arguments *a, const char *name)
 {
+    assert(find(a->manual, name, strlen(name))); /* the command declares it */
     for (size_t i = a->n_given; i-- > 0;)
         if (strcmp(a->given[i].option->name, name) == 0) return a->given[i].value;
     return NULL;
