@@ -3,11 +3,11 @@
 
 #include "base/print.h"
 
-catalog *open_catalog(const char *command, const arguments *a, int *status)
+catalog *open_catalog(const char *name, const arguments *a, int *status)
 {
     error e = {0};
     catalog *c = catalog_open(argument(a, "--plugins"), &e);
     *status = c ? EXIT_DONE : e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
-    if (!c) print_text(stderr, "kiln %s: %s\n", command, e.message);
+    if (!c) print_text(stderr, "kiln %s: %s\n", name, e.message);
     return c;
 }

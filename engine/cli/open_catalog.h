@@ -11,8 +11,8 @@
         "--plugins", 0, "LIST", "folders or .so files to search first, ':' between them", 0                            \
     }
 
-/* Opens the catalog with the command's --plugins, and sets *status to EXIT_DONE. NULL after printing what is wrong,
- * with the exit status in *status. */
-catalog *open_catalog(const char *command, const arguments *a, int *status);
+/* Opens the catalog with the --plugins of command `name`, and sets *status to EXIT_DONE. NULL after printing what is
+ * wrong, with the exit status in *status. */
+catalog *open_catalog(const char *name, const arguments *a, int *status);
 
 #endif

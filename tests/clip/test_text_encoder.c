@@ -62,8 +62,8 @@ static void test_T6_T7_every_layer_equals_transformers(void)
         char what[40];
         snprintf(what, sizeof what, "hidden state %d", i);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32);
-        piece_check(&c, text_model_hidden(&tiny, c.ops, c.p, clip_of(v)->weights, ids, i), golden(g, "hidden.%d", i),
-                    LAYER, what);
+        piece_check(&c, text_model_hidden(&(text_recorder){&tiny, c.ops, c.p, clip_of(v)->weights}, ids, i),
+                    golden(g, "hidden.%d", i), LAYER, what);
     }
     rig_host()->unref(v);
     weights_unref(set);
