@@ -50,8 +50,8 @@ const file_seen *file_list_at(const file_list *l, size_t i)
 static kiln_status changed(const char *path, error *e)
 {
     return error_set(e, KILN_ERR_IO,
-                     "%s: changed while the run was reading it, so what was made of it is not what its key says; "
-                     "nothing of it is kept: run again",
+                     "%s: changed while the run was reading it, so results made from it do not match their keys and "
+                     "are not kept; run again",
                      path);
 }
 
@@ -84,7 +84,8 @@ kiln_status file_list_unchanged(const file_list *l, error *e)
         if (stat(path, &st) != 0)
             return error_set(
                 e, KILN_ERR_IO,
-                "%s: gone while the run was reading it (%s), so nothing made of it is kept; put it back and run again",
+                "%s: gone while the run was reading it (%s), so results made from it are not kept; put it back and run "
+                "again",
                 path, strerror(errno));
         file_identity now = file_identity_of(&st);
         if (!file_identity_same(&now, &l->item[i].was)) return changed(path, e);

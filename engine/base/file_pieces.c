@@ -51,7 +51,7 @@ static void read_piece(void *arg, size_t i)
 static kiln_status same(const file_map *m, int fd, error *e)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be looked at: %s", m->path, strerror(errno));
+    if (fstat(fd, &st) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be checked: %s", m->path, strerror(errno));
     return file_map_is(m, &st, e);
 }
 

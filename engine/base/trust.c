@@ -31,7 +31,7 @@ int others_may_write(const struct stat *s)
 
 const char *trust_fault(const struct stat *s)
 {
-    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins have to be yours or root's";
+    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins must belong to you or root";
     if (s->st_mode & S_IWOTH) return "can be written by anyone; take that away with: chmod o-w";
     if (others_may_write(s)) return "can be written by its group; take that away with: chmod g-w";
     return NULL;

@@ -212,7 +212,7 @@ static int do_stat(const request *r, error *e)
     }
     print_text(stdout,
                "folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished "
-               "calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
+               "calls and of speeds, %s\norphans   %llu, %s (kiln cache gc removes them)\n"
                "files     %llu whose digests are remembered\nindex     SQLite %s, journal %s\n",
                folder, (unsigned long long)t.entries, (unsigned long long)t.values, str_bytes(bytes, t.bytes),
                str_bytes(limit, t.limit), (unsigned long long)t.states, str_bytes(states, t.state_bytes),
@@ -232,7 +232,7 @@ static void print_report(const request *r, const store_report *out, const char *
                    (unsigned long long)out->orphan_bytes, (unsigned long long)out->checked,
                    (unsigned long long)out->damaged);
     else
-        print_text(stdout, "%s %llu results (%s), swept %llu files nobody named (%s)\n", verb,
+        print_text(stdout, "%s %llu results (%s) and %llu orphaned files (%s)\n", verb,
                    (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
                    str_bytes(orphans, out->orphan_bytes));
 }
@@ -248,7 +248,7 @@ static int do_gc(const request *r, error *e)
                           size),
                EXIT_BAD_INPUT;
     if (store_gc(r->store, limit, &out, e) != KILN_OK) return EXIT_RUN_FAILED;
-    print_report(r, &out, "dropped");
+    print_report(r, &out, "removed");
     return EXIT_DONE;
 }
 

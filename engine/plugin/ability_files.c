@@ -223,10 +223,10 @@ static kiln_status file_write(kiln_file *f, const void *bytes, size_t n)
         ssize_t done = write(f->fd, at, n < (1u << 30) ? n : 1u << 30);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0)
-            f->failed =
-                error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem,
-                          done < 0 ? strerror(errno) : "nothing was taken",
-                          errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
+            f->failed = error_set(
+                ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem,
+                done < 0 ? strerror(errno) : "nothing was taken",
+                errno == ENOSPC || errno == EDQUOT ? "; free some space, or choose another folder with --out" : "");
         else
             at += done, n -= (size_t)done;
     }

@@ -90,7 +90,7 @@ static void on_crash(int number)
     say(&l, "kiln: error: ");
     if (!say_who(&l)) say(&l, "kiln itself");
     say(&l, " crashed with "), say(&l, name);
-    say(&l, "; what was kept of earlier results is sound, and the same command goes on from there");
+    say(&l, "; results kept before are intact, and the same command continues from them");
     put(&l);
     signal(number, SIG_DFL);
     raise(number); /* ends the process by this signal */

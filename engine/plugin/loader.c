@@ -214,7 +214,7 @@ static const char *folder_fault(const char *path, char above[600])
     if (!copy) return "cannot be checked: out of memory";
     char *slash = strrchr(copy, '/');
     if (slash) slash[slash == copy] = '\0';
-    const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be looked at";
+    const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be checked";
     if (!fault) fault = ancestors_fault(copy, above);
     mem_free(copy);
     return fault;
@@ -231,7 +231,7 @@ static int open_checked(plugin *p, arena *memory, struct stat *s)
     if (fd < 0 || fstat(fd, s) != 0) {
         plugin_refuse(p, memory, "cannot be opened: %s", strerror(errno));
     } else if (!S_ISREG(s->st_mode)) {
-        plugin_refuse(p, memory, "is no regular file");
+        plugin_refuse(p, memory, "is not a regular file");
     } else if ((fault = trust_fault(s)) != NULL) {
         plugin_refuse(p, memory, "%s", fault);
     } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX ||
@@ -267,7 +267,7 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
     }
     const void *raw = dlsym(so, "kiln_plugin_v1");
     if (!raw)
-        plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+        plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is not a plugin for this version of kiln");
     else if (table_read(raw, memory, &p->table, &e) != KILN_OK)
         plugin_refuse(p, memory, "%s", e.message);
     if (p->state == PLUGIN_LOADED && p->changed_floats)

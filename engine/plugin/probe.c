@@ -74,7 +74,8 @@ static void child(int fd, const char *name, const char *data)
     if (!so) error_set(&r.why, KILN_ERR_INVALID, "%s", dlerror());
     const void *raw = so ? dlsym(so, "kiln_plugin_v1") : NULL;
     if (so && !raw)
-        error_set(&r.why, KILN_ERR_INVALID, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+        error_set(&r.why, KILN_ERR_INVALID,
+                  "exports no kiln_plugin_v1, so it is not a plugin for this version of kiln");
     r.stage = STAGE_TABLE;
     send_report(fd, &r);
     if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {

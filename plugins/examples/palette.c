@@ -169,7 +169,8 @@ static kiln_status apply_run(const kiln_call *c)
     kiln_status status = c->host->view(c->ctx, c->in[0], &from);
     if (status) return status;
     if (!p)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "palette: this is none of ours; make it with ExamplePalette");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "palette: this is not a palette of this plugin; make it with ExamplePalette");
     if (from.dim[3] < 3)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "image has %lld channels; colours need 3",
                              (long long)from.dim[3]);
