@@ -74,13 +74,21 @@ struct kernel {
     void (*free)(kernel *);
 };
 
-/* Arithmetic on f32 numbers in the device's memory, enqueued on `stream`; of asynchronous devices. */
+/* kiln_ops' vector ops on f32 vectors in the device's memory, enqueued on `stream`. None uses fused operations, so that
+ * a device computes the bytes that the host does; only dot() adds up in an order of its own. Arguments were checked,
+ * and there is something to compute. */
 typedef struct {
-    /* out = sum c[i] x[i], in f64, in order, without fused operations, rounded once; terms <= KILN_MAX_TERMS */
     kiln_status (*combine)(float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
                            device_stream *stream, error *);
-    kiln_status (*square_sum)(double *out, const float *x, size_t n, device_stream *stream, error *);
-    /* Rows of `columns` numbers, ld elements apart, of any real type, become dense f32. */
+    kiln_status (*add_difference)(const kiln_difference *, float *out, device_stream *stream, error *);
+    kiln_status (*dot)(const kiln_dot *, double *out, device_stream *stream, error *); /* out: the device's */
+    kiln_status (*blend)(const kiln_blend *, float *out, device_stream *stream, error *);
+    kiln_status (*crop)(const kiln_area *, const float *x, float *out, device_stream *stream, error *);
+    kiln_status (*accumulate)(const kiln_area *, const kiln_part *, float *sum, float *total, device_stream *stream,
+                              error *);
+    kiln_status (*divide)(float *x, const float *total, size_t cells, size_t channels, device_stream *stream, error *);
+    /* For asynchronous devices alone: rows of `columns` numbers, ld elements apart, of any real type, become dense f32.
+     */
     kiln_status (*to_f32)(float *out, const void *src, uint32_t dtype, int64_t rows, int64_t columns, int64_t ld,
                           device_stream *stream, error *);
 } device_vector_ops;
@@ -101,7 +109,7 @@ typedef struct backend {
     kiln_status (*open)(unsigned index, memory_device **out, error *);
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
-    const device_vector_ops *vector_ops; /* NULL: numbers of nodes stay on the host */
+    const device_vector_ops *vector_ops; /* NULL: vectors stay on the host */
 } backend;
 
 extern const backend backend_cpu;       /* backend/cpu/                                  */

@@ -1,6 +1,8 @@
 /* cuda_load.c - opens kiln-cuda.so; see cuda_load.h. */
 #include "backend/cuda_load.h"
 
+#include "base/install.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,17 +30,10 @@ static int find(char *path, size_t size)
 {
     static const char *const beside[] = {"../lib/kiln/kiln-cuda.so", "backends/kiln-cuda.so",
                                          "../../backends/kiln-cuda.so"};
-    char exe[4096];
     const char *named = getenv("KILN_CUDA_LIBRARY");
     if (named) return (size_t)snprintf(path, size, "%s", named) < size && trusted(path);
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0) return 0;
-    exe[n] = 0;
-    *strrchr(exe, '/') = 0;
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        if ((size_t)snprintf(path, size, "%s/%s", exe, beside[i]) >= size || access(path, F_OK) != 0) continue;
-        return trusted(path);
-    }
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+        if (install_find(beside[i], path, size)) return trusted(path);
     error_set(&why, KILN_ERR_UNSUPPORTED, "this kiln was built without CUDA: build it where nvcc is");
     return 0;
 }

@@ -275,17 +275,6 @@ static kiln_status deliver(const binding *b, const kiln_bind *out, const char *s
     return KILN_OK;
 }
 
-/* Nothing is computed: whoever asked must not judge what lay in its memory before (a sampler looks for NaN). */
-static void clear_outputs(const binding *b)
-{
-    for (size_t i = 0; i < b->n_out; i++) {
-        const kiln_bind *out = &b->out[i];
-        const shape *s = &b->p->r.op[output_id(&b->p->r, out->name) - 1].shape;
-        if (!is_there(out) && out->tensor.data)
-            memset(out->tensor.data, 0, (size_t)shape_count(s) * dtype_size(out->tensor.dtype));
-    }
-}
-
 /* ---- on the host: op after op ---- */
 
 static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg, error *e)
@@ -469,7 +458,7 @@ static void note_usage(runtime *rt, const executor *x)
     if (x->weight_bytes > u->weight_bytes) u->weight_bytes = x->weight_bytes;
 }
 
-/* What this run will want, without running it. That the limit is too small is for whoever reads the outlook. */
+/* What this run will want, without running it. That the limit is too small is for whoever reads the estimate. */
 static kiln_status estimate(kiln_program *p, error *e)
 {
     runtime_estimate *all = &p->rt->estimate;
@@ -501,7 +490,6 @@ static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, e
     TRY(check_binds(b, e));
     note_usage(rt, x);
     TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
-    if (rt->setting.explain || rt->estimating) return clear_outputs(b), estimate(b->p, e);
     kiln_status status = residency_begin(x->pass, &b->capacity, e);
     if (status != KILN_OK) return end_packing(rt), status;
     b->keeps = x->plan.n_invariant && b->capacity.kept && invariant_same(b->p, b->in, b->n_in);

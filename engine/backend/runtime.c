@@ -52,7 +52,7 @@ void runtime_free(runtime *rt)
     for (size_t i = 0; i < KEPT_MAX; i++) program_free(rt->kept[i]);
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     if (rt->link) rt->device->table->host_release(rt->device, rt->link);
-    if (rt->measured) runtime_vector_free(rt, sizeof *rt->measured, rt->measured);
+    if (rt->dot) runtime_vector_free(rt, sizeof *rt->dot, rt->dot);
     weight_buffer_free(&rt->buffer);
     residency_free(rt->residency);
     pool_free(rt->pool);
@@ -67,11 +67,10 @@ pool *runtime_pool(const runtime *rt) { return rt->pool; }
 size_t runtime_weight_peak(const runtime *rt) { return residency_peak(rt->residency); }
 residency *runtime_residency(const runtime *rt) { return rt->residency; }
 
-void runtime_set_estimating(runtime *rt, int on)
+void runtime_estimate_reset(runtime *rt)
 {
     pthread_mutex_lock(&rt->lock);
-    rt->estimating = on;
-    if (on) rt->estimate = (runtime_estimate){0};
+    rt->estimate = (runtime_estimate){0};
     rt->estimated = NULL;
     pthread_mutex_unlock(&rt->lock);
 }
@@ -177,7 +176,7 @@ kiln_status program_plan(kiln_program *p, error *e)
     if (status == KILN_OK) status = executor_make(&p->x, &p->r, p->rt->setting.backend, e);
     if (status == KILN_OK) status = invariant_make(p, e);
     if (status == KILN_OK) {
-        if (p->rt->setting.explain && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
+        if (p->rt->setting.list_ops && log_level() >= KILN_LOG_INFO) executor_log(&p->x);
         atomic_store(&p->planned, 1);
     } else /* a second try would find a half-made program */
         error_set(&p->r.failure, status, "program '%s' could not be planned", p->r.name);

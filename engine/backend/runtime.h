@@ -20,7 +20,7 @@ typedef struct {
     const backend *backend;
     unsigned threads;   /* 0: all processors */
     uint32_t precision; /* 0: the backend's best */
-    int explain;        /* plan and count, compute nothing: run() gives zeros; log level INFO: list the ops */
+    int list_ops;       /* at log level INFO: what was planned, op by op */
     int check_finite;   /* look for NaN and infinity after each op and say where */
     int unfused;        /* tests: record without fusing */
     void (*trace)(void *arg, const op_trace *);
@@ -47,7 +47,7 @@ typedef struct {
 } runtime_usage;
 /* ---- memory ---- */
 
-/* What the runs since the last reset want of memory, found without computing (explain, rehearse) or while running. */
+/* What program_estimate found since runtime_estimate_reset. */
 typedef struct {
     size_t least, whole; /* limits: the least with which every program runs, and from which on nothing is streamed */
     char least_name[64]; /* the program that needs most of the two */
@@ -57,9 +57,7 @@ typedef struct {
 } runtime_estimate;
 
 residency *runtime_residency(const runtime *rt);
-/* While on, runs compute nothing and give zeros (as explain), but the order of programs is noted, and
- * what they will want of memory is added up (runtime_get_estimate). on: the outlook begins anew. */
-void runtime_set_estimating(runtime *rt, int on);
+void runtime_estimate_reset(runtime *rt);
 runtime_estimate runtime_get_estimate(const runtime *rt);
 
 void runtime_usage_reset(runtime *rt);
@@ -78,15 +76,16 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info);
 /* cancelled(arg) is asked between ops. */
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);
-/* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get. The tensors are
- * checked by their shapes; their data may be NULL and is not touched. */
+/* What program_run would need of memory and time, added to runtime_get_estimate and runtime_usage_get; the order of
+ * programs is noted for the runs to come. The tensors are checked by their shapes; their data may be NULL and is not
+ * touched. */
 kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                              error *e);
 
-/* ---- numbers that stay on the device (vector_ops.c): kiln_ops' device, upload, download, combine, norm ---- */
+/* ---- kiln_ops' vector ops (vector_ops.c); arguments were checked ---- */
 
 uint32_t runtime_vector_device(const runtime *rt); /* KILN_CPU: on the host */
-/* Memory for them, on the account as a value. */
+/* Memory of a device for vectors, on the account as a value. KILN_ERR_UNSUPPORTED where they are on the host. */
 kiln_status runtime_vector_new(runtime *rt, size_t bytes, void **out, error *e);
 void runtime_vector_free(runtime *rt, size_t bytes, void *data); /* waits for what uses it */
 /* For an estimate: on the account, and *out is an address that nobody may touch. */
@@ -97,5 +96,12 @@ kiln_status runtime_download(runtime *rt, float *host, const float *device, size
 kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
                             error *e);
 kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, error *e);
+kiln_status runtime_add_difference(runtime *rt, const kiln_difference *d, float *out, error *e);
+kiln_status runtime_dot(runtime *rt, const kiln_dot *d, double *out, error *e);
+kiln_status runtime_blend(runtime *rt, const kiln_blend *b, float *out, error *e);
+kiln_status runtime_crop(runtime *rt, const kiln_area *a, const float *x, float *out, error *e);
+kiln_status runtime_accumulate(runtime *rt, const kiln_area *a, const kiln_part *part, float *sum, float *total,
+                               error *e);
+kiln_status runtime_divide(runtime *rt, float *x, const float *total, size_t cells, size_t channels, error *e);
 
 #endif

@@ -49,11 +49,10 @@ struct runtime {
     uint64_t clock;
     void *host_io; /* page-locked: inputs on their way in, outputs on their way out; asynchronous devices */
     size_t host_io_bytes;
-    void *link; /* page-locked: numbers on their way (vector_ops.c) */
+    void *link; /* page-locked: vectors on their way (vector_ops.c) */
     size_t link_bytes;
-    double *measured; /* the device's: what norm found */
+    double *dot; /* the device's: where dot() leaves its result */
     weight_buffer buffer;
-    int estimating;
     const kiln_program *estimated; /* the last one that was */
     runtime_usage usage;
     runtime_estimate estimate;

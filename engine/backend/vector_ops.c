@@ -1,24 +1,25 @@
-/* vector_ops.c - f32 numbers that stay on the device between runs, and arithmetic on them; see runtime.h and
- * kiln/ops.h.
+/* vector_ops.c - kiln_ops' vector ops where programs run; see runtime.h and kiln/ops.h.
  *
- * Everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through one
- * page-locked buffer. While estimating nothing is computed or moved, but memory is taken, so that it is estimated.
+ * On a device everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through
+ * one page-locked buffer. An estimate calls none of this but runtime_vector_count.
  */
 #include "backend/runtime_parts.h"
 
+#include "backend/host_vector_ops.h"
+
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-static int there(const runtime *rt) { return rt->device->table->asynchronous && rt->setting.backend->vector_ops; }
-static int idle(const runtime *rt) { return rt->estimating || rt->setting.explain; }
+static int on_device(const runtime *rt) { return rt->device->table->asynchronous && rt->setting.backend->vector_ops; }
 
-uint32_t runtime_vector_device(const runtime *rt) { return there(rt) ? rt->device->table->kind : KILN_CPU; }
+uint32_t runtime_vector_device(const runtime *rt) { return on_device(rt) ? rt->device->table->kind : KILN_CPU; }
 
 kiln_status runtime_vector_new(runtime *rt, size_t bytes, void **out, error *e)
 {
-    if (!there(rt)) return error_set(e, KILN_ERR_UNSUPPORTED, "no memory of a device: programs run on the host");
+    if (!on_device(rt)) return error_set(e, KILN_ERR_UNSUPPORTED, "no memory of a device: programs run on the host");
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = residency_take(rt->residency, MEMORY_VALUES, bytes, "numbers that stay on the device", out, e);
+    kiln_status status = residency_take(rt->residency, MEMORY_VALUES, bytes, "vectors on the device", out, e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
@@ -34,7 +35,7 @@ void runtime_vector_free(runtime *rt, size_t bytes, void *data)
 kiln_status runtime_vector_count(runtime *rt, size_t bytes, void **out, error *e)
 {
     *out = (void *)(uintptr_t)64; /* not NULL, and a fault for whoever reads it */
-    return budget_take(residency_budget(rt->residency), MEMORY_VALUES, bytes, "numbers that stay on the device", e);
+    return budget_take(residency_budget(rt->residency), MEMORY_VALUES, bytes, "vectors on the device", e);
 }
 
 void runtime_vector_uncount(runtime *rt, size_t bytes)
@@ -75,73 +76,112 @@ static kiln_status move_out(runtime *rt, void *host, const void *device, size_t 
 
 kiln_status runtime_upload(runtime *rt, float *device, const float *host, size_t n, error *e)
 {
-    if (!there(rt)) return memmove(device, host, n * sizeof *host), KILN_OK;
+    if (!on_device(rt)) return memmove(device, host, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
+    kiln_status status = !n ? KILN_OK : move_in(rt, device, host, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
     return status;
 }
 
 kiln_status runtime_download(runtime *rt, float *host, const float *device, size_t n, error *e)
 {
-    if (!there(rt)) return memmove(host, device, n * sizeof *host), KILN_OK;
+    if (!n) return KILN_OK;
+    if (!on_device(rt)) return memmove(host, device, n * sizeof *host), KILN_OK;
     pthread_mutex_lock(&rt->lock);
-    int nothing = idle(rt) || !n;
-    kiln_status status = nothing ? KILN_OK : move_out(rt, host, device, n * sizeof *host, e);
+    kiln_status status = move_out(rt, host, device, n * sizeof *host, e);
     pthread_mutex_unlock(&rt->lock);
-    if (nothing) memset(host, 0, n * sizeof *host);
     return status;
 }
 
 /* ---- arithmetic ---- */
 
-static void combine_here(float *out, size_t n, uint32_t terms, const double *c, const float *const *x)
+static void begin(runtime *rt)
 {
-    for (size_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (uint32_t k = 0; k < terms; k++) sum += c[k] * (double)x[k][i];
-        out[i] = (float)sum;
-    }
+    if (on_device(rt)) pthread_mutex_lock(&rt->lock);
 }
+
+static kiln_status end(runtime *rt, kiln_status status)
+{
+    if (on_device(rt)) pthread_mutex_unlock(&rt->lock);
+    return status;
+}
+
+static const device_vector_ops *ops_of(const runtime *rt)
+{
+    return on_device(rt) ? rt->setting.backend->vector_ops : &host_vector_ops;
+}
+
+static device_stream *stream_of(const runtime *rt) { return on_device(rt) ? residency_stream(rt->residency) : NULL; }
 
 kiln_status runtime_combine(runtime *rt, float *out, size_t n, uint32_t terms, const double *c, const float *const *x,
                             error *e)
 {
-    if (terms > KILN_MAX_TERMS)
-        return error_set(e, KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
-    if (!there(rt)) return combine_here(out, n, terms, c, x), KILN_OK;
-    pthread_mutex_lock(&rt->lock);
-    kiln_status status = idle(rt) || !n ? KILN_OK
-                                        : rt->setting.backend->vector_ops->combine(out, n, terms, c, x,
-                                                                                   residency_stream(rt->residency), e);
-    pthread_mutex_unlock(&rt->lock);
-    return status;
+    assert(terms <= KILN_MAX_TERMS);
+    begin(rt);
+    return end(rt, !n ? KILN_OK : ops_of(rt)->combine(out, n, terms, c, x, stream_of(rt), e));
 }
 
-static kiln_status square_sum_there(runtime *rt, const float *x, size_t n, double *out, error *e)
+kiln_status runtime_add_difference(runtime *rt, const kiln_difference *d, float *out, error *e)
 {
-    void *capacity;
-    if (!rt->measured) {
-        TRY(residency_take(rt->residency, MEMORY_VALUES, sizeof *rt->measured, "numbers that stay on the device",
-                           &capacity, e));
-        rt->measured = capacity;
-    }
+    begin(rt);
+    return end(rt, !d->n ? KILN_OK : ops_of(rt)->add_difference(d, out, stream_of(rt), e));
+}
+
+static kiln_status dot_on_device(runtime *rt, const kiln_dot *d, double *out, error *e)
+{
+    void *memory = rt->dot;
+    if (!memory)
+        TRY(residency_take(rt->residency, MEMORY_VALUES, sizeof *rt->dot, "vectors on the device", &memory, e));
+    rt->dot = memory;
+    if (!d->n) return KILN_OK;
+    TRY(ops_of(rt)->dot(d, rt->dot, stream_of(rt), e));
+    return move_out(rt, out, rt->dot, sizeof *out, e);
+}
+
+kiln_status runtime_dot(runtime *rt, const kiln_dot *d, double *out, error *e)
+{
+    assert(d->terms >= 1 && d->terms <= KILN_MAX_TERMS);
     *out = 0;
-    if (idle(rt)) return KILN_OK;
-    TRY(rt->setting.backend->vector_ops->square_sum(rt->measured, x, n, residency_stream(rt->residency), e));
-    return move_out(rt, out, rt->measured, sizeof *out, e);
+    if (!on_device(rt)) return host_vector_ops.dot(d, out, NULL, e);
+    begin(rt);
+    return end(rt, dot_on_device(rt, d, out, e));
 }
 
 kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, error *e)
 {
-    kiln_status status = KILN_OK;
+    const double one = 1;
     double sum = 0;
-    if (there(rt)) {
-        pthread_mutex_lock(&rt->lock);
-        status = square_sum_there(rt, x, n, &sum, e);
-        pthread_mutex_unlock(&rt->lock);
-    } else
-        for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    TRY(runtime_dot(rt, &(kiln_dot){.n = n, .terms = 1, .a = &one, .b = &one, .x = &x}, &sum, e));
     *out = n ? sqrt(sum / (double)n) : 0;
-    return status;
+    return KILN_OK;
+}
+
+kiln_status runtime_blend(runtime *rt, const kiln_blend *b, float *out, error *e)
+{
+    begin(rt);
+    int nothing = !b->pictures || !b->cells || !b->channels;
+    return end(rt, nothing ? KILN_OK : ops_of(rt)->blend(b, out, stream_of(rt), e));
+}
+
+static int is_empty(const kiln_area *a) { return !a->pictures || !a->channels || !a->h || !a->w; }
+
+kiln_status runtime_crop(runtime *rt, const kiln_area *a, const float *x, float *out, error *e)
+{
+    begin(rt);
+    return end(rt, is_empty(a) ? KILN_OK : ops_of(rt)->crop(a, x, out, stream_of(rt), e));
+}
+
+kiln_status runtime_accumulate(runtime *rt, const kiln_area *a, const kiln_part *part, float *sum, float *total,
+                               error *e)
+{
+    begin(rt);
+    int nothing = is_empty(a);
+    return end(rt, nothing ? KILN_OK : ops_of(rt)->accumulate(a, part, sum, total, stream_of(rt), e));
+}
+
+kiln_status runtime_divide(runtime *rt, float *x, const float *total, size_t cells, size_t channels, error *e)
+{
+    begin(rt);
+    int nothing = !cells || !channels;
+    return end(rt, nothing ? KILN_OK : ops_of(rt)->divide(x, total, cells, channels, stream_of(rt), e));
 }

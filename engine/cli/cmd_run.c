@@ -3,7 +3,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "run/job_sweep.h"
+#include "run/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,30 +223,27 @@ static int exit_status(kiln_status status, const run_summary *s)
     return s->failed && s->outputs_done ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
 
-typedef enum { RUN, EXPLAIN, DRY_RUN } run_mode;
-
-static int run_job(job *j, const job_setting *s, run_mode mode)
+static int run_once(job *j, const job_setting *s)
 {
     error e = {0};
-    run_summary summary = {0};
-    kiln_status status = mode == EXPLAIN   ? job_explain(j, s, &e)
-                         : mode == DRY_RUN ? job_dry_run(j, s, &e)
-                                           : job_run(j, s, &summary, &e);
-    int code = exit_status(status, &summary);
+    job_summary summary = {0};
+    kiln_status status = job_run(j, s, NULL, &summary, &e);
+    const run_summary *nodes = &summary.nodes;
+    int code = exit_status(status, nodes);
     if (code == EXIT_INTERRUPTED)
         print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n",
-                   summary.ran + summary.fetched + summary.shared, summary.total);
-    else if (status != KILN_OK && summary.failed == 0)
+                   nodes->ran + nodes->fetched + nodes->shared, nodes->total);
+    else if (status != KILN_OK && nodes->failed == 0)
         print_text(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", summary.failed,
-                   summary.total, summary.skipped, summary.ran + summary.fetched + summary.shared);
+        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", nodes->failed,
+                   nodes->total, nodes->skipped, nodes->ran + nodes->fetched + nodes->shared);
     return code;
 }
 
 /* ---- sweeps ---- */
 
-static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
+static int read_sweep(const arguments *a, const char **over, job_rows *w)
 {
     for (size_t i = 0; i < a->n_given; i++)
         if (strcmp(a->given[i].option->name, "--over") == 0) over[w->n_over++] = a->given[i].value;
@@ -257,7 +254,7 @@ static int read_sweep(const arguments *a, const char **over, sweep_setting *w)
     return w->n_over > 0 || w->over_file != NULL;
 }
 
-static int sweep_status(kiln_status status, const sweep_summary *s)
+static int sweep_status(kiln_status status, const job_summary *s)
 {
     if (s->cancelled || status == KILN_CANCELLED) return EXIT_INTERRUPTED;
     if (status != KILN_OK && s->rows == 0)
@@ -268,20 +265,18 @@ static int sweep_status(kiln_status status, const sweep_summary *s)
     return s->done + s->before ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
 
-static int run_sweep(job *j, const sweep_setting *w, const job_setting *s, run_mode mode)
+static int run_sweep(job *j, const job_rows *w, const job_setting *s)
 {
     error e = {0};
-    sweep_summary summary = {0};
-    job_setting setting = *s;
-    if (mode == EXPLAIN) {
+    job_summary summary = {0};
+    if (s->mode == JOB_EXPLAIN) {
         print_text(
             stderr,
             "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n",
             job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
         return EXIT_BAD_INPUT;
     }
-    if (mode == DRY_RUN) setting.explain = setting.dry_run = 1;
-    kiln_status status = job_sweep(j, w, &setting, &summary, &e);
+    kiln_status status = job_run(j, s, w, &summary, &e);
     int code = sweep_status(status, &summary);
     if (code == EXIT_INTERRUPTED)
         print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
@@ -298,7 +293,7 @@ int cmd_run(int argc, char **argv)
     int status;
     job_source from;
     job_setting s = {0};
-    sweep_setting sweeping = {.source = &from};
+    job_rows sweeping = {0};
     const char *over[sizeof a.given / sizeof a.given[0]];
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
@@ -317,7 +312,7 @@ int cmd_run(int argc, char **argv)
     if (s.quiet) log_level_set(KILN_LOG_ERROR);
     if (s.verbose) log_level_set(KILN_LOG_INFO);
     int is_sweep = read_sweep(&a, over, &sweeping);
-    run_mode mode = argument(&a, "--explain") ? EXPLAIN : argument(&a, "--dry-run") ? DRY_RUN : RUN;
+    s.mode = argument(&a, "--explain") ? JOB_EXPLAIN : argument(&a, "--dry-run") ? JOB_DRY_RUN : JOB_RUN;
     job *j = open_job(&a, set, &from, &faults, &status);
     if (!j) return status;
     is_sweep |= job_matrix(j) != NULL;
@@ -328,7 +323,7 @@ int cmd_run(int argc, char **argv)
                            "--over-file or the workflow's `matrix`\n");
         status = EXIT_BAD_INPUT;
     } else {
-        status = is_sweep ? run_sweep(j, &sweeping, &s, mode) : run_job(j, &s, mode);
+        status = is_sweep ? run_sweep(j, &sweeping, &s) : run_once(j, &s);
     }
     if (faults) print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
     job_close(j);
@@ -350,7 +345,7 @@ int cmd_check(int argc, char **argv)
     if (faults == 0 && job_matrix(j)) {
         error e = {0};
         size_t rows = 0;
-        if (job_check_rows(j, &from, &rows, &faults, &e) != KILN_OK)
+        if (job_check_rows(j, &rows, &faults, &e) != KILN_OK)
             faults = 1, complain(&e);
         else if (faults == 0)
             print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);

@@ -67,8 +67,7 @@ static kiln_status incomplete(kiln_ctx *c, const char *what)
     return error_set(ctx_error(c), KILN_ERR_BUG, "a %s without its table, record function or weights", what);
 }
 
-/* Hashes everything in which MODELs over the same weights can differ: hooks, sampling, levels, latent scaling,
- * guidance. */
+/* Hashes everything in which MODELs over the same weights can differ: hooks, sampling, latent scaling, guidance. */
 static void hash_model(hasher *h, const kiln_model *m, error *e)
 {
     const kiln_model_sampling *s = &m->sampling;
@@ -76,13 +75,11 @@ static void hash_model(hasher *h, const kiln_model *m, error *e)
     for (size_t i = 0; i < m->n_hook; i++) hash_text(h, m->hook[i]->identity);
     hash_u64(h, s->prediction);
     for (uint32_t i = 0; i < s->n_sigma; i++) hash_double(h, s->sigma[i]);
-    if (m->levels) {
-        hash_u64(h, m->levels->time);
-        hash_double(h, m->levels->multiplier);
-        hash_double(h, m->levels->offset);
-        hash_double(h, m->levels->shift);
-        hash_double(h, m->levels->sigma_data);
-    }
+    hash_u64(h, s->time);
+    hash_double(h, s->multiplier);
+    hash_double(h, s->offset);
+    hash_double(h, s->shift);
+    hash_double(h, s->sigma_data);
     for (uint32_t i = 0; m->latent && i < m->latent->channels; i++) {
         hash_double(h, m->latent->scale[i]);
         hash_double(h, m->latent->shift[i]);

@@ -197,35 +197,116 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
 }
 
-static uint32_t numbers_device(kiln_ctx *c)
+/* ---- vector ops: arguments are checked here, the work is the runtime's ---- */
+
+static uint32_t vector_device(kiln_ctx *c) { return ctx_runtime(c) ? runtime_vector_device(ctx_runtime(c)) : KILN_CPU; }
+
+static kiln_status bad_vector(kiln_ctx *c, const char *name)
 {
-    return ctx_runtime(c) ? runtime_vector_device(ctx_runtime(c)) : KILN_CPU;
+    return error_set(ctx_error(c), KILN_ERR_INVALID, "%s: a vector is missing, or an area lies outside its picture",
+                     name);
+}
+
+static kiln_status too_many(kiln_ctx *c, uint32_t terms)
+{
+    return error_set(ctx_error(c), KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
+}
+
+/* What vector ops run on. NULL: there is nothing to run, and *status says whether that is a failure or an estimate. */
+static runtime *vector_runtime(kiln_ctx *c, kiln_status *status)
+{
+    runtime *rt = runtime_for(c, NULL);
+    *status = rt ? KILN_OK : KILN_ERR_UNSUPPORTED;
+    return ctx_estimating(c) ? NULL : rt;
 }
 
 static kiln_status upload(kiln_ctx *c, float *device, const float *host, size_t n)
 {
-    runtime *rt = runtime_for(c, NULL);
-    if (rt && ctx_estimating(c)) return KILN_OK;
-    return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    return rt ? runtime_upload(rt, device, host, n, ctx_error(c)) : status;
 }
+
 static kiln_status download(kiln_ctx *c, float *host, const float *device, size_t n)
 {
-    runtime *rt = runtime_for(c, NULL);
-    if (rt && ctx_estimating(c)) return KILN_OK;
-    return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (ctx_estimating(c) && host) memset(host, 0, n * sizeof *host);
+    return rt ? runtime_download(rt, host, device, n, ctx_error(c)) : status;
 }
+
 static kiln_status combine(kiln_ctx *c, float *out, size_t n, uint32_t terms, const double *coefficient,
                            const float *const *x)
 {
-    runtime *rt = runtime_for(c, NULL);
-    if (rt && ctx_estimating(c)) return KILN_OK;
-    return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (terms > KILN_MAX_TERMS) return too_many(c, terms);
+    return rt ? runtime_combine(rt, out, n, terms, coefficient, x, ctx_error(c)) : status;
 }
+
 static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
 {
-    runtime *rt = runtime_for(c, NULL);
-    if (rt && ctx_estimating(c)) return *out = 1, KILN_OK;
-    return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : KILN_ERR_UNSUPPORTED;
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    *out = 1;
+    return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : status;
+}
+
+static kiln_status add_difference(kiln_ctx *c, const kiln_difference *d, float *out)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (!d->x || !d->a || !d->b || !out) return bad_vector(c, "add_difference");
+    return rt ? runtime_add_difference(rt, d, out, ctx_error(c)) : status;
+}
+
+static kiln_status dot(kiln_ctx *c, const kiln_dot *d, double *out)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    *out = 0;
+    if (d->terms > KILN_MAX_TERMS) return too_many(c, d->terms);
+    if (!d->terms || !d->a || !d->x) return bad_vector(c, "dot");
+    return rt ? runtime_dot(rt, d, out, ctx_error(c)) : status;
+}
+
+static kiln_status blend(kiln_ctx *c, const kiln_blend *b, float *out)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (!b->a || !b->b || !b->mask || !b->masks || !out) return bad_vector(c, "blend");
+    return rt ? runtime_blend(rt, b, out, ctx_error(c)) : status;
+}
+
+static int area_is_inside(const kiln_area *a)
+{
+    return a->pictures >= 0 && a->channels >= 0 && a->height >= 0 && a->width >= 0 && a->y >= 0 && a->x >= 0 &&
+           a->h >= 0 && a->w >= 0 && a->y <= a->height - a->h && a->x <= a->width - a->w;
+}
+
+static kiln_status crop(kiln_ctx *c, const kiln_area *a, const float *x, float *out)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (!area_is_inside(a) || !x || !out) return bad_vector(c, "crop");
+    return rt ? runtime_crop(rt, a, x, out, ctx_error(c)) : status;
+}
+
+static kiln_status accumulate(kiln_ctx *c, const kiln_area *a, const kiln_part *part, float *sum, float *total)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (!area_is_inside(a) || !part->data || (part->weight && part->weights < 1) || !sum || !total)
+        return bad_vector(c, "accumulate");
+    return rt ? runtime_accumulate(rt, a, part, sum, total, ctx_error(c)) : status;
+}
+
+static kiln_status divide(kiln_ctx *c, float *x, const float *total, size_t cells, size_t channels)
+{
+    kiln_status status;
+    runtime *rt = vector_runtime(c, &status);
+    if (!x || !total) return bad_vector(c, "divide");
+    return rt ? runtime_divide(rt, x, total, cells, channels, ctx_error(c)) : status;
 }
 
 const kiln_ops ops_api = {
@@ -265,9 +346,15 @@ const kiln_ops ops_api = {
     .run = run_program,
     .info = program_info,
     .step_invariant = step_invariant,
-    .device = numbers_device,
+    .device = vector_device,
     .upload = upload,
     .download = download,
     .combine = combine,
+    .add_difference = add_difference,
     .norm = norm,
+    .dot = dot,
+    .blend = blend,
+    .crop = crop,
+    .accumulate = accumulate,
+    .divide = divide,
 };

@@ -6,6 +6,7 @@
  */
 #include "plugin/loader.h"
 
+#include "base/install.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -171,19 +172,10 @@ static kiln_status add_list(search *s, const char *list, int must, const char *w
 static kiln_status add_installed(search *s)
 {
     static const char *const beside[] = {"../lib/kiln/plugins", "plugins"};
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0) return KILN_OK;
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (slash) *slash = '\0';
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        char *folder = path_join(exe, beside[i]);
-        if (!folder) return error_set(s->e, KILN_ERR_NOMEM, "out of memory");
-        kiln_status status = folder_exists(folder) ? add_named(s, folder, 0, "installed plugins") : KILN_OK;
-        mem_free(folder);
-        TRY(status);
-    }
+    char folder[PATH_MAX];
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+        if (install_find(beside[i], folder, sizeof folder) && folder_exists(folder))
+            TRY(add_named(s, folder, 0, "installed plugins"));
     return KILN_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "run/files.h"
 
 #include "base/file.h"
+#include "base/install.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
@@ -54,19 +55,10 @@ static int is_picture(const char *path)
     return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
-static const char *executable_folder(arena *a)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0) return NULL;
-    path[n] = '\0';
-    return folder_of(a, path);
-}
-
 kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const char *models, const char *input,
                             error *e)
 {
-    const char *here = folder_of(a, workflow), *exe = executable_folder(a),
+    const char *here = folder_of(a, workflow), *installed = install_folder(),
                *above = here && is_picture(workflow) ? join(a, here, "..") : NULL;
     *r = (file_roots){0};
     if (!here) return error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -74,9 +66,9 @@ kiln_status file_roots_find(file_roots *r, arena *a, const char *workflow, const
     TRY(add_list(a, r->model, &r->n_model, getenv("KILN_MODELS"), "KILN_MODELS", e));
     add_root(r->model, &r->n_model, join(a, here, "models"));
     if (above) add_root(r->model, &r->n_model, join(a, above, "models"));
-    if (exe) {
-        add_root(r->model, &r->n_model, join(a, exe, "../share/kiln/workflows/models"));
-        add_root(r->model, &r->n_model, join(a, exe, "workflows/models")); /* a link of the build's */
+    if (installed) {
+        add_root(r->model, &r->n_model, join(a, installed, "../share/kiln/workflows/models"));
+        add_root(r->model, &r->n_model, join(a, installed, "workflows/models")); /* a link of the build's */
     }
     TRY(add_list(a, r->input, &r->n_input, input, "--input", e));
     TRY(add_list(a, r->input, &r->n_input, getenv("KILN_INPUT"), "KILN_INPUT", e));

@@ -1,6 +1,8 @@
-/* job.h - one workflow run from file to pictures: plugins, check, keys, schedule, what the user sees.
+/* job.h - a workflow from its file to its pictures: `kiln run`, `kiln check` and `kiln graph` open one; one a process
+ * at a time.
  *
- * Used by `kiln run`, `kiln check` and `kiln graph`. One job a process at a time.
+ * Every run goes through driver.c: rows of settings are read, merged into batches, and each batch is executed or
+ * estimated. A single run is one row without settings of its own.
  */
 #ifndef KILN_RUN_JOB_H
 #define KILN_RUN_JOB_H
@@ -10,19 +12,26 @@
 #include "workflow/document.h"
 
 typedef struct {
-    const char *path; /* workflow file, or a PNG that carries one */
-    const set_option *set;
+    const char *path;      /* workflow file, or a PNG that carries one   */
+    const set_option *set; /* --set, for every row; outlives the job     */
     size_t n_set;
     const char *plugins; /* --plugins, ':'-separated, or NULL */
     const char *models;  /* --models, or NULL                 */
     const char *input;   /* --input, or NULL                  */
-    int over;            /* rows of a sweep set more than `set` does (--over, --over-file)      */
-    int rows;            /* whoever opens it goes through the rows of `matrix:`, if there is one */
+    int over;            /* --over or --over-file will set more than `set` does        */
+    int rows;            /* whoever opens it goes through the rows of `matrix:`, if any */
 } job_source;
 
+typedef enum {
+    JOB_RUN,
+    JOB_EXPLAIN, /* print each node's key, memory and FLOPs; compute nothing, look at no kept result             */
+    JOB_DRY_RUN  /* print what would run and what comes from the cache, with time, memory, FLOPs; compute nothing */
+} job_mode;
+
 typedef struct {
-    const char *out;       /* output folder           */
-    const char *device;    /* as backend/choose.h     */
+    job_mode mode;
+    const char *out;       /* output folder; NULL: "out" */
+    const char *device;    /* as backend/choose.h        */
     const char *precision; /* "f32", "bf16", "f16", "auto" */
     unsigned threads;
     const char *events;   /* file, "-" for stdout, or NULL */
@@ -32,26 +41,42 @@ typedef struct {
     uint64_t cache_limit; /* bytes; 0: the store's default          */
     double state_seconds; /* between resumable states; 0: 30; negative: none */
     unsigned jobs;        /* nodes at once; 0: the scheduler's default */
-    int no_cache, dry_run;
-    int explain, quiet, verbose, validate, fail_fast;
+    int no_cache, quiet, verbose, validate, fail_fast;
 } job_setting;
+
+/* What makes a run a sweep: the rows of --over, --over-file and the workflow's `matrix:`. */
+typedef struct {
+    const char *const *over;
+    size_t n_over;
+    const char *over_file, *manifest, *sheet; /* manifest NULL: OUT/manifest.jsonl; sheet NULL: none */
+    int again;                                /* also rows that the manifest says are done           */
+} job_rows;
+
+typedef struct {
+    run_summary nodes;
+    size_t rows, done, before, failed, left; /* before: done in an earlier run; left: not begun or not finished */
+    size_t faulty;                           /* rows with faults: nothing was run                               */
+    int cancelled;
+} job_summary;
 
 typedef struct job job;
 
 /* Loads plugins, reads and checks. *faults: printed to stderr already; the job is of use only when it is 0. NULL with a
  * message when there is no workflow to speak of. Of a workflow whose rows are gone through only warnings are printed
- * and *faults is 0: a row may replace the value that is wrong, and job_sweep and job_check_rows tell what is wrong with
+ * and *faults is 0: a row may replace the value that is wrong, and job_run and job_check_rows say what is wrong with
  * the rows. */
 job *job_open(const job_source *from, size_t *faults, error *e);
 void job_close(job *j);
 const workflow *job_workflow(const job *j);
 const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
-/* Runs it. Prints progress and results; the status says how it went (run_summary tells failed from skipped). */
-kiln_status job_run(job *j, const job_setting *setting, run_summary *summary, error *e);
-/* What would run: keys, and (by recording the programs) memory and FLOPs a node. */
-kiln_status job_explain(job *j, const job_setting *setting, error *e);
-/* What would run and what would come from the store, with an estimate of time, memory and FLOPs: printed, nothing is
- * run. */
-kiln_status job_dry_run(job *j, const job_setting *setting, error *e);
+
+/* Runs, explains or dry-runs it; rows NULL: once, as it stands. Prints progress, faults and results. A single run
+ * returns its first failure (summary->nodes tells failed from skipped nodes); a sweep returns KILN_OK also when rows
+ * failed, and an error when it could not be done as a whole. */
+kiln_status job_run(job *j, const job_setting *setting, const job_rows *rows, job_summary *summary, error *e);
+
+/* Reads and checks the row of every setting of the workflow's `matrix:`, which it has, and runs nothing. Faults are
+ * printed. */
+kiln_status job_check_rows(job *j, size_t *rows, size_t *faulty, error *e);
 
 #endif

@@ -2,6 +2,7 @@
 #include "run/manifest.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MANIFEST_BYTES_MAX = 1 << 30 };
@@ -32,13 +32,6 @@ struct manifest {
     entry *entry; /* by key, then line */
     size_t n, capacity;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int by_key(const void *a, const void *b)
 {
@@ -185,10 +178,10 @@ kiln_status manifest_add(manifest *m, const str *line, error *e)
                              ? error_set(e, KILN_ERR_NOMEM, "out of memory")
                              : write_all(m, whole.data, whole.len, e); /* in one write: a line is whole or cut */
     str_free(&whole);
-    if (status == KILN_OK && now() - m->synced > SYNC_EVERY) {
+    if (status == KILN_OK && clock_seconds() - m->synced > SYNC_EVERY) {
         if (fsync(m->fd) != 0 && errno != EINVAL && errno != EROFS)
             return error_set(e, KILN_ERR_IO, "%s: cannot write to disk: %s", m->path, strerror(errno));
-        m->synced = now();
+        m->synced = clock_seconds();
     }
     return status;
 }

@@ -25,43 +25,36 @@ static int shifted_ports(arena *a, graph_node *g, int32_t by)
     return 1;
 }
 
-static void mix_number(graph_node *g, uint64_t number)
-{
-    uint64_t field[3] = {g->key.lo, g->key.hi, number};
-    if (g->needed && !g->cacheable) g->key = digest_of(field, sizeof field);
-}
-
-static int add_part(merged *m, const merge_part *part, size_t at)
+static int add_part(merged *m, const workflow *part, size_t at)
 {
     size_t first = m->first[at];
-    for (size_t i = 0; i < part->w->n; i++) {
+    for (size_t i = 0; i < part->n; i++) {
         graph_node *g = &m->all.node[first + i];
-        *g = part->w->node[i];
+        *g = part->node[i];
         m->part_of[first + i] = (uint32_t)at;
-        m->all.order[first + i] = (uint32_t)first + part->w->order[i];
+        m->all.order[first + i] = (uint32_t)first + part->order[i];
         if (!shifted_ports(&m->memory, g, (int32_t)first)) return 0;
-        mix_number(g, part->number);
     }
     return 1;
 }
 
-kiln_status workflow_merge(merged *m, const merge_part *part, size_t n, error *e)
+kiln_status workflow_merge(merged *m, const workflow *const *part, size_t n, error *e)
 {
     size_t total = 0;
     *m = (merged){.n = n, .first = NULL};
     m->first = arena_alloc(&m->memory, (n + 1) * sizeof *m->first);
     for (size_t i = 0; m->first && i < n; i++) {
         m->first[i] = total;
-        if (!checked_add_size(total, part[i].w->n, &total) || total > INT32_MAX)
+        if (!checked_add_size(total, part[i]->n, &total) || total > INT32_MAX)
             return merged_free(m), error_set(e, KILN_ERR_INVALID, "too many nodes in one run");
     }
-    m->all = (workflow){.doc = n ? part[0].w->doc : NULL,
+    m->all = (workflow){.doc = n ? part[0]->doc : NULL,
                         .n = total,
                         .node = arena_alloc(&m->memory, (total + 1) * sizeof(graph_node)),
                         .order = arena_alloc(&m->memory, (total + 1) * sizeof(uint32_t))};
     m->part_of = arena_alloc(&m->memory, (total + 1) * sizeof *m->part_of);
     int ok = m->first && m->all.node && m->all.order && m->part_of;
-    for (size_t i = 0; ok && i < n; i++) ok = add_part(m, &part[i], i);
+    for (size_t i = 0; ok && i < n; i++) ok = add_part(m, part[i], i);
     if (ok) return KILN_OK;
     merged_free(m);
     return error_set(e, KILN_ERR_NOMEM, "out of memory");

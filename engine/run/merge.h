@@ -2,8 +2,7 @@
  *
  * The parts' nodes stand one part after the other, and so they do in the order: since a run takes the first node that
  * may start, an earlier part is finished before a later one is begun. Nodes of equal keys in different parts run once
- * (scheduler.h), which is how the parts share models and prefixes. A key that does not say everything
- * (graph_node.lasting) is mixed with the part's number, so that two parts never share what is not declared pure.
+ * (run_setting.part_of), which is how the parts share models and prefixes.
  *
  * The merged nodes borrow types, parameters and document nodes from the parts, which have to outlive them.
  */
@@ -11,11 +10,6 @@
 #define KILN_RUN_MERGE_H
 
 #include "workflow/check.h"
-
-typedef struct {
-    const workflow *w;
-    uint64_t number; /* tells the parts apart: a sweep's row */
-} merge_part;
 
 typedef struct {
     workflow all;
@@ -26,7 +20,7 @@ typedef struct {
 } merged;
 
 /* The parts have their keys. On failure m is empty. */
-kiln_status workflow_merge(merged *m, const merge_part *part, size_t n, error *e);
+kiln_status workflow_merge(merged *m, const workflow *const *part, size_t n, error *e);
 void merged_free(merged *m);
 
 #endif

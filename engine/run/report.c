@@ -1,16 +1,17 @@
 /* report.c - see report.h. */
 #include "run/report.h"
 
+#include "base/clock.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BAR_CELLS = 20 };
@@ -30,13 +31,6 @@ struct report {
     report_rows rows; /* total 0: no sweep */
     size_t rows_done, rows_before;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static const char *name_of(const report *r, size_t i) { return r->w->node[i].doc->name; }
 static const char *type_of(const report *r, size_t i) { return r->w->node[i].type->type; }
@@ -60,7 +54,7 @@ static void emit(report *r, const char *kind, str *rest)
     if (r->events) {
         str line = {0};
         str_printf(&line, "{\"event\": \"%s\"", kind);
-        json_number(&line, "time", (double)(long long)((now() - r->start) * 1e6) / 1e6);
+        json_number(&line, "time", (double)(long long)((clock_seconds() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
         str_append(&line, "}\n");
         if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost)
@@ -115,7 +109,7 @@ static size_t columns(void)
 static void rows_left(const report *r, char text[48])
 {
     size_t here = r->rows_done - r->rows_before, left = r->rows.total - r->rows_done;
-    double seconds = here ? (now() - r->start) / (double)here * (double)left : 0;
+    double seconds = here ? (clock_seconds() - r->start) / (double)here * (double)left : 0;
     text[0] = '\0';
     if (!here || !left) return;
     if (seconds < 120)
@@ -142,7 +136,7 @@ static int row_line(const report *r, size_t node, uint64_t done, uint64_t total,
 static void draw_bar(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
     char cells[BAR_CELLS * 3 + 1] = "", rest[64] = "", line[512], shown[512];
-    double spent = now() - r->node_start[node];
+    double spent = clock_seconds() - r->node_start[node];
     size_t filled = total ? (size_t)(done * BAR_CELLS / total) : 0;
     for (size_t i = 0; i < BAR_CELLS; i++) strcat(cells, i < filled ? "#" : ".");
     if (total && done && done < total)
@@ -190,7 +184,7 @@ report *report_open(const report_setting *s, error *e)
                   .events_path = s->events,
                   .trace_path = s->trace,
                   .bar = !s->quiet && isatty(STDERR_FILENO),
-                  .start = now()};
+                  .start = clock_seconds()};
     pthread_mutex_init(&r->lock, NULL);
     r->node_start = mem_calloc(s->workflow->n + 1, sizeof *r->node_start);
     r->node_line = mem_calloc(s->workflow->n + 1, sizeof *r->node_line);
@@ -304,6 +298,7 @@ void report_event(report *r, const run_event *ev)
     static const char *const name[] = {"node_start", "node_done",   "node_done",
                                        "node_done",  "node_failed", "node_skipped"};
     str fields = {0};
+    assert(ev->kind < sizeof name / sizeof name[0]); /* estimates report nothing */
     pthread_mutex_lock(&r->lock);
     r->done = ev->done;
     r->total = ev->total;
@@ -315,7 +310,7 @@ void report_event(report *r, const run_event *ev)
         snprintf(row, sizeof row, "row %zu (%.200s): ", r->rows.number[r->rows.part_of[ev->node]],
                  r->rows.label[r->rows.part_of[ev->node]]);
     int lines = !r->quiet && (r->verbose || (!r->rows.total && !r->bar)); /* a sweep has a line a row */
-    if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = now();
+    if (ev->kind == RUN_NODE_START) r->node_start[ev->node] = r->node_line[ev->node] = clock_seconds();
     if (ev->kind == RUN_NODE_DONE) trace_item(r, n, "node", r->node_start[ev->node], ev->seconds, 1, t);
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status != KILN_CANCELLED)
         say(r, "kiln: error: %s%s", row, ev->failure->message);
@@ -333,7 +328,7 @@ void report_event(report *r, const run_event *ev)
 void report_progress(report *r, size_t node, uint64_t done, uint64_t total, const char *what)
 {
     pthread_mutex_lock(&r->lock);
-    double t = now();
+    double t = clock_seconds();
     int changed = total == 0 || done == total || t - r->last_draw > DRAW_EVERY;
     if (r->events && changed) {
         str fields = {0};

@@ -15,7 +15,7 @@
 
 typedef struct report report;
 
-/* The rows of a sweep (job_sweep.h), when the nodes belong to some: one bar for the whole, a line a row, "row" in
+/* The rows of a sweep (rows.h), when the nodes belong to some: one bar for the whole, a line a row, "row" in
  * events. */
 typedef struct {
     const uint32_t *part_of;  /* by node: index in the two below   */

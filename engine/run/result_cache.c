@@ -1,6 +1,7 @@
 /* result_cache.c - see result_cache.h. */
 #include "run/result_cache.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
@@ -8,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { STATE_SECONDS = 30 };
 
@@ -30,13 +30,6 @@ struct result_cache {
     pthread_mutex_t rates_lock;
     atomic_int complained; /* one warning about what cannot be kept is enough */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 kiln_status result_cache_open(const result_cache_setting *setting, result_cache **out, error *e)
 {
@@ -208,10 +201,10 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
         store_release(claim);
         return KILN_OK;
     }
-    k->mark[node].state_at = now();
-    double start = now();
+    k->mark[node].state_at = clock_seconds();
+    double start = clock_seconds();
     kiln_status status = compute(arg, out, e);
-    if (status == KILN_OK) keep(k, node, now() - start, out);
+    if (status == KILN_OK) keep(k, node, clock_seconds() - start, out);
     if (status == KILN_OK && k->mark[node].stated) store_state_drop(k->store, g->key);
     store_release(claim);
     return status;
@@ -236,13 +229,13 @@ kiln_value *result_cache_state_load(result_cache *k, size_t node)
 
 int result_cache_state_due(result_cache *k, size_t node, int stopping)
 {
-    return has_states(k, node) && (stopping || now() - k->mark[node].state_at >= k->setting.state_seconds);
+    return has_states(k, node) && (stopping || clock_seconds() - k->mark[node].state_at >= k->setting.state_seconds);
 }
 
 kiln_status result_cache_state_save(result_cache *k, size_t node, const kiln_value *state, error *e)
 {
     if (!has_states(k, node)) return KILN_OK;
-    k->mark[node].state_at = now();
+    k->mark[node].state_at = clock_seconds();
     kiln_status status = store_state_put(k->store, k->w->node[node].key, state, e);
     if (status == KILN_OK)
         k->mark[node].stated = 1;

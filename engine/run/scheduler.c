@@ -1,25 +1,27 @@
 /* scheduler.c - see scheduler.h. One lock guards all state; nodes run outside it. */
 #include "run/scheduler.h"
 
+#include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 64, NO_NODE = -1 };
 typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED, LOST /* for this round: a value was gone */ } node_state;
 
 typedef struct {
     node_state state;
-    uint32_t waits_for;   /* sources not done yet            */
-    uint32_t uses_left;   /* wires that still read our values */
-    int32_t duplicate_of; /* index of the node with the same key that runs for both, or -1 */
-    uint32_t place;       /* in the workflow's order */
-    uint8_t wanted, known;
+    uint32_t waits_for;             /* sources not done yet            */
+    uint32_t uses_left;             /* wires that still read our values */
+    int32_t duplicate_of;           /* index of the node with the same key that runs for both, or -1 */
+    uint32_t place;                 /* in the workflow's order */
+    uint8_t wanted, known, unknown; /* known: can be fetched; unknown: is not called, and has no values */
     kiln_value **out;
     uint32_t *users; /* nodes that wait for us, one entry a wire */
     uint32_t n_users;
@@ -49,17 +51,14 @@ typedef struct {
     arena memory;
 } scheduler;
 
-static double now(void)
+static size_t run_finished(const run_summary *r)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return r->ran + r->fetched + r->shared + r->failed + r->skipped + r->unknown;
 }
 
-static size_t run_finished(const run_summary *r) { return r->ran + r->fetched + r->shared + r->failed + r->skipped; }
-
-static void tell(scheduler *s, run_event ev)
+static void notify(scheduler *s, run_event ev)
 {
+    assert(mutex_held(&s->lock));
     ev.total = s->summary->total;
     ev.done = run_finished(s->summary);
     if (s->hooks->event) s->hooks->event(s->hooks->self, &ev);
@@ -105,7 +104,7 @@ static void each_source(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32
         if (g->param_in[p].node != SOURCE_NONE) fn(s, i, g->param_in[p]);
 }
 
-/* The same for what node i waits for: nothing when it is fetched or takes its twin's values. */
+/* The same for what node i waits for: nothing when it is fetched or takes another node's values. */
 static void each_awaited(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t, source))
 {
     if (s->slot[i].wanted && !s->slot[i].known && s->slot[i].duplicate_of == NO_NODE) each_source(s, i, fn);
@@ -135,6 +134,7 @@ static void drop_values(scheduler *s, uint32_t i)
 static void release_source(scheduler *s, uint32_t user, source from)
 {
     (void)user;
+    assert(s->slot[from.node].uses_left > 0);
     if (--s->slot[from.node].uses_left == 0) drop_values(s, (uint32_t)from.node);
 }
 
@@ -142,6 +142,7 @@ static void release_source(scheduler *s, uint32_t user, source from)
 
 static void make_ready(scheduler *s, uint32_t i)
 {
+    assert(s->slot[i].state == WAITING && s->slot[i].waits_for == 0);
     s->slot[i].state = READY;
     heap_push(runs_on_device(s, i) ? &s->ready_device : &s->ready, s->slot[i].place);
 }
@@ -168,7 +169,7 @@ static void skip_users(scheduler *s, uint32_t cause, node_state as)
             if (as == SKIPPED) {
                 s->summary->skipped++;
                 s->settled[user] |= SETTLED;
-                tell(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
+                notify(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
             }
             stack[n++] = user;
         }
@@ -180,21 +181,24 @@ static void wake_users(scheduler *s, uint32_t i)
 {
     for (uint32_t k = 0; k < s->slot[i].n_users; k++) {
         uint32_t user = s->slot[i].users[k];
+        assert(s->slot[user].waits_for > 0);
         if (--s->slot[user].waits_for == 0 && s->slot[user].state == WAITING) make_ready(s, user);
     }
 }
 
 static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seconds)
 {
+    assert(s->slot[i].state == RUNNING || s->slot[i].state == READY);
     s->slot[i].state = DONE;
     s->settled[i] |= SETTLED;
     s->unfinished--;
     each_awaited(s, i, release_source);
     *(kind == RUN_NODE_SHARED    ? &s->summary->shared
+      : kind == RUN_NODE_UNKNOWN ? &s->summary->unknown
       : kind == RUN_NODE_FETCHED ? &s->summary->fetched
                                  : &s->summary->ran) += 1;
     if (s->w->node[i].type->flags & KILN_NODE_OUTPUT) s->summary->outputs_done++;
-    tell(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
+    notify(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
     if (s->slot[i].uses_left == 0) drop_values(s, i);
 }
@@ -208,7 +212,7 @@ static void node_failed(scheduler *s, uint32_t i, const error *failure, double s
     each_awaited(s, i, release_source);
     if (s->e->status == KILN_OK) *s->e = *failure;
     if (failure->status == KILN_CANCELLED) s->summary->cancelled = 1;
-    tell(s, (run_event){.kind = RUN_NODE_FAILED, .node = i, .seconds = seconds, .failure = failure});
+    notify(s, (run_event){.kind = RUN_NODE_FAILED, .node = i, .seconds = seconds, .failure = failure});
     skip_users(s, i, SKIPPED);
     if (s->setting->fail_fast || failure->status == KILN_CANCELLED) s->stop = 1;
 }
@@ -339,9 +343,9 @@ static void fetch_node(scheduler *s, uint32_t i)
     s->slot[i].state = RUNNING;
     s->running++;
     pthread_mutex_unlock(&s->lock);
-    double start = now();
+    double start = clock_seconds();
     kiln_status status = s->hooks->fetch(s->hooks->self, i, s->slot[i].out, &gone);
-    double seconds = now() - start;
+    double seconds = clock_seconds() - start;
     pthread_mutex_lock(&s->lock);
     s->running--;
     if (status == KILN_OK) {
@@ -365,12 +369,12 @@ static void run_node(scheduler *s, uint32_t i)
     s->slot[i].state = RUNNING;
     s->running++;
     if (device) s->device_busy = 1;
-    tell(s, (run_event){.kind = RUN_NODE_START, .node = i});
+    notify(s, (run_event){.kind = RUN_NODE_START, .node = i});
     kiln_status status = gather(s, i, &a, &memory, &failure);
     pthread_mutex_unlock(&s->lock);
-    double start = now();
+    double start = clock_seconds();
     if (status == KILN_OK) status = s->hooks->call(s->hooks->self, i, a.params, a.in, s->slot[i].out, &failure);
-    double seconds = now() - start;
+    double seconds = clock_seconds() - start;
     pthread_mutex_lock(&s->lock);
     arguments_free(&a);
     arena_free(&memory);
@@ -389,14 +393,37 @@ static void run_node(scheduler *s, uint32_t i)
     wake_others(s);
 }
 
-/* A node whose twin has run takes its values. */
+/* A node of the same key has run: its values are this one's too. */
 static void take_shared(scheduler *s, uint32_t i)
 {
     slot *duplicate = &s->slot[s->slot[i].duplicate_of];
+    assert(duplicate->state == DONE && duplicate->uses_left > 0);
     for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
         s->slot[i].out[k] = duplicate->out[k] ? value_ref(duplicate->out[k]) : NULL;
-    node_done(s, i, RUN_NODE_SHARED, 0);
+    s->slot[i].unknown = duplicate->unknown;
+    node_done(s, i, s->slot[i].unknown ? RUN_NODE_UNKNOWN : RUN_NODE_SHARED, 0);
     if (--duplicate->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].duplicate_of);
+    wake_others(s);
+}
+
+/* ---- nodes that are not called ---- */
+
+static void inherit_unknown(scheduler *s, uint32_t user, source from)
+{
+    if (s->slot[from.node].unknown) s->slot[user].unknown = 1;
+}
+
+static int is_unknown(scheduler *s, uint32_t i)
+{
+    if (!s->hooks->can_be_called) return 0;
+    s->slot[i].unknown = !s->hooks->can_be_called(s->hooks->self, i);
+    each_source(s, i, inherit_unknown);
+    return s->slot[i].unknown;
+}
+
+static void pass_unknown(scheduler *s, uint32_t i)
+{
+    node_done(s, i, RUN_NODE_UNKNOWN, 0);
     wake_others(s);
 }
 
@@ -423,6 +450,8 @@ static void *worker(void *arg)
             take_shared(s, (uint32_t)i);
         } else if (s->slot[i].known) {
             fetch_node(s, (uint32_t)i);
+        } else if (is_unknown(s, (uint32_t)i)) {
+            pass_unknown(s, (uint32_t)i);
         } else {
             run_node(s, (uint32_t)i);
         }
@@ -436,15 +465,24 @@ static void *worker(void *arg)
 
 typedef struct {
     digest key;
-    uint32_t place, node; /* place in order: the first of equal keys runs */
+    uint32_t part;        /* 0: the key says everything, so it may be another part's */
+    uint32_t place, node; /* place in order: the first of equal keys runs            */
 } keyed;
+
+static int same_result(const keyed *x, const keyed *y) { return digest_equal(x->key, y->key) && x->part == y->part; }
 
 static int by_key(const void *a, const void *b)
 {
     const keyed *x = a, *y = b;
     if (x->key.hi != y->key.hi) return x->key.hi < y->key.hi ? -1 : 1;
     if (x->key.lo != y->key.lo) return x->key.lo < y->key.lo ? -1 : 1;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
     return (x->place > y->place) - (x->place < y->place);
+}
+
+static uint32_t part_of(const scheduler *s, uint32_t i)
+{
+    return s->setting->part_of && !s->w->node[i].cacheable ? s->setting->part_of[i] + 1 : 0;
 }
 
 /* Nodes of one key: all but the first wait for it and take its values. */
@@ -457,11 +495,12 @@ static kiln_status find_duplicates(scheduler *s)
         const graph_node *g = &s->w->node[s->w->order[i]];
         uint32_t flags = s->slot[s->w->order[i]].wanted ? g->type->flags : 0;
         if ((flags & KILN_NODE_PURE) && !(flags & KILN_NODE_OUTPUT))
-            all[n++] = (keyed){.key = g->key, .place = (uint32_t)i, .node = s->w->order[i]};
+            all[n++] = (keyed){
+                .key = g->key, .part = part_of(s, s->w->order[i]), .place = (uint32_t)i, .node = s->w->order[i]};
     }
     qsort(all, n, sizeof *all, by_key);
     for (size_t i = 1, first = 0; i < n; i++) {
-        if (!digest_equal(all[i].key, all[first].key)) {
+        if (!same_result(&all[i], &all[first])) {
             first = i;
             continue;
         }
@@ -586,22 +625,4 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     if (s.e->status == KILN_OK && (s.unfinished > 0 || s.lost > 0))
         return error_set(s.e, KILN_ERR_BUG, "%zu nodes were not run", s.unfinished + s.lost);
     return s.e->status;
-}
-
-kiln_status run_schedule_plan(const workflow *w, const run_hooks *hooks, uint8_t *plan)
-{
-    error e = {0};
-    run_summary summary = {0};
-    scheduler s = {.w = w, .hooks = hooks, .summary = &summary, .e = &e, .settled = mem_calloc(w->n + 1, 1)};
-    kiln_status status = s.settled ? make_slots(&s) : KILN_ERR_NOMEM;
-    for (size_t i = 0; i < w->n && status == KILN_OK; i++) {
-        const slot *x = &s.slot[i];
-        plan[i] = (uint8_t)(!x->wanted                   ? PLAN_NOT_NEEDED
-                            : x->duplicate_of != NO_NODE ? PLAN_SHARE
-                            : x->known                   ? PLAN_FETCH
-                                                         : PLAN_RUN);
-    }
-    arena_free(&s.memory);
-    mem_free(s.settled);
-    return status;
 }

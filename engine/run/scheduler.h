@@ -22,7 +22,8 @@ typedef enum {
     RUN_NODE_FETCHED,
     RUN_NODE_SHARED,
     RUN_NODE_FAILED,
-    RUN_NODE_SKIPPED
+    RUN_NODE_SKIPPED,
+    RUN_NODE_UNKNOWN /* was not called (run_hooks.can_be_called) */
 } run_event_kind;
 
 typedef struct {
@@ -49,24 +50,26 @@ typedef struct {
     kiln_status (*fetch)(void *self, size_t index, kiln_value **out, error *e);
     /* Asked after a call that succeeded: 1 when it took the values from elsewhere and computed nothing. NULL: never. */
     int (*taken)(void *self, size_t index);
+    /* 0: the node cannot be called; its values stay unknown, and what hangs on them is not called either. NULL: all
+     * can.
+     */
+    int (*can_be_called)(void *self, size_t index);
 } run_hooks;
 
 typedef struct {
     unsigned workers; /* threads that run nodes; 0 = 3 */
     int fail_fast;
     atomic_int *cancel; /* nonzero: start nothing more */
+    /* By node, where the workflow is several ones merged: nodes of different parts are shared only when their keys say
+     * everything (graph_node.cacheable). NULL: one part. */
+    const uint32_t *part_of;
 } run_setting;
 
 typedef struct {
-    size_t ran, fetched, shared, failed, skipped, total;
+    size_t ran, fetched, shared, failed, skipped, unknown, total;
     size_t outputs_done; /* nodes that write, and did */
     int cancelled;
 } run_summary;
-
-/* What a run would do, without doing it. */
-typedef enum { PLAN_NOT_NEEDED, PLAN_RUN, PLAN_FETCH, PLAN_SHARE } run_plan;
-/* plan[w->n]. hooks: `known` alone is asked. */
-kiln_status run_schedule_plan(const workflow *w, const run_hooks *hooks, uint8_t *plan);
 
 /* KILN_OK when all needed nodes ran, KILN_CANCELLED, or the first failure's status (its message in e). */
 kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_setting *setting, run_summary *summary,

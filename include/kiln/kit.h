@@ -57,7 +57,7 @@
 /* ---- tensors ---- */
 
 /* 1: nothing is computed in this call, and tensors have no data (KILN_NODE_ESTIMATES). */
-static inline int kit_estimating(const kiln_call *c) { return KILN_HAS(kiln_call, c, estimate) && c->estimate; }
+static inline int kit_estimating(const kiln_call *c) { return c->estimate != 0; }
 
 /* Where number n of a tensor's data lies: for windows into a tensor that may have none. */
 static inline float *kit_at(void *data, size_t n) { return data ? (float *)data + n : NULL; }
@@ -101,6 +101,20 @@ static inline size_t kit_count(const kiln_tensor *t)
     size_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++) n *= (size_t)t->dim[i];
     return n;
+}
+
+/* A dense window on memory that is the caller's, for binding it to a program; dtype KILN_F32 or KILN_I32. */
+static inline kiln_tensor kit_window(uint32_t dtype, uint32_t device, void *data, uint32_t rank, const int64_t *dim)
+{
+    kiln_tensor t;
+    int64_t stride = 4;
+    kit_tensor_clear(&t);
+    t.dtype = dtype, t.device = device, t.rank = rank, t.data = data;
+    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
+        t.dim[i] = dim[i];
+        t.stride[i] = stride;
+    }
+    return t;
 }
 
 /* The samples of a LATENT: f32 [N,H,W,C]. */

@@ -45,7 +45,7 @@ typedef struct {
 
 /* ---- denoiser ---- */
 
-/* What the network's answer p means at level s, with d = sigma_data (1 but for EDM; see kiln_levels):
+/* What the network's answer p means at level s, with d = sigma_data (1 but for EDM):
  *   EPS   x0 = x - s p                                                         Ho et al. 2020
  *   V     x0 = d^2/(s^2+d^2) x - s d/sqrt(s^2+d^2) p                           Salimans and Ho 2022, appendix D
  *   X0    x0 = p
@@ -83,16 +83,7 @@ typedef struct {
     const double *scale, *shift; /* [channels]: model space = (latent - shift[k]) * scale[k] */
 } kiln_latent_scaling;
 
-/* How noise levels are counted. Discrete: `sigma` is the ascending table of training sigmas and a
- * timestep is a place in it, found by linear interpolation in log sigma. */
-typedef struct {
-    uint32_t size;
-    uint32_t prediction; /* kiln_prediction */
-    uint32_t n_sigma;
-    const double *sigma; /* n_sigma ascending; owned by whoever made the MODEL */
-} kiln_model_sampling;
-
-/* How a level becomes the timestep the network is told, and what lies between the table's entries. */
+/* How a noise level becomes the timestep the network is given. */
 typedef enum {
     KILN_TIME_INTERPOLATED = 0, /* multiplier * place + offset, the place interpolated in log sigma (k-diffusion) */
     KILN_TIME_NEAREST,          /* the same of the nearest entry (ComfyUI)                                        */
@@ -103,13 +94,18 @@ typedef enum {
     KILN_TIME_RATIO             /* sigma / (1 + sigma)                                                            */
 } kiln_time;
 
+/* The noise parameterisation of a model: its levels, what it predicts and which timestep it is given. A member that
+ * is 0 has its default. */
 typedef struct {
     uint32_t size;
-    uint32_t time;             /* kiln_time                                */
-    double multiplier, offset; /* 0 stands for multiplier 1                */
-    double shift;              /* FLOW; 0 stands for 1                     */
-    double sigma_data;         /* of the data in model space; 0 stands for 1 */
-} kiln_levels;
+    uint32_t prediction;       /* kiln_prediction                                             */
+    uint32_t time;             /* kiln_time                                                   */
+    uint32_t n_sigma;          /* 2 or more                                                   */
+    const double *sigma;       /* [n_sigma] ascending training sigmas; they live as long as the MODEL */
+    double multiplier, offset; /* of the timestep; multiplier 1 by default                    */
+    double shift;              /* of FLOW, 1 by default                                       */
+    double sigma_data;         /* standard deviation of the data in model space, 1 by default */
+} kiln_model_sampling;
 
 typedef struct {
     uint32_t size;
@@ -166,7 +162,7 @@ typedef struct {
     kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
 } kiln_guidance;
 
-/* levels, guidance, latent and what they point to live as long as the value: `owned`, or `base` keeps them. */
+/* sampling.sigma, guidance, latent and what they point to live as long as the value: `owned` or `base` keeps them. */
 typedef struct {
     uint32_t size;
     const kiln_denoiser *denoiser;
@@ -176,8 +172,7 @@ typedef struct {
     kiln_model_sampling sampling;
     void *owned; /* what release() frees when the last value goes */
     void (*release)(void *owned);
-    kiln_value *base;          /* or the value this one was made from, kept alive */
-    const kiln_levels *levels; /* NULL: timesteps are interpolated places in the table, sigma_data 1 */
+    kiln_value *base; /* or the value this one was made from, kept alive */
     const kiln_guidance *const *guidance;
     size_t n_guidance;
     const kiln_latent_scaling *latent; /* NULL: the denoiser's latent.scale and .shift */

@@ -81,7 +81,43 @@ typedef struct {
     double shift, max_period; /* max_period 0 = 10000 */
 } kiln_timestep_embedding;
 
-#define KILN_MAX_TERMS 16
+#define KILN_MAX_TERMS 64 /* of a linear combination */
+
+/* x + (a - b) * t, n numbers each. */
+typedef struct {
+    size_t n;
+    const float *x, *a, *b;
+    double t;
+} kiln_difference;
+
+/* The inner product of two linear combinations of the same vectors:
+ * sum over i of (sum over k of a[k] x[k][i] + shift) (sum over k of b[k] x[k][i] + shift), in f64. */
+typedef struct {
+    size_t n;
+    uint32_t terms;      /* 1 to KILN_MAX_TERMS */
+    const double *a, *b; /* [terms]; b NULL: the second factor is 1 */
+    double shift;
+    const float *const *x; /* [terms][n] */
+} kiln_dot;
+
+/* a and b [pictures, cells, channels], mask [masks, cells]; picture p has the mask p % masks. */
+typedef struct {
+    size_t pictures, cells, channels, masks;
+    const float *a, *b, *mask;
+} kiln_blend;
+
+/* Pictures of one size and a part of each: h rows of w cells from row y, column x on. */
+typedef struct {
+    int64_t pictures, height, width, channels;
+    int64_t y, x, h, w;
+} kiln_area;
+
+/* What is added to an area: data [pictures, h, w, channels], weight [weights, h, w] or NULL for 1 everywhere. Picture p
+ * has the weights p % weights. */
+typedef struct {
+    const float *data, *weight;
+    int64_t weights;
+} kiln_part;
 
 /* A tensor bound to a program's input or output by name. Dense, shape as recorded. dtype may be f32
  * whatever the program's precision is (converted on the way); i32 inputs must be bound as i32. */
@@ -180,20 +216,33 @@ typedef struct {
      * kept. */
     void (*step_invariant)(kiln_program *, kiln_t input);
 
-    /* Numbers that stay where programs run from one run to the next, as a sampler's latents do: f32, in memory of that
-     * device from kiln_host.scratch(ctx, bytes, device). run() takes such memory as a bind of an f32 input or output
-     * (tensor.device says so), and then nothing crosses the link for it. All [run]; in order with runs. n: how many
-     * numbers. Where programs run on the host all of this works too, on host memory. KILN_ERR_UNSUPPORTED: the device
-     * has no such thing; keep them on the host. */
-    uint32_t (*device)(kiln_ctx *); /* one bit: KILN_CPU, or the device that has what follows */
+    /* ---- vector ops: arithmetic on f32 vectors that stay where programs run ----
+     *
+     * A sampler's latents, for example. Such memory comes from kiln_host.scratch(ctx, bytes, ops->device(ctx)); run()
+     * takes it as the bind of an f32 input or output (tensor.device says so), and nothing crosses the link then. Where
+     * programs run on the host it is host memory, and every function does the same on it: the same formula, the same
+     * order, the same rounding. Only dot() and norm() add up in another order on a device. All are [run], in order
+     * with runs. In a run that only estimates they compute nothing: download() gives zeros, dot() 0 and norm() 1. */
+    uint32_t (*device)(kiln_ctx *); /* one bit: KILN_CPU, or the device that programs run on */
     kiln_status (*upload)(kiln_ctx *, float *device, const float *host, size_t n);
     kiln_status (*download)(kiln_ctx *, float *host, const float *device, size_t n);
     /* out = sum coefficient[i] * x[i], summed in f64 in this order, rounded once; out may be one of x. terms 0 to
-     * KILN_MAX_TERMS; 0: zeros. */
+     * KILN_MAX_TERMS; 0: zeros. One term with coefficient 1 is a copy. */
     kiln_status (*combine)(kiln_ctx *, float *out, size_t n, uint32_t terms, const double *coefficient,
                            const float *const *x);
+    /* out = x + (a - b) * t in f64, rounded once; out may be one of them. */
+    kiln_status (*add_difference)(kiln_ctx *, const kiln_difference *, float *out);
     /* sqrt(mean(x^2)) in f64; not finite when one of them is not. */
     kiln_status (*norm)(kiln_ctx *, const float *x, size_t n, double *out);
+    kiln_status (*dot)(kiln_ctx *, const kiln_dot *, double *out);
+    /* out = a * mask + b * (1 - mask) in f32; out may be a or b. */
+    kiln_status (*blend)(kiln_ctx *, const kiln_blend *, float *out);
+    /* out [pictures, h, w, channels] = that part of x [pictures, height, width, channels]. */
+    kiln_status (*crop)(kiln_ctx *, const kiln_area *, const float *x, float *out);
+    /* Adds a part to a sum and its weights to the totals, in f32: sum += weight * part, total += weight. */
+    kiln_status (*accumulate)(kiln_ctx *, const kiln_area *, const kiln_part *, float *sum, float *total);
+    /* x [cells, channels] /= total [cells], in f32; cells whose total is 0 or 1 stay as they are. */
+    kiln_status (*divide)(kiln_ctx *, float *x, const float *total, size_t cells, size_t channels);
 } kiln_ops;
 
 #ifdef __cplusplus

@@ -198,8 +198,8 @@ typedef struct {
  * are called with call->estimate set, so that shapes are known and programs are recorded and planned. Then
  *   - tensors have shapes and no data: view() gives data NULL, for inputs and for what tensor_new made;
  *   - integers, floats, booleans, texts, lists, maps and objects are real;
- *   - kiln_ops.run counts and computes nothing, whatever memory it is given; upload, download and combine move nothing;
- *     norm gives 1;
+ *   - kiln_ops.run counts and computes nothing, whatever memory it is given; the vector ops compute nothing, download
+ *     gives zeros, norm 1;
  *   - run() makes its outputs as always and runs its programs as often as it would, and neither reads nor writes the
  *     numbers of a tensor. Where numbers decide what is computed (where a mask has its one pixel), it takes the case
  *     that needs most;

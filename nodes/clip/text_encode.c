@@ -98,7 +98,7 @@ static kiln_status weigh(const encoding *e, const kiln_tokens *t, float *z, floa
     float *empty = host->scratch(e->call->ctx, one * sizeof *empty, KILN_CPU);
     if (!empty) return KILN_ERR_NOMEM;
     TRY(run(e, none.id, none.end, empty, pooled_unused));
-    for (uint32_t i = 0; i < t->n_chunk; i++)
+    for (uint32_t i = 0; !kit_estimating(e->call) && i < t->n_chunk; i++)
         apply_weights(z + i * one, empty, t->weight + i * t->length, e->encoder->length, e->encoder->width);
     return KILN_OK;
 }
@@ -129,7 +129,7 @@ static kiln_status encode_chunks(const encoding *e, const kiln_tokens *t, float 
     if (!other) return KILN_ERR_NOMEM;
     for (uint32_t i = 0; i < t->n_chunk; i++) {
         TRY(host->progress(e->call->ctx, i, t->n_chunk, "encoding text"));
-        TRY(run(e, t->id + i * t->length, t->end + i, z + i * one, i == 0 ? pooled : other));
+        TRY(run(e, t->id + i * t->length, t->end + i, kit_at(z, i * one), i == 0 ? pooled : other));
     }
     return all_ones(t) ? KILN_OK : weigh(e, t, z, other);
 }
@@ -182,7 +182,7 @@ static kiln_status encode_run(const kiln_call *c)
 }
 
 const kiln_node node_clip_text_encode = {
-    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "CLIPTextEncode",
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, "CLIPTextEncode",
                    "CLIP Text Encode (Prompt)", "conditioning",
                    "Encodes a prompt into the conditioning that steers the denoiser."),
     KILN_ARRAY(in, clip_in),

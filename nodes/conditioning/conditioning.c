@@ -67,7 +67,7 @@ static kiln_status scale_tensor(const kiln_call *c, kiln_value *entry, const cha
     TRY(c->host->view(c->ctx, old, &a));
     TRY(kit_f32(c, old, a.rank, key, &a));
     TRY(kit_new_f32(c, a.rank, a.dim, &fresh, &b));
-    for (size_t i = 0; i < kit_count(&a); i++)
+    for (size_t i = 0; !kit_estimating(c) && i < kit_count(&a); i++)
         ((float *)b.data)[i] = (float)((double)((const float *)a.data)[i] * gain);
     return set_new(c, entry, key, fresh);
 }
@@ -165,7 +165,7 @@ static kiln_status average_tokens(const kiln_call *c, kiln_value *entry, double 
     TRY(read_pair(c, entry, &to, &from));
     TRY(kit_new_f32(c, 3, to.dim, &fresh, &mixed));
     int64_t row = to.dim[1] * to.dim[2], have = from.dim[1] * from.dim[2];
-    for (int64_t n = 0; n < to.dim[0]; n++)
+    for (int64_t n = 0; !kit_estimating(c) && n < to.dim[0]; n++)
         for (int64_t i = 0; i < row; i++) {
             double a = (double)((const float *)to.data)[n * row + i];
             double b = i < have ? (double)((const float *)from.data)[(n % from.dim[0]) * have + i] : 0;
@@ -186,7 +186,7 @@ static kiln_status average_pooled(const kiln_call *c, kiln_value *entry, double 
     if (kit_count(&to) != kit_count(&from))
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "pooled vectors of different sizes do not mix");
     TRY(kit_new_f32(c, 2, to.dim, &fresh, &mixed));
-    for (size_t i = 0; i < kit_count(&to); i++)
+    for (size_t i = 0; !kit_estimating(c) && i < kit_count(&to); i++)
         ((float *)mixed.data)[i] =
             (float)((double)((const float *)to.data)[i] * s + (double)((const float *)from.data)[i] * (1 - s));
     return set_new(c, entry, "pooled", fresh);
@@ -208,7 +208,7 @@ static kiln_status concat_entry(const kiln_call *c, kiln_value *entry)
     TRY(read_pair(c, entry, &to, &from));
     TRY(kit_new_f32(c, 3, (const int64_t[]){to.dim[0], to.dim[1] + from.dim[1], to.dim[2]}, &fresh, &both));
     size_t a = (size_t)(to.dim[1] * to.dim[2]), b = (size_t)(from.dim[1] * from.dim[2]);
-    for (int64_t n = 0; n < to.dim[0]; n++) {
+    for (int64_t n = 0; !kit_estimating(c) && n < to.dim[0]; n++) {
         float *at = (float *)both.data + (size_t)n * (a + b);
         memcpy(at, (const float *)to.data + (size_t)n * a, a * sizeof(float));
         memcpy(at + a, (const float *)from.data + (size_t)(n % from.dim[0]) * b, b * sizeof(float));

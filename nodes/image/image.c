@@ -36,7 +36,7 @@ static kiln_status load_mask(const kiln_call *c, const png_picture *p)
     int64_t h = p->channels == 4 ? p->height : 64, w = p->channels == 4 ? p->width : 64;
     kiln_tensor t;
     TRY(kit_new_f32(c, 3, (const int64_t[]){1, h, w}, &c->out[1], &t));
-    for (int64_t i = 0; i < h * w; i++)
+    for (int64_t i = 0; !kit_estimating(c) && i < h * w; i++)
         ((float *)t.data)[i] = p->channels == 4 ? 1.0f - (float)p->rgba[i * 4 + 3] / 255.0f : 0.0f;
     return KILN_OK;
 }
@@ -47,7 +47,7 @@ static kiln_status load_image_run(const kiln_call *c)
     kiln_tensor t;
     TRY(png_read_file(c, ((const load_params *)c->params)->image, &p));
     kiln_status status = kit_new_f32(c, 4, (const int64_t[]){1, p.height, p.width, 3}, &c->out[0], &t);
-    for (int64_t i = 0; status == KILN_OK && i < p.height * p.width; i++)
+    for (int64_t i = 0; status == KILN_OK && !kit_estimating(c) && i < p.height * p.width; i++)
         for (int k = 0; k < 3; k++) ((float *)t.data)[i * 3 + k] = (float)p.rgba[i * p.channels + k] / 255.0f;
     if (status == KILN_OK) status = load_mask(c, &p);
     png_picture_free(&p);
@@ -94,7 +94,7 @@ static kiln_status load_image_mask_run(const kiln_call *c)
     int there = p->channel < picture.channels;
     int64_t h = there ? picture.height : 64, w = there ? picture.width : 64;
     kiln_status status = kit_new_f32(c, 3, (const int64_t[]){1, h, w}, &c->out[0], &t);
-    for (int64_t i = 0; status == KILN_OK && i < h * w; i++) {
+    for (int64_t i = 0; status == KILN_OK && !kit_estimating(c) && i < h * w; i++) {
         float v = there ? (float)picture.rgba[i * picture.channels + p->channel] / 255.0f : 0.0f;
         ((float *)t.data)[i] = there && p->channel == 3 ? 1.0f - v : v;
     }
@@ -205,10 +205,11 @@ static kiln_status write_all(const kiln_call *c, uint32_t where, const char *pre
 {
     kiln_tensor t;
     TRY(kit_f32(c, c->in[0], 4, "images", &t));
+    c->out[0] = c->host->ref(c->in[0]);
+    if (kit_estimating(c)) return KILN_OK;
     uint8_t *pixels = c->host->scratch(c->ctx, (size_t)(t.dim[1] * t.dim[2] * t.dim[3]), KILN_CPU);
     if (!pixels) return KILN_ERR_NOMEM;
     for (int64_t i = 0; i < t.dim[0]; i++) TRY(write_one(c, where, prefix, &t, i, level, pixels));
-    c->out[0] = c->host->ref(c->in[0]);
     return KILN_OK;
 }
 
@@ -227,7 +228,7 @@ static kiln_status save_image_run(const kiln_call *c)
 static kiln_status preview_image_run(const kiln_call *c) { return write_all(c, KILN_FILES_TEMP, "preview", 1); }
 
 const kiln_node node_save_image = {
-    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, 1, "SaveImage", "Save Image", "image",
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1, "SaveImage", "Save Image", "image",
                    "Writes pictures as PNG files that carry their workflow."),
     KILN_ARRAY(in, save_in),
     KILN_ARRAY(out, save_out),
@@ -237,8 +238,8 @@ const kiln_node node_save_image = {
 };
 
 const kiln_node node_preview_image = {
-    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT, 1, "PreviewImage", "Preview Image", "image",
-                   "Writes pictures to the temp folder of the output folder."),
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES, 1, "PreviewImage", "Preview Image",
+                   "image", "Writes pictures to the temp folder of the output folder."),
     KILN_ARRAY(in, save_in),
     KILN_ARRAY(out, save_out),
     .run = preview_image_run,

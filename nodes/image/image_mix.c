@@ -85,6 +85,7 @@ static kiln_status image_blend_run(const kiln_call *c)
                              "image1 is a batch of %lld and image2 of %lld; they must be as many, or image2 one",
                              (long long)a.dim[0], (long long)b.dim[0]);
     TRY(kit_new_f32(c, 4, a.dim, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     int64_t C = a.dim[3], pixels = a.dim[1] * a.dim[2];
     for (int64_t n = 0; n < a.dim[0]; n++) {
         const float *x = (const float *)a.data + n * pixels * C,
@@ -149,6 +150,7 @@ static kiln_status image_composite_run(const kiln_call *c)
     TRY(kit_f32(c, c->in[1], 4, "source", &s));
     if (c->in[2]) TRY(kit_f32(c, c->in[2], 3, "mask", &m));
     TRY(kit_new_f32(c, 4, a.dim, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
     int64_t sh = p->resize ? a.dim[1] : s.dim[1], sw = p->resize ? a.dim[2] : s.dim[2], H = a.dim[1], W = a.dim[2];
     int64_t h = sh < H - p->y ? sh : H - p->y, w = sw < W - p->x ? sw : W - p->x;
@@ -187,6 +189,7 @@ static kiln_status split_alpha_run(const kiln_call *c)
     TRY(kit_f32(c, c->in[0], 4, "image", &a));
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], a.dim[1], a.dim[2], 3}, &c->out[0], &r));
     TRY(kit_new_f32(c, 3, a.dim, &c->out[1], &m));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t i = 0; i < (int64_t)kit_count(&m); i++) {
         const float *from = (const float *)a.data + i * a.dim[3];
         memcpy((float *)r.data + i * 3, from, 3 * sizeof(float));
@@ -208,6 +211,7 @@ static kiln_status join_alpha_run(const kiln_call *c)
     TRY(kit_f32(c, c->in[1], 3, "alpha", &m));
     int64_t pixels = a.dim[1] * a.dim[2];
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], a.dim[1], a.dim[2], 4}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t n = 0; n < a.dim[0]; n++) {
         const float *mask = sized(c, &m, n, a.dim[1], a.dim[2], RESIZE_BILINEAR, 0);
         if (!mask) return KILN_ERR_NOMEM;

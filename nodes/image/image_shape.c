@@ -54,6 +54,7 @@ static kiln_status scale_to(const kiln_call *c, const kiln_tensor *a, int32_t me
                              "the new picture would have %lld x %lld pixels; %d a side is the most", (long long)w,
                              (long long)h, SIDE_MAX);
     TRY(kit_new_f32(c, 4, (const int64_t[]){a->dim[0], h, w, a->dim[3]}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     resize_box box = centre ? resize_centre(a->dim[1], a->dim[2], h, w) : (resize_box){.h = a->dim[1], .w = a->dim[2]};
     for (int64_t n = 0; n < a->dim[0]; n++) {
         resize_source s = {.data = (const float *)a->data + ((n * a->dim[1] + box.y) * a->dim[2] + box.x) * a->dim[3],
@@ -186,6 +187,7 @@ static kiln_status image_crop_run(const kiln_call *c)
     int64_t x = least(p->x, a.dim[2] - 1), y = least(p->y, a.dim[1] - 1), w = least(p->width, a.dim[2] - x),
             h = least(p->height, a.dim[1] - y);
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t i = 0; i < a.dim[0] * h; i++)
         memcpy((float *)r.data + i * w * a.dim[3],
                (const float *)a.data + ((i / h * a.dim[1] + y + i % h) * a.dim[2] + x) * a.dim[3],
@@ -210,6 +212,7 @@ static kiln_status move_pixels(const kiln_call *c, const kiln_tensor *a, int64_t
     kiln_tensor r;
     int64_t C = a->dim[3];
     TRY(kit_new_f32(c, 4, (const int64_t[]){a->dim[0], h, w, C}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     float *dst = r.data;
     for (int64_t n = 0; n < a->dim[0]; n++)
         for (int64_t y = 0; y < h; y++)
@@ -334,6 +337,7 @@ static kiln_status image_pad_run(const kiln_call *c)
                              (long long)H, SIDE_MAX);
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], H, W, C}, &c->out[0], &r));
     TRY(kit_new_f32(c, 3, (const int64_t[]){1, H, W}, &c->out[1], &m));
+    if (kit_estimating(c)) return KILN_OK;
     for (size_t i = 0; i < kit_count(&r); i++) ((float *)r.data)[i] = 0.5f;
     for (size_t i = 0; i < kit_count(&m); i++) ((float *)m.data)[i] = 1;
     for (int64_t i = 0; i < a.dim[0] * a.dim[1]; i++)
@@ -361,6 +365,7 @@ static kiln_status pick(const kiln_call *c, const kiln_tensor *a, int64_t first,
     kiln_tensor r;
     size_t one = kit_count(a) / (size_t)a->dim[0];
     TRY(kit_new_f32(c, 4, (const int64_t[]){n, a->dim[1], a->dim[2], a->dim[3]}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t i = 0; i < n; i++)
         memcpy((float *)r.data + (size_t)i * one, (const float *)a->data + (size_t)((first + i) % a->dim[0]) * one,
                one * sizeof(float));

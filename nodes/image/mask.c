@@ -15,10 +15,11 @@ static const kiln_port mask_in[] = {{.name = "mask", .type = "MASK", .doc = "Wha
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* c->out[0] = a copy of the mask, still to be changed. */
+/* c->out[0] = a copy of the mask, still to be changed; in an estimate, its shape. */
 static kiln_status copy_mask(const kiln_call *c, const kiln_tensor *a, kiln_tensor *r)
 {
     TRY(kit_new_f32(c, 3, a->dim, &c->out[0], r));
+    if (kit_estimating(c)) return KILN_OK;
     memcpy(r->data, a->data, kit_count(a) * sizeof(float));
     return KILN_OK;
 }
@@ -46,6 +47,7 @@ static kiln_status crop_mask_run(const kiln_call *c)
                              (long long)p->y, (long long)a.dim[2], (long long)a.dim[1]);
     int64_t w = least(p->width, a.dim[2] - p->x), h = least(p->height, a.dim[1] - p->y);
     TRY(kit_new_f32(c, 3, (const int64_t[]){a.dim[0], h, w}, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t i = 0; i < a.dim[0] * h; i++)
         memcpy((float *)r.data + i * w, (const float *)a.data + (i / h * a.dim[1] + p->y + i % h) * a.dim[2] + p->x,
                (size_t)w * sizeof(float));
@@ -70,6 +72,7 @@ static kiln_status threshold_mask_run(const kiln_call *c)
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], 3, "mask", &a));
     TRY(kit_new_f32(c, 3, a.dim, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = ((const float *)a.data)[i] > limit;
     return KILN_OK;
 }
@@ -92,6 +95,7 @@ static kiln_status colour_to_mask_run(const kiln_call *c)
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], 4, "image", &a));
     TRY(kit_new_f32(c, 3, a.dim, &c->out[0], &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (size_t i = 0; i < kit_count(&r); i++) {
         int64_t colour = 0;
         for (size_t k = 0; k < 3; k++)
@@ -156,6 +160,7 @@ static kiln_status mask_composite_run(const kiln_call *c)
             "the destination is a batch of %lld masks and the source of %lld; they must be as many, or the source one",
             (long long)d.dim[0], (long long)s.dim[0]);
     TRY(copy_mask(c, &d, &r));
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t n = 0; n < d.dim[0]; n++)
         for (int64_t y = 0; y < least(s.dim[1], d.dim[1] - p->y); y++)
             for (int64_t x = 0; x < least(s.dim[2], d.dim[2] - p->x); x++) {
@@ -195,6 +200,7 @@ static kiln_status feather_mask_run(const kiln_call *c)
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], 3, "mask", &a));
     TRY(copy_mask(c, &a, &r));
+    if (kit_estimating(c)) return KILN_OK;
     int64_t H = a.dim[1], W = a.dim[2];
     for (int64_t i = 0; i < a.dim[0] * H * W; i++) {
         int64_t x = i % W, y = i / W % H;
@@ -253,6 +259,7 @@ static kiln_status grow_mask_run(const kiln_call *c)
     kiln_tensor a, r;
     TRY(kit_f32(c, c->in[0], 3, "mask", &a));
     TRY(copy_mask(c, &a, &r));
+    if (kit_estimating(c)) return KILN_OK;
     size_t one = (size_t)(a.dim[1] * a.dim[2]);
     float *before = c->host->scratch(c->ctx, one * sizeof *before, KILN_CPU);
     if (!before) return KILN_ERR_NOMEM;

@@ -50,6 +50,7 @@ static kiln_status empty_latent_run(const kiln_call *c)
     kiln_value *samples;
     kiln_tensor t;
     TRY(kit_new_f32(c, 4, (const int64_t[]){p->batch_size, p->height / 8, p->width / 8, 4}, &samples, &t));
+    if (kit_estimating(c)) return kit_latent(c, NULL, samples, &c->out[0]);
     memset(t.data, 0, kit_count(&t) * sizeof(float));
     return kit_latent(c, NULL, samples, &c->out[0]);
 }
@@ -75,6 +76,7 @@ static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, flo
             "samples1 is %lldx%lld cells and samples2 %lldx%lld; bring them to one size with LatentUpscale",
             (long long)a.dim[2], (long long)a.dim[1], (long long)b.dim[2], (long long)b.dim[1]);
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     size_t n = kit_count(&a), repeat = kit_count(&b);
     const float *x = a.data, *y = b.data;
     for (size_t i = 0; i < n; i++) ((float *)r.data)[i] = f(x[i], y[i % repeat], k);
@@ -131,6 +133,7 @@ static kiln_status latent_multiply_run(const kiln_call *c)
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = (float)((double)((const float *)a.data)[i] * k);
     return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
@@ -163,6 +166,7 @@ static kiln_status latent_interpolate_run(const kiln_call *c)
     kiln_tensor r;
     kiln_value *samples;
     TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     int64_t C = a.dim[3], cells = (int64_t)kit_count(&a) / C, repeat = (int64_t)kit_count(&b) / C;
     for (int64_t i = 0; i < cells; i++) {
         const float *x = (const float *)a.data + i * C, *y = (const float *)b.data + (i % repeat) * C;
@@ -235,7 +239,8 @@ static kiln_status rows(const kiln_call *c, const kiln_tensor *a, int64_t first,
     memcpy(dim, a->dim, sizeof dim);
     dim[0] = n;
     TRY(kit_new_f32(c, a->rank, dim, value, &r));
-    memcpy(r.data, (const float *)a->data + (size_t)first * row, (size_t)n * row * sizeof(float));
+    if (!kit_estimating(c))
+        memcpy(r.data, (const float *)a->data + (size_t)first * row, (size_t)n * row * sizeof(float));
     return KILN_OK;
 }
 
@@ -295,7 +300,7 @@ static kiln_status repeat_rows(const kiln_call *c, const kiln_tensor *a, int64_t
     memcpy(dim, a->dim, sizeof dim);
     dim[0] *= times;
     TRY(kit_new_f32(c, a->rank, dim, value, &r));
-    for (int64_t i = 0; i < times; i++)
+    for (int64_t i = 0; !kit_estimating(c) && i < times; i++)
         memcpy((float *)r.data + (size_t)i * kit_count(a), a->data, kit_count(a) * sizeof(float));
     return KILN_OK;
 }
@@ -364,8 +369,10 @@ static kiln_status latent_batch_run(const kiln_call *c)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "the two latents have different sizes; bring them to one with LatentUpscale");
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0] + b.dim[0], a.dim[1], a.dim[2], a.dim[3]}, &samples, &r));
-    memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
-    memcpy((float *)r.data + kit_count(&a), b.data, kit_count(&b) * sizeof(float));
+    if (!kit_estimating(c)) {
+        memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
+        memcpy((float *)r.data + kit_count(&a), b.data, kit_count(&b) * sizeof(float));
+    }
     TRY(kit_latent(c, c->in[0], samples, &c->out[0]));
     kiln_value *list = v->new_list(c->ctx);
     kiln_status status = list ? KILN_OK : KILN_ERR_NOMEM;

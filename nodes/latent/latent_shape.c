@@ -33,6 +33,7 @@ static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     resize_box box = centre ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
     float *between = method == RESIZE_BISLERP
                          ? c->host->scratch(c->ctx, (size_t)(box.h * w * a.dim[3]) * sizeof(float), KILN_CPU)
@@ -193,6 +194,7 @@ static kiln_status turn(const kiln_call *c, int32_t kind)
     int sideways = kind == 1 || kind == 3;
     int64_t h = a.dim[sideways ? 2 : 1], w = a.dim[sideways ? 1 : 2], C = a.dim[3];
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     for (int64_t n = 0; n < a.dim[0]; n++)
         for (int64_t y = 0; y < h; y++)
             for (int64_t x = 0; x < w; x++) {
@@ -282,6 +284,7 @@ static kiln_status latent_crop_run(const kiln_call *c)
             x = at_most(p->x / 8, a.dim[2] > 8 ? a.dim[2] - 8 : 0);
     int64_t h = at_most(p->height / 8, a.dim[1] - y), w = at_most(p->width / 8, a.dim[2] - x), C = a.dim[3];
     TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     for (int64_t n = 0; n < a.dim[0]; n++)
         for (int64_t i = 0; i < h; i++)
             memcpy((float *)r.data + (n * h + i) * w * C,
@@ -319,6 +322,7 @@ static kiln_status latent_composite_run(const kiln_call *c)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latents have %lld and %lld channels", (long long)to.dim[3],
                              (long long)from.dim[3]);
     TRY(kit_new_f32(c, 4, to.dim, &samples, &r));
+    if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     memcpy(r.data, to.data, kit_count(&to) * sizeof(float));
     int64_t x0 = p->x / 8, y0 = p->y / 8, feather = p->feather / 8, C = to.dim[3];
     int64_t h = at_most(from.dim[1], to.dim[1] - y0), w = at_most(from.dim[2], to.dim[2] - x0);

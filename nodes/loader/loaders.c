@@ -228,8 +228,8 @@ typedef struct {
         .from = from_, .doc = doc_                                                                                     \
     }
 #define LOADER                                                                                                         \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,      \
-    .category = "loaders"
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,                    \
+    .devices = KILN_CPU, .revision = 1, .category = "loaders"
 
 static const kiln_port all_out[] = {
     {.name = "MODEL", .type = "MODEL", .doc = "The denoiser."},

@@ -87,8 +87,8 @@ static kiln_status run_both(const kiln_call *c) { return apply(c, 1); }
 static kiln_status run_model(const kiln_call *c) { return apply(c, 0); }
 
 #define LOADER                                                                                                         \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU, .revision = 1,      \
-    .category = "loaders"
+    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,                    \
+    .devices = KILN_CPU, .revision = 1, .category = "loaders"
 
 const kiln_node node_lora_loader = {
     LOADER,

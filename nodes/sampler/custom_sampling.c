@@ -49,9 +49,9 @@ static const kiln_port custom_in[] = {
     {.name = "latent_image", .type = "LATENT", .doc = "What to start from; empty for a new picture."},
 };
 static const kiln_param custom_param[] = {
-    BOOL_PARAM(custom_params, add_noise, 1, "Off when the latent carries its noise already."),
-    SEED_PARAM(custom_params, noise_seed, "Of the noise."),
-    FLOAT_PARAM(custom_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out."),
+    KIT_BOOL(custom_params, add_noise, 1, "Off when the latent carries its noise already."),
+    KIT_SEED(custom_params, noise_seed, "Of the noise."),
+    KIT_FLOAT(custom_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out."),
     NOISE_PARAMS(custom_params, source),
 };
 
@@ -107,7 +107,7 @@ typedef struct {
     uint64_t noise_seed;
     noise_options source;
 } noise_params;
-static const kiln_param noise_param[] = {SEED_PARAM(noise_params, noise_seed, "Of the noise."),
+static const kiln_param noise_param[] = {KIT_SEED(noise_params, noise_seed, "Of the noise."),
                                          NOISE_PARAMS(noise_params, source)};
 static kiln_status random_noise_run(const kiln_call *c)
 {
@@ -176,7 +176,7 @@ static const kiln_port perp_in[] = {
     {.name = "negative", .type = "CONDITIONING", .doc = "What it should not."},
     {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
 #define CFG_PARAM                                                                                                      \
-    FLOAT_PARAM(guider_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")
+    KIT_FLOAT(guider_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")
 static const kiln_param cfg_param[] = {CFG_PARAM};
 static const kiln_port models_in[] = {
     {.name = "model", .type = "MODEL", .doc = "Evaluates the positive."},
@@ -187,7 +187,7 @@ static const kiln_port models_in[] = {
      .doc = "Evaluates the negative; left out: `model` does."},
     {.name = "negative", .type = "CONDITIONING", .flags = KILN_PORT_OPTIONAL, .doc = "What it should not."}};
 static const kiln_param models_param[] = {
-    FLOAT_PARAM(guider_params, cfg, 4, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")};
+    KIT_FLOAT(guider_params, cfg, 4, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out.")};
 static const kiln_choice style_choice[] = {{.name = "regular", .value = 0}, {.name = "nested", .value = 1}, {0}};
 static const kiln_param dual_param[] = {
     {.name = "cfg_conds",

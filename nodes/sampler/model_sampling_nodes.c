@@ -22,16 +22,19 @@ static const kiln_port model_out[] = {{.name = "MODEL", .type = "MODEL", .doc = 
 
 /* What a MODEL made here owns. */
 typedef struct {
-    kiln_levels levels;
+    kiln_model_sampling sampling;
     double sigma[];
 } described;
 
-static described *described_new(size_t n, kiln_levels l)
+/* A description with a table of n entries, to be filled. NULL: no memory. */
+static described *described_new(size_t n, kiln_model_sampling sampling)
 {
     described *d = calloc(1, sizeof *d + n * sizeof d->sigma[0]);
     if (!d) return NULL;
-    d->levels = l;
-    d->levels.size = sizeof l;
+    d->sampling = sampling;
+    d->sampling.size = sizeof sampling;
+    d->sampling.n_sigma = (uint32_t)n;
+    d->sampling.sigma = d->sigma;
     return d;
 }
 
@@ -42,19 +45,15 @@ static kiln_status model_of(const kiln_call *c, const kiln_model **model)
     return *model ? KILN_OK : KILN_ERR_INVALID;
 }
 
-/* The model with prediction, d's levels, its n sigmas, and latents scaled so (NULL: as the denoiser says); d is the new
- * value's, or freed. */
-static kiln_status describe_scaled(const kiln_call *c, kiln_prediction prediction, described *d, size_t n,
-                                   const kiln_latent_scaling *latent)
+/* The model with d's sampling and latents scaled so (NULL: as the denoiser says). Takes d. */
+static kiln_status describe_scaled(const kiln_call *c, described *d, const kiln_latent_scaling *latent)
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_model *model;
     kiln_status status = model_of(c, &model);
     if (status == KILN_OK) {
         kiln_model m = *model;
-        m.sampling = (kiln_model_sampling){
-            .size = sizeof m.sampling, .prediction = prediction, .n_sigma = (uint32_t)n, .sigma = d->sigma};
-        m.levels = &d->levels;
+        m.sampling = d->sampling;
         m.latent = latent;
         m.owned = d, m.release = free, m.base = c->in[0];
         c->out[0] = models->model_new(c->ctx, &m);
@@ -64,10 +63,7 @@ static kiln_status describe_scaled(const kiln_call *c, kiln_prediction predictio
     return status;
 }
 
-static kiln_status describe(const kiln_call *c, kiln_prediction prediction, described *d, size_t n)
-{
-    return describe_scaled(c, prediction, d, n, NULL);
-}
+static kiln_status describe(const kiln_call *c, described *d) { return describe_scaled(c, d, NULL); }
 
 /* ---- ModelSamplingDiscrete ---- */
 
@@ -94,9 +90,9 @@ static const kiln_choice timestep_choice[] = {
     {.name = "nearest", .value = TIME_NEAREST, .doc = "the nearest entry, as ComfyUI"},
     {0}};
 static const kiln_param discrete_param[] = {
-    ENUM_PARAM(discrete_params, sampling, discrete_choice, KILN_PREDICT_EPS, "What the network predicts."),
-    BOOL_PARAM(discrete_params, zsnr, 0, "Rescale the table so that its last level has no signal (Lin et al. 2023)."),
-    ENUM_PARAM(discrete_params, timestep, timestep_choice, TIME_AUTO, "Which timestep a noise level is."),
+    KIT_ENUM(discrete_params, sampling, discrete_choice, KILN_PREDICT_EPS, "What the network predicts."),
+    KIT_BOOL(discrete_params, zsnr, 0, "Rescale the table so that its last level has no signal (Lin et al. 2023)."),
+    KIT_ENUM(discrete_params, timestep, timestep_choice, TIME_AUTO, "Which timestep a noise level is."),
 };
 
 /* Every skip-th entry, the last one among them. */
@@ -121,14 +117,15 @@ static kiln_status discrete_run(const kiln_call *c)
     if (p->zsnr && own->prediction == KILN_PREDICT_FLOW)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "zsnr: the model's own levels are those of a flow, which end without signal already");
-    described *d = described_new(n, (kiln_levels){.time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED,
-                                                  .multiplier = (double)skip,
-                                                  .offset = (double)(skip - 1)});
+    described *d = described_new(n, (kiln_model_sampling){.prediction = (uint32_t)p->sampling,
+                                                          .time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED,
+                                                          .multiplier = (double)skip,
+                                                          .offset = (double)(skip - 1)});
     if (!d) return KILN_ERR_NOMEM;
     memcpy(d->sigma, own->sigma, n * sizeof d->sigma[0]);
     if (p->zsnr) model_sampling_zero_terminal_snr(own->sigma, n, d->sigma);
-    if (lcm) thin_out(d->sigma, n, LCM_LEVELS);
-    return describe(c, (kiln_prediction)p->sampling, d, lcm ? LCM_LEVELS : n);
+    if (lcm) thin_out(d->sigma, n, LCM_LEVELS), d->sampling.n_sigma = LCM_LEVELS;
+    return describe(c, d);
 }
 
 const kiln_node node_sampling_discrete = {
@@ -146,19 +143,18 @@ typedef struct {
 } continuous_params;
 
 /* Evenly spaced in log sigma: what schedules that want a table take. */
-static kiln_status continuous(const kiln_call *c, kiln_prediction prediction, kiln_levels l,
-                              const kiln_latent_scaling *latent)
+static kiln_status continuous(const kiln_call *c, kiln_model_sampling sampling, const kiln_latent_scaling *latent)
 {
     const continuous_params *p = c->params;
     if (p->sigma_min <= 0 || p->sigma_max <= p->sigma_min)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "sigma_min is %g and sigma_max %g; sigma_min has to be above 0 and sigma_max above it",
                              p->sigma_min, p->sigma_max);
-    described *d = described_new(CONTINUOUS_LEVELS, l);
+    described *d = described_new(CONTINUOUS_LEVELS, sampling);
     if (!d) return KILN_ERR_NOMEM;
     double low = log(p->sigma_min), high = log(p->sigma_max);
     for (int i = 0; i < CONTINUOUS_LEVELS; i++) d->sigma[i] = exp(low + (high - low) * i / (CONTINUOUS_LEVELS - 1));
-    return describe_scaled(c, prediction, d, CONTINUOUS_LEVELS, latent);
+    return describe_scaled(c, d, latent);
 }
 
 static const kiln_choice edm_choice[] = {
@@ -171,9 +167,9 @@ static const kiln_choice edm_choice[] = {
     {.name = "cosmos_rflow", .value = EDM_RFLOW, .doc = "a rectified flow; the network is told sigma/(1+sigma)"},
     {0}};
 static const kiln_param edm_param[] = {
-    ENUM_PARAM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
-    FLOAT_PARAM(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."),
-    FLOAT_PARAM(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
+    KIT_ENUM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
+    KIT_FLOAT(continuous_params, sigma_max, 120, 0, 1000, 0.001, "The highest level."),
+    KIT_FLOAT(continuous_params, sigma_min, 0.002, 0, 1000, 0.001, "The lowest level.")};
 
 /* Playground v2.5's latents: each channel's mean and deviation over its training set, then half of it (Li et al. 2024,
  * "Playground v2.5", and the scaling in its published autoencoder's configuration). */
@@ -185,15 +181,14 @@ static const kiln_latent_scaling playground = {
 
 /* What each choice is. */
 static const struct {
-    kiln_prediction prediction;
-    kiln_levels levels;
+    kiln_model_sampling sampling;
     const kiln_latent_scaling *latent;
 } edm_kind[] = {
-    [EDM_V] = {KILN_PREDICT_V, {.time = KILN_TIME_LOG}, NULL},
-    [EDM] = {KILN_PREDICT_EDM, {.time = KILN_TIME_LOG, .sigma_data = 0.5}, NULL},
-    [EDM_PLAYGROUND] = {KILN_PREDICT_EDM, {.time = KILN_TIME_LOG, .sigma_data = 0.5}, &playground},
-    [EDM_EPS] = {KILN_PREDICT_EPS, {.time = KILN_TIME_LOG}, NULL},
-    [EDM_RFLOW] = {KILN_PREDICT_RFLOW, {.time = KILN_TIME_RATIO}, NULL},
+    [EDM_V] = {{.prediction = KILN_PREDICT_V, .time = KILN_TIME_LOG}, NULL},
+    [EDM] = {{.prediction = KILN_PREDICT_EDM, .time = KILN_TIME_LOG, .sigma_data = 0.5}, NULL},
+    [EDM_PLAYGROUND] = {{.prediction = KILN_PREDICT_EDM, .time = KILN_TIME_LOG, .sigma_data = 0.5}, &playground},
+    [EDM_EPS] = {{.prediction = KILN_PREDICT_EPS, .time = KILN_TIME_LOG}, NULL},
+    [EDM_RFLOW] = {{.prediction = KILN_PREDICT_RFLOW, .time = KILN_TIME_RATIO}, NULL},
 };
 
 static kiln_status edm_run(const kiln_call *c)
@@ -206,7 +201,7 @@ static kiln_status edm_run(const kiln_call *c)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "edm_playground_v2.5 is for latents of %d channels; this model's have %d",
                              PLAYGROUND_CHANNELS, channels);
-    return continuous(c, edm_kind[which].prediction, edm_kind[which].levels, edm_kind[which].latent);
+    return continuous(c, edm_kind[which].sampling, edm_kind[which].latent);
 }
 
 const kiln_node node_sampling_edm = {
@@ -216,12 +211,12 @@ const kiln_node node_sampling_edm = {
 
 static const kiln_choice v_choice[] = {{.name = "v_prediction", .value = EDM_V}, {0}};
 static const kiln_param v_param[] = {
-    ENUM_PARAM(continuous_params, sampling, v_choice, EDM_V, "What the network predicts."),
-    FLOAT_PARAM(continuous_params, sigma_max, 500, 0, 1000, 0.001, "The highest level."),
-    FLOAT_PARAM(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
+    KIT_ENUM(continuous_params, sampling, v_choice, EDM_V, "What the network predicts."),
+    KIT_FLOAT(continuous_params, sigma_max, 500, 0, 1000, 0.001, "The highest level."),
+    KIT_FLOAT(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
 static kiln_status v_run(const kiln_call *c)
 {
-    return continuous(c, KILN_PREDICT_V, (kiln_levels){.time = KILN_TIME_ANGLE}, NULL);
+    return continuous(c, (kiln_model_sampling){.prediction = KILN_PREDICT_V, .time = KILN_TIME_ANGLE}, NULL);
 }
 
 const kiln_node node_sampling_v = {
@@ -237,13 +232,15 @@ static kiln_status flow(const kiln_call *c, double shift, double multiplier, siz
     if (!(shift > 0) || !isfinite(shift))
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a shift of %g leaves no levels; it has to be above 0 (1: none)",
                              shift);
-    described *d = described_new(n, (kiln_levels){.time = KILN_TIME_FLOW, .multiplier = multiplier, .shift = shift});
+    described *d = described_new(
+        n, (kiln_model_sampling){
+               .prediction = KILN_PREDICT_FLOW, .time = KILN_TIME_FLOW, .multiplier = multiplier, .shift = shift});
     if (!d) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
         double u = (double)(i + 1) / (double)n;
         d->sigma[i] = shift * u / (1 + (shift - 1) * u);
     }
-    return describe(c, KILN_PREDICT_FLOW, d, n);
+    return describe(c, d);
 }
 
 typedef struct {
@@ -252,14 +249,14 @@ typedef struct {
 } flow_params;
 
 static const kiln_param sd3_param[] = {
-    FLOAT_PARAM(flow_params, shift, 3, 0, 100, 0.01, "The larger, the more steps at high noise.")};
+    KIT_FLOAT(flow_params, shift, 3, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param aura_param[] = {
-    FLOAT_PARAM(flow_params, shift, 1.73, 0, 100, 0.01, "The larger, the more steps at high noise.")};
+    KIT_FLOAT(flow_params, shift, 1.73, 0, 100, 0.01, "The larger, the more steps at high noise.")};
 static const kiln_param flux_param[] = {
-    FLOAT_PARAM(flow_params, max_shift, 1.15, 0, 100, 0.01, "Log of the shift at 1024x1024."),
-    FLOAT_PARAM(flow_params, base_shift, 0.5, 0, 100, 0.01, "Log of the shift at 256x256."),
-    INT_PARAM(flow_params, width, 1024, 16, 16384, "Of the picture."),
-    INT_PARAM(flow_params, height, 1024, 16, 16384, "Of the picture.")};
+    KIT_FLOAT(flow_params, max_shift, 1.15, 0, 100, 0.01, "Log of the shift at 1024x1024."),
+    KIT_FLOAT(flow_params, base_shift, 0.5, 0, 100, 0.01, "Log of the shift at 256x256."),
+    KIT_INT(flow_params, width, 1024, 16, 16384, "Of the picture."),
+    KIT_INT(flow_params, height, 1024, 16, 16384, "Of the picture.")};
 
 static kiln_status sd3_run(const kiln_call *c) { return flow(c, ((const flow_params *)c->params)->shift, 1000, 1000); }
 static kiln_status aura_run(const kiln_call *c) { return flow(c, ((const flow_params *)c->params)->shift, 1, 1000); }
@@ -340,7 +337,7 @@ static kiln_status apply_rescale(void *self, const kiln_guesses *g)
 }
 
 static const kiln_param rescale_param[] = {
-    FLOAT_PARAM(guidance_params, multiplier, 0.7, 0, 1, 0.01, "Share of the rescaled guess; 0: none.")};
+    KIT_FLOAT(guidance_params, multiplier, 0.7, 0, 1, 0.01, "Share of the rescaled guess; 0: none.")};
 static kiln_status rescale_run(const kiln_call *c)
 {
     return guide_with(c, "rescale-cfg", ((const guidance_params *)c->params)->multiplier, KILN_GUIDANCE_REPLACE, NULL,
@@ -361,7 +358,7 @@ static kiln_status apply_perp(void *self, const kiln_guesses *g)
 static const kiln_port perp_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."},
                                     {.name = "empty_conditioning", .type = "CONDITIONING", .doc = "The empty text."}};
 static const kiln_param perp_param[] = {
-    FLOAT_PARAM(guidance_params, neg_scale, 1, 0, 100, 0.01, "How strongly the negative is avoided.")};
+    KIT_FLOAT(guidance_params, neg_scale, 1, 0, 100, 0.01, "How strongly the negative is avoided.")};
 static kiln_status perp_run(const kiln_call *c)
 {
     return guide_with(c, "perp-neg", ((const guidance_params *)c->params)->neg_scale,

@@ -1,37 +1,12 @@
-/* sampler_rows.h - what the sampling nodes' rows have in common: parameters in one line, SIGMAS values. */
+/* sampler_rows.h - what the sampling nodes have in common: the head of their rows, SIGMAS values. */
 #ifndef KILN_NODES_SAMPLER_ROWS_H
 #define KILN_NODES_SAMPLER_ROWS_H
 
 #include "kiln/kit.h"
 
-#define FLOAT_PARAM(type_, field, default_, low, high, step_, text)                                                    \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_FLOAT, .offset = offsetof(type_, field), .def = default_, .min = low,           \
-        .max = high, .step = step_, .doc = text                                                                        \
-    }
-#define INT_PARAM(type_, field, default_, low, high, text)                                                             \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_INT, .offset = offsetof(type_, field), .def = default_, .min = low,             \
-        .max = high, .step = 1, .doc = text                                                                            \
-    }
-#define BOOL_PARAM(type_, field, default_, text)                                                                       \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_BOOL, .offset = offsetof(type_, field), .def = default_, .doc = text            \
-    }
-#define ENUM_PARAM(type_, field, choices, default_, text)                                                              \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_ENUM, .offset = offsetof(type_, field), .def = default_, .choice = choices,     \
-        .doc = text                                                                                                    \
-    }
-#define SEED_PARAM(type_, field, text)                                                                                 \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_SEED, .offset = offsetof(type_, field), .doc = text                             \
-    }
-
-#define PLAIN_NODE(...) PLAIN_NODE_AT(1, __VA_ARGS__)
-#define PLAIN_NODE_AT(revision_, id, category_, text)                                                                  \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT, .devices = KILN_CPU,                     \
-    .revision = revision_, .type = id, .title = id, .category = category_, .doc = text
+/* The head of a row whose title is its type. */
+#define PLAIN_NODE(type_, ...) KIT_NODE(type_, type_, __VA_ARGS__)
+#define PLAIN_NODE_AT(revision_, type_, ...) KIT_NODE_AT(revision_, type_, type_, __VA_ARGS__)
 
 /* A new SIGMAS value of n levels. */
 static inline kiln_status sigmas_new(const kiln_call *c, const double *sigma, size_t n, kiln_value **out)

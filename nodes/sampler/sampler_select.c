@@ -85,9 +85,8 @@ typedef struct {
     int32_t solver_type, noise_device;
 } sde_params;
 
-#define ETA(high)                                                                                                      \
-    FLOAT_PARAM(sde_params, eta, 1, 0, high, 0.01, "How much of the noise is made anew each step; 0: none.")
-#define S_NOISE(high) FLOAT_PARAM(sde_params, s_noise, 1, 0, high, 0.01, "Scale of the noise that is added.")
+#define ETA(high) KIT_FLOAT(sde_params, eta, 1, 0, high, 0.01, "How much of the noise is made anew each step; 0: none.")
+#define S_NOISE(high) KIT_FLOAT(sde_params, s_noise, 1, 0, high, 0.01, "Scale of the noise that is added.")
 
 static const kiln_param ancestral_param[] = {ETA(100), S_NOISE(100)};
 static const kiln_param ancestral_cfgpp_param[] = {ETA(1), S_NOISE(10)};
@@ -120,7 +119,7 @@ typedef struct {
 static const kiln_choice cfgpp_choice[] = {
     {.name = "regular", .value = 0, .doc = "the paper's"}, {.name = "alternative", .value = 1}, {0}};
 static const kiln_param euler_cfgpp_param[] = {
-    ENUM_PARAM(cfgpp_params, version, cfgpp_choice, 0, "Which way the unconditional guess is used.")};
+    KIT_ENUM(cfgpp_params, version, cfgpp_choice, 0, "Which way the unconditional guess is used.")};
 static kiln_status euler_cfgpp_run(const kiln_call *c)
 {
     return make(c, "euler_cfg_pp", euler_cfgpp_param, COUNT(euler_cfgpp_param));
@@ -133,16 +132,16 @@ const kiln_node node_sampler_euler_cfgpp = NODE("SamplerEulerCFGpp", "Euler alon
 static const kiln_choice device_choice[] = {{.name = "gpu", .value = 0}, {.name = "cpu", .value = 1}, {0}};
 static const kiln_choice solver_choice[] = {{.name = "midpoint", .value = 0}, {.name = "heun", .value = 1}, {0}};
 #define DEVICE                                                                                                         \
-    ENUM_PARAM(sde_params, noise_device, device_choice, 0,                                                             \
-               "Whose noise: torch's on a GPU or on a CPU.") /* the last row: no option */
+    KIT_ENUM(sde_params, noise_device, device_choice, 0,                                                               \
+             "Whose noise: torch's on a GPU or on a CPU.") /* the last row: no option */
 
 static const kiln_param dpmpp_2m_param[] = {
-    ENUM_PARAM(sde_params, solver_type, solver_choice, 0, "How the second order is made."), ETA(100), S_NOISE(100),
+    KIT_ENUM(sde_params, solver_type, solver_choice, 0, "How the second order is made."), ETA(100), S_NOISE(100),
     DEVICE};
 static const kiln_param dpmpp_3m_param[] = {ETA(100), S_NOISE(100), DEVICE};
 static const kiln_param dpmpp_sde_param[] = {
     ETA(100), S_NOISE(100),
-    FLOAT_PARAM(sde_params, r, 0.5, 0, 100, 0.01, "Where between two levels the second evaluation is."), DEVICE};
+    KIT_FLOAT(sde_params, r, 0.5, 0, 100, 0.01, "Where between two levels the second evaluation is."), DEVICE};
 
 static kiln_status make_on(const kiln_call *c, const char *on_gpu, const char *on_cpu, const kiln_param *param,
                            size_t n)
@@ -175,7 +174,7 @@ const kiln_node node_sampler_dpmpp_sde = NODE("SamplerDPMPP_SDE", "DPM-Solver++ 
 typedef struct {
     int64_t order;
 } lms_params;
-static const kiln_param lms_param[] = {INT_PARAM(lms_params, order, 4, 1, 100, "Steps it looks back.")};
+static const kiln_param lms_param[] = {KIT_INT(lms_params, order, 4, 1, 100, "Steps it looks back.")};
 static kiln_status lms_run(const kiln_call *c) { return make(c, "lms", lms_param, COUNT(lms_param)); }
 const kiln_node node_sampler_lms = NODE("SamplerLMS", "Linear multistep.", lms_params, lms_param, lms_run);
 
@@ -183,8 +182,8 @@ typedef struct {
     int64_t order;
     double rtol, atol, h_init, pcoeff, icoeff, dcoeff, accept_safety, eta, s_noise;
 } adaptive_params;
-#define NUMBER(name_, default_, text) FLOAT_PARAM(adaptive_params, name_, default_, 0, 100, 0.01, text)
-static const kiln_param adaptive_param[] = {INT_PARAM(adaptive_params, order, 3, 2, 3, "Of the solver."),
+#define NUMBER(name_, default_, text) KIT_FLOAT(adaptive_params, name_, default_, 0, 100, 0.01, text)
+static const kiln_param adaptive_param[] = {KIT_INT(adaptive_params, order, 3, 2, 3, "Of the solver."),
                                             NUMBER(rtol, 0.05, "Error allowed, relative."),
                                             NUMBER(atol, 0.0078, "Error allowed, absolute."),
                                             NUMBER(h_init, 0.05, "First step, in log sigma."),
@@ -209,33 +208,32 @@ typedef struct {
     int64_t max_stage, predictor_order, corrector_order;
     double eta, s_noise, r, sde_start_percent, sde_end_percent, s_noise_end, noise_clip_std;
 } solver_params;
-#define SOLVER_ETA(high)                                                                                               \
-    FLOAT_PARAM(solver_params, eta, 1, 0, high, 0.01, "How much of the noise is made anew; 0: none.")
-#define SOLVER_NOISE(high) FLOAT_PARAM(solver_params, s_noise, 1, 0, high, 0.01, "Scale of the noise that is added.")
+#define SOLVER_ETA(high) KIT_FLOAT(solver_params, eta, 1, 0, high, 0.01, "How much of the noise is made anew; 0: none.")
+#define SOLVER_NOISE(high) KIT_FLOAT(solver_params, s_noise, 1, 0, high, 0.01, "Scale of the noise that is added.")
 
 static const kiln_choice er_choice[] = {
     {.name = "ER-SDE", .value = 0}, {.name = "Reverse-time SDE", .value = 1}, {.name = "ODE", .value = 2}, {0}};
 static const kiln_param er_param[] = {
-    ENUM_PARAM(solver_params, solver_type, er_choice, 0, "Which noise scaling; eta acts on the reverse-time SDE."),
-    INT_PARAM(solver_params, max_stage, 3, 1, 3, "Order."), SOLVER_ETA(10), SOLVER_NOISE(100)};
+    KIT_ENUM(solver_params, solver_type, er_choice, 0, "Which noise scaling; eta acts on the reverse-time SDE."),
+    KIT_INT(solver_params, max_stage, 3, 1, 3, "Order."), SOLVER_ETA(10), SOLVER_NOISE(100)};
 static kiln_status er_run(const kiln_call *c) { return make(c, "er_sde", er_param, COUNT(er_param)); }
 const kiln_node node_sampler_er_sde =
     NODE("SamplerER_SDE", "Extended reverse-time SDE solver (Cui et al. 2023).", solver_params, er_param, er_run);
 
 static const kiln_choice phi_choice[] = {{.name = "phi_1", .value = 1}, {.name = "phi_2", .value = 2}, {0}};
 static const kiln_param seeds_param[] = {
-    ENUM_PARAM(solver_params, solver_type, phi_choice, 1, "Which weights the second stage gets."), SOLVER_ETA(100),
+    KIT_ENUM(solver_params, solver_type, phi_choice, 1, "Which weights the second stage gets."), SOLVER_ETA(100),
     SOLVER_NOISE(100),
-    FLOAT_PARAM(solver_params, r, 0.5, 0.01, 1, 0.01, "Where between two levels the second evaluation is.")};
+    KIT_FLOAT(solver_params, r, 0.5, 0.01, 1, 0.01, "Where between two levels the second evaluation is.")};
 static kiln_status seeds_run(const kiln_call *c) { return make(c, "seeds_2", seeds_param, COUNT(seeds_param)); }
 const kiln_node node_sampler_seeds_2 =
     NODE("SamplerSEEDS2", "SEEDS-2 (Gonzalez et al. 2023); exp_heun_2_x0 is phi_2 with r 1.", solver_params,
          seeds_param, seeds_run);
 
 static const kiln_param lcm_param[] = {
-    FLOAT_PARAM(solver_params, s_noise, 1, 0, 64, 0.01, "Scale of the noise at the first step."),
-    FLOAT_PARAM(solver_params, s_noise_end, 1, 0, 64, 0.01, "Scale of the noise at the last step."),
-    FLOAT_PARAM(solver_params, noise_clip_std, 0, 0, 10, 0.01, "Noise is cut at so many standard deviations; 0: not.")};
+    KIT_FLOAT(solver_params, s_noise, 1, 0, 64, 0.01, "Scale of the noise at the first step."),
+    KIT_FLOAT(solver_params, s_noise_end, 1, 0, 64, 0.01, "Scale of the noise at the last step."),
+    KIT_FLOAT(solver_params, noise_clip_std, 0, 0, 10, 0.01, "Noise is cut at so many standard deviations; 0: not.")};
 static kiln_status lcm_run(const kiln_call *c) { return make(c, "lcm", lcm_param, COUNT(lcm_param)); }
 const kiln_node node_sampler_lcm =
     NODE("SamplerLCM", "Latent consistency sampling: the guess, noised again (Luo et al. 2023).", solver_params,
@@ -251,10 +249,10 @@ static const kiln_choice upscale_choice[] = {
     {.name = "bilinear", .value = KILN_RESIZE_BILINEAR}, {.name = "area", .value = KILN_RESIZE_AREA},
     {.name = "bicubic", .value = KILN_RESIZE_BICUBIC},   {0}};
 static const kiln_param upscale_param[] = {
-    FLOAT_PARAM(upscale_params, scale_ratio, 1, 0.1, 20, 0.01,
-                "Size at the end, as a multiple of the size at the start."),
-    INT_PARAM(upscale_params, scale_steps, -1, -1, 1000, "Steps over which the size changes; -1: the first half."),
-    ENUM_PARAM(upscale_params, upscale_method, upscale_choice, KILN_RESIZE_BISLERP, "How the guess is scaled.")};
+    KIT_FLOAT(upscale_params, scale_ratio, 1, 0.1, 20, 0.01,
+              "Size at the end, as a multiple of the size at the start."),
+    KIT_INT(upscale_params, scale_steps, -1, -1, 1000, "Steps over which the size changes; -1: the first half."),
+    KIT_ENUM(upscale_params, upscale_method, upscale_choice, KILN_RESIZE_BISLERP, "How the guess is scaled.")};
 static kiln_status upscale_run(const kiln_call *c)
 {
     return make(c, "lcm_upscale", upscale_param, COUNT(upscale_param));
@@ -267,13 +265,13 @@ const kiln_node node_sampler_lcm_upscale =
 static const kiln_port sa_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels the percents are of."}};
 static const kiln_param sa_param[] = {
     SOLVER_ETA(10),
-    FLOAT_PARAM(solver_params, sde_start_percent, 0.2, 0, 1, 0.001, "Noise is added from this share of the way on."),
-    FLOAT_PARAM(solver_params, sde_end_percent, 0.8, 0, 1, 0.001, "Noise is added up to this share of the way."),
+    KIT_FLOAT(solver_params, sde_start_percent, 0.2, 0, 1, 0.001, "Noise is added from this share of the way on."),
+    KIT_FLOAT(solver_params, sde_end_percent, 0.8, 0, 1, 0.001, "Noise is added up to this share of the way."),
     SOLVER_NOISE(100),
-    INT_PARAM(solver_params, predictor_order, 3, 1, 6, "Steps the predictor looks back."),
-    INT_PARAM(solver_params, corrector_order, 4, 0, 6, "Steps the corrector looks back; 0: no corrector."),
-    BOOL_PARAM(solver_params, use_pece, 0, "Evaluate again after correcting."),
-    BOOL_PARAM(solver_params, simple_order_2, 0, "The simpler coefficients at order 2.")};
+    KIT_INT(solver_params, predictor_order, 3, 1, 6, "Steps the predictor looks back."),
+    KIT_INT(solver_params, corrector_order, 4, 0, 6, "Steps the corrector looks back; 0: no corrector."),
+    KIT_BOOL(solver_params, use_pece, 0, "Evaluate again after correcting."),
+    KIT_BOOL(solver_params, simple_order_2, 0, "The simpler coefficients at order 2.")};
 /* A level of 0 is that of the share 1, whatever the model: then the percent itself says it. */
 static kiln_status put_level(const kiln_call *c, kiln_value *map, const char *name, const model_sampling *l,
                              double percent)

@@ -12,7 +12,7 @@
 #include <math.h>
 
 static const kiln_port out[] = {{.name = "SIGMAS", .type = "SIGMAS", .doc = "Noise levels."}};
-#define DENOISE(type_) FLOAT_PARAM(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
+#define DENOISE(type_) KIT_FLOAT(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
 #define TABLE_NODE(id, text) PLAIN_NODE(id, "sampling/schedulers", text), KILN_ARRAY(out, out)
 
 /* The last round(steps denoise) steps of a table of n levels read for `steps`; the last level becomes 0. */
@@ -34,8 +34,8 @@ typedef struct {
 } gits_params;
 
 static const kiln_param gits_param[] = {
-    FLOAT_PARAM(gits_params, coeff, 1.2, 0.8, 1.5, 0.05, "The larger, the more steps at low noise; in steps of 0.05."),
-    INT_PARAM(gits_params, steps, 10, GITS_STEPS_LEAST, 1000, "Denoising steps."), DENOISE(gits_params)};
+    KIT_FLOAT(gits_params, coeff, 1.2, 0.8, 1.5, 0.05, "The larger, the more steps at low noise; in steps of 0.05."),
+    KIT_INT(gits_params, steps, 10, GITS_STEPS_LEAST, 1000, "Denoising steps."), DENOISE(gits_params)};
 
 /* The list for that many steps, as levels. */
 static void gits_levels(size_t row, size_t steps, double *levels)
@@ -86,8 +86,8 @@ typedef struct {
 static const kiln_choice optimal_choice[] = {
     {.name = "FLUX", .value = FLUX}, {.name = "Wan", .value = WAN}, {.name = "Chroma", .value = CHROMA}, {0}};
 static const kiln_param optimal_param[] = {
-    ENUM_PARAM(optimal_params, model_type, optimal_choice, FLUX, "For which model, a flow, the levels were found."),
-    INT_PARAM(optimal_params, steps, 20, 3, 1000, "Denoising steps."), DENOISE(optimal_params)};
+    KIT_ENUM(optimal_params, model_type, optimal_choice, FLUX, "For which model, a flow, the levels were found."),
+    KIT_INT(optimal_params, steps, 20, 3, 1000, "Denoising steps."), DENOISE(optimal_params)};
 
 static kiln_status optimal_run(const kiln_call *c)
 {

@@ -12,11 +12,11 @@
 #include <math.h>
 
 enum { STEPS_MOST = 10000 };
-#define STEPS(type_, default_, high) INT_PARAM(type_, steps, default_, 1, high, "Denoising steps.")
+#define STEPS(type_, default_, high) KIT_INT(type_, steps, default_, 1, high, "Denoising steps.")
 #define RANGE(type_)                                                                                                   \
-    FLOAT_PARAM(type_, sigma_max, 14.614642, 0, 5000, 0.01, "The first level."),                                       \
-        FLOAT_PARAM(type_, sigma_min, 0.0291675, 0, 5000, 0.01, "The last level before 0.")
-#define DENOISE(type_) FLOAT_PARAM(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
+    KIT_FLOAT(type_, sigma_max, 14.614642, 0, 5000, 0.01, "The first level."),                                         \
+        KIT_FLOAT(type_, sigma_min, 0.0291675, 0, 5000, 0.01, "The last level before 0.")
+#define DENOISE(type_) KIT_FLOAT(type_, denoise, 1, 0, 1, 0.01, "Share of the way; below 1 only its last part.")
 
 static const kiln_port model_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels."}};
 static const kiln_port out[] = {{.name = "SIGMAS", .type = "SIGMAS", .doc = "Noise levels."}};
@@ -106,7 +106,7 @@ static kiln_status finite_levels(const kiln_call *c, const double *sigma, size_t
 
 static const kiln_param karras_param[] = {
     STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    FLOAT_PARAM(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
+    KIT_FLOAT(curve_params, rho, 7, 0, 100, 0.01, "The larger, the more steps at low noise.")};
 
 static kiln_status karras_run(const kiln_call *c)
 {
@@ -124,8 +124,8 @@ const kiln_node node_karras_scheduler = {
 static const kiln_param exponential_param[] = {STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params)};
 static const kiln_param polyexponential_param[] = {
     STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    FLOAT_PARAM(curve_params, rho, 1, 0, 100, 0.01,
-                "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
+    KIT_FLOAT(curve_params, rho, 1, 0, 100, 0.01,
+              "1 is evenly spaced in log sigma; the larger, the more steps at low noise.")};
 
 static kiln_status exponential(const kiln_call *c, double rho)
 {
@@ -157,8 +157,8 @@ const kiln_node node_polyexponential_scheduler = {
 
 static const kiln_param laplace_param[] = {
     STEPS(curve_params, 20, STEPS_MOST), RANGE(curve_params),
-    FLOAT_PARAM(curve_params, mu, 0, -10, 10, 0.1, "log sigma round which steps are dense."),
-    FLOAT_PARAM(curve_params, beta, 0.5, 0, 10, 0.1, "How far they spread.")};
+    KIT_FLOAT(curve_params, mu, 0, -10, 10, 0.1, "log sigma round which steps are dense."),
+    KIT_FLOAT(curve_params, beta, 0.5, 0, 10, 0.1, "How far they spread.")};
 
 static kiln_status laplace_run(const kiln_call *c)
 {
@@ -180,9 +180,9 @@ typedef struct {
 } vp_params;
 
 static const kiln_param vp_param[] = {STEPS(vp_params, 20, STEPS_MOST),
-                                      FLOAT_PARAM(vp_params, beta_d, 19.9, 0, 5000, 0.01, "Growth of beta."),
-                                      FLOAT_PARAM(vp_params, beta_min, 0.1, 0, 5000, 0.01, "beta at time 0."),
-                                      FLOAT_PARAM(vp_params, eps_s, 0.001, 0, 1, 0.0001, "The last time before 0.")};
+                                      KIT_FLOAT(vp_params, beta_d, 19.9, 0, 5000, 0.01, "Growth of beta."),
+                                      KIT_FLOAT(vp_params, beta_min, 0.1, 0, 5000, 0.01, "beta at time 0."),
+                                      KIT_FLOAT(vp_params, eps_s, 0.001, 0, 1, 0.0001, "The last time before 0.")};
 
 static kiln_status vp_run(const kiln_call *c)
 {
@@ -206,8 +206,8 @@ typedef struct {
 
 static const kiln_param beta_param[] = {
     STEPS(beta_params, 20, STEPS_MOST),
-    FLOAT_PARAM(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
-    FLOAT_PARAM(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
+    KIT_FLOAT(beta_params, alpha, 0.6, 0, 50, 0.01, "Below 1: dense at high noise."),
+    KIT_FLOAT(beta_params, beta, 0.6, 0, 50, 0.01, "Below 1: dense at low noise.")};
 
 static kiln_status beta_run(const kiln_call *c)
 {
@@ -282,7 +282,7 @@ typedef struct {
 static const kiln_choice align_choice[] = {
     {.name = "SD1", .value = 0}, {.name = "SDXL", .value = 1}, {.name = "SVD", .value = 2}, {0}};
 static const kiln_param align_param[] = {
-    ENUM_PARAM(align_params, model_type, align_choice, 0, "For which model the levels were found."),
+    KIT_ENUM(align_params, model_type, align_choice, 0, "For which model the levels were found."),
     STEPS(align_params, 10, STEPS_MOST), DENOISE(align_params)};
 
 static kiln_status align_run(const kiln_call *c)

@@ -26,7 +26,7 @@ static kiln_status split(const kiln_call *c, const double *sigma, size_t n, size
 typedef struct {
     int64_t step;
 } split_params;
-static const kiln_param split_param[] = {INT_PARAM(split_params, step, 0, 0, 10000, "Steps of the first part.")};
+static const kiln_param split_param[] = {KIT_INT(split_params, step, 0, 0, 10000, "Steps of the first part.")};
 
 static kiln_status split_run(const kiln_call *c)
 {
@@ -47,7 +47,7 @@ typedef struct {
     double denoise;
 } split_denoise_params;
 static const kiln_param split_denoise_param[] = {
-    FLOAT_PARAM(split_denoise_params, denoise, 1, 0, 1, 0.01, "Share of the steps in the second part.")};
+    KIT_FLOAT(split_denoise_params, denoise, 1, 0, 1, 0.01, "Share of the steps in the second part.")};
 
 static kiln_status split_denoise_run(const kiln_call *c)
 {
@@ -89,7 +89,7 @@ const kiln_node node_flip_sigmas = {
 typedef struct {
     double sigma;
 } first_params;
-static const kiln_param first_param[] = {FLOAT_PARAM(first_params, sigma, 136, 0, 20000, 0.001, "The first level.")};
+static const kiln_param first_param[] = {KIT_FLOAT(first_params, sigma, 136, 0, 20000, 0.001, "The first level.")};
 
 static kiln_status first_run(const kiln_call *c)
 {
@@ -124,12 +124,11 @@ static const kiln_choice spacing_choice[] = {{.name = "linear", .value = SPACING
                                              {.name = "sine", .value = SPACING_SINE},
                                              {0}};
 static const kiln_param extend_param[] = {
-    INT_PARAM(extend_params, steps, 2, 1, 100, "Steps made of each."),
-    FLOAT_PARAM(extend_params, start_at_sigma, -1, -1, 20000, 0.01,
-                "Only from this level down; below 0: from the top."),
-    FLOAT_PARAM(extend_params, end_at_sigma, 12, 0, 20000, 0.01, "Only down to this level."),
-    ENUM_PARAM(extend_params, spacing, spacing_choice, SPACING_LINEAR,
-               "linear; cosine: wide first; sine: narrow first.")};
+    KIT_INT(extend_params, steps, 2, 1, 100, "Steps made of each."),
+    KIT_FLOAT(extend_params, start_at_sigma, -1, -1, 20000, 0.01, "Only from this level down; below 0: from the top."),
+    KIT_FLOAT(extend_params, end_at_sigma, 12, 0, 20000, 0.01, "Only down to this level."),
+    KIT_ENUM(extend_params, spacing, spacing_choice, SPACING_LINEAR,
+             "linear; cosine: wide first; sine: narrow first.")};
 
 static double spaced(int32_t spacing, double x)
 {
@@ -206,9 +205,9 @@ typedef struct {
 static const kiln_port percent_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels."}};
 static const kiln_port percent_out[] = {{.name = "sigma_value", .type = "FLOAT", .doc = "The level."}};
 static const kiln_param percent_param[] = {
-    FLOAT_PARAM(percent_params, sampling_percent, 0, 0, 1, 0.0001, "Share of the denoising done."),
-    BOOL_PARAM(percent_params, return_actual_sigma, 0,
-               "At 0 and 1 the model's own ends, in place of above and below everything.")};
+    KIT_FLOAT(percent_params, sampling_percent, 0, 0, 1, 0.0001, "Share of the denoising done."),
+    KIT_BOOL(percent_params, return_actual_sigma, 0,
+             "At 0 and 1 the model's own ends, in place of above and below everything.")};
 
 static kiln_status percent_run(const kiln_call *c)
 {

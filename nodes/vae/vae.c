@@ -108,10 +108,8 @@ static kiln_status decode_all(const conversion *v, const kiln_tensor *latent, fl
     size_t one_in = count4(v->in), one_out = count4(v->out);
     for (int64_t i = 0; i < latent->dim[0]; i++) {
         TRY(c->host->progress(c->ctx, (uint64_t)i, (uint64_t)latent->dim[0], "decoding"));
-        memset(image + (size_t)i * one_out, 0,
-               one_out * sizeof *image); /* explaining computes nothing and leaves it so */
-        TRY(run(v, (float *)latent->data + (size_t)i * one_in, image + (size_t)i * one_out));
-        if (!to_image(image + (size_t)i * one_out, one_out))
+        TRY(run(v, kit_at(latent->data, (size_t)i * one_in), kit_at(image, (size_t)i * one_out)));
+        if (!kit_estimating(c) && !to_image(image + (size_t)i * one_out, one_out))
             return c->host->fail(c->ctx, KILN_ERR_INVALID,
                                  "the decoded picture has values that are not finite; the latent or the VAE "
                                  "is broken, or try --precision f32");
@@ -142,8 +140,8 @@ static kiln_status decode_run(const kiln_call *c)
 }
 
 const kiln_node node_vae_decode = {
-    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "VAEDecode", "VAE Decode", "latent",
-                   "Turns a latent into a picture."),
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, "VAEDecode",
+                   "VAE Decode", "latent", "Turns a latent into a picture."),
     KILN_ARRAY(in, decode_in),
     KILN_ARRAY(out, decode_out),
     .run = decode_run,
@@ -170,8 +168,8 @@ static kiln_status encode_all(const conversion *v, const kiln_tensor *pixels, fl
     if (!picture) return KILN_ERR_NOMEM;
     for (int64_t i = 0; i < pixels->dim[0]; i++) {
         TRY(c->host->progress(c->ctx, (uint64_t)i, (uint64_t)pixels->dim[0], "encoding"));
-        take_picture(v, pixels, i, picture);
-        TRY(run(v, picture, latent + (size_t)i * count4(v->out)));
+        if (!kit_estimating(c)) take_picture(v, pixels, i, picture);
+        TRY(run(v, picture, kit_at(latent, (size_t)i * count4(v->out))));
     }
     return KILN_OK;
 }
@@ -220,8 +218,8 @@ static kiln_status encode_run(const kiln_call *c)
 
 const kiln_node node_vae_encode = {
     KIT_NODE_FLAGS(
-        KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, 1, "VAEEncode", "VAE Encode", "latent",
-        "Turns a picture into a latent; its size is cut to a multiple of the VAE's factor, from the middle."),
+        KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, "VAEEncode", "VAE Encode",
+        "latent", "Turns a picture into a latent; its size is cut to a multiple of the VAE's factor, from the middle."),
     KILN_ARRAY(in, encode_in),
     KILN_ARRAY(out, encode_out),
     .run = encode_run,

@@ -128,7 +128,7 @@ static kiln_status make_run(const kiln_call *c)
 
 static const kiln_node make = {
     .size = sizeof make,
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,
     .devices = KILN_CPU,
     .revision = 1,
     .type = "ExamplePalette",
@@ -176,6 +176,7 @@ static kiln_status apply_run(const kiln_call *c)
                              (long long)from.dim[3]);
     c->out[0] = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, from.rank, from.dim);
     if (!c->out[0]) return KILN_ERR_NOMEM;
+    if (c->estimate) return KILN_OK;
     if ((status = c->host->view(c->ctx, c->out[0], &to))) return status;
     size_t n = (size_t)(from.dim[0] * from.dim[1] * from.dim[2]), channels = (size_t)from.dim[3];
     for (size_t i = 0; i < n; i++) {
@@ -190,7 +191,7 @@ static kiln_status apply_run(const kiln_call *c)
 
 static const kiln_node apply = {
     .size = sizeof apply,
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,
     .devices = KILN_CPU,
     .revision = 1,
     .type = "ExampleApplyPalette",

@@ -66,6 +66,7 @@ static kiln_status gradient_run(const kiln_call *c)
     if (status) return status;
     c->out[0] = c->host->tensor_new(c->ctx, KILN_F32, KILN_CPU, 4, (int64_t[]){1, p->height, p->width, 3});
     if (!c->out[0]) return KILN_ERR_NOMEM;
+    if (c->estimate) return KILN_OK;
     if ((status = c->host->view(c->ctx, c->out[0], &to))) return status;
     c->host->parallel_for(c->ctx, (size_t)p->height, gradient_row, &(gradient_job){.p = p, .pixel = to.data});
     return KILN_OK;
@@ -73,7 +74,7 @@ static kiln_status gradient_run(const kiln_call *c)
 
 static const kiln_node gradient = {
     .size = sizeof gradient,
-    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT,
+    .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,
     .devices = KILN_CPU,
     .revision = 1,
     .type = "ExampleGradient",
@@ -128,6 +129,7 @@ static kiln_status save_one(const kiln_call *c, const kiln_tensor *t, const floa
 static kiln_status save_run(const kiln_call *c)
 {
     kiln_tensor t = {.size = sizeof t};
+    if (c->estimate) return KILN_OK; /* nothing may be written */
     kiln_status status = c->host->view(c->ctx, c->in[0], &t);
     for (int64_t i = 0; !status && i < t.dim[0]; i++) {
         status = c->host->progress(c->ctx, (uint64_t)i, (uint64_t)t.dim[0], "writing");
@@ -139,7 +141,7 @@ static kiln_status save_run(const kiln_call *c)
 
 static const kiln_node save = {
     .size = sizeof save,
-    .flags = KILN_NODE_OUTPUT,
+    .flags = KILN_NODE_OUTPUT | KILN_NODE_ESTIMATES,
     .devices = KILN_CPU,
     .revision = 1,
     .type = "ExampleSavePPM",

@@ -12,20 +12,15 @@ static const double last_alpha = 4.8973451890853435e-08;
 
 model_sampling model_sampling_of(const kiln_model *model)
 {
-    const kiln_levels *given = model->levels;
-    model_sampling l = {.sigma = model->sampling.sigma,
-                        .n = model->sampling.n_sigma,
-                        .prediction = model->sampling.prediction,
-                        .multiplier = 1,
-                        .shift = 1,
-                        .sigma_data = 1};
-    if (!given) return l;
-    l.time = given->time;
-    l.offset = given->offset;
-    if (given->multiplier != 0) l.multiplier = given->multiplier;
-    if (given->shift != 0) l.shift = given->shift;
-    if (given->sigma_data != 0) l.sigma_data = given->sigma_data;
-    return l;
+    const kiln_model_sampling *given = &model->sampling;
+    return (model_sampling){.sigma = given->sigma,
+                            .n = given->n_sigma,
+                            .prediction = given->prediction,
+                            .time = given->time,
+                            .offset = given->offset,
+                            .multiplier = given->multiplier != 0 ? given->multiplier : 1,
+                            .shift = given->shift != 0 ? given->shift : 1,
+                            .sigma_data = given->sigma_data != 0 ? given->sigma_data : 1};
 }
 
 double model_sampling_sigma_min(const model_sampling *l) { return l->sigma[0]; }

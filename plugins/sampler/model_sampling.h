@@ -1,8 +1,8 @@
 /* model_sampling.h - how a model counts noise: level (sigma) <-> timestep <-> share of the way, and the scaling that
- * makes a guess of x0 of what the network says. One place for kiln_model_sampling and kiln_levels (model.h).
+ * makes a guess of x0 of what the network says. The formulas of kiln_model_sampling (model.h).
  */
-#ifndef KILN_SAMPLER_LEVELS_H
-#define KILN_SAMPLER_LEVELS_H
+#ifndef KILN_SAMPLER_MODEL_SAMPLING_H
+#define KILN_SAMPLER_MODEL_SAMPLING_H
 
 #include "kiln/model.h"
 #include "kiln/sampler.h"

@@ -1,6 +1,7 @@
 /* test_executor.c - programs from recording to result: the same numbers fused or not, on either backend, with any
  * number of threads; and everything that can go wrong between the two.
  */
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -61,7 +62,7 @@ static kiln_status run_random(kiln_program *p, result *out, int (*cancelled)(voi
     out->n_a = output_size(p, 0, a), out->n_b = output_size(p, 1, b);
     kiln_bind in[] = {bind_to("x", x, KILN_F32, 4, DIMS(2, 4, 4, 8)), bind_to("y", y, KILN_F32, 4, DIMS(2, 4, 4, 16))};
     kiln_bind to[] = {bind_to("a", out->a, KILN_F32, 4, a), bind_to("b", out->b, KILN_F32, 4, b)};
-    return program_run(p, in, 2, to, 2, cancelled, arg, e);
+    return run_or_estimate(p, in, 2, to, 2, cancelled, arg, e);
 }
 
 static kiln_program *plan_random(runtime *rt, uint64_t seed, uint32_t steps, error *e)
@@ -457,17 +458,19 @@ static void test_every_op_is_traced_and_the_count_of_flops_is_theirs(void)
     runtime_free(rt);
 }
 
-static void test_explaining_counts_and_computes_nothing(void)
+static void test_an_estimate_counts_and_computes_nothing(void)
 {
-    runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .explain = 1, .trace = hear});
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .trace = hear});
     static result out;
     error e = {0};
     kiln_program *p = plan_random(rt, 8, 20, &e);
     REQUIRE(p);
     memset(&heard, 0, sizeof heard);
     out.a[0] = 42;
+    set_estimating(rt, 1);
     CHECK_EQ(run_random(p, &out, NULL, NULL, &e), KILN_OK);
-    CHECK(out.a[0] == 0 && heard.n == 0 && runtime_usage_get(rt).flops > 0 && runtime_weight_peak(rt) == 0);
+    set_estimating(rt, 0);
+    CHECK(out.a[0] == 42 && heard.n == 0 && runtime_usage_get(rt).flops > 0 && runtime_weight_peak(rt) == 0);
     program_free(p);
     runtime_free(rt);
 }
@@ -479,9 +482,9 @@ static void count_op_line(void *arg, int level, const char *line)
     op_lines += level == KILN_LOG_INFO && strstr(line, " -> f32 [2,4,4,") != NULL;
 }
 
-static void test_explaining_in_full_lists_the_ops(void)
+static void test_the_ops_are_listed(void)
 {
-    runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .explain = 1});
+    runtime *rt = open_runtime((runtime_setting){.backend = &backend_cpu, .list_ops = 1});
     error e = {0};
     int level = log_level();
     log_level_set(KILN_LOG_INFO);
@@ -666,8 +669,8 @@ int main(int argc, char **argv)
         CASE(test_a_run_is_cancelled_between_ops_and_can_be_repeated),
         CASE(test_N4_the_op_that_made_a_nan_is_named),
         CASE(test_every_op_is_traced_and_the_count_of_flops_is_theirs),
-        CASE(test_explaining_counts_and_computes_nothing),
-        CASE(test_explaining_in_full_lists_the_ops),
+        CASE(test_an_estimate_counts_and_computes_nothing),
+        CASE(test_the_ops_are_listed),
         CASE(test_a_missing_kernel_is_replaced_with_one_warning_a_kind),
         CASE(test_a_failing_device_is_an_error_with_its_place),
         CASE(test_programs_are_kept_by_key_the_least_used_goes),

@@ -1,5 +1,5 @@
 /* test_runtime.c - programs through the runtime: what run() refuses to be bound to, cancel between ops, kept programs,
- * explain, the search for NaN, and every allocation failing in turn over recording, planning and the first run.
+ * estimates, the search for NaN, and every allocation failing in turn over recording, planning and the first run.
  */
 #include "backend/runtime.h"
 #include "harness.h"
@@ -262,9 +262,9 @@ static void test_misuse(void)
     runtime_free(rt);
 }
 
-static void test_explain_computes_nothing(void)
+static void test_an_estimate_computes_nothing(void)
 {
-    runtime *rt = make_runtime((runtime_setting){.explain = 1});
+    runtime *rt = make_runtime((runtime_setting){0});
     REQUIRE(rt && (weights || open_weights()));
     kiln_program *p = make_program(rt);
     REQUIRE(p);
@@ -272,11 +272,15 @@ static void test_explain_computes_nothing(void)
     error e = {0};
     for (int i = 0; i < ROWS * MADE; i++) y[i] = -7;
     kiln_bind in = bind("x", x, ROWS, WIDTH), out = bind("y", y, ROWS, MADE);
-    CHECK_EQ(program_run(p, &in, 1, &out, 1, NULL, NULL, &e), KILN_OK);
-    for (int i = 0; i < ROWS * MADE; i++) CHECK(y[i] == 0);
-    CHECK_EQ(runtime_usage_get(rt).flops, 2 * ROWS * WIDTH * MADE);
+    CHECK_EQ(program_estimate(p, &in, 1, &out, 1, &e), KILN_OK);
+    for (int i = 0; i < ROWS * MADE; i++) CHECK(y[i] == -7);
+    in.tensor.data = out.tensor.data = NULL;
+    CHECK_EQ(program_estimate(p, &in, 1, &out, 1, &e), KILN_OK);
+    CHECK_EQ(runtime_usage_get(rt).flops, 2 * 2 * ROWS * WIDTH * MADE);
     CHECK_EQ(runtime_weight_peak(rt), 0);
-    CHECK_EQ(program_run(p, NULL, 0, NULL, 0, NULL, NULL, &e), KILN_ERR_INVALID); /* bindings are still checked */
+    CHECK_EQ(program_run(p, &in, 1, &out, 1, NULL, NULL, &e), KILN_ERR_UNSUPPORTED); /* a run needs data */
+    e = (error){0};
+    CHECK_EQ(program_estimate(p, NULL, 0, NULL, 0, &e), KILN_ERR_INVALID); /* bindings are still checked */
     program_free(p);
     runtime_free(rt);
 }
@@ -406,7 +410,7 @@ int main(int argc, char **argv)
                                       CASE(test_cancel_between_ops),
                                       CASE(test_kept_programs),
                                       CASE(test_misuse),
-                                      CASE(test_explain_computes_nothing),
+                                      CASE(test_an_estimate_computes_nothing),
                                       CASE(test_a_precision_that_the_device_has_not),
                                       CASE(test_not_finite_names_the_place),
                                       CASE(test_bad_weight_is_named),

@@ -21,6 +21,7 @@
 #include "../backend/test_ops_table.h"
 #include "../memory/fake_device.h"
 #include "backend/cuda_load.h"
+#include "backend/host_vector_ops.h"
 #include "backend/runtime.h"
 #include "base/memory_alloc.h"
 #include "harness.h"
@@ -112,45 +113,143 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
     return ok;
 }
 
-/* ---- numbers of nodes (backend.h's device_vector_ops), through the runtime ---- */
+/* ---- kiln_ops' vector ops through the runtime: the bytes that host_vector_ops.c computes ---- */
 
-enum { NUMBERS = 1000 }; /* no multiple of a block */
+enum {
+    PICTURES = 3,
+    HEIGHT = 13,
+    WIDTH = 9,
+    CHANNELS = 5,
+    NUMBERS = PICTURES * HEIGHT * WIDTH * CHANNELS, /* no multiple of a block */
+    VECTORS = 5
+};
 
-/* A sum is the same bytes as on the host; a norm's squares are summed in another order, in f64. */
-static int numbers_right(runtime *rt)
+typedef struct {
+    runtime *rt;
+    float host[VECTORS][NUMBERS]; /* what device[] has to hold */
+    float *device[VECTORS];
+    error e;
+} vectors;
+
+static int vectors_open(vectors *v, runtime *rt)
 {
-    error e = {0};
-    float x[3][NUMBERS], got[NUMBERS];
-    const double c[3] = {0.7, -1.3, 1e-3};
-    void *there[4] = {0};
-    double norm = 0, squares = 0;
-    int ok = 1;
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < NUMBERS; i++) x[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
-    for (int k = 0; k < 4 && ok; k++) ok = runtime_vector_new(rt, sizeof got, &there[k], &e) == KILN_OK;
-    for (int k = 0; k < 3 && ok; k++) ok = runtime_upload(rt, there[k], x[k], NUMBERS, &e) == KILN_OK;
-    ok = ok && runtime_combine(rt, there[3], NUMBERS, 3, c, (const float *const[]){there[0], there[1], there[2]}, &e) ==
-                   KILN_OK;
-    ok = ok && runtime_download(rt, got, there[3], NUMBERS, &e) == KILN_OK &&
-         runtime_norm(rt, there[0], NUMBERS, &norm, &e) == KILN_OK;
-    for (int i = 0; i < NUMBERS && ok; i++) {
-        double sum = 0;
-        for (int k = 0; k < 3; k++) sum += c[k] * (double)x[k][i];
-        ok = got[i] == (float)sum;
-        squares += (double)x[0][i] * (double)x[0][i];
+    void *memory;
+    *v = (vectors){.rt = rt};
+    for (int k = 0; k < VECTORS; k++) {
+        for (int i = 0; i < NUMBERS; i++) v->host[k][i] = (float)((i * (37 + 12 * k) + k) % 1009 - 504) * 0.0137f;
+        v->host[k][k] = -0.0f;
+        if (runtime_vector_new(rt, sizeof v->host[k], &memory, &v->e) != KILN_OK) return 0;
+        v->device[k] = memory;
+        if (runtime_upload(rt, v->device[k], v->host[k], NUMBERS, &v->e) != KILN_OK) return 0;
     }
-    ok = ok && fabs(norm - sqrt(squares / NUMBERS)) <= 1e-12 * norm && norm > 0;
-    for (int k = 0; k < 4; k++)
-        if (there[k]) runtime_vector_free(rt, sizeof got, there[k]);
-    if (!ok) printf("  numbers on the device: %s\n", e.message[0] ? e.message : "other sums than on the host");
+    return 1;
+}
+
+static void vectors_close(vectors *v)
+{
+    for (int k = 0; k < VECTORS; k++)
+        if (v->device[k]) runtime_vector_free(v->rt, sizeof v->host[k], v->device[k]);
+}
+
+/* The device did it, the host did the same to v->host: every vector holds the same bytes. */
+static int agrees(vectors *v, const char *name, kiln_status device, kiln_status host)
+{
+    float got[NUMBERS];
+    int ok = device == KILN_OK && host == KILN_OK;
+    for (int k = 0; k < VECTORS && ok; k++)
+        ok = runtime_download(v->rt, got, v->device[k], NUMBERS, &v->e) == KILN_OK &&
+             memcmp(got, v->host[k], sizeof got) == 0;
+    if (!ok) printf("  %s on the device: %s\n", name, v->e.message[0] ? v->e.message : "not the host's bytes");
     return ok;
 }
 
-static int run_numbers(const backend *b)
+static int sums_agree(vectors *v)
+{
+    double c[KILN_MAX_TERMS];
+    const float *there[KILN_MAX_TERMS], *here[KILN_MAX_TERMS];
+    for (int k = 0; k < KILN_MAX_TERMS; k++)
+        c[k] = 0.7 - 0.03 * k, there[k] = v->device[k % VECTORS], here[k] = v->host[k % VECTORS];
+    int ok = 1;
+    static const uint32_t terms[] = {1, 3, KILN_MAX_TERMS, 0};
+    for (int k = 0; k < 4; k++)
+        ok &= agrees(v, "combine", runtime_combine(v->rt, v->device[k], NUMBERS, terms[k], c, there, &v->e),
+                     host_vector_ops.combine(v->host[k], NUMBERS, terms[k], c, here, NULL, NULL));
+    c[0] = 1; /* a copy keeps the sign of zeros */
+    ok &= agrees(v, "copy", runtime_combine(v->rt, v->device[0], NUMBERS, 1, c, (const float *[]){v->device[4]}, &v->e),
+                 (memcpy(v->host[0], v->host[4], sizeof v->host[0]), KILN_OK));
+    kiln_difference d = {.n = NUMBERS, .x = v->device[4], .a = v->device[1], .b = v->device[0], .t = 7.3}, h = d;
+    h.x = v->host[4], h.a = v->host[1], h.b = v->host[0];
+    return ok & agrees(v, "add_difference", runtime_add_difference(v->rt, &d, v->device[1], &v->e),
+                       host_vector_ops.add_difference(&h, v->host[1], NULL, NULL));
+}
+
+/* A device adds up in another order: 1e-14 of the sum of what is added. */
+static int dots_agree(vectors *v)
+{
+    const double a[] = {0.7, -1.3, 1e-3}, b[] = {0.2, 0.5, -1};
+    const float *there[] = {v->device[0], v->device[1], v->device[4]}, *here[] = {v->host[0], v->host[1], v->host[4]};
+    int ok = 1;
+    for (int k = 0; k < 3; k++) {
+        kiln_dot d = {.n = NUMBERS,
+                      .terms = k == 2 ? 1 : 3,
+                      .a = a,
+                      .b = k == 1 ? NULL : b,
+                      .shift = 0.3 * k,
+                      .x = there},
+                 h = d, size = d;
+        double got = 0, want = 0, scale = 0;
+        h.x = here, size.x = here, size.b = a, size.shift = 5;
+        ok &= runtime_dot(v->rt, &d, &got, &v->e) == KILN_OK && host_vector_ops.dot(&h, &want, NULL, NULL) == KILN_OK &&
+              host_vector_ops.dot(&size, &scale, NULL, NULL) == KILN_OK && want != 0 &&
+              fabs(got - want) <= 1e-14 * scale;
+    }
+    double norm = 0, squares = 0;
+    ok &= runtime_norm(v->rt, v->device[4], NUMBERS, &norm, &v->e) == KILN_OK;
+    for (int i = 0; i < NUMBERS; i++) squares += (double)v->host[4][i] * (double)v->host[4][i];
+    ok &= norm > 0 && fabs(norm - sqrt(squares / NUMBERS)) <= 1e-12 * norm;
+    if (!ok) printf("  dot on the device: %s\n", v->e.message[0] ? v->e.message : "too far from the host's");
+    return ok;
+}
+
+/* Masks, parts of pictures, weights: one for two or three pictures. */
+static int areas_agree(vectors *v)
+{
+    kiln_blend m = {.pictures = PICTURES, .cells = HEIGHT * WIDTH, .channels = CHANNELS, .masks = 2}, n = m;
+    m.a = v->device[0], m.b = v->device[1], m.mask = v->device[4];
+    n.a = v->host[0], n.b = v->host[1], n.mask = v->host[4];
+    int ok = agrees(v, "blend", runtime_blend(v->rt, &m, v->device[1], &v->e),
+                    host_vector_ops.blend(&n, v->host[1], NULL, NULL));
+    const kiln_area a = {PICTURES, HEIGHT, WIDTH, CHANNELS, 2, 3, 7, 5};
+    ok &= agrees(v, "crop", runtime_crop(v->rt, &a, v->device[1], v->device[2], &v->e),
+                 host_vector_ops.crop(&a, v->host[1], v->host[2], NULL, NULL));
+    for (int64_t weights = 0; weights < 3; weights++) {
+        kiln_part p = {.data = v->device[2], .weight = weights ? v->device[4] : NULL, .weights = weights}, q = p;
+        q.data = v->host[2], q.weight = weights ? v->host[4] : NULL;
+        ok &= agrees(v, "accumulate", runtime_accumulate(v->rt, &a, &p, v->device[0], v->device[3], &v->e),
+                     host_vector_ops.accumulate(&a, &q, v->host[0], v->host[3], NULL, NULL));
+    }
+    v->host[3][1] = 1, v->host[3][2] = 0;
+    ok &= runtime_upload(v->rt, v->device[3], v->host[3], NUMBERS, &v->e) == KILN_OK;
+    return ok & agrees(v, "divide",
+                       runtime_divide(v->rt, v->device[0], v->device[3], PICTURES * HEIGHT * WIDTH, CHANNELS, &v->e),
+                       host_vector_ops.divide(v->host[0], v->host[3], PICTURES * HEIGHT * WIDTH, CHANNELS, NULL, NULL));
+}
+
+static int vectors_right(runtime *rt)
+{
+    vectors v;
+    int ok = vectors_open(&v, rt);
+    if (!ok) printf("  vectors on the device: %s\n", v.e.message);
+    ok = ok && (sums_agree(&v) & dots_agree(&v) & areas_agree(&v));
+    vectors_close(&v);
+    return ok;
+}
+
+static int run_vectors(const backend *b)
 {
     error e = {0};
     runtime *rt = runtime_new(&(runtime_setting){.backend = b, .threads = 1, .precision = KILN_F32}, &e);
-    int ok = rt && numbers_right(rt);
+    int ok = rt && vectors_right(rt);
     if (!rt) printf("  %s\n", e.message);
     runtime_free(rt);
     return ok;
@@ -251,7 +350,7 @@ static int table(const job *j, const backend *b, int *ran)
             if (in_table(v, j->only))
                 (*ran)++, failed += !run_variant(b, &cases[i], variants[v].type, variants[v].pad, j->orders);
     }
-    if (!j->prefix && !*only()) (*ran)++, failed += !run_numbers(b);
+    if (!j->prefix && !*only()) (*ran)++, failed += !run_vectors(b);
     if (!on_gpu() && !j->prefix && !*only()) failed += !right_instructions(j->products, j->sm, j->only);
     return failed;
 }

@@ -3,6 +3,7 @@
  * another program was there meanwhile, when a run failed.
  */
 #include "../memory/fake_device.h"
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -88,8 +89,8 @@ static kiln_status run_net(kiln_program *p, int step, int prompt, result *out, e
     dice a = {(uint64_t)step + 3}, b = {(uint64_t)prompt + 1000};
     for (int i = 0; i < N; i++) x[i] = dice_real(&a), c[i] = dice_real(&b);
     *out = (result){{0}, {0}};
-    return program_run(p, (kiln_bind[]){bound("x", x), bound("c", c)}, 2,
-                       (kiln_bind[]){bound("y", out->y), bound("k", out->k)}, 2, NULL, NULL, e);
+    return run_or_estimate(p, (kiln_bind[]){bound("x", x), bound("c", c)}, 2,
+                           (kiln_bind[]){bound("y", out->y), bound("k", out->k)}, 2, NULL, NULL, e);
 }
 
 /* step, prompt; other: the plain program runs between. Five equal prompts in a row, so that a graph is captured; then
@@ -131,8 +132,9 @@ static void limits(const backend *b, size_t *least, size_t *whole)
     result y;
     runtime *rt = open_runtime((runtime_setting){.backend = b});
     kiln_program *p = plan_net(rt, 1, &e);
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     CHECK_EQ(run_net(p, 0, 0, &y, &e), KILN_OK);
+    set_estimating(rt, 0);
     *least = runtime_get_estimate(rt).least, *whole = runtime_get_estimate(rt).whole;
     program_free(p);
     runtime_free(rt);
@@ -252,9 +254,9 @@ static void test_nothing_is_streamed_for_what_is_kept(void)
     kiln_program *p = plan_net(rt, 1, &e);
     uint64_t packed[3];
     REQUIRE(p);
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     for (int i = 0; i < 3; i++) CHECK_EQ(run_net(p, i, 0, &y, &e), KILN_OK);
-    runtime_set_estimating(rt, 0);
+    set_estimating(rt, 0);
     runtime_estimate estimated = runtime_get_estimate(rt);
     for (int i = 0; i < 3; i++) {
         uint64_t before = residency_traffic_get(runtime_residency(rt)).packed_bytes;

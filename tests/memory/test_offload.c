@@ -5,6 +5,7 @@
  * KILN_TEST_FULL=1 (make test-memory): 1,000 orders and every failing call; otherwise a spread of them.
  */
 #include "../memory/fake_device.h"
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -111,7 +112,8 @@ static kiln_status run_program(kiln_program *p, int which, int step, float *y, e
     dice d = {(uint64_t)step + 3};
     int64_t in = width[shape_of[which].first], out = width[shape_of[which].last];
     for (int i = 0; i < ROWS * in; i++) x[i] = dice_real(&d);
-    return program_run(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL, e);
+    return run_or_estimate(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL,
+                           e);
 }
 
 static size_t y_bytes(int which) { return (size_t)(ROWS * width[shape_of[which].last]) * sizeof(float); }
@@ -149,8 +151,9 @@ static int limits(const backend *b, int which, size_t *least, size_t *whole)
     runtime *rt = open_runtime((runtime_setting){.backend = b});
     kiln_program *p = rt ? plan_program(rt, which, &e) : NULL;
     if (!CHECK_MSG(p != NULL, "%s", e.message)) return runtime_free(rt), 0;
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     int ok = CHECK_EQ(run_program(p, which, 0, y, &e), KILN_OK);
+    set_estimating(rt, 0);
     *least = runtime_get_estimate(rt).least, *whole = runtime_get_estimate(rt).whole;
     program_free(p);
     runtime_free(rt);
@@ -341,9 +344,9 @@ static void test_a_step_moves_nothing_but_what_it_must(void)
         runtime *rt = open_runtime((runtime_setting){.memory = limit, .host_memory = SIZE_MAX});
         kiln_program *p = plan_program(rt, 0, &e);
         REQUIRE(p);
-        runtime_set_estimating(rt, 1);
+        set_estimating(rt, 1);
         CHECK_EQ(run_program(p, 0, 0, y, &e), KILN_OK);
-        runtime_set_estimating(rt, 0);
+        set_estimating(rt, 0);
         size_t streamed = runtime_get_estimate(rt).widest.streamed;
         CHECK_EQ(fake_device_look().bytes_in, 0); /* estimating computes nothing */
         CHECK_EQ(streamed > 0, tight);
@@ -448,7 +451,7 @@ static void test_what_is_wanted_last_goes_first(void)
     uint64_t packed[2] = {0};
     int order[] = {0, 1, 1, 1, 2};
     for (int rehearsal = 1; rehearsal >= 0; rehearsal--) {
-        runtime_set_estimating(rt, rehearsal);
+        set_estimating(rt, rehearsal);
         for (int round = 0; round < 2 - rehearsal; round++)
             for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
                 float x[ROWS * 512] = {1};
@@ -456,8 +459,9 @@ static void test_what_is_wanted_last_goes_first(void)
                 if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1)
                     residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
                 if (!rehearsal && round == 1 && k == 2) packed[0] = residency_traffic_get(runtime_residency(rt)).packed;
-                REQUIRE(program_run(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
-                                    (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL, &e) == KILN_OK);
+                REQUIRE(run_or_estimate(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
+                                        (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL,
+                                        &e) == KILN_OK);
             }
     }
     packed[1] = residency_traffic_get(runtime_residency(rt)).packed;
@@ -488,8 +492,8 @@ static kiln_status run_part(const ensemble *s, int k, float *y, int (*cancelled)
     dice d = {(uint64_t)k + 11};
     for (int i = 0; i < ROWS * width[part_at[k]]; i++) x[i] = dice_real(&d);
     memset(y, 0, part_bytes(k));
-    return program_run(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
-                       (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
+    return run_or_estimate(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
+                           (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
 }
 
 static void close_ensemble(ensemble *s)
@@ -502,9 +506,9 @@ static int estimate_ensemble(ensemble *s, error *e)
 {
     float y[ROWS * 512];
     kiln_status status = KILN_OK;
-    runtime_set_estimating(s->rt, 1);
+    set_estimating(s->rt, 1);
     for (int i = 0; i < ORDER && status == KILN_OK; i++) status = run_part(s, in_order[i], y, NULL, e);
-    runtime_set_estimating(s->rt, 0);
+    set_estimating(s->rt, 0);
     return status == KILN_OK;
 }
 

@@ -3,6 +3,7 @@
  * base is what it was before.
  */
 #include "../memory/fake_device.h"
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -168,7 +169,7 @@ static kiln_status run_program(kiln_program *p, float *y, error *e)
     dice d = {9};
     for (int i = 0; i < NUMBERS; i++) x[i] = dice_real(&d);
     memset(y, 0, NUMBERS * sizeof *y);
-    return program_run(p, (kiln_bind[]){bind_to("x", x)}, 1, (kiln_bind[]){bind_to("y", y)}, 1, NULL, NULL, e);
+    return run_or_estimate(p, (kiln_bind[]){bind_to("x", x)}, 1, (kiln_bind[]){bind_to("y", y)}, 1, NULL, NULL, e);
 }
 
 static runtime *open_runtime(runtime_setting s)
@@ -319,8 +320,9 @@ static size_t least_of(const backend *b, size_t *whole)
     kiln_program *p = rt ? plan_program(rt, set[1]) : NULL;
     float y[NUMBERS];
     if (!p) return 0;
-    runtime_set_estimating(rt, 1);
+    set_estimating(rt, 1);
     CHECK_EQ(run_program(p, y, NULL), KILN_OK);
+    set_estimating(rt, 0);
     size_t least = runtime_get_estimate(rt).least;
     *whole = runtime_get_estimate(rt).whole;
     program_free(p);

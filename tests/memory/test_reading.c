@@ -5,6 +5,7 @@
  */
 #include "../memory/fake_device.h"
 #include "../pread_kit.h"
+#include "run_or_estimate.h"
 #include "graph_kit.h"
 
 #include "backend/runtime.h"
@@ -102,7 +103,7 @@ static kiln_status run_net(kiln_program *p, float *y, error *e)
                                     .data = i ? y : x,
                                     .dim = {1, TOKENS, WIDTH},
                                     .stride = {TOKENS * WIDTH * 4, WIDTH * 4, 4}};
-    return program_run(p, b, 1, b + 1, 1, NULL, NULL, e);
+    return run_or_estimate(p, b, 1, b + 1, 1, NULL, NULL, e);
 }
 
 enum { Y_BYTES = TOKENS * WIDTH * 4 };
@@ -126,9 +127,9 @@ static int rig_open(rig *r, const backend *b, uint32_t precision, int turn_k, si
     r->p = r->rt ? plan_net(r->rt, r->set, &e) : NULL;
     if (r->p) { /* so that the file's content is known, which takes reads of its own */
         float y[TOKENS * WIDTH];
-        runtime_set_estimating(r->rt, 1);
+        set_estimating(r->rt, 1);
         run_net(r->p, y, &e);
-        runtime_set_estimating(r->rt, 0);
+        set_estimating(r->rt, 0);
     }
     return CHECK_MSG(r->p != NULL, "%s", e.message);
 }

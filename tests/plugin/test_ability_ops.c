@@ -122,8 +122,51 @@ static void test_vector_ops_where_programs_run(void)
     CHECK_EQ(o->combine(c, x, 3, 0, NULL, NULL), KILN_OK);
     CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == 0 && back[1] == 0 && back[2] == 0);
     CHECK_EQ(o->combine(c, x, 3, KILN_MAX_TERMS + 1, NULL, NULL), KILN_ERR_INVALID);
+    CHECK(o->upload(c, x, one, 3) == KILN_OK);
+    CHECK_EQ(o->add_difference(c, &(kiln_difference){.n = 3, .x = x, .a = y, .b = x, .t = 0.5}, x), KILN_OK);
+    CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == 5.5f && back[1] == 1 && back[2] == -1.25f);
+    double dot = 0;
+    CHECK_EQ(o->dot(c,
+                    &(kiln_dot){.n = 3,
+                                .terms = 2,
+                                .a = (const double[]){1, 1},
+                                .b = (const double[]){0, 2},
+                                .shift = 1,
+                                .x = (const float *const[]){x, y}},
+                    &dot),
+             KILN_OK);
+    CHECK_EQ(dot, 16.5 * 21 + 2 * 1 + 0.25 * 2);
+    CHECK_EQ(o->dot(c, &(kiln_dot){.n = 3, .x = (const float *const[]){x}, .a = &norm}, &dot), KILN_ERR_INVALID);
     CHECK(rig_host()->scratch(rig_ctx(), 64, 1u << 7) == NULL); /* a device that there is not */
     CHECK_MSG(strstr(rig_message(), "kiln_ops.device()"), "%s", rig_message());
+}
+
+/* One picture of 2x2 cells of one channel; the part is its right column. */
+static void test_vector_ops_on_parts_of_pictures(void)
+{
+    const kiln_ops *o = ops();
+    kiln_ctx *c = rig_ctx();
+    const float start[4] = {1, 2, 3, 4}, half[4] = {0, 0.5f, 1, 1}, weight[2] = {2, 0};
+    float *v[4], back[4];
+    for (int k = 0; k < 4; k++) {
+        REQUIRE((v[k] = rig_host()->scratch(c, sizeof start, o->device(c))) != NULL);
+        CHECK_EQ(o->upload(c, v[k], k == 1 ? half : start, 4), KILN_OK);
+    }
+    kiln_blend blend = {.pictures = 1, .cells = 4, .channels = 1, .masks = 1, .a = v[0], .b = v[1], .mask = v[1]};
+    CHECK_EQ(o->blend(c, &blend, v[2]), KILN_OK);
+    CHECK(o->download(c, back, v[2], 4) == KILN_OK && back[0] == 0 && back[1] == 1.25f && back[2] == 3 && back[3] == 4);
+    kiln_area area = {1, 2, 2, 1, 0, 1, 2, 1};
+    CHECK_EQ(o->crop(c, &area, v[0], v[2]), KILN_OK);
+    CHECK(o->download(c, back, v[2], 2) == KILN_OK && back[0] == 2 && back[1] == 4);
+    CHECK_EQ(o->combine(c, v[3], 4, 0, NULL, NULL), KILN_OK);
+    CHECK_EQ(o->upload(c, v[1], weight, 2), KILN_OK);
+    CHECK_EQ(o->accumulate(c, &area, &(kiln_part){.data = v[2], .weight = v[1], .weights = 1}, v[0], v[3]), KILN_OK);
+    CHECK_EQ(o->divide(c, v[0], v[3], 4, 1), KILN_OK);
+    CHECK(o->download(c, back, v[0], 4) == KILN_OK && back[0] == 1 && back[1] == 3 && back[2] == 3 && back[3] == 4);
+    area.y = 1; /* two rows from row 1 on, of two */
+    CHECK_EQ(o->crop(c, &area, v[0], v[2]), KILN_ERR_INVALID);
+    CHECK_EQ(o->accumulate(c, &area, &(kiln_part){.data = v[2]}, v[0], v[3]), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "outside"), "%s", rig_message());
 }
 
 static void test_a_program_is_for_the_device_of_the_run(void)
@@ -160,9 +203,10 @@ static void test_a_kept_program_is_ready_the_second_time(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_a_program_from_recording_to_result),     CASE(test_a_recorders_mistakes_come_back_from_plan),
-        CASE(test_what_a_program_cannot_be_is_refused),    CASE(test_vector_ops_where_programs_run),
-        CASE(test_a_program_is_for_the_device_of_the_run), CASE(test_a_kept_program_is_ready_the_second_time),
+        CASE(test_a_program_from_recording_to_result),      CASE(test_a_recorders_mistakes_come_back_from_plan),
+        CASE(test_what_a_program_cannot_be_is_refused),     CASE(test_vector_ops_where_programs_run),
+        CASE(test_vector_ops_on_parts_of_pictures),         CASE(test_a_program_is_for_the_device_of_the_run),
+        CASE(test_a_kept_program_is_ready_the_second_time),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

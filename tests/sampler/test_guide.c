@@ -405,18 +405,18 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
     drop(empty), drop(again);
 }
 
-/* A plugin built before there were levels and guidance passes a shorter struct; what lies behind it is not read. */
+/* A plugin built before there was guidance passes a shorter struct; what lies behind it is not read. */
 static void test_models_of_an_older_header(void)
 {
     const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
     kiln_value *v = network_model();
     kiln_model old = *models->model(rig_ctx(), v);
-    old.size = offsetof(kiln_model, levels), old.owned = NULL, old.release = NULL;
-    old.levels = (const void *)&old, old.n_guidance = 99;
+    old.size = offsetof(kiln_model, guidance), old.owned = NULL, old.release = NULL;
+    old.guidance = (const void *)&old, old.n_guidance = 99;
     kiln_value *taken = models->model_new(rig_ctx(), &old);
     if (CHECK_MSG(taken != NULL, "%s", rig_message())) {
         const kiln_model *m = models->model(rig_ctx(), taken);
-        CHECK(m->size == sizeof *m && m->levels == NULL && m->n_guidance == 0);
+        CHECK(m->size == sizeof *m && m->guidance == NULL && m->n_guidance == 0);
         CHECK_STR(values()->object_fingerprint(taken), values()->object_fingerprint(v));
     }
     old.size = offsetof(kiln_model, base); /* shorter than any header was */

@@ -172,10 +172,9 @@ cudaError_t cu_attention_mma_run(const cu_attention *, cudaStream_t);
 int cu_attention_wide_takes(const cu_attention *);
 cudaError_t cu_attention_wide_run(const cu_attention *, cudaStream_t);
 
-/* ---- numbers of nodes (vector_ops.c) ---- */
+/* ---- vector ops (vector_ops.cu): the formulas of kiln/ops.h, without fused operations ---- */
 
-enum { CU_TERMS = 16 };
-/* out[i] = sum over k of c[k] x[k][i] in f64, one product and one sum at a time */
+enum { CU_TERMS = 64 };
 typedef struct {
     int64_t n;
     int terms;
@@ -184,7 +183,44 @@ typedef struct {
     float *out;
 } cu_combine;
 cudaError_t cu_combine_run(const cu_combine *, cudaStream_t);
-cudaError_t cu_square_sum_run(double *out, const float *x, int64_t n, cudaStream_t);
+
+typedef struct {
+    int64_t n;
+    const float *x, *a, *b;
+    double t;
+    float *out;
+} cu_difference;
+cudaError_t cu_difference_run(const cu_difference *, cudaStream_t);
+
+typedef struct {
+    int64_t n;
+    int terms, has_b; /* has_b 0: the second factor is 1 */
+    double a[CU_TERMS], b[CU_TERMS], shift;
+    const float *x[CU_TERMS];
+    double *out;
+} cu_dot;
+cudaError_t cu_dot_run(const cu_dot *, cudaStream_t);
+
+typedef struct {
+    int64_t pictures, cells, channels, masks;
+    const float *a, *b, *mask;
+    float *out;
+} cu_blend;
+cudaError_t cu_blend_run(const cu_blend *, cudaStream_t);
+
+/* A part of each picture: h rows of w cells from row y, column x on. */
+typedef struct {
+    int64_t pictures, height, width, channels, y, x, h, w;
+} cu_area;
+cudaError_t cu_crop_run(const cu_area *, const float *x, float *out, cudaStream_t);
+typedef struct {
+    cu_area area;
+    const float *part, *weight; /* weight NULL: 1 */
+    int64_t weights;
+    float *sum, *total;
+} cu_accumulate;
+cudaError_t cu_accumulate_run(const cu_accumulate *, cudaStream_t);
+cudaError_t cu_divide_run(float *x, const float *total, int64_t cells, int64_t channels, cudaStream_t);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,9 @@
-/* job_look.c - a look at large files before their content is digested: a header that is wrong is found in a
- * millisecond, and the same file read to its end takes minutes, or hours when it is a sparse one of terabytes.
- *
- * Nothing is refused here. The node that opens the file says what is wrong with it; its key just does not wait for the
- * content.
- */
+/* unreadable.c - see unreadable.h. */
+#include "run/unreadable.h"
+
 #include "base/arena.h"
 #include "base/memory_alloc.h"
-#include "run/job_parts.h"
+#include "base/status.h"
 #include "weights/safetensors.h"
 
 #include <dirent.h>
@@ -18,8 +15,8 @@
 
 enum { DEPTH_MAX = 8, ENTRIES_MAX = 10000 };
 
-static const int64_t LOOK_FROM = INT64_C(256) << 20; /* what is smaller is read in the time of a look or two */
-static const int64_t READ_MAX = INT64_C(1) << 40;    /* a quarter of an hour from the fastest disks */
+static const int64_t LARGE_FROM = INT64_C(256) << 20; /* smaller files are digested in no time */
+static const int64_t READ_MAX = INT64_C(1) << 40;     /* a quarter of an hour from the fastest disks */
 
 static int ends_in(const char *path, const char *ending)
 {
@@ -45,7 +42,7 @@ static int header_is_wrong(const char *path, int64_t size)
     error e = {0};
     uint64_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), wrong = 0;
-    if (fd < 0) return 0; /* told by whoever digests it */
+    if (fd < 0) return 0; /* whoever digests it reports that */
     if (read_exactly(fd, length, 8)) {
         for (int i = 7; i >= 0; i--) n = n << 8 | length[i];
         wrong = n > SAFETENSORS_HEADER_MAX || (int64_t)n > size - 8;
@@ -60,7 +57,7 @@ static int header_is_wrong(const char *path, int64_t size)
 
 static int unreadable(const char *path, int depth);
 
-static int holds_unreadable(const char *folder, int depth)
+static int contains_unreadable(const char *folder, int depth)
 {
     DIR *d = depth < DEPTH_MAX ? opendir(folder) : NULL;
     int found = 0;
@@ -80,9 +77,9 @@ static int unreadable(const char *path, int depth)
 {
     struct stat st;
     if (stat(path, &st) != 0) return 0;
-    if (S_ISDIR(st.st_mode)) return holds_unreadable(path, depth);
-    if (!S_ISREG(st.st_mode) || st.st_size < LOOK_FROM) return 0;
+    if (S_ISDIR(st.st_mode)) return contains_unreadable(path, depth);
+    if (!S_ISREG(st.st_mode) || st.st_size < LARGE_FROM) return 0;
     return st.st_size > READ_MAX || (ends_in(path, ".safetensors") && header_is_wrong(path, st.st_size));
 }
 
-int job_unreadable(void *arg, const char *path) { return (void)arg, unreadable(path, 0); }
+int file_is_unreadable(void *arg, const char *path) { return (void)arg, unreadable(path, 0); }

@@ -1,15 +1,14 @@
-/* signals.c - SIGINT, SIGTERM and SIGHUP while a job runs: the first asks the nodes to stop, the second ends the
- * process at once. The store bears that at any moment; unfinished output files are removed. timeout(1) signals a
- * process and then its group, so what follows within a fifth of a second is the same request. All of a handler is
- * async-signal-safe.
+/* interrupt.c - see interrupt.h. The store bears an end at any moment; unfinished output files are removed. timeout(1)
+ * signals a process and then its group, so what follows within a fifth of a second is the same request. All of a
+ * handler is async-signal-safe.
  */
-#include "run/job_parts.h"
+#include "run/interrupt.h"
 
+#include "base/clock.h"
 #include "base/unfinished.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SAME_REQUEST_MS 200
@@ -20,12 +19,7 @@ atomic_int interrupted;
 static _Atomic int64_t asked; /* monotonic milliseconds; 0: not yet */
 static int on_terminal;
 
-static int64_t milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
-}
+static int64_t milliseconds(void) { return clock_ns() / 1000000 + 1; }
 
 static void on_signal(int signal)
 {
@@ -44,7 +38,7 @@ static void on_signal(int signal)
 }
 
 /* nohup(1) has SIGHUP ignored, and that stays. */
-void job_watch_signals(void)
+void interrupt_watch(void)
 {
     static const int asks[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -53,3 +47,5 @@ void job_watch_signals(void)
         if (asks[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN)
             sigaction(asks[i], &action, NULL);
 }
+
+int interrupt_asked(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }

@@ -1,0 +1,108 @@
+/* batch.c - see batch.h. */
+#include "run/batch.h"
+
+#include "base/memory_alloc.h"
+#include "plugin/ctx.h"
+#include "workflow/describe.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- texts and instances ---- */
+
+static const struct {
+    const char *name;
+    char *(*make)(const workflow *w, int32_t node);
+} text_kind[] = {{"prompt", describe_prompt}, {"parameters", describe_parameters}, {"kiln", describe_source}};
+enum { N_TEXTS = sizeof text_kind / sizeof text_kind[0] };
+
+const char *batch_text(batch *b, size_t node, const char *name)
+{
+    size_t kind = 0;
+    while (kind < N_TEXTS && strcmp(name, text_kind[kind].name) != 0) kind++;
+    if (kind == N_TEXTS) return NULL;
+    assert(node < b->merged.all.n);
+    size_t own = node - b->merged.first[b->merged.part_of[node]]; /* its index in the row's own workflow */
+    pthread_mutex_lock(&b->lock);
+    char **text = &b->text[node * N_TEXTS + kind];
+    if (!*text) *text = text_kind[kind].make(&batch_row_of(b, node)->read->w, (int32_t)own);
+    pthread_mutex_unlock(&b->lock);
+    return *text;
+}
+
+kiln_status batch_instance(batch *b, size_t node, void **out, error *e)
+{
+    const graph_node *g = batch_node(b, node);
+    kiln_status status = KILN_OK;
+    if (g->type->create && !b->instance[node]) status = g->type->create(&engine_host, &b->instance[node]);
+    *out = b->instance[node];
+    return status == KILN_OK ? KILN_OK
+                             : error_set(e, status, "node '%s' (%s) could not be made: %s", g->doc->name, g->type->type,
+                                         status_text(status));
+}
+
+/* ---- opening and closing ---- */
+
+static kiln_status read_rows(batch *b, row_set *r, const uint32_t *todo, size_t n, machine *m, error *e)
+{
+    key_setting keys = machine_keys(m);
+    assert(n <= BATCH_ROWS);
+    for (size_t i = 0; i < n; i++) {
+        open_row *row = &b->row[b->n_row++];
+        TRY(rows_read(r, todo[i], row, e));
+        const document *doc = &row->read->doc;
+        if (doc->n_fault)
+            return error_set(e, KILN_ERR_INVALID, "row %zu (%s): what it reads has changed since it was checked: %s",
+                             row->row + 1, row->label, doc->faults ? doc->faults->text : "");
+        TRY(workflow_keys(&row->read->w, &keys, e));
+        b->number[i] = row->row + 1;
+        b->label[i] = row->label;
+        row->outputs_left = 0;
+        for (size_t k = 0; k < row->read->w.n; k++) row->outputs_left += is_output(&row->read->w.node[k]);
+    }
+    return KILN_OK;
+}
+
+static kiln_status merge_rows(batch *b, error *e)
+{
+    const workflow *part[BATCH_ROWS];
+    for (size_t i = 0; i < b->n_row; i++) part[i] = &b->row[i].read->w;
+    TRY(workflow_merge(&b->merged, part, b->n_row, e));
+    size_t n = b->merged.all.n + 1;
+    b->info = arena_alloc(&b->merged.memory, n * sizeof *b->info);
+    b->instance = mem_calloc(n, sizeof *b->instance);
+    b->text = mem_calloc(n, N_TEXTS * sizeof *b->text);
+    b->files = mem_calloc(n, sizeof *b->files);
+    if (!b->info || !b->instance || !b->text || !b->files) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < b->n_row; i++)
+        memcpy(b->info + b->merged.first[i], b->row[i].read->info, part[i]->n * sizeof *b->info);
+    return KILN_OK;
+}
+
+kiln_status batch_open(batch *b, row_set *r, const uint32_t *todo, size_t n, machine *m, error *e)
+{
+    pthread_mutex_init(&b->lock, NULL);
+    b->n_row = 0;
+    TRY(read_rows(b, r, todo, n, m, e));
+    TRY(merge_rows(b, e));
+    report_rows shown = {
+        .part_of = b->merged.part_of, .number = b->number, .label = b->label, .total = r->is_sweep ? r->plan.n_row : 0};
+    TRY(report_rows_set(m->report, &b->merged.all, &shown, r->sum->before + r->sum->done + r->sum->failed, e));
+    return result_cache_watch(m->result_cache, &b->merged.all, e);
+}
+
+void batch_close(batch *b)
+{
+    for (size_t i = 0; i < b->merged.all.n; i++) {
+        const kiln_node *type = batch_node(b, i)->type;
+        assert(!b->files || !b->files[i]);
+        if (b->instance && b->instance[i] && type->destroy) type->destroy(b->instance[i]);
+        for (size_t k = 0; b->text && k < N_TEXTS; k++) mem_free(b->text[i * N_TEXTS + k]);
+    }
+    mem_free(b->instance), mem_free(b->text), mem_free(b->files);
+    b->instance = NULL, b->text = NULL, b->files = NULL, b->info = NULL;
+    merged_free(&b->merged);
+    for (size_t i = 0; i < b->n_row; i++) rows_unread(&b->row[i]);
+    b->n_row = 0;
+    pthread_mutex_destroy(&b->lock);
+}

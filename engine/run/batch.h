@@ -1,0 +1,43 @@
+/* batch.h - rows merged into one workflow, and what belongs to its nodes while they run: instances, texts for pictures,
+ * files read. A single run is a batch of one row.
+ */
+#ifndef KILN_RUN_BATCH_H
+#define KILN_RUN_BATCH_H
+
+#include "base/file_list.h"
+#include "run/machine.h"
+#include "run/merge.h"
+#include "run/rows.h"
+
+#include <pthread.h>
+
+enum { BATCH_ROWS = 64 };
+
+typedef struct {
+    open_row row[BATCH_ROWS];
+    size_t n_row;
+    size_t number[BATCH_ROWS]; /* of the rows, from 1; this and the next for the report */
+    const char *label[BATCH_ROWS];
+    merged merged;
+    const node_info **info; /* [merged.all.n], and so the next three */
+    void **instance;        /* made at the node's first call         */
+    char **text;            /* by node and kind, made when asked for  */
+    file_list **files;      /* of a call while it runs (node_files.h) */
+    pthread_mutex_t lock;   /* of `text` */
+} batch;
+
+/* Reads the rows again, gives their nodes keys, merges them, and tells the report and the store about them. Close it
+ * also on failure; the batch stays where it is. */
+kiln_status batch_open(batch *b, row_set *r, const uint32_t *todo, size_t n, machine *m, error *e);
+void batch_close(batch *b);
+
+static inline const graph_node *batch_node(const batch *b, size_t i) { return &b->merged.all.node[i]; }
+static inline open_row *batch_row_of(batch *b, size_t node) { return &b->row[b->merged.part_of[node]]; }
+
+/* "prompt", "parameters", "kiln": what a picture says of how it was made; of the node's own row. NULL: no such text, or
+ * no memory. Any thread. */
+const char *batch_text(batch *b, size_t node, const char *name);
+/* The node's instance, made when there is none yet. One call of a node at a time. */
+kiln_status batch_instance(batch *b, size_t node, void **out, error *e);
+
+#endif

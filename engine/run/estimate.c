@@ -1,0 +1,78 @@
+/* estimate.c - see estimate.h. */
+#include "run/estimate.h"
+
+#include "run/interrupt.h"
+#include "run/node_call.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct {
+    machine *machine;
+    batch *batch;
+    const estimate_observer *observer;
+    call_environment env;
+} estimation;
+
+static void observe(const estimation *x, size_t i, const node_estimate *found)
+{
+    if (x->observer->node) x->observer->node(x->observer->self, i, found);
+}
+
+static const char *env_text(void *self, size_t node, const char *name)
+{
+    return batch_text(((estimation *)self)->batch, node, name);
+}
+
+static int can_be_called(void *self, size_t i)
+{
+    const estimation *x = self;
+    if (strcmp(x->batch->info[i]->plugin->id, "org.kiln.sampler") == 0) return 1; /* TEMPORARY */
+    return (batch_node(x->batch, i)->type->flags & KILN_NODE_ESTIMATES) != 0;
+}
+
+static kiln_status call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    estimation *x = self;
+    assert(can_be_called(self, i));
+    runtime_usage_reset(x->machine->runtime);
+    TRY(node_call(x->batch, &x->env, i, params, in, out, e));
+    observe(x, i, &(node_estimate){.kind = ESTIMATED_RUN, .usage = runtime_usage_get(x->machine->runtime)});
+    return KILN_OK;
+}
+
+static void on_event(void *self, const run_event *ev)
+{
+    if (ev->kind == RUN_NODE_UNKNOWN) observe(self, ev->node, &(node_estimate){.kind = ESTIMATED_UNKNOWN});
+}
+
+static int known(void *self, size_t i) { return result_cache_known(((estimation *)self)->machine->result_cache, i); }
+
+static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    const estimation *x = self;
+    store_entry entry = {0};
+    result_cache_look(x->machine->result_cache, i, &entry);
+    TRY(result_cache_fetch(x->machine->result_cache, i, out, e));
+    observe(x, i, &(node_estimate){.kind = ESTIMATED_CACHED, .bytes = entry.bytes});
+    return KILN_OK;
+}
+
+kiln_status estimate_batch(machine *m, batch *b, const estimate_observer *o, error *e)
+{
+    estimation x = {.machine = m, .batch = b, .observer = o};
+    run_summary summary;
+    x.env = (call_environment){.runtime = m->runtime,
+                               .pool = runtime_pool(m->runtime),
+                               .cancelled = interrupt_asked,
+                               .text = env_text,
+                               .arg = &x,
+                               .estimate = 1};
+    run_hooks hooks = {
+        .self = &x, .call = call, .event = on_event, .known = known, .fetch = fetch, .can_be_called = can_be_called};
+    run_setting setting = {.workers = 1, .fail_fast = 1, .cancel = &interrupted, .part_of = b->merged.part_of};
+    runtime_estimate_reset(m->runtime);
+    kiln_status status = run_schedule(&b->merged.all, &hooks, &setting, &summary, e);
+    runtime_usage_reset(m->runtime);
+    return status;
+}

@@ -1,0 +1,153 @@
+/* execute.c - see execute.h. The hooks have the execution as self, and so have the functions of the environment. */
+#include "run/execute.h"
+
+#include "base/clock.h"
+#include "plugin/output.h"
+#include "run/interrupt.h"
+#include "run/node_call.h"
+#include "run/node_files.h"
+
+/* ---- what calls get ---- */
+
+static void env_progress(void *self, size_t node, uint64_t done, uint64_t total, const char *what)
+{
+    report_progress(((execution *)self)->machine->report, node, done, total, what);
+}
+
+static void env_file(void *self, size_t node, const char *path)
+{
+    execution *x = self;
+    row_log_file(x->log, node, path);
+    report_file(x->machine->report, node, path);
+}
+
+static const char *env_text(void *self, size_t node, const char *name)
+{
+    return batch_text(((execution *)self)->batch, node, name);
+}
+
+static kiln_value *env_state_load(void *self, size_t node)
+{
+    return result_cache_state_load(((execution *)self)->machine->result_cache, node);
+}
+
+static int env_state_due(void *self, size_t node)
+{
+    return result_cache_state_due(((execution *)self)->machine->result_cache, node, interrupt_asked(NULL));
+}
+
+static kiln_status env_state_save(void *self, size_t node, const kiln_value *state, error *e)
+{
+    const execution *x = self;
+    TRY(node_files_unchanged(x->batch, node, e));
+    return result_cache_state_save(x->machine->result_cache, node, state, e);
+}
+
+static kiln_status env_opened(void *self, size_t node, const char *path, const file_identity *was, error *e)
+{
+    return node_files_opened(((execution *)self)->batch, node, path, was, e);
+}
+
+static kiln_status env_unchanged(void *self, size_t node, error *e)
+{
+    return node_files_unchanged(((execution *)self)->batch, node, e);
+}
+
+static call_environment environment(execution *x, output_folder *output)
+{
+    return (call_environment){.runtime = x->machine->runtime,
+                              .pool = runtime_pool(x->machine->runtime),
+                              .output = output,
+                              .cancelled = interrupt_asked,
+                              .progress = env_progress,
+                              .file = env_file,
+                              .text = env_text,
+                              .state_load = env_state_load,
+                              .state_due = env_state_due,
+                              .state_save = env_state_save,
+                              .opened = env_opened,
+                              .unchanged = env_unchanged,
+                              .arg = x,
+                              .validate = x->setting->validate};
+}
+
+/* ---- computing ---- */
+
+typedef struct {
+    execution *x;
+    size_t node;
+    const void *params;
+    kiln_value *const *in;
+} pending_call;
+
+static device_traffic traffic_since(const machine *m, device_traffic before)
+{
+    device_traffic all = machine_traffic(m);
+    return (device_traffic){
+        .in = all.in - before.in, .out = all.out - before.out, .copies = all.copies - before.copies};
+}
+
+/* Device nodes run one at a time, so that what the runtime did meanwhile was this node's. */
+static kiln_status compute(void *arg, kiln_value **out, error *e)
+{
+    const pending_call *c = arg;
+    execution *x = c->x;
+    machine *m = x->machine;
+    const kiln_node *type = batch_node(x->batch, c->node)->type;
+    int alone = (type->flags & KILN_NODE_DEVICE) != 0;
+    uint64_t flops = runtime_usage_get(m->runtime).flops;
+    device_traffic before = alone ? machine_traffic(m) : (device_traffic){0};
+    double start = clock_seconds();
+    TRY(node_files_begin(x->batch, c->node, c->in, e));
+    kiln_status status = node_call(x->batch, &x->env, c->node, c->params, c->in, out, e);
+    status = node_files_end(x->batch, c->node, status, out, e);
+    if (!alone) return status;
+    device_traffic moved = traffic_since(m, before);
+    if (moved.copies) report_link(m->report, c->node, &moved);
+    if (status == KILN_OK)
+        result_cache_learn(m->result_cache, type->type, (double)(runtime_usage_get(m->runtime).flops - flops),
+                           clock_seconds() - start);
+    return status;
+}
+
+static kiln_status call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
+{
+    execution *x = self;
+    report *to = x->machine->report;
+    const graph_node *g = batch_node(x->batch, i);
+    int may_keep = x->loaders && g->cacheable && !is_output(g), fetched;
+    if (may_keep && loader_cache_take(x->loaders, g, out)) return report_note(to, i, "kept from earlier rows"), KILN_OK;
+    pending_call c = {.x = x, .node = i, .params = params, .in = in};
+    kiln_status status = result_cache_compute(x->machine->result_cache, i, compute, &c, out, &fetched, e);
+    if (fetched) report_note(to, i, "made by another process");
+    if (status == KILN_OK && may_keep) loader_cache_keep(x->loaders, g, out);
+    return status;
+}
+
+static void on_event(void *self, const run_event *ev)
+{
+    execution *x = self;
+    report_event(x->machine->report, ev);
+    row_log_event(x->log, ev);
+}
+
+/* ---- the store ---- */
+
+static int known(void *self, size_t i) { return result_cache_known(((execution *)self)->machine->result_cache, i); }
+static int taken(void *self, size_t i) { return result_cache_taken(((execution *)self)->machine->result_cache, i); }
+static kiln_status fetch(void *self, size_t i, kiln_value **out, error *e)
+{
+    return result_cache_fetch(((execution *)self)->machine->result_cache, i, out, e);
+}
+
+kiln_status execute_batch(execution *x, run_summary *summary, error *e)
+{
+    output_folder output = {.path = x->log->out};
+    x->env = environment(x, &output);
+    run_hooks hooks = {.self = x, .call = call, .event = on_event, .known = known, .fetch = fetch, .taken = taken};
+    run_setting setting = {.workers = x->setting->jobs,
+                           .fail_fast = x->setting->fail_fast,
+                           .cancel = &interrupted,
+                           .part_of = x->batch->merged.part_of};
+    return run_schedule(&x->batch->merged.all, &hooks, &setting, summary, e);
+}

@@ -1,0 +1,13 @@
+/* interrupt.h - Ctrl-C, SIGTERM and SIGHUP while a job runs: the first asks the nodes to stop, the second ends the
+ * process at once. */
+#ifndef KILN_RUN_INTERRUPT_H
+#define KILN_RUN_INTERRUPT_H
+
+#include <stdatomic.h>
+
+extern atomic_int interrupted; /* 1 from the first signal on */
+void interrupt_watch(void);    /* from here on; before that a signal ends the process as usual */
+/* For call_environment.cancelled and the like; arg is not looked at. */
+int interrupt_asked(void *arg);
+
+#endif

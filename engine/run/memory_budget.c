@@ -1,0 +1,95 @@
+/* memory_budget.c - see memory_budget.h. */
+#include "run/memory_budget.h"
+
+#include "base/log.h"
+#include "base/str.h"
+#include "run/estimate.h"
+#include "tensor/value.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How much of the host's memory packed weights may lock beside a GPU: with more the system has too little left for
+ * files. */
+static size_t half_of_the_host(void)
+{
+    size_t free_bytes = 0, total = 0;
+    memory_device *host = device_host();
+    return host->table->memory(host, &free_bytes, &total, NULL) == KILN_OK ? free_bytes / 2 : 0;
+}
+
+kiln_status memory_budget_choose(const job_setting *s, runtime_setting *rs, error *e)
+{
+    const char *given = getenv("KILN_MEMORY");
+    uint64_t bytes = s->memory;
+    if (!bytes && given && *given && (!str_to_bytes(given, strlen(given), &bytes) || !bytes))
+        return error_set(e, KILN_ERR_INVALID, "KILN_MEMORY=%s: it is a size like 500M, 4G or 1.5GiB", given);
+    rs->memory = (size_t)bytes;
+    rs->memory_follow = bytes == 0;
+    rs->host_memory = rs->backend->device == KILN_CPU ? 0 : half_of_the_host();
+    return KILN_OK;
+}
+
+static kiln_status take(void *arg, size_t bytes, error *e)
+{
+    return budget_take(arg, MEMORY_VALUES, bytes, "a tensor", e);
+}
+static void give(void *arg, size_t bytes) { budget_give(arg, MEMORY_VALUES, bytes); }
+
+void memory_count_values(budget *b) { value_account(b ? take : NULL, b ? give : NULL, b); }
+
+/* ---- too small? ---- */
+
+static kiln_status too_small(size_t limit, size_t least, const char *what, error *e)
+{
+    char has[16], needed[16];
+    return error_set(e, KILN_ERR_NOMEM,
+                     "a memory budget of %s is too small for this workflow: %s needs %s at least; give --memory %zuM "
+                     "or more (nothing was run)",
+                     str_bytes(has, limit), what, str_bytes(needed, least), least / 1000000 + (least % 1000000 != 0));
+}
+
+/* Nobody watches, and what nodes warn of comes again when they run. */
+static kiln_status estimate_silently(machine *m, batch *b, error *e)
+{
+    int level = log_level();
+    log_level_set(KILN_LOG_ERROR);
+    kiln_status status = estimate_batch(m, b, &(estimate_observer){.node = NULL}, e);
+    log_level_set(level);
+    return status;
+}
+
+/* Tensors that go from node to node did not fit: once more without a limit, to know what all of it would take. */
+kiln_status memory_least_budget(machine *m, batch *b, error *e)
+{
+    budget *account = machine_budget(m);
+    size_t limit = budget_limit(account);
+    error why = {0};
+    char name[80];
+    residency_give_up(machine_residency(m), SIZE_MAX);
+    budget_set_limit(account, SIZE_MAX / 4);
+    budget_peak_reset(account);
+    kiln_status status = estimate_silently(m, b, &why);
+    size_t values = budget_peak(account);
+    budget_set_limit(account, limit);
+    if (status == KILN_CANCELLED) return error_set(e, status, "%s", why.message);
+    runtime_estimate o = runtime_get_estimate(m->runtime);
+    snprintf(name, sizeof name, "'%.64s'", o.least_name);
+    if (o.least > limit && o.least >= values) return too_small(limit, o.least, name, e);
+    return values > limit ? too_small(limit, values, "what goes from node to node", e) : KILN_OK;
+}
+
+kiln_status memory_check_budget(machine *m, batch *b, error *e)
+{
+    size_t limit = budget_limit(machine_budget(m));
+    error why = {0};
+    char name[80];
+    if (!limit && !machine_asynchronous(m)) return KILN_OK;
+    kiln_status status = estimate_silently(m, b, &why);
+    if (limit && status == KILN_ERR_NOMEM) TRY(memory_least_budget(m, b, e));
+    runtime_estimate o = runtime_get_estimate(m->runtime);
+    snprintf(name, sizeof name, "'%.64s'", o.least_name);
+    if (limit && o.least > limit) return too_small(limit, o.least, name, e);
+    return limit && status == KILN_ERR_NOMEM ? error_set(e, status, "%s", why.message) : KILN_OK;
+}

@@ -1,0 +1,19 @@
+/* row_faults.h - faults and warnings of a sweep's rows: each different one is printed once, with the first row that has
+ * it. */
+#ifndef KILN_RUN_ROW_FAULTS_H
+#define KILN_RUN_ROW_FAULTS_H
+
+#include "run/rows.h"
+
+enum { FAULTS_SHOWN = 100 };
+
+typedef struct {
+    const document *file; /* the first reading: its faults are no single row's, its warnings have been printed */
+    digest seen[FAULTS_SHOWN];
+    size_t n, more;
+} row_faults;
+
+void row_faults_show(row_faults *shown, const open_row *row);
+void row_faults_end(const row_faults *shown); /* how many more there were */
+
+#endif
