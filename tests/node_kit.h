@@ -11,7 +11,7 @@
 #include "plugin/ctx.h"
 #include "plugin/output.h"
 #include "tensor/value.h"
-#include "workflow/check.h"
+#include "param/param.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,8 @@ static inline made node_with(const kiln_node *type, const char *settings, kiln_v
 {
     static _Alignas(16) unsigned char params[512];
     static arena strings;
-    char why[512] = "", text[2048];
+    char text[2048];
+    error why = {0};
     if (!CHECK(type->params_size <= sizeof params)) exit(1);
     arena_free(&strings);
     memset(params, 0, sizeof params);
@@ -85,8 +86,9 @@ static inline made node_with(const kiln_node *type, const char *settings, kiln_v
         uint32_t i = 0;
         while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
         if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
-        if (!CHECK_MSG(param_parse(&type->param[i], value, 0, NULL, &strings, params, why) == KILN_OK, "%s: %s: %s",
-                       type->type, name, why))
+        param_value written = param_written(value, 0);
+        if (!CHECK_MSG(param_put(&type->param[i], &written, NULL, &strings, params, &why) == KILN_OK, "%s: %s: %s",
+                       type->type, name, why.message))
             exit(1);
     }
     return node_run3(type, params, a, b, c);

@@ -38,9 +38,4 @@ size_t utf8_sequence(const unsigned char *s, size_t n, uint32_t *code);
 /* 1: a terminal obeys this character instead of showing it: C0, DEL, C1, bidirectional marks. */
 int text_is_control(uint32_t code);
 
-/* The name nearest to `word` (edit distance, case ignored), or NULL when none is near enough to suggest: "unknown node
- * 'KSamplr'; did you mean 'KSampler'?". at(arg, i) gives the i-th of n names. */
-const char *nearest_name(const char *word, const char *(*at)(void *arg, size_t i), size_t n, void *arg);
-const char *nearest_of(const char *word, const char *const *name, size_t n);
-
 #endif

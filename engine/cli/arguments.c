@@ -1,4 +1,5 @@
 /* arguments.c - parses command lines by the options a command declares; see command.h. */
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"

@@ -1,6 +1,7 @@
 /* cmd_cache.c - `kiln cache`: lists, checks and removes the results kept between runs. */
 #include "base/arena.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cache/store.h"

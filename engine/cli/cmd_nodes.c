@@ -1,9 +1,11 @@
 /* cmd_nodes.c - `kiln nodes [NAME]`: node types as their plugins declare them. Nothing here knows a particular node. */
+#include "base/json_members.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/open_catalog.h"
-#include "cli/param_text.h"
+#include "cli/param_help.h"
+#include "param/param_text.h"
 #include "plugin/abilities.h"
 #include "plugin/catalog.h"
 #include "workflow/check.h"
@@ -100,7 +102,7 @@ static void json_node(str *s, const node_info *i)
     str_append(s, "]");
     member_key(s, "parameters");
     str_append(s, "[");
-    for (uint32_t k = 0; k < n->n_param; k++) param_json(s, node_param(n, k));
+    for (uint32_t k = 0; k < n->n_param; k++) param_json(node_param(n, k), &registry_names, s);
     str_append(s, "]");
     member_key(s, "outputs");
     str_append(s, "[");

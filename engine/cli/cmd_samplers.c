@@ -1,10 +1,14 @@
 /* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers, kiln's and other plugins', as their rows declare
  * them. */
+#include "base/json_members.h"
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/open_catalog.h"
-#include "cli/param_text.h"
+#include "cli/param_help.h"
+#include "param/param_rows.h"
+#include "param/param_text.h"
 #include "plugin/abilities.h"
 #include "plugin/catalog.h"
 
@@ -30,26 +34,15 @@ static const manual help = {
     .examples = "  kiln samplers\n  kiln samplers dpmpp_2m_sde dpm_adaptive\n  kiln samplers --json > samplers.json\n",
 };
 
-static const kiln_param *param_at(const kiln_sampler *s, uint32_t i)
-{
-    return (const void *)((const char *)s->param + (size_t)i * s->param_stride);
-}
-
-static const kiln_param *param_named(const kiln_sampler *s, const char *name)
-{
-    for (uint32_t i = 0; i < s->n_param; i++)
-        if (strcmp(param_at(s, i)->name, name) == 0) return param_at(s, i);
-    return NULL;
-}
-
 /* Where its noise comes from, in the words of the help text above. */
 static const char *noise_of(const kiln_sampler *s)
 {
     static const char *const by_option[] = {"s_churn", "eta"};
     if (s->flags & KILN_SAMPLER_BROWNIAN) return s->flags & KILN_SAMPLER_BROWNIAN_CUDA ? "path (gpu)" : "path";
     if (s->flags & KILN_SAMPLER_STOCHASTIC) return "white";
+    kiln_param_table rows = sampler_options(s);
     for (size_t i = 0; i < sizeof by_option / sizeof by_option[0]; i++)
-        if (param_named(s, by_option[i])) return by_option[i];
+        if (param_row_named(&rows, by_option[i])) return by_option[i];
     return "-";
 }
 
@@ -64,9 +57,10 @@ static void order_text(const kiln_sampler *s, char out[16])
 /* "eta=1 s_noise=1" */
 static void options_text(const kiln_sampler *s, str *out)
 {
-    for (uint32_t i = 0; i < s->n_param; i++) {
-        str_printf(out, "%s%s=", i ? " " : "", param_at(s, i)->name);
-        param_default_text(param_at(s, i), out);
+    kiln_param_table rows = sampler_options(s);
+    for (uint32_t i = 0; i < rows.n_param; i++) {
+        str_printf(out, "%s%s=", i ? " " : "", param_row(&rows, i)->name);
+        param_default_text(param_row(&rows, i), out);
     }
 }
 
@@ -101,8 +95,9 @@ static void print_sampler(const kiln_sampler *s)
         print_text(stdout, "  %-20s made for one step more, the last but one dropped\n", "levels");
     if (s->flags & KILN_SAMPLER_UNCONDITIONAL)
         print_text(stdout, "  %-20s is evaluated at cfg 1 as well\n", "negative");
-    if (s->n_param) print_text(stdout, "\noptions:\n");
-    for (uint32_t i = 0; i < s->n_param; i++) param_print(param_at(s, i));
+    kiln_param_table rows = sampler_options(s);
+    if (rows.n_param) print_text(stdout, "\noptions:\n");
+    for (uint32_t i = 0; i < rows.n_param; i++) param_print(param_row(&rows, i));
 }
 
 /* ---- JSON ---- */
@@ -126,7 +121,8 @@ static void json_sampler(str *s, const kiln_sampler *k)
     member_bool(s, "unconditional", k->flags & KILN_SAMPLER_UNCONDITIONAL);
     member_key(s, "options");
     str_append(s, "[");
-    for (uint32_t i = 0; i < k->n_param; i++) param_json(s, param_at(k, i));
+    kiln_param_table rows = sampler_options(k);
+    for (uint32_t i = 0; i < rows.n_param; i++) param_json(param_row(&rows, i), &registry_names, s);
     str_append(s, "]}");
 }
 

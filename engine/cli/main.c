@@ -1,4 +1,5 @@
 /* main.c - the kiln command: finds the subcommand in the table and runs it. */
+#include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"

@@ -1,8 +1,8 @@
 /* sample_values.c - see sample_values.h. */
 #include "cli/sample_values.h"
 
+#include "param/param.h"
 #include "plugin/abilities.h"
-#include "workflow/check.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -105,12 +105,11 @@ void sample_tensors(const kiln_value *v, void (*fn)(void *arg, const void *data)
 
 /* ---- parameters ---- */
 
+/* A flag turns once, an ENUM to each of its choices. */
 static size_t turns(const kiln_param *p)
 {
-    size_t n = 0;
-    if (p->type == KILN_P_BOOL) return 1;
-    while (p->type == KILN_P_ENUM && n < CHOICES_TRIED && p->choice[n].name) n++;
-    return n;
+    size_t n = p->type == KILN_P_BOOL ? 1 : param_choice_count(p);
+    return n < CHOICES_TRIED ? n : CHOICES_TRIED;
 }
 
 size_t sample_ways(const kiln_node *n)
@@ -146,15 +145,13 @@ const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
     return text;
 }
 
-static void set_end(const kiln_param *p, int high, void *params)
+/* For whole numbers the high end is a small one: most are sizes, and a picture of the largest would not fit. */
+static kiln_status set_end(const kiln_param *p, int high, arena *a, void *params)
 {
-    double v = high ? p->max : p->min;
-    if (p->type == KILN_P_INT && high) v = fmax(p->min, fmin(p->max, fmax(8, 2 * fabs(p->def))));
-    int64_t whole_value = v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : (int64_t)v;
-    uint64_t seed = high ? UINT64_MAX : 0;
-    if (p->type == KILN_P_FLOAT) memcpy((char *)params + p->offset, &v, sizeof v);
-    if (p->type == KILN_P_INT) memcpy((char *)params + p->offset, &whole_value, sizeof whole_value);
-    if (p->type == KILN_P_SEED) memcpy((char *)params + p->offset, &seed, sizeof seed);
+    kiln_param small = *p;
+    param_value end;
+    if (p->type == KILN_P_INT) small.max = fmax(p->min, fmin(p->max, fmax(8, 2 * fabs(p->def))));
+    return param_end(&small, high, &end) ? param_put(&small, &end, NULL, a, params, NULL) : KILN_OK;
 }
 
 int sample_params(const kiln_node *n, size_t way, arena *a, void *params)
@@ -167,7 +164,7 @@ int sample_params(const kiln_node *n, size_t way, arena *a, void *params)
         if (p.type == KILN_P_NAME && !p.def_str) p.def_str = registry_name(p.from, 0);
         if (&n->param[i] == t) p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)p.choice[choice].value;
         if (param_default(&p, a, params) != KILN_OK) return 0;
-        if (way == 1 || way == 2) set_end(&p, way == 2, params);
+        if ((way == 1 || way == 2) && set_end(&p, way == 2, a, params) != KILN_OK) return 0;
     }
     return 1;
 }

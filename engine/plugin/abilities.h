@@ -4,9 +4,11 @@
 #define KILN_PLUGIN_ABILITIES_H
 
 #include "base/status.h"
+#include "param/param.h"
 #include "kiln/files.h"
 #include "kiln/model.h"
 #include "kiln/ops.h"
+#include "kiln/params.h"
 #include "kiln/sampler.h"
 #include "kiln/store.h"
 #include "kiln/value.h"
@@ -18,6 +20,7 @@ extern const kiln_model_api model_api;     /* ability_model.c   */
 extern const kiln_sampler_api sampler_api; /* registry.c        */
 extern const kiln_files_api files_api;     /* ability_files.c   */
 extern const kiln_store_api store_api;     /* ability_store.c   */
+extern const kiln_params_api params_api;   /* ability_params.c  */
 
 /* Removes the files that a call created and did not commit. */
 void files_discard(kiln_ctx *c);
@@ -43,6 +46,10 @@ kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *
 
 /* The i-th name in registry `from` ("sampler", "schedule"); NULL past the end, or when there is no such registry. */
 const char *registry_name(const char *from, size_t i);
+/* A sampler's options as a table (param/param_rows.h); it was checked when the sampler was registered. */
+kiln_param_table sampler_options(const kiln_sampler *s);
+/* The registries for parameters (param/param.h); no files. */
+extern const param_names registry_names;
 /* Id of the plugin that registered the name; NULL: it is not registered. */
 const char *registry_owner_of(const char *from, const char *name);
 /* Id of the plugin that registered the i-th model family, all kinds counted; NULL past the end. */

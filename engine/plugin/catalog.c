@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/descriptors.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "plugin/abilities.h"
 #include "plugin/loader.h"

@@ -54,7 +54,7 @@ static const struct {
 } abilities[] = {
     {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api},
     {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
-    {KILN_STORE_ABILITY, &store_api},
+    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},
 };
 
 static const void *host_ability(const char *id)

@@ -16,9 +16,4 @@
  * another version of the contract. Calls no code of the plugin. The copy and its rows live in `memory`. */
 kiln_status table_read(const void *raw, arena *memory, kiln_plugin *out, error *e);
 
-/* [A-Za-z0-9_.+-]{1,128}: node types, ports, parameters, ids. */
-int table_name_ok(const char *name);
-/* Bytes a parameter of the type takes in the node's struct; 0 for a type there is not. */
-size_t table_param_size(uint32_t param_type);
-
 #endif

@@ -2,6 +2,7 @@
  * one thread, and only read afterwards.
  */
 #include "base/memory_alloc.h"
+#include "param/param_rows.h"
 #include "plugin/abilities.h"
 
 #include <stdio.h>
@@ -97,6 +98,9 @@ const char *registry_name(const char *from, size_t i)
     return e ? e->name : NULL;
 }
 
+static const char *names_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
+const param_names registry_names = {.name_at = names_at};
+
 const char *registry_owner_of(const char *from, const char *name)
 {
     uint32_t kind = strcmp(from, "sampler") == 0 ? KIND_SAMPLER : strcmp(from, "schedule") == 0 ? KIND_SCHEDULE : 0;
@@ -114,8 +118,28 @@ const char *registry_family_owner(size_t i)
 
 /* ---- "kiln.sampler/1" ---- */
 
+kiln_param_table sampler_options(const kiln_sampler *s)
+{
+    return (kiln_param_table){.size = sizeof(kiln_param_table),
+                              .noun = "option",
+                              .param = s->param,
+                              .n_param = s->n_param,
+                              .param_stride = s->param_stride,
+                              .params_size = s->params_size};
+}
+
+/* A struct is filled by these rows, so they have to be as sound as a node's. */
+static kiln_status check_options(const kiln_sampler *s)
+{
+    error why = {0};
+    kiln_param_table rows = sampler_options(s);
+    kiln_status status = param_rows_check(&rows, &why);
+    return status == KILN_OK ? KILN_OK : registry_fail(status, "sampler %.128s: %s", s->name, why.message);
+}
+
 static kiln_status register_sampler(const kiln_sampler *s)
 {
+    if (s && s->run && s->name) TRY(check_options(s));
     return add(KIND_SAMPLER, "sampler", s, s && s->run ? s->name : NULL);
 }
 static kiln_status register_schedule(const kiln_schedule *s)

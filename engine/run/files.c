@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/install.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #include <dirent.h>

@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "param/param_text.h"
 #include "run/interrupt.h"
 
 #include <assert.h>
@@ -49,12 +50,13 @@ static void put_seeds(const workflow *w, str *s)
     for (size_t i = 0; i < w->n; i++) {
         const graph_node *g = &w->node[i];
         for (uint32_t p = 0; g->needed && p < g->type->n_param; p++) {
-            uint64_t seed;
-            if (node_param(g->type, p)->type != KILN_P_SEED || g->param_in[p].node != SOURCE_NONE) continue;
-            memcpy(&seed, (const char *)g->params + node_param(g->type, p)->offset, sizeof seed);
+            const kiln_param *param = node_param(g->type, p);
+            if (param->type != KILN_P_SEED || g->param_in[p].node != SOURCE_NONE) continue;
+            param_value seed = param_get(param, g->params);
             str_append(s, n++ ? ", " : "");
             str_json(s, g->doc->name, strlen(g->doc->name), 1);
-            str_printf(s, ": %llu", (unsigned long long)seed);
+            str_append(s, ": ");
+            param_value_json(&seed, s);
         }
     }
     str_char(s, '}');

@@ -5,7 +5,8 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
-#include "base/str.h"
+#include "param/param.h"
+#include "plugin/abilities.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -257,46 +258,21 @@ static kiln_status list_port(const scheduler *s, const port_sources *p, argument
     return KILN_OK;
 }
 
-/* A wired scalar, put where its parameter lies. Ranges hold for it as for a written one. */
+/* A wired value, put where its parameter lies by the rule for a written one. */
 static kiln_status fill_param(const graph_node *g, const kiln_param *p, const kiln_value *v, arena *memory,
                               void *params, error *e)
 {
-    char why[512] = "", text[40];
-    str number = {0};
-    int64_t whole = 0;
-    double d = 0;
-    int flag = 0;
-    const char *string = NULL;
-    catalog_view none = {0};
-    if (value_api.get_string(v, NULL)) {
-        string = value_api.get_string(v, NULL);
-        if (p->type == KILN_P_STRING || p->type == KILN_P_NAME) {
-            memcpy((char *)params + p->offset, &string, sizeof string);
-            return KILN_OK; /* names are looked up by the node itself */
-        }
-    } else if (value_kind(v) == KILN_V_BOOL && value_api.get_bool(v, &flag) == KILN_OK) {
-        string = flag ? "true" : "false";
-    } else if (value_kind(v) == KILN_V_INT && value_api.get_int(v, &whole) == KILN_OK && p->type == KILN_P_SEED) {
-        memcpy((char *)params + p->offset, &whole, sizeof whole); /* 64 bits are 64 bits */
-        return KILN_OK;
-    } else if (value_kind(v) == KILN_V_INT) {
-        str_printf(&number, "%lld", (long long)whole);
-        string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
-    } else if (value_api.get_float(v, &d) == KILN_OK) {
-        str_double(&number, d);
-        string = strncpy(text, str_text(&number), sizeof text - 1), text[sizeof text - 1] = '\0';
-    }
-    int failed = number.failed;
-    str_free(&number);
-    if (failed) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", g->doc->name, g->type->type);
-    kiln_status status = string ? param_parse(p, string, 0, &none, memory, params, why) : KILN_ERR_INVALID;
+    error why = {0};
     int64_t given, used;
-    if (status == KILN_OK && param_floored(p, params, &given, &used))
+    param_value plain = param_wired(&value_api, v);
+    kiln_status status = param_put(p, &plain, &registry_names, memory, params, &why);
+    if (status != KILN_OK)
+        return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name,
+                         why.message[0] ? why.message : status_text(status));
+    if (param_floored(p, params, &given, &used))
         log_warn("node '%s' (%s): wired input '%s': %lld is no multiple of %g; %lld will be used", g->doc->name,
                  g->type->type, p->name, (long long)given, p->step, (long long)used);
-    if (status == KILN_OK) return KILN_OK;
-    return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name,
-                     why[0] ? why : "not a plain value");
+    return KILN_OK;
 }
 
 static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory, error *e)

@@ -4,6 +4,7 @@
 #include "weights/weights.h"
 
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "weights/set.h"
 

@@ -2,7 +2,9 @@
 #include "workflow/check.h"
 
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
+#include "param/param_text.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -178,33 +180,59 @@ static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t 
         if (resolve_wire(k, g, in, &in->wires[i], p->type, &g->in[port].from[g->in[port].n])) g->in[port].n++;
 }
 
+static param_names names_of(const catalog_view *c)
+{
+    return (param_names){.self = c->self, .name_at = c->name_at, .file = c->file};
+}
+
+/* A fault that says what the parameter takes: "input 'steps' BEFORE a whole number from 1 to 10000AFTER". */
+static void fault_takes(checker *k, const graph_node *g, const kiln_param *p, place at, const char *before,
+                        const char *after)
+{
+    str takes = {0};
+    param_names names = names_of(k->catalog);
+    param_describe(p, &names, PARAM_LISTED, &takes);
+    if (takes.failed) k->doc->failed = 1;
+    document_fault(k->doc, at, g->doc, "input '%s' %s %s%s", p->name, before, str_text(&takes), after);
+    str_free(&takes);
+}
+
+static void check_param_wire(checker *k, graph_node *g, const doc_input *in, uint32_t index)
+{
+    const kiln_param *p = node_param(g->type, index);
+    if (in->n_wire != 1)
+        document_fault(k->doc, in->value_at, g->doc, "input '%s' takes one value or one wire", in->name);
+    else if (p->type == KILN_P_FILE)
+        document_fault(k->doc, in->value_at, g->doc, "input '%s' names a file and cannot be wired", in->name);
+    else
+        resolve_wire(k, g, in, &in->wires[0], param_wire_type(p->type), &g->param_in[index]);
+}
+
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
-    char why[512] = "";
+    error why = {0};
+    int64_t given, used;
     if (in->is_wire) {
-        if (in->n_wire != 1)
-            document_fault(k->doc, in->value_at, g->doc, "input '%s' takes one value or one wire", in->name);
-        else if (p->type == KILN_P_FILE)
-            document_fault(k->doc, in->value_at, g->doc, "input '%s' names a file and cannot be wired", in->name);
-        else
-            resolve_wire(k, g, in, &in->wires[0], param_wire_type(p->type), &g->param_in[index]);
+        check_param_wire(k, g, in, index);
         return;
     }
     if (in->not_scalar) {
-        param_describe(p, k->catalog, why, sizeof why);
-        document_fault(k->doc, in->value_at, g->doc, "input '%s' takes %s, not a list or map", in->name, why);
+        fault_takes(k, g, p, in->value_at, "takes", ", not a list or map");
         return;
     }
-    kiln_status status = param_parse(p, in->text, in->quoted, k->catalog, &k->doc->memory, g->params, why);
+    param_names names = names_of(k->catalog);
+    param_value v = param_written(in->text, in->quoted);
+    kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
-    if (status != KILN_OK) document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why);
-    int64_t given, used;
-    if (status == KILN_OK && param_floored(p, g->params, &given, &used))
+    if (status != KILN_OK) {
+        document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why.message);
+        return;
+    }
+    if (param_floored(p, g->params, &given, &used))
         document_warn(k->doc, in->value_at, g->doc, "input '%s': %lld is no multiple of %g; %lld will be used",
                       in->name, (long long)given, p->step, (long long)used);
-    if (status == KILN_OK && p->type == KILN_P_FILE)
-        memcpy(&g->file[index], (const char *)g->params + p->offset, sizeof g->file[index]);
+    if (p->type == KILN_P_FILE) g->file[index] = param_get(p, g->params).text;
 }
 
 /* ---- inputs ---- */
@@ -259,9 +287,7 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
         const kiln_param *p = node_param(g->type, i);
         if (given[g->type->n_in + i]) continue;
         if (p->flags & KILN_PARAM_REQUIRED) {
-            char right[400];
-            param_describe(p, k->catalog, right, sizeof right);
-            document_fault(k->doc, g->doc->at, g->doc, "input '%s' is missing; it takes %s", p->name, right);
+            fault_takes(k, g, p, g->doc->at, "is missing; it takes", "");
         } else if (p->type == KILN_P_FILE && p->def_str && p->def_str[0]) {
             doc_input in = {.name = p->name, .at = g->doc->at, .value_at = g->doc->at, .text = p->def_str};
             check_param(k, g, &in, i);
@@ -272,8 +298,11 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
 static void check_node(checker *k, graph_node *g)
 {
     const kiln_node *t = g->type;
-    for (uint32_t i = 0; i < t->n_param; i++)
-        if (param_default(node_param(t, i), &k->doc->memory, g->params) != KILN_OK) k->doc->failed = 1;
+    for (uint32_t i = 0; i < t->n_param; i++) {
+        const kiln_param *p = node_param(t, i);
+        assert(p->offset + param_size(p->type) <= t->params_size); /* plugin_table.c checked it */
+        if (param_default(p, &k->doc->memory, g->params) != KILN_OK) k->doc->failed = 1;
+    }
     unsigned char *given = mem_calloc((size_t)t->n_in + t->n_param + 1, 1);
     if (!given) {
         k->doc->failed = 1;

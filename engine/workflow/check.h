@@ -1,8 +1,9 @@
-/* check.h - checks a document against the known node types: reports every fault at once and makes a graph to run.
+/* check.h - checks a document against the node types. It finds every fault at once; without faults the result is a
+ * graph that can run.
  *
- * Node types come through `catalog`, so this layer knows neither plugins nor folders. Nothing is coerced: a scalar is
- * read by its parameter's declared type, a missing input takes its declared default, and everything else is a fault
- * that suggests the nearest valid name.
+ * The node types come through `catalog`, so this layer depends on no plugin and no folder. Rows are read through their
+ * own strides. Nothing is coerced: a scalar is read by the type its parameter declares (param/param.h), an input that
+ * is left out takes its declared default, and everything else is a fault, with the nearest right name if one is near.
  */
 #ifndef KILN_WORKFLOW_CHECK_H
 #define KILN_WORKFLOW_CHECK_H
@@ -21,7 +22,7 @@ typedef struct {
     /* The i-th name in registry `from`, for KILN_P_NAME parameters; NULL past the end. */
     const char *(*name_at)(void *self, const char *from, size_t i);
     /* The path of `name` among the files of kind `from`, allocated in `a`; NULL with a message that says where it
-     * looked and what it found there. */
+     * looked and what it found. */
     const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
 } catalog_view;
 
@@ -66,18 +67,5 @@ kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow 
 const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);
-
-/* The port type that a parameter of this type can be wired to: "INT", "FLOAT", "STRING" (also for enums and names) or
- * "BOOLEAN". */
-const char *param_wire_type(uint32_t param_type);
-/* Parses `text` as parameter `p` and stores the value in `params`. On failure `why` says what is wrong and what would
- * be right. */
-kiln_status param_parse(const kiln_param *p, const char *text, int quoted, const catalog_view *catalog, arena *a,
-                        void *params, char why[512]);
-kiln_status param_default(const kiln_param *p, arena *a, void *params);
-/* 1: the node will round the value in `params` down (KILN_PARAM_FLOORED): *given and *used are both values. */
-int param_floored(const kiln_param *p, const void *params, int64_t *given, int64_t *used);
-/* What values a parameter takes, for messages: "one of enable, disable", "a whole number from 1 to 10000". */
-void param_describe(const kiln_param *p, const catalog_view *catalog, char *text, size_t capacity);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "param/param_text.h"
 
 #include <string.h>
 
@@ -12,28 +13,11 @@ enum { WALK_MAX = 4096 };
 
 void describe_value(str *s, const graph_node *g, const kiln_param *p, int json)
 {
-    const char *at = (const char *)g->params + p->offset, *text = NULL;
-    int32_t small = 0;
-    int64_t whole = 0;
-    uint64_t seed = 0;
-    double number = 0;
-    switch (p->type) {
-    case KILN_P_BOOL: memcpy(&small, at, sizeof small), str_append(s, small ? "true" : "false"); return;
-    case KILN_P_INT: memcpy(&whole, at, sizeof whole), str_printf(s, "%lld", (long long)whole); return;
-    case KILN_P_SEED: memcpy(&seed, at, sizeof seed), str_printf(s, "%llu", (unsigned long long)seed); return;
-    case KILN_P_FLOAT: memcpy(&number, at, sizeof number), str_double(s, number); return;
-    case KILN_P_ENUM:
-        memcpy(&small, at, sizeof small);
-        for (const kiln_choice *c = p->choice; c->name && !text; c++)
-            if (c->value == small) text = c->name;
-        break;
-    default: memcpy(&text, at, sizeof text); break;
-    }
-    if (!text) text = "";
+    param_value v = param_get(p, g->params);
     if (json)
-        str_json(s, text, strlen(text), 1);
+        param_value_json(&v, s);
     else
-        str_append(s, text);
+        param_value_text(&v, s);
 }
 
 /* A file is written as the workflow names it, not as the path it was found at: that would not run elsewhere. */
@@ -91,7 +75,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     }
 }
 
-/* ---- what a node hangs on ---- */
+/* ---- what a node depends on ---- */
 
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted)
 {

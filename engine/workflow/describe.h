@@ -6,8 +6,8 @@
 #include "workflow/check.h"
 
 /* ComfyUI's API-format JSON of what is executed: every parameter's value as it was resolved, wires as [node, number].
- * ASCII. Only nodes that `node` hangs on, or all needed ones when node is SOURCE_NONE. The caller frees with mem_free;
- * NULL: no memory. */
+ * ASCII. Only nodes that `node` depends on, or all needed ones when node is SOURCE_NONE. The caller frees with
+ * mem_free; NULL: no memory. */
 char *describe_prompt(const workflow *w, int32_t node);
 /* The lines A1111-style readers know, for the picture that `node` writes:
  *   PROMPT \n Negative prompt: ... \n Steps: 20, Sampler: Euler, Schedule type: Normal, CFG scale: 7, Seed: 1, Size:
@@ -28,7 +28,7 @@ void describe_value(str *s, const graph_node *g, const kiln_param *p, int json);
 /* What the document has for an input that is not wired: a file's name and not the path it was found at. NULL: nothing.
  */
 const char *describe_literal(const graph_node *g, const char *name);
-/* wanted[w->n]: 1 for what `node` hangs on and itself; for SOURCE_NONE what any output hangs on. */
+/* wanted[w->n]: 1 for `node` and what it depends on; for SOURCE_NONE what any output depends on. */
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted);
 
 #endif

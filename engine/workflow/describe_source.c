@@ -7,6 +7,7 @@
 #include "workflow/describe.h"
 
 #include "base/memory_alloc.h"
+#include "param/param.h"
 
 #include <assert.h>
 #include <string.h>
@@ -79,11 +80,6 @@ static void append_source(writer *x, const char *raw, str *to)
 
 /* ---- inputs ---- */
 
-static int is_text(const kiln_param *p)
-{
-    return p->type == KILN_P_STRING || p->type == KILN_P_NAME || p->type == KILN_P_FILE || p->type == KILN_P_ENUM;
-}
-
 static const char *source_of(const graph_node *g, const char *name)
 {
     for (size_t i = 0; i < g->doc->n_input; i++)
@@ -116,9 +112,9 @@ static void put_value(writer *x, const graph_node *g, const kiln_param *p)
     const char *raw = source_of(g, p->name);
     size_t n, param = 0;
     int alone = raw && stands_alone(x->w->doc, raw) && next_reference(x->w->doc, raw, &n, &param) && !x->fixed[param];
-    if (raw && (is_text(p) || alone)) {
+    if (raw && (param_is_text(p->type) || alone)) {
         put_source(x, raw);
-    } else if (!is_text(p)) {
+    } else if (!param_is_text(p->type)) {
         describe_value(&x->out, g, p, 1);
     } else {
         str value = {0};
@@ -231,7 +227,8 @@ static void fix_params(writer *x)
         const graph_node *g = &x->w->node[i];
         for (uint32_t k = 0; x->wanted[i] && k < g->type->n_param; k++) {
             const char *raw = source_of(g, node_param(g->type, k)->name);
-            if (raw && !is_text(node_param(g->type, k)) && !stands_alone(d, raw)) mark_references(d, raw, x->fixed);
+            if (raw && !param_is_text(node_param(g->type, k)->type) && !stands_alone(d, raw))
+                mark_references(d, raw, x->fixed);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "workflow/include.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #include <assert.h>

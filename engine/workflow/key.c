@@ -2,16 +2,16 @@
 #include "workflow/key.h"
 
 #include "base/file_list.h"
+#include "param/param_key.h"
 
 #include <string.h>
 
 static const char key_version[] = "kiln-key/1";
 
 /* A name stands for code of whatever plugin registered it. */
-static void hash_name(hasher *h, const kiln_param *p, const char *name, const key_setting *on)
+static void hash_origin(hasher *h, const kiln_param *p, const char *name, const key_setting *on)
 {
     digest content;
-    hash_text(h, name);
     if (name && on->origin && on->origin(on->arg, p->from, name, &content)) hash_digest(h, content);
 }
 
@@ -45,31 +45,15 @@ static kiln_status hash_files(hasher *h, const char *path, const key_setting *on
     return on->beside ? on->beside(on->arg, path, hash_file, &f, e) : KILN_OK;
 }
 
+/* A parameter's own part is param_key.h's; a file stands for its content, a name for the code behind it. */
 static kiln_status hash_param(hasher *h, const graph_node *g, const kiln_param *p, uint32_t index,
                               const key_setting *on, file_list *seen, error *e)
 {
-    const char *at = (const char *)g->params + p->offset, *text;
-    int32_t small;
-    int64_t whole;
-    double number;
-    hash_text(h, p->name);
-    hash_u64(h, p->type);
-    switch (p->type) {
-    case KILN_P_BOOL:
-    case KILN_P_ENUM: memcpy(&small, at, sizeof small), hash_u64(h, (uint64_t)(int64_t)small); break;
-    case KILN_P_INT:
-    case KILN_P_SEED: memcpy(&whole, at, sizeof whole), hash_u64(h, (uint64_t)whole); break;
-    case KILN_P_FLOAT: memcpy(&number, at, sizeof number), hash_double(h, number); break;
-    case KILN_P_FILE:
-        if (!g->file[index]) {
-            hash_text(h, NULL);
-            break;
-        }
-        TRY(hash_files(h, g->file[index], on, seen, e));
-        break;
-    case KILN_P_NAME: memcpy(&text, at, sizeof text), hash_name(h, p, text, on); break;
-    default: memcpy(&text, at, sizeof text), hash_text(h, text); break;
-    }
+    param_hash(h, p, g->params);
+    if (p->type == KILN_P_NAME) hash_origin(h, p, param_get(p, g->params).text, on);
+    if (p->type != KILN_P_FILE) return KILN_OK;
+    if (g->file[index]) return hash_files(h, g->file[index], on, seen, e);
+    hash_text(h, NULL);
     return KILN_OK;
 }
 

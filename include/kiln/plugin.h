@@ -10,8 +10,8 @@
  *     KILN_PLUGIN("org.example.invert", "1.0.0", "MIT", &node);
  *
  * The other headers beside this one hold abilities that a plugin asks for by
- * name (host->ability("kiln.ops/1")): value.h, ops.h, weights.h, model.h,
- * sampler.h, files.h. plugins/template shows the smallest plugin.
+ * name (host->ability("kiln.ops/1")): value.h, params.h, ops.h, weights.h, model.h,
+ * sampler.h, files.h, store.h. plugins/template shows the smallest plugin.
  *
  * Call tags:  [scan] no code of the plugin runs, the table is only read
  *             [open] once per process, one thread

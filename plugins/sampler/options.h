@@ -19,12 +19,13 @@ kiln_status options_sampler(const kiln_call *c, const kiln_sampler *row, kiln_va
 /* Reads one. */
 kiln_status options_read(const kiln_call *c, const kiln_value *sampler, const kiln_sampler **row, const void **options);
 
-/* Puts parameters of a node into an options map, by name: INT, FLOAT, BOOL, and ENUM as the choice's name. */
+/* Puts a parameter of a node into an options map, by name: a choice as its name. Any type but FILE. */
 kiln_status options_put(const kiln_call *c, kiln_value *map, const kiln_param *param, const void *params);
 /* "eta=0.5, order=2" into a map. Numbers, true, false; everything else is a text. */
 kiln_status options_parse(const kiln_call *c, const char *text, kiln_value *map);
 
 /* The name nearest to `text` among `n`, or NULL when none is near. */
-const char *options_nearest(const char *text, size_t n, const char *(*at)(const void *arg, size_t i), const void *arg);
+const char *options_nearest(const kiln_call *c, const char *text, size_t n,
+                            const char *(*at)(const void *arg, size_t i), const void *arg);
 
 #endif

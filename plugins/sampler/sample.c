@@ -331,7 +331,8 @@ kiln_status sample_find(const kiln_call *c, const char *name, const kiln_sampler
 {
     const kiln_sampler_api *api = c->host->ability(KILN_SAMPLER_ABILITY);
     *out = api->sampler(name);
-    return *out ? KILN_OK : unknown(c, "sampler", name, options_nearest(name, api->sampler_count(), sampler_name, api));
+    return *out ? KILN_OK
+                : unknown(c, "sampler", name, options_nearest(c, name, api->sampler_count(), sampler_name, api));
 }
 
 kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sigma_options *options, double **sigma,
@@ -342,7 +343,7 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_model *model, const sig
     model_sampling counted = model_sampling_of(model);
     if (!row)
         return unknown(c, "scheduler", options->schedule,
-                       options_nearest(options->schedule, api->schedule_count(), schedule_name, api));
+                       options_nearest(c, options->schedule, api->schedule_count(), schedule_name, api));
     *n = 0;
     *sigma = NULL;
     if (options->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "base/names.h"
 #include "base/pool.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -96,6 +97,38 @@ static void test_nearest_name(void)
     CHECK_STR(nearest_of("eluer", name, 5), "euler");
     CHECK(nearest_of("completely else", name, 5) == NULL);
     CHECK(nearest_of("", name, 5) == NULL);
+    CHECK_STR(nearest_of("EULER", name, 5), "euler");
+}
+
+/* The rule of names.h, at its edges: a third of the letters and one may be wrong, half have to be right. */
+static void test_nearness(void)
+{
+    static const struct {
+        const char *word, *name;
+        int near;
+    } cases[] = {
+        {"x", "a", 0},
+        {"x", "X", 1},
+        {"x", "xy", 1},
+        {"wo", "who", 1},
+        {"ab", "cd", 0},
+        {"cat", "eta", 0},
+        {"etta", "eta", 1},
+        {"oen", "one", 1},
+        {"abcd", "abxy", 1},
+        {"abcd", "axyz", 0},
+        {"abcde", "abxye", 1},
+        {"abcde", "axyze", 0},
+        {"abcdef", "abcxyz", 1},
+        {"abcdef", "abwxyz", 0},
+        {"abcdefghi", "abcdexxxx", 1},
+        {"abcdefghi", "abcdxxxxx", 0},
+        {"aaaa", "a", 0},
+        {"eta", "s_noise", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        CHECK_MSG((nearest_of(cases[i].word, &cases[i].name, 1) != NULL) == cases[i].near, "'%s' and '%s'",
+                  cases[i].word, cases[i].name);
 }
 
 /* Long pieces go through the widest instructions there are, short ones and the whole through the packaged library. */
@@ -303,6 +336,7 @@ int main(int argc, char **argv)
         CASE(test_numbers),
         CASE(test_numbers_ignore_locale),
         CASE(test_nearest_name),
+        CASE(test_nearness),
         CASE(test_hash_is_the_same_in_any_pieces),
         CASE(test_hash_separates_fields),
         CASE(test_checked),

@@ -1,6 +1,5 @@
-/* seeds.h - runs a fuzzer's seeds, and the inputs that once broke something, through its checks; without libFuzzer.
- * Included after the fuzzer's own file.
- */
+/* seeds.h - a fuzzer's seeds, and what it ever found, through its own checks: without libFuzzer, as a test. The file
+ * that includes it has included fuzz_NAME.c. */
 #ifndef KILN_TESTS_FUZZ_SEEDS_H
 #define KILN_TESTS_FUZZ_SEEDS_H
 
@@ -11,8 +10,8 @@
 #include <dirent.h>
 #include <stdio.h>
 
-/* Runs every file in tests/fuzz/corpus/NAME, of which there must be at least `least`. */
-static void run_seeds(const char *name, size_t least)
+/* Every file of tests/fuzz/corpus/NAME, of which there are `at_least`. A check that does not hold ends the program. */
+static inline void every_seed_holds(const char *name, size_t at_least)
 {
     char folder[600], path[1200];
     size_t n = 0;
@@ -25,12 +24,12 @@ static void run_seeds(const char *name, size_t least)
         if (x->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "%s/%s", folder, x->d_name);
         CHECK(file_read(path, 1 << 20, &data, &size, NULL) == KILN_OK);
-        LLVMFuzzerTestOneInput((const uint8_t *)data, size); /* ends the program when a check fails */
+        LLVMFuzzerTestOneInput((const uint8_t *)data, size);
         mem_free(data);
         n++;
     }
     closedir(d);
-    CHECK(n >= least);
+    CHECK(n >= at_least);
 }
 
 #endif

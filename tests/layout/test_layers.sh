@@ -12,16 +12,17 @@ verdict top_level "$(files | cut -d/ -f1 | sort -u | grep -vxE 'Makefile|engine|
 allowed() { # folder of engine/ -> folders it may include
     case $1 in
         base) echo base ;;
+        param) echo base param ;;
         tensor) echo base tensor ;;
         weights) echo base tensor weights ;;
         graph) echo base tensor weights graph ;;
         memory) echo base tensor weights graph memory ;;
         backend) echo base tensor weights graph memory backend ;;
-        workflow) echo base tensor workflow ;;
+        workflow) echo base tensor param workflow ;;
         cache) echo base tensor cache ;;
-        plugin) echo base tensor weights graph memory backend plugin ;;
-        run) echo base tensor weights graph memory backend plugin workflow cache run ;;
-        cli) echo base tensor weights graph memory backend plugin workflow cache run cli ;;
+        plugin) echo base tensor weights graph memory backend param plugin ;;
+        run) echo base tensor weights graph memory backend param plugin workflow cache run ;;
+        cli) echo base tensor weights graph memory backend param plugin workflow cache run cli ;;
     esac
 }
 wrong=""

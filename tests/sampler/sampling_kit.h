@@ -15,7 +15,7 @@
 #include "sampler_nodes.h"
 #include "tensor/value.h"
 #include "weights/weights.h"
-#include "workflow/check.h"
+#include "param/param.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,20 +182,19 @@ static inline int same_latent(const kiln_value *a, const kiln_value *b)
 
 /* ---- calls ---- */
 
-static inline const char *name_at(void *self, const char *from, size_t i) { return (void)self, registry_name(from, i); }
-
 /* One setting into the node's struct; the program ends when the node has no such parameter. */
 static inline void call_set(const kiln_node *type, char *one, arena *strings, void *params)
 {
-    static const catalog_view names = {.name_at = name_at};
-    char why[512] = "", *name = one + strspn(one, " "), *value = strchr(name, '=');
+    error why = {0};
+    char *name = one + strspn(one, " "), *value = strchr(name, '=');
     uint32_t i = 0;
     if (!value) return;
     *value++ = '\0';
     while (i < type->n_param && strcmp(type->param[i].name, name) != 0) i++;
     if (!CHECK_MSG(i < type->n_param, "%s has no parameter '%s'", type->type, name)) exit(1);
-    if (!CHECK_MSG(param_parse(&type->param[i], value, 0, &names, strings, params, why) == KILN_OK, "%s: %s: %s",
-                   type->type, name, why))
+    param_value written = param_written(value, 0);
+    if (!CHECK_MSG(param_put(&type->param[i], &written, &registry_names, strings, params, &why) == KILN_OK,
+                   "%s: %s: %s", type->type, name, why.message))
         exit(1);
 }
 

@@ -24,7 +24,7 @@ a=$(custom --set sampler=euler_ancestral --set scheduler=karras) b=$(custom --se
 
 expect unknown_sampler "did you mean 'euler'" custom --set sampler=eulr
 expect unknown_option "has no option 'etta'; did you mean 'eta'?" custom --set sampler=euler_ancestral --set options=etta=1
-expect option_out_of_range "it goes from 0 to 100" custom --set sampler=euler_ancestral --set options=eta=-1
+expect option_out_of_range "'-1' is not a number from 0 to 100" custom --set sampler=euler_ancestral --set options=eta=-1
 
 # ---- one run, the same noise and levels, a picture for each way to guide or to read the network
 {

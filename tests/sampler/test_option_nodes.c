@@ -9,12 +9,18 @@ static void test_option_names_and_values_are_checked(void)
         const char *settings, *part;
     } cases[] = {
         {"sampler_name=euler_ancestral; options=etta=1", "has no option 'etta'; did you mean 'eta'?"},
-        {"sampler_name=euler_ancestral; options=eta=1000", "is 1000; it goes from 0 to 100"},
-        {"sampler_name=euler_ancestral; options=eta=much", "wants a number"},
+        {"sampler_name=euler_ancestral; options=eta=1000",
+         "option 'eta' of sampler 'euler_ancestral': '1000' is not a number from 0 to 100"},
+        {"sampler_name=euler_ancestral; options=eta=much", "the text \"much\" is not a number"},
         {"sampler_name=euler_ancestral; options=eta", "is not NAME=VALUE"},
         {"sampler_name=euler_ancestral; options=eta=1, eta=0", "there twice"},
         {"sampler_name=euler_ancestral; options=eta=1,", "is not NAME=VALUE"},
-        {"sampler_name=ddim; options=eta=1", "has no option"},
+        {"sampler_name=ddim; options=eta=1", "sampler 'ddim' has no options, so no 'eta' either"},
+        {"sampler_name=euler_ancestral; options=x=1", "has no option 'x'; it has eta, s_noise"},
+        {"sampler_name=dpmpp_2m_sde; options=solver_type=y", "'y' is not one of midpoint, heun"},
+        {"sampler_name=dpmpp_2m_sde; options=solver_type=hein", "'hein' is not a choice; did you mean 'heun'?"},
+        {"sampler_name=lms; options=order=2.5", "'2.5' is not a whole number from 1 to "},
+        {"sampler_name=lms; options=order=true", "'true' is not a whole number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refused(&node_sampler_select, cases[i].settings, NULL, cases[i].part);
