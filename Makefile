@@ -79,6 +79,11 @@ $(B)/kiln: $(B)/engine/cli/main.o $(B)/libkiln.a
 	$(if $(Q),@echo "  LD  $@")
 	$(Q)$(CC) $(LDFLAGS_ALL) $(B)/engine/cli/main.o -Wl,--whole-archive $(B)/libkiln.a -Wl,--no-whole-archive $(ENGINE_LIBS) -o $@
 
+# The library of kiln/engine.h: the engine without its command; it exports what that header declares and nothing else.
+$(B)/libkiln.so: $(filter-out $(B)/engine/cli/%,$(engine_obj))
+	$(if $(Q),@echo "  SO  $@")
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) $(if $(SAN),,-Wl,--no-undefined) -Wl,-soname,libkiln.so $^ $(ENGINE_LIBS) -o $@
+
 # ---- plugins: nodes/NAME (what a user sees) and plugins/NAME (models and algorithms) make kiln-NAME.so -----
 # One of the two has plugin.mk with `libs_NAME := -l...`. A plugin sees include/ and its own two folders.
 # What lies in plugins/NAME/data is shipped beside the plugin, as kiln-NAME.data (docs/writing-a-plugin.md).
@@ -208,7 +213,7 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 
 # ---- what people type --------------------------------------------------------------------------------
 .PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui fuzz torture install uninstall compdb format format-check lint analyze clean help
-all: $(B)/kiln $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
+all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
 # So that kiln finds what it ships from wherever it is built.
 $(B)/workflows: FORCE
 	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
@@ -301,6 +306,7 @@ libdir := $(root)/lib
 install: all $(if $(NVCC),cuda)
 	install -d "$(root)/bin" "$(libdir)/kiln/plugins" "$(libdir)/pkgconfig" "$(root)/include/kiln" "$(root)/share/kiln/workflows"
 	install -m 755 $(B)/kiln "$(root)/bin/kiln"
+	install -m 755 $(B)/libkiln.so "$(libdir)/libkiln.so"
 	install -m 755 $(plugin_so) "$(libdir)/kiln/plugins/"
 	rm -rf "$(libdir)"/kiln/plugins/kiln-*.data
 	cp -R $(B)/plugins/*.data "$(libdir)/kiln/plugins/"
@@ -308,9 +314,9 @@ install: all $(if $(NVCC),cuda)
 	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
 	cp -R workflows/. "$(root)/share/kiln/workflows/"
 	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/kiln.pc.in >"$(libdir)/pkgconfig/kiln.pc"
+	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:
-	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/pkgconfig/kiln.pc" "$(root)/include/kiln" "$(root)/share/kiln"
+	rm -rf "$(root)/bin/kiln" "$(libdir)/kiln" "$(libdir)/libkiln.so" "$(libdir)/pkgconfig/kiln.pc" "$(libdir)/pkgconfig/kiln-engine.pc" "$(root)/include/kiln" "$(root)/share/kiln"
 
 # ---- for who works on kiln ----------------------------------------------------------------------------
 # make format writes; make format-check says what make format would change; make lint takes a minute, make analyze

@@ -110,8 +110,22 @@ static int format(char *to, size_t capacity, const char *fmt, va_list args)
     return n;
 }
 
+static atomic_int silent_out, silent_err;
+
+void print_silence(int out, int err)
+{
+    atomic_store(&silent_out, out);
+    atomic_store(&silent_err, err);
+}
+
+static int is_silent(FILE *to)
+{
+    return (to == stdout && atomic_load(&silent_out)) || (to == stderr && atomic_load(&silent_err));
+}
+
 int print_textv(FILE *to, const char *fmt, va_list args)
 {
+    if (is_silent(to)) return 0;
     char fmt_a[FORMAT_MAX], fmt_b[FORMAT_MAX], small[2][TEXT_MAX], *a = small[0], *b = small[1], *large = NULL;
     size_t capacity = TEXT_MAX;
     assert(strlen(fmt) < FORMAT_MAX);
@@ -139,6 +153,7 @@ int print_text(FILE *to, const char *fmt, ...)
 
 int print_raw(FILE *to, const char *text)
 {
+    if (to == stderr && is_silent(to)) return 0;
     int ok = fputs(text, to) != EOF;
     note_lost(to, ok);
     return ok ? 0 : -1;

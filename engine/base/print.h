@@ -21,6 +21,9 @@ int print_textv(FILE *to, const char *fmt, va_list args) __attribute__((format(p
 /* Prints trusted text as it is: help, or JSON whose strings str_json() has escaped. -1 and errno when it failed. */
 int print_raw(FILE *to, const char *text);
 int print_flush(FILE *to);
+/* From here on, drops what print_text writes to standard output (out 1), and what print_text and print_raw write to
+ * standard error (err 1): for programs that use the library and have their own output. */
+void print_silence(int out, int err);
 /* errno of the first write to standard output that failed; 0: none failed. */
 int print_lost(void);
 

@@ -3,7 +3,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
-#include "run/job.h"
+#include "kiln/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,14 +119,14 @@ static int sheet_named_well(const char *path)
     return print_text(stderr, "kiln: --sheet %s: a sheet is a PNG; give a name that ends in .png\n", path), 0;
 }
 
-static int complain(const error *e)
+static int complain(const kiln_message *why)
 {
-    print_text(stderr, "kiln: error: %s\n", e->message);
-    return e->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
+    print_text(stderr, "kiln: error: %s\n", why->text);
+    return why->status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT;
 }
 
 /* "NAME=VALUE" cut in place (argv is ours to change). */
-static int read_settings(const arguments *a, set_option *set, size_t *n)
+static int read_settings(const arguments *a, kiln_setting *set, size_t *n)
 {
     for (size_t i = 0; i < a->n_given; i++) {
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
@@ -136,7 +136,7 @@ static int read_settings(const arguments *a, set_option *set, size_t *n)
             return 0;
         }
         *equals = '\0';
-        set[(*n)++] = (set_option){.name = text, .value = equals + 1};
+        set[(*n)++] = (kiln_setting){.name = text, .value = equals + 1};
     }
     return 1;
 }
@@ -149,24 +149,33 @@ static int one_file(const arguments *a, const manual *m)
     return 0;
 }
 
-static job *open_job(const arguments *a, set_option *set, job_source *out, size_t *faults, int *status)
+static void read_sweep(const arguments *a, const char **over, kiln_workflow_options *from)
+{
+    for (size_t i = 0; i < a->n_given; i++)
+        if (strcmp(a->given[i].option->name, "--over") == 0) over[from->n_over++] = a->given[i].value;
+    from->over = over;
+    from->over_file = argument(a, "--over-file");
+}
+
+/* What `set` and `over` hold has to live as long as the workflow. NULL: said, *status is the command's. */
+static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const char **over, int *status)
 {
     static char shipped[SHIPPED_PATH_MAX];
-    error e = {0};
-    job_source s = {.path = a->operand[0],
-                    .set = set,
-                    .plugins = argument(a, "--plugins"),
-                    .models = argument(a, "--models"),
-                    .input = argument(a, "--input")};
+    kiln_message why = {.size = sizeof why};
+    kiln_workflow_options from = {.size = sizeof from,
+                                  .console = 1,
+                                  .path = a->operand[0],
+                                  .set = set,
+                                  .plugins = argument(a, "--plugins"),
+                                  .models = argument(a, "--models"),
+                                  .input = argument(a, "--input")};
     *status = EXIT_BAD_INPUT;
-    if (!read_settings(a, set, &s.n_set)) return NULL;
-    s.rows = 1;
-    for (size_t i = 0; i < a->n_given; i++) s.over |= strncmp(a->given[i].option->name, "--over", 6) == 0;
-    take_shipped(&s.path, shipped);
-    *out = s;
-    job *j = job_open(&s, faults, &e);
-    if (!j) *status = complain(&e);
-    return j;
+    if (!read_settings(a, set, &from.n_set)) return NULL;
+    read_sweep(a, over, &from);
+    take_shipped(&from.path, shipped);
+    kiln_workflow *w = kiln_workflow_open(&from, &why);
+    if (!w) *status = complain(&why);
+    return w;
 }
 
 static int read_count(const arguments *a, const char *name, unsigned most, unsigned *out)
@@ -193,7 +202,7 @@ static int fails_fast(const arguments *a)
     return fast;
 }
 
-static int read_cache_options(const arguments *a, job_setting *s)
+static int read_cache_options(const arguments *a, kiln_run_options *s)
 {
     const char *size = argument(a, "--cache-size"), *state = argument(a, "--save-state");
     double seconds = 0;
@@ -207,7 +216,7 @@ static int read_cache_options(const arguments *a, job_setting *s)
     return 1;
 }
 
-static int read_memory(const arguments *a, job_setting *s)
+static int read_memory(const arguments *a, kiln_run_options *s)
 {
     const char *size = argument(a, "--memory");
     if (size && (!str_to_bytes(size, strlen(size), &s->memory) || s->memory == 0))
@@ -215,143 +224,138 @@ static int read_memory(const arguments *a, job_setting *s)
     return 1;
 }
 
-static int exit_status(kiln_status status, const run_summary *s)
+static uint64_t finished(const kiln_run_summary *s) { return s->ran + s->cached + s->shared; }
+
+static int exit_status(kiln_status status, const kiln_run_summary *s)
 {
     if (status == KILN_OK) return EXIT_DONE;
     if (s->cancelled) return EXIT_INTERRUPTED;
-    if (s->total == 0 && status == KILN_ERR_INVALID) return EXIT_BAD_INPUT; /* nothing had begun */
-    return s->failed && s->outputs_done ? EXIT_PARTLY : EXIT_RUN_FAILED;
+    if (s->nodes == 0 && status == KILN_ERR_INVALID) return EXIT_BAD_INPUT; /* nothing had begun */
+    return s->failed && s->outputs ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
 
-static int run_once(job *j, const job_setting *s)
+static int run_once(kiln_workflow *w, const kiln_run_options *how)
 {
-    error e = {0};
-    job_summary summary = {0};
-    kiln_status status = job_run(j, s, NULL, &summary, &e);
-    const run_summary *nodes = &summary.nodes;
-    int code = exit_status(status, nodes);
+    kiln_message why = {.size = sizeof why};
+    kiln_run_summary s = {.size = sizeof s};
+    kiln_status status = kiln_workflow_run(w, how, &s, &why);
+    int code = exit_status(status, &s);
     if (code == EXIT_INTERRUPTED)
-        print_text(stderr, "kiln: interrupted; %zu of %zu nodes were finished\n",
-                   nodes->ran + nodes->fetched + nodes->shared, nodes->total);
-    else if (status != KILN_OK && nodes->failed == 0)
-        print_text(stderr, "kiln: error: %s\n", e.message); /* a failing node has been reported when it failed */
+        print_text(stderr, "kiln: interrupted; %llu of %llu nodes were finished\n", (unsigned long long)finished(&s),
+                   (unsigned long long)s.nodes);
+    else if (status != KILN_OK && s.failed == 0)
+        print_text(stderr, "kiln: error: %s\n", why.text); /* a failing node has been reported when it failed */
     else if (status != KILN_OK)
-        print_text(stderr, "kiln: %zu of %zu nodes failed, %zu were skipped, %zu were finished\n", nodes->failed,
-                   nodes->total, nodes->skipped, nodes->ran + nodes->fetched + nodes->shared);
+        print_text(stderr, "kiln: %llu of %llu nodes failed, %llu were skipped, %llu were finished\n",
+                   (unsigned long long)s.failed, (unsigned long long)s.nodes, (unsigned long long)s.skipped,
+                   (unsigned long long)finished(&s));
     return code;
 }
 
 /* ---- sweeps ---- */
 
-static int read_sweep(const arguments *a, const char **over, job_rows *w)
-{
-    for (size_t i = 0; i < a->n_given; i++)
-        if (strcmp(a->given[i].option->name, "--over") == 0) over[w->n_over++] = a->given[i].value;
-    w->over = over;
-    w->over_file = argument(a, "--over-file"), w->sheet = argument(a, "--sheet"),
-    w->manifest = argument(a, "--manifest");
-    w->again = argument(a, "--again") != NULL;
-    return w->n_over > 0 || w->over_file != NULL;
-}
-
-static int sweep_status(kiln_status status, const job_summary *s)
+static int sweep_status(kiln_status status, const kiln_run_summary *s)
 {
     if (s->cancelled || status == KILN_CANCELLED) return EXIT_INTERRUPTED;
     if (status != KILN_OK && s->rows == 0)
         return status == KILN_ERR_NOMEM ? EXIT_RUN_FAILED : EXIT_BAD_INPUT; /* there are no rows to speak of */
     if (status != KILN_OK)
-        return s->faulty || (status == KILN_ERR_INVALID && s->done + s->failed == 0) ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
-    if (s->failed == 0) return EXIT_DONE;
-    return s->done + s->before ? EXIT_PARTLY : EXIT_RUN_FAILED;
+        return s->rows_faulty || (status == KILN_ERR_INVALID && s->rows_done + s->rows_failed == 0) ? EXIT_BAD_INPUT
+                                                                                                    : EXIT_RUN_FAILED;
+    if (s->rows_failed == 0) return EXIT_DONE;
+    return s->rows_done + s->rows_before ? EXIT_PARTLY : EXIT_RUN_FAILED;
 }
 
-static int run_sweep(job *j, const job_rows *w, const job_setting *s)
+static int run_sweep(kiln_workflow *w, const kiln_run_options *how, int by_options)
 {
-    error e = {0};
-    job_summary summary = {0};
-    if (s->mode == JOB_EXPLAIN) {
+    kiln_message why = {.size = sizeof why};
+    kiln_run_summary s = {.size = sizeof s};
+    if (how->mode == KILN_RUN_EXPLAIN) {
         print_text(
             stderr,
             "kiln: --explain looks at one row; give its values with --set instead of --over%s, or take --dry-run\n",
-            job_matrix(j) ? " (and a copy of the file without `matrix`)" : "");
+            by_options ? "" : " (and a copy of the file without `matrix`)");
         return EXIT_BAD_INPUT;
     }
-    kiln_status status = job_run(j, s, w, &summary, &e);
-    int code = sweep_status(status, &summary);
+    kiln_status status = kiln_workflow_run(w, how, &s, &why);
+    int code = sweep_status(status, &s);
     if (code == EXIT_INTERRUPTED)
         print_text(stderr, "kiln: interrupted; the same command goes on from here\n");
     else if (status != KILN_OK)
-        print_text(stderr, "kiln: error: %s\n", e.message);
+        print_text(stderr, "kiln: error: %s\n", why.text);
     return code;
+}
+
+static int read_options(const arguments *a, kiln_run_options *s)
+{
+    if (!read_count(a, "--threads", 1024, &s->threads) || !read_count(a, "--jobs", 64, &s->jobs)) return 0;
+    if (!options_agree(a) || !read_cache_options(a, s) || !read_memory(a, s) ||
+        !sheet_named_well(argument(a, "--sheet")))
+        return 0;
+    s->console = s->signals = 1;
+    s->mode = argument(a, "--explain") ? KILN_RUN_EXPLAIN : argument(a, "--dry-run") ? KILN_RUN_DRY : KILN_RUN_EXECUTE;
+    s->quiet = argument(a, "--quiet") != NULL;
+    s->verbose = argument(a, "--verbose") != NULL;
+    s->out = argument(a, "--out"), s->device = argument(a, "--device"), s->precision = argument(a, "--precision");
+    s->events = argument(a, "--events"), s->trace = argument(a, "--trace");
+    s->sheet = argument(a, "--sheet"), s->manifest = argument(a, "--manifest");
+    s->again = argument(a, "--again") != NULL;
+    s->fail_fast = (uint32_t)fails_fast(a);
+    s->validate = argument(a, "--validate") != NULL;
+    return 1;
+}
+
+static int run_workflow(kiln_workflow *w, const kiln_run_options *how, int by_options)
+{
+    if (kiln_workflow_is_sweep(w)) return run_sweep(w, how, by_options);
+    size_t faults = kiln_workflow_fault_count(w);
+    if (faults) {
+        print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
+        return EXIT_BAD_INPUT;
+    }
+    if (how->sheet || how->manifest || how->again) {
+        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, "
+                           "--over-file or the workflow's `matrix`\n");
+        return EXIT_BAD_INPUT;
+    }
+    return run_once(w, how);
 }
 
 int cmd_run(int argc, char **argv)
 {
     arguments a;
-    set_option set[SETTINGS_MAX];
-    size_t faults = 0;
-    int status;
-    job_source from;
-    job_setting s = {0};
-    job_rows sweeping = {0};
+    kiln_setting set[SETTINGS_MAX];
     const char *over[sizeof a.given / sizeof a.given[0]];
+    kiln_run_options how = {.size = sizeof how};
+    int status;
     if (!arguments_read(&a, &run_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&run_manual), EXIT_DONE;
-    if (!one_file(&a, &run_manual) || !read_count(&a, "--threads", 1024, &s.threads) ||
-        !read_count(&a, "--jobs", 64, &s.jobs))
-        return EXIT_BAD_INPUT;
-    if (!options_agree(&a) || !read_cache_options(&a, &s) || !read_memory(&a, &s) ||
-        !sheet_named_well(argument(&a, "--sheet")))
-        return EXIT_BAD_INPUT;
-    s.quiet = argument(&a, "--quiet") != NULL;
-    s.verbose = argument(&a, "--verbose") != NULL;
-    s.out = argument(&a, "--out"), s.device = argument(&a, "--device"), s.precision = argument(&a, "--precision");
-    s.events = argument(&a, "--events"), s.trace = argument(&a, "--trace");
-    s.fail_fast = fails_fast(&a);
-    s.validate = argument(&a, "--validate") != NULL;
-    if (s.quiet) log_level_set(KILN_LOG_ERROR);
-    if (s.verbose) log_level_set(KILN_LOG_INFO);
-    int is_sweep = read_sweep(&a, over, &sweeping);
-    s.mode = argument(&a, "--explain") ? JOB_EXPLAIN : argument(&a, "--dry-run") ? JOB_DRY_RUN : JOB_RUN;
-    job *j = open_job(&a, set, &from, &faults, &status);
-    if (!j) return status;
-    is_sweep |= job_matrix(j) != NULL;
-    if (faults) {
-        status = EXIT_BAD_INPUT;
-    } else if (!is_sweep && (sweeping.sheet || sweeping.manifest || sweeping.again)) {
-        print_text(stderr, "kiln: --sheet, --manifest and --again belong to a sweep; say over what with --over, "
-                           "--over-file or the workflow's `matrix`\n");
-        status = EXIT_BAD_INPUT;
-    } else {
-        status = is_sweep ? run_sweep(j, &sweeping, &s) : run_once(j, &s);
-    }
-    if (faults) print_text(stderr, "kiln: %zu fault%s; nothing was run\n", faults, faults == 1 ? "" : "s");
-    job_close(j);
+    if (!one_file(&a, &run_manual) || !read_options(&a, &how)) return EXIT_BAD_INPUT;
+    if (how.quiet) log_level_set(KILN_LOG_ERROR);
+    if (how.verbose) log_level_set(KILN_LOG_INFO);
+    kiln_workflow *w = open_workflow(&a, set, over, &status);
+    if (!w) return status;
+    status = run_workflow(w, &how, argument(&a, "--over") || argument(&a, "--over-file"));
+    kiln_workflow_close(w);
     return status;
 }
 
 int cmd_check(int argc, char **argv)
 {
     arguments a;
-    set_option set[SETTINGS_MAX];
-    size_t faults = 0;
+    kiln_setting set[SETTINGS_MAX];
+    const char *over[1];
     int status;
-    job_source from;
     if (!arguments_read(&a, &check_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&check_manual), EXIT_DONE;
     if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
-    job *j = open_job(&a, set, &from, &faults, &status);
-    if (!j) return status;
-    if (faults == 0 && job_matrix(j)) {
-        error e = {0};
-        size_t rows = 0;
-        if (job_check_rows(j, &rows, &faults, &e) != KILN_OK)
-            faults = 1, complain(&e);
-        else if (faults == 0)
-            print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], job_workflow(j)->n, rows);
-    } else if (faults == 0) {
-        print_text(stdout, "%s: %zu nodes, no faults\n", a.operand[0], job_workflow(j)->n);
-    }
-    job_close(j);
+    kiln_workflow *w = open_workflow(&a, set, over, &status);
+    if (!w) return status;
+    size_t faults = kiln_workflow_fault_count(w), nodes = kiln_workflow_node_count(w);
+    if (faults == 0 && kiln_workflow_is_sweep(w))
+        print_text(stdout, "%s: %zu nodes, %zu rows, no faults\n", a.operand[0], nodes, kiln_workflow_row_count(w));
+    else if (faults == 0)
+        print_text(stdout, "%s: %zu nodes, no faults\n", a.operand[0], nodes);
+    kiln_workflow_close(w);
     return faults ? EXIT_BAD_INPUT : EXIT_DONE;
 }

@@ -79,7 +79,7 @@ static kiln_status apply_policy(driver *d, error *e)
 static kiln_status run_batch(driver *d, const uint32_t *todo, size_t n, error *e)
 {
     kiln_status status = batch_open(&d->batch, &d->rows, todo, n, &d->machine, e);
-    if (d->setting->mode == JOB_RUN) interrupt_watch();
+    if (d->setting->mode == JOB_RUN && d->setting->signals) interrupt_watch();
     if (status == KILN_OK) status = apply_policy(d, e);
     batch_close(&d->batch);
     return status;
@@ -128,7 +128,7 @@ static kiln_status open_manifest(driver *d, error *e)
 static kiln_status prepare_sweep(driver *d, error *e)
 {
     key_setting keys = machine_keys(&d->machine);
-    interrupt_watch();
+    if (d->setting->signals) interrupt_watch();
     TRY(rows_check(&d->rows, &keys, e));
     return open_manifest(d, e);
 }
@@ -203,11 +203,11 @@ kiln_status job_run(job *j, const job_setting *setting, const job_rows *rows, jo
     return late.status != KILN_OK ? error_set(e, late.status, "%s", late.message) : KILN_OK;
 }
 
-kiln_status job_check_rows(job *j, size_t *n_row, size_t *faulty, error *e)
+kiln_status job_check_rows(job *j, const job_rows *rows, size_t *n_row, size_t *faulty, error *e)
 {
     job_summary summary = {0};
     row_set r;
-    kiln_status status = rows_make(&r, j, &(job_rows){0}, &summary, e);
+    kiln_status status = rows_make(&r, j, rows, &summary, e);
     if (status == KILN_OK) status = rows_check(&r, NULL, e);
     *faulty = summary.faulty;
     *n_row = r.plan.n_row;

@@ -37,15 +37,35 @@ static void on_signal(int signal)
     errno = kept;
 }
 
+static const int asks[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_ASKS = sizeof asks / sizeof asks[0] };
+static struct sigaction before[N_ASKS];
+static int watching[N_ASKS];
+
 /* nohup(1) has SIGHUP ignored, and that stays. */
 void interrupt_watch(void)
 {
-    static const int asks[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal}, before;
+    struct sigaction action = {.sa_handler = on_signal};
     on_terminal = isatty(STDERR_FILENO);
-    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
-        if (asks[i] != SIGHUP || sigaction(SIGHUP, NULL, &before) != 0 || before.sa_handler != SIG_IGN)
-            sigaction(asks[i], &action, NULL);
+    for (size_t i = 0; i < N_ASKS; i++) {
+        if (watching[i] || sigaction(asks[i], NULL, &before[i]) != 0) continue;
+        if (asks[i] == SIGHUP && before[i].sa_handler == SIG_IGN) continue;
+        watching[i] = sigaction(asks[i], &action, NULL) == 0;
+    }
+}
+
+void interrupt_unwatch(void)
+{
+    for (size_t i = 0; i < N_ASKS; i++)
+        if (watching[i]) watching[i] = sigaction(asks[i], &before[i], NULL) != 0;
+}
+
+void interrupt_request(void) { atomic_store(&interrupted, 1); }
+
+void interrupt_reset(void)
+{
+    atomic_store(&interrupted, 0);
+    atomic_store(&asked, 0);
 }
 
 int interrupt_asked(void *arg) { return (void)arg, atomic_load(&interrupted) > 0; }

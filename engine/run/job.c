@@ -110,8 +110,10 @@ static void warn_of_refused(const catalog *c)
 
 static kiln_status open_source(job *j, const job_source *s, error *e)
 {
-    if (!(j->catalog = catalog_open(s->plugins, e))) return e->status;
-    warn_of_refused(j->catalog);
+    j->line = s->line, j->line_arg = s->arg;
+    j->catalog = s->catalog, j->keeps_catalog = s->catalog != NULL;
+    if (!j->catalog && !(j->catalog = catalog_open(s->plugins, e))) return e->status;
+    if (!s->catalog) warn_of_refused(j->catalog);
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     j->set = s->set, j->n_set = s->n_set;
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
@@ -119,7 +121,15 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     return job_read(j, s->set, s->n_set, &j->first, e);
 }
 
-static void print_line(void *arg, const char *text) { print_text(arg, "%s\n", text); }
+void job_line(const job *j, const char *text, int is_warning)
+{
+    if (j->line)
+        j->line(j->line_arg, text, is_warning);
+    else
+        print_text(stderr, "%s\n", text);
+}
+
+static void line_of_first(void *arg, const char *text, int is_warning) { job_line(arg, text, is_warning); }
 
 job *job_open(const job_source *from, size_t *faults, error *e)
 {
@@ -130,7 +140,7 @@ job *job_open(const job_source *from, size_t *faults, error *e)
         return NULL;
     }
     int by_row = from->over || (from->rows && j->first.doc.matrix);
-    (by_row ? document_print_warnings : document_print_faults)(&j->first.doc, print_line, stderr);
+    (by_row ? document_print_warnings : document_print_faults)(&j->first.doc, line_of_first, j);
     *faults = by_row ? 0 : j->first.doc.n_fault;
     return j;
 }
@@ -139,10 +149,16 @@ void job_close(job *j)
 {
     if (!j) return;
     reading_free(&j->first);
-    catalog_close(j->catalog);
+    if (!j->keeps_catalog) catalog_close(j->catalog);
     arena_free(&j->memory);
     mem_free(j->text);
     mem_free(j);
+}
+
+catalog *job_take_catalog(job *j)
+{
+    j->keeps_catalog = 1;
+    return j->catalog;
 }
 
 const workflow *job_workflow(const job *j) { return &j->first.w; }

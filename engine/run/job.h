@@ -20,6 +20,10 @@ typedef struct {
     const char *input;   /* --input, or NULL                  */
     int over;            /* --over or --over-file will set more than `set` does        */
     int rows;            /* whoever opens it goes through the rows of `matrix:`, if any */
+    /* Takes each fault and warning, a line for people; NULL: they go to standard error. */
+    void (*line)(void *arg, const char *text, int is_warning);
+    void *arg;
+    catalog *catalog; /* what another job of this process loaded (job_catalog); NULL: `plugins` are loaded now */
 } job_source;
 
 typedef enum {
@@ -42,6 +46,9 @@ typedef struct {
     double state_seconds; /* between resumable states; 0: 30; negative: none */
     unsigned jobs;        /* nodes at once; 0: the scheduler's default */
     int no_cache, quiet, verbose, validate, fail_fast;
+    int signals; /* 1: the first of them asks the run to stop, the second ends the process */
+    void (*on_event)(void *arg, const char *json); /* see report.h; or NULL */
+    void *arg;
 } job_setting;
 
 /* What makes a run a sweep: the rows of --over, --over-file and the workflow's `matrix:`. */
@@ -67,6 +74,8 @@ typedef struct job job;
  * the rows. */
 job *job_open(const job_source *from, size_t *faults, error *e);
 void job_close(job *j);
+/* Takes the job's catalog over, which job_close then leaves: plugins are loaded once a process. */
+catalog *job_take_catalog(job *j);
 const workflow *job_workflow(const job *j);
 const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
 
@@ -75,8 +84,7 @@ const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
  * failed, and an error when it could not be done as a whole. */
 kiln_status job_run(job *j, const job_setting *setting, const job_rows *rows, job_summary *summary, error *e);
 
-/* Reads and checks the row of every setting of the workflow's `matrix:`, which it has, and runs nothing. Faults are
- * printed. */
-kiln_status job_check_rows(job *j, size_t *rows, size_t *faulty, error *e);
+/* Reads and checks every row and runs nothing. Faults go where job_source says. */
+kiln_status job_check_rows(job *j, const job_rows *rows, size_t *n_row, size_t *faulty, error *e);
 
 #endif

@@ -151,7 +151,9 @@ kiln_status machine_open(machine *m, const job *j, const job_setting *s, error *
                                               .events = runs ? s->events : NULL,
                                               .trace = runs ? s->trace : NULL,
                                               .quiet = s->quiet || !runs,
-                                              .verbose = s->verbose},
+                                              .verbose = s->verbose,
+                                              .on_event = runs ? s->on_event : NULL,
+                                              .arg = s->arg},
                             e);
     if (!m->report) return e->status;
     TRY(open_runtime(m, s, e));

@@ -24,12 +24,17 @@ struct job {
     const set_option *set; /* the command line's */
     size_t n_set;
     reading first;
+    void (*line)(void *arg, const char *text, int is_warning); /* job_source's; NULL: to standard error */
+    void *line_arg;
+    int keeps_catalog; /* it is another's */
     arena memory;
 };
 
 /* Look at out->doc.n_fault. reading_free also on failure. A reading stays where it was read into. */
 kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *out, error *e);
 void reading_free(reading *r);
+/* A fault or a warning, to wherever the job's go. */
+void job_line(const job *j, const char *text, int is_warning);
 /* `to`, which is freed, becomes what `from` was. */
 void reading_move(reading *to, reading *from);
 

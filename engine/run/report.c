@@ -22,6 +22,8 @@ struct report {
     const workflow *w;
     pthread_mutex_t lock;
     FILE *events, *trace;
+    void (*on_event)(void *arg, const char *json);
+    void *event_arg;
     const char *events_path, *trace_path;
     int events_lost, trace_lost; /* errno of the first write that failed */
     int bar, quiet, verbose, bar_drawn, trace_items;
@@ -51,13 +53,15 @@ static void json_number(str *s, const char *key, double value)
 
 static void emit(report *r, const char *kind, str *rest)
 {
-    if (r->events) {
+    if (r->events || r->on_event) {
         str line = {0};
         str_printf(&line, "{\"event\": \"%s\"", kind);
         json_number(&line, "time", (double)(long long)((clock_seconds() - r->start) * 1e6) / 1e6);
         str_append(&line, str_text(rest));
-        str_append(&line, "}\n");
-        if ((print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost)
+        str_append(&line, "}");
+        if (r->on_event) r->on_event(r->event_arg, str_text(&line));
+        str_append(&line, "\n");
+        if (r->events && (print_raw(r->events, str_text(&line)) != 0 || print_flush(r->events) != 0) && !r->events_lost)
             r->events_lost = errno;
         str_free(&line);
     }
@@ -181,6 +185,8 @@ report *report_open(const report_setting *s, error *e)
     *r = (report){.w = s->workflow,
                   .quiet = s->quiet,
                   .verbose = s->verbose,
+                  .on_event = s->on_event,
+                  .event_arg = s->arg,
                   .events_path = s->events,
                   .trace_path = s->trace,
                   .bar = !s->quiet && isatty(STDERR_FILENO),
@@ -330,7 +336,7 @@ void report_progress(report *r, size_t node, uint64_t done, uint64_t total, cons
     pthread_mutex_lock(&r->lock);
     double t = clock_seconds();
     int changed = total == 0 || done == total || t - r->last_draw > DRAW_EVERY;
-    if (r->events && changed) {
+    if ((r->events || r->on_event) && changed) {
         str fields = {0};
         node_fields(r, &fields, node);
         json_text(&fields, "what", what);

@@ -28,6 +28,8 @@ typedef struct {
     const workflow *workflow;
     const char *events, *trace; /* paths; events "-": stdout */
     int quiet, verbose;
+    void (*on_event)(void *arg, const char *json); /* the events as well, without their newline; or NULL */
+    void *arg;
 } report_setting;
 
 report *report_open(const report_setting *setting, error *e);

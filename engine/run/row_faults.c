@@ -1,8 +1,6 @@
 /* row_faults.c - see row_faults.h. */
 #include "run/row_faults.h"
 
-#include "base/print.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -32,20 +30,23 @@ void row_faults_show(row_faults *shown, const open_row *row)
 {
     const document *doc = &row->read->doc;
     for (const fault *f = doc->faults; f; f = f->next) {
-        char text[1400], at[300] = "";
+        char text[2000], at[300] = "";
         int any_row = is_of_the_file(shown->file, f);
         if (f->warning && any_row) continue;
         if (f->at.line) snprintf(at, sizeof at, "%.250s:%u:%u: ", document_file(doc, f->at), f->at.line, f->at.column);
         snprintf(text, sizeof text, "%s%s: %s", at, f->warning ? "warning" : "error", f->text);
         if (was_shown(shown, text)) continue;
-        if (any_row)
-            print_text(stderr, "%s\n", text);
-        else
-            print_text(stderr, "%s [row %zu: %s]\n", text, row->row + 1, row->label);
+        if (!any_row) {
+            size_t n = strlen(text);
+            snprintf(text + n, sizeof text - n, " [row %zu: %s]", row->row + 1, row->label);
+        }
+        job_line(shown->job, text, f->warning);
     }
 }
 
 void row_faults_end(const row_faults *shown)
 {
-    if (shown->more) print_text(stderr, "and %zu more errors and warnings\n", shown->more);
+    char text[60];
+    snprintf(text, sizeof text, "and %zu more errors and warnings", shown->more);
+    if (shown->more) job_line(shown->job, text, 0);
 }

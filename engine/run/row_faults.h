@@ -8,6 +8,7 @@
 enum { FAULTS_SHOWN = 100 };
 
 typedef struct {
+    const job *job;
     const document *file; /* the first reading: its faults are no single row's, its warnings have been printed */
     digest seen[FAULTS_SHOWN];
     size_t n, more;

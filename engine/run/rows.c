@@ -179,7 +179,7 @@ static kiln_status scan_row(row_set *r, row_scan *s, size_t i, error *e)
 
 kiln_status rows_check(row_set *r, const key_setting *keys, error *e)
 {
-    row_scan s = {.shown = {.file = &r->job->first.doc}, .keys = keys};
+    row_scan s = {.shown = {.job = r->job, .file = &r->job->first.doc}, .keys = keys};
     kiln_status status = KILN_OK;
     if (keys) {
         s.hash = hasher_new();

@@ -78,7 +78,8 @@ void document_sort_faults(document *d)
 
 const char *document_file(const document *d, place at) { return at.file < d->n_file ? d->file[at.file] : d->path; }
 
-static void print_fault(const document *d, const fault *f, void (*line)(void *arg, const char *text), void *arg)
+static void print_fault(const document *d, const fault *f, void (*line)(void *arg, const char *text, int is_warning),
+                        void *arg)
 {
     char text[2048];
     const char *what = f->warning ? "warning" : "error";
@@ -87,22 +88,22 @@ static void print_fault(const document *d, const fault *f, void (*line)(void *ar
                  f->text);
     else
         snprintf(text, sizeof text, "%s: %s", what, f->text); /* of a --set: it has no place in a file */
-    line(arg, text);
+    line(arg, text, f->warning);
 }
 
-void document_print_warnings(const document *d, void (*line)(void *arg, const char *text), void *arg)
+void document_print_warnings(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg)
 {
     for (const fault *f = d->faults; f; f = f->next)
         if (f->warning) print_fault(d, f, line, arg);
 }
 
-void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg)
+void document_print_faults(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg)
 {
     for (const fault *f = d->faults; f; f = f->next) print_fault(d, f, line, arg);
     if (d->n_fault > FAULTS_MAX) {
         char text[100];
         snprintf(text, sizeof text, "and %zu more errors", d->n_fault - FAULTS_MAX);
-        line(arg, text);
+        line(arg, text, 0);
     }
 }
 

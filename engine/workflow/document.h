@@ -114,8 +114,8 @@ void document_sort_faults(document *d);
 int document_may_suggest(const document *d, size_t n_candidates);
 const char *document_file(const document *d, place at); /* the path of the file a place is in */
 /* Calls line() for every fault, with "path:line:column: error: text". */
-void document_print_faults(const document *d, void (*line)(void *arg, const char *text), void *arg);
-void document_print_warnings(const document *d, void (*line)(void *arg, const char *text), void *arg);
+void document_print_faults(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
+void document_print_warnings(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
 doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */
 
 #endif

@@ -22,6 +22,7 @@ allowed() { # folder of engine/ -> folders it may include
         cache) echo base tensor cache ;;
         plugin) echo base tensor weights graph memory backend param plugin ;;
         run) echo base tensor weights graph memory backend param plugin workflow cache run ;;
+        api) echo base param tensor weights graph memory backend plugin workflow cache run api ;;
         cli) echo base tensor weights graph memory backend param plugin workflow cache run cli ;;
     esac
 }

@@ -25,8 +25,9 @@ typedef struct {
     char fault[600];
 } opened;
 
-static void take_fault(void *arg, const char *line)
+static void take_fault(void *arg, const char *line, int is_warning)
 {
+    (void)is_warning;
     char *text = arg;
     if (!*text) snprintf(text, 600, "%s", line);
 }

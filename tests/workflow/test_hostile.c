@@ -217,8 +217,9 @@ typedef struct {
     str said;
 } search;
 
-static void look(void *arg, const char *text)
+static void look(void *arg, const char *text, int is_warning)
 {
+    (void)is_warning;
     search *s = arg;
     char start[64];
     if (s->row->at[0])
@@ -238,7 +239,7 @@ static size_t faults_of(const hostile *row, size_t size, const set_option *set, 
     catalog_view catalog = fake_catalog();
     kiln_status status = document_parse(&d, "t.yaml", row->text, size, set, set != NULL, &e);
     if (status != KILN_OK) {
-        look(s, e.message);
+        look(s, e.message, 0);
         return 1;
     }
     CHECK_EQ(workflow_check(&d, &catalog, &w, &e), KILN_OK);

@@ -28,8 +28,9 @@ typedef struct {
     char faults[4000]; /* as printed, without the folder */
 } opened;
 
-static void gather(void *arg, const char *line)
+static void gather(void *arg, const char *line, int is_warning)
 {
+    (void)is_warning;
     char *all = arg;
     size_t n = strlen(folder);
     if (strncmp(line, folder, n) == 0) line += n + 1;
