@@ -36,8 +36,7 @@ typedef struct {
 } given;
 
 typedef struct {
-    const struct manual *manual; /* what it was read by */
-    const char *operand[64];     /* arguments that are not options */
+    const char *operand[64]; /* arguments that are not options */
     size_t n_operand;
     given given[256];
     size_t n_given;
@@ -45,7 +44,7 @@ typedef struct {
 } arguments;
 
 /* What a command takes, and what its help shows. */
-typedef struct manual {
+typedef struct {
     const char *usage, *about;
     const option *options;
     size_t n_options;
@@ -54,7 +53,7 @@ typedef struct manual {
 
 /* 0: something is wrong, and was printed to stderr with the nearest option. */
 int arguments_read(arguments *a, const manual *m, int argc, char **argv);
-/* The last value given for an option that the command declares; "" for a flag, NULL when it was not given. */
+/* The last value given for an option; "" for a flag, NULL when it was not given. */
 const char *argument(const arguments *a, const char *name);
 void manual_print(const manual *m);
 
