@@ -313,6 +313,7 @@ install: all $(if $(NVCC),cuda)
 	$(if $(NVCC),install -m 755 $(B)/backends/kiln-cuda.so "$(libdir)/kiln/kiln-cuda.so")
 	install -m 644 include/kiln/*.h "$(root)/include/kiln/"
 	cp -R workflows/. "$(root)/share/kiln/workflows/"
+	cp -R docs/library "$(root)/share/kiln/"
 	chmod -R u=rwX,go=rX "$(root)/share/kiln" "$(libdir)/kiln" "$(root)/include/kiln"
 	for p in kiln kiln-engine; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/$$p.pc.in >"$(libdir)/pkgconfig/$$p.pc"; done
 uninstall:

@@ -21,7 +21,7 @@ int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; 
 int ctx_cancelled(kiln_ctx *c)
 {
     int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
-    if (stop) c->told_to_stop = 1;
+    if (stop) c->asked_to_stop = 1;
     return stop;
 }
 
@@ -88,7 +88,7 @@ typedef struct device_scratch {
     size_t bytes;
 } device_scratch;
 
-static void *scratch_there(kiln_ctx *c, size_t bytes)
+static void *new_device_scratch(kiln_ctx *c, size_t bytes)
 {
     device_scratch *d = arena_alloc(&c->scratch, sizeof *d);
     if (!d) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory"), NULL;
@@ -125,7 +125,7 @@ static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
     if (device == KILN_CPU && sees_zeros(c)) return zeros(c, bytes);
     if (device != KILN_CPU && ctx_runtime(c) && device == runtime_vector_device(ctx_runtime(c)))
-        return scratch_there(c, bytes);
+        return new_device_scratch(c, bytes);
     if (device != KILN_CPU)
         return error_set(&c->failure, KILN_ERR_UNSUPPORTED,
                          "working memory on device %u: ask kiln_ops.device() which there is", device),
@@ -250,7 +250,7 @@ static kiln_status guarded(kiln_ctx *c, const kiln_node *t, kiln_status (*fn)(co
  * failed before another did not) is forgotten. */
 static kiln_status believe(kiln_ctx *c, kiln_status status)
 {
-    int cancelled = status == KILN_CANCELLED && (c->told_to_stop || ctx_cancelled(c));
+    int cancelled = status == KILN_CANCELLED && (c->asked_to_stop || ctx_cancelled(c));
     if (!cancelled && status >= KILN_ERR_BUG && status < KILN_OK) return status;
     c->failure = (error){0};
     if (cancelled || status == KILN_OK) return status;

@@ -1,7 +1,7 @@
-/* ctx.h - kiln_ctx: one running call of a node, and everything that is enforced around it.
+/* ctx.h - kiln_ctx: one running call of a node, and the contract of kiln/plugin.h enforced around it.
  *
- * A ctx is made for the call, used by the host functions and abilities through the accessors, and gone after it: what
- * the call made and did not hand over is freed, files it did not commit are removed.
+ * ctx_call makes one for the call; host functions and abilities get it back from the plugin and use it through the
+ * accessors. When the call returns, its scratch memory is freed and files it did not commit are removed.
  */
 #ifndef KILN_PLUGIN_CTX_H
 #define KILN_PLUGIN_CTX_H
@@ -50,7 +50,7 @@ struct kiln_ctx {
     struct kiln_file *files; /* open, see ability_files.c */
     int zeros;               /* TEMPORARY */
     int lacks_text;          /* there was no memory for a text that a file of this call should hold */
-    int told_to_stop;        /* the call has been told to stop, so KILN_CANCELLED is an honest answer */
+    int asked_to_stop;       /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */
@@ -60,7 +60,7 @@ int ctx_cancelled(kiln_ctx *c);
 int ctx_estimating(const kiln_ctx *c);
 
 /* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
- * n_out slots, set on KILN_OK. `file` tells where the node came from. */
+ * n_out slots, set on KILN_OK. */
 kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
                      const kiln_node *type, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
                      error *e);

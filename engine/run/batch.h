@@ -26,7 +26,7 @@ typedef struct {
     pthread_mutex_t lock;   /* of `text` */
 } batch;
 
-/* Reads the rows again, gives their nodes keys, merges them, and tells the report and the store about them. Close it
+/* Reads the rows again, gives their nodes keys, merges them, and gives them to the report and the store. Close it
  * also on failure; the batch stays where it is. */
 kiln_status batch_open(batch *b, row_set *r, const uint32_t *todo, size_t n, machine *m, error *e);
 void batch_close(batch *b);

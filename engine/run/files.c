@@ -106,15 +106,15 @@ static void list_names(arena *a, const char *folder, const char **name, size_t *
 static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
                            error *e)
 {
-    const char *there[NAMES_MAX] = {0};
+    const char *found[NAMES_MAX] = {0};
     size_t n = 0;
     str where = {0};
     for (size_t i = 0; i < n_root; i++) {
-        list_names(a, join(a, root[i], kind), there, &n);
-        list_names(a, root[i], there, &n);
+        list_names(a, join(a, root[i], kind), found, &n);
+        list_names(a, root[i], found, &n);
         str_printf(&where, "%s%s", i ? ", " : "", root[i]);
     }
-    const char *near = nearest_of(name, there, n);
+    const char *near = nearest_of(name, found, n);
     if (near)
         error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; did you mean '%s'?", name, kind, near);
     else

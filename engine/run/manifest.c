@@ -2,6 +2,7 @@
 #include "run/manifest.h"
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory_alloc.h"
@@ -58,12 +59,8 @@ static kiln_status add_entry(manifest *m, const json_t *row, size_t line, error 
     const char *key = json_string_value(json_object_get(row, "key")),
                *status = json_string_value(json_object_get(row, "status"));
     if (!key || strlen(key) != 32 || !status || !json_is_array(files)) return KILN_OK;
-    if (m->n == m->capacity) {
-        size_t capacity = m->capacity ? 2 * m->capacity : 256;
-        entry *grown = mem_realloc(m->entry, capacity * sizeof *grown);
-        if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-        m->entry = grown, m->capacity = capacity;
-    }
+    if (!array_reserve(&m->entry, &m->capacity, m->n + 1, sizeof *m->entry))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory");
     entry x = {.done = strcmp(status, "done") == 0, .line = line};
     memcpy(x.key, key, sizeof x.key);
     x.file = arena_alloc(&m->memory, (json_array_size(files) + 1) * sizeof *x.file);
@@ -141,12 +138,12 @@ manifest *manifest_open(const char *path, error *e)
     return NULL;
 }
 
-static int file_there(const char *out, const char *name)
+static int exists_in(const char *folder, const char *name)
 {
-    char *path = path_join(out, name);
-    int there = path && file_exists(path);
+    char *path = path_join(folder, name);
+    int exists = path && file_exists(path);
     mem_free(path);
-    return there;
+    return exists;
 }
 
 const char *const *manifest_find(const manifest *m, digest key, const char *out, size_t *n)
@@ -164,7 +161,7 @@ const char *const *manifest_find(const manifest *m, digest key, const char *out,
     if (low == 0 || strcmp(m->entry[low - 1].key, hex) != 0 || !m->entry[low - 1].done) return NULL;
     const entry *x = &m->entry[low - 1];
     for (size_t i = 0; i < x->n_file; i++)
-        if (!file_there(out, x->file[i])) return NULL;
+        if (!exists_in(out, x->file[i])) return NULL;
     *n = x->n_file;
     return x->file;
 }

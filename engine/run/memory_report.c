@@ -48,7 +48,7 @@ void memory_explain(const machine *m)
 void memory_say(const machine *m)
 {
     struct rusage usage;
-    char peak[16], arena_text[16], weights[16], limit_text[16], held[16], moved[16];
+    char peak[16], arena_text[16], weights[16], limit_text[16], most[16], in[16], moved[16];
     runtime_usage u = runtime_usage_get(m->runtime);
     size_t limit = budget_limit(machine_budget(m));
     if (getrusage(RUSAGE_SELF, &usage) != 0) return;
@@ -57,10 +57,10 @@ void memory_say(const machine *m)
                str_bytes(arena_text, u.arena_peak + u.scratch_peak));
     if (limit)
         print_text(stderr, "memory budget %s: held at most %s; %s of weights were made ready for use\n",
-                   str_bytes(limit_text, limit), str_bytes(held, budget_peak(machine_budget(m))),
+                   str_bytes(limit_text, limit), str_bytes(most, budget_peak(machine_budget(m))),
                    str_bytes(moved, residency_traffic_get(machine_residency(m)).packed_bytes));
     device_traffic link = machine_traffic(m);
     if (link.copies)
-        print_text(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(held, link.in), str_bytes(moved, link.out),
+        print_text(stderr, "link: %s in, %s out, %llu copies\n", str_bytes(in, link.in), str_bytes(moved, link.out),
                    (unsigned long long)link.copies);
 }

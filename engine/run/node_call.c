@@ -15,12 +15,12 @@ static kiln_status call_once(batch *b, const call_environment *env, size_t i, co
     return ctx_call(env, i, g->doc->name, b->info[i]->plugin->id, g->type, instance, params, in, out, e);
 }
 
-/* Waits for nodes that run beside this one to let go of tensors; 1: some have. */
-static int others_let_go(const budget *b, size_t held)
+/* Waits until nodes that run beside this one use less than `in_use` for tensors; 0: they do not. */
+static int wait_for_others(const budget *b, size_t in_use)
 {
-    double until = clock_seconds() + (held ? WAIT_SECONDS : 0);
+    double until = clock_seconds() + (in_use ? WAIT_SECONDS : 0);
     for (;;) {
-        if (budget_held(b, MEMORY_VALUES) < held) return 1;
+        if (budget_held(b, MEMORY_VALUES) < in_use) return 1;
         if (clock_seconds() >= until || interrupt_asked(NULL)) return 0;
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
@@ -33,8 +33,8 @@ kiln_status node_call(batch *b, const call_environment *env, size_t i, const voi
     residency *r = runtime_residency(env->runtime);
     kiln_status status = call_once(b, env, i, params, in, out, &first);
     for (int tries = 0; status == KILN_ERR_NOMEM && tries < TRIES_MAX && residency_limited(r); tries++) {
-        size_t held = budget_held(residency_budget(r), MEMORY_VALUES);
-        if (tries && !others_let_go(residency_budget(r), held)) break;
+        size_t in_use = budget_held(residency_budget(r), MEMORY_VALUES);
+        if (tries && !wait_for_others(residency_budget(r), in_use)) break;
         residency_give_up(r, SIZE_MAX);
         first = (error){0};
         status = call_once(b, env, i, params, in, out, &first);

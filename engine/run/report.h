@@ -1,5 +1,5 @@
-/* report.h - what a run tells: a bar or lines on the terminal, JSON events, a Chrome trace. Every function may be
- * called from any thread.
+/* report.h - what the user sees of a run: a bar or lines on the terminal, JSON events, a Chrome trace. Every function
+ * may be called from any thread.
  *
  * On a terminal the bar is one line that is drawn again; otherwise a line for each node, and for long nodes one every
  * few seconds. Events are JSON lines: run_start, node_start, progress, node_done, node_failed, node_skipped, note,

@@ -78,8 +78,8 @@ static int keeps(const result_cache *k, size_t node)
     return 1;
 }
 
-/* One look for everything: a transaction a node would cost more than most nodes. */
-static kiln_status look_for_all(result_cache *k, error *e)
+/* One transaction for all: one for each node would cost more than most nodes do. */
+static kiln_status find_all(result_cache *k, error *e)
 {
     const workflow *w = k->w;
     digest *keys = mem_calloc(w->n + 1, sizeof *keys);
@@ -104,7 +104,7 @@ kiln_status result_cache_watch(result_cache *k, const workflow *w, error *e)
     mem_free(k->mark);
     k->mark = mark;
     k->w = w;
-    return look_for_all(k, e);
+    return find_all(k, e);
 }
 
 void result_cache_close(result_cache *k)

@@ -1,13 +1,13 @@
 /* result_cache.h - what a run keeps in the store and takes from it: between the scheduler and engine/cache.
  *
- * A node's result is kept when its key says everything about it (graph_node.lasting), it writes nothing, and its
- * outputs are plain data or of a type with a stored form. Before such a node is computed its key is claimed, so that of
- * several processes one computes and the others wait for it. Whatever is wrong with the store costs time, not the run.
+ * A node's result is kept when its key says everything about it (graph_node.cacheable), it writes nothing, and its
+ * outputs are plain data or of a type with a stored form. Before such a node is computed its key is claimed: of several
+ * processes one computes and the others wait for it. A store that fails costs time, never the run.
  *
  * All functions take a NULL result_cache: nothing is known, nothing is kept. Any thread, one call a node at a time.
  */
-#ifndef KILN_RUN_KEEPER_H
-#define KILN_RUN_KEEPER_H
+#ifndef KILN_RUN_RESULT_CACHE_H
+#define KILN_RUN_RESULT_CACHE_H
 
 #include "cache/store.h"
 #include "workflow/check.h"
@@ -21,7 +21,7 @@ typedef struct {
     int off;              /* --no-cache                                                                      */
     const codec_types *types;
     int (*cancelled)(void *);                /* asked while another process is waited for */
-    void (*waiting)(void *arg, size_t node); /* told once a node when that begins; may be NULL */
+    void (*waiting)(void *arg, size_t node); /* called once a node when that begins; may be NULL */
     void *arg;
 } result_cache_setting;
 

@@ -18,7 +18,7 @@ typedef struct {
 
 enum { SHEET_CELL_MAX = 256, SHEET_CELL_MIN = 16, SHEET_SIDE_MAX = 16384 };
 
-/* cell[s->n_row]. A picture that cannot be read is drawn as failed, and told in the log. The file appears whole or not
+/* cell[s->n_row]. A picture that cannot be read is drawn as failed, with a warning. The file appears whole or not
  * at all. */
 kiln_status sheet_write(const sweep *s, const sheet_cell *cell, const char *path, error *e);
 

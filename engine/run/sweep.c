@@ -1,6 +1,7 @@
 /* sweep.c - see sweep.h. Ranges are counted in whole numbers of their last decimal, so that 0.1 steps do not drift. */
 #include "run/sweep.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -27,12 +28,7 @@ static kiln_status add_value(values *v, const char *text, error *e)
     if (!text) return no_memory(e);
     if (v->n == SWEEP_ROWS_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
-    if (v->n == v->capacity) {
-        size_t capacity = v->capacity ? 2 * v->capacity : 64;
-        const char **grown = mem_realloc(v->value, capacity * sizeof *grown);
-        if (!grown) return no_memory(e);
-        v->value = grown, v->capacity = capacity;
-    }
+    if (!array_reserve(&v->value, &v->capacity, v->n + 1, sizeof *v->value)) return no_memory(e);
     v->value[v->n++] = text;
     return KILN_OK;
 }
@@ -284,11 +280,11 @@ static kiln_status read_over(sweep *s, const sweep_source *from, const char *tex
     if (set_value(from, name[0]))
         return error_set(e, KILN_ERR_INVALID, "--over %.100s and --set of the same name: which? Take one of them away",
                          name[0]);
-    sweep_axis *there = axis_of(s, name[0]);
-    if (there && (size_t)(there - s->axis) >= matrix_axes)
+    sweep_axis *other = axis_of(s, name[0]);
+    if (other && (size_t)(other - s->axis) >= matrix_axes)
         return error_set(e, KILN_ERR_INVALID, "--over %.200s: '%.100s' already varies by another --over or --over-file",
                          text, name[0]);
-    if (there && there->n_name > 1)
+    if (other && other->n_name > 1)
         return error_set(
             e, KILN_ERR_INVALID,
             "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
@@ -296,9 +292,9 @@ static kiln_status read_over(sweep *s, const sweep_source *from, const char *tex
     snprintf(what, sizeof what, "--over %.100s", name[0]);
     values v = {.s = s, .what = what};
     kiln_status status = add_list(&v, equals + 1, e);
-    if (status == KILN_OK && there)
+    if (status == KILN_OK && other)
         log_warn("--over %s: what the workflow's `matrix` says of '%s' is not used", name[0], name[0]);
-    if (status == KILN_OK) status = set_axis(s, &v, name, 1, there, e);
+    if (status == KILN_OK) status = set_axis(s, &v, name, 1, other, e);
     mem_free(v.value);
     return status;
 }
@@ -319,12 +315,7 @@ static kiln_status read_record(values *v, reader *r, int header, size_t *n, erro
         if (header && !(field = trimmed(&v->s->memory, field))) return no_memory(e);
         if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX)
             return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
-        if (v->n == v->capacity) {
-            size_t capacity = v->capacity ? 2 * v->capacity : 256;
-            const char **grown = mem_realloc(v->value, capacity * sizeof *grown);
-            if (!grown) return no_memory(e);
-            v->value = grown, v->capacity = capacity;
-        }
+        if (!array_reserve(&v->value, &v->capacity, v->n + 1, sizeof *v->value)) return no_memory(e);
         v->value[v->n++] = header || quoted || *field ? field : NULL;
         ++*n;
         if (r->at == r->end || *r->at != ',') break;

@@ -3,11 +3,13 @@
  */
 #include "tensor/value.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 #include "tensor/value_struct.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,13 +161,15 @@ kiln_value *value_object(const char *type, void *ptr, void (*release)(void *), c
 
 kiln_value *value_ref(kiln_value *v)
 {
-    if (v) atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+    uint32_t before = v ? atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed) : 1;
+    assert(before > 0); /* a value that is being freed gets no new reference */
+    (void)before;
     return v;
 }
 
 uint32_t value_refs(const kiln_value *v) { return atomic_load(&((kiln_value *)(uintptr_t)v)->refs); }
 
-/* Frees v and puts what it held on `doomed`, so that deep values need no deep stack. */
+/* Frees v, and puts what it alone referred to on `doomed`, so that deep values need no deep stack. */
 static void value_destroy(kiln_value *v, kiln_value **doomed)
 {
     switch (v->kind) {
@@ -199,7 +203,9 @@ static void value_destroy(kiln_value *v, kiln_value **doomed)
 
 void value_unref(kiln_value *v)
 {
-    if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
+    uint32_t before = v ? atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) : 2;
+    assert(before > 0);
+    if (before != 1) return;
     kiln_value *doomed = v;
     v->next_doomed = NULL;
     while (doomed) {
@@ -244,11 +250,11 @@ const char *value_kind_name(uint32_t kind)
 
 /* ---- files behind objects ---- */
 
-static int holds_many(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP; }
+static int is_container(const kiln_value *v) { return value_kind(v) == KILN_V_LIST || value_kind(v) == KILN_V_MAP; }
 
 static void set_files(kiln_value *v, file_list *files, int depth)
 {
-    for (size_t i = 0; depth < DEPTH_MAX && holds_many(v) && i < v->as.many.n; i++)
+    for (size_t i = 0; depth < DEPTH_MAX && is_container(v) && i < v->as.many.n; i++)
         set_files(v->as.many.item[i], files, depth + 1);
     if (value_kind(v) != KILN_V_OBJECT) return;
     file_list *none = NULL, *ours = file_list_ref(files);
@@ -260,7 +266,7 @@ void value_set_files(kiln_value *v, file_list *files) { set_files(v, files, 0); 
 static kiln_status add_files(const kiln_value *v, file_list *to, int depth, error *e)
 {
     if (depth > DEPTH_MAX) return error_set(e, KILN_ERR_INVALID, "a value nested deeper than %d", DEPTH_MAX);
-    for (size_t i = 0; holds_many(v) && i < v->as.many.n; i++) TRY(add_files(v->as.many.item[i], to, depth + 1, e));
+    for (size_t i = 0; is_container(v) && i < v->as.many.n; i++) TRY(add_files(v->as.many.item[i], to, depth + 1, e));
     return value_kind(v) == KILN_V_OBJECT ? file_list_add_all(to, atomic_load(&v->as.object.files), e) : KILN_OK;
 }
 
@@ -272,17 +278,10 @@ static int writable(const kiln_value *v) { return !value_published(v); }
 
 static kiln_status grow(struct value_many *m, int with_keys)
 {
-    if (m->n < m->capacity) return KILN_OK;
-    size_t capacity = m->capacity ? m->capacity * 2 : 4;
-    kiln_value **item = mem_realloc(m->item, capacity * sizeof *item);
-    if (!item) return KILN_ERR_NOMEM;
-    m->item = item;
-    if (with_keys) {
-        char **key = mem_realloc(m->key, capacity * sizeof *key);
-        if (!key) return KILN_ERR_NOMEM;
-        m->key = key;
-    }
-    m->capacity = capacity;
+    size_t items = m->capacity, keys = m->capacity;
+    if (!array_reserve(&m->item, &items, m->n + 1, sizeof *m->item)) return KILN_ERR_NOMEM;
+    if (with_keys && !array_reserve(&m->key, &keys, m->n + 1, sizeof *m->key)) return KILN_ERR_NOMEM;
+    m->capacity = with_keys && keys < items ? keys : items;
     return KILN_OK;
 }
 
@@ -318,6 +317,7 @@ static size_t map_place(const struct value_many *m, const char *key, int *found)
 
 static void map_remove(struct value_many *m, size_t at)
 {
+    assert(at < m->n);
     value_unref(m->item[at]);
     mem_free(m->key[at]);
     memmove(m->item + at, m->item + at + 1, (m->n - at - 1) * sizeof *m->item);
@@ -332,6 +332,7 @@ static kiln_status map_insert(struct value_many *m, size_t at, const char *key, 
         mem_free(copy);
         return KILN_ERR_NOMEM;
     }
+    assert(at <= m->n && m->n < m->capacity);
     memmove(m->item + at + 1, m->item + at, (m->n - at) * sizeof *m->item);
     memmove(m->key + at + 1, m->key + at, (m->n - at) * sizeof *m->key);
     m->key[at] = copy;

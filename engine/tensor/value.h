@@ -1,9 +1,9 @@
 /* value.h - the values that flow along wires: tensor | int | float | bool | string | list |
  * map | object. Layer: tensor. The functions behind "kiln.value/1" (include/kiln/value.h).
  *
- * Reference counts are atomic. A value is writable while it has one reference and is not
- * published; value_publish() is called by the run when a node hands it over, and by list_push and
- * map_set on what is put in. Changing a published value is KILN_ERR_BUG.
+ * Reference counts are atomic. A value can be changed until it is published, by its maker alone: the run
+ * publishes what a node hands over, list_push and map_set publish what is put in. Changing a published
+ * value is KILN_ERR_BUG.
  */
 #ifndef KILN_TENSOR_VALUE_H
 #define KILN_TENSOR_VALUE_H

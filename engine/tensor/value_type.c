@@ -4,6 +4,7 @@
 #include "tensor/value.h"
 #include "tensor/value_struct.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,6 +122,7 @@ static kiln_status feed(hasher *h, const kiln_value *v, int depth, error *e)
         hash_u64(h, t->dtype);
         hash_u64(h, t->rank);
         for (uint32_t i = 0; i < t->rank; i++) hash_u64(h, (uint64_t)t->dim[i]);
+        assert(t->data); /* an estimate's shape has no digest */
         hash_bytes(h, t->data, v->as.tensor.bytes);
         break;
     }
@@ -156,6 +158,7 @@ kiln_status value_digest(const kiln_value *v, digest *out, error *e)
 static int tensor_nonfinite(const kiln_value *v)
 {
     const kiln_tensor *t = &v->as.tensor.window;
+    assert(t->data);
     size_t size = dtype_size(t->dtype), n = size ? v->as.tensor.bytes / size : 0;
     uint32_t bits;
     for (size_t i = 0; i < n; i++) {

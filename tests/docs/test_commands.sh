@@ -10,6 +10,8 @@ built="$KILN_ROOT/$KILN_BUILD" fixtures="$KILN_ROOT/tests/docs/fixtures"
 unset KILN_PLUGIN_PATH KILN_MODELS KILN_INPUT KILN_MEMORY XDG_CACHE_HOME KILN_CACHE MAKEFLAGS MFLAGS MAKELEVEL
 install_kiln "$work/usr" || { echo "FAIL install"; exit 1; }
 
+case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; *) unset SAN ;; esac
+
 pages() { (cd "$KILN_ROOT" && find README.md docs -name '*.md' | LC_ALL=C sort); }
 
 # What a page writes for the reader to fill in.
@@ -28,6 +30,16 @@ filled() { # COMMAND MODE
 }
 
 newest_key() { kiln cache ls --json | sed -nE '1s/.*"key": *"([0-9a-f]*)".*/\1/p'; }
+
+# A program that is linked with a library of a sanitizer's build has to be made or started in its way.
+cc() { command cc ${SAN:+-fsanitize=$SAN} "$@"; }
+python3() {
+    case ${SAN:-} in
+    address) ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$(command cc -print-file-name=libasan.so) command python3 "$@" ;;
+    thread) LD_PRELOAD=$(command cc -print-file-name=libtsan.so) command python3 "$@" ;;
+    *) command python3 "$@" ;;
+    esac
+}
 
 # What the pages expect to lie in the folder: pictures are made by the commands themselves.
 prepare() { # FOLDER MODE
@@ -99,8 +111,7 @@ verdict() { # MODE
 
 all_pages clone
 (
-    export HOME="$work/home-clone" PATH="$built:$PATH" PKG_CONFIG_PATH="$work/usr/lib/pkgconfig" KILN_BUILD=build/release
-    case $built in *-address) export SAN=address ;; *-undefined) export SAN=undefined ;; *-thread) export SAN=thread ;; esac
+    export HOME="$work/home-clone" PATH="$built:$PATH" PKG_CONFIG_PATH="$work/usr/lib/pkgconfig" LD_LIBRARY_PATH="$work/usr/lib" KILN_BUILD=build/release
     case $built in *debug*) export DEBUG=1 ;; esac
     run_pages clone
 )
@@ -108,7 +119,7 @@ verdict clone
 all_pages installed
 rm -rf "$work/home" && cp -r "$work/home-installed" "$work/home"
 # shellcheck disable=SC2016
-{ declare -f page filled newest_key run_pages; echo 'PATH="$work/usr/bin:$PATH"; run_pages installed'; } >"$work/inside.sh"
+{ declare -f page filled newest_key run_pages cc python3; echo 'PATH="$work/usr/bin:$PATH"; export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig" LD_LIBRARY_PATH="$work/usr/lib"; run_pages installed'; } >"$work/inside.sh"
 without_clone env work="$work" bash "$work/inside.sh"; result=$?
 if [ $result -eq 125 ]; then echo "skip installed: mounts are not allowed here"; else verdict installed; fi
 exit $status

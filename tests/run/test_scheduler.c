@@ -296,6 +296,30 @@ static void test_what_is_known_is_not_run_nor_what_only_it_needs(void)
     finish(&b);
 }
 
+/* ---- nodes that cannot be called ---- */
+
+static int is_callable(void *self, size_t i) { return !begins(((script *)self)->w->node[i].doc->name, "opaque"); }
+
+static void test_what_cannot_be_called_is_unknown_and_so_is_what_hangs_on_it(void)
+{
+    bench b;
+    REQUIRE(prepare(&b, "nodes:\n  a: {class_type: Blank}\n  opaque: {class_type: Decode, inputs: {images: [a, 0]}}\n"
+                        "  j: {class_type: Join, inputs: {images: [[a, 0], [opaque, 0]]}}\n"
+                        "  known: {class_type: Decode, inputs: {images: [j, 0]}}\n"
+                        "  s: {class_type: Save, inputs: {images: [j, 0]}}\n"
+                        "  t: {class_type: Save, inputs: {images: [known, 0]}}\n"));
+    run_hooks hooks = {
+        .self = &b.s, .call = call, .event = on_event, .known = is_known, .fetch = fetch, .can_be_called = is_callable};
+    b.status = run_schedule(&b.w, &hooks, &(run_setting){.workers = 1, .cancel = &b.cancel}, &b.sum, &b.e);
+    CHECK_EQ(b.status, KILN_OK);
+    CHECK(CALLS("a") == 1 && CALLS("opaque") == 0 && CALLS("j") == 0 && CALLS("s") == 0);
+    CHECK(FETCHES("known") == 1 && CALLS("t") == 1); /* what is at hand is not unknown, whatever made it */
+    CHECK(EVENTS("opaque", RUN_NODE_UNKNOWN) == 1 && EVENTS("j", RUN_NODE_UNKNOWN) == 1 &&
+          EVENTS("s", RUN_NODE_UNKNOWN) == 1 && EVENTS("t", RUN_NODE_DONE) == 1);
+    CHECK(b.sum.total == 6 && b.sum.ran == 2 && b.sum.fetched == 1 && b.sum.unknown == 3 && b.s.live == 0);
+    finish(&b);
+}
+
 static void test_what_another_needs_runs_although_its_user_is_known(void)
 {
     bench b;
@@ -732,6 +756,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_only_what_is_asked_for),
         CASE(test_lists_keep_their_order),
+        CASE(test_what_cannot_be_called_is_unknown_and_so_is_what_hangs_on_it),
         CASE(test_what_is_known_is_not_run_nor_what_only_it_needs),
         CASE(test_what_another_needs_runs_although_its_user_is_known),
         CASE(test_what_is_gone_is_computed_in_another_round),
