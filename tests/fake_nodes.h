@@ -1,4 +1,4 @@
-/* fake_nodes.h - node types that do nothing, for tests of workflow/ and run/: a catalog in memory, no plugin.
+/* fake_nodes.h - a catalog of node types without code, for tests of workflow/ and run/ that need no plugin.
  *
  *     Load    file (FILE models, required)                                  -> MODEL, CLIP
  *     Text    clip; text (STRING, required)                                 -> CONDITIONING

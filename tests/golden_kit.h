@@ -1,5 +1,5 @@
-/* golden_kit.h - goldens as arrays, and one recorded piece of a model run on them. For tests of plugins: the
- * pieces are recorded with the engine's own "kiln.ops/1" in precision f32. */
+/* golden_kit.h - for tests of plugins: reads golden files into arrays, and records and runs one block of a model on
+ * them, with the engine's own "kiln.ops/1". */
 #ifndef KILN_TESTS_GOLDEN_KIT_H
 #define KILN_TESTS_GOLDEN_KIT_H
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct {
-    float *data; /* NULL: there is no such tensor */
+    float *data; /* NULL: the tensor does not exist */
     uint32_t rank;
     int64_t dim[KILN_MAX_RANK];
     size_t n;
@@ -29,7 +29,7 @@ static inline kiln_weights *open_weights(const char *path)
     return w;
 }
 
-/* Any number type as f32 (ids and bytes are exact in it). */
+/* A tensor of type f32, i64 or u8 as f32, in which ids and bytes are exact. */
 static inline array array_read(const kiln_weights *w, const char *name)
 {
     kiln_weight_info info = {.size = sizeof info};
@@ -61,7 +61,7 @@ static inline array golden(const kiln_weights *w, const char *fmt, ...)
     return array_read(w, name);
 }
 
-/* A piece being recorded: inputs are bound where they are made. */
+/* A block that is being recorded, and its inputs, which are bound as they are made. */
 typedef struct {
     const kiln_ops *ops;
     kiln_ctx *ctx;
@@ -127,7 +127,7 @@ static inline void piece_check(piece *c, kiln_t out, array wanted, double tolera
     c->ops->program_free(c->p);
 }
 
-/* ---- other sets of names ---- */
+/* ---- other names ---- */
 
 /* tiny-sd1 seen under the names of a single-file checkpoint (single_file_names.txt); `prefix` picks a part ("unet/").
  */
@@ -154,7 +154,7 @@ static inline kiln_weights *single_file_view(kiln_weights *set, const char *pref
     return view;
 }
 
-/* Every tensor `part`NAME of `set` is in `view` as NAME, the same bytes in the same shape, and nothing else is. */
+/* Checks that `view` has every tensor `part`NAME of `set` as NAME, with the same bytes and rank, and no others. */
 static inline void check_same_tensors(const kiln_weights *set, const char *part, const kiln_weights *view,
                                       const char *leave_out)
 {

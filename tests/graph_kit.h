@@ -1,6 +1,6 @@
-/* graph_kit.h - for tests of tensor programs: a file of made-up weights and random programs over them.
+/* graph_kit.h - for tests of tensor programs: a file of made-up weights, and random programs that use them.
  *
- * A program is made of a seed alone: two recordings of one seed are the same, whatever is done with them afterwards.
+ * A program depends on its seed alone, so a test can record the same program twice and treat the two differently.
  */
 #ifndef KILN_TESTS_GRAPH_KIT_H
 #define KILN_TESTS_GRAPH_KIT_H
@@ -10,11 +10,12 @@
 #include "graph/program.h"
 #include "tensor/dtype.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---- */
+/* ---- random numbers ---- */
 
 typedef struct {
     uint64_t state;
@@ -30,13 +31,13 @@ static inline uint32_t dice_next(dice *d)
 static inline uint32_t dice_below(dice *d, uint32_t n) { return dice_next(d) % n; }
 static inline float dice_real(dice *d) { return (float)(int32_t)dice_next(d) * 0x1p-31f; } /* -1..1 */
 
-/* ---- a safetensors file of made-up numbers ---- */
+/* ---- a safetensors file with random values ---- */
 
 typedef struct {
     char name[32];
     uint32_t dtype, rank;
     int64_t dim[4];
-    float spread, centre; /* numbers are centre + spread * (-1..1) */
+    float spread, centre; /* values are centre + spread * (-1..1) */
 } made_tensor;
 
 static inline size_t made_count(const made_tensor *t)
@@ -51,7 +52,7 @@ static inline const char *made_type(uint32_t dtype)
     return dtype == KILN_F16 ? "F16" : dtype == KILN_BF16 ? "BF16" : "F32";
 }
 
-/* The header, padded to a multiple of 8 with spaces, as the format asks. */
+/* The header, padded with spaces to a multiple of 8, as the format requires. */
 static inline size_t made_header(const made_tensor *t, size_t n, char *text, size_t capacity)
 {
     size_t at = (size_t)snprintf(text, capacity, "{"), offset = 0;
@@ -101,9 +102,7 @@ static inline size_t made_list(made_tensor *t)
         snprintf(t[n++].name, sizeof t[0].name, "gamma.%d", (int)O);
         for (int i = 0; i < 3; i++) {
             int64_t I = channels[i];
-            float unit = I == 8    ? 0.6f
-                         : I == 16 ? 0.43f
-                                   : 0.3f; /* keeps the spread of what goes through: sqrt(3 / I) */
+            float unit = I == 8 ? 0.6f : I == 16 ? 0.43f : 0.3f; /* sqrt(3 / I) keeps the variance of activations */
             for (int k = 1; k <= 3; k += 2) {
                 t[n] = (made_tensor){
                     .dtype = k == 3 ? KILN_F16 : KILN_F32, .rank = 4, .dim = {O, I, k, k}, .spread = unit / (float)k};
@@ -130,7 +129,17 @@ static inline kiln_weights *made_weights(void)
     return w;
 }
 
-/* ---- recording in short ---- */
+/* test_main() with the made-up weights in *set. */
+static inline int made_test_main(int argc, char **argv, const test_case *cases, size_t n, kiln_weights **set)
+{
+    *set = made_weights();
+    if (!*set) return 1;
+    int failed = test_main(argc, argv, cases, n);
+    weights_unref(*set);
+    return failed;
+}
+
+/* ---- short forms of recording ---- */
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -140,10 +149,14 @@ typedef struct {
     dice d;
 } recorder;
 
-static inline kiln_t put_weight(recorder *c, uint32_t rank, const int64_t *dim, const char *fmt, int a, int b, int v)
+__attribute__((format(printf, 4, 5))) static inline kiln_t put_weight(recorder *c, uint32_t rank, const int64_t *dim,
+                                                                      const char *fmt, ...)
 {
     char name[32];
-    snprintf(name, sizeof name, fmt, a, b, v);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
     return record_weight(c->r, c->w, name, rank, dim, 0);
 }
 static inline kiln_t put1(recorder *c, op_kind kind, op_attr a, kiln_t x) { return record_op(c->r, kind, &a, &x, 1); }
@@ -164,7 +177,7 @@ static inline int64_t put_columns(const recorder *c, kiln_t t)
 }
 static inline kiln_t put_bias(recorder *c, int O, int with)
 {
-    return with ? put_weight(c, 1, DIMS(O), "bias.%d", O, 0, 0) : (kiln_t){0};
+    return with ? put_weight(c, 1, DIMS(O), "bias.%d", O) : (kiln_t){0};
 }
 static inline kiln_t put_linear(recorder *c, kiln_t x, int O, int v, int bias)
 {
@@ -183,7 +196,7 @@ static inline kiln_t put_norm(recorder *c, kiln_t x, int groups)
 {
     int C = (int)put_columns(c, x);
     op_attr a = {.norm = {.groups = groups, .eps = 1e-5f}};
-    kiln_t gamma = put_weight(c, 1, DIMS(C), "gamma.%d", C, 0, 0), beta = put_bias(c, C, 1);
+    kiln_t gamma = put_weight(c, 1, DIMS(C), "gamma.%d", C), beta = put_bias(c, C, 1);
     return record_op(c->r, groups ? OP_GROUP_NORM : OP_LAYER_NORM, &a, (const kiln_t[]){x, gamma, beta}, 3);
 }
 static inline kiln_t put_act(recorder *c, kiln_t x, uint32_t kind)
@@ -201,7 +214,7 @@ static inline kiln_t put_attention(recorder *c, kiln_t q, kiln_t k, kiln_t v)
     return record_op(c->r, OP_ATTENTION, &a, (const kiln_t[]){q, k, v, {0}}, 4);
 }
 
-/* A transformer's block on a picture: reshape, norm, q k v (of one x, or k and v of another), product, residual. */
+/* A transformer block on a picture: reshape, norm, q k v (of one x, or k and v of another), linear, residual. */
 static inline kiln_t put_block(recorder *c, kiln_t x, int cross)
 {
     const shape s = *put_shape(c, x);
@@ -219,7 +232,7 @@ static inline kiln_t put_block(recorder *c, kiln_t x, int cross)
 
 enum { RANDOM_LIVE = 6 };
 
-/* One more picture [2,H,W,C], made of those in `live`. */
+/* One more picture [2,H,W,C], computed from those in `live`. */
 static inline kiln_t put_random(recorder *c, const kiln_t *live)
 {
     kiln_t x = live[dice_below(&c->d, RANDOM_LIVE)], y = live[dice_below(&c->d, RANDOM_LIVE)];
@@ -238,17 +251,17 @@ static inline kiln_t put_random(recorder *c, const kiln_t *live)
     case 7: return put2(c, OP_MUL, (op_attr){0}, x, put_bias(c, C, 1));
     case 8: return put_block(c, x, 0);
     case 9: return put_block(c, x, 1);
-    case 10: /* columns side by side, and some of them back */
+    case 10: /* concatenated channels, and a slice of them */
         if (s.dim[1] != t.dim[1] || C + t.dim[3] > 32) return put_act(c, x, KILN_ACT_SIGMOID);
         joined = put2(c, OP_CONCAT, (op_attr){.concat = {3}}, dice_below(&c->d, 2) ? put_conv(c, x, C, 1, 1) : x, y);
         return C + t.dim[3] != 24 && dice_below(&c->d, 2)
                    ? put_conv(c, joined, C, 1, 1)
                    : put_slice(c, joined, 3, 8, other == 16 && C + t.dim[3] >= 24 ? 16 : 8);
-    case 11: /* rows apart and together again */
+    case 11: /* split and concatenated along the batch */
         joined = put2(c, OP_CONCAT, (op_attr){.concat = {0}}, put_slice(c, x, 0, 1, 1),
                       put_act(c, put_slice(c, x, 0, 0, 1), KILN_ACT_RELU));
         return joined;
-    case 12: /* the middle of the height: no view */
+    case 12: /* a slice of the height, which is not a view */
         length = s.dim[1] / 2 > 0 ? s.dim[1] / 2 : 1;
         return put1(c, OP_UPSAMPLE, (op_attr){.upsample = {s.dim[1], s.dim[2]}},
                     put_slice(c, x, 1, s.dim[1] - length, length));
@@ -269,7 +282,7 @@ static inline void record_random(recording *r, kiln_weights *w, uint64_t seed, u
     record_scope_push(r, "random");
     for (uint32_t i = 0; i < steps; i++) live[dice_below(&c.d, RANDOM_LIVE)] = put_random(&c, live);
     kiln_t a = put_act(&c, live[0], KILN_ACT_TANH);
-    for (uint32_t i = 1; i < RANDOM_LIVE; i++) /* what is still there goes into "a", so that little dies unread */
+    for (uint32_t i = 1; i < RANDOM_LIVE; i++) /* adds what is left to "a", so that little stays unread */
         if (put_columns(&c, live[i]) == put_columns(&c, a)) a = put_add(&c, a, live[i]);
     record_output(r, "a", a);
     record_output(r, "b", put_norm(&c, live[1], 2));

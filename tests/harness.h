@@ -1,4 +1,4 @@
-/* harness.h - what a test program needs: named cases, checks that say what they saw, skips.
+/* harness.h - the test framework: named cases, checks that print the values they compare, skips.
  *
  *     static void test_sum(void) { CHECK_EQ(sum(1, 2), 3); }
  *     int main(int argc, char **argv) {
@@ -6,8 +6,8 @@
  *         return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
  *     }
  *
- * Each case prints one line: "ok NAME", "FAIL NAME" (after a line for each failed check) or "skip NAME:
- * why". With arguments only the cases whose name contains one of them run. Exit status 1 if any failed.
+ * Each case prints one line: "ok NAME", "FAIL NAME" (after a line for each failed check) or "skip NAME: why". With
+ * arguments, only cases whose name contains one of them run. Exit status 1 if a case failed.
  */
 #ifndef KILN_TESTS_HARNESS_H
 #define KILN_TESTS_HARNESS_H
@@ -34,11 +34,11 @@ int check_near(double a, double b, double tolerance, const char *text, const cha
 /* Relative error of whole arrays: ||a-b|| / ||b|| <= tolerance; NaN fails. Prints the error it found. */
 int check_array(const float *a, const float *b, size_t n, double tolerance, const char *text, const char *file,
                 int line);
-void test_skip(const char *why); /* marks the running case as skipped; return from it after */
-/* Where the sources and the build are, for tests that read files or start the command. */
-const char *test_root(void);  /* repository root */
-const char *test_build(void); /* build folder: kiln, plugins/ */
-/* A fresh empty folder, removed when the program ends. */
+void test_skip(const char *why); /* marks the running case as skipped; return from it afterwards */
+/* Folders, for tests that read files or start the command. */
+const char *test_root(void);  /* the repository root */
+const char *test_build(void); /* the build, with kiln and plugins/ */
+/* A new empty folder, which is removed when the program ends. */
 const char *test_folder(void);
 
 #define CHECK(cond) check_true((cond) != 0, __FILE__, __LINE__, "%s", #cond)
@@ -47,7 +47,7 @@ const char *test_folder(void);
 #define CHECK_STR(a, b) check_str((a), (b), #a, __FILE__, __LINE__)
 #define CHECK_NEAR(a, b, tol) check_near((a), (b), (tol), #a, __FILE__, __LINE__)
 #define CHECK_ARRAY(a, b, n, tol) check_array((a), (b), (n), (tol), #a, __FILE__, __LINE__)
-/* Leaves the case at once when the condition does not hold. */
+/* Ends the case at once when the condition does not hold. */
 #define REQUIRE(cond)                                                                                                  \
     do {                                                                                                               \
         if (!CHECK(cond)) return;                                                                                      \

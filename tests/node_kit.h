@@ -1,5 +1,5 @@
-/* node_kit.h - one node of a plugin run through the engine's own call, with its checks of inputs and outputs, the
- * output folder being the test's. For tests of nodes that need no model.
+/* node_kit.h - for tests of nodes that need no model: runs one node through the engine's own call, with its checks of
+ * inputs and outputs; files go to the test's folder.
  */
 #ifndef KILN_TESTS_NODE_KIT_H
 #define KILN_TESTS_NODE_KIT_H
@@ -19,15 +19,15 @@
 
 enum { NODE_SLOTS = 4 };
 
-/* What a call gives: outputs to be freed with made_free, or the message. */
+/* The result of a call: outputs, or the message. Free with made_free. */
 typedef struct {
     kiln_status status;
     kiln_value *out[NODE_SLOTS];
     error why;
 } made;
 
-static char node_file[1024];     /* the file written last */
-static int node_files;           /* how many were written */
+static char node_file[1024];     /* the last file written  */
+static int node_files;           /* how many were written  */
 static int node_stop_after = -1; /* reports until the call is cancelled; -1: never */
 static const char *node_text[2]; /* prompt, parameters */
 
@@ -67,7 +67,7 @@ static inline made node_run(const kiln_node *type, const void *params, kiln_valu
     return node_run3(type, params, a, b, NULL);
 }
 
-/* The same with parameters by name, "name=value; name=value", and the defaults for those that are not named. */
+/* The same with parameters by name, "name=value; name=value"; the others have their defaults. */
 static inline made node_with(const kiln_node *type, const char *settings, kiln_value *a, kiln_value *b, kiln_value *c)
 {
     static _Alignas(16) unsigned char params[512];
@@ -100,7 +100,7 @@ static inline void made_free(made *m)
     *m = (made){0};
 }
 
-/* A float tensor value with these numbers; NULL data: left as it is. */
+/* A float tensor with a copy of `data`; NULL: not filled. *into: its data. */
 static inline kiln_value *tensor_of(uint32_t rank, const int64_t *dim, const float *data, float **into)
 {
     error e = {0};
@@ -127,7 +127,7 @@ static inline kiln_tensor view_of(const kiln_value *v)
 
 static inline const float *floats_of(const kiln_value *v) { return view_of(v).data; }
 
-/* The call failed with `status` and says `part`. */
+/* Checks that the call failed with `status` and a message that contains `part`. */
 static inline int refused(made *m, kiln_status status, const char *part)
 {
     int ok = CHECK_MSG(m->status == status, "status %d, not %d: %s", m->status, status, m->why.message) &

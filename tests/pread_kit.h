@@ -1,5 +1,5 @@
-/* pread_kit.h - for tests of what reads files: this program's own pread, which does as it is told. Included by one file
- * of a program. The rest of the program is linked with it in place of the C library's.
+/* pread_kit.h - for tests of code that reads files: a pread that fails, stops short or stutters on demand. Include it
+ * in one file of a program; the whole program then uses it instead of the C library's.
  */
 #ifndef KILN_TESTS_PREAD_KIT_H
 #define KILN_TESTS_PREAD_KIT_H
@@ -12,10 +12,10 @@
 
 static struct {
     atomic_long calls;
-    long fail_at;         /* the k-th call from 0 fails with `error`; below 0: none */
-    int error;            /* 0: it is as if the file ended there */
-    int stutter;          /* calls give part of what was asked, or EINTR */
-    void (*during)(void); /* at the call fail_at, in place of failing */
+    long fail_at;         /* the call, counted from 0, that fails with `error`; < 0: none */
+    int error;            /* 0: the file seems to end there */
+    int stutter;          /* calls read fewer bytes, or fail with EINTR */
+    void (*during)(void); /* called at call fail_at, which then succeeds */
     void (*seen)(void *to, size_t bytes);
     atomic_size_t largest;
 } preads = {.fail_at = -1};

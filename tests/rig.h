@@ -1,6 +1,6 @@
-/* rig.h - the engine around a plugin's C files, for tests that call them directly: the real host table, tensor
- * programs on the CPU backend (KILN_TEST_BACKEND=reference for the plain C one, cuda for the library KILN_CUDA_LIBRARY
- * names), one call at a time. */
+/* rig.h - the engine for tests that call a plugin's C functions directly: the real host table, and tensor programs on
+ * the CPU backend (KILN_TEST_BACKEND=reference: plain C; =cuda: the library that KILN_CUDA_LIBRARY names). One call at
+ * a time. */
 #ifndef KILN_TESTS_RIG_H
 #define KILN_TESTS_RIG_H
 
@@ -25,7 +25,7 @@ static inline void rig_close(void)
 
 static inline const kiln_host *rig_host(void) { return &engine_host; }
 
-/* A fresh call: what failed before is forgotten, what scratch() gave before is gone. */
+/* A new call, without the last one's error and scratch memory. */
 static inline kiln_ctx *rig_ctx(void)
 {
     if (!rig_runtime) {

@@ -32,15 +32,22 @@ void runtime_vector_free(runtime *rt, size_t bytes, void *data)
     pthread_mutex_unlock(&rt->lock);
 }
 
+/* As the device would hand it out. */
+static size_t counted(const runtime *rt, size_t bytes)
+{
+    size_t unit = rt->device->table->alignment;
+    return ((bytes ? bytes : 1) + unit - 1) / unit * unit;
+}
+
 kiln_status runtime_vector_count(runtime *rt, size_t bytes, void **out, error *e)
 {
     *out = (void *)(uintptr_t)64; /* not NULL, and a fault for whoever reads it */
-    return budget_take(residency_budget(rt->residency), MEMORY_VALUES, bytes, "vectors on the device", e);
+    return budget_take(residency_budget(rt->residency), MEMORY_VALUES, counted(rt, bytes), "vectors on the device", e);
 }
 
 void runtime_vector_uncount(runtime *rt, size_t bytes)
 {
-    budget_give(residency_budget(rt->residency), MEMORY_VALUES, bytes);
+    budget_give(residency_budget(rt->residency), MEMORY_VALUES, counted(rt, bytes));
 }
 
 /* ---- over the link ---- */

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static arena_block *block_new(size_t capacity)
 void *arena_alloc(arena *a, size_t bytes)
 {
     size_t padded;
+    assert(a);
     if (!checked_add_size(bytes ? bytes : 1, ALIGNMENT - 1, &padded)) return NULL;
     padded = padded / ALIGNMENT * ALIGNMENT;
     if (!a->head || a->head->capacity - a->head->used < padded) {
@@ -46,6 +48,7 @@ void *arena_alloc(arena *a, size_t bytes)
 
 char *arena_strndup(arena *a, const char *s, size_t n)
 {
+    assert(s);
     size_t len = strnlen(s, n);
     char *copy = arena_alloc(a, len + 1);
     if (copy) memcpy(copy, s, len);

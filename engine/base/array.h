@@ -1,4 +1,4 @@
-/* array.h - arrays that grow: a pointer, a count and a capacity that stand side by side in their owner.
+/* array.h - growable arrays: the owner's struct has a pointer, a count and a capacity.
  *
  *     if (!array_reserve(&list->item, &list->capacity, list->n + 1, sizeof *list->item)) return no memory;
  *     list->item[list->n++] = x;
@@ -10,8 +10,9 @@
 
 #include <stddef.h>
 
-/* Room for at least n items of item_size bytes in *array (a T **, passed as void *; NULL: none yet), at least doubled
- * when it grows; what is new is not cleared. 0: no memory, or a size that overflows; the array is as it was. */
+/* Gives *array a capacity of at least n items of item_size bytes. `array` is a T **; *array is NULL before the first
+ * call. Capacity at least doubles; new items are not zeroed. 0: no memory or an overflow, and the array is unchanged.
+ */
 int array_reserve(void *array, size_t *capacity, size_t n, size_t item_size);
 
 #endif

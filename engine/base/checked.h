@@ -1,4 +1,4 @@
-/* checked.h - arithmetic on anything read from outside: 1 when it fits, 0 when it overflows. */
+/* checked.h - arithmetic on sizes that come from files, users and plugins: 1 when it fits, 0 when it overflows. */
 #ifndef KILN_BASE_CHECKED_H
 #define KILN_BASE_CHECKED_H
 
@@ -12,7 +12,7 @@ static inline int checked_mul_u64(uint64_t a, uint64_t b, uint64_t *out) { retur
 static inline int checked_add_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
 static inline int checked_mul_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
-/* Product of rank dimensions (each >= 0) times `element` bytes. */
+/* Bytes of a tensor: the product of `rank` dimensions times `element` bytes. 0 also when a dimension is negative. */
 static inline int checked_bytes(uint32_t rank, const int64_t *dim, size_t element, size_t *out)
 {
     size_t n = element;

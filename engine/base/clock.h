@@ -1,11 +1,11 @@
-/* clock.h - the time, for waits, progress and estimates; never for a result. Any thread. */
+/* clock.h - time for waits, progress and estimates. No result may depend on it. Any thread. */
 #ifndef KILN_BASE_CLOCK_H
 #define KILN_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Since some moment in the past; does not jump when the wall clock is set. */
+/* Monotonic, from an arbitrary start: setting the wall clock does not move it. */
 static inline int64_t clock_ns(void)
 {
     struct timespec t;
@@ -15,7 +15,7 @@ static inline int64_t clock_ns(void)
 
 static inline double clock_seconds(void) { return (double)clock_ns() * 1e-9; }
 
-/* Since 1970. */
+/* Unix time, comparable with the times of files. */
 static inline int64_t clock_wall_ns(void)
 {
     struct timespec t;

@@ -1,7 +1,8 @@
-/* descriptors.c - see descriptors.h. The limit alone says little: a process may be born with any number of files open.
- */
+/* descriptors.c - see descriptors.h. The limit alone does not tell how many are left, since a process may inherit any
+ * number of open files: so descriptors are duplicated and closed again. */
 #include "base/descriptors.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@ int descriptors_left(unsigned want)
 {
     int fd[ASK_MAX];
     unsigned n = 0;
-    if (want > ASK_MAX) want = ASK_MAX;
+    assert(want <= ASK_MAX);
     while (n < want && (fd[n] = fcntl(2, F_DUPFD_CLOEXEC, 3)) >= 0) n++;
     for (unsigned i = 0; i < n; i++) close(fd[i]);
     return n == want;

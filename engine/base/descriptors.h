@@ -4,13 +4,13 @@
 
 #include "base/status.h"
 
-enum { DESCRIPTORS_ENOUGH = 64 /* beside those of plugins: what any run needs, several times over */ };
+enum { DESCRIPTORS_ENOUGH = 64 /* several times what a run needs, besides one for each plugin */ };
 
-/* Whether `want` more (32 at most) can be opened right now. Asks the system; nothing stays open. */
+/* 1: `want` more files (at most 32) can be opened right now. Tries it; none stays open. */
 int descriptors_left(unsigned want);
-/* KILN_ERR_NOMEM: that they ran out, the limit there is, and one that would do for `plugins` plugins, which hold one
- * each. */
+/* KILN_ERR_NOMEM. The message names the current limit and one that is enough for `plugins` plugins, each of which keeps
+ * a file open. */
 kiln_status descriptors_ran_out(size_t plugins, error *e);
-unsigned long descriptors_limit(void);
+unsigned long descriptors_limit(void); /* 0: unlimited or unknown */
 
 #endif

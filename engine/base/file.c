@@ -1,4 +1,4 @@
-/* file.c - maps, small reads, whole-or-nothing writes, folders, paths; see file.h. */
+/* file.c - maps, small reads, atomic writes, folders, paths; see file.h. */
 #include "base/file.h"
 
 #include "base/map_fault.h"
@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/unfinished.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -161,6 +162,7 @@ static void sync_folder_of(const char *path)
 kiln_status file_write_whole(const char *path, const void *data, size_t size, error *e)
 {
     str temp = {0};
+    assert(path && (data || !size));
     str_printf(&temp, "%s.tmpXXXXXX", path);
     if (temp.failed) return str_free(&temp), error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     int fd = mkostemp(temp.data, O_CLOEXEC);

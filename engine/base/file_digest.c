@@ -1,7 +1,7 @@
 /* file_digest.c - the content of a file or folder as 128 bits, remembered in the process.
  *
- * A file is cut into chunks of 8 MiB whose digests are made in parallel with pread; the file's digest
- * is that of its length and the chunks' digests in order. So it does not depend on the threads.
+ * Chunks of 8 MiB are read and digested in parallel. The file's digest is that of the chunks' digests in order and of
+ * the length, so it does not depend on the number of threads.
  */
 #include "base/file.h"
 
@@ -34,12 +34,12 @@ typedef struct known {
 static known *known_head;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static file_memory longer; /* find == NULL: none */
+static file_memory store; /* under known_lock; find NULL: none */
 
 static void known_add(const file_identity *file, digest content)
 {
     known *k = mem_alloc(sizeof *k);
-    if (!k) return; /* not remembering only costs time */
+    if (!k) return; /* the next call reads the file again */
     *k = (known){.file = *file, .content = content};
     pthread_mutex_lock(&known_lock);
     k->next = known_head;
@@ -51,7 +51,7 @@ static int known_find(const file_identity *file, digest *out)
 {
     int found = 0;
     pthread_mutex_lock(&known_lock);
-    file_memory memory = longer;
+    file_memory memory = store;
     for (known *k = known_head; k && !found; k = k->next)
         if (file_identity_same(&k->file, file)) found = 1, *out = k->content;
     pthread_mutex_unlock(&known_lock);
@@ -64,7 +64,7 @@ static void remember(const char *path, const file_identity *file, digest content
 {
     known_add(file, content);
     pthread_mutex_lock(&known_lock);
-    file_memory memory = longer;
+    file_memory memory = store;
     pthread_mutex_unlock(&known_lock);
     if (memory.add) memory.add(memory.self, path, file, content, began_ns);
 }
@@ -72,7 +72,7 @@ static void remember(const char *path, const file_identity *file, digest content
 void file_digest_memory(const file_memory *memory)
 {
     pthread_mutex_lock(&known_lock);
-    longer = memory ? *memory : (file_memory){0};
+    store = memory ? *memory : (file_memory){0};
     pthread_mutex_unlock(&known_lock);
 }
 
@@ -112,13 +112,13 @@ static void chunk_digest(void *arg, size_t i)
     mem_free(buffer);
 }
 
-/* ---- files that were written to a moment ago ---- */
+/* ---- files that were written a moment ago ---- */
 
-/* Clocks of file systems tick: 10 ms where the kernel keeps the time, up to 2 s where the file system has whole seconds
- * alone. */
+/* Two writes within one tick of the file system's clock leave the same times. A tick is up to 10 ms where the kernel
+ * keeps the times, up to 2 s where the file system stores whole seconds. */
 static const int64_t TICK_NS = 25000000, COARSE_TICK_NS = INT64_C(2100000000);
 
-/* How long until a write would give the file times other than those of `st`; 0: it would at once. */
+/* Nanoseconds until a write would give the file other times than those in `st`; 0: a write now would. */
 static int64_t unsettled(const struct stat *st)
 {
     file_identity f = file_identity_of(st);
@@ -127,8 +127,7 @@ static int64_t unsettled(const struct stat *st)
     return age > -tick && age < tick ? tick - age : 0;
 }
 
-/* What was written in the clock's running tick can be written once more without its times showing it, so the tick is
- * waited for. */
+/* Waits for the end of the tick in which the file was last written, and reads its state again. */
 static void settle(int fd, struct stat *st)
 {
     int64_t wait = unsettled(st);
@@ -144,7 +143,7 @@ static kiln_status note(file_list *seen, const char *path, const file_identity *
     return seen ? file_list_add(seen, path, file, e) : KILN_OK;
 }
 
-/* The caller has asked known_find. */
+/* Reads the file, which known_find did not know. */
 static kiln_status regular_digest(const char *path, int fd, struct stat *st, file_list *seen, digest *out, error *e)
 {
     settle(fd, st);
@@ -156,7 +155,7 @@ static kiln_status regular_digest(const char *path, int fd, struct stat *st, fil
     pool *p = n > 1 ? pool_new(0) : NULL;
     pool_for(p, n, chunk_digest, &r);
     pool_free(p);
-    r.chunk[n] = (digest){.lo = r.size, .hi = 0x6b696c6e}; /* the length closes the list */
+    r.chunk[n] = (digest){.lo = r.size, .hi = 0x6b696c6e}; /* the last entry is the length */
     *out = digest_of(r.chunk, (n + 1) * sizeof(digest));
     mem_free(r.chunk);
     if (r.failed == ENOMEM) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
@@ -219,7 +218,7 @@ static kiln_status folder_digest(const char *path, int depth, file_list *seen, d
     return status;
 }
 
-/* A file that is known is not opened. */
+/* Does not open a file whose digest is known. */
 static kiln_status content_digest(const char *path, int depth, file_list *seen, digest *out, error *e)
 {
     struct stat st;

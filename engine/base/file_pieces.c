@@ -1,8 +1,8 @@
-/* file_pieces.c - a part of a mapped file read in parallel without its map; see file.h.
+/* file_pieces.c - file_map_read(): a range of a mapped file, read in parallel with pread; see file.h.
  *
- * A part is cut at multiples of PIECE of the file, so that no two threads want one page, and each piece goes straight
- * to its place. The descriptor is opened for the one reading and compared with what was mapped, before and after: what
- * arrived is of that file.
+ * The range is cut at multiples of PIECE in the file, so no two threads touch one page, and each piece is read straight
+ * to its place in the result. The file is opened for this one call and compared with the mapped one before and after,
+ * so the bytes are known to be of that file.
  */
 #include "base/file.h"
 
@@ -17,10 +17,10 @@ static const size_t PIECE = (size_t)2 << 20;
 
 typedef struct {
     int fd;
-    size_t at, bytes, first; /* first: number of the piece that holds `at` */
+    size_t at, bytes, first; /* first: index of the piece that contains byte `at` */
     char *dst;
     pthread_mutex_t lock;
-    size_t failed_at; /* the lowest place that could not be read; SIZE_MAX: none */
+    size_t failed_at; /* the lowest offset that could not be read; SIZE_MAX: none */
     int why;          /* errno; 0: the file ends there */
 } reading;
 
@@ -51,7 +51,7 @@ static void read_piece(void *arg, size_t i)
 static kiln_status same(const file_map *m, int fd, error *e)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be looked at: %s", m->path, strerror(errno));
+    if (fstat(fd, &st) != 0) return error_set(e, KILN_ERR_IO, "%s: cannot be checked: %s", m->path, strerror(errno));
     return file_map_is(m, &st, e);
 }
 
@@ -67,7 +67,7 @@ kiln_status file_map_read(const file_map *m, size_t at, size_t bytes, void *dst,
         pthread_mutex_init(&r.lock, NULL);
         pool_for(p, (at + bytes - 1) / PIECE - r.first + 1, read_piece, &r);
         pthread_mutex_destroy(&r.lock);
-        status = same(m, fd, e); /* a file cut short is told as changed */
+        status = same(m, fd, e); /* a truncated file is reported as changed */
         if (status == KILN_OK && r.failed_at != SIZE_MAX)
             status = error_set(e, KILN_ERR_IO, "%s: byte %zu: cannot read: %s", m->path, r.failed_at,
                                r.why ? strerror(r.why) : "the file ends there");

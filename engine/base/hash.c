@@ -1,8 +1,9 @@
-/* hash.c - XXH3-128 of the xxHash library behind typed feeds; see hash.h. */
+/* hash.c - XXH3-128 from the xxHash library; see hash.h. */
 #include "base/hash.h"
 
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ void hasher_reset(hasher *h) { XXH3_128bits_reset(h->state); }
 int xxh_update_avx2(void *state, const void *bytes, size_t n);
 int xxh_update_avx512(void *state, const void *bytes, size_t n);
 
-/* Short pieces gain nothing. */
+/* Short inputs gain nothing from wider instructions. */
 static int update_wide(XXH3_state_t *state, const void *p, size_t n)
 {
     if (n < 4096) return 0;
@@ -48,6 +49,7 @@ static int update_wide(XXH3_state_t *state, const void *p, size_t n) { return (v
 
 void hash_bytes(hasher *h, const void *p, size_t n)
 {
+    assert(h && (p || !n));
     if (n && !update_wide(h->state, p, n)) XXH3_128bits_update(h->state, p, n);
 }
 

@@ -1,6 +1,6 @@
-/* hash.h - 128-bit digests (XXH3-128): identities of content, not protection against an adversary.
+/* hash.h - 128-bit digests (XXH3-128) that identify content. They do not protect against an adversary.
  *
- * Every field is fed with its length or a tag, so that ("ab","c") and ("a","bc") differ.
+ * Fields are hashed with their length, so that ("ab","c") and ("a","bc") differ.
  */
 #ifndef KILN_BASE_HASH_H
 #define KILN_BASE_HASH_H
@@ -19,7 +19,7 @@ void hasher_reset(hasher *h);
 void hash_bytes(hasher *h, const void *p, size_t n); /* raw, no length */
 void hash_text(hasher *h, const char *s);            /* length, then bytes; NULL differs from "" */
 void hash_u64(hasher *h, uint64_t v);                /* little endian on every machine */
-void hash_double(hasher *h, double v);               /* its bits; -0 as 0, NaN as one NaN */
+void hash_double(hasher *h, double v);               /* its bits; -0 counts as 0, and all NaNs are one */
 void hash_digest(hasher *h, digest d);
 digest hasher_digest(const hasher *h);
 digest digest_of(const void *p, size_t n);

@@ -1,8 +1,7 @@
-/* hash_avx512.c - XXH3's update compiled for AVX512: the packaged library is built for any x86-64 and hashes at half
- * the speed.
+/* hash_avx512.c - XXH3's update compiled for AVX512: the distribution's library is built for any x86-64 and runs at
+ * half the speed.
  *
- * The state and the digest are the library's own, whatever the instructions (xxhash.h promises it); only called when
- * the processor has them.
+ * State and digest are the same as the library's (xxhash.h promises it). Called only on processors with AVX512F.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>

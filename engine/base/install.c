@@ -1,5 +1,5 @@
-/* install.c - see install.h. dladdr() names the object this code is in. For a program that is linked statically that is
- * the name the program was started by, which need not be a path; /proc says it in full. */
+/* install.c - see install.h. dladdr() names the file that contains this code. For a statically linked program that is
+ * argv[0], which need not be a path; /proc has the full one. */
 #include "base/install.h"
 
 #include <dlfcn.h>

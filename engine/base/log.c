@@ -1,7 +1,8 @@
-/* log.c - see log.h. The level and the sink are the process's, and atomic. */
+/* log.c - see log.h. Level and sink belong to the process; the level is atomic, the sink is under the lock. */
 #include "base/log.h"
 #include "base/print.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ void log_sink_set(void (*sink)(void *arg, int level, const char *line), void *ar
 void log_at(int level, const char *fmt, ...)
 {
     static const char *const word[] = {"error: ", "warning: ", "", "debug: "};
+    assert(fmt);
     if (level > log_level() || level < 0) return;
     char line[2048];
     va_list args;

@@ -1,8 +1,7 @@
-/* log.h - the log: one line a message, to stderr or to the sink that is set.
+/* log.h - the log: one line per message, to stderr or to the sink that is set.
  *
- * Levels (plugin.h): ERROR the run cannot do what was asked; WARN it can, but the user
- * should know; INFO what is being done; DEBUG for who works on kiln. Default WARN.
- * Any thread.
+ * Levels (plugin.h): ERROR the run cannot do what was asked; WARN it can, but the user should know; INFO what is being
+ * done; DEBUG for people who work on kiln. Default WARN. Any thread.
  */
 #ifndef KILN_BASE_LOG_H
 #define KILN_BASE_LOG_H
@@ -12,7 +11,7 @@
 void log_at(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_level_set(int level);
 int log_level(void);
-/* sink NULL: back to stderr. */
+/* The sink is called under the log's lock and must not log itself. NULL: stderr again. */
 void log_sink_set(void (*sink)(void *arg, int level, const char *line), void *arg);
 
 #define log_error(...) log_at(KILN_LOG_ERROR, __VA_ARGS__)

@@ -1,11 +1,12 @@
 /* map_fault.c - see map_fault.h.
  *
- * The handler may run on any thread at any moment, so it takes no lock: a slot's begin is set last and cleared first,
- * and a slot that changes while it is looked at is not the faulting map's, since that one is in use. It makes one
- * system call (mmap) and stores to atomics.
+ * The handler may run on any thread at any moment, so it takes no lock, makes one system call (mmap) and stores to
+ * atomics. A slot's `begin` is set last and cleared first. A slot that changes while the handler reads it belongs to
+ * another map: the faulting map is in use, so nobody is adding or removing it.
  */
 #include "base/map_fault.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,11 +25,11 @@ typedef struct {
 } slot;
 
 static slot slots[SLOTS];
-static atomic_size_t used; /* slots ever taken are the first of these */
+static atomic_size_t used; /* slots from here on were never taken */
 static uintptr_t page;
 static struct sigaction before;
 
-/* Zeros from the page of `at` to the end of the slot's map. 1: the reading can go on. */
+/* Maps zeros from the page of address `at` to the end of the slot's map. 1: done, the faulting read can be retried. */
 static int mend(slot *s, uintptr_t begin, uintptr_t end, uintptr_t at)
 {
     uintptr_t from = at & ~(page - 1), to = (end + page - 1) & ~(page - 1);
@@ -41,7 +42,8 @@ static int mend(slot *s, uintptr_t begin, uintptr_t end, uintptr_t at)
     return 1;
 }
 
-static int ours(uintptr_t at)
+/* 1: the address was in a guarded map, which now reads as zeros from there on. */
+static int mend_slot_of(uintptr_t at)
 {
     size_t n = atomic_load(&used);
     for (size_t i = 0; i < n; i++) {
@@ -53,8 +55,9 @@ static int ours(uintptr_t at)
     return 0;
 }
 
-/* A fault comes again when the handler returns, and then ends the process; one that was sent has to be sent again. */
-static void end_as_ever(int signal, const siginfo_t *info)
+/* Restores the default action. A real fault then strikes again when the handler returns and ends the process; a signal
+ * sent by kill() is raised again. */
+static void end_by_default(int signal, const siginfo_t *info)
 {
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     if (info->si_code <= 0) raise(signal);
@@ -63,7 +66,7 @@ static void end_as_ever(int signal, const siginfo_t *info)
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     int kept = errno;
-    int mended = info->si_code == BUS_ADRERR && ours((uintptr_t)info->si_addr);
+    int mended = info->si_code == BUS_ADRERR && mend_slot_of((uintptr_t)info->si_addr);
     errno = kept;
     if (mended) return;
     if (before.sa_flags & SA_SIGINFO)
@@ -71,7 +74,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
         before.sa_handler(signal);
     else
-        end_as_ever(signal, info);
+        end_by_default(signal, info);
 }
 
 static void install(void)
@@ -104,8 +107,13 @@ size_t map_guard(const void *data, size_t bytes)
 void map_unguard(size_t guard)
 {
     if (!guard) return;
+    assert(guard <= SLOTS && atomic_load(&slots[guard - 1].begin));
     atomic_store(&slots[guard - 1].begin, 0);
     atomic_store(&slots[guard - 1].taken, 0);
 }
 
-size_t map_torn(size_t guard) { return guard ? atomic_load(&slots[guard - 1].torn) : MAP_WHOLE; }
+size_t map_torn(size_t guard)
+{
+    assert(guard <= SLOTS);
+    return guard ? atomic_load(&slots[guard - 1].torn) : MAP_WHOLE;
+}

@@ -1,10 +1,10 @@
-/* map_fault.h - maps of files whose bytes may go away under the reader.
+/* map_fault.h - maps of files that may be truncated, or become unreadable, while they are being read.
  *
- * Touching a page of a map that its file no longer has (it was cut short, its disk fails) raises SIGBUS, which would
- * end the process. Of a guarded map the handler puts zeros from that page to the end of the map, notes where, and lets
- * the reading go on: the reader sees wrong numbers, never a signal, and whoever asked for them asks map_torn() before
- * it believes them. Nothing is unwound, so it holds in kernels, on any thread. Every other SIGBUS goes to the handler
- * that was there before, or ends the process as ever.
+ * Reading a page of a map that its file no longer has (it was truncated, the disk fails) raises SIGBUS, which would end
+ * the process. For a guarded map the handler instead maps zeros from that page to the end, records the first missing
+ * byte, and lets the read continue: the reader gets zeros, never a signal. Callers check map_torn() before they use the
+ * data. Nothing is unwound, so this works inside kernels and on any thread. Every other SIGBUS goes to the handler that
+ * was installed before, or ends the process.
  */
 #ifndef KILN_BASE_MAP_FAULT_H
 #define KILN_BASE_MAP_FAULT_H
@@ -14,9 +14,10 @@
 
 #define MAP_WHOLE SIZE_MAX
 
-/* A number for the three below; 0: not guarded (no data, or more maps at once than there is room for). [any] */
+/* Guards a map; returns an id for the calls below, or 0: not guarded (no data, or 4,096 maps are guarded already),
+ * which the others accept. [any thread] */
 size_t map_guard(const void *data, size_t bytes);
-void map_unguard(size_t guard); /* before munmap(); of 0: nothing */
-size_t map_torn(size_t guard);  /* the first byte found missing; MAP_WHOLE: none was */
+void map_unguard(size_t guard); /* before munmap() */
+size_t map_torn(size_t guard);  /* the first byte found missing, or MAP_WHOLE */
 
 #endif

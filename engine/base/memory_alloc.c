@@ -4,12 +4,13 @@
 #include "base/checked.h"
 #include "base/memory_guard.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-static atomic_llong countdown = -1; /* allocations until the failing one; < 0: none is due */
+static atomic_llong countdown = -1; /* allocations before the one that fails; < 0: none will */
 static atomic_llong counted;
 static atomic_int keeps_failing;
 
@@ -46,13 +47,15 @@ void *mem_realloc(void *p, size_t bytes) { return must_fail() ? NULL : realloc(p
 void *mem_aligned(size_t alignment, size_t bytes)
 {
     size_t padded;
+    assert(alignment && (alignment & (alignment - 1)) == 0);
     if (!checked_add_size(bytes, alignment - 1, &padded) || must_fail()) return NULL;
     if (guard_on()) return guard_alloc(alignment, bytes ? bytes : 1);
     padded = padded / alignment * alignment;
     return aligned_alloc(alignment, padded ? padded : alignment);
 }
 
-/* Before each block lies how much was mapped for it; 0: it is the heap's. Sanitizers watch the heap alone. */
+/* The bytes before a block record how much was mapped for it; 0: it is from the heap. Under the address sanitizer every
+ * block is, since it does not check mapped memory. */
 enum { BEFORE = 64 };
 #if defined __SANITIZE_ADDRESS__
 static const size_t PAGES_FROM = SIZE_MAX;
@@ -83,6 +86,7 @@ void mem_pages_free(void *p)
     if (!p || guard_free(p)) return;
     char *whole = (char *)p - BEFORE;
     size_t mapped = *(size_t *)(void *)whole;
+    assert(mapped == 0 || mapped >= PAGES_FROM); /* else it is not from mem_pages */
     if (mapped)
         munmap(whole, mapped);
     else

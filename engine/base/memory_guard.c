@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -40,6 +41,7 @@ int guard_on(void) { return atomic_load(&on); }
 void *guard_alloc(size_t alignment, size_t bytes)
 {
     size_t p = page(), inner, total;
+    assert(alignment && (alignment & (alignment - 1)) == 0 && bytes);
     block *b = malloc(sizeof *b);
     if (!b || alignment > p || !checked_add_size(bytes, alignment + p, &inner)) {
         free(b);

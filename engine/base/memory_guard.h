@@ -1,27 +1,28 @@
-/* memory_guard.h - for tests and `kiln check-plugin`: blocks of mem_aligned() that tell who writes outside them.
+/* memory_guard.h - finds writes outside of mem_aligned() blocks, for tests and `kiln check-plugin`.
  *
- * While it is on, each such block (tensors, working memory) has pages of its own: filled with a poison byte, pressed
- * against an unreadable page at its end, with one before it too. The bytes between are a known pattern, looked at when
- * the block is freed. A block may be made read-only. Slow, and a few pages a block: not for normal running.
+ * While it is on, each such block (tensors, scratch memory) has pages of its own and is filled with a poison byte. It
+ * ends at an unreadable page, and another one precedes it; the bytes in between hold a pattern, which is checked when
+ * the block is freed. A block can be made read-only. Slow, and costs a few pages per block.
  */
 #ifndef KILN_BASE_MEMORY_GUARD_H
 #define KILN_BASE_MEMORY_GUARD_H
 
 #include <stddef.h>
 
-/* on 0: new blocks are plain again; those that are guarded stay so. Not while other threads allocate. */
+/* on 0: new blocks are plain; blocks that are guarded stay guarded. Not while other threads allocate. */
 void mem_guard(int on, unsigned char poison);
-/* Makes the guarded block that begins at p read-only or writable again; 0 when p begins none. */
+/* Makes the guarded block that begins at p read-only, or writable again. 0: no guarded block begins there. */
 int mem_guard_protect(const void *p, int writable);
-/* Blocks alive, and blocks (alive or freed since the last call) whose pattern was written over. */
+/* Live blocks, and blocks (live, or freed since the last call) whose pattern was overwritten. */
 size_t mem_guard_alive(void);
 size_t mem_guard_damaged(void);
 
 typedef enum { GUARD_NOTHING, GUARD_BEFORE, GUARD_AFTER, GUARD_READ_ONLY } guard_place;
-/* What a faulting address means. Safe in a signal handler as long as the lock is not held. */
+/* Where a faulting address lies relative to a guarded block. For a signal handler; takes no lock, so the fault must not
+ * have happened inside these functions. */
 guard_place mem_guard_place(const void *address);
 
-/* For memory_alloc.c: NULL and 0 when p is none of ours. */
+/* For memory_alloc.c. guard_alloc: NULL without memory. guard_free: 0 when p is not a guarded block. */
 void *guard_alloc(size_t alignment, size_t bytes);
 int guard_free(void *p);
 int guard_on(void);

@@ -1,6 +1,7 @@
-/* names.c - see names.h. The distance is optimal string alignment: Levenshtein's with swaps of neighbours. */
+/* names.c - see names.h. The distance is optimal string alignment: Levenshtein's, plus swaps of neighbours. */
 #include "base/names.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t row[3][NAME_LONGEST + 1];
+    assert(n <= NAME_LONGEST && m <= NAME_LONGEST);
     for (size_t j = 0; j <= m; j++) row[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
         size_t *now = row[i % 3], *above = row[(i + 2) % 3], *two = row[(i + 1) % 3];

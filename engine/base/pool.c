@@ -1,12 +1,13 @@
 /* pool.c - one job at a time, indices handed out by an atomic counter; see pool.h.
  *
- * A worker takes part in a job only after it has counted itself in under the lock, and the caller
- * leaves only when every such worker has counted itself out, so the job may live on the caller's stack.
+ * A worker joins a job by raising `inside` under the lock, and the caller returns only once `inside` is 0 again, so the
+ * job can live on the caller's stack.
  */
 #include "base/pool.h"
 
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -23,8 +24,8 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
     job *current;      /* under lock */
-    unsigned inside;   /* workers that hold `current` */
-    uint64_t sequence; /* of jobs, so that a worker takes part in each once */
+    unsigned inside;   /* workers that use `current` */
+    uint64_t sequence; /* number of the job, so that a worker joins each one once */
     int stop;
     atomic_flag busy;
     unsigned n_worker;
@@ -50,6 +51,7 @@ static void *worker_main(void *arg)
         pthread_mutex_unlock(&p->lock);
         job_run(j);
         pthread_mutex_lock(&p->lock);
+        assert(p->inside > 0);
         if (--p->inside == 0) pthread_cond_signal(&p->idle);
     }
     pthread_mutex_unlock(&p->lock);
@@ -87,6 +89,7 @@ void pool_free(pool *p)
 {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
+    assert(!p->current && !p->inside); /* no pool_for is running */
     p->stop = 1;
     pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
@@ -101,6 +104,7 @@ unsigned pool_threads(const pool *p) { return p ? p->n_worker + 1 : 1; }
 
 void pool_for(pool *p, size_t n, void (*fn)(void *arg, size_t i), void *arg)
 {
+    assert(fn);
     if (!p || p->n_worker == 0 || n < 2 || atomic_flag_test_and_set(&p->busy)) {
         for (size_t i = 0; i < n; i++) fn(arg, i);
         return;

@@ -1,5 +1,6 @@
-/* print.c - see print.h. To tell our control characters from foreign ones after formatting, the text is formatted
- * twice, with ours replaced by two different characters: where the results differ, there is one of ours. */
+/* print.c - see print.h. After formatting, the control characters of the format string have to be told from those of
+ * the arguments. So the text is formatted twice, with the format's own replaced by two different characters: where the
+ * results differ, the format had one. */
 #include "base/print.h"
 
 #include "base/memory_alloc.h"
@@ -10,13 +11,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { FORMAT_MAX = 1000, TEXT_MAX = 4000, SHOWN_MAX = 12 /* bytes that one character may become */ };
+enum { FORMAT_MAX = 1000, TEXT_MAX = 4000, SHOWN_MAX = 12 /* bytes one character may become, with a NUL */ };
 
 static atomic_int lost;
 
 static int is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
 
-/* One character of the text as it may be shown, into `to`; *used bytes of the text. */
+/* Writes the first character of the text to `to`, escaped if it has to be; *used: the bytes it took of the text.
+ * Returns the bytes written. */
 static size_t show(char to[SHOWN_MAX], const char *from, size_t n, size_t *used)
 {
     static const char plain[] = "\n\r\t", letter[] = "nrt";
@@ -34,13 +36,14 @@ size_t text_escape(char *to, size_t capacity, const char *from, size_t n)
 {
     size_t at = 0, used, length;
     char shown[SHOWN_MAX];
+    assert(capacity > 0);
     for (; n > 0 && at + (length = show(shown, from, n, &used)) < capacity; from += used, n -= used, at += length)
         memcpy(to + at, shown, length);
     to[at] = '\0';
     return at;
 }
 
-/* Gathers what is written, so that a line is one write. */
+/* Gathers output, so that a line is one write. */
 typedef struct {
     FILE *to;
     char bytes[TEXT_MAX];
@@ -70,7 +73,7 @@ static void output_add(output *o, const char *bytes, size_t n)
     if (o->total >= 0) o->total += (int)n;
 }
 
-/* a and b, of n characters, differ where a control character of fmt stands, in its order. */
+/* a and b, of n bytes, differ where fmt has a control character; those come in the order they have in fmt. */
 static int write_shown(FILE *to, const char *fmt, const char *a, const char *b, size_t n)
 {
     output o = {.to = to};

@@ -1,6 +1,7 @@
 /* status.c - see status.h. */
 #include "base/status.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ const char *status_text(kiln_status status)
 
 kiln_status error_setv(error *e, kiln_status status, const char *fmt, va_list args)
 {
+    assert(status != KILN_OK && fmt);
     if (!e || e->status != KILN_OK) return status;
     e->status = status;
     vsnprintf(e->message, sizeof e->message, fmt, args);

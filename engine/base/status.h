@@ -1,9 +1,8 @@
-/* status.h - the status codes of plugin.h with names, the message that travels with
- * a failure, and the one macro that forwards it.
+/* status.h - names for the status codes of plugin.h, the message that goes with a failure, and TRY to forward it.
  *
- * A function that can fail takes an `error *` (may be NULL) and returns a kiln_status.
- * Whoever knows best writes the message with error_set(); the first message wins and
- * callers forward with TRY. One sentence: place, what is wrong, what would be right.
+ * A function that can fail takes an `error *` (may be NULL) and returns a kiln_status. The function that knows the
+ * reason writes the message with error_set(); the first message wins, and callers forward the status with TRY. A
+ * message is one sentence: the place, what is wrong, what would be right.
  */
 #ifndef KILN_BASE_STATUS_H
 #define KILN_BASE_STATUS_H
@@ -16,10 +15,10 @@ typedef struct {
     char message[1024];
 } error;
 
-/* Records status and message unless an earlier one is there; returns `status`. */
+/* Records status (not KILN_OK) and message, unless e has one already; returns `status`. */
 kiln_status error_set(error *e, kiln_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 kiln_status error_setv(error *e, kiln_status status, const char *fmt, va_list args);
-/* Puts "text: " before the message recorded so far (for adding the place on the way up). */
+/* Puts "text: " before the recorded message, so that a caller can add the place. */
 void error_prefix(error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "KILN_ERR_INVALID" */
 const char *status_name(kiln_status status);

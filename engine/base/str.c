@@ -1,10 +1,11 @@
-/* str.c - growing strings; see str.h. Numbers, UTF-8 and name suggestions are in str_number.c and names.c. */
+/* str.c - growing strings, UTF-8 and JSON escapes; see str.h. Numbers are in str_number.c, suggestions in names.c. */
 #include "base/str.h"
 
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 static int reserve(str *s, size_t more)
 {
     size_t need;
+    assert(s->data ? s->len < s->capacity : s->len == 0);
     if (s->failed || !checked_add_size(s->len, more, &need) || !checked_add_size(need, 1, &need))
         return s->failed = 1, 0;
     if (!array_reserve(&s->data, &s->capacity, need, 1)) s->failed = 1;

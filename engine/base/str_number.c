@@ -1,4 +1,4 @@
-/* str_number.c - numbers to text and back, whatever the locale says. */
+/* str_number.c - numbers to text and back, in any locale. */
 #include "base/str.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ int str_to_double(const char *text, size_t n, double *out)
 {
     char buf[128];
     if (n == 0 || n >= sizeof buf) return 0;
-    for (size_t i = 0; i < n; i++) /* strtod knows more than decimal numbers; we do not */
+    for (size_t i = 0; i < n; i++) /* strtod would also take inf, nan and hexadecimal */
         if (!strchr("0123456789+-.eE", text[i]) || !text[i]) return 0;
     memcpy(buf, text, n);
     buf[n] = '\0';

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether `user` is the group's only member, by the group's own list and by everybody's primary group. */
+/* 1: `user` is the group's only member, by the group's list and by every user's primary group. */
 static int is_private_group(gid_t group, uid_t user)
 {
     struct passwd *owner = getpwuid(user);
@@ -31,7 +31,7 @@ int others_may_write(const struct stat *s)
 
 const char *trust_fault(const struct stat *s)
 {
-    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins have to be yours or root's";
+    if (s->st_uid != 0 && s->st_uid != geteuid()) return "belongs to another user; plugins must belong to you or root";
     if (s->st_mode & S_IWOTH) return "can be written by anyone; take that away with: chmod o-w";
     if (others_may_write(s)) return "can be written by its group; take that away with: chmod g-w";
     return NULL;

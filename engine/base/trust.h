@@ -1,14 +1,14 @@
-/* trust.h - whether a file or folder (a plugin, the cache) can be changed by anybody but its user and root. */
+/* trust.h - whether anybody but the user and root can change a file or folder (a plugin, the cache). */
 #ifndef KILN_BASE_TRUST_H
 #define KILN_BASE_TRUST_H
 
 #include <sys/stat.h>
 
-/* NULL, or what is wrong with the owner and mode of a file or folder: it is to be root's or the user's own, and
- * writable by nobody else. A group that has no member but that user (what umask 002 is made for) counts as nobody else.
- * One thread. */
+/* NULL when the file belongs to root or the user and nobody else may write to it; otherwise what is wrong, for a
+ * message. A group whose only member is that user (as distributions with umask 002 have) may write. One thread at a
+ * time: it uses getpwent(). */
 const char *trust_fault(const struct stat *s);
-/* The second half of it: whether anybody but the owner may write. One thread. */
+/* Only whether anybody but the owner may write. One thread at a time. */
 int others_may_write(const struct stat *s);
 
 #endif

@@ -1,17 +1,17 @@
-/* unfinished.h - files that lie under a temporary name until they are whole, so that a process that is ended at once
- * can take them with it.
+/* unfinished.h - a list of files that still have a temporary name, so that a process that has to end at once can remove
+ * them.
  *
- * Whoever makes one begins it here before its first byte and ends it once it is renamed or removed. Nothing is promised
- * of more than 32 at a time, nor after kill -9. Any thread.
+ * List a file before its first byte is written and take it off after it is renamed or removed. At most 32 are listed at
+ * a time; more are not removed, and none after kill -9. Any thread.
  */
 #ifndef KILN_BASE_UNFINISHED_H
 #define KILN_BASE_UNFINISHED_H
 
-/* `folder` is a descriptor that stays open until the end, or AT_FDCWD. Gives what unfinished_end() takes; -1 when there
- * is no place. */
+/* `folder` is AT_FDCWD, or a descriptor that stays open until unfinished_end(). Returns a slot for unfinished_end();
+ * -1, which it accepts, when the list is full. */
 int unfinished_begin(int folder, const char *name);
 void unfinished_end(int slot);
-/* Unlinks them all. For a signal handler, before _exit(). */
+/* Unlinks all that are listed. For a signal handler, before _exit(). */
 void unfinished_remove(void);
 
 #endif

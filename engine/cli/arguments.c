@@ -1,4 +1,4 @@
-/* arguments.c - reading options by their declarations; see command.h. */
+/* arguments.c - parses command lines by the options a command declares; see command.h. */
 #include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
@@ -45,7 +45,7 @@ static int add(arguments *a, const option *o, const char *value)
     return 1;
 }
 
-/* One option at argv[*i], and its value behind '=' or in the next word. */
+/* Reads the option at argv[*i], and its value after '=' or in the next argument. */
 static int read_option(arguments *a, const manual *m, int argc, char **argv, int *i)
 {
     const char *text = argv[*i], *equals = strchr(text, '=');

@@ -1,4 +1,4 @@
-/* cmd_cache.c - `kiln cache`: what is kept between runs, and what to do about it. */
+/* cmd_cache.c - `kiln cache`: lists, checks and removes the results kept between runs. */
 #include "base/arena.h"
 #include "base/memory_alloc.h"
 #include "base/names.h"
@@ -16,21 +16,22 @@ enum { LIST_DEFAULT = 20, PREFIX_MIN = 4 };
 
 static const option options[] = {
     {"--cache", 0, "DIR", "the cache's folder (default: KILN_CACHE, else ~/.cache/kiln)", 0},
-    {"--json", 0, NULL, "print JSON: one object, for ls one a line", 0},
-    {"--sort", 0, "HOW", "ls: by use (newest first), size, or time (what took longest to compute)", 0},
+    {"--json", 0, NULL, "print JSON: one object; ls prints one per line", 0},
+    {"--sort", 0, "HOW", "ls: by use (newest first), size, or time (longest to compute first)", 0},
     {"--limit", 'n', "N", "ls: at most N entries (default 20; 0: all)", 0},
     {"--type", 0, "NAME", "ls, clear: only results of nodes of this type", 0},
-    {"--size", 0, "SIZE", "gc: shrink to this, as 500M or 2G (default: 10G)", 0},
+    {"--size", 0, "SIZE", "gc: shrink to this size, such as 500M or 2G (default: 10G)", 0},
 };
 static const manual about = {
     .usage = "kiln cache ls|show KEY|stat|gc|verify|clear [options]",
-    .about = "Shows and tends what `kiln run` keeps between runs.\n\n"
-             "  ls        list what is kept\n"
-             "  show KEY  everything known of one result; the key may be shortened (`kiln run --explain` prints keys)\n"
+    .about = "Shows and maintains the results that `kiln run` keeps between runs.\n\n"
+             "  ls        list the results\n"
+             "  show KEY  everything known about one result; the beginning of its key is enough (`kiln run --explain`\n"
+             "            prints keys)\n"
              "  stat      how much there is, and where\n"
-             "  gc        drop what is worth least until the rest fits, and sweep what crashes left behind\n"
+             "  gc        remove the least valuable results until the rest fits, and files that crashes left behind\n"
              "  verify    read every value and compare its digest; damaged ones are removed\n"
-             "  clear     remove everything, or what --type names\n\n"
+             "  clear     remove everything, or only results of --type\n\n"
              "Exit status: 0 done, 1 it could not be done or damage was found, 2 the arguments are wrong.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -144,7 +145,7 @@ static int do_ls(const request *r, error *e)
 typedef struct {
     const char *prefix;
     size_t n;
-    store_entry found, *more; /* more[8]: what else begins so */
+    store_entry *more; /* [8]: the first entries whose keys begin so */
 } search;
 
 static int match(void *arg, const store_entry *x)
@@ -212,7 +213,7 @@ static int do_stat(const request *r, error *e)
     }
     print_text(stdout,
                "folder    %s\nresults   %llu, of %llu different values, %s (at most %s)\nstates    %llu of unfinished "
-               "calls and of speeds, %s\norphans   %llu, %s (kiln cache gc sweeps them)\n"
+               "calls and of speeds, %s\norphans   %llu, %s (kiln cache gc removes them)\n"
                "files     %llu whose digests are remembered\nindex     SQLite %s, journal %s\n",
                folder, (unsigned long long)t.entries, (unsigned long long)t.values, str_bytes(bytes, t.bytes),
                str_bytes(limit, t.limit), (unsigned long long)t.states, str_bytes(states, t.state_bytes),
@@ -232,7 +233,7 @@ static void print_report(const request *r, const store_report *out, const char *
                    (unsigned long long)out->orphan_bytes, (unsigned long long)out->checked,
                    (unsigned long long)out->damaged);
     else
-        print_text(stdout, "%s %llu results (%s), swept %llu files nobody named (%s)\n", verb,
+        print_text(stdout, "%s %llu results (%s) and %llu orphaned files (%s)\n", verb,
                    (unsigned long long)out->entries, str_bytes(bytes, out->bytes), (unsigned long long)out->orphans,
                    str_bytes(orphans, out->orphan_bytes));
 }
@@ -248,11 +249,11 @@ static int do_gc(const request *r, error *e)
                           size),
                EXIT_BAD_INPUT;
     if (store_gc(r->store, limit, &out, e) != KILN_OK) return EXIT_RUN_FAILED;
-    print_report(r, &out, "dropped");
+    print_report(r, &out, "removed");
     return EXIT_DONE;
 }
 
-static void tell_bad(void *arg, const store_entry *x, const char *why)
+static void print_damaged(void *arg, const store_entry *x, const char *why)
 {
     char key[33];
     (void)arg;
@@ -262,7 +263,7 @@ static void tell_bad(void *arg, const store_entry *x, const char *why)
 static int do_verify(const request *r, error *e)
 {
     store_report out;
-    if (store_verify(r->store, &out, tell_bad, NULL, e) != KILN_OK) return EXIT_RUN_FAILED;
+    if (store_verify(r->store, &out, print_damaged, NULL, e) != KILN_OK) return EXIT_RUN_FAILED;
     if (r->json)
         print_report(r, &out, "");
     else
@@ -282,7 +283,7 @@ static int do_clear(const request *r, error *e)
 /* ---- the command ---- */
 
 static const struct {
-    const char *name, *takes; /* options beside --cache and --json */
+    const char *name, *takes; /* takes: its options besides --cache and --json */
     size_t operands;
     int (*run)(const request *, error *);
 } actions[] = {

@@ -1,4 +1,5 @@
-/* cmd_check_plugin.c - `kiln check-plugin FILE.so ...`: the table, and each node in a process of its own. */
+/* cmd_check_plugin.c - `kiln check-plugin FILE.so ...`: checks a plugin's table, and each node in a process of its own.
+ */
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -36,7 +37,7 @@ static int remove_one(const char *path, const struct stat *s, int flag, struct F
     return remove(path);
 }
 
-/* In a child: counts through the pipe. */
+/* In a child process: checks the node and sends the counts through the pipe. */
 static void child(const node_info *n, const char *folder, int fd)
 {
     struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
@@ -47,13 +48,13 @@ static void child(const node_info *n, const char *folder, int fd)
 #endif
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     alarm(NODE_SECONDS);
-    crash_report_end(); /* the parent tells how this process ended */
+    crash_report_end(); /* the parent reports how this process ended */
     check_counts counts = check_node(n, folder, stdout);
     print_flush(stdout);
     _exit(write(fd, &counts, sizeof counts) == sizeof counts ? 0 : 2);
 }
 
-/* Adds what was found to *total. */
+/* Checks the node in a child process and adds its counts to *total. */
 static void try_node(const node_info *n, const char *folder, check_counts *total)
 {
     int fd[2], status = 0;
@@ -93,7 +94,7 @@ static const plugin_info *of_file(const catalog *c, const char *path)
     return found;
 }
 
-/* What being loaded here has shown: the file and its table, its open(), the floating-point mode. */
+/* Reports what loading the plugin has shown: file and table, open(), the floating-point mode. */
 static check_counts check_loaded(const plugin_info *p)
 {
     check_counts counts = {.passed = 2};

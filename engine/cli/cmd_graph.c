@@ -1,4 +1,4 @@
-/* cmd_graph.c - `kiln graph`: a workflow's wiring as a drawing, through Graphviz's dot. */
+/* cmd_graph.c - `kiln graph`: draws a workflow's wiring with Graphviz's dot. */
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/print.h"
@@ -25,7 +25,7 @@ static const option options[] = {
 };
 static const manual about = {
     .usage = "kiln graph FILE -o x.svg [options]",
-    .about = "Draws which node feeds which. Nodes that would not run are grey, nodes that write are round.",
+    .about = "Draws which node feeds which. Nodes that would not run are grey, output nodes are round.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln graph workflows/txt2img.yaml -o txt2img.svg\n",
@@ -73,7 +73,7 @@ static int fail(const char *what, const char *why)
     return EXIT_RUN_FAILED;
 }
 
-/* dot -T<type> -o path.tmp < text, then the rename; no shell is involved. */
+/* Runs dot -T<type> -o path.tmp < text without a shell, and renames the result to path. */
 static int render(const char *text, const char *path, const char *type)
 {
     char temp[4096], format[16];
@@ -96,7 +96,7 @@ static int render(const char *text, const char *path, const char *type)
     }
     for (size_t n = strlen(text); n > 0;) {
         ssize_t done = write(in[1], text, n);
-        if (done <= 0) break; /* a dot that stops reading is told by its status */
+        if (done <= 0) break; /* a dot that stopped reading has a status that says so */
         text += done, n -= (size_t)done;
     }
     close(in[1]);
@@ -111,7 +111,7 @@ static int deliver(const char *text, const char *path)
 {
     error e = {0};
     const char *dot = strrchr(path, '.'), *type = dot ? dot + 1 : "";
-    if (strcmp(path, "-") == 0) return print_raw(stdout, text) < 0; /* its labels are str_json()'s */
+    if (strcmp(path, "-") == 0) return print_raw(stdout, text) < 0; /* str_json() has escaped the labels */
     if (strcmp(type, "dot") == 0 || strcmp(type, "gv") == 0)
         return file_write_whole(path, text, strlen(text), &e) == KILN_OK ? EXIT_DONE : fail("graph", e.message);
     if (strcmp(type, "svg") == 0 || strcmp(type, "png") == 0 || strcmp(type, "pdf") == 0)

@@ -1,4 +1,4 @@
-/* cmd_inspect.c - `kiln inspect`: what is in a model file or folder. */
+/* cmd_inspect.c - `kiln inspect`: lists the tensors of a model file or folder. */
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -15,7 +15,7 @@ static const option options[] = {
 };
 static const manual about = {
     .usage = "kiln inspect PATH [options]",
-    .about = "Checks the header of a .safetensors file, or of those of a model folder, and lists its tensors.",
+    .about = "Checks the header of a .safetensors file, or of each one in a model folder, and lists the tensors.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln inspect workflows/models/shapes-sd1\n",

@@ -1,8 +1,9 @@
-/* cmd_nodes.c - `kiln nodes [NAME]`: node types as their rows declare them. Nothing here knows any node. */
+/* cmd_nodes.c - `kiln nodes [NAME]`: node types as their plugins declare them. Nothing here knows a particular node. */
 #include "base/json_members.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/open_catalog.h"
 #include "cli/param_help.h"
 #include "param/param_text.h"
 #include "plugin/abilities.h"
@@ -13,13 +14,13 @@
 #include <string.h>
 
 static const option options[] = {
-    {"--plugins", 0, "LIST", "folders or .so files to look at first, ':' between them", 0},
+    PLUGINS_OPTION,
     {"--json", 0, NULL, "print JSON", 0},
 };
 static const manual help = {
     .usage = "kiln nodes [NAME ...] [--plugins LIST] [--json]",
-    .about = "Lists the node types there are, or tells all about those named: inputs, outputs, parameters with what\n"
-             "they take, their defaults and help.",
+    .about = "Lists the node types, or describes those named: inputs, outputs, and parameters with their values,\n"
+             "defaults and help.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln nodes KSampler\n  kiln nodes --json > nodes.json\n",
@@ -170,15 +171,11 @@ static void print_json_all(const catalog *c)
 int cmd_nodes(int argc, char **argv)
 {
     arguments a;
-    error e = {0};
+    int status;
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
-    catalog *c = catalog_open(argument(&a, "--plugins"), &e);
-    if (!c) {
-        print_text(stderr, "kiln nodes: %s\n", e.message);
-        return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
-    }
-    int status = EXIT_DONE;
+    catalog *c = open_catalog("nodes", &a, &status);
+    if (!c) return status;
     if (a.n_operand)
         status = print_chosen(c, &a);
     else if (argument(&a, "--json"))

@@ -1,14 +1,15 @@
-/* cmd_plugins.c - `kiln plugins`: what loaded, from where, and what did not and why. */
+/* cmd_plugins.c - `kiln plugins`: which plugins loaded, from where, and which did not and why. */
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/open_catalog.h"
 #include "plugin/catalog.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const option options[] = {
-    {"--plugins", 0, "LIST", "folders or .so files to look at first, ':' between them", 0},
+    PLUGINS_OPTION,
     {"--json", 0, NULL, "print JSON", 0},
 };
 static const manual help = {
@@ -96,18 +97,15 @@ static void print_list(const catalog *c)
 int cmd_plugins(int argc, char **argv)
 {
     arguments a;
-    error e = {0};
+    int status;
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
     if (a.n_operand) {
         print_text(stderr, "kiln plugins: '%s' is not expected here; a folder is given with --plugins\n", a.operand[0]);
         return EXIT_BAD_INPUT;
     }
-    catalog *c = catalog_open(argument(&a, "--plugins"), &e);
-    if (!c) {
-        print_text(stderr, "kiln plugins: %s\n", e.message);
-        return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
-    }
+    catalog *c = open_catalog("plugins", &a, &status);
+    if (!c) return status;
     if (argument(&a, "--json"))
         print_json(c);
     else

@@ -1,9 +1,11 @@
-/* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers as their rows declare them, whoever brought them. */
+/* cmd_samplers.c - `kiln samplers [NAME]`: the registered samplers, kiln's and other plugins', as their rows declare
+ * them. */
 #include "base/json_members.h"
 #include "base/names.h"
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/open_catalog.h"
 #include "cli/param_help.h"
 #include "param/param_rows.h"
 #include "param/param_text.h"
@@ -14,26 +16,25 @@
 #include <string.h>
 
 static const option options[] = {
-    {"--plugins", 0, "LIST", "folders or .so files to look at first, ':' between them", 0},
+    PLUGINS_OPTION,
     {"--json", 0, NULL, "print JSON", 0},
 };
 static const manual help = {
     .usage = "kiln samplers [NAME ...] [--plugins LIST] [--json]",
-    .about = "Lists the samplers there are, or tells all about those named.\n\n"
-             "order        the error falls as (1/steps)^order, without noise and on smooth levels; - is a method that "
+    .about = "Lists the samplers, or describes those named.\n\n"
+             "order        the error falls as (1/steps)^order, without noise and on smooth schedules; -: the method "
              "solves\n"
              "             no equation\n"
-             "evaluations  of the network, a step; the first and last steps may need fewer\n"
-             "noise        - draws none; white draws anew each step; path, path (gpu): increments of one Brownian "
-             "path; an option's\n"
-             "             name: none unless that option says so\n\n"
+             "evaluations  of the network per step; the first and last steps may need fewer\n"
+             "noise        -: none; white: drawn anew each step; path, path (gpu): increments of one Brownian path;\n"
+             "             an option's name: none unless that option is set\n\n"
              "Options are given by the Sampler... nodes, or by KSamplerSelect where there is no such node.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln samplers\n  kiln samplers dpmpp_2m_sde dpm_adaptive\n  kiln samplers --json > samplers.json\n",
 };
 
-/* Where its noise comes from, as in the help above. */
+/* Where its noise comes from, in the words of the help text above. */
 static const char *noise_of(const kiln_sampler *s)
 {
     static const char *const by_option[] = {"s_churn", "eta"};
@@ -168,15 +169,12 @@ static int print_chosen(const arguments *a)
 int cmd_samplers(int argc, char **argv)
 {
     arguments a;
-    error e = {0};
+    int status;
     if (!arguments_read(&a, &help, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&help), EXIT_DONE;
-    catalog *c = catalog_open(argument(&a, "--plugins"), &e);
-    if (!c) {
-        print_text(stderr, "kiln samplers: %s\n", e.message);
-        return e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
-    }
-    int status = a.n_operand ? print_chosen(&a) : print_all(&a);
+    catalog *c = open_catalog("samplers", &a, &status);
+    if (!c) return status;
+    status = a.n_operand ? print_chosen(&a) : print_all(&a);
     catalog_close(c);
     return status;
 }

@@ -1,4 +1,4 @@
-/* command.h - the table of commands, and the options each declares. */
+/* command.h - the table of commands, and the options that each declares. */
 #ifndef KILN_CLI_COMMAND_H
 #define KILN_CLI_COMMAND_H
 
@@ -7,10 +7,10 @@
 /* Exit statuses, the same for every command. */
 enum {
     EXIT_DONE = 0,
-    EXIT_RUN_FAILED = 1,   /* it could not be done                          */
-    EXIT_BAD_INPUT = 2,    /* workflow, arguments or files given are wrong  */
-    EXIT_PARTLY = 3,       /* some branches failed, others were finished    */
-    EXIT_INTERRUPTED = 130 /* Ctrl-C                                        */
+    EXIT_RUN_FAILED = 1,   /* it could not be done                             */
+    EXIT_BAD_INPUT = 2,    /* the workflow, arguments or input files are wrong */
+    EXIT_PARTLY = 3,       /* some branches failed, others were finished       */
+    EXIT_INTERRUPTED = 130 /* Ctrl-C                                           */
 };
 
 typedef struct {
@@ -36,14 +36,14 @@ typedef struct {
 } given;
 
 typedef struct {
-    const char *operand[64]; /* what is no option */
+    const char *operand[64]; /* arguments that are not options */
     size_t n_operand;
     given given[256];
     size_t n_given;
     int help;
 } arguments;
 
-/* What a command's help shows. */
+/* What a command takes, and what its help shows. */
 typedef struct {
     const char *usage, *about;
     const option *options;
@@ -51,12 +51,14 @@ typedef struct {
     const char *examples; /* lines */
 } manual;
 
-/* 0 after printing what is wrong (with the nearest option) to stderr. */
+/* 0: something is wrong, and was printed to stderr with the nearest option. */
 int arguments_read(arguments *a, const manual *m, int argc, char **argv);
-const char *argument(const arguments *a, const char *name); /* its last value, "" for a flag, NULL when absent */
+/* The last value given for an option; "" for a flag, NULL when it was not given. */
+const char *argument(const arguments *a, const char *name);
 void manual_print(const manual *m);
 
-/* A name below workflows/ that is not there is looked for among what kiln ships: *name then points to `path`. */
+/* When *name is a path below workflows/ that does not exist, but kiln ships that file: writes the shipped file's path
+ * to `path`, and points *name there. */
 enum { SHIPPED_PATH_MAX = 4096 };
 void take_shipped(const char **name, char path[SHIPPED_PATH_MAX]);
 

@@ -7,7 +7,7 @@ const command commands[] = {
     {"graph", "draw a workflow's wiring", cmd_graph},
     {"nodes", "list the node types, or one with its inputs and parameters", cmd_nodes},
     {"samplers", "list the samplers, or one with its options", cmd_samplers},
-    {"cache", "show and tend what is kept between runs", cmd_cache},
+    {"cache", "show and maintain the results kept between runs", cmd_cache},
     {"plugins", "list which plugins loaded, from where, and which did not and why", cmd_plugins},
     {"inspect", "list the tensors of a model file or folder", cmd_inspect},
     {"check-plugin", "try to catch a plugin breaking the contract", cmd_check_plugin},

@@ -29,7 +29,7 @@ static int help(FILE *to)
     return to == stdout ? EXIT_DONE : EXIT_BAD_INPUT;
 }
 
-/* A process may be started with 0, 1 or 2 closed: the next files opened would be taken for them. */
+/* A process may be started with descriptor 0, 1 or 2 closed; then the next file opened would become standard output. */
 static int open_standard_streams(void)
 {
     int fd;
@@ -39,14 +39,14 @@ static int open_standard_streams(void)
     return fd > 2;
 }
 
-/* Standard output is a pipe or socket whose other end is closed: the reader has had enough. */
+/* 1: standard output is a pipe or socket whose reader has closed it. */
 static int reader_is_gone(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/* What was printed and could not be written is not passed over in silence. */
+/* Reports output that could not be written, unless its reader is gone. */
 static int close_output(int status)
 {
     int earlier = ferror(stdout);
@@ -78,16 +78,16 @@ static int run_command(int argc, char **argv)
     return EXIT_BAD_INPUT;
 }
 
-/* Each thread's own heap reserves 64 MB of address space, whoever counts on it meanwhile: where that is limited (ulimit
- * -v), threads share one. */
+/* glibc reserves 64 MB of address space per thread for malloc. Where address space is limited (ulimit -v), threads
+ * share one arena. */
 static void share_the_heap(void)
 {
     struct rlimit space;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
 }
 
-/* A write that fails says so where it fails, with the file's name: neither a closed pipe nor a limit on the size of
- * files (ulimit -f) ends the process. */
+/* SIGPIPE and SIGXFSZ are ignored: a closed pipe and a limit on file sizes (ulimit -f) make the write fail, which is
+ * reported with the file's name. */
 int main(int argc, char **argv)
 {
     share_the_heap();

@@ -1,8 +1,8 @@
-/* ability_files.c - "kiln.files/1": files that a run leaves behind.
+/* ability_files.c - "kiln.files/1": the files that a run writes.
  *
- * The content goes into a file without a name (O_TMPFILE) and gets its name by linkat() when it is whole and on disk:
- * linkat() never replaces, so the first free number is taken without a race, and a killed process leaves nothing. Where
- * the file system has no such files, a hidden temporary name is used and renamed. Folders below the output folder are
+ * The content goes into a file without a name (O_TMPFILE), which linkat() names once it is complete and synced.
+ * linkat() never replaces a file, so the first free number is found without a race, and a killed process leaves nothing
+ * behind. File systems without O_TMPFILE get a hidden temporary name and a rename. Folders below the output folder are
  * opened with RESOLVE_BENEATH, so that no link leads out of it.
  */
 #include "base/file.h"
@@ -34,11 +34,11 @@ struct kiln_file {
     struct kiln_file *next;
     int folder, fd;     /* descriptors */
     char temporary[40]; /* "" for a file without a name */
-    int listed;         /* of base/unfinished.h, for a temporary name */
+    int listed;         /* slot of base/unfinished.h while it has a temporary name, or -1 */
     char stem[STEM_MAX + 1], extension[EXTENSION_MAX + 1];
     char inside[PREFIX_MAX + 1]; /* "shapes/": the folder below the root, "" for the root */
     uint32_t where;
-    kiln_status failed; /* of an earlier write */
+    kiln_status failed; /* status of the first write that failed */
 };
 
 /* ---- names ---- */
@@ -89,8 +89,8 @@ static kiln_status check_extension(kiln_ctx *c, const char *extension)
 
 /* ---- folders ---- */
 
-/* Opens folder `name` of `parent`, which is `path` below `root`, without ever leaving root. Kernels before 5.6 follow
- * no links at all. */
+/* Opens folder `name` in `parent`; `path` is the same folder relative to `root`, which links must not leave. Before
+ * Linux 5.6 there is no openat2(), and a link is not followed at all. */
 static int open_beneath(int root, const char *path, int parent, const char *name)
 {
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
@@ -100,7 +100,7 @@ static int open_beneath(int root, const char *path, int parent, const char *name
     return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Makes, where it is absent, and opens the last folder of the relative path `inside` ("a/b/"). -1 and errno. */
+/* Opens the folder at the relative path `inside` ("a/b/") and makes those that are missing. -1 and errno. */
 static int open_inside(int root, const char *inside)
 {
     char so_far[PREFIX_MAX + 1], name[NAME_MAX + 1];
@@ -223,10 +223,10 @@ static kiln_status file_write(kiln_file *f, const void *bytes, size_t n)
         ssize_t done = write(f->fd, at, n < (1u << 30) ? n : 1u << 30);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0)
-            f->failed =
-                error_set(ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem,
-                          done < 0 ? strerror(errno) : "nothing was taken",
-                          errno == ENOSPC || errno == EDQUOT ? "; make room, or choose another folder with --out" : "");
+            f->failed = error_set(
+                ctx_error(f->ctx), KILN_ERR_IO, "cannot write %s%s: %s%s", f->inside, f->stem,
+                done < 0 ? strerror(errno) : "nothing was taken",
+                errno == ENOSPC || errno == EDQUOT ? "; free some space, or choose another folder with --out" : "");
         else
             at += done, n -= (size_t)done;
     }
@@ -256,7 +256,7 @@ static uint64_t next_counter(const kiln_file *f)
     return highest + 1;
 }
 
-/* Gives the file its name unless there is one of that name: 0, or errno. */
+/* Names the file, unless that name is taken. 0, or errno. */
 static int publish(const kiln_file *f, const char *name)
 {
     char open_file[64];
@@ -312,8 +312,8 @@ static kiln_status commit(kiln_file *f, const char **path)
     return status;
 }
 
-/* The engine knows these three: when it gives nothing for one ("" is: there is none) there was no memory, and the file
- * is not committed. */
+/* The texts the engine makes. For these "" means that there is none, and NULL that memory ran out: then commit()
+ * refuses the file. */
 static int is_known(const char *name)
 {
     return strcmp(name, "prompt") == 0 || strcmp(name, "parameters") == 0 || strcmp(name, "kiln") == 0;

@@ -1,5 +1,5 @@
-/* ability_model.c - "kiln.model/1": MODEL, CLIP and VAE values. Each is an object that holds a copy of its struct, a
- * reference to its weights and one to the value it was made from.
+/* ability_model.c - "kiln.model/1": MODEL, CLIP and VAE values. Each is an object with a copy of the plugin's struct, a
+ * reference to its weights, and one to the value it was made from.
  */
 #include "base/hash.h"
 #include "base/memory_alloc.h"
@@ -8,6 +8,7 @@
 #include "tensor/value.h"
 #include "weights/weights.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ size_t family_count(uint32_t kind);
 const kiln_model_family *family_at(uint32_t kind, size_t i);
 const kiln_model_family *family_detect(uint32_t kind, const kiln_weights *set);
 
-/* What all three have beside their table. */
+/* The object behind all three. */
 typedef struct {
     union {
         kiln_model model;
@@ -38,14 +39,16 @@ static void holder_release(void *ptr)
     mem_free(h);
 }
 
-/* `fingerprint` NULL: the weights' identity says it all. */
-static kiln_value *step_invariant(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint,
-                                  holder extra)
+/* A value of `type` over a copy of the struct `what` and of `extra`, whose weights and base get a reference each.
+ * `fingerprint` NULL: the weights' identity. */
+static kiln_value *object_new(kiln_ctx *c, const char *type, const void *what, size_t size, const char *fingerprint,
+                              holder extra)
 {
+    assert(size <= sizeof extra.as);
     holder *h = mem_calloc(1, sizeof *h);
     if (!h) return error_set(ctx_error(c), KILN_ERR_NOMEM, "out of memory"), NULL;
     *h = extra;
-    memcpy(&h->as, what, size < sizeof h->as ? size : sizeof h->as);
+    memcpy(&h->as, what, size);
     if (!fingerprint && extra.weights) fingerprint = weights_identity(extra.weights, NULL);
     kiln_value *v = value_object(type, h, holder_release, fingerprint);
     if (!v) {
@@ -64,7 +67,7 @@ static kiln_status incomplete(kiln_ctx *c, const char *what)
     return error_set(ctx_error(c), KILN_ERR_BUG, "a %s without its table, record function or weights", what);
 }
 
-/* All that makes two MODELs over the same weights differ: hooks, sampling, latent scaling, guidance. */
+/* Hashes everything in which MODELs over the same weights can differ: hooks, sampling, latent scaling, guidance. */
 static void hash_model(hasher *h, const kiln_model *m, error *e)
 {
     const kiln_model_sampling *s = &m->sampling;
@@ -90,7 +93,7 @@ static void hash_model(hasher *h, const kiln_model *m, error *e)
     }
 }
 
-/* A struct of an older header is shorter: what it lacks is zero. */
+/* A plugin built with an older header has a shorter struct: the missing fields are zero. */
 static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
 {
     char text[40] = "model:";
@@ -109,24 +112,24 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     hash_model(h, &m, ctx_error(c));
     digest_hex(hasher_digest(h), text + 6);
     hasher_free(h);
-    return step_invariant(c, "MODEL", &m, sizeof m, text,
-                          (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
+    return object_new(c, "MODEL", &m, sizeof m, text,
+                      (holder){.weights = m.weights, .base = m.base, .owned = m.owned, .release = m.release});
 }
 
 static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *m)
 {
     if (m->size < sizeof *m || !m->encoder || !m->encoder->record || !m->encoder->tokenise || !m->weights)
         return incomplete(c, "CLIP"), NULL;
-    return step_invariant(c, "CLIP", m, sizeof *m, NULL,
-                          (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return object_new(c, "CLIP", m, sizeof *m, NULL,
+                      (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static kiln_value *vae_new(kiln_ctx *c, const kiln_vae *m)
 {
     if (m->size < sizeof *m || !m->autoencoder || !m->autoencoder->record_decode || !m->weights)
         return incomplete(c, "VAE"), NULL;
-    return step_invariant(c, "VAE", m, sizeof *m, NULL,
-                          (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
+    return object_new(c, "VAE", m, sizeof *m, NULL,
+                      (holder){.weights = m->weights, .base = m->base, .owned = m->owned, .release = m->release});
 }
 
 static const void *get(kiln_ctx *c, const kiln_value *v, const char *type)

@@ -1,12 +1,13 @@
-/* ability_store.c - "kiln.store/1": types with a stored form, and the states of long calls.
+/* ability_store.c - "kiln.store/1": object types with a stored form, and saved states of long calls.
  *
- * Where the bytes go is not known here: the run gives three functions (call_environment.state_*). Without them, nothing
- * is kept.
+ * Where states are stored is the run's decision: it supplies three functions (call_environment.state_*). Without them
+ * nothing is kept.
  */
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "tensor/value.h"
 
+#include <assert.h>
 #include <string.h>
 
 static kiln_value *state_load(kiln_ctx *c)
@@ -21,7 +22,7 @@ static int state_due(kiln_ctx *c)
 
 static kiln_status state_save(kiln_ctx *c, const kiln_value *state)
 {
-    error why = {0}; /* not the call's: it goes on */
+    error why = {0}; /* not the call's error: the call goes on without the state */
     if (!state) return KILN_ERR_INVALID;
     return c && c->env && c->env->state_save ? c->env->state_save(c->env->arg, c->node, state, &why) : KILN_OK;
 }
@@ -34,10 +35,11 @@ const kiln_store_api store_api = {
     .state_save = state_save,
 };
 
-/* The row's function under the same care as a node's run(). */
+/* Calls the row's function with the same precautions as a node's run(). */
 static kiln_value *convert(kiln_value *(*function)(kiln_ctx *, const kiln_value *), const char *type, const char *what,
                            const kiln_value *v, error *e)
 {
+    assert(function && v);
     kiln_ctx c = {.node_name = type, .node_type = type, .plugin = ""};
     uint64_t floats = float_state();
     kiln_value *made = function(&c, v);

@@ -1,11 +1,11 @@
-/* ability_weights.c - "kiln.weights/1": weights.h with the running call's error. ctx may be NULL: errors are dropped.
- */
+/* ability_weights.c - "kiln.weights/1": weights.h, with errors recorded on the running call. ctx may be NULL: errors
+ * are dropped. */
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "weights/weights.h"
 
-/* The run is told of every file behind the set. */
-static kiln_status tell_opened(kiln_ctx *c, const kiln_weights *w)
+/* Reports every file of the set to the run, which checks later that they did not change. */
+static kiln_status report_opened(kiln_ctx *c, const kiln_weights *w)
 {
     const file_map *m;
     for (size_t i = 0; c && c->env && c->env->opened && (m = weights_file_at(w, i)); i++)
@@ -16,7 +16,7 @@ static kiln_status tell_opened(kiln_ctx *c, const kiln_weights *w)
 static kiln_weights *open_set(kiln_ctx *c, const char *path)
 {
     kiln_weights *w = weights_open(path, ctx_error(c));
-    if (!w || tell_opened(c, w) == KILN_OK) return w;
+    if (!w || report_opened(c, w) == KILN_OK) return w;
     weights_unref(w);
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* ancestors.c - see ancestors.h. In a sticky folder only an entry's owner, the folder's and root rename it, and those
- * two are trusted. */
+/* ancestors.c - see ancestors.h. In a sticky folder an entry can be renamed only by its owner, the folder's owner and
+ * root, so others' write permission does no harm there. */
 #include "plugin/ancestors.h"
 
 #include "base/trust.h"

@@ -9,10 +9,11 @@
 #include "plugin/abilities.h"
 #include "plugin/loader.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DESCRIPTORS_SPARE = 4 /* a probe has three open */ };
+enum { DESCRIPTORS_SPARE = 4 /* a probe needs three */ };
 
 struct catalog {
     arena memory;
@@ -24,7 +25,7 @@ struct catalog {
 
 /* ---- duplicates ---- */
 
-/* One id, one plugin: the first on the path. */
+/* Of several plugins with one id, the first on the path is used. */
 static void check_id(catalog *c, plugin *p)
 {
     for (const plugin *q = c->plugins.item; q < p; q++) {
@@ -75,13 +76,14 @@ static void fill_info(plugin_info *info, plugin *p)
     info->table = &p->table, info->n_node = p->table.n_node;
 }
 
-/* kiln's own plugins, or what was put before them on the path under the same id to replace them. */
+/* kiln's own plugins, or their replacements: plugins of the same id earlier on the path. */
 static int is_own(const plugin *p)
 {
     return p->state == PLUGIN_LOADED && strncmp(p->table.id, "org.kiln.", strlen("org.kiln.")) == 0;
 }
 
-/* Nodes, samplers and families are taken in: a name belongs to the first, the next one's plugin is refused. */
+/* Adds the plugin's nodes, samplers and families. A name belongs to the plugin that brought it first; a later plugin
+ * with that name is refused. */
 static kiln_status admit(catalog *c, size_t i, error *e)
 {
     plugin *p = &c->plugins.item[i];
@@ -91,7 +93,8 @@ static kiln_status admit(catalog *c, size_t i, error *e)
     return add_nodes(c, i, e);
 }
 
-/* Then plugins are missing that are there, and every message about what they bring would blame the wrong thing. */
+/* Without descriptors good plugins cannot be opened, and messages about missing nodes would hide the reason: so this is
+ * an error of its own. */
 static kiln_status descriptors_suffice(const catalog *c, error *e)
 {
     size_t refused = 0;
@@ -99,7 +102,8 @@ static kiln_status descriptors_suffice(const catalog *c, error *e)
     return refused && !descriptors_left(DESCRIPTORS_SPARE) ? descriptors_ran_out(c->plugins.n, e) : KILN_OK;
 }
 
-/* kiln's own first, so that a stranger with a known name is the one to be refused, wherever it lies on the path. */
+/* Admits kiln's own plugins first, so that a third-party plugin with a name of theirs is the one that is refused,
+ * wherever it is on the path. */
 static kiln_status load_all(catalog *c, const char *list, error *e)
 {
     TRY(loader_search(list, &c->memory, &c->plugins, e));
@@ -128,6 +132,7 @@ static int by_type(const void *a, const void *b)
 catalog *catalog_open(const char *plugins, error *e)
 {
     error own = {0};
+    assert(registry_mark() == 0); /* no other catalog is open */
     if (!e) e = &own;
     catalog *c = mem_calloc(1, sizeof *c);
     if (!c) return error_set(e, KILN_ERR_NOMEM, "out of memory"), NULL;

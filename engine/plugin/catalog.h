@@ -1,7 +1,7 @@
-/* catalog.h - the plugins that loaded and the node types they bring. One a process; read-only once it is open.
+/* catalog.h - the loaded plugins and their node types. One at a time in a process; read-only once it is open.
  *
- * Samplers, schedules and families register in tables that the process has once (abilities.h). A plugin that cannot be
- * used is kept with its reason and disturbs nothing else.
+ * Samplers, schedules and families are registered in tables of the process (abilities.h), which catalog_close empties.
+ * A plugin that cannot be used stays listed with the reason and does not affect the others.
  */
 #ifndef KILN_PLUGIN_CATALOG_H
 #define KILN_PLUGIN_CATALOG_H
@@ -12,25 +12,25 @@
 
 typedef struct {
     char *path;
-    const char *id, *version, *license; /* NULL when it did not load */
-    char *why;                          /* NULL when it did          */
+    const char *id, *version, *license; /* NULL when it was not loaded */
+    char *why;                          /* NULL when it was            */
     const kiln_plugin *table;
     size_t n_node;
     digest identity;    /* of the file's content */
-    int shadowed;       /* `why` is only that one of the same id was found earlier on the path */
-    int changed_floats; /* loading it changed the floating-point mode; it was put back */
+    int shadowed;       /* nothing is wrong with it, but a plugin of the same id is earlier on the path */
+    int changed_floats; /* loading it changed the floating-point mode, which was restored */
 } plugin_info;
 
 typedef struct {
-    const kiln_node *node; /* a normalised copy: full size, full strides */
+    const kiln_node *node; /* a copy with the engine's own struct sizes and strides */
     const plugin_info *plugin;
 } node_info;
 
 typedef struct catalog catalog;
 
-/* Looks through the folders of `plugins` (':'-separated, may be NULL), KILN_PLUGIN_PATH and the installed folder, in
- * that order; loads what passes the probe. A folder or plugin that is refused is in the list with its reason. NULL with
- * a message: no memory, or `plugins` names what is not there. One thread, before any other uses plugins. */
+/* Searches `plugins` (folders and files, ':' between them; may be NULL), KILN_PLUGIN_PATH and the installed folder, in
+ * that order, and loads what passes the probe. Refused folders and plugins are listed with the reason. NULL with a
+ * message: no memory, or a name in `plugins` does not exist. One thread, before any other uses plugins. */
 catalog *catalog_open(const char *plugins, error *e);
 void catalog_close(catalog *c); /* plugins stay loaded until the process ends */
 
@@ -39,6 +39,6 @@ const plugin_info *catalog_plugin(const catalog *c, size_t i);
 size_t catalog_nodes(const catalog *c); /* sorted by type */
 const node_info *catalog_node(const catalog *c, size_t i);
 const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
-const char *catalog_nearest(const catalog *c, const char *type);   /* the type of the nearest name, or NULL */
+const char *catalog_nearest(const catalog *c, const char *type);   /* the most similar type name, or NULL */
 
 #endif

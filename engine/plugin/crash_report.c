@@ -1,8 +1,9 @@
-/* crash_report.c - see crash_report.h. What runs in a handler only writes: no locks, no heap, no stdio. */
+/* crash_report.c - see crash_report.h. Signal handlers here only call write(): no locks, no heap, no stdio. */
 #include "plugin/crash_report.h"
 
 #include "plugin/ctx.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,7 +14,7 @@
 enum { ACTIVE_MAX = 64, STACK_BYTES = 64 << 10 };
 
 static atomic_int armed;
-static _Atomic(const kiln_ctx *) active[ACTIVE_MAX]; /* calls that run, for a crash on a thread that runs none itself */
+static _Atomic(const kiln_ctx *) active[ACTIVE_MAX]; /* running calls, for a crash on a thread that has none itself */
 static _Thread_local const kiln_ctx *current;
 
 /* ---- words ---- */
@@ -23,7 +24,7 @@ typedef struct {
     size_t n;
 } line;
 
-/* Control characters of foreign names do not reach the terminal. */
+/* Appends text; control characters in names become '?'. */
 static void say(line *l, const char *text)
 {
     for (; text && *text && l->n < sizeof l->text - 1; text++)
@@ -48,7 +49,7 @@ static void say_call(line *l, const kiln_ctx *c)
         say(l, c->plugin);
 }
 
-/* "node 'x' (T) of plugin p" of this thread's call; else all that run; 0 when none does. */
+/* Appends "node 'x' (T) of plugin p" for this thread's call, or else for every running call. 0: none runs. */
 static int say_who(line *l)
 {
     int n = 0;
@@ -74,7 +75,7 @@ static void put(line *l)
 
 /* ---- crashes ---- */
 
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* their own reports say more */
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* sanitizers report more */
 static const struct {
     int number;
     const char *name;
@@ -89,10 +90,10 @@ static void on_crash(int number)
     say(&l, "kiln: error: ");
     if (!say_who(&l)) say(&l, "kiln itself");
     say(&l, " crashed with "), say(&l, name);
-    say(&l, "; what was kept of earlier results is sound, and the same command goes on from there");
+    say(&l, "; results kept before are intact, and the same command continues from them");
     put(&l);
-    signal(number, SIG_DFL); /* SA_RESETHAND did; and the signal comes again when the handler returns */
-    raise(number);
+    signal(number, SIG_DFL);
+    raise(number); /* ends the process by this signal */
 }
 
 static void watch_crashes(void)
@@ -106,8 +107,7 @@ static void watch_crashes(void)
 static void watch_crashes(void) {}
 #endif
 
-/* A stack that ran over has no room for its own handler: each thread gets another for it, and gives it back when it
- * ends. */
+/* After a stack overflow there is no stack left for the handler: so each thread has an alternate one until it ends. */
 static pthread_key_t stack_key;
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
 
@@ -177,6 +177,7 @@ void crash_report_end(void) { atomic_store(&armed, 0); }
 const kiln_ctx *crash_report_enter(const kiln_ctx *call)
 {
     const kiln_ctx *outer = current;
+    assert(call && call != outer);
     own_stack();
     current = call;
     for (size_t i = 0; i < ACTIVE_MAX; i++) {
@@ -188,6 +189,7 @@ const kiln_ctx *crash_report_enter(const kiln_ctx *call)
 
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer)
 {
+    assert(call && current == call); /* calls of a thread end in the reverse order */
     current = outer;
     for (size_t i = 0; i < ACTIVE_MAX; i++) {
         const kiln_ctx *own = call;

@@ -1,19 +1,19 @@
-/* crash_report.h - names the node when the process ends inside a plugin.
+/* crash_report.h - names the node when a plugin ends the process.
  *
- * A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) ends the process as it always did, by its signal, but says first
- * in which node. exit() called by a plugin never passes for success: it is said, and the status is 1.
+ * A crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) still ends the process by its signal, after a line that names the
+ * node. An exit() called by a plugin is reported and turned into status 1.
  */
 #ifndef KILN_PLUGIN_CRASH_REPORT_H
 #define KILN_PLUGIN_CRASH_REPORT_H
 
 #include "kiln/plugin.h"
 
-/* From here to crash_report_end() an exit() is a plugin's. Once a process, from its main thread. */
+/* From here to crash_report_end(), every exit() is taken for a plugin's. Once in a process, on its main thread. */
 void crash_report_begin(void);
-/* main() is about to return, or this is a child that reports in its own way: exit() is in order. */
+/* exit() is legitimate from here: main() is about to return, or this is a child whose parent reports how it ended. */
 void crash_report_end(void);
 
-/* Around each call of a plugin's code for a node. enter() returns what leave() takes. Any thread. */
+/* Around each call of a plugin's code for a node; pass what enter() returned to leave(), on the same thread. */
 const kiln_ctx *crash_report_enter(const kiln_ctx *call);
 void crash_report_leave(const kiln_ctx *call, const kiln_ctx *outer);
 

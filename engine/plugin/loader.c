@@ -1,8 +1,8 @@
 /* loader.c - finding and loading plugins; see loader.h.
  *
- * A file is opened once and everything after that (size, content, dlopen through /proc/self/fd) is about that open
- * file, so that it cannot be exchanged between check and load. The descriptor stays open: the dynamic linker knows
- * libraries by name, and the number must not come to mean another file.
+ * A file is opened once, and everything else (its size, its content, dlopen through /proc/self/fd) uses that
+ * descriptor, so that nobody can exchange the file between check and load. The descriptor stays open: the dynamic
+ * linker identifies libraries by name, and /proc/self/fd/N must not name another file later.
  */
 #include "plugin/loader.h"
 
@@ -11,13 +11,14 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "base/trust.h"
 #include "plugin/abilities.h"
 #include "plugin/ancestors.h"
 #include "plugin/ctx.h"
 #include "plugin/plugin_data.h"
 #include "plugin/probe.h"
-#include "base/trust.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,6 +37,7 @@ void plugin_refuse(plugin *p, arena *memory, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
+    assert(p && memory && fmt);
     if (p->state == PLUGIN_REFUSED) return;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
@@ -74,7 +76,7 @@ static plugin *add(search *s, const char *path)
     return &l->item[l->n++];
 }
 
-/* A file that is already on the list (the same folder twice, a link) is passed over. */
+/* Skips a file that is already on the list (a folder named twice, a link). */
 static kiln_status add_file(search *s, const char *path)
 {
     struct stat st;
@@ -131,7 +133,7 @@ static kiln_status add_folder(search *s, const char *folder)
     return status;
 }
 
-/* A name from a list. `must`: it has to exist. */
+/* Adds a folder or file that a list names. `must`: it is an error when it does not exist. */
 static kiln_status add_named(search *s, const char *name, int must, const char *where)
 {
     struct stat st;
@@ -188,7 +190,6 @@ kiln_status loader_search(const char *list, arena *memory, plugin_list *out, err
 
 /* ---- load ---- */
 
-/* The open file's content as a digest. */
 static int content_digest(int fd, size_t size, digest *out)
 {
     void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
@@ -205,13 +206,13 @@ static const char *folder_fault(const char *path, char above[600])
     if (!copy) return "cannot be checked: out of memory";
     char *slash = strrchr(copy, '/');
     if (slash) slash[slash == copy] = '\0';
-    const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be looked at";
+    const char *fault = stat(copy, &s) == 0 ? trust_fault(&s) : "cannot be checked";
     if (!fault) fault = ancestors_fault(copy, above);
     mem_free(copy);
     return fault;
 }
 
-/* Opens and distrusts the file; -1 after refusing it. */
+/* Opens the file and checks owner, mode, size and data folder; -1 after refusing it. */
 static int open_checked(plugin *p, arena *memory, struct stat *s)
 {
     error e = {0};
@@ -222,7 +223,7 @@ static int open_checked(plugin *p, arena *memory, struct stat *s)
     if (fd < 0 || fstat(fd, s) != 0) {
         plugin_refuse(p, memory, "cannot be opened: %s", strerror(errno));
     } else if (!S_ISREG(s->st_mode)) {
-        plugin_refuse(p, memory, "is no regular file");
+        plugin_refuse(p, memory, "is not a regular file");
     } else if ((fault = trust_fault(s)) != NULL) {
         plugin_refuse(p, memory, "%s", fault);
     } else if (s->st_size == 0 || s->st_size > FILE_BYTES_MAX ||
@@ -237,14 +238,14 @@ static int open_checked(plugin *p, arena *memory, struct stat *s)
     return -1;
 }
 
-/* The linker's messages begin with the name it was given: "/proc/self/fd/5: undefined symbol: x". */
+/* The linker's message without the name it was given: "/proc/self/fd/5: undefined symbol: x". */
 static const char *without_name(const char *message, const char *name)
 {
     size_t n = strlen(name);
     return strncmp(message, name, n) == 0 && strncmp(message + n, ": ", 2) == 0 ? message + n + 2 : message;
 }
 
-/* 0 when nothing was loaded, so that the file may be closed. */
+/* 0: nothing was loaded, and the descriptor can be closed. */
 static int load_open_file(plugin *p, arena *memory, const char *name)
 {
     error e = {0};
@@ -258,7 +259,7 @@ static int load_open_file(plugin *p, arena *memory, const char *name)
     }
     const void *raw = dlsym(so, "kiln_plugin_v1");
     if (!raw)
-        plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+        plugin_refuse(p, memory, "exports no kiln_plugin_v1, so it is not a plugin for this version of kiln");
     else if (table_read(raw, memory, &p->table, &e) != KILN_OK)
         plugin_refuse(p, memory, "%s", e.message);
     if (p->state == PLUGIN_LOADED && p->changed_floats)
@@ -277,7 +278,7 @@ void loader_load(plugin *p, arena *memory)
     int fd = open_checked(p, memory, &s);
     if (fd < 0) return;
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    const char *by = access(name, R_OK) == 0 ? name : p->path; /* a machine without /proc */
+    const char *by = access(name, R_OK) == 0 ? name : p->path; /* the path where there is no /proc */
     digest key = probe_key(&s, p->identity);
     if (!probe_remembered(key)) {
         if (probe_plugin(by, p->data, PROBE_SECONDS, &e) != KILN_OK) {
@@ -293,6 +294,7 @@ void loader_load(plugin *p, arena *memory)
 void loader_open(plugin *p, arena *memory)
 {
     if (p->state != PLUGIN_LOADED || !p->table.open) return;
+    assert(p->table.id);
     size_t mark = registry_mark();
     uint64_t floats = float_state();
     registry_owner_set(p->table.id, p->data);

@@ -1,4 +1,4 @@
-/* output.h - the folder a run may write to; what ability_files.c works in. */
+/* output.h - the folder that ability_files.c writes to. */
 #ifndef KILN_PLUGIN_OUTPUT_H
 #define KILN_PLUGIN_OUTPUT_H
 

@@ -67,7 +67,7 @@ static kiln_status hash_entry(walk *w, const char *folder, const char *name, int
     kiln_status status = KILN_OK;
     hash_text(w->h, name);
     if (lstat(path, &s) != 0)
-        status = error_set(w->e, KILN_ERR_IO, "%s: cannot be looked at: %s", path, strerror(errno));
+        status = error_set(w->e, KILN_ERR_IO, "%s: cannot be checked: %s", path, strerror(errno));
     else if (++w->files > DATA_FILES_MAX)
         status = error_set(w->e, KILN_ERR_INVALID, "%s: a plugin's data is at most %d files", folder, DATA_FILES_MAX);
     else

@@ -5,10 +5,11 @@
 #include "base/file.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
-#include "plugin/ctx.h"
 #include "plugin/abilities.h"
+#include "plugin/ctx.h"
 #include "plugin/plugin_table.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How far the child is: what it says last is what it was doing when it died. */
+/* How far the child has come: the last one it reports is what it was doing when it died. */
 enum { STAGE_LOAD, STAGE_TABLE, STAGE_OPEN, STAGE_DONE };
 static const char *const stage_name[] = {"while it was being loaded (a constructor?)", "while its table was being read",
                                          "in its open()", "after its open()"};
@@ -35,7 +36,7 @@ typedef struct {
 
 /* ---- the child ---- */
 
-static void tell(int fd, const report *r)
+static void send_report(int fd, const report *r)
 {
     for (size_t done = 0; done < sizeof *r;) {
         ssize_t n = write(fd, (const char *)r + done, sizeof *r - done);
@@ -44,8 +45,8 @@ static void tell(int fd, const report *r)
     }
 }
 
-/* Runs before every handler this process registered before the fork: a plugin that calls exit() must not run those
- * here. */
+/* Exit handlers run last registered first: this one keeps a plugin that calls exit() from running those that the parent
+ * registered before the fork. */
 static void leave(int status, void *arg)
 {
     (void)arg;
@@ -68,28 +69,29 @@ static void child(int fd, const char *name, const char *data)
     arena memory = {0};
     kiln_plugin table;
     quiet();
-    tell(fd, &r);
+    send_report(fd, &r);
     void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!so) error_set(&r.why, KILN_ERR_INVALID, "%s", dlerror());
     const void *raw = so ? dlsym(so, "kiln_plugin_v1") : NULL;
     if (so && !raw)
-        error_set(&r.why, KILN_ERR_INVALID, "exports no kiln_plugin_v1, so it is no plugin for this version of kiln");
+        error_set(&r.why, KILN_ERR_INVALID,
+                  "exports no kiln_plugin_v1, so it is not a plugin for this version of kiln");
     r.stage = STAGE_TABLE;
-    tell(fd, &r);
+    send_report(fd, &r);
     if (raw && table_read(raw, &memory, &table, &r.why) == KILN_OK) {
         r.stage = STAGE_OPEN;
-        tell(fd, &r);
+        send_report(fd, &r);
         registry_owner_set("the probe", data);
-        if (table.open) table.open(&engine_host); /* what it returns is asked in the process that keeps it */
+        if (table.open) table.open(&engine_host); /* its status matters when loader_open() calls it again */
         r.stage = STAGE_DONE;
     }
-    tell(fd, &r);
+    send_report(fd, &r);
     _exit(0);
 }
 
 /* ---- the parent ---- */
 
-/* Reads reports until the pipe closes or time is up. Returns 0 when time was up. */
+/* Reads reports until the pipe closes or time is up; 0: time was up. */
 static int listen_to(int fd, unsigned seconds, report *last)
 {
     int64_t end = clock_ns() / 1000000 + (int64_t)seconds * 1000;
@@ -109,7 +111,7 @@ static int listen_to(int fd, unsigned seconds, report *last)
     }
 }
 
-/* Waits for the child's end, a second at most, without taking its status. */
+/* 1: the child ended, within a second; its status is not taken yet. */
 static int has_ended(pid_t pid)
 {
     for (int i = 0; i < 500; i++) {
@@ -142,6 +144,7 @@ static kiln_status judge(const report *last, int ended, int wait_status, unsigne
 kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, error *e)
 {
     int fd[2], wait_status = 0;
+    assert(name && seconds > 0);
     if (pipe2(fd, O_CLOEXEC) != 0) return error_set(e, KILN_ERR_IO, "no pipe for trying it: %s", strerror(errno));
     fflush(NULL);
     pid_t parent = getpid(), pid = fork();
@@ -162,13 +165,13 @@ kiln_status probe_plugin(const char *name, const char *data, unsigned seconds, e
     close(fd[0]);
     if (ended) ended = has_ended(pid);
     kill(pid, SIGKILL);
-    kill(-pid, SIGKILL); /* and what it may have started */
+    kill(-pid, SIGKILL); /* and processes it may have started */
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) continue;
     last.why.message[sizeof last.why.message - 1] = '\0';
     return judge(&last, ended, wait_status, seconds, e);
 }
 
-/* ---- what is remembered ---- */
+/* ---- plugins that passed before ---- */
 
 enum { REMEMBERED_LIMIT = 1 << 18, LINE = 33 };
 
@@ -191,7 +194,7 @@ digest probe_key(const struct stat *s, digest content)
     return d;
 }
 
-/* The file's path with its folder made, or NULL. */
+/* Path of the list of plugins that passed, with its folder made; NULL: there is none. */
 static char *remembered_path(void)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -208,7 +211,7 @@ static char *remembered_path(void)
     return str_take(&folder);
 }
 
-/* Only a file of the user's own that nobody else may write is believed. */
+/* Opens the list, if it belongs to the user and nobody else may write to it; otherwise -1. */
 static int open_own(int flags)
 {
     char *path = remembered_path();
@@ -250,7 +253,7 @@ void probe_remember(digest key)
         close(fd);
         return;
     }
-    if (write(fd, line, LINE) != LINE && ftruncate(fd, 0) != 0) { /* half a line: the next start begins anew */
+    if (write(fd, line, LINE) != LINE && ftruncate(fd, 0) != 0) { /* the next call truncates a list with half a line */
     }
     close(fd);
 }

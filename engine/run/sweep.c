@@ -1,4 +1,4 @@
-/* sweep.c - see sweep.h. Ranges are counted in whole numbers of their last decimal, so that 0.1 steps do not drift. */
+/* sweep.c - see sweep.h: axes from --over, --over-file and `matrix:`, and rows from axes. */
 #include "run/sweep.h"
 
 #include "base/array.h"
@@ -7,227 +7,14 @@
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "run/sweep_values.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LIST_BYTES_MAX = 16 << 20, DIGITS_MAX = 18, LABEL_VALUE_MAX = 40 };
-
-/* Values as they are gathered; the texts live in the sweep's arena. */
-typedef struct {
-    sweep *s;
-    const char *what; /* "--over seed" for messages */
-    const char **value;
-    size_t n, capacity;
-} values;
+enum { LABEL_VALUE_MAX = 40 };
 
 static kiln_status no_memory(error *e) { return error_set(e, KILN_ERR_NOMEM, "out of memory"); }
-
-static kiln_status add_value(values *v, const char *text, error *e)
-{
-    if (!text) return no_memory(e);
-    if (v->n == SWEEP_ROWS_MAX)
-        return error_set(e, KILN_ERR_INVALID, "%s: more than %d values", v->what, SWEEP_ROWS_MAX);
-    if (!array_reserve(&v->value, &v->capacity, v->n + 1, sizeof *v->value)) return no_memory(e);
-    v->value[v->n++] = text;
-    return KILN_OK;
-}
-
-/* ---- fields, as RFC 4180 quotes them ---- */
-
-typedef struct {
-    const char *at, *end;
-    size_t line; /* from 1 */
-} reader;
-
-/* One field up to a comma or the line's end. *quoted: it stood in quotes. 0: the quotes are wrong. */
-static int read_field(reader *r, arena *a, const char **out, int *quoted)
-{
-    str text = {0};
-    *quoted = r->at < r->end && *r->at == '"';
-    if (!*quoted) {
-        const char *from = r->at;
-        while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
-        *out = arena_strndup(a, from, (size_t)(r->at - from));
-        return 1;
-    }
-    for (r->at++; r->at < r->end; r->at++) {
-        if (*r->at == '"') {
-            if (r->at + 1 == r->end || r->at[1] != '"') break;
-            r->at++;
-        }
-        r->line += *r->at == '\n';
-        str_char(&text, *r->at);
-    }
-    int closed = r->at < r->end;
-    r->at += closed;
-    *out = text.failed ? NULL : arena_strndup(a, str_text(&text), text.len);
-    str_free(&text);
-    return closed && (r->at == r->end || strchr(",\n\r", *r->at));
-}
-
-static void skip_line_end(reader *r)
-{
-    r->at += r->at < r->end && *r->at == '\r';
-    r->at += r->at < r->end && *r->at == '\n';
-    r->line++;
-}
-
-static const char *trimmed(arena *a, const char *text)
-{
-    size_t n;
-    while (*text == ' ' || *text == '\t') text++;
-    for (n = strlen(text); n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'); n--) continue;
-    return arena_strndup(a, text, n);
-}
-
-/* A text file without its BOM; no NUL, valid UTF-8. */
-static kiln_status read_text(const char *what, const char *path, char **data, reader *r, error *e)
-{
-    size_t size;
-    TRY(file_read(path, LIST_BYTES_MAX, data, &size, e));
-    if (memchr(*data, 0, size) || !utf8_valid(*data, size))
-        return error_set(e, KILN_ERR_INVALID, "%s: %s is not a UTF-8 text", what, path);
-    size_t bom = size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    *r = (reader){.at = *data + bom, .end = *data + size, .line = 1};
-    return KILN_OK;
-}
-
-/* ---- ranges ---- */
-
-typedef struct {
-    int64_t number; /* in units of 10^-decimals */
-    int decimals;
-} fixed;
-
-static int read_fixed(const char *text, size_t n, fixed *out)
-{
-    int digits = 0, negative = n > 0 && *text == '-', dot = 0;
-    *out = (fixed){0};
-    for (size_t i = n > 0 && (*text == '-' || *text == '+'); i < n; i++) {
-        if (text[i] == '.' && !dot++) continue;
-        if (text[i] < '0' || text[i] > '9' || ++digits > DIGITS_MAX) return 0;
-        out->number = out->number * 10 + (text[i] - '0');
-        out->decimals += dot;
-    }
-    if (negative) out->number = -out->number;
-    return digits > 0;
-}
-
-static int rescale(fixed *f, int decimals)
-{
-    for (; f->decimals < decimals; f->decimals++)
-        if (!checked_mul_i64(f->number, 10, &f->number)) return 0;
-    return 1;
-}
-
-static const char *print_fixed(arena *a, int64_t number, int decimals)
-{
-    uint64_t size = number < 0 ? 0 - (uint64_t)number : (uint64_t)number, unit = 1;
-    for (int i = 0; i < decimals; i++) unit *= 10;
-    const char *sign = number < 0 ? "-" : "";
-    if (decimals == 0) return arena_printf(a, "%s%llu", sign, (unsigned long long)size);
-    return arena_printf(a, "%s%llu.%0*llu", sign, (unsigned long long)(size / unit), decimals,
-                        (unsigned long long)(size % unit));
-}
-
-/* Where the ".." behind a number stands; NULL: the text is no range. */
-static const char *range_mark(const char *text)
-{
-    const char *dots = strstr(text, "..");
-    double number;
-    return dots && dots > text && str_to_double(text, (size_t)(dots - text), &number) ? dots : NULL;
-}
-
-static kiln_status count_range(values *v, const char *text, fixed from, fixed to, fixed step, error *e)
-{
-    int64_t span;
-    int decimals = from.decimals > to.decimals ? from.decimals : to.decimals;
-    if (step.decimals > decimals) decimals = step.decimals;
-    if (!rescale(&from, decimals) || !rescale(&to, decimals) || !rescale(&step, decimals) ||
-        !checked_add_i64(to.number, -from.number, &span))
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has too many digits", v->what, text);
-    if (step.number == 0)
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has a step of 0", v->what, text);
-    if (span != 0 && (span < 0) != (step.number < 0))
-        return error_set(e, KILN_ERR_INVALID,
-                         "%s: the range '%.100s' never gets from its start to its end; to count down give a negative "
-                         "step, as in 9..1..-2",
-                         v->what, text);
-    uint64_t count = (uint64_t)(span / step.number) + 1;
-    if (count > SWEEP_ROWS_MAX)
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' has %llu values; at most %d are allowed", v->what,
-                         text, (unsigned long long)count, SWEEP_ROWS_MAX);
-    for (uint64_t k = 0; k < count; k++)
-        TRY(add_value(v, print_fixed(&v->s->memory, from.number + (int64_t)k * step.number, decimals), e));
-    return KILN_OK;
-}
-
-static kiln_status add_range(values *v, const char *text, const char *dots, error *e)
-{
-    const char *second = dots + 2, *more = strstr(second, "..");
-    size_t n = more ? (size_t)(more - second) : strlen(second);
-    fixed from, to, step = {.number = 1};
-    if (!read_fixed(text, (size_t)(dots - text), &from) || !read_fixed(second, n, &to) ||
-        (more && !read_fixed(more + 2, strlen(more + 2), &step)))
-        return error_set(e, KILN_ERR_INVALID,
-                         "%s: '%.100s' is no range; one is 1..100, 1..9..2 or 0.5..1.0..0.1 (plain decimals of at most "
-                         "%d digits), and a text goes in \"quotes\"",
-                         v->what, text, DIGITS_MAX);
-    if (!more && from.decimals + to.decimals > 0)
-        return error_set(e, KILN_ERR_INVALID, "%s: the range '%.100s' of decimals needs a step, as in 0.5..1.0..0.1",
-                         v->what, text);
-    return count_range(v, text, from, to, step, e);
-}
-
-/* ---- lists ---- */
-
-/* One value a line; empty lines are passed over. */
-static kiln_status add_lines(values *v, const char *path, error *e)
-{
-    char *data = NULL;
-    reader r;
-    kiln_status status = read_text(v->what, path, &data, &r, e);
-    while (status == KILN_OK && r.at < r.end) {
-        size_t n = 0;
-        while (r.at + n < r.end && r.at[n] != '\n' && r.at[n] != '\r') n++;
-        if (n) status = add_value(v, arena_strndup(&v->s->memory, r.at, n), e);
-        r.at += n;
-        skip_line_end(&r);
-    }
-    mem_free(data);
-    return status;
-}
-
-static kiln_status add_element(values *v, const char *text, int quoted, error *e)
-{
-    const char *dots;
-    if (!text) return no_memory(e);
-    if (quoted) return add_value(v, text, e);
-    if (!(text = trimmed(&v->s->memory, text))) return no_memory(e);
-    if (!*text) return error_set(e, KILN_ERR_INVALID, "%s: a value is empty; for an empty text write \"\"", v->what);
-    if (*text == '@') return add_lines(v, text + 1, e);
-    if ((dots = range_mark(text))) return add_range(v, text, dots, e);
-    return add_value(v, text, e);
-}
-
-static kiln_status add_list(values *v, const char *text, error *e)
-{
-    reader r = {.at = text, .end = text + strlen(text), .line = 1};
-    for (;;) {
-        const char *field;
-        int quoted;
-        while (*r.at == ' ') r.at++;
-        if (*r.at == '\n' || *r.at == '\r')
-            return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
-        if (!read_field(&r, &v->s->memory, &field, &quoted))
-            return error_set(e, KILN_ERR_INVALID, "%s: a quote that is not closed before the next comma", v->what);
-        TRY(add_element(v, field, quoted, e));
-        if (r.at == r.end) return KILN_OK;
-        if (*r.at++ != ',')
-            return error_set(e, KILN_ERR_INVALID, "%s: a value with a line break goes in \"quotes\"", v->what);
-    }
-}
 
 /* ---- axes ---- */
 
@@ -290,8 +77,8 @@ static kiln_status read_over(sweep *s, const sweep_source *from, const char *tex
             "--over %.200s: the workflow's `matrix` lists whole rows, so one of its names cannot be replaced", text);
     char what[140];
     snprintf(what, sizeof what, "--over %.100s", name[0]);
-    values v = {.s = s, .what = what};
-    kiln_status status = add_list(&v, equals + 1, e);
+    values v = {.memory = &s->memory, .what = what};
+    kiln_status status = values_read_list(&v, equals + 1, e);
     if (status == KILN_OK && other)
         log_warn("--over %s: what the workflow's `matrix` says of '%s' is not used", name[0], name[0]);
     if (status == KILN_OK) status = set_axis(s, &v, name, 1, other, e);
@@ -300,29 +87,6 @@ static kiln_status read_over(sweep *s, const sweep_source *from, const char *tex
 }
 
 /* ---- CSV ---- */
-
-/* The fields of a line into v; *n counts them. */
-static kiln_status read_record(values *v, reader *r, int header, size_t *n, error *e)
-{
-    size_t line = r->line;
-    for (*n = 0;; r->at++) {
-        const char *field;
-        int quoted;
-        if (!read_field(r, &v->s->memory, &field, &quoted))
-            return error_set(e, KILN_ERR_INVALID, "%s:%zu: a quote is not closed, or something follows it", v->what,
-                             line);
-        if (!field) return no_memory(e);
-        if (header && !(field = trimmed(&v->s->memory, field))) return no_memory(e);
-        if (v->n == SWEEP_ROWS_MAX * SWEEP_NAMES_MAX)
-            return error_set(e, KILN_ERR_INVALID, "%s: too many values", v->what);
-        if (!array_reserve(&v->value, &v->capacity, v->n + 1, sizeof *v->value)) return no_memory(e);
-        v->value[v->n++] = header || quoted || *field ? field : NULL;
-        ++*n;
-        if (r->at == r->end || *r->at != ',') break;
-    }
-    skip_line_end(r);
-    return KILN_OK;
-}
 
 static kiln_status take_header(sweep *s, const sweep_source *from, values *v, size_t n, const char *const **out,
                                error *e)
@@ -352,22 +116,22 @@ static kiln_status take_header(sweep *s, const sweep_source *from, values *v, si
     return KILN_OK;
 }
 
-static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, reader *r, error *e)
+static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, value_reader *r, error *e)
 {
     const char *const *name = NULL;
     size_t n_name = 0, n;
     if (r->at == r->end)
         return error_set(e, KILN_ERR_INVALID, "%s: the file is empty; its first line names what each column sets",
                          v->what);
-    TRY(read_record(v, r, 1, &n_name, e));
+    TRY(values_read_record(v, r, 1, &n_name, e));
     TRY(take_header(s, from, v, n_name, &name, e));
     while (r->at < r->end) {
         size_t line = r->line;
         if (*r->at == '\n' || *r->at == '\r') { /* an empty line */
-            skip_line_end(r);
+            value_line_end(r);
             continue;
         }
-        TRY(read_record(v, r, 0, &n, e));
+        TRY(values_read_record(v, r, 0, &n, e));
         if (n != n_name)
             return error_set(e, KILN_ERR_INVALID,
                              "%s:%zu: %zu values under %zu names; a value with a comma goes in \"quotes\"", v->what,
@@ -381,10 +145,10 @@ static kiln_status read_csv(sweep *s, const sweep_source *from, values *v, reade
 static kiln_status read_over_file(sweep *s, const sweep_source *from, error *e)
 {
     const char *path = from->over_file;
-    values v = {.s = s, .what = path};
+    values v = {.memory = &s->memory, .what = path};
     char *data = NULL;
-    reader r;
-    kiln_status status = read_text("--over-file", path, &data, &r, e);
+    value_reader r;
+    kiln_status status = value_text_open("--over-file", path, &data, &r, e);
     if (status == KILN_OK) status = read_csv(s, from, &v, &r, e);
     mem_free(data);
     mem_free(v.value);
@@ -406,15 +170,15 @@ static kiln_status matrix_lists(sweep *s, const sweep_source *from, const yaml_n
         const char *const *name = one_name(s, m->key[i]->text, m->key[i]->length);
         char what[160];
         snprintf(what, sizeof what, "`matrix`: %.100s", m->key[i]->text);
-        values v = {.s = s, .what = what};
+        values v = {.memory = &s->memory, .what = what};
         if (!name) return no_memory(e);
         if (list->kind == YAML_SCALAR) {
-            status =
-                list->quoted ? add_value(&v, arena_strdup(&s->memory, list->text), e) : add_list(&v, list->text, e);
+            status = list->quoted ? values_add(&v, arena_strdup(&s->memory, list->text), e)
+                                  : values_read_list(&v, list->text, e);
         } else if (list->kind == YAML_SEQUENCE) {
             for (size_t k = 0; k < list->n && status == KILN_OK; k++)
                 status = list->item[k]->kind == YAML_SCALAR
-                             ? add_value(&v, arena_strdup(&s->memory, list->item[k]->text), e)
+                             ? values_add(&v, arena_strdup(&s->memory, list->item[k]->text), e)
                              : matrix_fault(from, list->item[k], "a value is a single one, not a list or map", e);
         } else {
             status = matrix_fault(from, list, "a name has a list of values, or a text such as 1..100", e);

@@ -20,14 +20,17 @@ typedef struct {
 
 const kiln_port *node_in(const kiln_node *n, uint32_t i)
 {
+    assert(i < n->n_in);
     return (const void *)((const char *)n->in + (size_t)i * n->in_stride);
 }
 const kiln_port *node_out(const kiln_node *n, uint32_t i)
 {
+    assert(i < n->n_out);
     return (const void *)((const char *)n->out + (size_t)i * n->out_stride);
 }
 const kiln_param *node_param(const kiln_node *n, uint32_t i)
 {
+    assert(i < n->n_param);
     return (const void *)((const char *)n->param + (size_t)i * n->param_stride);
 }
 
@@ -131,7 +134,7 @@ static int find_output(checker *k, const graph_node *user, const doc_input *in, 
     return 0;
 }
 
-/* The source a wire names, when it is there and of the wanted type. */
+/* The output that a wire names, if it exists and has the wanted type; else 0 after a fault. */
 static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const char *type,
                         source *out)
 {
@@ -313,10 +316,11 @@ static void check_node(checker *k, graph_node *g)
 /* ---- order and cycles ---- */
 
 typedef struct {
-    uint32_t node, port, wire; /* where the walk through this node's sources stands */
+    uint32_t node, port, wire; /* position of the walk among this node's sources */
 } walk;
 
-/* The next source of node g after (port, wire), parameters after ports; SOURCE_NONE at the end. */
+/* The next source of node g from position `at` on: first those of its ports, then wired parameters. SOURCE_NONE at the
+ * end. */
 static int32_t next_source(const graph_node *g, walk *at)
 {
     const kiln_node *t = g->type;
@@ -347,7 +351,7 @@ static void report_cycle(checker *k, const walk *stack, size_t depth, uint32_t a
                    (int)used, text, g->doc->name);
 }
 
-/* Depth first over sources, with a stack of our own; order gets each node after its sources. */
+/* Depth-first search over sources, without recursion; `order` gets each node after its sources. */
 static void order_nodes(checker *k)
 {
     workflow *w = k->w;
@@ -372,11 +376,12 @@ static void order_nodes(checker *k)
                 stack[depth++] = (walk){.node = (uint32_t)next};
             } else if (state[next] == 1) {
                 report_cycle(k, stack, depth, (uint32_t)next);
-                break; /* one loop a start is enough; the rest is walked on from the next root */
+                break; /* one cycle per root is enough; the search goes on from the next root */
             }
         }
         for (; depth > 0; depth--) state[stack[depth - 1].node] = 2;
     }
+    assert(n == w->n || k->doc->failed || k->doc->n_fault > 0);
     mem_free(state);
     mem_free(stack);
 }

@@ -15,14 +15,14 @@
 
 typedef struct {
     void *self;
-    /* The row of a type, or NULL. *identity: digest of the plugin it comes from. */
+    /* The row of a type, or NULL. *identity: digest of its plugin. */
     const kiln_node *(*find)(void *self, const char *type, digest *identity);
     size_t n_type;
     const char *(*type_at)(void *self, size_t i);
-    /* Names a KILN_P_NAME parameter may take: the i-th of registry `from`, NULL past the end. */
+    /* The i-th name in registry `from`, for KILN_P_NAME parameters; NULL past the end. */
     const char *(*name_at)(void *self, const char *from, size_t i);
-    /* The path of `name` among the files of kind `from`, in `a`; NULL with a message that says where it looked and what
-     * it found. */
+    /* The path of `name` among the files of kind `from`, allocated in `a`; NULL with a message that says where it
+     * looked and what it found. */
     const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
 } catalog_view;
 
@@ -35,7 +35,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n;
-    source *from; /* several for a list port */
+    source *from; /* [n]; n > 1 only for a list port */
 } port_sources;
 
 typedef struct {
@@ -46,11 +46,11 @@ typedef struct {
     port_sources *in;      /* [type->n_in]                                          */
     source *param_in;      /* [type->n_param]: wired parameters                      */
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
-    const file_seen *seen; /* [n_seen]: the files behind those, in the state the key was made of (key.h) */
+    const file_seen *seen; /* [n_seen]: the files those consist of, and their state when the key was made (key.h) */
     size_t n_seen;
-    digest key;    /* see key.h                                              */
-    int cacheable; /* the key says everything: the result may outlive the process (key.h) */
-    int needed;    /* an output node depends on it                           */
+    digest key;    /* see key.h                                                   */
+    int cacheable; /* the key covers everything the result depends on: it can be kept (key.h) */
+    int needed;    /* an output node depends on it                                */
 } graph_node;
 
 typedef struct {
@@ -60,10 +60,10 @@ typedef struct {
     uint32_t *order; /* all nodes, sources before users */
 } workflow;
 
-/* KILN_OK: *w is ready unless doc->n_fault > 0. The workflow lives in the document's arena. */
+/* KILN_OK: *w can be run unless doc->n_fault > 0. The workflow is allocated in the document's arena. */
 kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow *w, error *e);
 
-/* Rows of a node type, whatever its plugin's struct sizes. */
+/* The i-th row of a node type, found by the strides of its plugin's structs. */
 const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);

@@ -1,20 +1,21 @@
-/* describe_source.c - a checked workflow as kiln's own form again, with the parameters of its head; see describe.h.
+/* describe_source.c - writes a checked workflow in kiln's native form, with the parameters of its head; see describe.h.
  *
- * A value's source (doc_input.source) is the text it had before its ${references} were replaced. It is written where it
- * says the same again: alone ("${seed}") everywhere, among other text ("a ${colour} star") where the input is a text.
- * References of other sources are `fixed`: replaced by the values they had.
+ * A value's source (doc_input.source) is its text before ${references} were replaced. The source is written wherever it
+ * can be read back: a lone reference ("${seed}") for any input, one among other text ("a ${colour} star") for text
+ * inputs. Parameters used in other ways are `fixed`: their references are replaced by the values they had.
  */
 #include "workflow/describe.h"
 
 #include "base/memory_alloc.h"
 #include "param/param.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct {
     const workflow *w;
-    unsigned char *wanted;       /* by node                                           */
-    unsigned char *fixed, *used; /* by parameter: is no parameter any more; is written */
+    unsigned char *wanted;       /* [node]: is written                                        */
+    unsigned char *fixed, *used; /* [parameter]: replaced by its value; written as a parameter */
     str out;
 } writer;
 
@@ -27,8 +28,8 @@ static size_t param_index(const document *d, const char *name, size_t n)
     return i;
 }
 
-/* The next "${name}" at or behind text, NULL: none. *n: the name's length; *param: which, n_param: none. "$$" is no
- * reference. */
+/* The next "${name}" in text, or NULL. *n: length of the name; *param: its index, n_param when there is none of that
+ * name. "$$" is an escaped $. */
 static const char *next_reference(const document *d, const char *text, size_t *n, size_t *param)
 {
     for (const char *p = text; (p = strchr(p, '$')) != NULL; p += p[1] == '$' ? 2 : 1) {
@@ -61,7 +62,7 @@ static void append_plain(str *s, const char *text)
     for (; *text; text++) str_append_n(s, *text == '$' ? "$$" : text, *text == '$' ? 2 : 1);
 }
 
-/* The source with fixed parameters replaced by their values. */
+/* Appends the source, with fixed parameters replaced by their values. */
 static void append_source(writer *x, const char *raw, str *to)
 {
     const document *d = x->w->doc;
@@ -130,6 +131,7 @@ static void put_value(writer *x, const graph_node *g, const kiln_param *p)
 
 static void put_wire(writer *x, source from)
 {
+    assert(from.node >= 0 && (size_t)from.node < x->w->n);
     str_char(&x->out, '[');
     put_plain(x, x->w->node[from.node].doc->name);
     str_printf(&x->out, ", %u]", from.output);
@@ -186,7 +188,7 @@ static void put_nodes(writer *x)
     str_append(&x->out, "}}");
 }
 
-/* A default reads by the type of whoever uses it: what was a number or a truth stays one. */
+/* A default is parsed by the type of the input that uses it, so numbers and booleans must stay without quotes. */
 static void put_default(writer *x, const workflow_param *p)
 {
     double number;
@@ -216,7 +218,7 @@ static void put_params(writer *x)
     str_append(&x->out, "}, ");
 }
 
-/* Which parameters become their values. */
+/* Marks the parameters that are replaced by their values. */
 static void fix_params(writer *x)
 {
     const document *d = x->w->doc;
@@ -239,7 +241,7 @@ static void put_head(writer *x)
     put_params(x);
 }
 
-/* Nodes come first, since they tell which parameters are used. */
+/* Writes the nodes first, to learn which parameters are used, and puts the head before them. */
 static void put_all(writer *x, int32_t node)
 {
     describe_mark(x->w, node, x->wanted);

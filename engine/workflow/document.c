@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "workflow/include.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,8 @@ enum { PORTS_MAX = 64, FAULTS_MAX = 1000, PARAMS_MAX = 1000, SUGGEST_FAULTS = 50
 
 static void add_fault(document *d, place at, const doc_node *n, int warning, const char *fmt, va_list args)
 {
-    if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX)
-        return; /* counted, so that it is never taken for sound */
+    assert(d && fmt);
+    if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX) return; /* counted, but not stored */
     char text[1024];
     int used = 0;
     if (n && n->type)
@@ -67,7 +68,7 @@ void document_sort_faults(document *d)
     size_t n = 0, i = 0;
     for (const fault *f = d->faults; f; f = f->next) n++;
     fault **all = n ? mem_alloc(n * sizeof *all) : NULL;
-    if (!all) return; /* unsorted is still true */
+    if (!all) return; /* unsorted faults are still right */
     for (fault *f = d->faults; f; f = f->next) all[i++] = f;
     qsort(all, n, sizeof *all, by_place);
     for (i = 0; i < n; i++) all[i]->next = i + 1 < n ? all[i + 1] : NULL;
@@ -86,7 +87,7 @@ static void print_fault(const document *d, const fault *f, void (*line)(void *ar
         snprintf(text, sizeof text, "%s:%u:%u: %s: %s", document_file(d, f->at), f->at.line, f->at.column, what,
                  f->text);
     else
-        snprintf(text, sizeof text, "%s: %s", what, f->text); /* a --set: not of the file */
+        snprintf(text, sizeof text, "%s: %s", what, f->text); /* of a --set: it has no place in a file */
     line(arg, text, f->warning);
 }
 
@@ -139,59 +140,66 @@ static void unknown_param(document *d, place at, const doc_node *owner, const ch
                        "no parameter is called '%s'; declare it under `params:`, or write $${ for a plain ${", name);
 }
 
-/* A plain text as one in which a $ is written $$. */
+/* Appends plain text with each $ escaped as $$. */
 static void append_plain(str *s, const char *text)
 {
     for (; *text; text++) str_append_n(s, *text == '$' ? "$$" : text, *text == '$' ? 2 : 1);
 }
 
-/* Appends what "${name}" at text stands for; end: its closing brace. `source`: of an included file, in the root's
- * parameters. */
-static void expand_one(document *d, place at, const doc_node *owner, const char *text, const char *end, str *out,
-                       str *source, int *quoted)
+/* A scalar on its way from "${seed}" to "7". */
+typedef struct {
+    document *d;
+    const doc_node *owner;
+    place at;
+    str out, source;   /* source: of an included file, the text in the root's parameters */
+    size_t references; /* how many were replaced */
+    int quoted;        /* of the last parameter */
+} expansion;
+
+/* Appends the value of the "${name}" at text; end: its closing brace. */
+static void expand_one(expansion *x, const char *text, const char *end)
 {
+    assert(text[0] == '$' && text[1] == '{' && *end == '}');
+    document *d = x->d;
     size_t n = (size_t)(end - text) - 2;
     char name[128];
     workflow_param *p = find_param(d, text + 2, n);
+    x->references++;
     if (p) {
         p->used = 1;
-        *quoted = p->quoted;
+        x->quoted = p->quoted;
         d->expanded += strlen(p->text);
-        str_append(out, p->text);
+        str_append(&x->out, p->text);
         if (p->source && d->included)
-            d->expanded += strlen(p->source), str_append(source, p->source);
+            d->expanded += strlen(p->source), str_append(&x->source, p->source);
         else if (d->included)
-            append_plain(source, p->text);
+            append_plain(&x->source, p->text);
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(n < 120 ? n : 120), text + 2);
-    unknown_param(d, at, owner, name);
+    unknown_param(d, x->at, x->owner, name);
 }
 
-/* Writes a scalar with its ${references} replaced and $$ made $ into out; returns the number of references. */
-static size_t expand_all(document *d, const doc_node *owner, const yaml_node *scalar, str *out, str *source,
-                         int *quoted)
+/* Replaces all ${references} of a text, and $$ by $. */
+static void expand_all(expansion *x, const char *text)
 {
-    size_t references = 0;
-    for (const char *p = scalar->text; *p && d->expanded <= DOCUMENT_EXPANDED_MAX;) {
+    for (const char *p = text; *p && x->d->expanded <= DOCUMENT_EXPANDED_MAX;) {
         size_t plain = strcspn(p, "$");
-        str_append_n(out, p, plain), str_append_n(source, p, plain);
+        str_append_n(&x->out, p, plain), str_append_n(&x->source, p, plain);
         p += plain;
         if (p[0] != '$') break;
         const char *end = p[1] == '{' ? strchr(p, '}') : NULL;
         if (end) {
-            expand_one(d, scalar->at, owner, p, end, out, source, quoted);
-            references++;
+            expand_one(x, p, end);
             p = end + 1;
         } else if (p[1] == '{') {
-            document_fault(d, scalar->at, owner, "a ${ without its }; write $${ for a plain ${");
-            return references;
+            document_fault(x->d, x->at, x->owner, "a ${ without its }; write $${ for a plain ${");
+            return;
         } else {
-            str_char(out, '$'), str_append(source, "$$");
+            str_char(&x->out, '$'), str_append(&x->source, "$$");
             p += p[1] == '$' ? 2 : 1;
         }
     }
-    return references;
 }
 
 static const char *keep(document *d, str *s)
@@ -211,31 +219,30 @@ static void note_structural(document *d, const char *source)
         *s = (source_text){.next = d->structural, .text = source}, d->structural = s;
 }
 
-/* A scalar's text as the node gets it. API files have no references: there a $ is a $. source: doc_input.source; NULL:
- * the text is no value. */
+/* A scalar's text with its ${references} replaced. In API files there are none, and a $ is a $. *source:
+ * doc_input.source; `source` NULL: the text decides more than a value. */
 static const char *expand(document *d, const doc_node *owner, const yaml_node *scalar, int *quoted, const char **source)
 {
     *quoted = scalar->quoted;
     if (source) *source = NULL;
     if (d->api_format || !strchr(scalar->text, '$') || d->expanded > DOCUMENT_EXPANDED_MAX) return scalar->text;
-    str out = {0}, in_root = {0};
-    int param_quoted = 0;
-    size_t references = expand_all(d, owner, scalar, &out, &in_root, &param_quoted);
+    expansion x = {.d = d, .owner = owner, .at = scalar->at};
+    expand_all(&x, scalar->text);
     if (d->expanded > DOCUMENT_EXPANDED_MAX)
         document_fault(d, scalar->at, owner, "the ${references} of this file make more than 16 MiB of text");
-    /* "${steps}" alone stands for the parameter itself, whatever quotes it wears. */
-    if (references == 1 && strncmp(scalar->text, "${", 2) == 0 &&
+    /* A lone "${steps}" is the parameter itself, even in quotes. */
+    if (x.references == 1 && strncmp(scalar->text, "${", 2) == 0 &&
         strchr(scalar->text, '}') == scalar->text + scalar->length - 1)
-        *quoted = param_quoted;
-    if (references) {
-        const char *text = d->included ? keep(d, &in_root) : scalar->text;
+        *quoted = x.quoted;
+    if (x.references) {
+        const char *text = d->included ? keep(d, &x.source) : scalar->text;
         if (source)
             *source = text;
         else
             note_structural(d, text);
     }
-    str_free(&in_root);
-    return keep(d, &out);
+    str_free(&x.source);
+    return keep(d, &x.out);
 }
 
 /* ---- inputs ---- */
@@ -464,10 +471,9 @@ static void read_native(document *d, const yaml_node *root, const set_option *se
     const yaml_node *part;
     if ((part = yaml_get(root, "kiln"))) read_version(d, part);
     if ((part = yaml_get(root, "name"))) d->name = read_text(d, part, "name");
-    if ((part = yaml_get(root, "description")))
-        read_text(d, part, "description"); /* for people; only its form matters */
+    if ((part = yaml_get(root, "description"))) read_text(d, part, "description"); /* checked, then ignored */
     if ((part = yaml_get(root, "params"))) read_params(d, part);
-    d->matrix = yaml_get(root, "matrix"); /* its form is a sweep's business */
+    d->matrix = yaml_get(root, "matrix"); /* checked by a sweep */
     apply_params(d, set, n_set);
     for (size_t i = 0; i < root->n; i++) {
         int found = 0;
@@ -523,7 +529,7 @@ static void read_root(document *d, const yaml_node *root, const set_option *set,
 
 static const char *node_at(void *arg, size_t i) { return ((document *)arg)->node[i].name; }
 
-/* The first node with an input of that name, for who wrote `seed` where there are no parameters. */
+/* The first node with an input of that name: for a `--set seed=` where the file has no parameters. */
 static const doc_node *node_with(const document *d, const char *input)
 {
     for (size_t i = 0; i < d->n_node; i++)
@@ -551,7 +557,7 @@ static void unknown_setting(document *d, const char *set, const char *name, int 
                        near ? near : "", near ? "'?" : "");
 }
 
-/* --set node.input=value: replaces or adds a literal. The node is what stands before the last dot. */
+/* --set node.input=value: replaces or adds a literal. The node's name ends at the last dot. */
 static void set_input(document *d, const set_option *s, const char *from)
 {
     const char *dot = strrchr(s->name, '.');
@@ -587,7 +593,7 @@ static void mark_used(document *d, const char *from)
     }
 }
 
-/* A parameter whose inputs have all been set to something else does nothing. */
+/* Finds again which parameters are used: --set may have replaced every input that used one. */
 static void find_used(document *d)
 {
     for (size_t i = 0; i < d->n_param; i++) d->param[i].used = 0;

@@ -1,8 +1,8 @@
-/* document.h - a workflow file as nodes and inputs, before anyone knows what the node types are.
+/* document.h - a workflow file as nodes and inputs, before their types are known.
  *
- * Two forms, told apart by what is at the top: the native one (nodes: ..., with an optional head kiln:, name:,
+ * Two forms, recognised by their top level: the native one (nodes: ..., with an optional head kiln:, name:,
  * description:, params:, inputs:, outputs:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type,
- * inputs}). Faults are gathered, not thrown: reading goes on after each. Everything lives in the document's arena.
+ * inputs}). Faults are collected, and reading goes on after each. Everything is allocated in the document's arena.
  */
 #ifndef KILN_WORKFLOW_DOCUMENT_H
 #define KILN_WORKFLOW_DOCUMENT_H
@@ -12,10 +12,10 @@
 enum {
     DOCUMENT_NODES_MAX = 100000,
     DOCUMENT_EDGES_MAX = 1000000,
-    DOCUMENT_EXPANDED_MAX = 16 << 20 /* bytes that ${references} may make in all */
+    DOCUMENT_EXPANDED_MAX = 16 << 20 /* bytes that all ${references} may expand to */
 };
 
-/* One thing wrong with a workflow, or (warning) odd about it. */
+/* Something wrong with a workflow, or (warning) something doubtful. */
 typedef struct fault {
     struct fault *next;
     place at;
@@ -25,8 +25,8 @@ typedef struct fault {
 
 typedef struct {
     place at;
-    const char *node;   /* where the wire comes from      */
-    const char *output; /* output's name or number, as text */
+    const char *node;   /* name of the node it comes from     */
+    const char *output; /* the output's name or number, as text */
 } doc_wire;
 
 typedef struct {
@@ -37,9 +37,9 @@ typedef struct {
     doc_wire *wires; /* one, or several for an input that takes a list */
     size_t n_wire;
     const char *text;   /* literal: after ${} substitution */
-    const char *source; /* literal: before it, as a text of the root's parameters; NULL: there were no ${references} */
+    const char *source; /* literal: before it, in terms of the root file's parameters; NULL: it had no ${references} */
     int quoted;
-    int not_scalar; /* literal list or map: no parameter takes one */
+    int not_scalar; /* a literal list or map, which no parameter takes */
 } doc_input;
 
 typedef struct {
@@ -50,15 +50,14 @@ typedef struct {
     const char *title;
     doc_input *input;
     size_t n_input;
-    const yaml_node *include; /* while reading: the entry, when it takes another file (include.h) */
+    const yaml_node *include; /* while reading: the entry, if it includes a file (include.h) */
 } doc_node;
 
 typedef struct {
     const char *name;
     place at;
-    const char *text;   /* default or what --set gave */
-    const char *source; /* of an included file: `text` before its ${references} were replaced (doc_input.source); NULL:
-                           there were none */
+    const char *text;   /* the default, or the value of --set */
+    const char *source; /* in an included file: `text` before its ${references} were replaced, as doc_input.source */
     int quoted, used, set;
     const char *help;
 } workflow_param;
@@ -66,29 +65,27 @@ typedef struct {
 typedef struct {
     arena memory;
     const char *path;  /* as the user gave it */
-    const char **file; /* place.file: the files read, the first is path */
+    const char **file; /* the files read, by place.file; the first is path */
     size_t n_file, included_bytes;
-    int included;                      /* while reading: a part of another file */
-    const struct include_chain *chain; /* while reading: the file that is read and those that include it */
+    int included;                      /* while reading: this file is included by another */
+    const struct include_chain *chain; /* while reading: this file and those that include it */
     const char *name;                  /* head's name, or NULL */
     int api_format;
     doc_node *node;
     size_t n_node;
     workflow_param *param;
     size_t n_param;
-    doc_input *in_port,
-        *out_port; /* the head's inputs: and outputs: for who includes the file; wires say node and input, or output */
+    doc_input *in_port, *out_port; /* the head's inputs: and outputs:, for files that include this one */
     size_t n_in_port, n_out_port;
-    fault *faults;             /* sorted by place once reading and checking are done */
-    size_t n_fault, n_warning; /* how many there are; `faults` keeps the first 1,000 of each */
-    size_t expanded;           /* bytes made by ${references} so far                        */
-    struct source_text
-        *structural; /* sources that decide more than a value: wires, names of included files (describe_source.c) */
-    const yaml_node *matrix;       /* the head's rows of a sweep, as they stand; NULL: none */
-    place set_at;                  /* where settings come from: nowhere for --set, the place of `set:` in an include */
-    const char *set_word;          /* "--set" or "`set`" */
-    const char *const *set_source; /* by setting: as doc_input.source; NULL: all are plain */
-    int failed;                    /* memory ran out: nothing else is to be believed */
+    fault *faults;                  /* sorted by place once reading and checking are done */
+    size_t n_fault, n_warning;      /* all of them; `faults` keeps the first 1,000 of each */
+    size_t expanded;                /* bytes that ${references} expanded to so far */
+    struct source_text *structural; /* sources of wires and of names of included files (describe_source.c) */
+    const yaml_node *matrix;        /* the head's rows of a sweep, unread; NULL: none */
+    place set_at;                   /* of settings: nowhere for --set, the place of `set:` in an include */
+    const char *set_word;           /* "--set" or "`set`" */
+    const char *const *set_source;  /* [setting]: as doc_input.source; NULL: none has references */
+    int failed;                     /* memory ran out: the document is incomplete */
 } document;
 
 typedef struct source_text {
@@ -101,8 +98,8 @@ typedef struct {
     const char *name, *value;
 } set_option;
 
-/* Reads a workflow's text; `name` is what messages call it. KILN_OK also when there are faults (look at n_fault); an
- * error only when nothing could be read. */
+/* Parses a workflow's text; messages call it `name`. KILN_OK also when there are faults (check n_fault); an error only
+ * when nothing could be read. */
 kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
                            size_t n_set, error *e);
 void document_free(document *d);
@@ -113,11 +110,10 @@ void document_fault(document *d, place at, const doc_node *n, const char *fmt, .
 void document_warn(document *d, place at, const doc_node *n, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void document_sort_faults(document *d);
-/* Whether looking for the nearest right name is still worth it: it costs much, and after many faults nobody reads it.
- */
+/* 0: too many candidates or too many faults already to search for the nearest name, which is slow. */
 int document_may_suggest(const document *d, size_t n_candidates);
 const char *document_file(const document *d, place at); /* the path of the file a place is in */
-/* Every fault as "path:line:column: error: text", one a line. */
+/* Calls line() for every fault, with "path:line:column: error: text". */
 void document_print_faults(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
 void document_print_warnings(const document *d, void (*line)(void *arg, const char *text, int is_warning), void *arg);
 doc_node *document_node(const document *d, const char *name); /* NULL: none; linear */

@@ -1,5 +1,6 @@
-/* include.c - see include.h. A file is read into a document of its own that borrows the includer's arena, faults and
- * counters; when its wires are tied, its nodes are renamed and join the includer's.
+/* include.c - see include.h. An included file is read into a document of its own, which borrows the includer's arena,
+ * faults and counters. Its nodes are then renamed and appended to the includer's, and wires through the entry are
+ * connected.
  */
 #include "workflow/include.h"
 
@@ -8,6 +9,7 @@
 #include "base/names.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,17 +21,22 @@ typedef struct include_chain {
     size_t depth;
 } include_chain;
 
-/* An entry that was included: its name, and the file's ports in the includer's names. */
+typedef struct {
+    const char *what; /* "input" or "output" */
+    doc_input *port;
+    size_t n;
+} port_list;
+
+/* An entry that was included: its name, and the file's ports, with nodes by their new names. */
 typedef struct {
     const char *name;
-    doc_input *in_port, *out_port;
-    size_t n_in_port, n_out_port;
+    port_list in, out;
 } scope;
 
 typedef struct {
     document *d;
-    scope *scope;
-    size_t n_scope;
+    scope *scope; /* [entries] */
+    size_t n_scope, entries;
     doc_node *node; /* the new list; moves when it grows */
     size_t n, capacity;
 } includer;
@@ -71,7 +78,7 @@ static void fault_circle(document *d, const doc_node *n, place at, const char *p
     document_fault(d, at, n, "`include` goes in a circle: %s%.80s", text, path);
 }
 
-/* The new link of the chain, or NULL after a fault. */
+/* The chain with file `name` added, or NULL after a fault. */
 static const include_chain *enter(document *d, const doc_node *n, place at, const char *name)
 {
     if (!*name || *name == '/')
@@ -135,7 +142,7 @@ static size_t read_set(document *d, const doc_node *n, const yaml_node *map, set
     return k;
 }
 
-/* Reads the file into c, which goes on with d's memory, faults and counters; d takes them back. */
+/* Reads the file into c. c borrows d's memory, faults and counters, and d takes them back. */
 static void read_part(document *d, const doc_node *n, const include_chain *chain, const yaml_node *root, document *c)
 {
     set_option set[SETTINGS_MAX];
@@ -200,23 +207,31 @@ static doc_node *node_named(doc_node *node, size_t n, const char *name)
 
 static const char *port_name_at(void *arg, size_t i) { return ((const doc_input *)arg)[i].name; }
 
-static doc_input *find_port(document *d, const doc_node *owner, place at, const char *scope_name, const char *what,
-                            doc_input *port, size_t n, const char *name)
+static doc_input *port_named(const port_list *l, const char *name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(port[i].name, name) == 0) return &port[i];
-    const char *near = document_may_suggest(d, n) ? nearest_name(name, port_name_at, n, port) : NULL;
-    document_fault(d, at, owner, "what '%.100s' includes has no %s '%.100s'%s%s%s", scope_name, what, name,
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->port[i].name, name) == 0) return &l->port[i];
+    return NULL;
+}
+
+/* The port of that name, or NULL after a fault at `at`. */
+static doc_input *find_port(document *d, const doc_node *owner, place at, const scope *s, const port_list *l,
+                            const char *name)
+{
+    doc_input *port = port_named(l, name);
+    if (port) return port;
+    const char *near = document_may_suggest(d, l->n) ? nearest_name(name, port_name_at, l->n, l->port) : NULL;
+    document_fault(d, at, owner, "what '%.100s' includes has no %s '%.100s'%s%s%s", s->name, l->what, name,
                    near ? "; did you mean '" : "; the head of that file names them", near ? near : "",
                    near ? "'?" : "");
     return NULL;
 }
 
-/* The includer's wire or value takes the place of what the node has. */
+/* Replaces the node's input by the includer's wire or value. */
 static void set_target(document *d, doc_node *node, size_t n, const doc_wire *target, const doc_input *given)
 {
     doc_node *to = node_named(node, n, target->node);
-    if (!to) return; /* told when the file's own ports were looked at */
+    if (!to) return; /* check_ports() of the included file has reported it */
     doc_input value = *given;
     value.name = target->output;
     for (size_t i = 0; i < to->n_input; i++)
@@ -244,18 +259,14 @@ static void join(includer *x, const doc_node *entry, document *c)
     }
     rename_inputs(d, entry->name, c->in_port, c->n_in_port);
     rename_inputs(d, entry->name, c->out_port, c->n_out_port);
+    assert(x->n_scope < x->entries);
+    scope *s = &x->scope[x->n_scope++];
+    *s = (scope){entry->name, {"input", c->in_port, c->n_in_port}, {"output", c->out_port, c->n_out_port}};
     for (size_t i = 0; i < entry->n_input; i++) {
-        const doc_input *given = &entry->input[i];
-        const doc_input *port =
-            find_port(d, entry, given->at, entry->name, "input", c->in_port, c->n_in_port, given->name);
+        const doc_input *given = &entry->input[i], *port = find_port(d, entry, given->at, s, &s->in, given->name);
         for (size_t k = 0; port && k < port->n_wire; k++) set_target(d, c->node, c->n_node, &port->wires[k], given);
     }
     for (size_t i = 0; i < c->n_node; i++) push_node(x, c->node[i]);
-    x->scope[x->n_scope++] = (scope){.name = entry->name,
-                                     .in_port = c->in_port,
-                                     .n_in_port = c->n_in_port,
-                                     .out_port = c->out_port,
-                                     .n_out_port = c->n_out_port};
 }
 
 static void include_one(includer *x, const doc_node *entry)
@@ -287,22 +298,19 @@ static void tie(includer *x, const doc_node *owner, doc_input *in)
     for (size_t k = 0; k < in->n_wire; k++) {
         const scope *s = find_scope(x, in->wires[k].node);
         if (!s) continue;
-        const doc_input *port =
-            find_port(x->d, owner, in->wires[k].at, s->name, "output", s->out_port, s->n_out_port, in->wires[k].output);
+        const doc_input *port = find_port(x->d, owner, in->wires[k].at, s, &s->out, in->wires[k].output);
         if (port) in->wires[k].node = port->wires[0].node, in->wires[k].output = port->wires[0].output;
     }
 }
 
-/* A port that names an input of an entry stands for what that input stands for. */
+/* A port wired to an input of an entry gets the wires of that input. */
 static void tie_in_port(includer *x, doc_input *port)
 {
     document *d = x->d;
     size_t n = 0;
     for (size_t k = 0; k < port->n_wire; k++) {
         const scope *s = find_scope(x, port->wires[k].node);
-        const doc_input *inner =
-            s ? find_port(d, NULL, port->wires[k].at, s->name, "input", s->in_port, s->n_in_port, port->wires[k].output)
-              : NULL;
+        const doc_input *inner = s ? find_port(d, NULL, port->wires[k].at, s, &s->in, port->wires[k].output) : NULL;
         n += inner ? inner->n_wire : 1;
     }
     doc_wire *all = arena_alloc(&d->memory, (n + 1) * sizeof *all);
@@ -313,9 +321,7 @@ static void tie_in_port(includer *x, doc_input *port)
     n = 0;
     for (size_t k = 0; k < port->n_wire; k++) {
         const scope *s = find_scope(x, port->wires[k].node);
-        const doc_input *inner = NULL;
-        for (size_t i = 0; s && i < s->n_in_port; i++)
-            if (strcmp(s->in_port[i].name, port->wires[k].output) == 0) inner = &s->in_port[i];
+        const doc_input *inner = s ? port_named(&s->in, port->wires[k].output) : NULL;
         if (!inner) all[n++] = port->wires[k];
         for (size_t i = 0; inner && i < inner->n_wire; i++) all[n++] = inner->wires[i];
     }
@@ -332,7 +338,7 @@ static void check_ports(document *d, const doc_input *port, size_t n, const char
                                what, port[i].name, port[i].wires[k].node);
 }
 
-/* NAME/... belongs to what NAME includes. */
+/* Faults the file's own nodes whose name begins like those of an included file, NAME/... */
 static void check_names(includer *x, const doc_node *own, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -348,7 +354,7 @@ static void check_names(includer *x, const doc_node *own, size_t n)
 
 static void include_all(document *d, size_t entries)
 {
-    includer x = {.d = d, .scope = arena_alloc(&d->memory, entries * sizeof(scope))};
+    includer x = {.d = d, .scope = arena_alloc(&d->memory, entries * sizeof(scope)), .entries = entries};
     if (!x.scope) {
         d->failed = 1;
         return;

@@ -1,5 +1,5 @@
-/* png_text.c - walks a PNG's chunks (PNG specification, 3rd edition, sections 5 and 11.3.3) up to the one asked for.
- * The picture itself is not decoded; lengths and checksums are checked before anything is believed.
+/* png_text.c - walks a PNG's chunks (PNG specification, 3rd edition, sections 5 and 11.3.3) up to the wanted one. Does
+ * not decode the picture; checks length and checksum of a chunk before it uses the data.
  */
 #include "workflow/png_text.h"
 
@@ -17,33 +17,41 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static kiln_status damaged(const char *path, const char *what, error *e)
+typedef struct {
+    const char *path, *key;
+    char *text; /* found: NUL-terminated UTF-8 */
+    error *e;
+} search;
+
+static kiln_status damaged(const search *x, const char *what)
 {
-    return error_set(e, KILN_ERR_INVALID, "%s: a damaged PNG: %s", path, what);
+    return error_set(x->e, KILN_ERR_INVALID, "%s: a damaged PNG: %s", x->path, what);
 }
 
-static kiln_status copy_text(const char *path, const uint8_t *data, size_t n, int latin1, char **text, error *e)
+static kiln_status no_memory(const search *x) { return error_set(x->e, KILN_ERR_NOMEM, "%s: out of memory", x->path); }
+
+static kiln_status copy_text(search *x, const uint8_t *data, size_t n, int latin1)
 {
     str s = {0};
     for (size_t i = 0; i < n; i++) {
-        if (data[i] == 0) return str_free(&s), damaged(path, "a NUL in a text", e);
+        if (data[i] == 0) return str_free(&s), damaged(x, "a NUL in a text");
         if (latin1 && data[i] >= 0x80)
             str_char(&s, (char)(0xc0 | data[i] >> 6)), str_char(&s, (char)(0x80 | (data[i] & 0x3f)));
         else
             str_char(&s, (char)data[i]);
     }
-    *text = str_take(&s);
-    return *text ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    x->text = str_take(&s);
+    return x->text ? KILN_OK : no_memory(x);
 }
 
-static kiln_status inflate_text(const char *path, const uint8_t *data, size_t n, int latin1, char **text, error *e)
+static kiln_status inflate_text(search *x, const uint8_t *data, size_t n, int latin1)
 {
     uint8_t *out = mem_alloc(TEXT_MAX);
     uLongf size = TEXT_MAX;
-    if (!out) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+    if (!out) return no_memory(x);
     kiln_status status = uncompress(out, &size, data, (uLong)n) == Z_OK
-                             ? copy_text(path, out, size, latin1, text, e)
-                             : damaged(path, "a compressed text that cannot be read, or of more than 16 MiB", e);
+                             ? copy_text(x, out, size, latin1)
+                             : damaged(x, "a compressed text that cannot be read, or of more than 16 MiB");
     mem_free(out);
     return status;
 }
@@ -55,48 +63,45 @@ static int64_t field(const uint8_t *p, size_t n)
     return end ? end - p : -1;
 }
 
-/* The chunk's text when it is of `key`: KILN_OK with *text set, or *text NULL when it is another's. */
-static kiln_status chunk_text(const char *path, const char *type, const uint8_t *p, size_t n, const char *key,
-                              char **text, error *e)
+/* Takes the chunk's text if it has the wanted key. */
+static kiln_status chunk_text(search *x, const char *type, const uint8_t *p, size_t n)
 {
     int64_t name = field(p, n);
-    *text = NULL;
-    if (name < 0 || strcmp((const char *)p, key) != 0) return KILN_OK;
+    if (name < 0 || strcmp((const char *)p, x->key) != 0) return KILN_OK;
     p += name + 1, n -= (size_t)name + 1;
-    if (strcmp(type, "tEXt") == 0) return copy_text(path, p, n, 1, text, e);
+    if (strcmp(type, "tEXt") == 0) return copy_text(x, p, n, 1);
     if (strcmp(type, "zTXt") == 0)
-        return n < 1 || p[0] != 0 ? damaged(path, "an unknown compression", e)
-                                  : inflate_text(path, p + 1, n - 1, 1, text, e);
-    if (n < 2) return damaged(path, "a text chunk that is cut off", e);
+        return n < 1 || p[0] != 0 ? damaged(x, "an unknown compression") : inflate_text(x, p + 1, n - 1, 1);
+    if (n < 2) return damaged(x, "a text chunk that is cut off");
     int compressed = p[0];
     p += 2, n -= 2;
     for (int i = 0; i < 2; i++) { /* language, translated keyword */
         int64_t skip = field(p, n);
-        if (skip < 0) return damaged(path, "a text chunk that is cut off", e);
+        if (skip < 0) return damaged(x, "a text chunk that is cut off");
         p += skip + 1, n -= (size_t)skip + 1;
     }
-    return compressed ? inflate_text(path, p, n, 0, text, e) : copy_text(path, p, n, 0, text, e);
+    return compressed ? inflate_text(x, p, n, 0) : copy_text(x, p, n, 0);
 }
 
-static kiln_status walk(const file_map *m, const char *path, const char *key, char **text, error *e)
+static kiln_status walk(const file_map *m, search *x)
 {
     static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
     size_t at = 8;
     if (m->size < 8 || memcmp(m->data, signature, 8) != 0)
-        return error_set(e, KILN_ERR_INVALID, "%s: not a PNG file", path);
+        return error_set(x->e, KILN_ERR_INVALID, "%s: not a PNG file", x->path);
     while (m->size - at >= 12) {
         size_t n = big_endian(m->data + at);
         char type[5] = {0};
         memcpy(type, m->data + at + 4, 4);
-        if (n > m->size - at - 12) return damaged(path, "a chunk reaches past the end of the file", e);
+        if (n > m->size - at - 12) return damaged(x, "a chunk reaches past the end of the file");
         const uint8_t *p = m->data + at + 8;
         if (strcmp(type, "IEND") == 0) break;
         if (strcmp(type, "tEXt") == 0 || strcmp(type, "zTXt") == 0 || strcmp(type, "iTXt") == 0) {
-            if (n > TEXT_MAX) return damaged(path, "a text of more than 16 MiB", e);
+            if (n > TEXT_MAX) return damaged(x, "a text of more than 16 MiB");
             if (crc32(crc32(0, (const uint8_t *)type, 4), p, (uInt)n) != big_endian(p + n))
-                return damaged(path, "a text chunk's checksum is wrong", e);
-            TRY(chunk_text(path, type, p, n, key, text, e));
-            if (*text) return KILN_OK;
+                return damaged(x, "a text chunk's checksum is wrong");
+            TRY(chunk_text(x, type, p, n));
+            if (x->text) return KILN_OK;
         }
         at += 12 + n;
     }
@@ -108,8 +113,10 @@ kiln_status png_text_find(const char *path, const char *key, char **text, error 
     file_map m;
     *text = NULL;
     TRY(file_map_open(&m, path, e));
-    kiln_status status = walk(&m, path, key, text, e);
+    search x = {.path = path, .key = key, .e = e};
+    kiln_status status = walk(&m, &x);
     file_map_close(&m);
+    *text = x.text;
     return status;
 }
 

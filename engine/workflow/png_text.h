@@ -4,8 +4,8 @@
 
 #include "base/status.h"
 
-/* *text: NUL-terminated UTF-8, free with mem_free. KILN_ERR_INVALID with a sentence when the file is no PNG, is
- * damaged, or has no such chunk. */
+/* The text of chunk `key` in *text: NUL-terminated UTF-8, free with mem_free. KILN_ERR_INVALID with a message when the
+ * file is not a PNG, is damaged, or has no such chunk. */
 kiln_status png_text_read(const char *path, const char *key, char **text, error *e);
 /* The same, but KILN_OK with *text NULL when there is no such chunk. */
 kiln_status png_text_find(const char *path, const char *key, char **text, error *e);

@@ -4,6 +4,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,8 @@ enum {
 
 typedef struct {
     yaml_node *node;
-    yaml_node *pending_key;  /* a map's key that waits for its value */
-    size_t capacity, events; /* events: what it takes to write this and all inside, aliases spelt out */
+    yaml_node *pending_key;  /* key of a map whose value has not come yet */
+    size_t capacity, events; /* events: of this node and all inside, with aliases expanded */
     const char *anchor;
 } level;
 
@@ -128,7 +129,7 @@ static int by_rank(const void *a, const void *b)
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Keeps the first pair of each key, in their order. */
+/* Removes all but the first pair of each key. */
 static kiln_status keep_first(reader *r, yaml_node *map)
 {
     size_t kept = 0;
@@ -148,11 +149,12 @@ static kiln_status keep_first(reader *r, yaml_node *map)
     return KILN_OK;
 }
 
-/* Takes the << entries out of a finished map and puts in what they bring: own keys win, then the first map named. */
+/* Replaces the << entries of a finished map by the pairs of the maps they name: the map's own keys win, then those of
+ * the first map. */
 static kiln_status merge(reader *r, level *l)
 {
     yaml_node *map = l->node, *source[MERGES_MAX];
-    place at[MERGES_MAX]; /* of the << itself: an alias brings the place of what it stands for */
+    place at[MERGES_MAX]; /* of the <<; the place of an aliased map is where it was defined */
     size_t n_source = 0, kept = 0;
     for (size_t i = 0; i < map->n; i++) {
         if (is_merge_key(map->key[i])) {
@@ -177,7 +179,7 @@ static kiln_status merge(reader *r, level *l)
 
 /* ---- events ---- */
 
-/* Hangs a finished or just begun node where it belongs. */
+/* Adds a node to the collection that is being read. */
 static kiln_status attach(reader *r, yaml_node *node)
 {
     if (++r->items > ITEMS_MAX) return fault(r, node->at, "too many items");
@@ -212,7 +214,7 @@ static void count(reader *r, size_t events)
     if (r->depth > 0) r->stack[r->depth - 1].events += events;
 }
 
-/* A tag would ask for a type, and types are the parameters' to say. */
+/* A tag names a type, but types come from the parameters. */
 static kiln_status no_tag(reader *r, const yaml_char_t *tag, place at)
 {
     if (!tag) return KILN_OK;
@@ -262,6 +264,7 @@ static kiln_status on_start(reader *r, const yaml_event_t *event, yaml_kind kind
 
 static kiln_status on_end(reader *r)
 {
+    assert(r->depth > 0); /* libyaml pairs its start and end events */
     level l = r->stack[r->depth - 1];
     if (l.node->kind == YAML_MAP) {
         TRY(keys_are_unique(r, l.node));
@@ -306,7 +309,7 @@ static kiln_status on_event(reader *r, const yaml_event_t *event, int *done)
     }
 }
 
-/* The place of a byte. libyaml gives only an offset for characters that no YAML may hold. */
+/* The line and column of a byte: for characters that YAML does not allow, libyaml gives only the offset. */
 static place place_of_offset(const reader *r, const char *data, size_t size, size_t offset)
 {
     place at = {.file = r->file, .line = 1, .column = 1};
@@ -328,7 +331,7 @@ static kiln_status parser_fault(reader *r, const yaml_parser_t *p, const char *d
 
 /* ---- JSON ---- */
 
-/* The surrogate half that stands at p as \uXXXX, or 0. */
+/* The surrogate half written at p as \uXXXX, or 0. */
 static uint32_t half_at(const char *p, const char *end, uint32_t first)
 {
     uint32_t v = 0;
@@ -344,8 +347,8 @@ static uint32_t half_at(const char *p, const char *end, uint32_t first)
     return (v & 0xfc00) == first ? v : 0;
 }
 
-/* JSON writes a character beyond U+FFFF as two escapes, YAML as one (\U0001f600): rewrites the pairs inside double
- * quotes of a text that begins with '{'. NULL: nothing to rewrite, or no memory (*failed). */
+/* JSON escapes a character beyond U+FFFF as a surrogate pair, YAML as one escape (\U0001f600): rewrites the pairs
+ * inside double quotes, if the text begins with '{'. NULL: nothing to rewrite, or no memory (*failed). */
 static char *join_surrogates(const char *data, size_t size, size_t *joined, int *failed)
 {
     size_t n = 0, start = 0;

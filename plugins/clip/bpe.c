@@ -19,7 +19,7 @@ typedef struct {
 
 struct bpe {
     size_t n;           /* ids 0..n-1 */
-    char **symbol;      /* by id; NULL where there is none */
+    char **symbol;      /* [id]; NULL where no symbol has that id */
     uint32_t slots;     /* of `by_symbol`, a power of two */
     int32_t *by_symbol; /* hash table of ids */
     uint32_t merge_slots;
@@ -92,7 +92,7 @@ static int make_symbols(bpe *b, size_t n)
 
 /* ---- bytes ---- */
 
-/* GPT-2's stand-ins: printable Latin-1 stands for itself, the other 68 bytes for U+0100 onwards. */
+/* GPT-2's table: printable Latin-1 bytes are themselves, the other 68 bytes are U+0100 and following. */
 static uint32_t code_of_byte(uint32_t byte)
 {
     uint32_t other = 0;
@@ -104,7 +104,7 @@ static uint32_t code_of_byte(uint32_t byte)
     return 0;
 }
 
-/* UTF-8 of the stand-in (below U+0800), then the ending; returns the length. */
+/* UTF-8 of the byte's printable character (below U+0800), then the ending; returns the length. */
 static size_t spell_byte(uint32_t byte, const char *ending, char out[16])
 {
     uint32_t code = code_of_byte(byte);
@@ -153,7 +153,7 @@ static int read_id(const char *key, const json_t *value, size_t n, char why[300]
     return NONE;
 }
 
-/* Highest id + 1, at most a few more than there are entries (added tokens may leave gaps). */
+/* Highest id + 1: at most a few more than there are entries, since added tokens may leave gaps. */
 static size_t vocab_size(json_t *root, char why[300])
 {
     const char *key;
@@ -210,7 +210,7 @@ typedef struct {
     size_t n_left, n_right;
 } pair;
 
-/* The next pair from *at, or 0 at the end; -1 for a line that is none. */
+/* Reads the next pair at *at. 1: read, 0: the end, -1: a line that is not a pair. */
 static int next_pair(const char **at, const char *end, int *line, pair *p)
 {
     while (*at < end) {
@@ -278,7 +278,8 @@ static int read_merges(bpe *b, const char *text, size_t bytes, size_t n, char wh
     return 1;
 }
 
-/* CLIP's own order: printable bytes first as in the stand-in table, again with the word end, merges, specials. */
+/* CLIP's own order: the bytes as in GPT-2's table, printable ones first, the same with the word end, merges, specials.
+ */
 static int vocab_of_merges(bpe *b, const char *text, size_t bytes, size_t merges, char why[300])
 {
     const char *at = text;

@@ -1,8 +1,8 @@
-/* clip_family.c - see clip_family.h. A folder's text_encoder/ and tokenizer/, a text encoder's own folder, or the
- * cond_stage_model of a single file; all are seen through a view under transformers' names.
+/* clip_family.c - see clip_family.h. Opens text_encoder/ and tokenizer/ of a folder, a text encoder's own folder, or
+ * the cond_stage_model of a single file, each through a view with transformers' names.
  *
- * A single file has no tokenizer: then CLIP's own list of merges is taken from the data this plugin ships
- * (data/clip-l), and the ids follow from it.
+ * A single file has no tokenizer: then the merges come from the data this plugin ships (data/clip-l), and the ids
+ * follow from them.
  */
 #include "clip_family.h"
 
@@ -23,7 +23,7 @@ typedef struct {
     char family[160];
 } clip_self;
 
-/* ---- where it lies ---- */
+/* ---- layouts ---- */
 
 enum { FOLDER, FILE_ALONE, ENCODER_ALONE };
 static const struct {
@@ -36,7 +36,7 @@ static const struct {
 
 #define TABLE "embeddings.token_embedding.weight"
 
-/* Prefixes go up to "text_model." or what stands for it. */
+/* Prefixes include "text_model.", if the checkpoint has it. */
 static const checkpoint_layout layouts[] = {
     {.prefix = "text_encoder/text_model.", .config = "text_encoder/config.json", .needs = {TABLE}, .kind = FOLDER},
     {.prefix = "text_encoder/", .config = "text_encoder/config.json", .needs = {TABLE}, .kind = FOLDER},
@@ -46,7 +46,7 @@ static const checkpoint_layout layouts[] = {
     {.prefix = "", .config = "config.json", .needs = {TABLE}, .kind = ENCODER_ALONE},
 };
 
-/* Names of encoders this plugin knows to be another kind, for the sentence that says so. */
+/* Tensors of other kinds of encoders, so that the message can say what the checkpoint has. */
 static const struct {
     const char *name, *what;
 } unsupported[] = {
@@ -66,7 +66,7 @@ static const char *unsupported_part(const kiln_weights_api *w, const kiln_weight
 
 static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
-    if (unsupported_part(w, set)) return 1; /* so that open() can say what it is */
+    if (unsupported_part(w, set)) return 1; /* claimed at low rank, so that open() can say what it is */
     return checkpoint_find(w, set, layouts, COUNT(layouts)) ? 90 : 0;
 }
 
@@ -94,7 +94,7 @@ static uint32_t read_act(config *c)
     return 0;
 }
 
-/* Sizes the file's shapes tell; heads cannot be told from them. */
+/* Reads sizes from the shapes of tensors. They do not show the number of heads. */
 static kiln_status read_shapes(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *view, text_config *t)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
@@ -142,11 +142,11 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
 
 /* ---- tokenizer ---- */
 
-static const char *data_folder; /* of this plugin, from the host; NULL when it lies without its data */
+static const char *data_folder; /* of this plugin, from the host; NULL when it was installed without its data */
 
 void clip_family_data(const char *folder) { data_folder = folder; }
 
-/* CLIP's own list of merges, NUL-terminated; NULL when it cannot be read. Free it. */
+/* CLIP's own merges.txt, NUL-terminated; NULL when it cannot be read. The caller frees it. */
 static char *own_merges(size_t *n)
 {
     enum { ROOM = 4 << 20 };
@@ -223,7 +223,7 @@ static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops
                                  kiln_t ids, kiln_t end, int32_t layer)
 {
     const clip_self *self = e->self;
-    return text_model_record(&self->config, ops, p, w, ids, end, layer);
+    return text_model_record(&(text_recorder){&self->config, ops, p, w}, ids, end, layer);
 }
 
 /* ---- opening ---- */
@@ -246,7 +246,7 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
                           "the tokenizer has ids up to %zu, the text encoder's table %lld rows; they do not "
                           "belong together",
                           bpe_size(self->vocabulary) - 1, (long long)t->vocabulary);
-    /* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+    /* The key of recorded programs: everything that decides what is recorded, apart from the weights. */
     snprintf(self->family, sizeof self->family, "sd1-clip/%lldx%lldx%lldx%lld.%d.%d.%u.%g", (long long)t->vocabulary,
              (long long)t->width, (long long)t->inner, (long long)t->length, t->layers, t->heads, t->act,
              (double)t->eps);

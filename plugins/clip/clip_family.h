@@ -6,7 +6,7 @@
 
 extern const kiln_model_family clip_family;
 
-/* Where the files lie that this plugin ships (kiln_host.data_folder); the text is kept. [open] */
+/* Sets the folder of the files that this plugin ships (kiln_host.data_folder); keeps the pointer. [open] */
 void clip_family_data(const char *folder);
 
 #endif

@@ -1,7 +1,7 @@
 /* prompt.c - see prompt.h.
  *
- * Parsing works on a copy in which an escaped parenthesis is one control byte (OPEN, CLOSE), so that the
- * grouping below only ever sees parentheses that mean something. A stack of ranges replaces recursion.
+ * Parsing works on a copy in which an escaped parenthesis is one control byte (OPEN, CLOSE), so that every parenthesis
+ * left is a group's. A stack of ranges replaces recursion.
  */
 #include "prompt.h"
 
@@ -24,7 +24,7 @@ static int fail(char why[300], const char *text)
 
 /* ---- weights ---- */
 
-/* A decimal number with blanks round it; inf, nan and hexadecimal are text. Independent of the locale. */
+/* Parses a decimal number with blanks around it, in any locale; inf, nan and hexadecimal are text. */
 static int read_number(const char *s, size_t n, double *out)
 {
     char copy[64], *end;
@@ -44,7 +44,7 @@ static int read_number(const char *s, size_t n, double *out)
     return 1;
 }
 
-/* The last ':' of s[n] that has a number behind it and something before it -> its place, or n. */
+/* Index of the last ':' in s[n] that has a number after it and something before it; n: there is none. */
 static size_t find_weight(const char *s, size_t n, double *weight)
 {
     size_t at = n;
@@ -60,8 +60,8 @@ typedef struct {
     double weight;
 } group;
 
-/* Bytes of the next item: a plain run, or a group with its parentheses (*is_group). What opens and never
- * closes, or closes without having been opened, is text up to where the depth is 0 again. */
+/* Bytes of the next item: plain text, or a group with its parentheses (*is_group). A parenthesis without its partner is
+ * text, up to where the depth is 0 again. */
 static size_t next_item(const char *s, size_t n, int *is_group)
 {
     int depth = 0;
@@ -120,7 +120,7 @@ static int split(const char *text, size_t n, prompt *out, char why[300])
     return 1;
 }
 
-/* Escapes out; control bytes that would be taken for ours are refused, they mean nothing in a prompt. */
+/* Replaces escaped parentheses by OPEN and CLOSE. A text that has these control characters itself is refused. */
 static int hide_escapes(const char *text, char *out, size_t *n, char why[300])
 {
     size_t to = 0;
@@ -216,7 +216,7 @@ static int segment_ids(const prompt_segment *s, id_list *l, char why[300])
 typedef struct {
     prompt_chunks *out;
     const bpe *b;
-    size_t used; /* places of the open chunk that are taken, BOS included */
+    size_t used; /* ids in the last chunk so far, BOS included */
 } filler;
 
 static int open_chunk(filler *f)
@@ -251,7 +251,7 @@ static void put(filler *f, const int32_t *id, size_t n, float weight)
 
 static int fill(filler *f, const int32_t *id, size_t n, float weight)
 {
-    size_t last = f->out->length - 1; /* the end token's place */
+    size_t last = f->out->length - 1; /* reserved for the end token */
     int is_short = n < SHORT_SEGMENT && n < last;
     while (n > 0) {
         size_t left = last - f->used, take = n <= left ? n : is_short ? 0 : left;
@@ -276,7 +276,7 @@ int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks 
     }
     for (size_t i = 0; ok && i < out->n_chunk; i++) {
         int32_t *row = out->id + i * length, at = 0;
-        while (row[at] != bpe_end(b)) at++; /* the last place always holds one */
+        while (row[at] != bpe_end(b)) at++; /* the last id always is one */
         out->end[i] = at;
     }
     free(ids.id);

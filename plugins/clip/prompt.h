@@ -1,9 +1,9 @@
 /* prompt.h - prompt syntax: text with weights -> segments -> chunks of token ids.
  *
- * ComfyUI's rules: (x) multiplies the weight by 1.1, (x:1.2) sets it, \( and \) are literal; groups nest;
- * what does not close is text. A segment is tokenised by itself; one that does not fit into the rest of
- * the chunk moves to the next if it has fewer than 8 tokens, and is cut otherwise. BOS, EOS and padding weigh 1.
- * `embedding:name` is refused: textual inversion is not there yet.
+ * ComfyUI's rules: (x) multiplies the weight by 1.1, (x:1.2) sets it, \( and \) are literal; groups nest; a parenthesis
+ * without its partner is text. Each segment is tokenised on its own. A segment that does not fit into the rest of the
+ * chunk moves to the next one if it has fewer than 8 tokens, and is split otherwise. BOS, EOS and padding have
+ * weight 1. `embedding:name` is refused: textual inversion is not implemented yet.
  */
 #ifndef KILN_CLIP_PROMPT_H
 #define KILN_CLIP_PROMPT_H
@@ -28,10 +28,10 @@ typedef struct {
     size_t n_chunk, length;
     int32_t *id;   /* [n_chunk][length] */
     float *weight; /* [n_chunk][length] */
-    int32_t *end;  /* [n_chunk]: place of the first end-of-text token */
+    int32_t *end;  /* [n_chunk]: index of the first end-of-text token */
 } prompt_chunks;
 
-/* 1: done; 0: a sentence is in `why`. Free what was made either way. */
+/* 1: done; 0: `why` says what is wrong. Free the result either way. */
 int prompt_parse(const char *text, prompt *out, char why[300]);
 void prompt_free(prompt *p);
 int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks *out, char why[300]);

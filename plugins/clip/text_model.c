@@ -8,21 +8,14 @@
 
 #include <stdio.h>
 
-typedef struct {
-    const text_config *c;
-    const kiln_ops *ops;
-    kiln_program *p;
-    kiln_weights *w;
-} recorder;
-
-static kiln_t weight(const recorder *r, const char *prefix, const char *name, uint32_t rank, const int64_t *dim)
+static kiln_t weight(const text_recorder *r, const char *prefix, const char *name, uint32_t rank, const int64_t *dim)
 {
     char full[160];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return r->ops->weight(r->p, r->w, full, rank, dim);
 }
 
-static kiln_t linear(const recorder *r, const char *prefix, const char *name, kiln_t x, int64_t in, int64_t out)
+static kiln_t linear(const text_recorder *r, const char *prefix, const char *name, kiln_t x, int64_t in, int64_t out)
 {
     char w[64], b[64];
     snprintf(w, sizeof w, "%s.weight", name);
@@ -31,7 +24,7 @@ static kiln_t linear(const recorder *r, const char *prefix, const char *name, ki
                           weight(r, prefix, b, 1, KILN_DIMS(out)));
 }
 
-static kiln_t norm(const recorder *r, const char *prefix, const char *name, kiln_t x)
+static kiln_t norm(const text_recorder *r, const char *prefix, const char *name, kiln_t x)
 {
     char g[64], b[64];
     const int64_t *dim = &r->c->width;
@@ -40,18 +33,18 @@ static kiln_t norm(const recorder *r, const char *prefix, const char *name, kiln
     return r->ops->layer_norm(r->p, x, r->c->eps, weight(r, prefix, g, 1, dim), weight(r, prefix, b, 1, dim));
 }
 
-static kiln_t embed(const recorder *r, kiln_t ids)
+static kiln_t embed(const text_recorder *r, kiln_t ids)
 {
     const text_config *c = r->c;
     const char *prefix = "text_model.embeddings.";
     kiln_t table = weight(r, prefix, "token_embedding.weight", 2, KILN_DIMS(c->vocabulary, c->width));
     kiln_t place = weight(r, prefix, "position_embedding.weight", 2, KILN_DIMS(c->length, c->width));
     kiln_t x = r->ops->embedding(r->p, table, ids); /* [N,T,C] */
-    return r->ops->add(r->p, x, place);             /* the same places in each of the N */
+    return r->ops->add(r->p, x, place);             /* broadcast over N */
 }
 
 /* x [N,T,C] -> [N,T,C] */
-static kiln_t layer_of(const recorder *r, int32_t i, kiln_t x)
+static kiln_t layer_of(const text_recorder *r, int32_t i, kiln_t x)
 {
     const kiln_ops *o = r->ops;
     int64_t width = r->c->width;
@@ -73,28 +66,25 @@ static kiln_t layer_of(const recorder *r, int32_t i, kiln_t x)
     return x;
 }
 
-kiln_t text_model_hidden(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t ids,
-                         int32_t layers)
+kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers)
 {
-    recorder r = {c, ops, p, w};
-    kiln_t x = embed(&r, ids);
-    for (int32_t i = 0; i < layers; i++) x = layer_of(&r, i, x);
+    kiln_t x = embed(r, ids);
+    for (int32_t i = 0; i < layers; i++) x = layer_of(r, i, x);
     return x;
 }
 
-kiln_text_features text_model_record(const text_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
-                                     kiln_t ids, kiln_t end, int32_t layer)
+kiln_text_features text_model_record(const text_recorder *r, kiln_t ids, kiln_t end, int32_t layer)
 {
-    recorder r = {c, ops, p, w};
-    kiln_t x = embed(&r, ids), chosen = {0};
-    if (layer >= 0 || layer < -c->layers)
-        x = ops->fail(p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first", layer,
-                      c->layers, c->layers);
-    for (int32_t i = 0; i < c->layers; i++) {
-        x = layer_of(&r, i, x);
-        if (i == c->layers + layer) chosen = x;
+    int32_t layers = r->c->layers;
+    kiln_t x = embed(r, ids), chosen = {0};
+    if (layer >= 0 || layer < -layers)
+        x = r->ops->fail(r->p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first",
+                         layer, layers, layers);
+    for (int32_t i = 0; i < layers; i++) {
+        x = layer_of(r, i, x);
+        if (i == layers + layer) chosen = x;
     }
-    kiln_t last = norm(&r, "text_model.", "final_layer_norm", x);
-    kiln_t tokens = layer == -1 ? last : norm(&r, "text_model.", "final_layer_norm", chosen);
-    return (kiln_text_features){.tokens = tokens, .pooled = ops->gather(p, last, end)};
+    kiln_t last = norm(r, "text_model.", "final_layer_norm", x);
+    kiln_t tokens = layer == -1 ? last : norm(r, "text_model.", "final_layer_norm", chosen);
+    return (kiln_text_features){.tokens = tokens, .pooled = r->ops->gather(r->p, last, end)};
 }

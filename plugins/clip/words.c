@@ -31,7 +31,7 @@ static letter_kind kind_of(int32_t c)
     return k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO ? KIND_NUMBER : KIND_OTHER;
 }
 
-/* The letter at s (valid UTF-8); *n = its bytes. */
+/* The character at s (valid UTF-8); *n: its bytes. */
 static int32_t letter_at(const char *s, size_t capacity, size_t *n)
 {
     utf8proc_int32_t c = -1;
@@ -40,7 +40,7 @@ static int32_t letter_at(const char *s, size_t capacity, size_t *n)
     return c;
 }
 
-/* Lower case of one letter; only U+0130 becomes two (Unicode's SpecialCasing, the unconditional rows). */
+/* Writes one character in lower case; only U+0130 becomes two (Unicode's SpecialCasing, the unconditional rows). */
 static size_t put_lower(int32_t c, char *out)
 {
     if (c == 0x130) {
@@ -61,7 +61,7 @@ static size_t starts_with_any(const char *s, size_t n, const char *const *list, 
     return 0;
 }
 
-/* Bytes of the run of letters of one kind at s. */
+/* Bytes of the run of characters of one kind at s. */
 static size_t run_of(const char *s, size_t n, letter_kind kind)
 {
     size_t at = 0, step;
@@ -69,7 +69,7 @@ static size_t run_of(const char *s, size_t n, letter_kind kind)
     return at;
 }
 
-/* A special token that only became one by lower case is cut like any text, but by itself. */
+/* Text that became a special token's name only in lower case is cut like any text, but on its own. */
 static int split_spelt_special(const char *s, size_t n, word_fn *fn, void *arg)
 {
     return fn(arg, WORD_PLAIN, s, 2) && fn(arg, WORD_PLAIN, s + 2, n - 4) && fn(arg, WORD_PLAIN, s + n - 2, 2);
@@ -97,13 +97,13 @@ static int split_plain(const char *s, size_t n, word_fn *fn, void *arg)
     return 1;
 }
 
-/* NFC and lower case of text[n] into a new string. */
+/* text[n] in NFC and lower case, a new string. */
 static char *normalise(const char *text, size_t n, size_t *out_n)
 {
     utf8proc_uint8_t *nfc = NULL;
     utf8proc_ssize_t m = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &nfc,
                                       (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    char *out = m >= 0 ? malloc(3 * (size_t)m + 8) : NULL; /* no lower case is longer than thrice its letter */
+    char *out = m >= 0 ? malloc(3 * (size_t)m + 8) : NULL; /* lower case is at most three times as long */
     if (out) {
         size_t to = 0, step;
         for (size_t at = 0; at < (size_t)m; at += step)

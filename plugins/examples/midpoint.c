@@ -17,7 +17,7 @@ static kiln_status midpoint(const kiln_sampling *s)
         double now = s->sigma[i], next = s->sigma[i + 1], middle = sqrt(now * next);
         kiln_status status = s->denoise(s, s->x, now, d);
         if (status) return status;
-        if (next == 0) { /* the last step: an Euler step to 0 is the guess itself */
+        if (next == 0) { /* the last step: an Euler step to sigma 0 gives the denoised latent itself */
             s->lincomb(s, s->x, 1, (double[]){1}, (kiln_latent *[]){d});
         } else {
             double a = (middle - now) / now, b = (next - now) / middle;

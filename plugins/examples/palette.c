@@ -1,6 +1,6 @@
-/* palette.c - an object type of one's own, "PALETTE": a node that makes one, and a node that paints a picture with it.
- * Shows: objects with a release function, and "kiln.store/1": how an object becomes plain data and back, so that what
- * was made once is found again by the next process.
+/* palette.c - a plugin's own object type, "PALETTE": a node that makes one, and a node that applies it to a picture.
+ * Shows: objects with a release function, and "kiln.store/1": how an object becomes plain data and back, so that the
+ * next process finds it in the cache.
  */
 #include "kiln/store.h"
 #include "kiln/value.h"
@@ -17,7 +17,7 @@ typedef struct {
 static const kiln_host *host;
 static const kiln_value_api *values;
 
-/* Takes p, also when it fails. */
+/* Takes ownership of p, also when it fails. */
 static kiln_value *palette_value(kiln_ctx *ctx, palette *p)
 {
     kiln_value *v = values->new_object(ctx, "PALETTE", p, free, NULL);
@@ -48,7 +48,7 @@ static kiln_value *palette_from_plain(kiln_ctx *ctx, const kiln_value *plain)
 {
     kiln_tensor t = {.size = sizeof t};
     kiln_value *rgb = values->map_get(plain, "colours");
-    /* It may have been written by another build of this plugin: what the code below relies on is looked at. */
+    /* Another build of this plugin may have written it: check everything that the code below relies on. */
     if (!rgb || host->view(ctx, rgb, &t) != KILN_OK || t.dtype != KILN_F32 || t.rank != 2 || t.dim[0] < 1 ||
         t.dim[0] > COLOURS_MAX || t.dim[1] != 3)
         return host->fail(ctx, KILN_ERR_INVALID, "this is no palette: colours must be f32 of 1 to %d rows of 3",
@@ -169,7 +169,8 @@ static kiln_status apply_run(const kiln_call *c)
     kiln_status status = c->host->view(c->ctx, c->in[0], &from);
     if (status) return status;
     if (!p)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "palette: this is none of ours; make it with ExamplePalette");
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "palette: this is not a palette of this plugin; make it with ExamplePalette");
     if (from.dim[3] < 3)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "image has %lld channels; colours need 3",
                              (long long)from.dim[3]);
@@ -208,8 +209,7 @@ static kiln_status open_plugin(const kiln_host *h)
     host = h;
     values = h->ability(KILN_VALUE_ABILITY);
     if (!values) return KILN_ERR_UNSUPPORTED;
-    return store ? store->register_type(&stored)
-                 : KILN_OK; /* an older kiln works too: it makes palettes anew each time */
+    return store ? store->register_type(&stored) : KILN_OK; /* an older kiln works too: it does not keep palettes */
 }
 
 KILN_PLUGIN_OPEN("org.example.palette", "1.0.0", "MIT", open_plugin, &make, &apply);

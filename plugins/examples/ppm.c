@@ -1,5 +1,5 @@
-/* ppm.c - a node that makes a picture and a node that writes one, in the simplest picture format there is (PPM, P6).
- * Shows: tensors of a size of one's own, parameters by offset, an output node, files, parallel_for.
+/* ppm.c - a node that makes a picture, and a node that writes one in the simplest picture format there is (PPM, P6).
+ * Shows: tensors of a size the node chooses, parameters by offset, an output node, files, parallel_for.
  */
 #include "kiln/files.h"
 #include "kiln/plugin.h"
@@ -120,7 +120,7 @@ static kiln_status save_one(const kiln_call *c, const kiln_tensor *t, const floa
         for (size_t k = 0; k < 3; k++) bytes[i * 3 + k] = byte_of(pixel[i * channels + k]);
     int length = snprintf(head, sizeof head, "P6\n%lld %lld\n255\n", (long long)t->dim[2], (long long)t->dim[1]);
     kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, p->prefix, "ppm");
-    if (!f) return KILN_ERR_IO; /* create() has said why */
+    if (!f) return KILN_ERR_IO; /* create() has recorded the message */
     kiln_status status = files->write(f, head, (size_t)length);
     if (!status) status = files->write(f, bytes, n * 3);
     return status ? status : files->commit(f, NULL);

@@ -5,7 +5,7 @@
 
 enum { PRECISION = 22, ROWS_A_REPORT = 32 };
 
-/* What each of `to` samples takes of `from`: `room` weights each, of which n[i] count, from sample first[i] on. */
+/* The weights of each of `to` output samples: sample i is a sum of n[i] <= capacity inputs from first[i] on. */
 typedef struct {
     int64_t to, capacity;
     int64_t *first, *n;
@@ -56,7 +56,7 @@ static uint8_t to_byte(float x)
     return v >= 255.0f ? 255 : v > 0 ? (uint8_t)v : 0;
 }
 
-/* One sample: src is its first tap, `step` bytes lie between taps. */
+/* One output sample; src is its first tap, and taps are `step` bytes apart. */
 static uint8_t weigh(const taps *t, int64_t i, const uint8_t *src, int64_t step)
 {
     int64_t sum = 1 << (PRECISION - 1);

@@ -1,4 +1,4 @@
-/* orientation.c - see orientation.h. The block is a stranger's: every place in it is compared with its length. */
+/* orientation.c - see orientation.h. The block comes from a file: every offset in it is checked against its length. */
 #include "orientation.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ typedef struct {
     int little; /* "II"; else "MM" */
 } block;
 
-/* 2 or 4 bytes at `at`, which the caller has found to be there. */
+/* The number in 2 or 4 bytes at `at`, which the caller has checked to be inside the block. */
 static uint32_t number(const block *b, size_t at, int bytes)
 {
     uint32_t v = 0;
@@ -26,7 +26,7 @@ static int is_tiff(block *b)
     return number(b, 2, 2) == 42;
 }
 
-/* The value of an entry that holds one whole number; 0: it does not. */
+/* The value of an entry with one whole number; 0: it has another type. */
 static uint32_t entry_value(const block *b, size_t at)
 {
     uint32_t type = number(b, at + 2, 2);
@@ -51,7 +51,7 @@ int orientation_of(const uint8_t *exif, size_t n)
     return found >= 1 && found <= 8 ? (int)found : 1;
 }
 
-/* Where pixel (x, y) of the upright picture lies in one of w by h. */
+/* Index, in the stored picture of w by h, of pixel (x, y) of the upright one. */
 static int64_t source_of(int orientation, int64_t x, int64_t y, int64_t w, int64_t h)
 {
     switch (orientation) {

@@ -1,5 +1,6 @@
-/* png_io.c - see png_io.h. libpng reports errors by longjmp, which stays inside the two functions that set it up; what
- * they own is in structs that outlive the jump. Sizes are checked before anything is allocated (picture bombs).
+/* png_io.c - see png_io.h. libpng reports errors by longjmp, which never leaves the two functions that call setjmp;
+ * what they own is in structs that outlive the jump. Sizes are checked before anything is allocated (decompression
+ * bombs).
  */
 #include "png_io.h"
 
@@ -17,7 +18,7 @@ enum { TEXT_LIMIT = 16 << 20, ROWS_A_REPORT = 32 };
 
 typedef struct {
     char message[200];
-    kiln_status status; /* of whoever asked libpng to stop; KILN_OK: libpng itself */
+    kiln_status status; /* set by stop(); KILN_OK: libpng failed by itself */
 } png_fault;
 
 static void on_error(png_structp png, png_const_charp text)
@@ -35,14 +36,14 @@ void png_picture_free(png_picture *p)
     *p = (png_picture){0};
 }
 
-/* Ends libpng's work with a status of ours. */
+/* Makes libpng jump out, with a status of ours. */
 static void stop(png_structp png, kiln_status status, const char *why)
 {
     ((png_fault *)png_get_error_ptr(png))->status = status;
     png_error(png, why);
 }
 
-/* So that a large picture can be stopped half way. */
+/* Reports progress, so that a large picture can be cancelled. */
 static void report(png_structp png, const kiln_call *c, int64_t row, int64_t rows, const char *what)
 {
     if (row % ROWS_A_REPORT != 0) return;
@@ -64,7 +65,7 @@ static int too_large(const reader *r)
     return r->out.width > PICTURE_SIDE_MAX || r->out.height > PICTURE_SIDE_MAX; /* so 268 megapixels at most */
 }
 
-/* Deflate makes at most 1032 bytes of one: a file that is smaller than that is not worth a gigabyte of memory. */
+/* 1: the file is too small for the picture it claims, since deflate expands a byte to at most 1032. */
 static int too_small(const reader *r, FILE *f)
 {
     struct stat s;
@@ -125,7 +126,7 @@ static int decode(reader *r, const kiln_call *c, FILE *f)
             report(r->png, c, pass * r->out.height + y, r->passes * r->out.height, "reading");
             png_read_row(r->png, r->out.rgba + (size_t)y * stride, NULL);
         }
-    png_read_end(r->png, r->info); /* eXIf may stand behind the picture */
+    png_read_end(r->png, r->info); /* eXIf may come after the picture */
     set_upright(r);
     return 1;
 }
@@ -184,7 +185,7 @@ static int is_ascii(const char *s)
     return !*s;
 }
 
-/* tEXt holds Latin-1, iTXt UTF-8: plain texts go into the one that every reader knows. */
+/* tEXt holds Latin-1, iTXt UTF-8: ASCII texts become tEXt, which every reader supports. */
 static png_text text_of(const png_note *note)
 {
     int plain = is_ascii(note->value);

@@ -1,4 +1,4 @@
-/* png_io.h - PNG files to float pictures and back, through libpng. */
+/* png_io.h - reads and writes 8-bit PNG files with libpng. */
 #ifndef KILN_IMAGE_PNG_IO_H
 #define KILN_IMAGE_PNG_IO_H
 
@@ -12,8 +12,8 @@ typedef struct {
     uint8_t *rgba; /* [height][width][channels], malloc()ed: free with png_picture_free */
 } png_picture;
 
-/* Any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA, turned as the Orientation of its eXIf chunk says. Fails with a
- * sentence: no PNG, damaged, too large. */
+/* Reads any PNG (palette, grey, 16 bit) as 8-bit RGB or RGBA, turned upright by the Orientation of its eXIf chunk.
+ * Fails with a message: not a PNG, damaged, too large. */
 kiln_status png_read_file(const kiln_call *c, const char *path, png_picture *out);
 void png_picture_free(png_picture *p);
 
@@ -27,8 +27,8 @@ typedef struct {
     const png_note *note;
     int n_note;
 } png_write;
-/* Writes an 8-bit PNG into `f`; notes become tEXt chunks, iTXt when they are not ASCII. Reports progress, stops when
- * told. */
+/* Writes an 8-bit PNG to `f`; notes become tEXt chunks, iTXt when they are not ASCII. Reports progress and can be
+ * cancelled. */
 kiln_status png_write_file(const kiln_call *c, const kiln_files_api *files, kiln_file *f, const png_write *w);
 
 #endif

@@ -1,10 +1,10 @@
-/* lora_file.c - see lora_file.h. Each tensor of the file is read by its name (lora_key.h), its module looked up in both
- * networks (lora_names.h), and what fits becomes patches of their sets (weights.h).
+/* lora_file.c - see lora_file.h. The name of each tensor in the file is parsed (lora_key.h) and its module looked up in
+ * both networks (lora_names.h); tensors with a module become patches of its set (weights.h).
  *
  *   W + strength * scale * (up x down),  scale = alpha / rank; 1 without an alpha      (Hu et al. 2021, section 4.1)
  *
- * alpha is MODULE.alpha, or the file's adapter metadata (peft's lora_alpha; with use_rslora divided by the root of the
- * rank).
+ * alpha is MODULE.alpha, else peft's lora_alpha from the file's adapter metadata (divided by the root of the rank with
+ * use_rslora).
  */
 #include "lora_file.h"
 
@@ -25,8 +25,8 @@ typedef struct {
     lora_names names;
     kiln_weight_patch *patch;
     size_t n;
-    double alpha; /* of the metadata; 0: it says none */
-    int root;     /* divided by the root of the rank */
+    double alpha; /* from the metadata; 0: it has none */
+    int root;     /* 1: divided by the root of the rank */
 } network;
 
 typedef struct {
@@ -36,7 +36,7 @@ typedef struct {
     const char *path;
     kiln_weights *file;
     network part[PARTS];
-    size_t strange, left; /* what fits nothing; what is for a text encoder that is not there */
+    size_t unknown, left; /* tensors with no module here; those of a text encoder that was not given */
     char named[600], first[200];
 } loading;
 
@@ -51,7 +51,7 @@ static double option(config *c, const network *n, const char *name, double absen
     return truth ? config_bool(c, key, 0) : config_number(c, key, absent, 0, 1e9);
 }
 
-/* What diffusers writes of a peft adapter: flat, each key with the network's name before it. */
+/* Reads the metadata that diffusers writes of a peft adapter: a flat map whose keys begin with the network's name. */
 static kiln_status read_metadata(loading *l)
 {
     static const config_rule expected[] = {
@@ -77,15 +77,15 @@ static char *keep(const loading *l, const char *text)
     return p ? memcpy(p, text, n) : NULL;
 }
 
-static void note_strange(loading *l, const char *key)
+static void note_unknown(loading *l, const char *key)
 {
     size_t n = strlen(l->named);
-    if (l->strange == 0) snprintf(l->first, sizeof l->first, "%.190s", key);
-    if (l->strange < NAMED_MAX) snprintf(l->named + n, sizeof l->named - n, "%s%.100s", n ? ", " : "", key);
-    l->strange++;
+    if (l->unknown == 0) snprintf(l->first, sizeof l->first, "%.190s", key);
+    if (l->unknown < NAMED_MAX) snprintf(l->named + n, sizeof l->named - n, "%s%.100s", n ? ", " : "", key);
+    l->unknown++;
 }
 
-/* The network and its module that a key is for, or NULL: none. */
+/* The module that a key belongs to, and its network in *out; NULL: neither network has it. */
 static const char *module_of(loading *l, const lora_key *k, network **out)
 {
     for (int i = 0; i < PARTS; i++) {
@@ -97,7 +97,7 @@ static const char *module_of(loading *l, const lora_key *k, network **out)
     return NULL;
 }
 
-/* Of an encoder that was not given; by its prefix, or because no UNet has a text_model. */
+/* 1: the key belongs to a text encoder, by its prefix or because no UNet has a text_model. */
 static int is_for_text(const lora_key *k)
 {
     return k->part == LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
@@ -112,7 +112,7 @@ static int file_has(const loading *l, const char *key, kiln_weight_info *info)
 static kiln_status scale_of(const loading *l, const network *n, const char *key, const lora_key *k, int64_t rank,
                             double *out)
 {
-    char name[LORA_NAME_ROOM];
+    char name[LORA_NAME_CAPACITY];
     kiln_weight_info info;
     float alpha = 0;
     *out = n->alpha > 0 && rank > 0 ? n->alpha / (n->root ? sqrt((double)rank) : (double)rank) : 1;
@@ -129,7 +129,7 @@ static kiln_status scale_of(const loading *l, const network *n, const char *key,
 
 static kiln_status add_patch(loading *l, network *n, const char *module, const char *kind, kiln_weight_patch p)
 {
-    char name[LORA_NAME_ROOM + 16];
+    char name[LORA_NAME_CAPACITY + 16];
     snprintf(name, sizeof name, "%s.%s", module, kind);
     p.size = sizeof p, p.strength = n->strength, p.from = l->file;
     if (!(p.name = keep(l, name))) return KILN_ERR_NOMEM;
@@ -144,7 +144,7 @@ static kiln_status half(const loading *l, const char *key, const char *other)
 
 static kiln_status add_pair(loading *l, network *n, const char *module, const char *up, const lora_key *k)
 {
-    char down[LORA_NAME_ROOM];
+    char down[LORA_NAME_CAPACITY];
     kiln_weight_info info;
     double scale;
     if (!lora_key_other(up, k, LORA_DOWN, k->pair, down) || !file_has(l, down, &info)) return half(l, up, down);
@@ -156,19 +156,19 @@ static kiln_status add_pair(loading *l, network *n, const char *module, const ch
 
 static int has_pair(const loading *l, const char *key, const lora_key *k)
 {
-    char up[LORA_NAME_ROOM];
+    char up[LORA_NAME_CAPACITY];
     kiln_weight_info info;
     for (unsigned i = 0; i < LORA_PAIRS; i++)
         if (lora_key_other(key, k, LORA_UP, i, up) && file_has(l, up, &info)) return 1;
     return 0;
 }
 
-/* `key` lives as long as the file. */
+/* Reads one tensor's key, which must live as long as the file. */
 static kiln_status read_tensor(loading *l, const char *key)
 {
     lora_key k;
     network *n = NULL;
-    char other[LORA_NAME_ROOM];
+    char other[LORA_NAME_CAPACITY];
     kiln_weight_info info;
     lora_key_read(key, &k);
     if (k.role == LORA_REFUSED)
@@ -176,19 +176,19 @@ static kiln_status read_tensor(loading *l, const char *key)
                     "%s: '%.300s' belongs to %s; kiln applies LoRA (up and down) and plain differences", l->path, key,
                     k.what);
     if (k.role == LORA_DOWN) {
-        int there = lora_key_other(key, &k, LORA_UP, k.pair, other) && file_has(l, other, &info);
-        return there ? KILN_OK : half(l, key, other);
+        int has_up = lora_key_other(key, &k, LORA_UP, k.pair, other) && file_has(l, other, &info);
+        return has_up ? KILN_OK : half(l, key, other);
     }
     if (k.role == LORA_ALPHA) {
-        if (!has_pair(l, key, &k)) note_strange(l, key);
+        if (!has_pair(l, key, &k)) note_unknown(l, key);
         return KILN_OK;
     }
-    const char *module = k.role == LORA_STRANGE ? NULL : module_of(l, &k, &n);
+    const char *module = k.role == LORA_UNKNOWN ? NULL : module_of(l, &k, &n);
     if (!module) {
-        if (k.role != LORA_STRANGE && !l->part[1].set && is_for_text(&k))
+        if (k.role != LORA_UNKNOWN && !l->part[1].set && is_for_text(&k))
             l->left++;
         else
-            note_strange(l, key);
+            note_unknown(l, key);
         return KILN_OK;
     }
     if (k.role == LORA_UP) return add_pair(l, n, module, key, &k);
@@ -221,17 +221,17 @@ static kiln_status read_all(loading *l)
     if (l->part[0].n || l->part[1].n) return KILN_OK;
     if (l->left)
         return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
-    if (!l->strange) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
+    if (!l->unknown) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
     return FAIL(l, KILN_ERR_INVALID, "%s: none of its %zu patches fits this model; the first is '%s'", l->path,
-                l->strange, l->first);
+                l->unknown, l->first);
 }
 
 static void report(const loading *l)
 {
     char line[1100];
-    if (!l->strange) return;
+    if (!l->unknown) return;
     snprintf(line, sizeof line, "%.300s: %zu patches fit nothing in this model and are left out: %s%s", l->path,
-             l->strange, l->named, l->strange > NAMED_MAX ? ", ..." : "");
+             l->unknown, l->named, l->unknown > NAMED_MAX ? ", ..." : "");
     l->host->log(KILN_LOG_WARN, line);
 }
 

@@ -97,7 +97,7 @@ static void read_module(const char *key, lora_key *out)
     size_t at = 0, i = 0;
     while (strncmp(key, prefixes[i].prefix, strlen(prefixes[i].prefix)) != 0) i++; /* the last is empty */
     out->part = prefixes[i].part;
-    if (out->stem >= LORA_NAME_ROOM) return;
+    if (out->stem >= LORA_NAME_CAPACITY) return;
     for (size_t p = strlen(prefixes[i].prefix); p < out->stem;) {
         size_t rest = out->stem - p, skip = sizeof processor - 1;
         if (rest > skip && strncmp(key + p, processor, skip) == 0 && key[p + skip] == '.')
@@ -112,12 +112,12 @@ void lora_key_read(const char *key, lora_key *out)
 {
     *out = (lora_key){0};
     read_role(key, out);
-    if (out->role != LORA_STRANGE && out->role != LORA_REFUSED) read_module(key, out);
+    if (out->role != LORA_UNKNOWN && out->role != LORA_REFUSED) read_module(key, out);
 }
 
-int lora_key_other(const char *key, const lora_key *k, lora_role role, unsigned pair, char out[LORA_NAME_ROOM])
+int lora_key_other(const char *key, const lora_key *k, lora_role role, unsigned pair, char out[LORA_NAME_CAPACITY])
 {
     const char *suffix = role == LORA_UP ? pairs[pair].up : role == LORA_DOWN ? pairs[pair].down : ".alpha";
-    int n = k->stem < LORA_NAME_ROOM ? snprintf(out, LORA_NAME_ROOM, "%.*s%s", (int)k->stem, key, suffix) : -1;
-    return n > 0 && n < LORA_NAME_ROOM;
+    int n = k->stem < LORA_NAME_CAPACITY ? snprintf(out, LORA_NAME_CAPACITY, "%.*s%s", (int)k->stem, key, suffix) : -1;
+    return n > 0 && n < LORA_NAME_CAPACITY;
 }

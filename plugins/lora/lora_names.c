@@ -9,7 +9,7 @@
 
 enum { ALIASES_MAX = 4, LAYERS_MAX = 64 }; /* of one module; resnets of a block */
 
-/* ---- single-file names: what plugins/unet/ldm_names.c reads, the other way round ---- */
+/* ---- single-file names: the reverse of plugins/unet/ldm_names.c ---- */
 
 static const struct {
     const char *diffusers, *ldm;
@@ -23,8 +23,8 @@ static const struct {
 
 static int put(char *out, const char *block, unsigned number, unsigned place, const char *rest)
 {
-    int n = snprintf(out, LORA_NAME_ROOM, "%s.%u.%u.%s", block, number, place, rest);
-    return n > 0 && n < LORA_NAME_ROOM;
+    int n = snprintf(out, LORA_NAME_CAPACITY, "%s.%u.%u.%s", block, number, place, rest);
+    return n > 0 && n < LORA_NAME_CAPACITY;
 }
 
 static int put_resnet(char *out, const char *block, unsigned number, const char *part)
@@ -34,7 +34,7 @@ static int put_resnet(char *out, const char *block, unsigned number, const char 
     return 0;
 }
 
-/* "PREFIX<number>.REST" -> number and REST, or NULL. */
+/* Parses "PREFIX<number>.REST": the number, and REST as the result; NULL: it has another form. */
 static const char *numbered(const char *text, const char *prefix, unsigned *number)
 {
     size_t n = strlen(prefix);
@@ -46,7 +46,7 @@ static const char *numbered(const char *text, const char *prefix, unsigned *numb
     return end + 1;
 }
 
-/* Inside down or up block `level`; `first`: the number of its first block. */
+/* Translates a name inside a down or up block; `first` is the ldm number of its first block. */
 static int block_name(const char *in, unsigned first, unsigned layers, int up, int attends, char *out)
 {
     const char *block = up ? "output_blocks" : "input_blocks", *rest;
@@ -58,23 +58,23 @@ static int block_name(const char *in, unsigned first, unsigned layers, int up, i
     return 0;
 }
 
-int lora_ldm_name(const char *module, unsigned layers, int attends, char out[LORA_NAME_ROOM])
+int lora_ldm_name(const char *module, unsigned layers, int attends, char out[LORA_NAME_CAPACITY])
 {
     unsigned level, i;
     const char *rest;
     for (size_t k = 0; k < COUNT(single_parts); k++)
         if (strcmp(module, single_parts[k].diffusers) == 0)
-            return snprintf(out, LORA_NAME_ROOM, "%s", single_parts[k].ldm) > 0;
+            return snprintf(out, LORA_NAME_CAPACITY, "%s", single_parts[k].ldm) > 0;
     if ((rest = numbered(module, "down_blocks.", &level)))
         return block_name(rest, 1 + level * (layers + 1), layers, 0, attends, out);
     if ((rest = numbered(module, "up_blocks.", &level)))
         return block_name(rest, level * (layers + 1), layers, 1, attends, out);
     if ((rest = numbered(module, "mid_block.attentions.", &i)) && i == 0)
-        return snprintf(out, LORA_NAME_ROOM, "middle_block.1.%s", rest) < LORA_NAME_ROOM;
+        return snprintf(out, LORA_NAME_CAPACITY, "middle_block.1.%s", rest) < LORA_NAME_CAPACITY;
     if (!(rest = numbered(module, "mid_block.resnets.", &i)) || i > 1) return 0;
     for (size_t k = 0; k < COUNT(resnet_parts); k++)
         if (strcmp(rest, resnet_parts[k].diffusers) == 0)
-            return snprintf(out, LORA_NAME_ROOM, "middle_block.%u.%s", 2 * i, resnet_parts[k].ldm) > 0;
+            return snprintf(out, LORA_NAME_CAPACITY, "middle_block.%u.%s", 2 * i, resnet_parts[k].ldm) > 0;
     return 0;
 }
 
@@ -117,10 +117,10 @@ static int has(const maker *m, const char *fmt, unsigned i)
     return m->w->find(m->set, name, &info) == KILN_OK;
 }
 
-/* The module with its end `from` replaced by `to`, if that is how it ends. */
+/* Adds the module's name with its ending `from` replaced by `to`, if it has that ending. */
 static kiln_status add_ending(const maker *m, const char *module, const char *from, const char *to)
 {
-    char name[LORA_NAME_ROOM];
+    char name[LORA_NAME_CAPACITY];
     size_t n = strlen(module), k = strlen(from);
     if (n < k || strcmp(module + n - k, from) != 0) return KILN_OK;
     snprintf(name, sizeof name, "%.*s%s", (int)(n - k), module, to);
@@ -129,7 +129,7 @@ static kiln_status add_ending(const maker *m, const char *module, const char *fr
 
 static kiln_status add_unet(const maker *m, const char *module)
 {
-    char ldm[LORA_NAME_ROOM];
+    char ldm[LORA_NAME_CAPACITY];
     unsigned level = 0;
     int attends = numbered(module, "up_blocks.", &level) && has(m, "up_blocks.%u.attentions.0.norm.weight", level);
     if (lora_ldm_name(module, m->layers, attends, ldm)) TRY(add(m, ldm, module));
@@ -154,7 +154,7 @@ static kiln_status add_module(const maker *m, const char *name)
 {
     static const char end[] = ".weight";
     size_t n = strlen(name), k = sizeof end - 1;
-    if (n <= k || n >= LORA_NAME_ROOM || strcmp(name + n - k, end) != 0) return KILN_OK;
+    if (n <= k || n >= LORA_NAME_CAPACITY || strcmp(name + n - k, end) != 0) return KILN_OK;
     char *module = copy_of(m, name, 0);
     if (!module) return KILN_ERR_NOMEM;
     module[n - k] = '\0';

@@ -1,5 +1,5 @@
-/* image_gain.c - a complete node plugin: multiplies an image by a factor. Copy this folder to begin a plugin of your
- * own; docs/writing-a-plugin.md goes through it line by line.
+/* image_gain.c - a complete node plugin: multiplies an image by a factor. Copy this folder to start your own plugin;
+ * docs/writing-a-plugin.md goes through it line by line.
  */
 #include "kiln/plugin.h"
 

@@ -1,7 +1,7 @@
 /* ldm_names.c - see ldm_names.h.
  *
- * ldm counts its blocks through, diffusers by level: input_blocks are walked in order, a downsample ends a
- * level; output_blocks come in groups of layers+1. What is inside an attention has the same names in both.
+ * ldm numbers its blocks consecutively, diffusers by level: input_blocks are walked in order, and a downsample ends a
+ * level; output_blocks come in groups of layers+1. Names inside an attention are the same in both.
  */
 #include "ldm_names.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS_MAX = 100, NAME_ROOM = 160 };
+enum { BLOCKS_MAX = 100, NAME_CAPACITY = 160 };
 
 static const struct {
     const char *ldm, *diffusers;
@@ -41,7 +41,7 @@ static void add(const maker *m, const char *from, const char *to)
         r->rule = more;
         r->capacity = capacity;
     }
-    char full[NAME_ROOM];
+    char full[NAME_CAPACITY];
     snprintf(full, sizeof full, "%s%s", m->prefix, from);
     char *a = strdup(full), *b = strdup(to);
     r->nomem |= !a || !b;
@@ -50,7 +50,7 @@ static void add(const maker *m, const char *from, const char *to)
 
 static int has(const maker *m, const char *block, const char *name)
 {
-    char full[NAME_ROOM];
+    char full[NAME_CAPACITY];
     kiln_weight_info info = {.size = sizeof info};
     snprintf(full, sizeof full, "%s%s.%s", m->prefix, block, name);
     return m->w->find(m->set, full, &info) == KILN_OK;
@@ -58,7 +58,7 @@ static int has(const maker *m, const char *block, const char *name)
 
 static void add_resnet(const maker *m, const char *block, const char *to)
 {
-    char a[NAME_ROOM], b[NAME_ROOM];
+    char a[NAME_CAPACITY], b[NAME_CAPACITY];
     for (size_t i = 0; i < sizeof resnet_parts / sizeof resnet_parts[0]; i++) {
         snprintf(a, sizeof a, "%s.%s", block, resnet_parts[i].ldm);
         snprintf(b, sizeof b, "%s.%s", to, resnet_parts[i].diffusers);
@@ -66,16 +66,16 @@ static void add_resnet(const maker *m, const char *block, const char *to)
     }
 }
 
-/* Everything below `block`.`part`. to keeps the rest of the name. */
+/* Renames `block`.`part`.* to `to`.*, with the rest of each name unchanged. */
 static void add_part(const maker *m, const char *block, const char *part, const char *to)
 {
-    char a[NAME_ROOM], b[NAME_ROOM];
+    char a[NAME_CAPACITY], b[NAME_CAPACITY];
     snprintf(a, sizeof a, "%s.%s.*", block, part);
     snprintf(b, sizeof b, "%s.*", to);
     add(m, a, b);
 }
 
-/* Returns how many resnets the first level has. */
+/* Adds the rules of the input blocks; returns the number of resnets in the first level. */
 static uint32_t add_inputs(const maker *m)
 {
     uint32_t level = 0, layer = 0, layers = 0;

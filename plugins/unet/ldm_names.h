@@ -10,7 +10,8 @@ typedef struct {
     int nomem;
 } ldm_rules;
 
-/* Looks at which blocks there are below `prefix` ("model.diffusion_model."). Free in every case. */
+/* Makes the rules for the blocks that exist below `prefix` ("model.diffusion_model."). Free the rules in any case;
+ * nomem is set when memory ran out. */
 void ldm_rules_make(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, ldm_rules *out);
 void ldm_rules_free(ldm_rules *r);
 

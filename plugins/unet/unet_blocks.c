@@ -8,14 +8,14 @@
 
 #include <stdio.h>
 
-enum { NAME_ROOM = 160 };
+enum { NAME_CAPACITY = 160 };
 #define ATTENTION_EPS 1e-6f
 
 /* ---- weights ---- */
 
 static kiln_t weight(const unet_recorder *r, const char *name, const char *kind, uint32_t rank, const int64_t *dim)
 {
-    char full[NAME_ROOM];
+    char full[NAME_CAPACITY];
     snprintf(full, sizeof full, "%s.%s", name, kind);
     return r->ops->weight(r->p, r->w, full, rank, dim);
 }
@@ -95,7 +95,7 @@ kiln_t unet_time(const unet_recorder *r, kiln_t timestep)
 kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out)
 {
     const kiln_ops *o = r->ops;
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
 #define PART(what) (snprintf(part, sizeof part, "%s.%s", name, what), part)
     o->scope_push(r->p, name);
     kiln_t h = unet_group_norm(r, PART("norm1"), x, r->config->eps);
@@ -112,11 +112,11 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
 
 /* ---- attention ---- */
 
-/* x [N,T,C] attends to `to` [N,S,D]; which is "attn1" or "attn2". */
+/* Attention of x [N,T,C] to `to` [N,S,D]; `which` is "attn1" or "attn2". */
 static kiln_t attend(const unet_recorder *r, const char *block, const char *which, kiln_t x, kiln_t to, int64_t heads)
 {
     int64_t c = channels_of(r, x);
-    char name[NAME_ROOM - 16], part[NAME_ROOM], place[16];
+    char name[NAME_CAPACITY - 16], part[NAME_CAPACITY], place[16];
     snprintf(name, sizeof name, "%s.%s", block, which);
     snprintf(place, sizeof place, "%s.out", which);
     kiln_t q = linear(r, PART("to_q"), x, c, 0);
@@ -132,7 +132,7 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
 {
     const kiln_ops *o = r->ops;
     int64_t c = channels_of(r, x);
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     kiln_hook_info at = {.heads = (int32_t)heads, .context = r->context};
     o->scope_push(r->p, name);
     kiln_t h = unet_hook(r, "attn1.in", layer_norm(r, PART("norm1"), x), (kiln_hook_info){.heads = (int32_t)heads});
@@ -150,13 +150,13 @@ kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_
 {
     const kiln_ops *o = r->ops;
     int64_t n = dim_of(r, x, 0), h = dim_of(r, x, 1), w = dim_of(r, x, 2), c = channels_of(r, x);
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     o->scope_push(r->p, name);
     kiln_t y = unet_group_norm(r, PART("norm"), x, ATTENTION_EPS);
     y = unet_conv(r, PART("proj_in"), y, c, 1, 1);
     y = o->reshape(r->p, y, 3, KILN_DIMS(n, h * w, c));
     for (uint32_t i = 0; i < r->config->depth; i++) {
-        char block[NAME_ROOM];
+        char block[NAME_CAPACITY];
         snprintf(block, sizeof block, "%s.transformer_blocks.%u", name, i);
         y = unet_transformer_block(r, block, y, heads);
     }
@@ -169,7 +169,7 @@ kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_
 
 kiln_t unet_upsample(const unet_recorder *r, const char *name, kiln_t x, int64_t h, int64_t w)
 {
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     snprintf(part, sizeof part, "%s.conv", name);
     return unet_conv(r, part, r->ops->upsample_nearest(r->p, x, h, w), channels_of(r, x), 3, 1);
 }

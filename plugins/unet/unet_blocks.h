@@ -1,20 +1,20 @@
-/* unet_blocks.h - the pieces of which the UNet is built; each also recorded by itself in the tests.
- * Weights are asked for under `name`, diffusers' name of the block, relative to the view's root. */
+/* unet_blocks.h - the blocks of the UNet; the tests also record each one alone. `name` is diffusers' name of the block,
+ * relative to the view's root. */
 #ifndef KILN_UNET_BLOCKS_H
 #define KILN_UNET_BLOCKS_H
 
 #include "unet_model.h"
 
-/* What every piece needs while one evaluation is being recorded. */
+/* What every block needs while an evaluation is recorded. */
 typedef struct {
     const unet_config *config;
     const kiln_ops *ops;
     kiln_program *p;
     kiln_weights *w;
     const kiln_denoise_inputs *in;
-    kiln_t temb; /* silu of the time embedding [N,temb]: what every resnet projects */
+    kiln_t temb; /* silu of the time embedding [N,temb], an input of every resnet */
     kiln_t context;
-    char place[48]; /* "input.4": where hooks are told we are */
+    char place[48]; /* the current block's name for hooks, such as "input.4" */
 } unet_recorder;
 
 /* The time embedding before its last silu: timestep f32 [N] -> [N,4*channels[0]]. */
@@ -32,22 +32,22 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
 /* To h x w by repeating, then a 3x3 convolution. */
 kiln_t unet_upsample(const unet_recorder *r, const char *name, kiln_t x, int64_t h, int64_t w);
 
-/* One evaluation on its way through the levels. */
+/* The state of an evaluation between levels. */
 enum { UNET_SKIPS_MAX = 64 };
 typedef struct {
     unet_recorder r;
     kiln_t skip[UNET_SKIPS_MAX];
     uint32_t n_skip;
-    uint32_t input, output; /* numbers of the next blocks, as ldm counts them */
+    uint32_t input, output; /* indices of the next blocks, as ldm numbers them */
 } unet_walk;
 
-/* A level downwards: its resnets, attentions and downsample, each result kept as a skip. */
+/* A level on the way down: resnets, attentions and downsample; each result is also a skip connection. */
 kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level);
 kiln_t unet_middle(unet_walk *s, kiln_t x);
-/* The up_block'th level upwards, which is level levels-1-up_block; takes its skips from the end. */
+/* Level levels-1-up_block on the way up; takes the last skips. */
 kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block);
 
-/* Lets the hooks act on x at "<place>.<what>" (what "" = the place itself). */
+/* Calls the hooks for x at "<place>.<what>", or at the place itself when `what` is "". */
 kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info);
 
 #endif

@@ -1,5 +1,5 @@
-/* unet_family.c - see unet_family.h. A folder's unet/, a UNet's own folder or file, or the
- * model.diffusion_model of a single file; all are seen through a view under diffusers' names. */
+/* unet_family.c - see unet_family.h. Opens unet/ of a folder, a UNet's own folder or file, or the model.diffusion_model
+ * of a single file, each through a view with diffusers' names. */
 #include "unet_family.h"
 
 #include "kiln/checkpoint.h"
@@ -18,7 +18,7 @@ typedef struct {
     char family[400];
 } unet_self;
 
-/* ---- where it lies ---- */
+/* ---- layouts ---- */
 
 enum { DIFFUSERS, LDM };
 #define DIFFUSERS_NEEDS                                                                                                \
@@ -38,7 +38,7 @@ static const checkpoint_layout layouts[] = {
     {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
-/* Why a UNet at `at` is none of ours, or NULL. */
+/* Why the UNet at `at` is not supported, or NULL. */
 static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weights *set, const checkpoint_layout *at)
 {
     static const struct {
@@ -54,7 +54,7 @@ static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weig
         return "it has no attention in the middle; SD1.x is supported";
     if (info.rank != 4) return "its transformers have linear projections, as SD2.x has; SD1.x is supported";
     if (!checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].first) || info.rank != 4)
-        return "its first convolution is none";
+        return "its first layer is not a 2-D convolution";
     if (info.dim[1] == 9) return "it has 9 input channels, an inpainting model; those are not supported yet";
     if (info.dim[1] == 8) return "it has 8 input channels, a picture-editing model; those are not supported yet";
     return NULL;
@@ -64,7 +64,7 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
     if (!at) return 0;
-    return unsupported_layout(w, set, at) ? 1 : 90; /* 1: so that open() can say why not */
+    return unsupported_layout(w, set, at) ? 1 : 90; /* 1: claimed at low rank, so that open() can say why not */
 }
 
 /* ---- the table's functions ---- */
@@ -96,7 +96,7 @@ static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weig
     return view;
 }
 
-/* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+/* Sets the key of recorded programs: everything that decides what is recorded, apart from the weights. */
 static void name_family(unet_self *self)
 {
     const unet_config *c = &self->config;

@@ -1,5 +1,5 @@
-/* unet_settings.c - see unet_settings.h. Entries that would change what is computed and that this UNet cannot do
- * are a table: each must be absent or have the one value that is implemented. */
+/* unet_settings.c - see unet_settings.h. A table lists entries that would change the computation but have only one
+ * implemented value: each must be absent or have that value. */
 #include "unet_settings.h"
 
 #include "kiln/checkpoint.h"
@@ -58,7 +58,7 @@ static void read_shapes(const kiln_host *host, const kiln_weights *view, unet_co
     for (uint32_t i = 0; i < UNET_LEVELS_MAX; i++, c->levels++) {
         if (!checkpoint_has(w, view, "", &info, "down_blocks.%u.resnets.0.conv1.weight", i)) break;
         c->channels[i] = info.dim[0];
-        c->heads[i] = 8; /* cannot be told from shapes; SD1.x's */
+        c->heads[i] = 8; /* SD1.x's: shapes do not show it */
         c->attends[i] = (uint32_t)checkpoint_has(w, view, "", &info, "down_blocks.%u.attentions.0.norm.weight", i);
     }
     while (c->layers < LAYERS_MAX &&
@@ -69,7 +69,7 @@ static void read_shapes(const kiln_host *host, const kiln_weights *view, unet_co
         c->depth++;
 }
 
-/* down_block_types say which levels attend; the upward ones must mirror them. */
+/* down_block_types say which levels have attention; up_block_types must mirror them. */
 static void read_blocks(config *c, const unet_config *seen, unet_config *out)
 {
     const json_t *down = config_get(c, "down_block_types"), *up = config_get(c, "up_block_types");
@@ -118,7 +118,7 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const kiln_
     config_expect(&c, expected, COUNT(expected));
     *out = seen;
     if (c.root) {
-        /* In SD1.x "attention_head_dim" is the number of heads; "num_attention_heads" came later and means it. */
+        /* SD1.x's "attention_head_dim" is the number of heads; the later "num_attention_heads" is what it says. */
         const char *heads = config_get(&c, "num_attention_heads") ? "num_attention_heads" : "attention_head_dim";
         int64_t layers[UNET_LEVELS_MAX] = {0};
         out->levels = (uint32_t)config_ints(&c, "block_out_channels", 0, 1, 1 << 16, 0, out->channels, UNET_LEVELS_MAX);

@@ -6,14 +6,15 @@
 
 enum { NOISE_LEVELS_MAX = 10000 };
 
-/* path NULL: there is no config.json, sizes are read from the shapes of `view` (diffusers' names) and the
- * rest is SD1.x's. Fails with a sentence on ctx. */
+/* Reads config.json at `path`. path NULL: there is none; sizes come from the shapes of `view` (diffusers' names), the
+ * rest is SD1.x's. Failures are recorded on ctx. */
 kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
                                const char *path, unet_config *out);
-/* The training sigmas, ascending, into sigma[NOISE_LEVELS_MAX], from scheduler/scheduler_config.json or SD1's. */
+/* Writes the training sigmas, ascending, to sigma[NOISE_LEVELS_MAX]: from scheduler/scheduler_config.json, else SD1's.
+ */
 kiln_status unet_noise_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, double *sigma,
                             kiln_model_sampling *out);
-/* Scale and factor from vae/config.json, or SD1's. */
+/* The latents' scale and shift from vae/config.json, else SD1's. */
 kiln_status unet_latent_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, int64_t channels,
                              kiln_latent_format *out);
 

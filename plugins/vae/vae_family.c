@@ -1,4 +1,4 @@
-/* vae_family.c - see vae_family.h. A folder's vae/, an autoencoder's own folder or file under diffusers' or ldm's
+/* vae_family.c - see vae_family.h. Opens vae/ of a folder, an autoencoder's own folder or file with diffusers' or ldm's
  * names, or the first_stage_model of a single file. */
 #include "vae_family.h"
 
@@ -18,7 +18,7 @@ typedef struct {
     char family[300];
 } vae_self;
 
-/* ---- where it lies ---- */
+/* ---- layouts ---- */
 
 enum { DIFFUSERS, LDM };
 #define FIRST "encoder.conv_in.weight"
@@ -38,7 +38,7 @@ static const checkpoint_layout layouts[] = {
     {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
-/* NULL also where the first convolution is none of pictures: video autoencoders have the same names. */
+/* NULL also when the first convolution is not 2-D: video autoencoders have the same names. */
 static const checkpoint_layout *layout_of(const kiln_weights_api *w, const kiln_weights *set)
 {
     kiln_weight_info info;
@@ -165,7 +165,7 @@ static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln
     return vae_record_decode(&r, latent);
 }
 
-/* Everything that decides what is recorded, weights aside: names the programs that are kept. */
+/* Sets the key of recorded programs: everything that decides what is recorded, apart from the weights. */
 static void name_family(vae_self *self)
 {
     const vae_config *v = &self->config;

@@ -4,20 +4,20 @@
  *   decode: post_quant_conv; conv_in; middle; per level upwards: (layers+1) x resnet, upsample; norm, silu, conv_out
  *
  * Details that have caused bugs elsewhere: every norm has eps 1e-6; the encoder's downsample pads right and bottom
- * only; the convolutions on the latent's side of encoder and decoder must not be forgotten; the middle
- * attention has one head as wide as its channels.
+ * only; quant_conv and post_quant_conv, next to the latent, are easily forgotten; the middle attention has one head as
+ * wide as its channels.
  */
 #include "vae_model.h"
 
 #include <stdio.h>
 
-enum { NAME_ROOM = 160 };
+enum { NAME_CAPACITY = 160 };
 #define EPS 1e-6f
 #define PART(what) (snprintf(part, sizeof part, "%s.%s", name, what), part)
 
 static kiln_t weight(const vae_recorder *r, const char *name, const char *kind, uint32_t rank, const int64_t *dim)
 {
-    char full[NAME_ROOM];
+    char full[NAME_CAPACITY];
     snprintf(full, sizeof full, "%s.%s", name, kind);
     return r->ops->weight(r->p, r->w, full, rank, dim);
 }
@@ -58,7 +58,7 @@ static kiln_t norm_silu(const vae_recorder *r, const char *name, kiln_t x)
 
 kiln_t vae_resnet(const vae_recorder *r, const char *name, kiln_t x, int64_t out)
 {
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     r->ops->scope_push(r->p, name);
     kiln_t h = norm_silu(r, PART("norm1"), x);
     h = vae_conv(r, PART("conv1"), h, out, 3);
@@ -79,7 +79,7 @@ kiln_t vae_attention(const vae_recorder *r, const char *name, kiln_t x)
 {
     const kiln_ops *o = r->ops;
     int64_t n = dim_of(r, x, N), h = dim_of(r, x, H), w = dim_of(r, x, W), c = dim_of(r, x, C);
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     o->scope_push(r->p, name);
     kiln_t y = o->reshape(r->p, group_norm(r, PART("group_norm"), x), 3, KILN_DIMS(n, h * w, c)); /* [N,T,C] */
     kiln_t q = linear(r, PART("to_q"), y, c), k = linear(r, PART("to_k"), y, c), v = linear(r, PART("to_v"), y, c);
@@ -93,7 +93,7 @@ kiln_t vae_attention(const vae_recorder *r, const char *name, kiln_t x)
 kiln_t vae_middle(const vae_recorder *r, const char *name, kiln_t x)
 {
     int64_t c = dim_of(r, x, C);
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     x = vae_resnet(r, PART("resnets.0"), x, c);
     if (r->config->attention) x = vae_attention(r, PART("attentions.0"), x);
     return vae_resnet(r, PART("resnets.1"), x, c);
@@ -101,13 +101,13 @@ kiln_t vae_middle(const vae_recorder *r, const char *name, kiln_t x)
 
 kiln_t vae_downsample(const vae_recorder *r, const char *name, kiln_t x)
 {
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     return conv(r, PART("conv"), x, dim_of(r, x, C), 3, (kiln_conv2d){.stride = {2, 2}, .pad = {0, 0, 1, 1}});
 }
 
 kiln_t vae_upsample(const vae_recorder *r, const char *name, kiln_t x)
 {
-    char part[NAME_ROOM];
+    char part[NAME_CAPACITY];
     x = r->ops->upsample_nearest(r->p, x, 2 * dim_of(r, x, H), 2 * dim_of(r, x, W));
     return vae_conv(r, PART("conv"), x, dim_of(r, x, C), 3);
 }

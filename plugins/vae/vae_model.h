@@ -1,4 +1,4 @@
-/* vae_model.h - SD1.x's autoencoder as recorded programs, and what it is made from. */
+/* vae_model.h - SD1.x's autoencoder as recorded programs, and its configuration. */
 #ifndef KILN_VAE_MODEL_H
 #define KILN_VAE_MODEL_H
 
@@ -26,7 +26,7 @@ kiln_t vae_record_encode(const vae_recorder *r, kiln_t image);
 /* latent [N,h,w,C] -> image [N,h*f,w*f,3] */
 kiln_t vae_record_decode(const vae_recorder *r, kiln_t latent);
 
-/* The pieces, for tests: name is diffusers' name of the block. */
+/* The blocks, for tests; name is diffusers' name of the block. */
 kiln_t vae_conv(const vae_recorder *r, const char *name, kiln_t x, int64_t out, int32_t kernel);
 kiln_t vae_resnet(const vae_recorder *r, const char *name, kiln_t x, int64_t out);
 kiln_t vae_attention(const vae_recorder *r, const char *name, kiln_t x);

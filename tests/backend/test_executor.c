@@ -677,9 +677,5 @@ int main(int argc, char **argv)
         CASE(test_programs_are_kept_and_run_by_several_threads),
         CASE(test_every_allocation_may_fail),
     };
-    set = made_weights();
-    if (!set) return 1;
-    int failed = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
-    weights_unref(set);
-    return failed;
+    return made_test_main(argc, argv, cases, sizeof cases / sizeof cases[0], &set);
 }

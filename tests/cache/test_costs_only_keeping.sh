@@ -1,15 +1,11 @@
 # test_costs_only_keeping.sh - whatever is wrong with the cache's folder, `kiln run` makes its pictures, says once what is wrong and that nothing is kept, and
 # `kiln cache` says the same and fails. With a sweep and a dry run too. What is wrong with one value costs that value.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
+. "$KILN_ROOT/tests/cli/head.sh"
 trap 'kill $holder 2>/dev/null; rm -rf "$work"' EXIT
 unset KILN_CACHE
 export XDG_CACHE_HOME="$work/xdg" HOME="$work"
 chmod 755 "$work"
 status=0 holder=
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 cat >"$work/w.yaml" <<'Y'
 kiln: 1
 nodes:

@@ -1,15 +1,8 @@
 # test_cache.sh - what is kept between runs as its users meet it: what hits, what misses, ingredient by ingredient, both ways;
 # damage; the options; `kiln cache`. On tests/golden/tiny-sd1, a copy of it where files are changed.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 unset KILN_CACHE
 export XDG_CACHE_HOME="$work/xdg" # remembered plugin probes too
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "is '$2', wanted '$3'"; fi; }
 
 mkdir "$work/models" && cp -r tests/golden/tiny-sd1 "$work/models/one"
 find "$work/models" -type f -exec touch -d '10 seconds ago' {} +

@@ -1,9 +1,6 @@
-# test_dry_numbers.sh - a look ahead (--explain, --dry-run, a estimated budget) computes nothing, so no node may judge numbers that nobody made:
-# what a program gives then is zeros, and not what lay in the memory before, which was NaN in 29 of these 40 looks.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+# test_dry_numbers.sh - an estimate (--explain, --dry-run, a budget's) computes nothing, so no node may check the values of its inputs: the output of a
+# program is zeros then, and not what the memory held before, which was NaN in 29 of these 40 runs.
+. "$KILN_ROOT/tests/cli/head.sh"
 "$kiln" run workflows/txt2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1 --set empty.width=64 --set empty.height=64 --set steps=1 -q --out "$work" >/dev/null 2>&1
 failed=0
 for i in $(seq 20); do

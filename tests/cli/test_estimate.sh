@@ -17,6 +17,7 @@ same() { # NAME A B: two texts
 # ---- the plugin: Plain has no KILN_NODE_ESTIMATES, Aware has
 mkdir "$work/plugins"
 cat >"$work/calls.c" <<'C'
+#include "kiln/files.h"
 #include "kiln/kit.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +50,15 @@ static kiln_status aware_run(const kiln_call *c)
     return KILN_OK;
 }
 static const kiln_node plain = {KIT_NODE_FLAGS(KILN_NODE_PURE, 1, "Plain", "Plain", "test", "Has not said that it estimates."), KILN_ARRAY(out, out), KIT_PARAMS(params, param), .run = plain_run};
-static const kiln_node aware = {KIT_NODE("Aware", "Aware", "test", "Estimates."), KILN_ARRAY(in, in), KILN_ARRAY(out, out), .run = aware_run};
-KILN_PLUGIN("org.example.calls", "1.0.0", "MIT", &plain, &aware);
+static const kiln_node aware = {KIT_NODE("Aware", "Aware", "test", "Estimates."), KILN_ARRAY(in, in), KILN_ARRAY(out, out), KIT_PARAMS(params, param), .run = aware_run};
+static kiln_status careless_run(const kiln_call *c)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, "careless", "txt");
+    return f ? files->commit(f, NULL) : KILN_ERR_IO;
+}
+static const kiln_node careless = {KIT_NODE_FLAGS(KILN_NODE_OUTPUT | KILN_NODE_ESTIMATES, 1, "Careless", "Careless", "test", "Writes in an estimate too."), KILN_ARRAY(in, in), .run = careless_run};
+KILN_PLUGIN("org.example.calls", "1.0.0", "MIT", &plain, &aware, &careless);
 C
 gcc -std=c11 -D_GNU_SOURCE -O1 -w -fPIC -shared -Iinclude "$work/calls.c" -o "$work/plugins/calls.so" || exit 2
 export CALLS="$work/calls"
@@ -84,6 +92,16 @@ check a_budget_too_small_for_the_unknown_is_found_when_it_runs grep -q "node 'pl
 check and_the_rest_was_finished [ -n "$(find "$work/out" -name 'a_*')" ]
 same a_sweep_calls_only_who_said_so "aware estimated none none" "$(called >/dev/null; calls --over save.filename_prefix=a,b --dry-run; called)"
 check a_sweep_counts_what_is_unknown grep -q "^?: 4 nodes could not be estimated" "$work/log" # two write
+
+# what comes from the cache has data, and a node in an estimate sees none all the same
+kept() { "$kiln" run "$work/calls.yaml" --plugins "$work/plugins" --cache "$work/kept.calls" --jobs 1 --out "$work/out" "$@" >"$work/log" 2>&1; }
+kept; called >/dev/null
+check a_dry_run_over_the_cache kept --set aware.side=17 --dry-run
+same a_cached_input_has_no_data_either "aware estimated none none" "$(called)"
+check it_came_from_the_cache grep -q '^empty .* cached' "$work/log"
+printf 'nodes:\n  empty: {class_type: EmptyImage}\n  careless: {class_type: Careless, inputs: {image: [empty, 0]}}\n' >"$work/careless.yaml"
+check a_node_that_writes_in_an_estimate_is_refused eval '! "$kiln" run "$work/careless.yaml" --plugins "$work/plugins" --no-cache --dry-run --out "$work/none" >"$work/log" 2>&1'
+check and_named grep -q "node 'careless' (Careless): plugin org.example.calls: writes a file in an estimate" "$work/log"
 
 # ---- rows of --dry-run = rows of --explain = what runs
 tiny() { "$kiln" run workflows/txt2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1 --set empty.width=64 --set empty.height=64 --set steps=2 "$@"; }

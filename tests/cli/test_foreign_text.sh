@@ -1,17 +1,11 @@
 # test_foreign_text.sh - what comes from a file, a plugin or the command line is shown and never obeyed by the terminal: hostile names, with ESC,
 # BEL, DEL, C1 controls, marks that turn text round and bytes that are no UTF-8, through every command and every place where a name can
 # stand. And no part of the engine prints past base/print.c.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
+. "$KILN_ROOT/tests/cli/head.sh"
 command -v python3 >/dev/null || { echo "skip foreign_text: no python3 here"; exit 0; }
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
 unset KILN_CACHE
 umask 022
 export XDG_CACHE_HOME="$work/xdg"
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 
 H=$'\e]0;owned\a\e[31m\xc2\x9b1m\xe2\x80\xae\x7f' # a title, a bell, colours, text turned round
 B=$'\e[2J\x9b\xff'                                # and no UTF-8

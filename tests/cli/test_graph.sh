@@ -1,12 +1,5 @@
 # test_graph.sh - kiln graph: what is drawn, in every form, and what happens when it cannot be.
-status=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-kiln="$KILN_BUILD/kiln"
-case $kiln in /*) ;; *) kiln="$KILN_ROOT/$kiln" ;; esac
-verdict() { # NAME RESULT: a status of 0 is a pass
-    if [ "$2" -eq 0 ]; then echo "ok $1"; else echo "FAIL $1"; status=1; fi
-}
+. "$KILN_ROOT/tests/cli/head.sh"
 cd "$work" || exit 2
 cat >a.yaml <<'Y'
 nodes:

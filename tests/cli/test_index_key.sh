@@ -1,11 +1,6 @@
 # test_index_key.sh - a model given as an index of shards: its key is of the shards too, and of the settings that lie with them.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 export KILN_MODELS="$PWD/workflows/models"
-status=0
-verdict() { if [ "$2" -eq 0 ]; then echo "ok $1"; else tail -n 3 "$work/log"; echo "FAIL $1"; status=1; fi; }
 
 unet=workflows/models/shapes-sd1/unet
 cp $unet/diffusion_pytorch_model.safetensors "$work/part.safetensors"

@@ -1,13 +1,7 @@
 # test_large_files.sh - files of terabytes (sparse ones): refused by what their first bytes say, not after hours of reading them whole.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 export XDG_CACHE_HOME="$work/cache"
 unset KILN_CACHE
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 # quick NAME STATUS PART COMMAND...: it ends within 20 seconds, with this status and these words
 quick() {
     local name=$1 want=$2 part=$3 got; shift 3

@@ -1,21 +1,7 @@
 # test_memory.sh - a memory budget as its users meet it: the same picture at every budget, one that is too small refused
 # before anything runs with the least that works, and that least one working.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 export XDG_CACHE_HOME="$work/cache"
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
-expect() {
-    local name=$1 want=$2 part=$3 got; shift 3
-    "$@" >"$work/stdout" 2>"$work/log"; got=$?
-    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/log")"
-    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/log" "$work/stdout"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/log")"
-    else ok "$name"; fi
-}
 draw() { "$kiln" run workflows/txt2img.yaml --set steps=2 --no-cache "$@"; }
 
 expect memory_without_a_budget 0 "" draw --out "$work/free" --precision f32

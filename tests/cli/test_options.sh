@@ -1,20 +1,5 @@
 # test_options.sh - nothing that is given on the command line is passed over in silence: what cannot hold is refused, what gives way is said.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
-# expect NAME STATUS WORDS COMMAND...: this exit status, and these words on either stream
-expect() {
-    local name=$1 want=$2 part=$3 got; shift 3
-    "$@" >"$work/stdout" 2>"$work/log"; got=$?
-    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/log")"
-    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/log" "$work/stdout"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/log")"
-    else ok "$name"; fi
-}
+. "$KILN_ROOT/tests/cli/head.sh"
 silent() { check "$1" [ ! -s "$work/log" ]; }
 cat >"$work/flow.yaml" <<'Y'
 params: {width: 16, prefix: k}

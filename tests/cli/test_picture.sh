@@ -1,12 +1,5 @@
 # test_picture.sh - a picture carries the workflow that drew it, with the parameters of its head: what --set reached in the file it reaches in the picture.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
+. "$KILN_ROOT/tests/cli/head.sh"
 tiny=(--models tests/golden -q)
 small=(--set model.ckpt_name=tiny-sd1 --set empty.width=64 --set empty.height=64)
 # draw FOLDER FILE OPTIONS...: the picture of a file that draws one

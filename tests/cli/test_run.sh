@@ -1,22 +1,9 @@
 # test_run.sh - the command as its users meet it: what it draws, what it says, how it ends.
 # Runs on tests/golden/tiny-sd1 (random weights), so that nothing depends on the model that ships.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
+. "$KILN_ROOT/tests/cli/head.sh"
 tiny() { "$kiln" run workflows/txt2img.yaml --models tests/golden --set model.ckpt_name=tiny-sd1 --set empty.width=64 --set empty.height=64 --set steps=3 "$@"; }
 
-# expect NAME STATUS PART-OF-STDERR COMMAND...: the exit status and what is said
-expect() {
-    local name=$1 want=$2 part=$3 got; shift 3
-    "$@" >"$work/stdout" 2>"$work/stderr"; got=$?
-    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/stderr")"
-    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/stderr"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/stderr")"
-    else ok "$name"; fi
-}
+expect_in=log
 
 # ---- drawing
 tiny --out "$work/a" >"$work/path" 2>"$work/log" && [ -s "$(cat "$work/path")" ] && ok draws_a_picture || bad draws_a_picture "$(tail -n 3 "$work/log")"

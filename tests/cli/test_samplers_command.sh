@@ -1,12 +1,5 @@
 # test_samplers_command.sh - kiln samplers: the list, one by name, JSON, a misspelt name. (A plugin's sampler: tests/plugin/test_template.sh.)
-status=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-kiln="$KILN_BUILD/kiln"
-case $kiln in /*) ;; *) kiln="$KILN_ROOT/$kiln" ;; esac
-verdict() { # NAME RESULT: a status of 0 is a pass
-    if [ "$2" -eq 0 ]; then echo "ok $1"; else echo "FAIL $1"; status=1; fi
-}
+. "$KILN_ROOT/tests/cli/head.sh"
 cd "$work" || exit 2
 "$kiln" samplers >list.txt 2>errors.txt; verdict the_list $?
 [ "$(wc -l <list.txt)" -ge 45 ] && [ ! -s errors.txt ]; verdict a_line_for_each $?

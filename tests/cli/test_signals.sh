@@ -1,17 +1,12 @@
 # test_signals.sh - a run that is asked to stop stops, also when its node does not listen: the first SIGINT, SIGTERM or SIGHUP asks, the second
 # ends the process at once, with nothing half done left behind and the store sound. And writes that fail with a signal elsewhere (SIGPIPE,
 # SIGXFSZ) are errors with a name.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
+. "$KILN_ROOT/tests/cli/head.sh"
 pid=
 trap '[ -z "$pid" ] || kill -9 $pid 2>/dev/null; rm -rf "$work"' EXIT
 unset KILN_CACHE
 umask 022
 export XDG_CACHE_HOME="$work/xdg" KILN_TEST_MARK="$work/mark"
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 
 mkdir "$work/plugins" "$work/hangs"
 cat >"$work/stop.c" <<'C'

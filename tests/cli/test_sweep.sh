@@ -1,21 +1,8 @@
 # test_sweep.sh - sweeps as their users meet them: rows, what they share, manifest, going on after a kill, failing rows, the sheet.
 # Most of it on a workflow without a model; the last part draws with shapes-sd1 at two steps.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 export XDG_CACHE_HOME="$work/cache"
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
-expect() {
-    local name=$1 want=$2 part=$3 got; shift 3
-    "$@" >"$work/stdout" 2>"$work/log"; got=$?
-    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/log")"
-    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/log"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/log")"
-    else ok "$name"; fi
-}
+expect_in=log
 cat >"$work/flow.yaml" <<'Y'
 kiln: 1
 params: {width: 16, prefix: k}

@@ -1,20 +1,6 @@
 # test_sweep_rules.sh - who wins where a row, --set and the workflow's own matrix name the same thing; values that rows replace; and
 # what a sweep promises that was killed between a picture and its line.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-check() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/log" 2>/dev/null)"; fi; }
-expect() {
-    local name=$1 want=$2 part=$3 got; shift 3
-    "$@" >"$work/stdout" 2>"$work/log"; got=$?
-    if [ $got -ne "$want" ]; then bad "$name" "exit status $got, wanted $want: $(tail -n 3 "$work/log")"
-    elif [ -n "$part" ] && ! grep -qF -- "$part" "$work/log" "$work/stdout"; then bad "$name" "does not say '$part' but: $(head -n 3 "$work/log")"
-    else ok "$name"; fi
-}
+. "$KILN_ROOT/tests/cli/head.sh"
 settings() { grep -o '"settings": {[^}]*}' "$1/manifest.jsonl" | sort | tr '\n' ' '; }
 
 # ---- values that rows replace are not judged: the shipped img2img.yaml names a picture that is not there

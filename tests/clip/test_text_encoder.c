@@ -62,8 +62,8 @@ static void test_T6_T7_every_layer_equals_transformers(void)
         char what[40];
         snprintf(what, sizeof what, "hidden state %d", i);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32);
-        piece_check(&c, text_model_hidden(&tiny, c.ops, c.p, clip_of(v)->weights, ids, i), golden(g, "hidden.%d", i),
-                    LAYER, what);
+        piece_check(&c, text_model_hidden(&(text_recorder){&tiny, c.ops, c.p, clip_of(v)->weights}, ids, i),
+                    golden(g, "hidden.%d", i), LAYER, what);
     }
     rig_host()->unref(v);
     weights_unref(set);
@@ -129,22 +129,31 @@ static void prompt_text(int i, char text[2000])
     }
 }
 
-static kiln_value *encode(kiln_value *clip, const char *text)
+/* Runs a node with one input and one output. */
+static kiln_status run_node(const kiln_node *node, const void *params, kiln_value *in, kiln_value **out)
 {
-    struct {
-        const char *text;
-    } params = {text};
-    kiln_value *in[1] = {clip}, *out[1] = {NULL};
     kiln_call call = {.size = sizeof call,
                       .device = KILN_CPU,
                       .host = rig_host(),
                       .ctx = rig_ctx(),
-                      .params = &params,
-                      .in = in,
+                      .params = params,
+                      .in = &in,
                       .out = out};
-    kiln_status status = node_clip_text_encode.run(&call);
-    CHECK_MSG(status == KILN_OK && out[0], "'%.60s': %s", text, rig_message());
-    return out[0];
+    *out = NULL;
+    return node->run(&call);
+}
+
+static kiln_status set_last_layer(kiln_value *clip, int64_t layer, kiln_value **out)
+{
+    return run_node(&node_clip_set_last_layer, &layer, clip, out);
+}
+
+static kiln_value *encode(kiln_value *clip, const char *text)
+{
+    kiln_value *out;
+    kiln_status status = run_node(&node_clip_text_encode, &text, clip, &out);
+    CHECK_MSG(status == KILN_OK && out, "'%.60s': %s", text, rig_message());
+    return out;
 }
 
 static void check_entry(const kiln_value *conditioning, const char *key, array wanted, const char *what)
@@ -173,27 +182,17 @@ static void test_T3_T4_T8_conditioning_equals_the_golden(void)
             if (skip == 2 && (i == 1 || i == 3 || i == 4)) continue; /* the golden has none */
             char text[2000], what[80];
             prompt_text(i, text);
-            struct {
-                int64_t layer;
-            } params = {-skip};
-            kiln_value *in[1] = {v}, *out[1] = {NULL};
-            kiln_call call = {.size = sizeof call,
-                              .device = KILN_CPU,
-                              .host = rig_host(),
-                              .ctx = rig_ctx(),
-                              .params = &params,
-                              .in = in,
-                              .out = out};
-            CHECK_MSG(node_clip_set_last_layer.run(&call) == KILN_OK, "%s", rig_message());
-            REQUIRE(out[0]);
-            kiln_value *conditioning = encode(out[0], text);
+            kiln_value *skipped;
+            CHECK_MSG(set_last_layer(v, -skip, &skipped) == KILN_OK, "%s", rig_message());
+            REQUIRE(skipped);
+            kiln_value *conditioning = encode(skipped, text);
             REQUIRE(conditioning);
             snprintf(what, sizeof what, "prompt %d, skip %d, cond", i, skip);
             check_entry(conditioning, "tokens", golden(g, "%d.skip%d.cond", i, skip), what);
             snprintf(what, sizeof what, "prompt %d, skip %d, pooled", i, skip);
             check_entry(conditioning, "pooled", golden(g, "%d.skip%d.pooled", i, skip), what);
             rig_host()->unref(conditioning);
-            rig_host()->unref(out[0]);
+            rig_host()->unref(skipped);
         }
     rig_host()->unref(v);
     weights_unref(set);
@@ -206,18 +205,8 @@ static void test_a_layer_that_is_not_there_is_refused(void)
     REQUIRE(set);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
-    struct {
-        int64_t layer;
-    } params = {-5};
-    kiln_value *in[1] = {v}, *out[1] = {NULL};
-    kiln_call call = {.size = sizeof call,
-                      .device = KILN_CPU,
-                      .host = rig_host(),
-                      .ctx = rig_ctx(),
-                      .params = &params,
-                      .in = in,
-                      .out = out};
-    CHECK_EQ(node_clip_set_last_layer.run(&call), KILN_ERR_INVALID);
+    kiln_value *out;
+    CHECK_EQ(set_last_layer(v, -5, &out), KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "has 4 layers") != NULL, "%s", rig_message());
     rig_host()->unref(v);
     weights_unref(set);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_other(const char *key, const lora_key *k)
 {
     lora_role role = k->role == LORA_UP ? LORA_DOWN : LORA_UP;
-    char other[LORA_NAME_ROOM], back[LORA_NAME_ROOM];
+    char other[LORA_NAME_CAPACITY], back[LORA_NAME_CAPACITY];
     lora_key o;
     if (!lora_key_other(key, k, role, k->pair, other)) return;
     lora_key_read(other, &o);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lora_key_read(key, &k);
     MUST(k.stem < sizeof key && !strchr(k.module, '.') && strlen(k.module) <= k.stem);
     MUST((k.role == LORA_REFUSED) == (k.what != NULL));
-    MUST((k.role != LORA_STRANGE && k.role != LORA_REFUSED) || !k.module[0]);
+    MUST((k.role != LORA_UNKNOWN && k.role != LORA_REFUSED) || !k.module[0]);
     if (k.role == LORA_UP || k.role == LORA_DOWN) check_other(key, &k);
     return 0;
 }

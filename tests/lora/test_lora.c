@@ -453,7 +453,7 @@ static void test_single_file_names(void)
                 {"down_blocks.99.resnets.0.conv1", NULL, 0},
                 {"class_embedding", NULL, 0},
                 {"", NULL, 0}};
-    char got[LORA_NAME_ROOM], want[300];
+    char got[LORA_NAME_CAPACITY], want[300];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int is = lora_ldm_name(rows[i].module, 2, rows[i].attends, got);
         if (CHECK_MSG(is == (rows[i].ldm != NULL), "%s", rows[i].module) && is) CHECK_STR(got, rows[i].ldm);

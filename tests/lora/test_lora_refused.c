@@ -303,12 +303,12 @@ static void test_keys(void)
         {"a.diff", LORA_WEIGHT, LORA_ANY, "a"},
         {"a.diff_b", LORA_BIAS, LORA_ANY, "a"},
         {"text_encoder_2.a.lora_B.weight", LORA_UP, LORA_ANY, "text_encoder_2_a"},
-        {".alpha", LORA_STRANGE, LORA_ANY, ""},
-        {"alpha", LORA_STRANGE, LORA_ANY, ""},
-        {"", LORA_STRANGE, LORA_ANY, ""},
+        {".alpha", LORA_UNKNOWN, LORA_ANY, ""},
+        {"alpha", LORA_UNKNOWN, LORA_ANY, ""},
+        {"", LORA_UNKNOWN, LORA_ANY, ""},
         {"lora_unet_.alpha", LORA_ALPHA, LORA_UNET, ""},
-        {"a.lora_B.other.weight", LORA_STRANGE, LORA_ANY, ""},
-        {"a.weight", LORA_STRANGE, LORA_ANY, ""},
+        {"a.lora_B.other.weight", LORA_UNKNOWN, LORA_ANY, ""},
+        {"a.weight", LORA_UNKNOWN, LORA_ANY, ""},
     };
     lora_key k;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -320,7 +320,7 @@ static void test_keys(void)
     static char longest[3000];
     memset(longest, 'a', 2900);
     strcpy(longest + 2900, ".alpha");
-    char other[LORA_NAME_ROOM];
+    char other[LORA_NAME_CAPACITY];
     lora_key_read(longest, &k);
     CHECK(k.role == LORA_ALPHA && !k.module[0] && !lora_key_other(longest, &k, LORA_UP, 0, other));
 }

@@ -1,13 +1,8 @@
 # test_ancestors.sh - a plugin whose folder others could exchange by renaming a folder above it is refused, as if they could write to its own.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
+. "$KILN_ROOT/tests/cli/head.sh"
 trap 'chmod -R u+rwX,go-w "$work"; rm -rf "$work"' EXIT
 export XDG_CACHE_HOME="$work/cache"
 unset KILN_PLUGIN_PATH
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 umask 022
 mkdir -p "$work/top/middle/plugins" "$work/copy"
 cp "$KILN_BUILD/plugins/kiln-primitive.so" "$work/top/middle/plugins/primitive-copy.so"

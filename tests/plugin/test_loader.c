@@ -237,7 +237,7 @@ static void test_files_that_are_no_plugins(void)
     check_refused(c, "/empty.so", "empty");
     check_refused(c, "/text.so", "invalid ELF header");
     check_refused(c, "/gone.so", "cannot be found");
-    check_refused(c, "/folder.so", "no regular file");
+    check_refused(c, "/folder.so", "not a regular file");
     CHECK(of_file(c, "/cut.so") && of_file(c, "/cut.so")->why);
     CHECK(of_file(c, "/notes.txt") == NULL);
     CHECK_EQ(catalog_nodes(c), 1);

@@ -1,14 +1,6 @@
 # test_custom_sampling.sh - workflows/custom_sampling.yaml as its users meet it: the picture KSampler draws, options, faults.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 export XDG_CACHE_HOME="$work/cache"
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-# The pixels alone: what follows the first IDAT (before it stands the workflow, which differs).
-pixels() { tail -c "+$(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1)" "$1" | cksum; }
 custom() { "$kiln" run workflows/custom_sampling.yaml -q --set steps=3 --out "$work/custom" "$@" 2>"$work/log"; }
 
 expect() { # NAME PART COMMAND...: fails and says PART

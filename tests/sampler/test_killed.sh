@@ -1,13 +1,6 @@
 # test_killed.sh - a run that is killed in the night goes on in the morning: kill -9 (and Ctrl-C) in the middle of sampling, then the
 # same command again: it begins after the step the state was of, and the pixels are those of an undisturbed run.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
-pixels() { tail -c "+$(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1)" "$1" | cksum; }
+. "$KILN_ROOT/tests/cli/head.sh"
 first_step() { sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$1" | head -n 1; }
 # A shell's background jobs ignore Ctrl-C unless told otherwise.
 draw() { exec env --default-signal=INT "$kiln" run workflows/txt2img.yaml -q --set steps=30 --events "$work/events" "$@"; }

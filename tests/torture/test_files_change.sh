@@ -1,15 +1,9 @@
 # test_files_change.sh - files that change while a run reads them: overwritten in place, cut short, replaced; between any two looks that kiln
 # takes at them (touch.so), and from outside while it samples. Whatever happens, a run gives the right picture or ends with an error
 # that names the file and leaves none; and once the file is as it was the next run with the same cache gives the right picture.
-cd "$KILN_ROOT" || exit 2
-kiln="$PWD/$KILN_BUILD/kiln"
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+. "$KILN_ROOT/tests/cli/head.sh"
 touch="$work/touch.so" # a list of names to preload is cut at blanks, which the clone's may have
 cp "$KILN_BUILD/tests/torture/touch.so" "$touch" 2>/dev/null
-status=0
-ok() { echo "ok $1"; }
-bad() { echo "  $2"; echo "FAIL $1"; status=1; }
 cp -r workflows/models "$work/models"
 cp -r workflows/models "$work/true"
 export KILN_MODELS="$work/models" OMP_WAIT_POLICY=passive
@@ -18,7 +12,6 @@ cp "$work/seed/kiln_00001_.png" "$work/picture.png"; cp "$work/picture.png" "$wo
 "$kiln" run workflows/txt2img.yaml -q --no-cache --set steps=1 --set seed=2 --set empty.width=72 --set empty.height=64 --out "$work/seed2" >/dev/null || exit 2
 cp "$work/seed2/kiln_00001_.png" "$work/other.png"
 export KILN_INPUT="$work"
-pixels() { [ -s "$1" ] && tail -c "+$(grep -abo IDAT "$1" | head -n 1 | cut -d: -f1)" "$1" | cksum; }
 # In place, as the user who notices would do it.
 put_back() {
     if [ "$1" = picture.png ]; then cp "$work/picture.true.png" "$work/picture.png"

@@ -1,0 +1,13 @@
+/* open_catalog.c - see open_catalog.h. */
+#include "cli/open_catalog.h"
+
+#include "base/print.h"
+
+catalog *open_catalog(const char *name, const arguments *a, int *status)
+{
+    error e = {0};
+    catalog *c = catalog_open(argument(a, "--plugins"), &e);
+    *status = c ? EXIT_DONE : e.status == KILN_ERR_INVALID ? EXIT_BAD_INPUT : EXIT_RUN_FAILED;
+    if (!c) print_text(stderr, "kiln %s: %s\n", name, e.message);
+    return c;
+}
