@@ -1,7 +1,7 @@
 /* backend.h - what runs a planned program on a device. Layer: backend.
  *
  * The planner describes each op by shapes, dtypes and attributes (op_desc); the backend
- * makes a kernel for it, which says how much scratch it wants and how its weights must be
+ * makes a kernel for it, which says how much scratch it needs and how its weights must be
  * packed. Running is then a list of calls with pointers. A backend is a table; adding one adds
  * no #ifdef elsewhere.
  *
@@ -33,7 +33,7 @@ typedef struct {
     uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
     operand_desc in[OP_MAX_IN];
     operand_desc out;
-    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: products of that type allowed,
+    uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: GEMMs of that type allowed,
                            summed in f32 */
 } op_desc;
 

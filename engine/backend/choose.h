@@ -1,4 +1,4 @@
-/* choose.h - which backend and device a name on the command line means. Layer: backend. */
+/* choose.h - the backend and device that a name on the command line means. Layer: backend. */
 #ifndef KILN_BACKEND_CHOOSE_H
 #define KILN_BACKEND_CHOOSE_H
 

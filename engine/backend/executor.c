@@ -1,4 +1,4 @@
-/* executor.c - kernels and weights of a planned program; see executor.h. */
+/* executor.c - chooses a kernel for each op of a planned program; see executor.h. */
 #include "backend/executor.h"
 
 #include "base/log.h"
@@ -6,12 +6,14 @@
 #include "base/str.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- kernels ---- */
 
 static operand_desc describe(const executor *x, uint32_t id)
 {
+    assert(id <= x->r->n);
     if (!id) return (operand_desc){0};
     const op *o = &x->r->op[id - 1];
     const placement *p = &x->plan.place[id];
@@ -20,6 +22,7 @@ static operand_desc describe(const executor *x, uint32_t id)
 
 static void describe_op(const executor *x, uint32_t i, op_desc *d)
 {
+    assert(i < x->r->n);
     const op *o = &x->r->op[i];
     *d = (op_desc){.kind = o->kind,
                    .attr = o->attr,
@@ -30,8 +33,8 @@ static void describe_op(const executor *x, uint32_t i, op_desc *d)
     for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k]);
 }
 
-/* A concatenation whose operands were all written where they stand has nothing left to do. */
-static int already_there(const executor *x, uint32_t i)
+/* A concatenation whose operands were all written into it has nothing left to do. */
+static int is_in_place(const executor *x, uint32_t i)
 {
     const op *o = &x->r->op[i];
     if (o->kind != OP_CONCAT) return 0;
@@ -73,7 +76,7 @@ kiln_status executor_make(executor *x, recording *r, const backend *b, error *e)
     x->step = mem_calloc(r->n + 1, sizeof *x->step);
     if (!x->step) return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
     for (uint32_t i = 0; i < r->n; i++)
-        if (!x->plan.skip[i] && !already_there(x, i)) TRY(prepare(x, i, b, e));
+        if (!x->plan.skip[i] && !is_in_place(x, i)) TRY(prepare(x, i, b, e));
     return KILN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* executor.h - a planned program with a kernel for each op, and what it wants in memory while it runs. */
+/* executor.h - a planned program with a kernel for each op, and what it needs of the device's memory. For backend/. */
 #ifndef KILN_BACKEND_EXECUTOR_H
 #define KILN_BACKEND_EXECUTOR_H
 
@@ -12,12 +12,12 @@ typedef struct {
     size_t use[OP_MAX_IN]; /* number of the weight's use + 1; 0: no weight */
 } step;
 
-/* One packed weight of the program. */
+/* How the program packs one of its weights. */
 typedef struct {
-    uint32_t op, operand; /* who packs it */
+    uint32_t op, operand; /* for which it is packed */
     size_t bytes;
-    int scanned; /* its numbers were looked at for NaN and infinity */
-} packed_weight;
+    int scanned; /* it was searched for NaN and infinity */
+} program_weight;
 
 /* Host memory that weights are read into on their way to a device, when they are not packed as they are stored, and on
  * a host device what packing them takes, on its account: a runtime's, for one packing at a time. Zeroed: empty. */
@@ -33,8 +33,8 @@ typedef struct {
     plan plan;
     step *step; /* [r->n] */
     size_t scratch_bytes, weight_bytes;
-    uint32_t warned; /* bit by op kind: it was said that the backend has no kernel */
-    /* what it wants, once executor_demand was called */
+    uint32_t warned; /* bit by op kind: a warning said that the backend has no kernel */
+    /* its demand, once executor_demand was called */
     pool *pool;
     weight_buffer *buffer;
     residency *residency;
@@ -42,11 +42,11 @@ typedef struct {
     size_t n_use, n_weight;
     double *work;
     weight_use *use;
-    resident **weight;
+    packed_weight **weight;
     size_t *bytes, *maker;
-    packed_weight *packed;
-    size_t *io;         /* [r->n + 1] an input's place in the room for inputs */
-    uint32_t *io_order; /* [n_io] inputs as they lie there: those that are held last */
+    program_weight *packed;
+    size_t *io;         /* [r->n + 1] an input's offset in the workspace's io */
+    uint32_t *io_order; /* [n_io] inputs in the order of their offsets: step-invariant ones last */
     size_t io_bytes, n_io;
 } executor;
 
@@ -55,7 +55,7 @@ kiln_status executor_make(executor *x, recording *r, const backend *b, error *e)
 void executor_free(executor *x);
 /* To the log, at level INFO, a line an op: scope, kind, shape, place in the arena, kernel, work. */
 void executor_log(const executor *x);
-/* Works out what it wants of the device's memory, and makes its pass (x->pass); once. The buffer is borrowed for the
+/* Works out what it needs of the device's memory, and makes its pass (x->pass); once. The buffer is borrowed for the
  * pass's life. */
 kiln_status executor_demand(executor *x, residency *res, pool *p, weight_buffer *buffer, error *e);
 void executor_forget_demand(executor *x);

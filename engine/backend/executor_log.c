@@ -1,4 +1,4 @@
-/* executor_log.c - a planned program as a table for people: what runs, where its result lies, by which kernel. */
+/* executor_log.c - a planned program as a table for people: what runs, where its result is, by which kernel. */
 #include "backend/executor.h"
 
 #include "base/log.h"

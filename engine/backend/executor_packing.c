@@ -1,14 +1,15 @@
 /* executor_packing.c - see executor_packing.h.
  *
- * Where the host computes, weights are packed from the mapped file, which is where they wait. For a device that they
- * are copied to they are read from the file itself, in parallel and never through the map: straight to where the packed
- * bytes go when packing would copy them as they are, else into a buffer from which they are packed.
+ * A host device packs weights from the mapped file. For an asynchronous device they are read from the file itself, in
+ * parallel and never through the map: straight to where the packed bytes go if packing is a plain copy, else into a
+ * buffer from which they are packed.
  */
 #include "backend/executor_packing.h"
 
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct {
@@ -27,6 +28,7 @@ static uint32_t n_parts(const packing *p) { return p->leaf->n_part ? p->leaf->n_
 
 size_t packed_operand_bytes(const step *s, uint32_t k)
 {
+    assert(k < s->desc.n_in && s->desc.in[k].weight);
     return s->kernel->packed_bytes[k] ? s->kernel->packed_bytes[k]
                                       : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
 }
@@ -77,7 +79,7 @@ static size_t factor_bytes(const packing *p)
 /* All the host bytes that packing it takes beside its source and its result. */
 static size_t temporary_bytes(const packing *p) { return round_up_64(copy_bytes(p)) + pack_bytes(p) + factor_bytes(p); }
 
-/* One part below the other, as they are stored or as f32. */
+/* The parts one after the other, as they are stored or as f32. */
 static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
 {
     for (uint32_t i = 0; i < n_parts(p); i++) {
@@ -103,8 +105,8 @@ typedef struct {
 
 static const char *name_of(const packing *p) { return p->leaf->name ? p->leaf->name : "stacked weights"; }
 
-/* The buffer holds `bytes`, which are on the device's account. */
-static kiln_status host_capacity(const packing *p, size_t bytes, error *e)
+/* Makes the buffer at least `bytes` large; they are on the device's account. */
+static kiln_status reserve_on_account(const packing *p, size_t bytes, error *e)
 {
     weight_buffer *b = p->x->buffer;
     budget *account = residency_budget(p->x->residency);
@@ -122,7 +124,7 @@ static kiln_status leaf_source(const packing *p, source *s, error *e)
     size_t copy = round_up_64(copy_bytes(p)), factors = factor_bytes(p);
     budget *account = residency_budget(p->x->residency);
     kiln_weight_info info = {.size = sizeof info};
-    TRY(host_capacity(p, copy + pack_bytes(p), e));
+    TRY(reserve_on_account(p, copy + pack_bytes(p), e));
     s->scratch = (char *)p->x->buffer->data + copy;
     if (!copy) {
         const op *part = part_of(p, 0);
@@ -184,7 +186,7 @@ static kiln_status fill_from_map(const packing *p, int look, void *dst, error *e
     if (status == KILN_OK) status = leaf_source(p, &s, &why);
     if (status == KILN_OK) status = pack_from(p, s.data, s.dtype, s.scratch, dst, &why);
     release_pages(p);
-    TRY(unchanged(p, e)); /* before anything that was found in such bytes is told */
+    TRY(unchanged(p, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
@@ -199,7 +201,7 @@ void weight_buffer_free(weight_buffer *b)
     *b = (weight_buffer){0};
 }
 
-static kiln_status buffer_capacity(weight_buffer *b, size_t bytes, error *e)
+static kiln_status reserve_buffer(weight_buffer *b, size_t bytes, error *e)
 {
     if (b->bytes >= bytes) return KILN_OK;
     weight_buffer_free(b);
@@ -244,7 +246,7 @@ static kiln_status pack_through_buffer(const packing *p, int look, uint32_t dtyp
     weight_buffer *b = p->x->buffer;
     size_t stored = stored_bytes(p), behind = (stored + 63) & ~(size_t)63,
            floats = dtype ? 0 : (size_t)shape_count(&p->leaf->shape) * sizeof(float);
-    TRY(buffer_capacity(b, behind + floats + 1, e));
+    TRY(reserve_buffer(b, behind + floats + 1, e));
     char *data = b->data;
     TRY(read_parts(p, look, data, e));
     if (!dtype) TRY(parts_as_f32(p, data, (float *)(void *)(data + behind), e));
@@ -273,7 +275,8 @@ static kiln_status fill(const packing *p, int look, void *dst, error *e)
 kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
 {
     executor *x = arg;
-    packed_weight *w = &x->packed[x->use[use].weight];
+    assert(use < x->n_use && x->use[use].weight < x->n_weight);
+    program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     kiln_status status = fill(&p, !w->scanned, dst, e);
     if (status == KILN_OK) {
@@ -289,7 +292,7 @@ kiln_status packing_fill_use(void *arg, size_t use, void *dst, error *e)
 void packing_will_need(void *arg, size_t use)
 {
     const executor *x = arg;
-    const packed_weight *w = &x->packed[x->use[use].weight];
+    const program_weight *w = &x->packed[x->use[use].weight];
     packing p = packing_of(x, w->op, w->operand);
     for (uint32_t i = 0; p.leaf->kind == OP_WEIGHT && i < n_parts(&p); i++)
         weights_will_need(part_of(&p, i)->set, part_of(&p, i)->name);
@@ -297,6 +300,7 @@ void packing_will_need(void *arg, size_t use)
 
 size_t packing_temporary(const executor *x, uint32_t op_index, uint32_t operand)
 {
+    assert(op_index < x->r->n && operand < x->step[op_index].desc.n_in);
     packing p = packing_of(x, op_index, operand);
     return temporary_bytes(&p);
 }

@@ -1,4 +1,4 @@
-/* executor_weights.c - what a program wants of the device's memory; see executor.h. */
+/* executor_weights.c - a program's demand: its weights with their uses, and the memory it runs in; see executor.h. */
 #include "backend/executor_packing.h"
 
 #include "base/hash.h"
@@ -29,7 +29,7 @@ static kiln_status leaf_identity(const executor *x, const op *leaf, str *set, st
 
 /* ---- the demand ---- */
 
-static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **out, error *e)
+static kiln_status intern_operand(executor *x, uint32_t i, uint32_t k, packed_weight **out, error *e)
 {
     const step *s = &x->step[i];
     const op *leaf = &x->r->op[x->r->op[i].in[k] - 1];
@@ -44,18 +44,18 @@ static kiln_status know_operand(executor *x, uint32_t i, uint32_t k, resident **
     return status;
 }
 
-/* Its number among the program's weights; one that is new is added. */
-static uint32_t number_of(executor *x, resident *w, uint32_t i, uint32_t k)
+/* Its index among the program's weights; a new one is added. */
+static uint32_t index_of(executor *x, packed_weight *w, uint32_t i, uint32_t k)
 {
     for (size_t n = 0; n < x->n_weight; n++)
         if (x->weight[n] == w) {
-            resident_release(w);
+            packed_weight_release(w);
             return (uint32_t)n;
         }
     x->weight[x->n_weight] = w;
     x->bytes[x->n_weight] = packed_operand_bytes(&x->step[i], k);
     x->maker[x->n_weight] = x->n_use;
-    x->packed[x->n_weight] = (packed_weight){.op = i, .operand = k, .bytes = packed_operand_bytes(&x->step[i], k)};
+    x->packed[x->n_weight] = (program_weight){.op = i, .operand = k, .bytes = packed_operand_bytes(&x->step[i], k)};
     return (uint32_t)x->n_weight++;
 }
 
@@ -69,13 +69,13 @@ static kiln_status add_uses(executor *x, uint32_t i, error *e)
     step *s = &x->step[i];
     for (uint32_t k = 0; s->kernel && k < s->desc.n_in; k++) {
         if (!is_weight(s, k)) continue;
-        resident *w = NULL;
-        kiln_status status = know_operand(x, i, k, &w, e);
+        packed_weight *w = NULL;
+        kiln_status status = intern_operand(x, i, k, &w, e);
         if (status != KILN_OK) {
             error_prefix(e, "program '%s'%s%s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope);
             return status;
         }
-        x->use[x->n_use] = (weight_use){.op = i, .weight = number_of(x, w, i, k)};
+        x->use[x->n_use] = (weight_use){.op = i, .weight = index_of(x, w, i, k)};
         s->use[k] = ++x->n_use;
     }
     return KILN_OK;
@@ -109,7 +109,7 @@ static kiln_status make_tables(executor *x, error *e)
     return error_set(e, KILN_ERR_NOMEM, "out of memory for a program");
 }
 
-static void place_inputs_that(executor *x, int invariant)
+static void place_inputs_where(executor *x, int invariant)
 {
     size_t alignment = residency_device(x->residency)->table->alignment;
     for (uint32_t i = 0; i < x->r->n; i++) {
@@ -123,8 +123,8 @@ static void place_inputs_that(executor *x, int invariant)
 
 static void place_inputs(executor *x)
 {
-    place_inputs_that(x, 0);
-    place_inputs_that(x, 1);
+    place_inputs_where(x, 0);
+    place_inputs_where(x, 1);
 }
 
 static size_t largest_temporary(const executor *x)
@@ -168,7 +168,7 @@ static kiln_status make_demand(executor *x, error *e)
 void executor_forget_demand(executor *x)
 {
     residency_pass_free(x->pass);
-    for (size_t i = 0; i < x->n_weight; i++) resident_release(x->weight[i]);
+    for (size_t i = 0; i < x->n_weight; i++) packed_weight_release(x->weight[i]);
     mem_free(x->work), mem_free(x->use), mem_free(x->weight), mem_free(x->bytes);
     mem_free(x->maker), mem_free(x->packed), mem_free(x->io), mem_free(x->io_order);
     x->pass = NULL;

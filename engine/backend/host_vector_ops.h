@@ -1,5 +1,5 @@
-/* host_vector_ops.h - the vector ops of backend.h on host memory: what those of every device are held to. `stream` is
- * not looked at. */
+/* host_vector_ops.h - the vector ops of backend.h on host memory: what those of every device are tested against.
+ * `stream` is not used. */
 #ifndef KILN_BACKEND_HOST_VECTOR_OPS_H
 #define KILN_BACKEND_HOST_VECTOR_OPS_H
 

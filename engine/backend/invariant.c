@@ -1,8 +1,10 @@
-/* invariant.c - inputs that seldom change: what they were when what hangs on them was computed; see plan.h. */
-#include "backend/runtime_parts.h"
+/* invariant.c - see invariant.h. */
+#include "backend/runtime_state.h"
+#include "base/lock.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { WIDEST = 8 }; /* bytes of the largest dtype */
@@ -31,6 +33,7 @@ kiln_status invariant_make(kiln_program *p, error *e)
 
 int invariant_same(const kiln_program *p, const kiln_bind *in, size_t n_in)
 {
+    assert(mutex_held((pthread_mutex_t *)(uintptr_t)&p->rt->lock) && p->planned);
     const char *was = p->invariant.bytes;
     for (size_t i = 0; p->invariant.valid && i < p->r.n; i++) {
         const op *o = &p->r.op[i];
@@ -46,6 +49,7 @@ int invariant_same(const kiln_program *p, const kiln_bind *in, size_t n_in)
 
 void invariant_note(kiln_program *p, const kiln_bind *in, size_t n_in)
 {
+    assert(mutex_held(&p->rt->lock) && p->planned);
     char *to = p->invariant.bytes;
     for (size_t i = 0; to && i < p->r.n; i++) {
         const op *o = &p->r.op[i];

@@ -1,14 +1,16 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
+#include "base/lock.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct {
     kiln_program *p;
@@ -16,8 +18,8 @@ typedef struct {
     size_t n_in, n_out;
     const void **input; /* [r.n + 1] by id, in the device's memory */
     int estimate;       /* nothing is computed: data may be NULL */
-    int keeps;          /* held inputs are as they were: what hangs on them is there */
-    residency_workspace capacity;
+    int keeps;          /* step-invariant inputs are as they were: what depends on them is still in the arena */
+    residency_workspace space;
 } binding;
 
 static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
@@ -36,11 +38,11 @@ static kiln_status fits(const binding *of, const kiln_bind *b, const shape *s, e
     if (!shape_equal(&have, s))
         return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name,
                          shape_text(&have, x), shape_text(s, y));
-    int there = b->tensor.device != KILN_CPU && b->tensor.device == runtime_vector_device(p->rt);
-    if ((!b->tensor.data && !of->estimate) || (b->tensor.device != KILN_CPU && !there))
+    int on_device = b->tensor.device != KILN_CPU && b->tensor.device == runtime_vector_device(p->rt);
+    if ((!b->tensor.data && !of->estimate) || (b->tensor.device != KILN_CPU && !on_device))
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be bound to host memory", p->r.name,
                          b->name);
-    if (there && b->tensor.dtype != KILN_F32)
+    if (on_device && b->tensor.dtype != KILN_F32)
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' on a device must be f32", p->r.name, b->name);
     int64_t stride = (int64_t)dtype_size(b->tensor.dtype);
     for (uint32_t i = have.rank; i-- > 0; stride *= have.dim[i])
@@ -50,26 +52,26 @@ static kiln_status fits(const binding *of, const kiln_bind *b, const shape *s, e
 }
 
 /* Bound to the device's own memory? */
-static int is_there(const kiln_bind *b) { return b->tensor.device != KILN_CPU; }
+static int is_on_device(const kiln_bind *b) { return b->tensor.device != KILN_CPU; }
 
 static int is_real(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16; }
 
-/* Where an input is read from: as it was bound, or from its place in the room for inputs, in its type. On an
- * asynchronous device that is a copy which is under way when this returns. */
-static kiln_status bring_input(binding *b, uint32_t id, const kiln_bind *bound)
+/* Where an input is read from: from where it was bound, or converted to its type from its offset in the workspace's io.
+ * On an asynchronous device it is put into page-locked memory here, and copy_inputs sends it. */
+static kiln_status stage_input(binding *b, uint32_t id, const kiln_bind *bound)
 {
     runtime *rt = b->p->rt;
     const op *o = &b->p->r.op[id - 1];
     uint32_t from = bound->tensor.dtype;
     size_t n = (size_t)shape_count(&o->shape), bytes = n * dtype_size(o->dtype), place = b->p->x.io[id];
     int asynchronous = (int)rt->device->table->asynchronous;
-    if ((from == o->dtype && !asynchronous) || is_there(bound)) {
+    if ((from == o->dtype && !asynchronous) || is_on_device(bound)) {
         b->input[id] = bound->tensor.data;
         return KILN_OK;
     }
-    b->input[id] = b->capacity.io + place;
-    if (asynchronous && o->invariant && b->keeps) return KILN_OK; /* still there */
-    char *to = asynchronous ? (char *)rt->host_io + place : b->capacity.io + place;
+    b->input[id] = b->space.io + place;
+    if (asynchronous && o->invariant && b->keeps) return KILN_OK; /* it is on the device still */
+    char *to = asynchronous ? (char *)rt->host_io + place : b->space.io + place;
     if (from == o->dtype)
         memcpy(to, bound->tensor.data, bytes);
     else
@@ -82,7 +84,7 @@ static kiln_status check_input(const binding *b, uint32_t id, const kiln_bind *b
     const op *o = &b->p->r.op[id - 1];
     uint32_t from = bound->tensor.dtype;
     TRY(fits(b, bound, &o->shape, e));
-    if (is_there(bound) && o->dtype != KILN_F32)
+    if (is_on_device(bound) && o->dtype != KILN_F32)
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': input '%s' is %s, and on a device only f32 is taken",
                          b->p->r.name, o->name, dtype_name(o->dtype));
     if (from == o->dtype || (is_real(from) && is_real(o->dtype))) return KILN_OK;
@@ -126,27 +128,21 @@ static kiln_status check_binds(const binding *b, error *e)
     return KILN_OK;
 }
 
-static kiln_status bring_inputs(binding *b)
+static kiln_status stage_inputs(binding *b)
 {
     for (uint32_t id = 1; id <= b->p->r.n; id++)
         if (b->p->r.op[id - 1].kind == OP_INPUT)
-            TRY(bring_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
+            TRY(stage_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
     return KILN_OK;
 }
 
 static void *address(const binding *b, uint32_t id)
 {
+    assert(id >= 1 && id <= b->p->r.n);
     const placement *place = b->p->x.plan.place, *x = &place[id], *base = &place[x->base];
     size_t shift = (size_t)x->shift * dtype_size(x->dtype);
     if (base->kind == PLACE_INPUT) return (char *)(uintptr_t)b->input[x->base] + shift;
-    return b->capacity.arena + base->offset + shift;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return b->space.arena + base->offset + shift;
 }
 
 static int all_finite(const operand_desc *d, const void *data)
@@ -182,8 +178,8 @@ static kiln_status look_at(const binding *b, const operand_desc *d, const void *
     if (!rt->device->table->asynchronous || !bytes) return KILN_OK;
     TRY(rt->device->table->host_alloc(rt->device, bytes, owned, e));
     *seen = *owned;
-    TRY(rt->device->table->copy_out(rt->device, *owned, data, bytes, b->capacity.stream, e));
-    return rt->device->table->sync(rt->device, b->capacity.stream, e);
+    TRY(rt->device->table->copy_out(rt->device, *owned, data, bytes, b->space.stream, e));
+    return rt->device->table->sync(rt->device, b->space.stream, e);
 }
 
 static kiln_status check_finite(const binding *b, uint32_t i, const void *data, error *e)
@@ -205,29 +201,30 @@ static kiln_status run_kernel(const binding *b, uint32_t i, kernel_args *a, erro
 {
     runtime *rt = b->p->rt;
     const step *s = &b->p->x.step[i];
-    double start = rt->setting.trace ? now() : 0;
+    double start = rt->setting.trace ? clock_seconds() : 0;
     TRY(s->kernel->run(s->kernel, a, e));
     if (!rt->setting.trace) return KILN_OK;
     if (rt->device->table->asynchronous)
-        TRY(rt->device->table->sync(rt->device, b->capacity.stream, e)); /* so that the time is the op's */
+        TRY(rt->device->table->sync(rt->device, b->space.stream, e)); /* so that the time is the op's */
     rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name,
                                                          .scope = b->p->r.op[i].scope,
                                                          .op = op_name(b->p->r.op[i].kind),
                                                          .kernel = s->kernel->name,
                                                          .start = start,
-                                                         .seconds = now() - start,
+                                                         .seconds = clock_seconds() - start,
                                                          .flops = s->kernel->flops});
     return KILN_OK;
 }
 
 static kiln_status run_step(const binding *b, uint32_t i, error *e)
 {
+    assert(i < b->p->r.n && b->p->x.step[i].kernel);
     runtime *rt = b->p->rt;
     executor *x = &b->p->x;
     const step *s = &x->step[i];
     const op *o = &b->p->r.op[i];
     kernel_args a = {
-        .out = address(b, i + 1), .scratch = b->capacity.scratch, .pool = rt->pool, .stream = b->capacity.stream};
+        .out = address(b, i + 1), .scratch = b->space.scratch, .pool = rt->pool, .stream = b->space.stream};
     error why = {0};
     TRY(residency_before(x->pass, i, e));
     for (uint32_t k = 0; k < s->desc.n_in; k++)
@@ -291,9 +288,9 @@ static kiln_status run_ops(const binding *b, int (*cancelled)(void *), void *arg
     return KILN_OK;
 }
 
-static kiln_status run_here(binding *b, int (*cancelled)(void *), void *arg, error *e)
+static kiln_status run_synchronous(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
-    TRY(bring_inputs(b));
+    TRY(stage_inputs(b));
     TRY(run_ops(b, cancelled, arg, e));
     for (size_t i = 0; i < b->n_out; i++)
         TRY(deliver(b, &b->out[i], address(b, output_id(&b->p->r, b->out[i].name)), e));
@@ -302,12 +299,12 @@ static kiln_status run_here(binding *b, int (*cancelled)(void *), void *arg, err
 
 /* ---- on a device: everything is enqueued, then waited for ---- */
 
-/* Room on the host for inputs, in the order of the room for inputs, and outputs behind them. */
+/* Page-locked memory for inputs, in the order of the workspace's io, and for outputs behind them. */
 static kiln_status reserve_io(binding *b, error *e)
 {
     runtime *rt = b->p->rt;
     size_t bytes = b->p->x.io_bytes + 64;
-    for (size_t i = 0; i < b->n_out; i++) bytes += is_there(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
+    for (size_t i = 0; i < b->n_out; i++) bytes += is_on_device(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
     if (rt->host_io_bytes >= bytes) return KILN_OK;
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     rt->host_io = NULL, rt->host_io_bytes = 0;
@@ -325,21 +322,21 @@ static kiln_status copy_inputs(const binding *b, error *e)
     for (size_t k = 0; k < x->n_io; k++) {
         const op *o = &b->p->r.op[x->io_order[k] - 1];
         size_t place = x->io[x->io_order[k]], end = k + 1 < x->n_io ? x->io[x->io_order[k + 1]] : x->io_bytes;
-        if ((o->invariant && b->keeps) || is_there(find_bind(b->in, b->n_in, o->name))) continue;
+        if ((o->invariant && b->keeps) || is_on_device(find_bind(b->in, b->n_in, o->name))) continue;
         if (to > from && to != place) {
-            TRY(rt->device->table->copy_in(rt->device, b->capacity.io + from, (char *)rt->host_io + from, to - from,
-                                           b->capacity.stream, e));
+            TRY(rt->device->table->copy_in(rt->device, b->space.io + from, (char *)rt->host_io + from, to - from,
+                                           b->space.stream, e));
             to = from;
         }
         if (to == from) from = place;
         to = end;
     }
-    return to > from ? rt->device->table->copy_in(rt->device, b->capacity.io + from, (char *)rt->host_io + from,
-                                                  to - from, b->capacity.stream, e)
+    return to > from ? rt->device->table->copy_in(rt->device, b->space.io + from, (char *)rt->host_io + from, to - from,
+                                                  b->space.stream, e)
                      : KILN_OK;
 }
 
-/* An output to where it is wanted: the device's memory, or room on the host. */
+/* An output to where it was bound on the device, or to page-locked memory on the host. */
 static kiln_status send_output(const binding *b, const kiln_bind *out, char *host, error *e)
 {
     runtime *rt = b->p->rt;
@@ -347,11 +344,10 @@ static kiln_status send_output(const binding *b, const kiln_bind *out, char *hos
     const placement *x = &b->p->x.plan.place[id];
     const shape *s = &b->p->r.op[id - 1].shape;
     int64_t columns = s->rank ? s->dim[s->rank - 1] : 1, rows = columns ? shape_count(s) / columns : 0;
-    if (is_there(out))
+    if (is_on_device(out))
         return rt->setting.backend->vector_ops->to_f32(out->tensor.data, address(b, id), x->dtype, rows, columns, x->ld,
-                                                       b->capacity.stream, e);
-    return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->capacity.stream,
-                                       e);
+                                                       b->space.stream, e);
+    return rt->device->table->copy_out(rt->device, host, address(b, id), span(s, x->ld, x->dtype), b->space.stream, e);
 }
 
 static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg, error *e)
@@ -364,12 +360,12 @@ static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg
     host += b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
         TRY(send_output(b, &b->out[i], host, e));
-        host += is_there(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
+        host += is_on_device(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
     }
     return KILN_OK;
 }
 
-static uint64_t place_there(const kiln_bind *b) { return is_there(b) ? (uint64_t)(uintptr_t)b->tensor.data : 0; }
+static uint64_t device_address(const kiln_bind *b) { return is_on_device(b) ? (uint64_t)(uintptr_t)b->tensor.data : 0; }
 
 /* A run that needs nothing but the streams is captured the second time it comes with the same pointers, and launched as
  * one graph from then on. A device that cannot, or a capture that fails, goes on op by op. */
@@ -377,12 +373,12 @@ static int can_capture(binding *b)
 {
     runtime *rt = b->p->rt;
     captured_run *c = &b->p->captured;
-    uint64_t pointers = (b->capacity.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
+    uint64_t pointers = (b->space.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
     for (size_t i = 0; i < b->n_out; i++)
-        pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + place_there(&b->out[i]);
-    for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + place_there(&b->in[i]);
+        pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + device_address(&b->out[i]);
+    for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + device_address(&b->in[i]);
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite ||
-        c->failed || !b->capacity.steady)
+        c->failed || !b->space.steady)
         return 0;
     if (c->generation != pointers) {
         if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
@@ -397,9 +393,9 @@ static kiln_status capture(const binding *b, error *e)
     captured_run *c = &b->p->captured;
     error why = {0};
     if (c->graph) return KILN_OK;
-    TRY(rt->device->table->capture_begin(rt->device, b->capacity.stream, e));
+    TRY(rt->device->table->capture_begin(rt->device, b->space.stream, e));
     kiln_status status = enqueue(b, NULL, NULL, &why),
-                ended = rt->device->table->capture_end(rt->device, b->capacity.stream, &c->graph, &why);
+                ended = rt->device->table->capture_end(rt->device, b->space.stream, &c->graph, &why);
     if (status == KILN_OK && ended == KILN_OK) return KILN_OK;
     if (c->graph) rt->device->table->graph_free(rt->device, c->graph);
     c->graph = NULL;
@@ -410,36 +406,38 @@ static kiln_status capture(const binding *b, error *e)
 }
 
 /* In the last of its runs in a row: the next program's weights, while this one computes. */
-static void bring_next(const binding *b, int (*cancelled)(void *), void *arg)
+static void prefetch_next(const binding *b, int (*cancelled)(void *), void *arg)
 {
     runtime *rt = b->p->rt;
-    double start = now();
+    double start = clock_seconds();
     residency_prefetched a = residency_prefetch_next(b->p->x.pass, cancelled, arg);
     char what[128], how[64], bytes[16];
     if (!a.name || !rt->setting.trace) return;
-    snprintf(what, sizeof what, "bring in '%s'", a.name);
+    snprintf(what, sizeof what, "prefetch '%s'", a.name);
     snprintf(how, sizeof how, "%zu weights, %s", a.weights, str_bytes(bytes, a.bytes));
-    rt->setting.trace(
-        rt->setting.trace_arg,
-        &(op_trace){
-            .program = b->p->r.name, .scope = "", .op = what, .kernel = how, .start = start, .seconds = now() - start});
+    rt->setting.trace(rt->setting.trace_arg, &(op_trace){.program = b->p->r.name,
+                                                         .scope = "",
+                                                         .op = what,
+                                                         .kernel = how,
+                                                         .start = start,
+                                                         .seconds = clock_seconds() - start});
 }
 
-static kiln_status run_there(binding *b, int (*cancelled)(void *), void *arg, error *e)
+static kiln_status run_asynchronous(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
     runtime *rt = b->p->rt;
     TRY(reserve_io(b, e));
-    TRY(bring_inputs(b));
-    if (!b->capacity.checkpoints && can_capture(b) && capture(b, NULL) == KILN_OK) {
+    TRY(stage_inputs(b));
+    if (!b->space.checkpoints && can_capture(b) && capture(b, NULL) == KILN_OK) {
         if (cancelled && cancelled(arg)) return error_set(e, KILN_CANCELLED, "cancelled");
-        TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->capacity.stream, e));
+        TRY(rt->device->table->graph_launch(rt->device, b->p->captured.graph, b->space.stream, e));
     } else
         TRY(enqueue(b, cancelled, arg, e));
-    bring_next(b, cancelled, arg);
-    TRY(rt->device->table->sync(rt->device, b->capacity.stream, e));
+    prefetch_next(b, cancelled, arg);
+    TRY(rt->device->table->sync(rt->device, b->space.stream, e));
     const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
-        if (is_there(&b->out[i])) continue;
+        if (is_on_device(&b->out[i])) continue;
         TRY(deliver(b, &b->out[i], host, e));
         host += output_span(b, &b->out[i]);
     }
@@ -461,6 +459,7 @@ static void note_usage(runtime *rt, const executor *x)
 /* What this run will want, without running it. That the limit is too small is for whoever reads the estimate. */
 static kiln_status estimate(kiln_program *p, error *e)
 {
+    assert(mutex_held(&p->rt->lock));
     runtime_estimate *all = &p->rt->estimate;
     residency_estimate own;
     error too_small = {0};
@@ -485,20 +484,22 @@ static void end_packing(runtime *rt)
 
 static kiln_status run_locked(binding *b, int (*cancelled)(void *), void *arg, error *e)
 {
+    assert(mutex_held(&b->p->rt->lock));
     runtime *rt = b->p->rt;
     executor *x = &b->p->x;
     TRY(check_binds(b, e));
     note_usage(rt, x);
     TRY(executor_demand(x, rt->residency, rt->pool, &rt->buffer, e));
-    kiln_status status = residency_begin(x->pass, &b->capacity, e);
+    kiln_status status = residency_begin(x->pass, &b->space, e);
     if (status != KILN_OK) return end_packing(rt), status;
-    b->keeps = x->plan.n_invariant && b->capacity.kept && invariant_same(b->p, b->in, b->n_in);
+    b->keeps = x->plan.n_invariant && b->space.kept && invariant_same(b->p, b->in, b->n_in);
     if (b->keeps) {
         residency_skip(x->pass, x->plan.invariant);
         rt->usage.flops -= x->plan.invariant_flops;
     } else
         b->p->invariant.valid = 0;
-    status = rt->device->table->asynchronous ? run_there(b, cancelled, arg, e) : run_here(b, cancelled, arg, e);
+    status = rt->device->table->asynchronous ? run_asynchronous(b, cancelled, arg, e)
+                                             : run_synchronous(b, cancelled, arg, e);
     residency_end(x->pass, status != KILN_OK);
     end_packing(rt);
     if (status == KILN_OK && !b->keeps && x->plan.n_invariant) invariant_note(b->p, b->in, b->n_in);
@@ -531,7 +532,7 @@ kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const
     pthread_mutex_lock(&p->rt->lock);
     kiln_status status = run_locked(&b, cancelled, arg, &first);
     if (status == KILN_ERR_NOMEM &&
-        residency_limited(p->rt->residency)) { /* what others held has been given up meanwhile: once more */
+        residency_limited(p->rt->residency)) { /* what others used has been given back meanwhile: once more */
         first = (error){0};
         status = run_locked(&b, cancelled, arg, &first);
     }

@@ -1,12 +1,14 @@
 /* runtime.c - programs: recorded, planned, kept, run; see runtime.h. */
 #include "backend/runtime.h"
 
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "graph/fuse.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +22,30 @@ static kiln_status check_precision(const backend *b, uint32_t precision, error *
                      b->name);
 }
 
+/* KILN_PREFETCH=on (as without it) or off, for whoever runs kiln; it can only switch off. */
+static kiln_status read_prefetch(runtime_setting *s, error *e)
+{
+    const char *given = getenv("KILN_PREFETCH");
+    if (!given || !*given || strcmp(given, "on") == 0) return KILN_OK;
+    if (strcmp(given, "off") != 0) return error_set(e, KILN_ERR_INVALID, "KILN_PREFETCH=%s: it is on or off", given);
+    s->no_prefetch = 1;
+    return KILN_OK;
+}
+
 static kiln_status open_device(runtime *rt, error *e)
 {
     const runtime_setting *s = &rt->setting;
+    TRY(read_prefetch(&rt->setting, e));
     if (s->precision) TRY(check_precision(s->backend, s->precision, e));
     TRY(s->backend->open(s->device_index, &rt->device, e));
     if (!rt->setting.precision) rt->setting.precision = s->backend->best_precision();
     rt->pool = pool_new(s->threads);
     if (!rt->pool) return error_set(e, KILN_ERR_NOMEM, "cannot start %u threads", s->threads);
-    residency_setting memory = {
-        .device = rt->device, .limit = s->memory, .host_limit = s->host_memory, .follow = s->memory_follow};
+    residency_setting memory = {.device = rt->device,
+                                .limit = s->memory,
+                                .host_limit = s->host_memory,
+                                .follow = s->memory_follow,
+                                .no_prefetch = s->no_prefetch};
     rt->residency = residency_new(&memory, e);
     return rt->residency ? KILN_OK : KILN_ERR_NOMEM;
 }
@@ -131,6 +147,7 @@ recording *program_recording(kiln_program *p) { return &p->r; }
 /* The place of `key`, else of the least recently used program, else a free one. */
 static size_t kept_place(runtime *rt, const char *key)
 {
+    assert(mutex_held(&rt->kept_lock));
     size_t best = 0;
     for (size_t i = 0; i < KEPT_MAX; i++)
         if (rt->kept[i] && strcmp(rt->kept[i]->key, key) == 0) return i;

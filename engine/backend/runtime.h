@@ -1,7 +1,7 @@
 /* runtime.h - tensor programs on a backend: the engine's side of "kiln.ops/1". Layer: backend.
  *
- * One runtime a process run: a backend, the threads, the packed weights, a few kept programs, and who wants to hear
- * about ops. Recording is one thread a program; programs of one runtime run one at a time (a lock sees to it).
+ * One runtime per run of the process: a backend, its threads, the packed weights, a few kept programs, and the trace of
+ * ops. One thread records a program; programs of one runtime run one at a time (under a lock).
  */
 #ifndef KILN_BACKEND_RUNTIME_H
 #define KILN_BACKEND_RUNTIME_H
@@ -29,6 +29,7 @@ typedef struct {
     size_t memory;         /* limit on the device's memory in bytes; 0: none                        */
     int memory_follow;     /* 1: nobody asked for that limit: it shrinks when others take memory    */
     size_t host_memory;    /* packed weights kept page-locked beside an asynchronous device         */
+    int no_prefetch;       /* 1: no program's weights are sent before it begins (also KILN_PREFETCH=off) */
     int no_graphs;         /* tests: enqueue every op of every run                                  */
 } runtime_setting;
 

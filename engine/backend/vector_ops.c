@@ -3,7 +3,7 @@
  * On a device everything goes on the stream that computes, so it comes in order with runs. Copies wait: they go through
  * one page-locked buffer. An estimate calls none of this but runtime_vector_count.
  */
-#include "backend/runtime_parts.h"
+#include "backend/runtime_state.h"
 
 #include "backend/host_vector_ops.h"
 

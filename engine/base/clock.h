@@ -23,4 +23,6 @@ static inline int64_t clock_wall_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static inline double clock_wall_seconds(void) { return (double)clock_wall_ns() * 1e-9; }
+
 #endif

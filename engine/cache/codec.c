@@ -1,10 +1,11 @@
-/* codec.c - values to bytes; see codec.h for the form. What reads them back is codec_decode.c.
+/* codec.c - values to bytes; see codec.h for the form. codec_decode.c reads them back.
  *
- * The structure is gathered in memory first, together with the list of tensors, whose bytes then go to the sink from
- * where they lie. Depth is bounded, so the recursion is.
+ * The structure is built in memory first, together with the list of tensors, whose bytes then go to the sink without a
+ * copy. The depth of values is bounded, and with it the recursion.
  */
 #include "cache/codec.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "cache/codec_form.h"
@@ -49,13 +50,8 @@ typedef struct {
 static kiln_status put(encoder *c, const void *bytes, size_t n, error *e)
 {
     buffer *b = &c->structure;
-    if (n > b->capacity - b->n) {
-        size_t capacity = b->capacity ? b->capacity : 256;
-        while (capacity - b->n < n && capacity < SIZE_MAX / 2) capacity *= 2;
-        unsigned char *grown = mem_realloc(b->bytes, capacity);
-        if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
-        b->bytes = grown, b->capacity = capacity;
-    }
+    if (!array_reserve(&b->bytes, &b->capacity, b->n + n, 1))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
     if (n) memcpy(b->bytes + b->n, bytes, n);
     b->n += n;
     return KILN_OK;
@@ -76,16 +72,6 @@ static kiln_status put_text(encoder *c, const char *text, size_t n, error *e)
     return put(c, text, n, e);
 }
 
-/* Grows a list of pointers by one place. */
-static void *one_more(void *list, size_t n, size_t *capacity, size_t size)
-{
-    if (n < *capacity) return list;
-    size_t wanted = *capacity ? *capacity * 2 : 16;
-    void *grown = mem_realloc(list, wanted * size);
-    if (grown) *capacity = wanted;
-    return grown;
-}
-
 static kiln_status put_value(encoder *c, const kiln_value *v, unsigned depth, error *e);
 
 static kiln_status put_tensor(encoder *c, const kiln_value *v, error *e)
@@ -96,9 +82,8 @@ static kiln_status put_tensor(encoder *c, const kiln_value *v, error *e)
     if (!checked_bytes(t.rank, t.dim, dtype_size(t.dtype), &bytes) ||
         bytes > UINT64_MAX - c->tensor_bytes - CODEC_ALIGN)
         return error_set(e, KILN_ERR_INVALID, "a tensor is too large to be encoded");
-    const kiln_value **grown = one_more(c->tensor, c->n_tensor, &c->tensor_capacity, sizeof *grown);
-    if (!grown) return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
-    c->tensor = grown;
+    if (!array_reserve(&c->tensor, &c->tensor_capacity, c->n_tensor + 1, sizeof *c->tensor))
+        return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
     c->tensor[c->n_tensor++] = v;
     c->tensor_bytes += codec_align(bytes);
     unsigned char head[2] = {(unsigned char)t.dtype, (unsigned char)t.rank};
@@ -115,12 +100,10 @@ static kiln_status put_object(encoder *c, const kiln_value *v, unsigned depth, e
         return error_set(e, KILN_ERR_UNSUPPORTED, "a %s is a handle and no plain data: it is not stored", type);
     kiln_value *plain = c->types->to_plain(c->types->self, v, e);
     if (!plain) return e && e->status != KILN_OK ? e->status : KILN_ERR_UNSUPPORTED;
-    kiln_value **grown = one_more(c->plain, c->n_plain, &c->plain_capacity, sizeof *grown);
-    if (!grown) {
+    if (!array_reserve(&c->plain, &c->plain_capacity, c->n_plain + 1, sizeof *c->plain)) {
         value_unref(plain);
         return error_set(e, KILN_ERR_NOMEM, "out of memory while a value is encoded");
     }
-    c->plain = grown;
     c->plain[c->n_plain++] = plain;
     TRY(put_text(c, type, strlen(type), e));
     TRY(put_u64(c, revision, e));

@@ -1,6 +1,6 @@
 /* codec.h - values as bytes and back, bit for bit.
  *
- * The form (little endian, tensors aligned to 64 bytes so that they are read straight to where they stay):
+ * The form (little endian, tensors aligned to 64 bytes, so that they are read straight into their memory):
  *
  *     "KLNV" version | size of structure | structure: kinds, keys, numbers, tensors' dtypes and shapes | tensors' bytes
  *
@@ -28,7 +28,7 @@ typedef struct {
 /* 1 when everything in v is plain data or of a type that is kept. Cheap: looks at no tensor's bytes. */
 int codec_can_encode(const kiln_value *v, const codec_types *types);
 
-/* Where bytes go: called in order, in pieces of any size; a tensor's bytes are handed over from where they lie. */
+/* Where bytes go: called in order, in pieces of any size; a tensor's bytes are handed over without a copy. */
 typedef struct {
     void *self;
     kiln_status (*write)(void *self, const void *bytes, size_t n, error *e);
@@ -47,7 +47,7 @@ typedef struct {
  * of it) that nobody here knows. */
 kiln_status codec_decode(const codec_source *source, const codec_types *types, kiln_value **out, error *e);
 
-/* "LATENT {samples f32 1x64x64x4, noise_mask ...}" in at most `room` bytes, for people. */
+/* "LATENT {samples f32 1x64x64x4, noise_mask ...}" in at most `capacity` bytes, for people. */
 const char *codec_describe(const kiln_value *v, char *text, size_t capacity);
 
 #endif

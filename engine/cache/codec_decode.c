@@ -6,6 +6,7 @@
  */
 #include "cache/codec.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "cache/codec_form.h"
@@ -72,12 +73,8 @@ static kiln_status new_tensor(decoder *d, uint32_t dtype, uint32_t rank, const i
     if (!dtype_size(dtype)) return broken(d, "a tensor of no known type");
     if (!checked_bytes(rank, dim, dtype_size(dtype), &bytes) || codec_align(bytes) > d->bytes_left)
         return broken(d, "a tensor is larger than the whole");
-    if (d->n_tensor == d->capacity) {
-        size_t capacity = d->capacity ? d->capacity * 2 : 16;
-        kiln_value **grown = mem_realloc(d->tensor, capacity * sizeof *grown);
-        if (!grown) return error_set(d->e, KILN_ERR_NOMEM, "out of memory while a value is decoded");
-        d->tensor = grown, d->capacity = capacity;
-    }
+    if (!array_reserve(&d->tensor, &d->capacity, d->n_tensor + 1, sizeof *d->tensor))
+        return error_set(d->e, KILN_ERR_NOMEM, "out of memory while a value is decoded");
     kiln_value *v = value_tensor_new(dtype, KILN_CPU, rank, dim, d->e);
     if (!v) return d->e && d->e->status != KILN_OK ? d->e->status : KILN_ERR_NOMEM;
     d->tensor[d->n_tensor++] = v;

@@ -1,4 +1,5 @@
-/* codec_form.h - the numbers of the encoded form, shared by codec.c and codec_decode.c. */
+/* codec_form.h - magic, version, alignment and byte order of the encoded form: what codec.c writes and codec_decode.c
+ * reads. */
 #ifndef KILN_CACHE_CODEC_FORM_H
 #define KILN_CACHE_CODEC_FORM_H
 

@@ -1,10 +1,13 @@
-/* store.c - the functions of store.h that look and keep; see store_parts.h for the other files. */
-#include "cache/store_parts.h"
+/* store.c - the functions of store.h that open, find, get and put; open_store.h lists the other files. */
+#include "cache/open_store.h"
 
+#include "base/lock.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/trust.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +28,8 @@ const char *store_default_folder(char *path, size_t capacity)
     return n > 0 && (size_t)n < capacity ? path : NULL;
 }
 
-/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes are not to be
- * built upon. */
+/* File systems over a network (linux/magic.h and their sources): their locks and their order of writes cannot be
+ * relied upon. */
 const char *store_network_file_system(long type)
 {
     static const struct {
@@ -137,7 +140,7 @@ store *store_open(const store_setting *setting, error *e)
     for (size_t i = 0; i < CLAIM_FILES; i++) s->claims_fd[i] = -1;
     s->limit = setting->limit ? setting->limit : STORE_LIMIT_DEFAULT;
     s->types = setting->types;
-    s->opened = store_time();
+    s->opened = clock_wall_seconds();
     if (open_parts(s, setting, e ? e : &own) == KILN_OK) return s;
     store_close(s);
     return NULL;
@@ -180,6 +183,7 @@ static void copy_text(char *to, size_t capacity, sqlite3_stmt *st, int column)
 
 static int find_row(store *s, digest key, store_entry *out)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, out ? SQL_FIND : SQL_IS_THERE);
     if (!st) return 0;
     index_bind_digest(st, 1, &key);
@@ -201,6 +205,7 @@ static int find_row(store *s, digest key, store_entry *out)
 
 static int find(store *s, digest key, store_entry *out)
 {
+    assert(mutex_held(&s->lock));
     const queued *q = queue_find(s, key);
     if (!q) return find_row(s, key, out);
     if (out) *out = q->about;
@@ -247,6 +252,7 @@ static kiln_status copy_part(stored_value *to, digest content, uint64_t size, co
 /* Rows that do not fit together. Lock held. */
 static kiln_status rows_damaged(store *s, digest key, error *e)
 {
+    assert(mutex_held(&s->lock));
     char hex[33];
     if (!s->warned_damage)
         log_warn("the cache's index held a damaged entry (%.16s): it is removed and computed again",
@@ -256,9 +262,10 @@ static kiln_status rows_damaged(store *s, digest key, error *e)
     return error_set(e, KILN_ERR_IO, "its rows in the index do not fit together");
 }
 
-/* What is written down of an entry's values, copied so that the lock need not be held while they are read. */
+/* The index's rows of an entry's values, copied so that they can be read without the lock. */
 static kiln_status list_parts(store *s, digest key, uint32_t n, stored_value *part, error *e)
 {
+    assert(mutex_held(&s->lock));
     const queued *q = queue_find(s, key);
     if (q) {
         if (q->about.n_value != n) return error_set(e, KILN_ERR_INVALID, "not in the cache");
@@ -397,7 +404,7 @@ static kiln_status enqueue(store *s, queued *q, error *e)
 
 kiln_status store_put(store *s, digest key, const store_note *note, uint32_t n, kiln_value *const *values, error *e)
 {
-    double now = store_time();
+    double now = clock_wall_seconds();
     queued q = {.about = {.key = key, .n_value = n, .seconds = note->seconds, .made = now, .used = now}};
     if (s->read_only) return KILN_OK;
     if (n > STORE_VALUES_MAX)

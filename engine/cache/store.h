@@ -1,14 +1,14 @@
 /* store.h - results that outlive the process: key -> values, many processes, one folder.
  *
- *     FOLDER/index.sqlite    entries, small values, remembered file digests (store_schema.c: the schema, its version)
- *     FOLDER/values/ab/...   larger values, named by the digest of their bytes; equal content is there once
- *     FOLDER/claims          a file of byte-range locks: who computes what just now
+ *     FOLDER/index.sqlite    entries, small values, remembered file digests (store_index.c: the schema, its version)
+ *     FOLDER/values/ab/...   larger values, named by the digest of their bytes; equal content is stored once
+ *     FOLDER/claims          a file of byte-range locks: which process computes which key
  *     FOLDER/states/...      resumable states of unfinished calls, by key
  *
  * An entry is complete or absent: the value's file is written, synced and renamed before its row is committed. Rows are
  * committed in batches (store_flush; by itself when enough work would be lost), so that a power cut costs the last
- * second at most. Whatever is wrong with the store costs time, never a run: functions that look return "not there",
- * functions that keep return a status the caller may log. Every function may be called from any thread.
+ * second at most. Whatever is wrong with the store costs time, never a run: functions that find return "not
+ * there", functions that put return a status the caller may log. Every function may be called from any thread.
  *
  * Layer: base, tensor. Depends on neither workflows nor plugins.
  */
@@ -25,7 +25,7 @@ typedef struct {
     const char *folder;       /* NULL: store_default_folder()                                  */
     uint64_t limit;           /* bytes of values kept at most; 0 = 10 GB                       */
     const codec_types *types; /* how objects become plain data; may be NULL                    */
-    int read_only;            /* look, keep nothing (also chosen by itself when it cannot be written to) */
+    int read_only;            /* find and get, put nothing (also when the folder cannot be written to) */
     int must_exist;           /* KILN_ERR_INVALID when there is none yet (`kiln cache ls`)      */
 } store_setting;
 
@@ -54,10 +54,10 @@ int store_find(store *s, digest key, store_entry *out); /* out may be NULL */
 /* The same for many keys at once (graphs of 10,000 nodes): found[i] = 1 when keys[i] is there. */
 void store_find_many(store *s, const digest *keys, size_t n, uint8_t *found);
 /* Reads and verifies. out[n]: references for the caller. KILN_OK; KILN_ERR_INVALID: not there (or n differs);
- * KILN_ERR_IO: was damaged or vanished: it has been reported once and removed, the caller computes it; KILN_ERR_NOMEM:
- * no memory or descriptors, nothing was removed. */
+ * KILN_ERR_IO: it was damaged or has vanished; it has been reported once and removed, and the caller computes it;
+ * KILN_ERR_NOMEM: no memory or descriptors, nothing was removed. */
 kiln_status store_get(store *s, digest key, uint32_t n, kiln_value **out, error *e);
-/* Keeps values. KILN_ERR_UNSUPPORTED when one of them is no plain data (nothing was kept, nothing is wrong);
+/* Stores values. KILN_ERR_UNSUPPORTED when one of them is no plain data (nothing was stored, nothing is wrong);
  * KILN_ERR_IO, KILN_ERR_NOMEM: could not be kept (disk full, ...). An entry that is there already stays. */
 typedef struct {
     const char *type, *what; /* for people; what may be NULL: made from the values */
@@ -103,7 +103,7 @@ void store_remember_digests(store *s);
 typedef struct {
     uint64_t entries, values, bytes, limit; /* bytes: in the folder, values counted once */
     uint64_t states, state_bytes, orphans, orphan_bytes, remembered_files;
-    char journal[16]; /* "wal", "truncate": see store_schema.c for the choice */
+    char journal[16]; /* "wal", "truncate": see store_index.c for the choice */
     char sqlite[16];
 } store_totals;
 kiln_status store_total(store *s, store_totals *out, error *e);

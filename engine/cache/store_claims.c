@@ -1,16 +1,19 @@
-/* store_claims.c - who computes what just now; see store_parts.h.
+/* store_claims.c - which process computes which key; see store_claims.h.
  *
  * A claim is a lock on one byte of FOLDER/claims, claims.1, ..., at a place made from the key (fcntl's
- * open-file-description locks): it goes when the process dies, however it dies. Two keys that meet at one place only
- * make somebody wait for nothing. Locks of one open file do not exclude each other, so inside the process a table of
- * held keys does. There are several files because the system walks through all locks of a file for each one more, and a
- * run of small nodes holds thousands until they are committed; they are opened when first wanted, and where one cannot
- * be opened its keys are computed without a claim.
+ * open-file-description locks): it goes when the process dies, however it dies. Two keys with the same byte
+ * only make a process wait without need. Locks of one open file do not exclude each other, so inside the process a
+ * table of claims does. There are several files because the system walks through all locks of a file for each one more,
+ * and a run of small nodes has thousands until they are committed; they are opened when first needed, and where one
+ * cannot be opened its keys are computed without a claim.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/lock.h"
+#include "base/clock.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,6 +73,7 @@ static int may_open_many(void)
 /* The file of a key; -1: it cannot be had. Lock held. */
 static int file_of(store *s, digest key)
 {
+    assert(mutex_held(&s->lock));
     int file = (int)(key.hi >> 32 & (CLAIM_FILES - 1));
     if (file && s->claims_fd[file] < 0 && !may_open_many()) return -1;
     return s->claims_fd[file] >= 0 || s->read_only ? s->claims_fd[file] : open_file(s, file, NULL);
@@ -77,11 +81,11 @@ static int file_of(store *s, digest key)
 
 int claims_house(store *s, int milliseconds)
 {
-    double until = store_clock() + milliseconds * 1e-3;
+    double until = clock_seconds() + milliseconds * 1e-3;
     for (;;) {
         int got = s->claims_fd[0] < 0 ? -1 : set_lock(s->claims_fd[0], HOUSE_PLACE, F_WRLCK);
         if (got != 0) return got > 0;
-        if (store_clock() >= until) return 0;
+        if (clock_seconds() >= until) return 0;
         nap();
     }
 }
@@ -90,8 +94,9 @@ void claims_house_free(store *s) { set_lock(s->claims_fd[0], HOUSE_PLACE, F_UNLC
 
 static store_claim **bucket_of(store *s, digest key) { return &s->claim[key.lo % CLAIM_BUCKETS]; }
 
-static store_claim *invariant_here(store *s, digest key)
+static store_claim *claimed_here(store *s, digest key)
 {
+    assert(mutex_held(&s->lock));
     store_claim *c = *bucket_of(s, key);
     while (c && !digest_equal(c->key, key)) c = c->next;
     return c;
@@ -99,6 +104,7 @@ static store_claim *invariant_here(store *s, digest key)
 
 static void let_go(store *s, store_claim *claim)
 {
+    assert(mutex_held(&s->lock));
     store_claim **link = bucket_of(s, claim->key);
     while (*link && *link != claim) link = &(*link)->next;
     if (*link) *link = claim->next;
@@ -108,6 +114,7 @@ static void let_go(store *s, store_claim *claim)
 
 void claims_settled(store *s)
 {
+    assert(mutex_held(&s->lock));
     for (size_t i = 0; i < CLAIM_BUCKETS; i++)
         for (store_claim *c = s->claim[i], *next; c; c = next) {
             next = c->next;
@@ -126,9 +133,10 @@ void claims_close(store *s)
 /* Lock held. STORE_STOPPED here means: not yet, try again. */
 static store_turn try_claim(store *s, digest key, store_claim **out)
 {
+    assert(mutex_held(&s->lock));
     if (queue_find(s, key)) return STORE_IS_THERE;
     if (s->read_only || !s->db) return STORE_UNCLAIMED;
-    if (invariant_here(s, key)) return STORE_STOPPED;
+    if (claimed_here(s, key)) return STORE_STOPPED;
     int file = file_of(s, key), got = file < 0 ? -1 : set_lock(file, place_of(key), F_WRLCK);
     if (got == 0) return STORE_STOPPED;
     store_claim *c = got > 0 ? mem_calloc(1, sizeof *c) : NULL;

@@ -1,12 +1,15 @@
-/* store_files.c - digests of files, remembered across processes; see store_parts.h.
+/* store_files.c - digests of files, remembered across processes; see store_files.h.
  *
  * A file whose times are younger than two seconds when reading it began is not remembered: it could be written again
  * without its times changing (what git calls racily clean).
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/lock.h"
+#include "base/array.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define RACY_NS INT64_C(2000000000)
@@ -18,6 +21,7 @@ static int same(const file_identity *a, int64_t size, int64_t mtime, int64_t cti
 
 static int find_row(store *s, const file_identity *f, digest *out)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, SQL_FILE_FIND);
     if (!st) return 0;
     sqlite3_bind_int64(st, 1, (sqlite3_int64)f->device);
@@ -44,18 +48,14 @@ void store_file_add(void *self, const char *path, const file_identity *f, digest
     int64_t newest = f->mtime_ns > f->ctime_ns ? f->mtime_ns : f->ctime_ns;
     if (s->read_only || began - newest < RACY_NS) return;
     pthread_mutex_lock(&s->lock);
-    if (s->n_file == s->file_capacity) {
-        size_t capacity = s->file_capacity ? s->file_capacity * 2 : 32;
-        queued_file *grown = mem_realloc(s->file, capacity * sizeof *grown);
-        if (grown) s->file = grown, s->file_capacity = capacity;
-    }
-    if (s->n_file < s->file_capacity)
+    if (array_reserve(&s->file, &s->file_capacity, s->n_file + 1, sizeof *s->file))
         s->file[s->n_file++] = (queued_file){.file = *f, .content = content, .path = mem_strdup(path)};
     pthread_mutex_unlock(&s->lock);
 }
 
 kiln_status files_flush(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     for (size_t i = 0; i < s->n_file; i++) {
         const queued_file *q = &s->file[i];
         sqlite3_stmt *st = index_statement(s, SQL_FILE_ADD);

@@ -1,15 +1,20 @@
-/* store_gc.c - what leaves the store: by value when space runs out, because it is damaged, or because it was asked for.
+/* store_gc.c - what is removed from the store: the least valuable when space runs out, what is damaged, what a user
+ * clears.
  *
  * An entry is worth seconds / (bytes + 4096) / (1 + days since it was used): what took long and is small stays longest.
  * A time of use in the future (the clock was set back) counts as now. What this process put or got goes last. Rows go
- * first and are committed, then the files nobody names any more; a crash in between leaves orphans, which a sweep
+ * first and are committed, then the files that no row names any more; a crash in between leaves orphans, which a sweep
  * finds. Only files older than an hour are orphans: younger ones may be about to be named.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/lock.h"
+#include "base/clock.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +36,7 @@ typedef struct {
 
 static int digests_add(digests *d, digest x)
 {
-    if (d->n == d->capacity) {
-        size_t capacity = d->capacity ? d->capacity * 2 : 64;
-        digest *grown = mem_realloc(d->item, capacity * sizeof *grown);
-        if (!grown) return 0;
-        d->item = grown, d->capacity = capacity;
-    }
+    if (!array_reserve(&d->item, &d->capacity, d->n + 1, sizeof *d->item)) return 0;
     d->item[d->n++] = x;
     return 1;
 }
@@ -81,6 +81,7 @@ static void remove_file(store *s, digest content)
 /* Contents nobody names any more: their rows now, their files by the caller once this is committed. */
 static kiln_status drop_unnamed(store *s, digests *gone, error *e)
 {
+    assert(mutex_held(&s->lock));
     size_t first = gone->n;
     TRY(gather(s, "SELECT digest FROM content WHERE digest NOT IN(SELECT content FROM part)", NULL, gone, e));
     for (size_t i = first; i < gone->n; i++) TRY(step_with(s, SQL_DROP_CONTENT, gone->item[i], e));
@@ -89,6 +90,7 @@ static kiln_status drop_unnamed(store *s, digests *gone, error *e)
 
 static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests mine = {0};
     kiln_status status = gather(s, "SELECT content FROM part WHERE key=?1", &key, &mine, e);
     if (status == KILN_OK) status = step_with(s, SQL_DROP_ENTRY, key, e);
@@ -110,6 +112,7 @@ static kiln_status drop_entry(store *s, digest key, digests *gone, error *e)
 /* 1 when neither a row nor the queue names it. */
 static int is_unnamed(store *s, digest content)
 {
+    assert(mutex_held(&s->lock));
     digests named = {0};
     kiln_status status =
         gather(s, "SELECT digest FROM content WHERE digest=?1 AND body IS NULL", &content, &named, NULL);
@@ -124,6 +127,7 @@ static int is_unnamed(store *s, digest content)
  */
 void gc_drop_unnamed_file(store *s, digest content)
 {
+    assert(mutex_held(&s->lock));
     if (!s->db || index_begin(s, NULL) != KILN_OK) return;
     if (is_unnamed(s, content)) remove_file(s, content);
     index_rollback(s);
@@ -143,6 +147,7 @@ static kiln_status settle(store *s, kiln_status status, digests *gone, error *e)
 
 kiln_status gc_drop_entry(store *s, digest key, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     TRY(index_begin(s, e));
     return settle(s, drop_entry(s, key, &gone, e), &gone, e);
@@ -150,6 +155,7 @@ kiln_status gc_drop_entry(store *s, digest key, error *e)
 
 kiln_status gc_drop_content(store *s, digest content, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     TRY(index_begin(s, e));
     kiln_status status = step_with(s, SQL_DROP_BY_CONTENT, content, e);
@@ -164,6 +170,7 @@ kiln_status gc_drop_content(store *s, digest content, error *e)
 
 static uint64_t bytes_kept(store *s)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = index_statement(s, SQL_BYTES);
     uint64_t bytes = st && sqlite3_step(st) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
     if (st) sqlite3_reset(st);
@@ -173,11 +180,12 @@ static uint64_t bytes_kept(store *s)
 /* Keys to be evicted, the least worth first, ours last, until `excess` bytes are gathered. */
 static kiln_status choose(store *s, uint64_t excess, digests *out, store_report *report, error *e)
 {
+    assert(mutex_held(&s->lock));
     for (int ours = 0; ours < 2 && excess > 0; ours++) {
         sqlite3_stmt *st = NULL;
         if (!s->db || sqlite3_prepare_v2(s->db, worth_order, -1, &st, NULL) != SQLITE_OK)
             return index_failed(s, "looking", e);
-        sqlite3_bind_double(st, 1, store_time());
+        sqlite3_bind_double(st, 1, clock_wall_seconds());
         while (excess > 0 && sqlite3_step(st) == SQLITE_ROW) {
             digest key = index_digest(st, 0);
             uint64_t bytes = (uint64_t)sqlite3_column_int64(st, 1);
@@ -193,6 +201,7 @@ static kiln_status choose(store *s, uint64_t excess, digests *out, store_report 
 
 static kiln_status evict(store *s, uint64_t limit, store_report *report, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests gone = {0};
     uint64_t have = bytes_kept(s);
     if (have <= limit) return KILN_OK;
@@ -212,6 +221,7 @@ static kiln_status evict(store *s, uint64_t limit, store_report *report, error *
 /* A little below the limit, so that not each commit has to. One process is enough. */
 void gc_after_commit(store *s)
 {
+    assert(mutex_held(&s->lock));
     error e = {0};
     store_report report = {0};
     if (!s->db || bytes_kept(s) <= s->limit || !claims_house(s, 0)) return;
@@ -278,8 +288,8 @@ static void sweep_folder(sweep *w, const char *path)
         snprintf(file, sizeof file, "%s/%s", path, x->d_name);
         if (x->d_name[0] == '.' || lstat(file, &st) != 0 || !S_ISREG(st.st_mode)) continue;
         w->files++, w->bytes += (uint64_t)st.st_size;
-        if (!w->goes || store_time() - (double)st.st_mtim.tv_sec < w->older_than || !w->goes(w->store, x->d_name) ||
-            unlink(file) != 0)
+        if (!w->goes || clock_wall_seconds() - (double)st.st_mtim.tv_sec < w->older_than ||
+            !w->goes(w->store, x->d_name) || unlink(file) != 0)
             continue;
         w->files--, w->bytes -= (uint64_t)st.st_size;
         w->report->orphans++, w->report->orphan_bytes += (uint64_t)st.st_size;
@@ -338,6 +348,7 @@ kiln_status store_gc(store *s, uint64_t limit, store_report *out, error *e)
 
 static kiln_status clear_rows(store *s, const char *type, store_report *out, error *e)
 {
+    assert(mutex_held(&s->lock));
     digests keys = {0}, gone = {0};
     sqlite3_stmt *st = NULL;
     TRY(index_begin(s, e));
@@ -453,12 +464,7 @@ typedef struct {
 static int add_entry(void *arg, const store_entry *x)
 {
     entries *l = arg;
-    if (l->n == l->capacity) {
-        size_t capacity = l->capacity ? l->capacity * 2 : 256;
-        store_entry *grown = mem_realloc(l->item, capacity * sizeof *grown);
-        if (!grown) return 1;
-        l->item = grown, l->capacity = capacity;
-    }
+    if (!array_reserve(&l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 1;
     l->item[l->n++] = *x;
     return 0;
 }

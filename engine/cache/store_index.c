@@ -1,20 +1,22 @@
-/* store_index.c - the SQLite file; see store_parts.h.
+/* store_index.c - the SQLite file; see store_index.h.
  *
  * An index that is not exactly ours (another application, another schema version, other tables, damaged) is moved aside
  * and a new one begun: it is a cache. A process that has the old one open goes on reading it. SQLite sees that the file
  * was moved (or removed) and refuses to write to it (SQLITE_READONLY_DBMOVED), so that its journal is never taken for
- * the new index's; that process warns once and keeps nothing more. Only the file that was seen to be damaged is moved,
+ * the new index's; that process warns once and stores nothing more. Only the file that was seen to be damaged is moved,
  * never one that took its place.
  *
  * Journal: Debian 12's SQLite 3.40.1 can corrupt a WAL database that several connections write to, when a checkpoint
  * meets a commit that restarts the log (sqlite.org/wal.html#walresetbug; mended in 3.51.3, 3.50.7, 3.44.6). The version
  * is asked at run time.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/lock.h"
 #include "base/file.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -419,6 +421,7 @@ static void mark_suspect(const store *s)
 
 kiln_status index_failed(store *s, const char *doing, error *e)
 {
+    assert(mutex_held(&s->lock));
     if (!s->db) return error_set(e, KILN_ERR_IO, "the cache %s was given up", s->folder);
     char reason[256];
     int code = sqlite3_errcode(s->db);
@@ -445,6 +448,7 @@ static kiln_status run_statement(store *s, store_statement which, const char *do
 kiln_status index_begin(store *s, error *e) { return run_statement(s, SQL_BEGIN, "waiting for other processes", e); }
 kiln_status index_commit(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     kiln_status status = run_statement(s, SQL_COMMIT, "committing", e);
     if (status != KILN_OK) index_rollback(s);
     return status;
@@ -452,6 +456,7 @@ kiln_status index_commit(store *s, error *e)
 
 void index_rollback(store *s)
 {
+    assert(mutex_held(&s->lock));
     sqlite3_stmt *st = s->db && !sqlite3_get_autocommit(s->db) ? index_statement(s, SQL_ROLLBACK) : NULL;
     if (st) sqlite3_step(st), sqlite3_reset(st);
 }

@@ -1,10 +1,10 @@
-/* store_paths.c - what lies below the cache's folder is opened here and nowhere else; see store_parts.h.
+/* store_paths.c - what lies below the cache's folder is opened here and nowhere else; see store_paths.h.
  *
  * A regular file or nothing: a FIFO would be waited for, a device may act when it is opened, a link leads out of the
  * folder. Hence O_NONBLOCK and O_NOFOLLOW for the opening, and a look at what was opened. SQLite opens its files by
  * itself: they are looked at before.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
 #include <errno.h>
 #include <fcntl.h>

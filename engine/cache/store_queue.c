@@ -1,15 +1,19 @@
-/* store_queue.c - what has been put and is not committed; see store_parts.h.
+/* store_queue.c - what has been put and is not committed; see store_queue.h.
  *
  * A commit costs a few fsyncs, a small value some microseconds: so rows are gathered and committed together, by a
  * thread of the store's own a twentieth of a second after the first of them, or at once when losing them would cost
- * half a second of work or they have become many. Claims of results that are still in the queue are held until it is
- * committed, so that no other process computes in between.
+ * half a second of work or they have become many. Claims of results in the queue last until it is
+ * committed, so that no other process computes them in between.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
+#include "base/lock.h"
+#include "base/clock.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,78 +23,6 @@ enum { ROWS_MAX = 2000, BYTES_MAX = 4 << 20 };
 #define FLUSH_AFTER 0.05
 #define WORK_MAX 0.5
 #define TOUCH_AFTER 3600.0
-
-double store_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-double store_time(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* ---- sets of keys ---- */
-
-static size_t place_of(const key_set *set, digest key)
-{
-    size_t at = (size_t)key.lo & (set->capacity - 1);
-    while (set->tag[at] && !digest_equal(set->key[at], key)) at = (at + 1) & (set->capacity - 1);
-    return at;
-}
-
-static int key_set_grow(key_set *set)
-{
-    key_set bigger = {.capacity = set->capacity ? set->capacity * 2 : 64, .n = set->n};
-    bigger.key = mem_alloc(bigger.capacity * sizeof *bigger.key);
-    bigger.tag = mem_calloc(bigger.capacity, sizeof *bigger.tag);
-    if (!bigger.key || !bigger.tag) {
-        mem_free(bigger.key), mem_free(bigger.tag);
-        return 0;
-    }
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (!set->tag[i]) continue;
-        size_t at = place_of(&bigger, set->key[i]);
-        bigger.key[at] = set->key[i], bigger.tag[at] = set->tag[i];
-    }
-    mem_free(set->key), mem_free(set->tag);
-    *set = bigger;
-    return 1;
-}
-
-int key_set_add(key_set *set, digest key, uint32_t tag)
-{
-    if (2 * (set->n + 1) > set->capacity && !key_set_grow(set)) return 0;
-    size_t at = place_of(set, key);
-    set->n += set->tag[at] == 0;
-    set->key[at] = key, set->tag[at] = tag + 1;
-    return 1;
-}
-
-int key_set_find(const key_set *set, digest key, uint32_t *tag)
-{
-    if (!set->capacity) return 0;
-    size_t at = place_of(set, key);
-    if (!set->tag[at]) return 0;
-    if (tag) *tag = set->tag[at] - 1;
-    return 1;
-}
-
-void key_set_clear(key_set *set)
-{
-    if (set->capacity) memset(set->tag, 0, set->capacity * sizeof *set->tag);
-    set->n = 0;
-}
-
-void key_set_free(key_set *set)
-{
-    mem_free(set->key), mem_free(set->tag);
-    *set = (key_set){0};
-}
 
 /* ---- the queue ---- */
 
@@ -129,17 +61,14 @@ static int urgent(const store *s)
 
 kiln_status queue_add(store *s, queued *q, error *e)
 {
-    if (s->n_queue == s->queue_capacity) {
-        size_t capacity = s->queue_capacity ? s->queue_capacity * 2 : 64;
-        queued *grown = mem_realloc(s->queue, capacity * sizeof *grown);
-        if (grown) s->queue = grown, s->queue_capacity = capacity;
-    }
-    if (s->n_queue == s->queue_capacity || !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
+    assert(mutex_held(&s->lock));
+    if (!array_reserve(&s->queue, &s->queue_capacity, s->n_queue + 1, sizeof *s->queue) ||
+        !key_set_add(&s->queued_keys, q->about.key, (uint32_t)s->n_queue)) {
         queued_free(q);
         return error_set(e, KILN_ERR_NOMEM, "out of memory for the cache");
     }
     key_set_add(&s->mine, q->about.key, 0);
-    q->since = store_clock();
+    q->since = clock_seconds();
     s->queue[s->n_queue++] = *q;
     s->queue_seconds += q->about.seconds;
     for (uint32_t i = 0; i < q->about.n_value; i++)
@@ -158,14 +87,11 @@ digest queue_seal(digest key, const stored_value *part, uint32_t n)
 
 void queue_touch(store *s, const store_entry *entry)
 {
+    assert(mutex_held(&s->lock));
     key_set_add(&s->mine, entry->key, 0);
-    if (s->read_only || store_time() - entry->used < TOUCH_AFTER) return;
-    if (s->n_touched == s->touched_capacity) {
-        size_t capacity = s->touched_capacity ? s->touched_capacity * 2 : 64;
-        digest *grown = mem_realloc(s->touched, capacity * sizeof *grown);
-        if (!grown) return; /* it only looks older than it is */
-        s->touched = grown, s->touched_capacity = capacity;
-    }
+    if (s->read_only || clock_wall_seconds() - entry->used < TOUCH_AFTER) return;
+    if (!array_reserve(&s->touched, &s->touched_capacity, s->n_touched + 1, sizeof *s->touched))
+        return; /* it only looks older than it is */
     s->touched[s->n_touched++] = entry->key;
 }
 
@@ -234,7 +160,7 @@ static kiln_status write_touches(store *s, error *e)
         sqlite3_stmt *st = index_statement(s, SQL_TOUCH);
         if (!st) return index_failed(s, "writing", e);
         index_bind_digest(st, 1, &s->touched[i]);
-        sqlite3_bind_double(st, 2, store_time());
+        sqlite3_bind_double(st, 2, clock_wall_seconds());
         TRY(step_done(s, st, e));
     }
     return KILN_OK;
@@ -276,6 +202,7 @@ static void give_up_queue(store *s)
 
 kiln_status queue_flush(store *s, error *e)
 {
+    assert(mutex_held(&s->lock));
     size_t entries = s->n_queue;
     if (s->n_queue + s->n_touched + s->n_file == 0) {
         claims_settled(s);
@@ -297,10 +224,8 @@ kiln_status queue_flush(store *s, error *e)
 
 static void wait_for(store *s, double seconds)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_nsec += (long)(seconds * 1e9);
-    t.tv_sec += t.tv_nsec / 1000000000, t.tv_nsec %= 1000000000;
+    int64_t until = clock_ns() + (int64_t)(seconds * 1e9);
+    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_cond_timedwait(&s->wake, &s->lock, &t);
 }
 
@@ -309,7 +234,7 @@ static void *flush_now_and_then(void *arg)
     store *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->closing) {
-        double age = s->n_queue ? store_clock() - s->queue[0].since : 0;
+        double age = s->n_queue ? clock_seconds() - s->queue[0].since : 0;
         error e = {0};
         if (s->n_queue == 0) {
             pthread_cond_wait(&s->wake, &s->lock);
@@ -326,6 +251,7 @@ static void *flush_now_and_then(void *arg)
 
 void queue_start_flusher(store *s)
 {
+    assert(mutex_held(&s->lock));
     if (!s->flusher_runs)
         s->flusher_runs = pthread_create(&s->flusher, NULL, flush_now_and_then, s) == 0;
     else if (s->n_queue == 1)

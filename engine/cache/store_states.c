@@ -1,5 +1,5 @@
 /* store_states.c - states of unfinished calls: FOLDER/states/ab/KEY, the encoded value and its digest. See store.h. */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
 #include "base/log.h"
 #include "base/memory_alloc.h"

@@ -1,9 +1,9 @@
-/* store_values.c - values as bytes: inline, or files named by the digest of their content; see store_parts.h.
+/* store_values.c - values as bytes: inline, or files named by the digest of their content; see store_values.h.
  *
  * A file is written under values/tmp/PID-N, synced and renamed, before anything names it. Its digest is made while
  * it is written and while it is read.
  */
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 
 #include "base/memory_alloc.h"
 

@@ -1,5 +1,5 @@
-/* fuse.c - see fuse.h. Epilogues are found in place; then one rewrite puts the list in its new order and stacks the
- * linears that were grouped.
+/* fuse.c - see fuse.h. Epilogues are merged in place; then one rewrite puts the ops in their new order and stacks the
+ * weights of grouped linears.
  */
 #include "graph/fuse.h"
 
@@ -33,7 +33,7 @@ static void count_uses(fuser *f)
     for (size_t i = 0; i < f->r->n_output; i++) f->uses[f->r->output[i].id]++;
 }
 
-/* Ops that nothing reads die, from the end, so that chains die whole. */
+/* Ops that nothing reads are dead; from the end, so that whole chains are found. */
 static void drop_unused(fuser *f)
 {
     count_uses(f);
@@ -157,7 +157,7 @@ static uint32_t put(rewriter *w, op o)
     return w->n;
 }
 
-/* A leaf that stands for the g->n leaves at operand k of the group's linears, one below the other. */
+/* One leaf for the g->n leaves at operand k of the group's linears, stacked along dimension 0. */
 static uint32_t put_stack(rewriter *w, const group *g, uint32_t k)
 {
     op o = *at(w->f, at(w->f, g->linear[0])->in[k]);

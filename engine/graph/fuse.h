@@ -5,17 +5,17 @@
  *   linear + geglu             -> its epilogue, half the columns
  *   conv/linear + add          -> its residual (shapes equal; computed where the add stood)
  *   linears of one x that feed one attention (q,k,v; k,v) -> one linear over stacked weights, and slices of it
- *   what nothing reads         -> gone
+ *   what nothing reads         -> removed
  */
 #ifndef KILN_GRAPH_FUSE_H
 #define KILN_GRAPH_FUSE_H
 
 #include "graph/program.h"
 
-/* Rewrites r->op: leaves first, then ops in order (a stack of weights right before its linear), nothing dead left. Ids
+/* Rewrites r->op: leaves first, then ops in order (a stack of weights right before its linear), without dead ops. Ids
  * change; r->output follows. */
 kiln_status fuse(recording *r, error *e);
-/* Only drops what nothing reads and puts leaves first: the unfused program, for tests. */
+/* Only removes dead ops and puts leaves first: the unfused program, for tests. */
 kiln_status fuse_nothing(recording *r, error *e);
 
 #endif

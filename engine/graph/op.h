@@ -1,7 +1,7 @@
 /* op.h - one recorded operation: its kind, operands, attributes. Layer: graph.
  *
  * A program is an array of ops; each makes one tensor, known by its op's index + 1 (which is
- * what a kiln_t holds). Fusing turns several ops into one with an epilogue; nothing else ever
+ * what a kiln_t has). Fusing turns several ops into one with an epilogue; nothing else ever
  * changes an op. What a backend sees of an op is in backend/backend.h.
  */
 #ifndef KILN_GRAPH_OP_H
@@ -99,6 +99,5 @@ typedef struct {
 } op_epilogue;
 
 const char *op_name(op_kind kind);
-int op_operands(op_kind kind);
 
 #endif

@@ -1,17 +1,22 @@
-/* plan.c - see plan.h: dtypes, views, lifetimes, offsets, in that order. */
+/* plan.c - see plan.h: dtypes, views, lifetimes, memory offsets, in that order. */
 #include "graph/plan.h"
 
 #include "base/memory_alloc.h"
 #include "graph/shape_rules.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64 };
 
 static int64_t last_dim(const shape *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
-static op *at(const plan *p, uint32_t id) { return &p->r->op[id - 1]; }
+static op *at(const plan *p, uint32_t id)
+{
+    assert(id >= 1 && id <= p->r->n);
+    return &p->r->op[id - 1];
+}
 static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
 
 /* ---- dtypes ---- */
@@ -23,7 +28,7 @@ static int reads_as_is(const op *o, uint32_t k)
            ((o->kind == OP_EMBEDDING || o->kind == OP_GATHER) && k == 1);
 }
 
-/* Puts a CONVERT behind each input whose type is not the program's and that somebody reads as numbers. */
+/* Puts a CONVERT behind each input whose type is not the program's and that an op computes with. */
 static kiln_status lower_inputs(recording *r, error *e)
 {
     size_t n_input = 0;
@@ -65,7 +70,7 @@ static kiln_status lower_inputs(recording *r, error *e)
     return KILN_OK;
 }
 
-/* What moves elements keeps their type; what computes makes the program's. */
+/* Layout ops keep the type of their operand; ops that compute give the program's. */
 static uint32_t result_type(const plan *p, const op *o)
 {
     int moves = o->kind == OP_SLICE || o->kind == OP_RESHAPE || o->kind == OP_PERMUTE || o->kind == OP_UPSAMPLE;
@@ -89,6 +94,7 @@ static void set_types(plan *p)
 
 static void make_view(plan *p, uint32_t id, uint32_t of, int64_t shift)
 {
+    assert(of >= 1 && of < id && !p->skip[id - 1]);
     const placement *base = &p->place[of];
     placement *x = &p->place[id];
     x->kind = base->kind;
@@ -128,7 +134,7 @@ static void find_views(plan *p)
     }
 }
 
-/* Operands of a concatenation of columns that only it reads are written where they will stand. */
+/* Operands of a concatenation of columns that only it reads are written where their columns of it are. */
 static void find_concats(plan *p, const uint32_t *uses)
 {
     for (uint32_t id = 1; id <= p->r->n; id++) {
@@ -154,6 +160,7 @@ static void find_concats(plan *p, const uint32_t *uses)
 
 static void touch(plan *p, uint32_t id, uint32_t when)
 {
+    assert(id >= 1 && id <= p->r->n);
     placement *base = &p->place[p->place[id].base];
     if (when < base->first) base->first = when;
     if (when > base->last) base->last = when;
@@ -172,8 +179,8 @@ static void find_lifetimes(plan *p)
     for (size_t i = 0; i < p->r->n_output; i++) touch(p, p->r->output[i].id, (uint32_t)p->r->n);
 }
 
-/* What is read of the held inputs' ops by others outlives the run: nobody else gets its place. */
-static void keep_for_good(plan *p, uint32_t id)
+/* Results of step-invariant ops that other ops read outlive the run: nothing else gets their memory. */
+static void keep_between_runs(plan *p, uint32_t id)
 {
     placement *base = &p->place[p->place[id].base];
     if (base->kind != PLACE_ARENA) return;
@@ -186,13 +193,13 @@ static void keep_invariant(plan *p)
     for (uint32_t i = 0; p->n_invariant && i < p->r->n; i++) {
         const op *o = &p->r->op[i];
         for (uint32_t k = 0; !p->invariant[i] && !p->skip[i] && k < o->n_in; k++)
-            if (o->in[k] && p->invariant[o->in[k] - 1]) keep_for_good(p, o->in[k]);
+            if (o->in[k] && p->invariant[o->in[k] - 1]) keep_between_runs(p, o->in[k]);
     }
     for (size_t i = 0; p->n_invariant && i < p->r->n_output; i++)
-        if (p->invariant[p->r->output[i].id - 1]) keep_for_good(p, p->r->output[i].id);
+        if (p->invariant[p->r->output[i].id - 1]) keep_between_runs(p, p->r->output[i].id);
 }
 
-/* An op is held when a held input is among what it reads and everything else is that too, or a weight. */
+/* An op is step-invariant when everything it reads is a weight or step-invariant, and at least one the latter. */
 static void find_invariant(plan *p)
 {
     for (uint32_t i = 0; i < p->r->n; i++) {
@@ -210,10 +217,11 @@ static void find_invariant(plan *p)
     }
 }
 
-/* Can the op's result take the place of operand k: it dies there, lies the same way, and is not read otherwise?
- * Returns the id whose memory it is, or 0. */
+/* Can the op's result take the memory of operand k: is this its last use, its layout the same, and no other operand in
+ * it? Returns the id whose memory it is, or 0. */
 static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
 {
+    assert(k < at(p, id)->n_in);
     const op *o = at(p, id);
     uint32_t from = o->in[k];
     if (!from) return 0;
@@ -316,6 +324,7 @@ static kiln_status lay_out(plan *p, error *e)
             if (end > offset) offset = end;
         }
         x->offset = offset;
+        assert(offset % ALIGNMENT == 0);
         if (offset + blocks[i].bytes > p->arena_bytes) p->arena_bytes = offset + blocks[i].bytes;
     }
     mem_free(blocks), mem_free(near), mem_free(bytes_of);
@@ -357,7 +366,8 @@ kiln_status plan_make(plan *p, recording *r, error *e)
     find_concats(p, uses);
     find_invariant(p);
     find_lifetimes(p);
-    keep_invariant(p); /* before, so that nothing is put over them; and after, for what they were put over */
+    keep_invariant(
+        p); /* before, so that no result takes their memory; and after, for those whose result took another's */
     share_places(p);
     keep_invariant(p);
     kiln_status status = lay_out(p, e);

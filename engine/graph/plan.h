@@ -1,12 +1,12 @@
-/* plan.h - a fused recording with dtypes, views and places in memory: all that is known before it runs.
+/* plan.h - a fused recording with dtypes, views and memory offsets: all that is known before it runs.
  *
  * Activations are stored in the program's precision; inputs keep their type and are converted where they are read
  * (timesteps, ids and masks are read as they are). Slices and reshapes are views where the layout allows, a
  * concatenation's operands are written straight into it when nobody else reads them. Each remaining tensor gets an
  * offset in one arena by its lifetime; `arena_bytes` is the exact peak.
  *
- * Ops that hang on held inputs alone (a prompt's keys and values) need not run again while those are the same: what
- * others read of them has its place from the first op to the last.
+ * Ops that depend on step-invariant inputs alone (a prompt's keys and values) need not run again while those are the
+ * same: results of theirs that other ops read keep their memory from the first op to the last.
  */
 #ifndef KILN_GRAPH_PLAN_H
 #define KILN_GRAPH_PLAN_H
@@ -15,7 +15,7 @@
 
 typedef enum { PLACE_NONE, PLACE_INPUT, PLACE_WEIGHT, PLACE_ARENA } place_kind;
 
-/* Where tensor id lives. A view's offset includes its place in the base. */
+/* Where tensor id is. A view's offset includes its place in the base. */
 typedef struct {
     place_kind kind;
     uint32_t dtype;
@@ -30,7 +30,7 @@ typedef struct {
     recording *r;       /* owned by the caller; ops with CONVERTs put in */
     placement *place;   /* [r->n + 1] by id          */
     uint8_t *skip;      /* [r->n]: a view or a leaf: nothing to run */
-    uint8_t *invariant; /* [r->n]: runs when held inputs have changed */
+    uint8_t *invariant; /* [r->n] 1: runs only when step-invariant inputs have changed */
     size_t arena_bytes;
     uint64_t flops, invariant_flops; /* the latter are part of the former */
     uint32_t n_invariant;

@@ -1,7 +1,8 @@
 /* program.h - a tensor program while it is recorded: ops in order, leaves, outputs, the sticky error.
  *
- * record_* append one op each and return its handle; a wrong shape poisons the program, and everything recorded
- * after that is ignored. What a finished recording becomes is in fuse.h and plan.h. One thread at a time.
+ * record_* append one op each and return its handle; after a wrong shape the program has failed (sticky error), and
+ * everything recorded later is ignored. What a finished recording becomes is in fuse.h and plan.h. One thread at a
+ * time.
  */
 #ifndef KILN_GRAPH_PROGRAM_H
 #define KILN_GRAPH_PROGRAM_H
@@ -24,7 +25,7 @@ typedef struct {
     const char *scope; /* "unet/down.0/attn1" */
     /* leaves */
     const char *name;  /* input, weight */
-    int invariant;     /* input: it seldom changes from run to run */
+    int invariant;     /* input: step-invariant, it seldom changes from run to run */
     kiln_weights *set; /* weight: borrowed from the program's list */
     const float *constant;
     uint32_t n_part; /* weight of several stacked along dimension 0: ids of them */
@@ -57,7 +58,7 @@ void recording_free(recording *r);
 
 kiln_t record_input(recording *r, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dim);
 void record_output(recording *r, const char *name, kiln_t t);
-/* What hangs on held inputs alone is computed when they have changed, and kept (plan.h). */
+/* What depends on step-invariant inputs alone is computed when they have changed, and kept (plan.h). */
 void record_step_invariant(recording *r, kiln_t input);
 kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t rank, const int64_t *dim,
                      int optional);

@@ -1,4 +1,5 @@
 /* record.c - appending ops to a recording; see program.h. */
+#include "base/array.h"
 #include "base/memory_alloc.h"
 #include "graph/program.h"
 #include "graph/shape_rules.h"
@@ -45,7 +46,7 @@ kiln_t record_fail(recording *r, kiln_status status, const char *fmt, ...)
     return none;
 }
 
-/* The name of a leaf or an output; NULL and "" are the recorder's mistakes. */
+/* The name of a leaf or an output; NULL and "" are errors of whoever records. */
 static int has_name(recording *r, const char *what, const char *name)
 {
     if (name && name[0]) return 1;
@@ -53,7 +54,7 @@ static int has_name(recording *r, const char *what, const char *name)
     return 0;
 }
 
-/* Every dimension 1 or more: nothing we run is empty. */
+/* Every dimension is 1 or more: no op works on nothing. */
 static int has_elements(shape *s, uint32_t rank, const int64_t *dim)
 {
     return (dim || rank == 0) && shape_make(s, rank, dim) && shape_count(s) > 0;
@@ -82,22 +83,11 @@ void record_scope_pop(recording *r)
 
 /* ---- appending ---- */
 
-static int grow(void **data, size_t n, size_t *capacity, size_t size)
-{
-    if (n < *capacity) return 1;
-    size_t wanted = *capacity ? *capacity * 2 : 32;
-    void *grown = mem_realloc(*data, wanted * size);
-    if (!grown) return 0;
-    *data = grown;
-    *capacity = wanted;
-    return 1;
-}
-
 static kiln_t append(recording *r, op o)
 {
     if (r->failure.status != KILN_OK) return none;
     if (r->n >= OPS_MAX) return record_fail(r, KILN_ERR_INVALID, "more than %d ops", OPS_MAX);
-    if (!grow((void **)&r->op, r->n, &r->capacity, sizeof *r->op)) return no_memory(r);
+    if (!array_reserve(&r->op, &r->capacity, r->n + 1, sizeof *r->op)) return no_memory(r);
     o.scope = r->n && strcmp(r->op[r->n - 1].scope, r->scope) == 0 ? r->op[r->n - 1].scope
                                                                    : arena_strdup(&r->memory, r->scope);
     if (!o.scope) return no_memory(r);
@@ -137,7 +127,7 @@ void record_output(recording *r, const char *name, kiln_t t)
         record_fail(r, KILN_ERR_INVALID, "output '%s' is not something that was computed", name);
         return;
     }
-    if (!grow((void **)&r->output, r->n_output, &r->output_capacity, sizeof *r->output)) {
+    if (!array_reserve(&r->output, &r->output_capacity, r->n_output + 1, sizeof *r->output)) {
         no_memory(r);
         return;
     }
@@ -153,7 +143,7 @@ void record_step_invariant(recording *r, kiln_t input)
     const op *o = recorded(r, input);
     if (r->failure.status != KILN_OK) return;
     if (!o || o->kind != OP_INPUT)
-        record_fail(r, KILN_ERR_INVALID, "hold() of something that is no input");
+        record_fail(r, KILN_ERR_INVALID, "step_invariant() of something that is no input");
     else
         r->op[input.id - 1].invariant = 1;
 }
@@ -162,7 +152,7 @@ static int keep_set(recording *r, kiln_weights *set)
 {
     for (size_t i = 0; i < r->n_set; i++)
         if (r->set[i] == set) return 1;
-    if (!grow((void **)&r->set, r->n_set, &r->set_capacity, sizeof *r->set)) return 0;
+    if (!array_reserve(&r->set, &r->set_capacity, r->n_set + 1, sizeof *r->set)) return 0;
     r->set[r->n_set++] = weights_ref(set);
     return 1;
 }
@@ -243,7 +233,7 @@ static int operand_fits(recording *r, op_kind kind, uint32_t i, const op *o)
              !must_be_weight)
         record_fail(r, KILN_ERR_UNSUPPORTED, "%s of a weight; use a view of the weights (kiln.weights/1) instead",
                     op_name(kind));
-    else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* bf16 cannot hold 999 */
+    else if (kind == OP_TIMESTEP && (o->kind != OP_INPUT || o->dtype != KILN_F32)) /* 999 has no bf16 */
         record_fail(r, KILN_ERR_INVALID, "%s: the times must be an f32 input", op_name(kind));
     else if (wants_ids(kind, i) != (o->dtype == KILN_I32 && o->kind == OP_INPUT))
         record_fail(r, KILN_ERR_INVALID, "%s: operand %u %s", op_name(kind), i,

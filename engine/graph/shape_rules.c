@@ -1,4 +1,4 @@
-/* shape_rules.c - one rule an op, in a table; everything a recorder can get wrong is a sentence here. */
+/* shape_rules.c - one rule per op, in a table; each mistake a recorder can make has its message here. */
 #include "graph/shape_rules.h"
 
 #include "base/checked.h"
@@ -259,7 +259,7 @@ kiln_status shape_of_op(op_kind kind, const op_attr *attr, const shape *const *i
     return finish(out, e);
 }
 
-/* Saturating: shapes that are merely checked may ask for more than there is time for. */
+/* Saturating: shapes that are only checked may be too large to ever run. */
 static uint64_t times(uint64_t a, int64_t b)
 {
     uint64_t product;

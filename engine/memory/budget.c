@@ -4,6 +4,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 const char *const memory_kind_name[MEMORY_KINDS] = {"weights", "activations", "staging", "values"};
@@ -42,6 +43,7 @@ void budget_on_pressure(budget *b, void (*give_up)(void *, size_t), void *arg)
 /* 0: taken; otherwise how many bytes are missing. */
 static size_t try_to_take(budget *b, memory_kind kind, size_t bytes)
 {
+    assert(kind < MEMORY_KINDS);
     pthread_mutex_lock(&b->lock);
     size_t available = !b->limit ? SIZE_MAX - b->used : b->limit > b->used ? b->limit - b->used : 0;
     if (bytes <= available) {
@@ -84,7 +86,9 @@ kiln_status budget_take(budget *b, memory_kind kind, size_t bytes, const char *w
 
 void budget_give(budget *b, memory_kind kind, size_t bytes)
 {
+    assert(kind < MEMORY_KINDS);
     pthread_mutex_lock(&b->lock);
+    assert(b->used >= bytes && b->held[kind] >= bytes); /* what was taken is given back once, and as the same kind */
     b->used -= bytes;
     b->held[kind] -= bytes;
     pthread_mutex_unlock(&b->lock);

@@ -1,4 +1,4 @@
-/* budget.h - the account of a device's memory: who holds how much, and a limit that is never passed. Layer: memory.
+/* budget.h - the account of a device's memory: what it is used for, and a limit that is never passed. Layer: memory.
  *
  * Everything of size that the engine keeps in a device's memory is taken here first: packed weights, activations and
  * working memory, staging, and on the host the tensors that go from node to node. What does not fit is refused, after

@@ -3,9 +3,9 @@
  * What the residency manager (residency.h) and the runtime ask of a device; what computes on it is a backend
  * (backend/backend.h), which opens its device. A backend fills the table for its driver; the host's is device_host().
  *
- * Order. Work given to one stream happens in the order given; between streams only what events say holds. On a device
- * that is not `asynchronous` every call has happened when it returns, and streams and events are NULL.
- * Errors. KILN_ERR_NOMEM: no room, give some back and ask again; KILN_ERR_IO: the device failed or is lost, with the
+ * Order. Work given to one stream happens in the order given; between streams only what events say is certain. On a
+ * device that is not `asynchronous` every call has happened when it returns, and streams and events are NULL. Errors.
+ * KILN_ERR_NOMEM: not enough memory, give some back and ask again; KILN_ERR_IO: the device failed or is lost, with the
  * driver's words. Any thread, one at a time per device.
  */
 #ifndef KILN_MEMORY_DEVICE_H

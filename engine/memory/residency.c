@@ -1,11 +1,14 @@
-/* residency.c - see residency.h. A hash table of packed weights with reference counts; what is not needed by the
- * running pass leaves when somebody needs its room: what is wanted again last goes first.
- */
+/* residency.c - see residency.h: the table of packed weights with reference counts, the device's memory on the account,
+ * and who is evicted when somebody needs memory. */
 #include "memory/residency.h"
 
+#include "base/lock.h"
 #include "base/memory_alloc.h"
-#include "memory/residency_parts.h"
+#include "memory/manager.h"
+#include "memory/packed_weight.h"
+#include "memory/pass.h"
 
+#include <assert.h>
 #include <string.h>
 
 static kiln_status make_streams(residency *r, error *e)
@@ -28,7 +31,7 @@ residency *residency_new(const residency_setting *setting, error *e)
     r->call = setting->device->table;
     r->budget = budget_new(setting->limit);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->unguarded, NULL);
+    pthread_cond_init(&r->prefetch.unguarded, NULL);
     if (!r->budget) error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (!r->budget || make_streams(r, e) != KILN_OK) {
         residency_free(r);
@@ -38,30 +41,37 @@ residency *residency_new(const residency_setting *setting, error *e)
     return r;
 }
 
-void residency_free(residency *r)
+/* References that nobody gave back. */
+static void free_weights(residency *r)
 {
-    if (!r) return;
-    for (int i = 0; i < STAGES; i++) {
-        if (r->stage[i].data) r->call->host_release(r->device, r->stage[i].data);
-        if (r->stage[i].copied) r->call->event_free(r->device, r->stage[i].copied);
-    }
-    if (r->block) residency_drop(r, MEMORY_ACTIVATIONS, r->block_bytes, r->block);
-    if (r->ring) residency_drop(r, MEMORY_WEIGHTS, r->ring_bytes, r->ring);
-    if (r->fork) r->call->event_free(r->device, r->fork);
-    if (r->arrived) r->call->event_free(r->device, r->arrived);
-    if (r->compute) r->call->stream_free(r->device, r->compute);
-    if (r->copy) r->call->stream_free(r->device, r->copy);
     for (size_t i = 0; i < BUCKETS; i++)
-        while (r->bucket[i]) { /* references that nobody gave back */
-            resident *x = r->bucket[i];
+        while (r->bucket[i]) {
+            packed_weight *x = r->bucket[i];
             r->bucket[i] = x->next;
             r->call->release(r->device, x->data);
             if (x->host) r->call->host_release(r->device, x->host);
             mem_free(x);
         }
+}
+
+void residency_free(residency *r)
+{
+    if (!r) return;
+    assert(!r->running && !r->passes);
+    for (int i = 0; i < STAGES; i++) {
+        if (r->stage[i].data) r->call->host_release(r->device, r->stage[i].data);
+        if (r->stage[i].copied) r->call->event_free(r->device, r->stage[i].copied);
+    }
+    manager_release(r, MEMORY_ACTIVATIONS, r->block_bytes, r->block);
+    manager_release(r, MEMORY_WEIGHTS, r->ring_bytes, r->ring);
+    if (r->fork) r->call->event_free(r->device, r->fork);
+    if (r->prefetch.arrived) r->call->event_free(r->device, r->prefetch.arrived);
+    if (r->compute) r->call->stream_free(r->device, r->compute);
+    if (r->copy) r->call->stream_free(r->device, r->copy);
+    free_weights(r);
     budget_free(r->budget);
-    mem_free(r->order);
-    pthread_cond_destroy(&r->unguarded);
+    mem_free(r->order.entry);
+    pthread_cond_destroy(&r->prefetch.unguarded);
     pthread_mutex_destroy(&r->lock);
     mem_free(r);
 }
@@ -71,7 +81,7 @@ memory_device *residency_device(const residency *r) { return r->device; }
 
 /* ---- the device's memory ---- */
 
-static void count(residency *r, memory_kind kind, size_t bytes)
+static void count_weights(residency *r, memory_kind kind, size_t bytes)
 {
     if (kind != MEMORY_WEIGHTS) return;
     pthread_mutex_lock(&r->lock);
@@ -80,7 +90,7 @@ static void count(residency *r, memory_kind kind, size_t bytes)
     pthread_mutex_unlock(&r->lock);
 }
 
-kiln_status residency_alloc(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
+kiln_status manager_alloc(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
 {
     TRY(budget_take(r->budget, kind, bytes, what, e));
     error why = {0};
@@ -91,7 +101,7 @@ kiln_status residency_alloc(residency *r, memory_kind kind, size_t bytes, const 
         status = r->call->alloc(r->device, bytes, out, &why);
     }
     if (status == KILN_OK) {
-        count(r, kind, bytes);
+        count_weights(r, kind, bytes);
         return KILN_OK;
     }
     budget_give(r->budget, kind, bytes);
@@ -99,18 +109,42 @@ kiln_status residency_alloc(residency *r, memory_kind kind, size_t bytes, const 
     return error_set(e, status, "%s: %s", what, why.message);
 }
 
-void residency_drop(residency *r, memory_kind kind, size_t bytes, void *data)
+kiln_status manager_alloc_free(residency *r, memory_kind kind, size_t bytes, void **out)
+{
+    TRY(budget_take(r->budget, kind, bytes, "a weight", NULL));
+    kiln_status status = r->call->alloc(r->device, bytes, out, NULL);
+    if (status == KILN_OK)
+        count_weights(r, kind, bytes);
+    else
+        budget_give(r->budget, kind, bytes);
+    return status;
+}
+
+void manager_release(residency *r, memory_kind kind, size_t bytes, void *data)
 {
     if (!data) return;
     r->call->release(r->device, data);
     budget_give(r->budget, kind, bytes);
     if (kind != MEMORY_WEIGHTS) return;
     pthread_mutex_lock(&r->lock);
+    assert(r->bytes >= bytes);
     r->bytes -= bytes;
     pthread_mutex_unlock(&r->lock);
 }
 
-/* ---- weights ---- */
+kiln_status manager_event(residency *r, device_event **event, error *e)
+{
+    return *event ? KILN_OK : r->call->event_new(r->device, event, e);
+}
+
+void manager_new_generation(residency *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->generation++;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- the table of weights ---- */
 
 static kiln_status key_of(const char *identity, const char *tensor, const char *form, digest *out, error *e)
 {
@@ -124,112 +158,67 @@ static kiln_status key_of(const char *identity, const char *tensor, const char *
     return KILN_OK;
 }
 
+static packed_weight **place_in_table(residency *r, digest key)
+{
+    assert(mutex_held(&r->lock));
+    packed_weight **at = &r->bucket[key.lo % BUCKETS];
+    while (*at && !digest_equal((*at)->key, key)) at = &(*at)->next;
+    return at;
+}
+
 kiln_status residency_intern(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
-                             size_t bytes, resident **out, error *e)
+                             size_t bytes, packed_weight **out, error *e)
 {
     digest key;
     TRY(key_of(set_identity, tensor, pack_form, &key, e));
     pthread_mutex_lock(&r->lock);
-    resident **bucket = &r->bucket[key.lo % BUCKETS], *x = *bucket;
-    while (x && !digest_equal(x->key, key)) x = x->next;
-    if (!x && (x = mem_calloc(1, sizeof *x))) {
-        *x = (resident){.next = *bucket,
-                        .owner = r,
-                        .key = key,
-                        .bytes = bytes,
-                        .capacity = residency_round(r, bytes ? bytes : 1),
-                        .wanted = UINT64_MAX};
-        *bucket = x;
-    }
-    if (x) x->refs++;
+    packed_weight **at = place_in_table(r, key);
+    if (!*at && (*at = mem_calloc(1, sizeof **at)))
+        **at = (packed_weight){.owner = r,
+                               .key = key,
+                               .state = WEIGHT_ABSENT,
+                               .bytes = bytes,
+                               .capacity = manager_round(r, bytes ? bytes : 1),
+                               .wanted = UINT64_MAX};
+    if (*at) (*at)->refs++;
+    *out = *at;
     pthread_mutex_unlock(&r->lock);
-    *out = x;
-    return x ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for the weight '%s'", tensor);
+    assert(!*out || (*out)->bytes == bytes); /* one form of one tensor has one size */
+    return *out ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory for the weight '%s'", tensor);
 }
 
-static void take_out(residency *r, resident *x)
-{
-    for (resident **at = &r->bucket[x->key.lo % BUCKETS]; *at; at = &(*at)->next)
-        if (*at == x) {
-            *at = x->next;
-            return;
-        }
-}
-
-void resident_release(resident *x)
+void packed_weight_release(packed_weight *x)
 {
     if (!x) return;
     residency *r = x->owner;
     pthread_mutex_lock(&r->lock);
+    assert(x->refs > 0);
     int last = --x->refs == 0;
-    if (last) take_out(r, x);
+    void *host = x->host;
+    weight_memory m = {0};
+    if (last) {
+        *place_in_table(r, x->key) = x->next;
+        m = weight_detach(x, WEIGHT_IS_RELEASED);
+    }
     pthread_mutex_unlock(&r->lock);
     if (!last) return;
-    prefetch_settle(r, x->prefetch_batch);
-    residency_drop(r, MEMORY_WEIGHTS, x->capacity, x->data);
-    resident_unhost(x);
+    weight_memory_release(r, &m);
+    if (host) weight_host_free(x, host);
     mem_free(x);
 }
 
-const void *resident_data(const resident *x) { return x->data; }
+/* ---- eviction ---- */
 
-kiln_status resident_place(resident *x, const char *what, error *e)
-{
-    return residency_alloc(x->owner, MEMORY_WEIGHTS, x->capacity, what, &x->data, e);
-}
+/* RESIDENT, or prefetched for a program that has not come. */
+static int may_be_evicted(const packed_weight *x) { return weight_on_device(x) && !x->pins; }
 
-void resident_evict(resident *x)
+static packed_weight *first_to_go(residency *r)
 {
-    residency *r = x->owner;
-    prefetch_settle(r, x->prefetch_batch);
-    void *data = x->data;
-    x->data = NULL;
-    r->traffic.evicted += x->capacity;
-    r->generation++;
-    residency_drop(r, MEMORY_WEIGHTS, x->capacity, data);
-}
-
-int resident_host(resident *x)
-{
-    residency *r = x->owner;
-    if (x->host) return 1;
-    pthread_mutex_lock(&r->lock);
-    int fits = r->host_bytes + x->capacity <= r->setting.host_limit;
-    if (fits) r->host_bytes += x->capacity;
-    pthread_mutex_unlock(&r->lock);
-    if (fits && r->call->host_alloc(r->device, x->capacity, &x->host, NULL) == KILN_OK) return 1;
-    x->host = NULL;
-    pthread_mutex_lock(&r->lock);
-    if (fits) r->host_bytes -= x->capacity;
-    pthread_mutex_unlock(&r->lock);
-    return 0;
-}
-
-void resident_unhost(resident *x)
-{
-    residency *r = x->owner;
-    if (!x->host) return;
-    r->call->host_release(r->device, x->host);
-    x->host = NULL;
-    pthread_mutex_lock(&r->lock);
-    r->host_bytes -= x->capacity;
-    pthread_mutex_unlock(&r->lock);
-}
-
-int resident_goes_before(const resident *x, const resident *y)
-{
-    if (x->wanted != y->wanted) return x->wanted > y->wanted;
-    if (x->used != y->used) return x->used < y->used;
-    return x->capacity > y->capacity;
-}
-
-/* Called with the lock held. */
-static resident *first_to_go(residency *r)
-{
-    resident *best = NULL;
+    assert(mutex_held(&r->lock));
+    packed_weight *best = NULL;
     for (size_t i = 0; i < BUCKETS; i++)
-        for (resident *x = r->bucket[i]; x; x = x->next)
-            if (x->data && !x->in && !x->kept_for && (!best || resident_goes_before(x, best))) best = x;
+        for (packed_weight *x = r->bucket[i]; x; x = x->next)
+            if (may_be_evicted(x) && (!best || weight_goes_before(x, best))) best = x;
     return best;
 }
 
@@ -237,31 +226,28 @@ void residency_give_up(residency *r, size_t bytes)
 {
     for (size_t given = 0; given < bytes;) {
         pthread_mutex_lock(&r->lock);
-        resident *x = first_to_go(r);
-        void *data = x ? x->data : NULL;
-        size_t capacity = x ? x->capacity : 0;
-        uint64_t batch = x ? x->prefetch_batch : 0;
-        if (x) x->data = NULL;                                  /* nobody else can take it now */
-        if (x) r->traffic.evicted += capacity, r->generation++; /* graphs that know its place are none any more */
+        packed_weight *x = first_to_go(r);
+        weight_memory m = x ? weight_detach(x, WEIGHT_IS_EVICTED) : (weight_memory){0};
         pthread_mutex_unlock(&r->lock);
-        if (!data) return;
-        prefetch_settle(r, batch);
-        residency_drop(r, MEMORY_WEIGHTS, capacity, data);
-        given += capacity;
+        if (!m.data) return;
+        weight_memory_release(r, &m);
+        given += m.bytes;
     }
 }
 
 kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e)
 {
-    return residency_alloc(r, kind, residency_round(r, bytes ? bytes : 1), what, out, e);
+    return manager_alloc(r, kind, manager_round(r, bytes ? bytes : 1), what, out, e);
 }
 void residency_give(residency *r, memory_kind kind, size_t bytes, void *data)
 {
-    residency_drop(r, kind, residency_round(r, bytes ? bytes : 1), data);
+    manager_release(r, kind, manager_round(r, bytes ? bytes : 1), data);
 }
 device_stream *residency_stream(const residency *r) { return r->compute; }
 
 int residency_limited(const residency *r) { return r->setting.limit != 0 || r->granted != 0; }
+
+/* ---- figures ---- */
 
 static size_t read_size(const residency *r, const size_t *member)
 {
@@ -274,3 +260,11 @@ static size_t read_size(const residency *r, const size_t *member)
 size_t residency_bytes(const residency *r) { return read_size(r, &r->bytes); }
 size_t residency_peak(const residency *r) { return read_size(r, &r->peak); }
 residency_traffic residency_traffic_get(const residency *r) { return r->traffic; }
+
+kiln_status residency_note_run(residency_pass *p, error *e)
+{
+    pthread_mutex_lock(&p->r->lock);
+    kiln_status status = order_note(&p->r->order, p, e);
+    pthread_mutex_unlock(&p->r->lock);
+    return status;
+}

@@ -1,21 +1,26 @@
 /* residency.h - which packed weights are in a device's memory, and how they come and go. Layer: memory (needs base).
  *
- * One manager per runtime and device. A packed weight is known by (identity of its set, tensor, pack form); programs
- * that want the same one share it, and its bytes are made (packed) again whenever they have left. What one program
- * wants while it runs is a demand; where its weights are then is a placement (weight_plan.h); running it is a pass:
+ * One manager per runtime and device. A packed weight is known by the identity of its tensor, the tensor's name and the
+ * pack form; programs that use the same one share it, and its bytes are packed again whenever they have left. What one
+ * program needs while it runs is a demand; which of its weights stay and which stream is a placement (weight_plan.h);
+ * running it is a pass:
  *
- *     residency_begin(r, pass)         room for activations and residents, others evicted
- *       residency_before(pass, op)     this op's weights are there (or will be, by the time the stream gets there)
- *       residency_after(pass, op)      its slots may be used again
- *     residency_prefetch_next(pass)     the weights of the program after it, when the order was estimated
- *     residency_end(pass)
+ *     residency_begin(r, pass)          memory to run in, and pins on the weights that stay; others are evicted
+ *       residency_before(pass, op)      this op's weights are there (or will be, by the time the stream gets there)
+ *       residency_after(pass, op)       its slots may be used again
+ *     residency_prefetch_next(pass)     sends the weights of the program after it, when the order was estimated
+ *     residency_end(pass)               its weights may be evicted again
  *
- * On a host device weights are packed straight into place, from the map. On an asynchronous one they are read and
- * packed into page-locked memory, kept there as far as `host_limit` goes, and copied on a stream of their own, ahead of
- * use. The bytes a program computes never depend on the limit: it decides where weights lie, not which kernels run.
+ * Where a weight's bytes are is a state (packed_weight.h draws the diagram): ABSENT, HOST (packed, page-locked),
+ * COPYING (on the copy stream), RESIDENT, PINNED (a program needs it in place). On a host device weights are packed
+ * straight into place, from the map. On an asynchronous one they are read and packed into page-locked memory, kept
+ * there as far as `host_limit` goes, and copied on a stream of their own, before they are needed. The bytes a program
+ * computes never depend on the limit: it decides where weights lie, not which kernels run.
  *
- * Errors. KILN_ERR_NOMEM: not even the least placement fits; the message says what would. Threads: passes of one
- * manager run one at a time (the runtime's lock); the rest is free to any thread.
+ * Errors. KILN_ERR_NOMEM: not even the least placement fits; the message says what would. KILN_ERR_BUG: a change of a
+ * weight's state that the diagram does not have.
+ * Threads. Passes of one manager run one at a time, on the thread that has begun one (the runtime's lock sees to it):
+ * that goes for residency_begin to residency_end. The rest is free to any thread, also while a pass runs.
  */
 #ifndef KILN_MEMORY_RESIDENCY_H
 #define KILN_MEMORY_RESIDENCY_H
@@ -26,13 +31,14 @@
 #include "memory/weight_plan.h"
 
 typedef struct residency residency;
-typedef struct resident resident; /* a reference to one packed weight, in memory or not */
+typedef struct packed_weight packed_weight; /* a reference to one, in memory or not */
 
 typedef struct {
     memory_device *device;
     size_t limit;      /* bytes of the device; 0: none */
     size_t host_limit; /* bytes of packed weights kept page-locked beside an asynchronous device; 0: none are kept */
     int follow;        /* 1: the limit was not asked for: when others take the device's memory, ours shrinks with it */
+    int no_prefetch;   /* 1: every program brings in its own weights when it begins, and no sooner */
 } residency_setting;
 
 residency *residency_new(const residency_setting *setting, error *e);
@@ -42,23 +48,22 @@ memory_device *residency_device(const residency *r);
 
 /* A reference to the weight; nothing is packed yet. The last release gives its memory back. */
 kiln_status residency_intern(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
-                             size_t bytes, resident **out, error *e);
-void resident_release(resident *x);
-const void *resident_data(const resident *x); /* NULL: not in memory */
-size_t residency_bytes(const residency *r);   /* of weights in the device's memory, ring included */
+                             size_t bytes, packed_weight **out, error *e);
+void packed_weight_release(packed_weight *x);
+size_t residency_bytes(const residency *r);             /* of weights in the device's memory, ring included */
 size_t residency_peak(const residency *r);
 /* Bytes packed or copied for weights since the manager was made: what a budget costs. */
 typedef struct {
     uint64_t packed_bytes, packed; /* how often packing ran, and how much it made */
     uint64_t copied_bytes;         /* to an asynchronous device */
-    uint64_t prefetch_bytes;       /* of those, for a program before it began */
+    uint64_t prefetch_bytes;       /* of those, prefetched: for a program before it began */
     uint64_t evicted;
     double seconds; /* spent packing */
 } residency_traffic;
 residency_traffic residency_traffic_get(const residency *r);
-/* Evicts what no running pass needs, until `bytes` are free or nothing is left to give. */
+/* Evicts what no pass has pinned, until `bytes` are free or nothing is left to give. */
 void residency_give_up(residency *r, size_t bytes);
-/* Memory on the device that is neither weights' nor a run's: as `kind` on the account; weights go if need be. */
+/* Memory on the device that is neither weights' nor a run's: as `kind` on the account; weights are evicted for it. */
 kiln_status residency_take(residency *r, memory_kind kind, size_t bytes, const char *what, void **out, error *e);
 void residency_give(residency *r, memory_kind kind, size_t bytes, void *data);
 device_stream *residency_stream(const residency *r); /* what computes; NULL on a host device */
@@ -72,12 +77,12 @@ typedef struct {
     size_t temporary; /* host bytes that packing one weight may need for itself, taken from the same limit on a host
                          device */
     size_t n_op, n_use, n_weight;
-    const double *work;      /* [n_op] */
-    const uint8_t *seldom;   /* [n_op] 1: it runs only in the first of runs in a row (residency_skip); or NULL */
-    const weight_use *use;   /* [n_use] ops ascending */
-    resident *const *weight; /* [n_weight] each once */
-    const size_t *bytes;     /* [n_weight] */
-    const size_t *maker;     /* [n_weight] a use of it, for `pack` */
+    const double *work;           /* [n_op] */
+    const uint8_t *seldom;        /* [n_op] 1: it runs only in the first of runs in a row (residency_skip); or NULL */
+    const weight_use *use;        /* [n_use] ops ascending */
+    packed_weight *const *weight; /* [n_weight] each once */
+    const size_t *bytes;          /* [n_weight] */
+    const size_t *maker;          /* [n_weight] a use of it, for `pack` */
     /* Makes the packed bytes of the weight of use[i] in host memory. */
     kiln_status (*pack)(void *arg, size_t use, void *dst, error *e);
     /* Or NULL. On a host device: the weight of use[i] will be packed soon, so its file may be read meanwhile. */
@@ -95,17 +100,17 @@ typedef struct {
     char *arena, *scratch, *io; /* in the device's memory */
     device_stream *stream;      /* what computes */
     uint64_t generation;        /* another number: pointers have changed since the last begin */
-    int kept;                   /* 1: nobody else has used the room since this program's last run, which went well */
-    int steady; /* asynchronous: residents are there and streamed ones have host copies, so the run needs nothing but
-                   the streams */
-    int checkpoints; /* 1: weights may make way while the run is under way (residency_prefetch_next): its ops are to be
-                        enqueued one by one */
+    int kept;                   /* 1: nobody has used this memory since this program's last run, which went well */
+    int steady;      /* asynchronous: weights that stay are on the device and streamed ones have host copies, so the run
+                        needs nothing but the streams */
+    int checkpoints; /* 1: weights may be evicted while the run is under way (residency_prefetch_next): its ops are to
+                        be enqueued one by one */
 } residency_workspace;
 
-/* Finds or makes the placement, evicts what is in the way and gives the room to run in. After KILN_OK end must follow.
- */
-kiln_status residency_begin(residency_pass *p, residency_workspace *capacity, error *e);
-/* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not brought. NULL: all run.
+/* Finds or makes the placement, evicts what is in the way, pins what stays and gives the memory to run in. After
+ * KILN_OK end must follow. */
+kiln_status residency_begin(residency_pass *p, residency_workspace *space, error *e);
+/* From here to the end ops marked in `skip` [n_op] do not run: weights only they read are not copied. NULL: all run.
  * Of skipped ops residency_before is not called, residency_after is. */
 void residency_skip(residency_pass *p, const uint8_t *skip);
 /* Begins the ops again from the first, between begin and end. */
@@ -119,24 +124,25 @@ kiln_status residency_after(residency_pass *p, uint32_t op, error *e);
 void residency_end(residency_pass *p, int failed);
 
 typedef struct {
-    const char *name; /* of the next program; NULL: nothing was to be done */
-    size_t weights, bytes;
+    const char *name;      /* of the next program; NULL: nothing was to be done */
+    size_t weights, bytes; /* sent */
 } residency_prefetched;
-/* On an asynchronous device, after all of p's run has been enqueued and before it is waited for: if it is the last of
- * p's runs in a row, the weights that the next program will keep are brought in, as far as there is room or can be
- * made: what is not wanted before them leaves, and of p's own what no op that is still under way reads. stop(arg) is
- * asked between weights. What goes wrong here is undone and not p's fault; the next begin does what is missing and
- * tells. `name` lasts until the next call. */
+/* To be called on an asynchronous device after all of p's run has been enqueued and before it is waited for. If it is
+ * the last of p's runs in a row, the weights that the next program keeps on the device are sent there, as far as memory
+ * is free or can be made free: others' weights that are needed later than these, and weights of p that no op still
+ * under way reads. stop(arg) is asked between weights. A failure here is not p's: what failed is taken back, and the
+ * next program's own begin tries again and reports it. `name` is valid until the next call. Nothing happens with
+ * no_prefetch.
+ */
 residency_prefetched residency_prefetch_next(residency_pass *p, int (*stop)(void *), void *arg);
 
-/* Notes that a run of this program comes now, without running it: so that what is evicted later is what is wanted again
- * last, and what comes next is known. The order noted is taken to come round again. */
+/* Notes that a run of this program comes here in the order of programs, without running it (program_order.h). */
 kiln_status residency_note_run(residency_pass *p, error *e);
 
-/* What a limit means for a program, without running it: for --explain and for "too small" before anything runs. */
+/* What a limit means for a program, without running it: for --explain, and to refuse a limit before anything runs. */
 typedef struct {
     size_t fixed, resident, ring, peak; /* bytes, when planned alone within the limit */
-    size_t streamed, once; /* bytes a run; and what the first of runs in a row brings beside, for ops that seldom run */
+    size_t streamed, once; /* bytes a run; and those more in the first of runs in a row, for ops that seldom run */
     size_t least, whole;   /* limits: the least that works, and from which on nothing is streamed */
     uint32_t n_weight, n_streamed;
 } residency_estimate;

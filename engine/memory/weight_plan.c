@@ -4,6 +4,7 @@
 #include "base/memory_alloc.h"
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static size_t aligned(const weight_demand *d, uint32_t weight)
     return (d->bytes[weight] + d->alignment - 1) & ~(d->alignment - 1);
 }
 
-/* Most bytes that one op wants at once, of the weights that are streamed (all of them when `streamed` is NULL). */
+/* Most bytes that one op needs at once, of the weights that are streamed (all of them when `streamed` is NULL). */
 static size_t largest_group(const weight_demand *d, const uint8_t *streamed)
 {
     size_t largest = 0, group = 0;
@@ -94,7 +95,7 @@ static void spread(const weight_demand *d, const candidate *c, size_t n, size_t 
     }
 }
 
-/* What is left of the room takes back the largest that fit. */
+/* Makes the largest that still fit resident again. */
 static void fill_up(const weight_demand *d, size_t capacity, uint32_t *order, uint8_t *streamed)
 {
     size_t n = 0, kept = sum_of(d, streamed, 0);
@@ -115,7 +116,7 @@ static int choose(const weight_demand *d, size_t capacity, size_t ring, candidat
     if (ring > capacity) return 0;
     memset(streamed, 0, d->n_weight);
     size_t tiny = TINY;
-    for (;; tiny = 0) { /* tiny ones stay, unless there is not even room for them */
+    for (;; tiny = 0) { /* tiny ones stay, unless even they do not fit */
         size_t n = find_candidates(d, tiny, c), small = sum_of(d, streamed, 0);
         for (size_t i = 0; i < n; i++) small -= aligned(d, c[i].weight);
         if (small > capacity - ring && tiny) continue;
@@ -140,6 +141,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
             if (p->streamed[d->use[next].weight]) group += aligned(d, d->use[next].weight);
         if (!group) continue;
         if (at + group > p->ring) at = 0;
+        assert(group <= p->ring);
         for (size_t i = u, place = at; i < next; i++) {
             if (!p->streamed[d->use[i].weight]) continue;
             p->slot[i] = place;
@@ -148,6 +150,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
         }
         for (size_t i = u; i-- > 0;) { /* the nearest earlier op whose slots lie there */
             if (!p->streamed[d->use[i].weight]) continue;
+            assert(p->slot[i] + aligned(d, d->use[i].weight) <= p->ring);
             size_t from = p->slot[i], to = from + aligned(d, d->use[i].weight);
             if (from < at + group && at < to) {
                 p->after[op] = d->use[i].op;
@@ -158,7 +161,7 @@ static void lay_out(const weight_demand *d, weight_plan *p)
     }
 }
 
-static kiln_status make_capacity(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
+static kiln_status make_tables(const weight_demand *d, weight_plan *p, candidate **c, uint32_t **order, error *e)
 {
     p->streamed = mem_calloc(d->n_weight + 1, sizeof *p->streamed);
     p->slot = mem_calloc(d->n_use + 1, sizeof *p->slot);
@@ -207,10 +210,11 @@ static kiln_status place(const weight_demand *d, size_t limit, weight_plan *p, c
 
 kiln_status weight_plan_make(const weight_demand *d, size_t limit, weight_plan *out, error *e)
 {
+    assert(d->alignment && (d->alignment & (d->alignment - 1)) == 0);
     candidate *c = NULL;
     uint32_t *order = NULL;
     *out = (weight_plan){0};
-    kiln_status status = make_capacity(d, out, &c, &order, e);
+    kiln_status status = make_tables(d, out, &c, &order, e);
     if (status == KILN_OK) status = place(d, limit, out, c, order, e);
     mem_free(c);
     mem_free(order);

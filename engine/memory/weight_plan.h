@@ -2,7 +2,8 @@
  * memory.
  *
  * A denoising loop reads its weights in the same order every step, so the best policy is a fixed choice made beforehand
- * (Belady's MIN on a cyclic scan): some weights are resident, the rest stream through one ring of slots ahead of use.
+ * (Belady's MIN on a cyclic scan): some weights are resident, the rest stream through one ring of slots before they are
+ * used.
  *   - tiny weights are always resident: their copies cost calls, not bytes;
  *   - the others are streamed evenly over the program's time, not as a prefix or a tail: each op's work hides the
  *     bytes that arrive during it;

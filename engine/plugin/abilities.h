@@ -32,6 +32,11 @@ const char *registry_data(void); /* behind kiln_host.data_folder */
 const char *registry_fault(void);
 kiln_status registry_fail(kiln_status status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Tables that plugins offer to each other: kiln_host.provide, and what ability() finds of them (NULL: none). */
+kiln_status ability_provide(const char *id, const void *table);
+const void *ability_provided(const char *id);
+const void *ability_of_engine(const char *id); /* ctx.c; NULL: the engine has none of that name */
+
 /* How many rows there are, and back to as many: what a refused plugin registered is forgotten. */
 size_t registry_mark(void);
 void registry_rewind(size_t mark);

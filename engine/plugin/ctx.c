@@ -6,7 +6,6 @@
 #include "base/memory_alloc.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
-#include "tensor/dtype.h"
 #include "tensor/value.h"
 
 #include <stdio.h>
@@ -57,11 +56,17 @@ static const struct {
     {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},
 };
 
-static const void *host_ability(const char *id)
+const void *ability_of_engine(const char *id)
 {
     for (size_t i = 0; id && i < sizeof abilities / sizeof abilities[0]; i++)
         if (strcmp(abilities[i].id, id) == 0) return abilities[i].table;
     return NULL;
+}
+
+static const void *host_ability(const char *id)
+{
+    const void *found = ability_of_engine(id);
+    return found ? found : ability_provided(id);
 }
 
 __attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, kiln_status status, const char *fmt,
@@ -112,18 +117,8 @@ static void free_scratch(kiln_ctx *c)
     arena_free(&c->scratch);
 }
 
-/* TEMPORARY, until nodes/sampler estimates: its nodes see zeros. */
-static int sees_zeros(const kiln_ctx *c) { return ctx_estimating(c) && c->zeros; }
-static void *zeros(kiln_ctx *c, size_t bytes)
-{
-    void *p = arena_alloc(&c->scratch, bytes);
-    if (p) memset(p, 0, bytes);
-    return p;
-}
-
 static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
 {
-    if (device == KILN_CPU && sees_zeros(c)) return zeros(c, bytes);
     if (device != KILN_CPU && ctx_runtime(c) && device == runtime_vector_device(ctx_runtime(c)))
         return new_device_scratch(c, bytes);
     if (device != KILN_CPU)
@@ -144,12 +139,6 @@ static kiln_value *host_tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device,
 static kiln_status host_view(kiln_ctx *c, const kiln_value *v, kiln_tensor *out)
 {
     TRY(value_view(v, out, ctx_error(c)));
-    if (sees_zeros(c)) {
-        size_t n = dtype_size(out->dtype);
-        for (uint32_t i = 0; i < out->rank; i++) n *= (size_t)out->dim[i];
-        out->data = zeros(c, n);
-        return out->data ? KILN_OK : KILN_ERR_NOMEM;
-    }
     if (ctx_estimating(c)) out->data = NULL; /* also of a tensor that has some: no node may rely on it */
     return KILN_OK;
 }
@@ -176,6 +165,7 @@ const kiln_host engine_host = {
     .unref = value_unref,
     .parallel_for = host_parallel_for,
     .data_folder = registry_data,
+    .provide = ability_provide,
 };
 
 /* ---- the call ---- */
@@ -277,7 +267,6 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                      error *e)
 {
     kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
-    c.zeros = !(t->flags & KILN_NODE_ESTIMATES);
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
     if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
     for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;

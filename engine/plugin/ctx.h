@@ -48,7 +48,6 @@ struct kiln_ctx {
     arena scratch;
     struct device_scratch *device_scratch;
     struct kiln_file *files; /* open, see ability_files.c */
-    int zeros;               /* TEMPORARY */
     int lacks_text;          /* there was no memory for a text that a file of this call should hold */
     int asked_to_stop;       /* progress() has said so: KILN_CANCELLED is an honest answer */
 };

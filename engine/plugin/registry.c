@@ -1,5 +1,5 @@
-/* registry.c - the open tables: samplers, schedules, stored types, model families. Rows are added while plugins open,
- * one thread, and only read afterwards.
+/* registry.c - the open tables: samplers, schedules, stored types, model families, abilities of plugins. Rows are added
+ * while plugins open, one thread, and only read afterwards.
  */
 #include "base/memory_alloc.h"
 #include "param/param_rows.h"
@@ -14,6 +14,7 @@ typedef struct {
     const void *row;
     const char *name, *owner;
     uint32_t kind;
+    char *copied; /* the name, where it is the registry's own */
 } entry;
 
 static struct {
@@ -21,7 +22,12 @@ static struct {
     size_t n;
 } table;
 
-enum { KIND_SAMPLER = 100, KIND_SCHEDULE = 101, KIND_STORED = 102 }; /* families use their own kinds, 1.. */
+enum {
+    KIND_SAMPLER = 100,
+    KIND_SCHEDULE = 101,
+    KIND_STORED = 102,
+    KIND_ABILITY = 103
+}; /* families use their own kinds, 1.. */
 
 static const char *owner, *owner_data;
 static char fault[512];
@@ -38,7 +44,7 @@ const char *registry_fault(void) { return fault; }
 size_t registry_mark(void) { return table.n; }
 void registry_rewind(size_t mark)
 {
-    if (mark < table.n) table.n = mark;
+    while (table.n > mark) mem_free(table.row[--table.n].copied);
 }
 
 kiln_status registry_fail(kiln_status status, const char *fmt, ...)
@@ -115,6 +121,25 @@ const char *registry_family_owner(size_t i)
         if (table.row[k].kind < KIND_SAMPLER && i-- == 0) return table.row[k].owner;
     return NULL;
 }
+
+/* ---- abilities that plugins provide ---- */
+
+kiln_status ability_provide(const char *id, const void *provided)
+{
+    if (id && ability_of_engine(id)) return registry_fail(KILN_ERR_INVALID, "ability '%s' is the engine's own", id);
+    if (provided && *(const uint32_t *)provided < sizeof(uint32_t))
+        return registry_fail(KILN_ERR_INVALID, "ability '%s': its table does not start with its size", id ? id : "?");
+    char *name = id ? mem_strndup(id, strlen(id)) : NULL;
+    if (id && !name) return registry_fail(KILN_ERR_NOMEM, "out of memory");
+    kiln_status status = add(KIND_ABILITY, "ability", provided, name);
+    if (status == KILN_OK)
+        table.row[table.n - 1].copied = name;
+    else
+        mem_free(name);
+    return status;
+}
+
+const void *ability_provided(const char *id) { return named(KIND_ABILITY, id); }
 
 /* ---- "kiln.sampler/1" ---- */
 

@@ -1,8 +1,8 @@
-/* contents.c - what a set hands out: bytes, texts, its identity; see weights.h. Numbers are elements.c's.
+/* contents.c - what a set gives out: bytes, texts, its identity; see weights.h. elements.c gives tensors as f32.
  *
- * Bytes come straight from the file's map, or are read beside it (weights_read_stored). That the file is still the one
- * that was opened is asked before, and after what was read through the map, so a file replaced, rewritten or cut short
- * meanwhile is an error (base/map_fault.h lets a reading end whose pages are gone).
+ * Bytes come straight from the file's map, or are read from the file without it (weights_read_stored). Whether the file
+ * is still the one that was opened is checked before a reading, and after one through the map, so a file replaced,
+ * rewritten or cut short meanwhile is an error (base/map_fault.h: pages that are gone read as zeros).
  */
 #include "base/file_list.h"
 #include "base/log.h"
@@ -42,7 +42,7 @@ kiln_status weights_usable(const weights_entry *x, error *e)
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
 
-/* The pages of the tensor, and with `around` those that the system may have brought in beside them when it was read. */
+/* The pages of the tensor, and with `around` those that the system may have read in beside them. */
 static void advise(const weights_entry *x, size_t around, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)x->file->map.data,
@@ -94,7 +94,7 @@ const void *weights_map(const kiln_weights *w, const char *name, error *e)
     return weights_data(x);
 }
 
-/* A patched tensor lies where its base and its factors do. */
+/* A patched tensor's files are those of its base and its factors. */
 static void advise_all(const weights_entry *x, size_t around, int advice)
 {
     if (!x->patch) {
@@ -214,7 +214,7 @@ static kiln_status content_of(const weights_file *f, digest *out, error *e)
     return status;
 }
 
-/* What an entry is, names aside: where its numbers come from (`content`) and which of them it takes. */
+/* What an entry is, names aside: where its elements come from (`content`) and which of them it takes. */
 static void hash_window(hasher *h, const weights_entry *x)
 {
     hash_text(h, x->type_name);

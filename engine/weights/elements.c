@@ -1,7 +1,7 @@
-/* elements.c - a tensor as f32: converted, transposed, patched; and whether its numbers are finite. See weights.h.
+/* elements.c - a tensor as f32: converted, transposed, patched; and whether its elements are finite. See weights.h.
  *
  * Everything is read in ranges of elements, so that a slice of a patched tensor costs its own rows only. A patched
- * element is, in this order and all in f32: the base's number, then for each patch in the order given
+ * element is, in this order and all in f32: the base's element, then for each patch in the order given
  * factor * sum, the sum over the rank ascending from 0. It does not depend on the range or on how the loops are cut.
  */
 #include "base/memory_alloc.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { STRIP = 32, UP_ROWS = 64, DIFFERENCE_ROOM = 4096 };
+enum { STRIP = 32, UP_ROWS = 64, DIFFERENCE_CHUNK = 4096 };
 
 static kiln_status no_memory(const weights_entry *x, error *e)
 {
@@ -99,10 +99,10 @@ static kiln_status add_gemm_delta(const weights_patched *p, const patch_term *t,
 
 static kiln_status add_difference(const patch_term *t, access how, size_t first, size_t n, float *dst, error *e)
 {
-    float *d = mem_alloc(smaller(DIFFERENCE_ROOM, n) * sizeof *d);
+    float *d = mem_alloc(smaller(DIFFERENCE_CHUNK, n) * sizeof *d);
     kiln_status status = d ? KILN_OK : no_memory(t->left, e);
-    for (size_t i = 0; i < n && status == KILN_OK; i += DIFFERENCE_ROOM) {
-        size_t m = smaller(DIFFERENCE_ROOM, n - i);
+    for (size_t i = 0; i < n && status == KILN_OK; i += DIFFERENCE_CHUNK) {
+        size_t m = smaller(DIFFERENCE_CHUNK, n - i);
         status = read_range(t->left, how, first + i, m, d, e);
         for (size_t k = 0; k < m && status == KILN_OK; k++) dst[i + k] += t->factor * d[k];
     }
@@ -150,7 +150,7 @@ static kiln_status read_beside(const weights_entry *x, size_t first, size_t n, f
     return status;
 }
 
-/* As it lies beneath any transposing. */
+/* As it is stored, before any transposition. */
 static kiln_status read_stored(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
 {
     if (x->patch) return read_patched(x, of_others(how), (size_t)x->begin / sizeof(float) + first, n, dst, e);
@@ -192,7 +192,7 @@ static size_t scratch_of(const weights_entry *x)
     const weights_patched *p = x->patch;
     size_t most = p ? scratch_of(p->base) : 0;
     for (const patch_term *t = p ? p->term : NULL; t; t = t->next) {
-        size_t own = t->right ? (p->columns + up_rows(p)) * t->rank : smaller(DIFFERENCE_ROOM, p->count);
+        size_t own = t->right ? (p->columns + up_rows(p)) * t->rank : smaller(DIFFERENCE_CHUNK, p->count);
         most = larger(most, own * sizeof(float) + larger(scratch_of(t->left), t->right ? scratch_of(t->right) : 0));
     }
     return most + (x->transposed ? STRIP * (size_t)x->dim[0] * sizeof(float) : 0);
@@ -212,11 +212,11 @@ kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst
     weights_mark_entry(w, x);
     error why = {0};
     kiln_status status = read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, &why);
-    TRY(weights_unchanged(w, name, e)); /* before anything that was found in such numbers is told */
+    TRY(weights_unchanged(w, name, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
 }
 
-/* ---- finite numbers ---- */
+/* ---- finite elements ---- */
 
 /* An element is NaN or infinite when its exponent bits are all ones. Whole blocks are tested without a branch. */
 enum { BLOCK = 4096, LANES = 64 };
@@ -311,7 +311,7 @@ kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *d
     return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
 }
 
-/* What patches make is looked at where it is made. */
+/* A patched tensor is checked where it is computed. */
 kiln_status weights_scan_stored(const kiln_weights *w, const char *name, const void *stored, error *e)
 {
     const weights_entry *x = weights_entry_of(w, name);

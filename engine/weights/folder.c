@@ -2,9 +2,11 @@
  *
  * A diffusers folder holds one model a subfolder (unet/, vae/, text_encoder/, ...), one level deep. Of each folder one
  * model is taken, by a fixed order: the plain variant before fp16 before bf16, diffusion_pytorch_model before model, a
- * single file before shards; else the only .safetensors there is. What is left aside is said in the log (info).
- * The root of a folder with a model_index.json holds no weights of its own: files there are the same model once more.
+ * single file before shards; else the only .safetensors there is. Files that are not taken are listed in the log
+ * (info). The root of a folder with a model_index.json has no weights of its own: files there are the same model once
+ * more.
  */
+#include "base/array.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
 #include "base/str.h"
@@ -99,7 +101,7 @@ static kiln_status add_confined(kiln_weights *w, const char *folder, const char 
 typedef struct {
     const char *tensor, *file;
     size_t at; /* place in the index */
-    int found; /* its file holds it */
+    int found; /* it is in its file */
 } shard_row;
 
 typedef struct {
@@ -128,13 +130,7 @@ static kiln_status read_map(shard_index *x)
     for (;;) {
         TRY(json_more(&x->scan, '}', &index, &more));
         if (!more) return KILN_OK;
-        if (x->n == x->capacity) {
-            size_t capacity = x->capacity ? x->capacity * 2 : 256;
-            shard_row *row = mem_realloc(x->row, capacity * sizeof *row);
-            if (!row) return no_memory(x->scan.file, x->scan.e);
-            x->row = row;
-            x->capacity = capacity;
-        }
+        if (!array_reserve(&x->row, &x->capacity, x->n + 1, sizeof *x->row)) return no_memory(x->scan.file, x->scan.e);
         shard_row *r = &x->row[x->n++];
         *r = (shard_row){.at = json_here(&x->scan)};
         TRY(json_key(&x->scan, &r->tensor, &n));
@@ -193,7 +189,7 @@ static const char *file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The index and the shards must say the same, in both directions. */
+/* The index and the shards must agree, in both directions. */
 static kiln_status compare_shards(const kiln_weights *w, size_t first, const shard_index *x, error *e)
 {
     for (size_t i = first; i < w->n_file; i++) {

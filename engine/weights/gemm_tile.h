@@ -2,8 +2,8 @@
  * and gemm_tile_avx2.c, which set LANES and NAME, and what they export. Layer: weights.
  *
  * dst[i][j] += factor * sum over k of up[i][k] * down[k][j], for GEMM_TILE_ROWS rows of dst (dst_ld apart) and up (rank
- * apart) and the tile's columns. Each element is summed in f32 over k ascending from 0, a product at a time: the same
- * bits as the plain loop, whatever the lanes (-ffp-contract=off).
+ * apart) and the tile's columns. Each element is summed in f32 over k ascending from 0, one multiplication at a time:
+ * the same bits as the plain loop, whatever the lanes (-ffp-contract=off).
  */
 #ifndef KILN_WEIGHTS_PRODUCT_TILE_H
 #define KILN_WEIGHTS_PRODUCT_TILE_H

@@ -1,5 +1,5 @@
-/* patch.c - sets in which some tensors have something added to them; see include/kiln/weights.h. Here it is checked
- * that all of it fits; elements.c computes it, each time a tensor is read. */
+/* patch.c - sets in which patches (LoRA's up x down, or plain differences) are added to some tensors; see
+ * include/kiln/weights.h. Here the patches are checked; elements.c computes the sums, each time a tensor is read. */
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "weights/set.h"
@@ -95,7 +95,7 @@ static kiln_status read_patch(const kiln_weights *w, const kiln_weight_patch *p,
     return KILN_OK;
 }
 
-/* From now on its numbers are computed. */
+/* From now on its elements are computed. */
 static kiln_status begin_patched(kiln_weights *w, weights_entry *x, const weights_entry *base, error *e)
 {
     size_t bytes = 0;

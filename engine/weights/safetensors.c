@@ -2,6 +2,7 @@
  * the entries are checked together (no name twice, exact cover of the file). */
 #include "weights/safetensors.h"
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "weights/json_scan.h"
@@ -27,15 +28,6 @@ typedef struct {
     size_t bits; /* of the entry being read */
     int saw_notes;
 } reader;
-
-static void *grow(void *rows, size_t used, size_t *capacity, size_t row)
-{
-    if (used < *capacity) return rows;
-    size_t more = *capacity ? *capacity * 2 : 64;
-    void *larger = mem_realloc(rows, more * row);
-    if (larger) *capacity = more;
-    return larger;
-}
 
 static kiln_status no_memory(reader *r)
 {
@@ -65,11 +57,9 @@ static kiln_status read_notes(reader *r)
         safetensors_header *h = r->h;
         if (h->n_note >= SAFETENSORS_TENSORS_MAX)
             return json_fail(&r->scan, r->scan.at, "more than %d entries in __metadata__", SAFETENSORS_TENSORS_MAX);
-        safetensors_note *rows = grow(h->note, h->n_note, &r->note_capacity, sizeof *rows);
-        if (!rows) return no_memory(r);
-        h->note = rows;
-        TRY(read_name(r, &rows[h->n_note].key, &at));
-        TRY(json_string(&r->scan, &rows[h->n_note].value, &n));
+        if (!array_reserve(&h->note, &r->note_capacity, h->n_note + 1, sizeof *h->note)) return no_memory(r);
+        TRY(read_name(r, &h->note[h->n_note].key, &at));
+        TRY(json_string(&r->scan, &h->note[h->n_note].value, &n));
         h->n_note++;
     }
 }
@@ -202,11 +192,9 @@ static kiln_status read_entries(reader *r)
         }
         if (h->count >= SAFETENSORS_TENSORS_MAX)
             return json_fail(&r->scan, at, "more than %d tensors", SAFETENSORS_TENSORS_MAX);
-        safetensors_entry *rows = grow(h->entry, h->count, &r->capacity, sizeof *rows);
-        if (!rows) return no_memory(r);
-        h->entry = rows;
-        rows[h->count] = (safetensors_entry){.name = name, .at = at};
-        TRY(read_entry(r, &rows[h->count]));
+        if (!array_reserve(&h->entry, &r->capacity, h->count + 1, sizeof *h->entry)) return no_memory(r);
+        h->entry[h->count] = (safetensors_entry){.name = name, .at = at};
+        TRY(read_entry(r, &h->entry[h->count]));
         h->count++;
     }
 }

@@ -1,8 +1,8 @@
 /* set.h - what a weight set is made of; for the files behind weights.h alone.
  *
- * A set from files owns maps and headers. A view owns names and windows on its base's files, and keeps the base
- * alive. A patched set owns what is to be added to which of its base's tensors. Every set counts what was asked of it;
- * asking a view or a patched set asks its base too.
+ * A set from files owns maps and headers. A view owns names and ranges of its base's tensors, and keeps the base
+ * alive. A patched set owns the patches of some of its base's tensors. Every set marks which tensors were used; using
+ * one of a view or a patched set marks its base's too.
  */
 #ifndef KILN_WEIGHTS_SET_H
 #define KILN_WEIGHTS_SET_H
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t dtype, rank;     /* 0: of a type or rank kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
     uint64_t begin, bytes;        /* in the file; of a patched tensor: in what is computed, as f32 */
-    const weights_patched *patch; /* NULL: the bytes lie in the file */
+    const weights_patched *patch; /* NULL: the bytes are in the file */
     size_t parent;                /* view, patched set: the base's entry */
     int transposed;               /* dim is [a,b], stored [b,a] */
     atomic_uchar used;

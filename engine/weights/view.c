@@ -1,4 +1,5 @@
-/* view.c - other names for the same bytes, by rules; see include/kiln/weights.h. */
+/* view.c - the same tensors under other names, by rules: renamed, sliced by rows, squeezed, transposed; see
+ * include/kiln/weights.h. */
 #include "base/str.h"
 #include "weights/set.h"
 

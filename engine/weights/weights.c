@@ -1,13 +1,15 @@
-/* weights.c - a set from its opening to its end, looking tensors up, who used what; see weights.h. The files are
- * found in folder.c, read in safetensors.c, given other names in view.c, patched in patch.c; their bytes are handed out
- * in contents.c, their numbers in elements.c. */
+/* weights.c - opening and closing a set, finding tensors, marking which were used; see weights.h. folder.c finds the
+ * files, safetensors.c reads their headers, view.c gives other names, patch.c patches; contents.c gives out bytes,
+ * elements.c tensors as f32. */
 #include "weights/weights.h"
 
+#include "base/array.h"
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/str.h"
 #include "weights/set.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,13 +71,8 @@ kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, 
 {
     if (w->n_file == WEIGHTS_FILES_MAX)
         return error_set(e, KILN_ERR_INVALID, "%s: more than %d weight files", w->path, WEIGHTS_FILES_MAX);
-    if (w->n_file == w->file_capacity) {
-        size_t capacity = w->file_capacity ? w->file_capacity * 2 : 8;
-        weights_file *file = mem_realloc(w->file, capacity * sizeof *file);
-        if (!file) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
-        w->file = file;
-        w->file_capacity = capacity;
-    }
+    if (!array_reserve(&w->file, &w->file_capacity, w->n_file + 1, sizeof *w->file))
+        return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
     w->file[w->n_file] = (weights_file){0};
     TRY(file_open(&w->file[w->n_file], path, prefix, e));
     w->n_file++;
@@ -180,7 +177,9 @@ kiln_weights *weights_open(const char *path, error *e)
 
 kiln_weights *weights_ref(kiln_weights *w)
 {
-    if (w) atomic_fetch_add(&w->refs, 1);
+    unsigned refs = w ? atomic_fetch_add(&w->refs, 1) : 1;
+    assert(refs > 0); /* whoever asks has a reference */
+    (void)refs;
     return w;
 }
 
@@ -218,6 +217,7 @@ weights_entry *weights_entry_of(const kiln_weights *w, const char *name)
 
 void weights_describe(const weights_entry *x, kiln_weight_info *out)
 {
+    assert(x->rank <= KILN_MAX_RANK && x->file);
     uint32_t capacity = out->size && out->size < sizeof *out ? out->size : (uint32_t)sizeof *out;
     kiln_weight_info full = {.size = capacity,
                              .dtype = x->dtype,
@@ -259,6 +259,7 @@ void weights_mark_entry(const kiln_weights *w, weights_entry *x)
 {
     atomic_store_explicit(&x->used, 1, memory_order_relaxed);
     for (; w->base; w = w->base) {
+        assert(x->parent < w->base->n);
         x = &w->base->entry[x->parent];
         atomic_store_explicit(&x->used, 1, memory_order_relaxed);
     }

@@ -29,7 +29,7 @@ void weights_mark_used(const kiln_weights *w, const char *name);
 /* "x.safetensors: no tensor 'conv_in.weigth'; the nearest is 'conv_in.weight'" into e. */
 kiln_status weights_missing(const kiln_weights *w, const char *name, error *e);
 
-/* What a tensor is, whatever set and name it is seen under: a digest of where its numbers come from (its file's
+/* What a tensor is, whatever set and name it is seen under: a digest of where its elements come from (its file's
  * content, or the base's and the factors' identities and strengths), and of its place, type and shape. A tensor that is
  * not patched has in a patched set the identity it has in the base. */
 kiln_status weights_tensor_identity(const kiln_weights *w, const char *name, char hex[33], error *e);

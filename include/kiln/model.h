@@ -2,11 +2,11 @@
  *
  * A denoiser, a text encoder and an autoencoder are constant tables with a record
  * function: they write their network into a program (ops.h) and do nothing else. MODEL,
- * CLIP and VAE values hold such a table, the weights it reads, and settings; a node like
+ * CLIP and VAE values have such a table, the weights it reads, and settings; a node like
  * LoraLoader returns the same table with other weights, FreeU the same with one more hook.
  *
  * A model family registers a row (name, detect, open): which family a checkpoint
- * belongs to is decided by what is in the file. A stranger's family is found the same way.
+ * belongs to is decided by what is in the file. Another plugin's family is found the same way.
  *
  * Ownership: tables, and what hangs on them, live as long as the value that was made from
  * them; the values are reference counted. Rows given to register_family() must be static.
@@ -14,6 +14,7 @@
 #ifndef KILN_MODEL_H
 #define KILN_MODEL_H
 
+#include "latent.h"
 #include "ops.h"
 #include "value.h"
 #include "weights.h"
@@ -133,17 +134,17 @@ typedef struct kiln_denoiser {
 
 /* ---- guidance: what is made of the guesses at each level ---- */
 
-/* One evaluation, on the host, f32, in model space. Each array is [batch][count]. */
+/* One evaluation, in model space. All latents have one shape; all but x0 are only read. */
 typedef struct {
     uint32_t size;
-    uint32_t prediction; /* kiln_prediction of the model                                     */
-    size_t batch, count; /* pictures, numbers in each                                        */
+    uint32_t prediction;         /* kiln_prediction of the model                                     */
+    const kiln_latents *latents; /* what to compute with                                             */
     double sigma, cfg;
-    const float *x;        /* the noisy latent                                                 */
-    const float *positive; /* the guess of x0 under the positive conditioning                  */
-    const float *negative; /* under the negative one; NULL: it was not evaluated (cfg 1)       */
-    const float *extra;    /* under `conditioning` of this guidance; NULL: it has none         */
-    float *x0;             /* what the sampler will get; to be changed in place                */
+    kiln_latent *x;        /* the noisy latent                                                 */
+    kiln_latent *positive; /* the guess of x0 under the positive conditioning                  */
+    kiln_latent *negative; /* under the negative one; NULL: it was not evaluated (cfg 1)       */
+    kiln_latent *extra;    /* under `conditioning` of this guidance; NULL: it has none         */
+    kiln_latent *x0;       /* what the sampler will get; to be changed in place                */
 } kiln_guesses;
 
 enum {

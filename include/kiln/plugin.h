@@ -180,6 +180,12 @@ typedef struct {
      * none, and outside open(); the text itself is valid until the process ends. The names and contents of the files
      * are part of the results' keys, as the plugin's own bytes are. */
     const char *(*data_folder)(void);
+
+    /* [open] Offers a table of this plugin's to the others: from then on ability(id) finds it. The table is static and
+     * starts with a uint32_t size; say in a header of yours what it is. An id that is taken is KILN_ERR_INVALID with
+     * both plugins' names. Plugins are opened kiln's own first, then in the order of the search path, and tried in a
+     * process of their own before: ask for another plugin's ability in run(), or be ready for NULL in open(). */
+    kiln_status (*provide)(const char *id, const void *table);
 } kiln_host;
 
 /* The arguments of one run(). */
@@ -199,7 +205,7 @@ typedef struct {
  *   - tensors have shapes and no data: view() gives data NULL, for inputs and for what tensor_new made;
  *   - integers, floats, booleans, texts, lists, maps and objects are real;
  *   - kiln_ops.run counts and computes nothing, whatever memory it is given; the vector ops compute nothing, download
- *     gives zeros, norm 1;
+ *     gives zeros, norm 1, dot 0;
  *   - run() makes its outputs as always and runs its programs as often as it would, and neither reads nor writes the
  *     numbers of a tensor. Where numbers decide what is computed (where a mask has its one pixel), it takes the case
  *     that needs most;

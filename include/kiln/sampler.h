@@ -1,9 +1,8 @@
 /* sampler.h - "kiln.sampler/1": samplers and schedules as rows of open tables.
  *
- * A sampler sees numbers and linear algebra, nothing else: it is scalar arithmetic on
- * the host plus linear combinations of latents, wherever those live. Guidance sits inside
- * denoise(). History lives in named slots and scalars, so that the state can be saved at
- * any step and taken up again.
+ * A sampler is scalar arithmetic on the host plus linear combinations of latents, wherever
+ * their memory is. Guidance sits inside denoise(). History lives in named slots and scalars,
+ * so that the state can be saved after any step and a later run can go on from it.
  *
  *     for (size_t i = s->first; i < s->n; i++) {              // Euler
  *         TRY(s->denoise(s, s->x, s->sigma[i], d));            // d = x0
@@ -17,7 +16,7 @@
 #ifndef KILN_SAMPLER_H
 #define KILN_SAMPLER_H
 
-#include "plugin.h"
+#include "latent.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,8 +33,6 @@ typedef enum {
     KILN_RESIZE_BICUBIC,
     KILN_RESIZE_BISLERP
 } kiln_resize;
-
-typedef struct kiln_latent kiln_latent; /* an opaque latent of the running sampling */
 
 typedef struct kiln_sampling {
     uint32_t size;
@@ -58,7 +55,7 @@ typedef struct kiln_sampling {
     /* sqrt(mean(x^2)) */
     double (*norm)(const struct kiln_sampling *, const kiln_latent *x);
     /* Unit Gaussian noise for the step from one level to another, from the run's noise source (see the row's flags). A
-     * Brownian path is looked up at levels rounded to f32 and then to 1e-6, as torchsde does. */
+     * Brownian path is evaluated at levels rounded to f32 and then to 1e-6, as torchsde does. */
     kiln_status (*noise)(const struct kiln_sampling *, double sigma_from, double sigma_to, kiln_latent *out);
     /* A latent that is kept across steps, made (zero) when first asked for. NULL: no memory. */
     kiln_latent *(*slot)(const struct kiln_sampling *, const char *name);
@@ -78,12 +75,14 @@ typedef struct kiln_sampling {
      * adaptive length is judged by. */
     double (*error)(const struct kiln_sampling *, const kiln_latent *a, const kiln_latent *b, const kiln_latent *before,
                     double atol, double rtol);
-    /* Holds every element within +- deviations * the standard deviation of x's elements (about their
+    /* Clips every element to +- deviations * the standard deviation of x's elements (about their
      * mean, over n - 1). */
     void (*clip)(const struct kiln_sampling *, kiln_latent *x, double deviations);
     /* From here on the sampling has `scale` times the size it began with, each side rounded (halves to even) and at
      * least one cell: x and every slot are scaled by `method` (kiln_resize). The row says KILN_SAMPLER_RESIZES. */
     kiln_status (*resize)(const struct kiln_sampling *, double scale, uint32_t method);
+    /* More arithmetic on latents: masks, parts of pictures, sums picture by picture. */
+    const kiln_latents *latents;
 } kiln_sampling;
 
 enum {
@@ -128,8 +127,8 @@ typedef struct {
 typedef struct {
     uint32_t size, flags;
     const char *name, *doc, *source;
-    /* Writes up to `room` descending sigmas, the last usually 0; returns how many there are (then
-     * room may have been too small: nothing is relied on). Some make more or fewer than steps+1. */
+    /* Writes up to `capacity` descending sigmas, the last usually 0; returns how many there are (more than `capacity`:
+     * it was too small, and what was written is not used). Some make more or fewer than steps+1. */
     size_t (*make)(const kiln_schedule_input *, double *out, size_t capacity);
 } kiln_schedule;
 

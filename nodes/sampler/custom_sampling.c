@@ -1,43 +1,60 @@
-/* custom_sampling.c - SamplerCustom and SamplerCustomAdvanced, and the NOISE and GUIDER values they take.
- *
- * The same path as KSampler's (sample.h): a NOISE is a map {seed, none?, samples?, source?, blocks?}, a GUIDER a map
- * that guider.h describes, a SAMPLER one that options.h does. Names, defaults and ranges are ComfyUI's.
+/* custom_sampling.c - SamplerCustom and SamplerCustomAdvanced, and the NOISE and GUIDER values they take: rows and thin
+ * run()s over kiln/sampling.h, as KSampler's. Names, defaults and ranges are ComfyUI's.
  */
-#include "model_sampling.h"
-#include "options.h"
-#include "sample.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
 
 #include <math.h>
-#include <string.h>
 
 static const kiln_port both_out[] = {
     {.name = "output", .type = "LATENT", .doc = "The latent at the last level."},
     {.name = "denoised_output", .type = "LATENT", .doc = "The last guess of the clean latent."}};
 #define SAMPLING_NODE(id, text)                                                                                        \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE, .devices = KILN_CPU,  \
-    .revision = 2, .type = id, .title = id, .category = "sampling/custom_sampling", .doc = text
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 2, id, id,           \
+                   "sampling/custom_sampling", text)
 
-/* Runs it: levels from a SIGMAS value, sampler and options from a SAMPLER. */
-static kiln_status sample_with(const kiln_call *c, sample_job *job, const kiln_value *sampler, const kiln_value *sigmas)
+static const kiln_sampling_api *sampling(const kiln_call *c) { return c->host->ability(KILN_SAMPLING_ABILITY); }
+
+/* Samples under `guider`: levels from a SIGMAS value, sampler and options from a SAMPLER. */
+static kiln_status sample_with(const kiln_call *c, kiln_sampling_job *job, kiln_value *guider,
+                               kiln_value *const sampler_sigmas[2])
 {
+    const kiln_sampling_api *s = sampling(c);
+    kiln_session *session;
     double *sigma;
     size_t n;
-    TRY(options_read(c, sampler, &job->sampler, &job->options));
-    TRY(sigmas_read(c, sigmas, &sigma, &n));
+    TRY(s->sampler_read(c, sampler_sigmas[0], &job->sampler, &job->options));
+    TRY(s->sigmas_read(c, sampler_sigmas[1], kit_values(c)->map_get(guider, "model"), &sigma, &n));
+    job->size = sizeof *job;
+    job->guider = &guider, job->n_guider = 1;
     job->sigma = sigma;
     job->n = n ? n - 1 : 0;
-    return sample_run(job, &c->out[0], &c->out[1]);
+    job->wants_denoised = 1;
+    TRY(s->open(c, job, &session));
+    TRY(s->run(session));
+    return s->finish(session, &c->out[0], &c->out[1]);
+}
+
+kiln_status cfg_guider_new(const kiln_call *c, kiln_value *const model_positive_negative[3], double cfg,
+                           kiln_value **out)
+{
+    static const char *const name[] = {"model", "positive", "negative"};
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *parts = v->new_map(c->ctx);
+    kiln_status status = parts ? kit_set(c, parts, "cfg", v->new_float(c->ctx, cfg)) : KILN_ERR_NOMEM;
+    for (size_t i = 0; status == KILN_OK && i < COUNT(name); i++)
+        status = v->map_set(parts, name[i], model_positive_negative[i]);
+    if (status == KILN_OK) return sampling(c)->guider_new(c, "cfg", parts, out);
+    c->host->unref(parts);
+    return status;
 }
 
 /* ---- SamplerCustom ---- */
 
 typedef struct {
     int32_t add_noise;
-    uint64_t noise_seed;
     double cfg;
-    noise_options source;
+    kiln_noise noise;
 } custom_params;
 
 static const kiln_port custom_in[] = {
@@ -50,21 +67,21 @@ static const kiln_port custom_in[] = {
 };
 static const kiln_param custom_param[] = {
     KIT_BOOL(custom_params, add_noise, 1, "Off when the latent carries its noise already."),
-    KIT_SEED(custom_params, noise_seed, "Of the noise."),
+    NOISE_SEED(custom_params, noise, "noise_seed"),
     KIT_FLOAT(custom_params, cfg, 8, 0, 100, 0.1, "How strongly the prompt is followed; 1 leaves the negative out."),
-    NOISE_PARAMS(custom_params, source),
+    NOISE_PARAMS(custom_params, noise),
 };
 
 static kiln_status custom_run(const kiln_call *c)
 {
     const custom_params *p = c->params;
-    sample_job job = {.call = c,
-                      .guider = guider_cfg(c->in[0], c->in[1], c->in[2], p->cfg),
-                      .latent = c->in[5],
-                      .seed = p->noise_seed,
-                      .no_noise = !p->add_noise,
-                      .source = p->source};
-    return sample_with(c, &job, c->in[3], c->in[4]);
+    kiln_sampling_job job = {.latent = c->in[5], .noise = p->noise};
+    kiln_value *guider;
+    job.noise.none = !p->add_noise;
+    TRY(cfg_guider_new(c, c->in, p->cfg, &guider));
+    kiln_status status = sample_with(c, &job, guider, &c->in[3]);
+    c->host->unref(guider);
+    return status;
 }
 
 const kiln_node node_sampler_custom = {
@@ -79,42 +96,19 @@ const kiln_node node_sampler_custom = {
 
 static const kiln_port noise_out[] = {{.name = "NOISE", .type = "NOISE", .doc = "What the sampling begins with."}};
 
-/* A seed's bits, as an INT value holds them. */
-static kiln_value *seed_value(const kiln_call *c, uint64_t seed)
-{
-    int64_t bits;
-    memcpy(&bits, &seed, sizeof bits);
-    return kit_values(c)->new_int(c->ctx, bits);
-}
-
-static kiln_status noise_value(const kiln_call *c, uint64_t seed, int none, noise_options source)
-{
-    kiln_value *map = kit_values(c)->new_map(c->ctx);
-    kiln_status status = map ? kit_set(c, map, "seed", seed_value(c, seed)) : KILN_ERR_NOMEM;
-    if (status == KILN_OK && none) status = kit_set(c, map, "none", kit_values(c)->new_bool(c->ctx, 1));
-    if (status == KILN_OK && source.kind)
-        status = kit_set(c, map, "source", kit_values(c)->new_int(c->ctx, source.kind));
-    if (status == KILN_OK && source.blocks)
-        status = kit_set(c, map, "blocks", kit_values(c)->new_int(c->ctx, source.blocks));
-    if (status == KILN_OK)
-        c->out[0] = map;
-    else
-        c->host->unref(map);
-    return status;
-}
-
 typedef struct {
-    uint64_t noise_seed;
-    noise_options source;
+    kiln_noise noise;
 } noise_params;
-static const kiln_param noise_param[] = {KIT_SEED(noise_params, noise_seed, "Of the noise."),
-                                         NOISE_PARAMS(noise_params, source)};
+static const kiln_param noise_param[] = {NOISE_SEED(noise_params, noise, "noise_seed"),
+                                         NOISE_PARAMS(noise_params, noise)};
 static kiln_status random_noise_run(const kiln_call *c)
 {
-    const noise_params *p = c->params;
-    return noise_value(c, p->noise_seed, 0, p->source);
+    return sampling(c)->noise_new(c, &((const noise_params *)c->params)->noise, &c->out[0]);
 }
-static kiln_status disable_noise_run(const kiln_call *c) { return noise_value(c, 0, 1, (noise_options){0}); }
+static kiln_status disable_noise_run(const kiln_call *c)
+{
+    return sampling(c)->noise_new(c, &(kiln_noise){.none = 1}, &c->out[0]);
+}
 
 const kiln_node node_random_noise = {PLAIN_NODE("RandomNoise", "sampling/custom_sampling/noise", "Noise of a seed."),
                                      KILN_ARRAY(out, noise_out), KILN_ARRAY(param, noise_param),
@@ -123,38 +117,33 @@ const kiln_node node_disable_noise = {
     PLAIN_NODE("DisableNoise", "sampling/custom_sampling/noise", "No noise: the latent carries its own."),
     KILN_ARRAY(out, noise_out), .run = disable_noise_run};
 
-static kiln_status source_read(const kiln_call *c, const kiln_value *noise, noise_options *out)
-{
-    const kiln_value_api *v = kit_values(c);
-    const kiln_value *source = v->map_get(noise, "source"), *blocks = v->map_get(noise, "blocks");
-    int64_t kind = 0, size = 0;
-    if ((source && (v->get_int(source, &kind) != KILN_OK || kind < NOISE_AUTO || kind > NOISE_CUDA_ALL)) ||
-        (blocks && (v->get_int(blocks, &size) != KILN_OK || size < 0 || size > NOISE_BLOCKS_MAX)))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'source' has to be 0 to %d, its 'blocks' 0 to %d",
-                             NOISE_CUDA_ALL, NOISE_BLOCKS_MAX);
-    *out = (noise_options){.kind = (int32_t)kind, .blocks = size};
-    return KILN_OK;
-}
-
-static kiln_status noise_read(const kiln_call *c, const kiln_value *noise, sample_job *job)
-{
-    const kiln_value_api *v = kit_values(c);
-    int64_t bits;
-    if (v->get_int(v->map_get(noise, "seed"), &bits) != KILN_OK)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE has to be a map with a 'seed'");
-    memcpy(&job->seed, &bits, sizeof bits);
-    if (v->map_get(noise, "none") && v->get_bool(v->map_get(noise, "none"), &job->no_noise) != KILN_OK)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'none' has to be true or false");
-    job->noise = v->map_get(noise, "samples");
-    return source_read(c, noise, &job->source);
-}
-
 /* ---- GUIDER ---- */
 
 typedef struct {
     double cfg, cfg2;
     int32_t nested;
 } guider_params;
+
+typedef struct {
+    const char *name; /* NULL: the last */
+    double value;
+} guider_setting;
+
+/* A GUIDER of that kind: its models and conditionings are the node's inputs of the same names. */
+static kiln_status guider_of_inputs(const kiln_call *c, const char *kind, const kiln_port *port, size_t n,
+                                    const guider_setting *settings, kiln_value **out)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *parts = v->new_map(c->ctx);
+    kiln_status status = parts ? KILN_OK : KILN_ERR_NOMEM;
+    for (size_t i = 0; status == KILN_OK && i < n; i++)
+        if (c->in[i]) status = v->map_set(parts, port[i].name, c->in[i]);
+    for (; status == KILN_OK && settings && settings->name; settings++)
+        status = kit_set(c, parts, settings->name, v->new_float(c->ctx, settings->value));
+    if (status == KILN_OK) return sampling(c)->guider_new(c, kind, parts, out);
+    c->host->unref(parts);
+    return status;
+}
 
 static const kiln_port guider_out[] = {{.name = "GUIDER", .type = "GUIDER", .doc = "A model with its conditionings."}};
 #define MODEL_PORT                                                                                                     \
@@ -221,49 +210,40 @@ static const kiln_param perp_param[] = {CFG_PARAM,
 
 static kiln_status basic_run(const kiln_call *c)
 {
-    return guider_value(c, &(guider){.kind = guider_named("basic"), .model = c->in[0], .conditioning = {c->in[1]}},
-                        &c->out[0]);
+    return guider_of_inputs(c, "basic", basic_in, COUNT(basic_in), NULL, &c->out[0]);
 }
 
 static kiln_status cfg_run(const kiln_call *c)
 {
-    guider g = guider_cfg(c->in[0], c->in[1], c->in[2], ((const guider_params *)c->params)->cfg);
-    return guider_value(c, &g, &c->out[0]);
+    return cfg_guider_new(c, c->in, ((const guider_params *)c->params)->cfg, &c->out[0]);
 }
 
 /* ComfyUI takes a missing negative for no text at all, which only networks that can do without a context know how to
  * read. */
 static kiln_status models_run(const kiln_call *c)
 {
-    const kiln_value *other = c->in[2];
-    guider g = guider_cfg(c->in[0], c->in[1], c->in[3], ((const guider_params *)c->params)->cfg);
+    const guider_setting cfg[] = {{"cfg", ((const guider_params *)c->params)->cfg}, {0}};
     if (!c->in[3])
         return c->host->fail(
             c->ctx, KILN_ERR_UNSUPPORTED,
             "negative is not wired: that means no text at all, and no model that kiln knows can be asked without one; "
             "wire a CLIPTextEncode of an empty text, or the positive through ConditioningZeroOut");
-    if (other) g.kind = guider_named("dual-model"), g.other = other;
-    return guider_value(c, &g, &c->out[0]);
+    return guider_of_inputs(c, c->in[2] ? "dual-model" : "cfg", models_in, COUNT(models_in), cfg, &c->out[0]);
 }
 
 static kiln_status dual_run(const kiln_call *c)
 {
     const guider_params *p = c->params;
-    guider g = {.kind = guider_named(p->nested ? "dual-cfg-nested" : "dual-cfg"),
-                .model = c->in[0],
-                .conditioning = {c->in[1], c->in[3], c->in[2]},
-                .number = {p->cfg, p->cfg2}};
-    return guider_value(c, &g, &c->out[0]);
+    const guider_setting settings[] = {{"cfg_conds", p->cfg}, {"cfg_cond2_negative", p->cfg2}, {0}};
+    return guider_of_inputs(c, p->nested ? "dual-cfg-nested" : "dual-cfg", dual_in, COUNT(dual_in), settings,
+                            &c->out[0]);
 }
 
 static kiln_status perp_run(const kiln_call *c)
 {
     const guider_params *p = c->params;
-    guider g = {.kind = guider_named("perp-neg"),
-                .model = c->in[0],
-                .conditioning = {c->in[1], c->in[2], c->in[3]},
-                .number = {p->cfg, p->cfg2}};
-    return guider_value(c, &g, &c->out[0]);
+    const guider_setting settings[] = {{"cfg", p->cfg}, {"neg_scale", p->cfg2}, {0}};
+    return guider_of_inputs(c, "perp-neg", perp_in, COUNT(perp_in), settings, &c->out[0]);
 }
 
 #define GUIDER_NODE(id, text) PLAIN_NODE(id, "sampling/custom_sampling/guiders", text), KILN_ARRAY(out, guider_out)
@@ -296,10 +276,9 @@ static const kiln_port advanced_in[] = {
 
 static kiln_status advanced_run(const kiln_call *c)
 {
-    sample_job job = {.call = c, .latent = c->in[4]};
-    TRY(guider_read(c, c->in[1], &job.guider));
-    TRY(noise_read(c, c->in[0], &job));
-    return sample_with(c, &job, c->in[2], c->in[3]);
+    kiln_sampling_job job = {.latent = c->in[4]};
+    TRY(sampling(c)->noise_read(c, c->in[0], &job.noise));
+    return sample_with(c, &job, c->in[1], &c->in[2]);
 }
 
 const kiln_node node_sampler_custom_advanced = {
@@ -318,16 +297,18 @@ static const kiln_port add_out[] = {{.name = "LATENT", .type = "LATENT", .doc = 
 
 static kiln_status add_run(const kiln_call *c)
 {
-    sample_job job = {.call = c, .guider = {.model = c->in[0]}, .latent = c->in[3]};
+    const kiln_sampling_api *s = sampling(c);
+    kiln_noise noise;
     double *sigma;
     size_t n;
-    TRY(noise_read(c, c->in[1], &job));
-    TRY(sigmas_read(c, c->in[2], &sigma, &n));
+    TRY(s->noise_read(c, c->in[1], &noise));
+    TRY(s->sigmas_read(c, c->in[2], c->in[0], &sigma, &n));
     if (n == 0) {
         c->out[0] = c->host->ref(c->in[3]);
         return KILN_OK;
     }
-    return sample_add_noise(&job, n > 1 ? fabs(sigma[0] - sigma[n - 1]) : sigma[0], &c->out[0]);
+    double level = n > 1 ? fabs(sigma[0] - sigma[n - 1]) : sigma[0];
+    return s->add_noise(c, c->in[0], &noise, level, c->in[3], &c->out[0]);
 }
 
 const kiln_node node_add_noise = {

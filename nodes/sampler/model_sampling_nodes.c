@@ -4,7 +4,7 @@
  * Tables are made anew from the denoiser's own, so that a second such node replaces the first one's work. Names,
  * defaults and ranges are ComfyUI's; `timestep` is kiln's.
  */
-#include "guidance.h"
+#include "model_guidance.h"
 #include "model_sampling.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
@@ -298,8 +298,8 @@ static void guided_release(void *owned)
     free(g);
 }
 
-static kiln_status guide_with(const kiln_call *c, const char *name, double number, uint32_t flags,
-                              kiln_value *conditioning, kiln_status (*apply)(void *, const kiln_guesses *))
+static kiln_status add_guidance(const kiln_call *c, const char *name, double number, uint32_t flags,
+                                kiln_value *conditioning, kiln_status (*apply)(void *, const kiln_guesses *))
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_model *model;
@@ -332,16 +332,15 @@ typedef struct {
 
 static kiln_status apply_rescale(void *self, const kiln_guesses *g)
 {
-    rescaled(g, ((const guided *)self)->number);
-    return KILN_OK;
+    return rescaled(g, ((const guided *)self)->number);
 }
 
 static const kiln_param rescale_param[] = {
     KIT_FLOAT(guidance_params, multiplier, 0.7, 0, 1, 0.01, "Share of the rescaled guess; 0: none.")};
 static kiln_status rescale_run(const kiln_call *c)
 {
-    return guide_with(c, "rescale-cfg", ((const guidance_params *)c->params)->multiplier, KILN_GUIDANCE_REPLACE, NULL,
-                      apply_rescale);
+    return add_guidance(c, "rescale-cfg", ((const guidance_params *)c->params)->multiplier, KILN_GUIDANCE_REPLACE, NULL,
+                        apply_rescale);
 }
 
 const kiln_node node_rescale_cfg = {
@@ -351,8 +350,7 @@ const kiln_node node_rescale_cfg = {
 
 static kiln_status apply_perp(void *self, const kiln_guesses *g)
 {
-    perpendicular(g, ((const guided *)self)->number);
-    return KILN_OK;
+    return perpendicular(g, ((const guided *)self)->number);
 }
 
 static const kiln_port perp_in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."},
@@ -361,8 +359,8 @@ static const kiln_param perp_param[] = {
     KIT_FLOAT(guidance_params, neg_scale, 1, 0, 100, 0.01, "How strongly the negative is avoided.")};
 static kiln_status perp_run(const kiln_call *c)
 {
-    return guide_with(c, "perp-neg", ((const guidance_params *)c->params)->neg_scale,
-                      KILN_GUIDANCE_REPLACE | KILN_GUIDANCE_UNCONDITIONAL, c->in[1], apply_perp);
+    return add_guidance(c, "perp-neg", ((const guidance_params *)c->params)->neg_scale,
+                        KILN_GUIDANCE_REPLACE | KILN_GUIDANCE_UNCONDITIONAL, c->in[1], apply_perp);
 }
 
 const kiln_node node_perp_neg = {

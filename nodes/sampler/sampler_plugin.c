@@ -1,5 +1,9 @@
-/* sampler_plugin.c - the entry table of the sampler plugin: samplers, schedules, and the nodes round them. */
+/* sampler_plugin.c - the entry table of the sampler plugin: samplers, schedules, guiders, kiln.sampling/1, and the
+ * nodes round them. */
+#include "guider_registry.h"
+#include "guiders.h"
 #include "samplers.h"
+#include "sampling_api.h"
 #include "sampler_nodes.h"
 #include "schedules.h"
 
@@ -15,7 +19,12 @@ static kiln_status open_plugin(const kiln_host *host)
         kiln_status status = api->register_schedule(schedule_rows[i]);
         if (status != KILN_OK) return status;
     }
-    return KILN_OK;
+    guider_registry_open(host);
+    for (size_t i = 0; i < guider_row_count; i++) {
+        kiln_status status = guider_register(guider_rows[i]);
+        if (status != KILN_OK) return status;
+    }
+    return host->provide(KILN_SAMPLING_ABILITY, &sampling_api);
 }
 
 KILN_PLUGIN_OPEN("org.kiln.sampler", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_ksampler, &node_ksampler_advanced,

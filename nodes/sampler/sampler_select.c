@@ -1,6 +1,6 @@
 /* sampler_select.c - nodes that make a SAMPLER: a sampler's row and options for it, by name.
  *
- * None of them knows a sampler's own struct (options.h does the filling), so any plugin's sampler can be chosen, and
+ * None of them sees a sampler's own struct (options.h fills it), so any plugin's sampler can be chosen, and
  * its options set, through KSamplerSelect. Names, defaults and ranges of the others are ComfyUI's.
  */
 #include "options.h"
@@ -284,9 +284,8 @@ static kiln_status put_level(const kiln_call *c, kiln_value *map, const char *na
 static kiln_status sa_options(const kiln_call *c, kiln_value *map)
 {
     const solver_params *p = c->params;
-    const kiln_model *model = ((const kiln_model_api *)c->host->ability(KILN_MODEL_ABILITY))->model(c->ctx, c->in[0]);
-    if (!model) return KILN_ERR_INVALID;
-    model_sampling l = model_sampling_of(model);
+    model_sampling l;
+    TRY(sample_model_sampling(c, c->in[0], &l));
     TRY(put_all(c, sa_param, COUNT(sa_param), map));
     TRY(put_level(c, map, "sde_start_sigma", &l, p->sde_start_percent));
     return put_level(c, map, "sde_end_sigma", &l, p->sde_end_percent);

@@ -1,4 +1,4 @@
-/* scheduler_tables.c - nodes whose levels were found by searching, and are looked up: GITSScheduler,
+/* scheduler_tables.c - nodes whose levels were found by searching, and are read from tables: GITSScheduler,
  * OptimalStepsScheduler.
  *
  * Where a table has no list for a step count, the nearest one is read in between, in log sigma (curve_table). Names,
@@ -6,6 +6,7 @@
  */
 #include "curves.h"
 #include "gits_table.h"
+#include "sample.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
 

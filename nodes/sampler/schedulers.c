@@ -21,13 +21,6 @@ enum { STEPS_MOST = 10000 };
 static const kiln_port model_in[] = {{.name = "model", .type = "MODEL", .doc = "Whose noise levels."}};
 static const kiln_port out[] = {{.name = "SIGMAS", .type = "SIGMAS", .doc = "Noise levels."}};
 
-static kiln_status model_of(const kiln_call *c, const kiln_model **model)
-{
-    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
-    *model = models->model(c->ctx, c->in[0]);
-    return *model ? KILN_OK : KILN_ERR_INVALID;
-}
-
 static double *for_capacity(const kiln_call *c, size_t n)
 {
     return c->host->scratch(c->ctx, n * sizeof(double), KILN_CPU);
@@ -55,14 +48,11 @@ static const kiln_param basic_param[] = {
 static kiln_status basic_run(const kiln_call *c)
 {
     const basic_params *p = c->params;
-    const kiln_model *model;
+    const kiln_sigma_options options = {
+        .size = sizeof options, .schedule = p->scheduler, .steps = p->steps, .denoise = p->denoise, .at_most_steps = 1};
     double *sigma;
     size_t n;
-    TRY(model_of(c, &model));
-    TRY(sample_sigmas(
-        c, model,
-        &(sigma_options){.schedule = p->scheduler, .steps = p->steps, .denoise = p->denoise, .at_most_steps = 1},
-        &sigma, &n));
+    TRY(sample_sigmas(c, c->in[0], &options, &sigma, &n));
     return sigmas_new(c, sigma, sigma ? n + 1 : 0, &c->out[0]);
 }
 
@@ -212,13 +202,12 @@ static const kiln_param beta_param[] = {
 static kiln_status beta_run(const kiln_call *c)
 {
     const beta_params *p = c->params;
-    const kiln_model *model;
+    model_sampling counted;
     double *sigma = for_capacity(c, (size_t)p->steps + 1);
-    TRY(model_of(c, &model));
+    TRY(sample_model_sampling(c, c->in[0], &counted));
     if (!sigma) return KILN_ERR_NOMEM;
     if (p->alpha <= 0 || p->beta <= 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "alpha and beta have to be above 0 (0.6 is usual)");
-    model_sampling counted = model_sampling_of(model);
     kiln_schedule_input in = model_sampling_schedule_input(&counted, (size_t)p->steps);
     return sigmas_new(c, sigma, schedule_beta(&in, p->alpha, p->beta, sigma, (size_t)p->steps + 1), &c->out[0]);
 }
@@ -243,11 +232,10 @@ static const kiln_param turbo_param[] = {STEPS(turbo_params, 1, 10), DENOISE(tur
 static kiln_status turbo_run(const kiln_call *c)
 {
     const turbo_params *p = c->params;
-    const kiln_model *model;
+    model_sampling counted;
     double sigma[11];
     size_t n = 0;
-    TRY(model_of(c, &model));
-    model_sampling counted = model_sampling_of(model);
+    TRY(sample_model_sampling(c, c->in[0], &counted));
     for (int64_t at = 10 - (int64_t)(10 * p->denoise); at < 10 && (int64_t)n < p->steps; at++)
         sigma[n++] = model_sampling_sigma(&counted, (double)((10 - at) * 100 - 1));
     sigma[n++] = 0;

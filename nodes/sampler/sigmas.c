@@ -1,5 +1,5 @@
 /* sigmas.c - nodes that cut, turn and write SIGMAS. Names, defaults and ranges are ComfyUI's. */
-#include "model_sampling.h"
+#include "sample.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
 
@@ -32,7 +32,7 @@ static kiln_status split_run(const kiln_call *c)
 {
     double *sigma;
     size_t n;
-    TRY(sigmas_read(c, c->in[0], &sigma, &n));
+    TRY(sigmas_read(c, c->in[0], NULL, &sigma, &n));
     return split(c, sigma, n, (size_t)((const split_params *)c->params)->step);
 }
 
@@ -53,7 +53,7 @@ static kiln_status split_denoise_run(const kiln_call *c)
 {
     double *sigma;
     size_t n;
-    TRY(sigmas_read(c, c->in[0], &sigma, &n));
+    TRY(sigmas_read(c, c->in[0], NULL, &sigma, &n));
     double steps = n ? (double)(n - 1) : 0, second = rint(steps * ((const split_denoise_params *)c->params)->denoise);
     return split(c, sigma, n, (size_t)(steps - second));
 }
@@ -72,7 +72,7 @@ static kiln_status flip_run(const kiln_call *c)
 {
     double *sigma;
     size_t n;
-    TRY(sigmas_read(c, c->in[0], &sigma, &n));
+    TRY(sigmas_read(c, c->in[0], NULL, &sigma, &n));
     for (size_t i = 0; i < n / 2; i++) {
         double low = sigma[n - 1 - i];
         sigma[n - 1 - i] = sigma[i], sigma[i] = low;
@@ -95,7 +95,7 @@ static kiln_status first_run(const kiln_call *c)
 {
     double *sigma;
     size_t n;
-    TRY(sigmas_read(c, c->in[0], &sigma, &n));
+    TRY(sigmas_read(c, c->in[0], NULL, &sigma, &n));
     if (n == 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "sigmas is empty, so it has no first level (a scheduler's denoise of 0 makes it so)");
@@ -142,12 +142,13 @@ static kiln_status extend_run(const kiln_call *c)
     const extend_params *p = c->params;
     double *sigma, start = p->start_at_sigma < 0 ? INFINITY : p->start_at_sigma;
     size_t n, made = 0;
-    TRY(sigmas_read(c, c->in[0], &sigma, &n));
+    TRY(sigmas_read(c, c->in[0], NULL, &sigma, &n));
     double *more = c->host->scratch(c->ctx, (n * (size_t)p->steps + 1) * sizeof *more, KILN_CPU);
     if (!more) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
         more[made++] = sigma[i];
-        if (i + 1 == n || sigma[i] < p->end_at_sigma || sigma[i] > start) continue;
+        int outside = sigma[i] < p->end_at_sigma || sigma[i] > start; /* an estimate divides every step */
+        if (i + 1 == n || (outside && !kit_estimating(c))) continue;
         for (int64_t k = 1; k < p->steps; k++)
             more[made++] = sigma[i] + spaced(p->spacing, (double)k / (double)p->steps) * (sigma[i + 1] - sigma[i]);
     }
@@ -212,10 +213,8 @@ static const kiln_param percent_param[] = {
 static kiln_status percent_run(const kiln_call *c)
 {
     const percent_params *p = c->params;
-    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
-    const kiln_model *model = models->model(c->ctx, c->in[0]);
-    if (!model) return KILN_ERR_INVALID;
-    model_sampling l = model_sampling_of(model);
+    model_sampling l;
+    TRY(sample_model_sampling(c, c->in[0], &l));
     double sigma = model_sampling_percent_to_sigma(&l, p->sampling_percent);
     if (isinf(sigma)) sigma = 999999999.9; /* as ComfyUI says it: above every level */
     if (p->return_actual_sigma && p->sampling_percent <= 0) sigma = model_sampling_sigma_max(&l);

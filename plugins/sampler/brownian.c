@@ -120,7 +120,7 @@ static kiln_status add_between(brownian_tree *tree, interval at, float *w, doubl
     return KILN_OK;
 }
 
-static double held(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+static double clamped(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 kiln_status brownian_noise(brownian_tree *tree, double from, double to, float *out)
 {
@@ -128,8 +128,8 @@ kiln_status brownian_noise(brownian_tree *tree, double from, double to, float *o
     float first = (float)from, second = (float)to, scale = sqrtf(fabsf(second - first)),
           sign = first < second ? 1.0f : -1.0f;
     interval root = {.start = rounded(low), .end = rounded(high)};
-    double a = held((double)fminf(first, second), root.start, root.end),
-           b = held((double)fmaxf(first, second), root.start, root.end);
+    double a = clamped((double)fminf(first, second), root.start, root.end),
+           b = clamped((double)fmaxf(first, second), root.start, root.end);
     a = rounded(a), b = rounded(b);
     memset(out, 0, tree->n * sizeof *out);
     if (a == b || scale == 0) return KILN_OK;

@@ -1,4 +1,4 @@
-/* brownian.h - one Brownian path over the noise levels, looked up anywhere: torchsde's BrownianTree.
+/* brownian.h - one Brownian path over the noise levels, evaluated anywhere: torchsde's BrownianTree.
  *
  * The whole interval's increment is sqrt(length) times a Gaussian; each interval is halved (the point rounded to
  * 1e-6) by a Brownian bridge with a Gaussian of its own, whose seed numpy's SeedSequence makes of the tree's
@@ -25,8 +25,8 @@ typedef struct {
     const void *arg; /* gaussians()' own */
     /* n floats that live as long as the tree; NULL: no memory */
     float *(*capacity)(const void *owner, size_t n);
-    const void *owner;               /* room()'s own */
-    float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by room() when needed */
+    const void *owner;               /* capacity()'s own */
+    float *kept[BROWNIAN_DEPTH + 1]; /* zero at first: made by capacity() when needed */
 } brownian_tree;
 
 /* numpy.random.SeedSequence(entropy, spawn_key=(key, depth), pool_size=24).generate_state(1); depth < 0: no spawn key.
@@ -34,8 +34,9 @@ typedef struct {
 uint32_t seed_sequence(uint64_t entropy, uint64_t key, int depth);
 
 /* out[n]: the path's increment from one level to another over sqrt(|to - from|): unit Gaussians, of the sign
- * k-diffusion gives (negative going down). Levels are taken as f32, held to the tree's interval, and rounded to 1e-6;
- * equal ones give zeros. KILN_ERR_NOMEM, or KILN_ERR_INVALID when the levels span more than 64 halvings reach (1e13).
+ * k-diffusion gives (negative going down). Levels are taken as f32, clamped to the tree's interval, and rounded to
+ * 1e-6; equal ones give zeros. KILN_ERR_NOMEM, or KILN_ERR_INVALID when the levels span more than 64 halvings reach
+ * (1e13).
  */
 kiln_status brownian_noise(brownian_tree *tree, double from, double to, float *out);
 

@@ -85,7 +85,7 @@ static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const
             what, (long long)out->given, (long long)size->batch);
     out->cells = c->host->scratch(c->ctx, (size_t)out->given * cells * sizeof(float), KILN_CPU);
     if (!out->cells) return KILN_ERR_NOMEM;
-    for (int64_t i = 0; i < out->given; i++)
+    for (int64_t i = 0; i < out->given && !kit_estimating(c); i++)
         resize_bilinear((const float *)m.data + i * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
                         out->cells + (size_t)i * cells, size->height, size->width);
     return KILN_OK;
@@ -138,6 +138,8 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
     if (!m->cells && whole && strength == 1) return KILN_OK;
     float *weight = c->host->scratch(c->ctx, (size_t)(e->weights * e->h * e->w) * sizeof(float), KILN_CPU);
     if (!weight) return KILN_ERR_NOMEM;
+    e->weight = weight;
+    if (kit_estimating(c)) return KILN_OK;
     for (int64_t i = 0; i < e->weights; i++)
         for (int64_t y = 0; y < e->h; y++)
             for (int64_t x = 0; x < e->w; x++) {
@@ -147,7 +149,6 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
                 weight[(i * e->h + y) * e->w + x] = (float)(cell * strength);
             }
     if (!m->cells && !whole) fade(weight, e, size->height, size->width);
-    e->weight = weight;
     return KILN_OK;
 }
 
@@ -169,7 +170,7 @@ static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const
     TRY(read_masks(c, entry, what, size, &m));
     int to_bounds = 0;
     if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
-        area_from_masks(&m, size->height, size->width, e);
+        if (!kit_estimating(c)) area_from_masks(&m, size->height, size->width, e); /* an estimate has the whole */
     TRY(read_weight(c, entry, &m, size, e));
     e->sigma_start = model_sampling_percent_to_sigma(counted, number(v, entry, "start_percent", 0));
     e->sigma_end = model_sampling_percent_to_sigma(counted, number(v, entry, "end_percent", 1));
@@ -243,5 +244,42 @@ kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t
                 condition e = set[k]->entry[i];
                 if (j != k && !covers_all(&e, height, width)) TRY(oppose(c, set[j], &e, height, width));
             }
+    return KILN_OK;
+}
+
+/* ---- parts of the picture ---- */
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The part of e's weights that e_part has. */
+static kiln_status crop_weight(const kiln_call *c, const condition *e, condition *e_part, int64_t y, int64_t x)
+{
+    int64_t h = e_part->h, w = e_part->w;
+    if (!e->weight || (h == e->h && w == e->w)) return KILN_OK;
+    float *weight = c->host->scratch(c->ctx, (size_t)(e->weights * h * w) * sizeof(float), KILN_CPU);
+    if (!weight) return KILN_ERR_NOMEM;
+    e_part->weight = weight;
+    for (int64_t i = 0; i < e->weights * h && !kit_estimating(c); i++)
+        memcpy(weight + i * w, e->weight + ((i / h * e->h) + y + i % h) * e->w + x, (size_t)w * sizeof(float));
+    return KILN_OK;
+}
+
+kiln_status conditions_crop(const kiln_call *c, const conditions *from, const condition_area *part, conditions *out)
+{
+    *out = (conditions){0};
+    if (!from->n) return KILN_OK;
+    if (!(out->entry = c->host->scratch(c->ctx, from->n * sizeof *out->entry, KILN_CPU))) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < from->n; i++) {
+        const condition *e = &from->entry[i];
+        int64_t y = larger(e->y, part->y), x = larger(e->x, part->x);
+        condition inside = *e;
+        inside.h = smaller(e->y + e->h, part->y + part->h) - y;
+        inside.w = smaller(e->x + e->w, part->x + part->w) - x;
+        if (inside.h <= 0 || inside.w <= 0) continue;
+        inside.y = y - part->y, inside.x = x - part->x;
+        TRY(crop_weight(c, e, &inside, y - e->y, x - e->x));
+        out->entry[out->n++] = inside;
+    }
     return KILN_OK;
 }

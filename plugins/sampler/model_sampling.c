@@ -68,7 +68,7 @@ double model_sampling_sigma(const model_sampling *l, double timestep)
 }
 
 /* The table's top timestep is its whole length for both readings of a table; the continuous ones are spaced in log
- * sigma between their ends, which is what their table holds. */
+ * sigma between their ends, which is what their table has. */
 double model_sampling_percent_to_sigma(const model_sampling *l, double percent)
 {
     if (percent >= 1) return 0;

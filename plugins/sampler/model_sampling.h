@@ -21,7 +21,7 @@ model_sampling model_sampling_of(const kiln_model *model);
 
 double model_sampling_sigma_min(const model_sampling *l); /* the table's ends */
 double model_sampling_sigma_max(const model_sampling *l);
-/* The number the network is told at sigma. */
+/* The timestep the network is given at sigma. */
 double model_sampling_timestep(const model_sampling *l, double sigma);
 /* The level of a timestep; clamped to the table where there is one. */
 double model_sampling_sigma(const model_sampling *l, double timestep);

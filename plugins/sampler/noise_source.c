@@ -1,17 +1,6 @@
 /* noise_source.c - see noise_source.h. */
 #include "noise_source.h"
 
-const kiln_choice noise_choice[] = {
-    {.name = "auto",
-     .doc = "as ComfyUI without a GPU; samplers named _gpu follow the path a CUDA device draws",
-     .value = NOISE_AUTO},
-    {.name = "cpu", .doc = "torch's CPU generator for everything", .value = NOISE_CPU},
-    {.name = "cuda",
-     .doc = "as ComfyUI on an NVIDIA GPU: first noise of the CPU generator, that of the steps of CUDA's",
-     .value = NOISE_CUDA},
-    {.name = "cuda_all", .doc = "one CUDA generator for the first noise and then the steps", .value = NOISE_CUDA_ALL},
-    {0}};
-
 void stream_seed(noise_stream *s, int cuda, uint64_t seed, uint32_t blocks)
 {
     s->cuda = cuda;
@@ -27,17 +16,18 @@ void stream_randn(noise_stream *s, float *out, size_t n)
         torch_randn(&s->cpu, out, n);
 }
 
-int noise_first_cuda(const noise_options *options) { return options->kind == NOISE_CUDA_ALL; }
+int noise_first_cuda(const kiln_noise *noise) { return noise->source == KILN_NOISE_CUDA_ALL; }
 
-static int path_cuda(const noise_options *options, const kiln_sampler *row)
+static int path_cuda(const kiln_noise *noise, const kiln_sampler *row)
 {
-    return options->kind == NOISE_CUDA_ALL || (options->kind != NOISE_CPU && row->flags & KILN_SAMPLER_BROWNIAN_CUDA);
+    return noise->source == KILN_NOISE_CUDA_ALL ||
+           (noise->source != KILN_NOISE_CPU && row->flags & KILN_SAMPLER_BROWNIAN_CUDA);
 }
 
-int noise_any_cuda(const noise_options *options, const kiln_sampler *row)
+int noise_any_cuda(const kiln_noise *noise, const kiln_sampler *row)
 {
-    return options->kind == NOISE_CUDA || options->kind == NOISE_CUDA_ALL ||
-           (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(options, row));
+    return noise->source == KILN_NOISE_CUDA || noise->source == KILN_NOISE_CUDA_ALL ||
+           (row->flags & KILN_SAMPLER_BROWNIAN && path_cuda(noise, row));
 }
 
 /* torchsde's _randn: a new generator for each draw. */
@@ -60,15 +50,15 @@ static void tree_init(noise_source *s, uint64_t seed, const double *sigma, size_
         (brownian_tree){.entropy = seed, .low = low, .high = high, .n = count, .gaussians = tree_gaussians, .arg = s};
 }
 
-void noise_source_init(noise_source *s, const noise_options *options, const kiln_sampler *row,
-                       const noise_stream *first, uint64_t seed, const double *sigma, size_t n, size_t count)
+void noise_source_init(noise_source *s, const kiln_noise *noise, const kiln_sampler *row, const noise_stream *first,
+                       uint64_t seed, const double *sigma, size_t n, size_t count)
 {
-    int goes_on = row->flags & KILN_SAMPLER_CONTINUES_NOISE || options->kind == NOISE_CUDA_ALL;
-    s->kind = (noise_kind)options->kind;
-    s->blocks = (uint32_t)options->blocks;
+    int goes_on = row->flags & KILN_SAMPLER_CONTINUES_NOISE || noise->source == KILN_NOISE_CUDA_ALL;
+    s->kind = (kiln_noise_source)noise->source;
+    s->blocks = (uint32_t)noise->blocks;
     s->brownian = (row->flags & KILN_SAMPLER_BROWNIAN) != 0;
-    s->tree_cuda = path_cuda(options, row);
-    if (options->kind == NOISE_CUDA)
+    s->tree_cuda = path_cuda(noise, row);
+    if (noise->source == KILN_NOISE_CUDA)
         stream_seed(&s->steps, 1, seed, s->blocks);
     else if (goes_on)
         s->steps = *first;

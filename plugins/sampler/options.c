@@ -1,4 +1,4 @@
-/* options.c - see options.h. What a row means is kiln.params/1's to know. */
+/* options.c - see options.h. kiln.params/1 interprets the rows. */
 #include "options.h"
 
 #include "kiln/kit.h"

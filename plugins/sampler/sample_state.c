@@ -8,27 +8,27 @@
 
 enum { VERSION = 1, TWISTER_WORDS = 624 };
 
-static const kiln_call *call_of(const session *s) { return s->job->call; }
+static const kiln_call *call_of(const kiln_session *s) { return s->call; }
 
-void state_refused(const session *s, const char *why)
+void state_refused(const kiln_session *s, const char *why)
 {
     char text[256];
     snprintf(text, sizeof text, "%s: the saved state of this sampling is not used: %s; it starts from the beginning",
-             s->job->sampler->name, why);
+             s->row->name, why);
     call_of(s)->host->log(KILN_LOG_WARN, text);
 }
 
 /* ---- making one: NULL values mean that there was no memory ---- */
 
-static kiln_value *new_bits(const session *s, uint64_t bits)
+static kiln_value *new_bits(const kiln_session *s, uint64_t bits)
 {
     int64_t whole;
     memcpy(&whole, &bits, sizeof whole);
     return kit_values(call_of(s))->new_int(call_of(s)->ctx, whole);
 }
 
-static kiln_value *new_tensor(const session *s, uint32_t dtype, uint32_t rank, const int64_t *dim, const void *data,
-                              size_t bytes)
+static kiln_value *new_tensor(const kiln_session *s, uint32_t dtype, uint32_t rank, const int64_t *dim,
+                              const void *data, size_t bytes)
 {
     const kiln_call *c = call_of(s);
     kiln_tensor t = {.size = sizeof t};
@@ -42,32 +42,33 @@ static kiln_value *new_tensor(const session *s, uint32_t dtype, uint32_t rank, c
     return v;
 }
 
-static kiln_value *new_latent(const session *s, const float *x)
+static kiln_value *new_latent(const kiln_session *s, const float *x)
 {
-    const int64_t dim[] = {s->guide.batch, s->guide.height, s->guide.width, s->guide.channels};
-    return new_tensor(s, KILN_F32, 4, dim, x, s->count * sizeof *x);
+    const int64_t dim[] = {s->space.shape.pictures, s->space.shape.height, s->space.shape.width,
+                           s->space.shape.channels};
+    return new_tensor(s, KILN_F32, 4, dim, x, session_count(s) * sizeof *x);
 }
 
-static kiln_value *new_numbers(const session *s, const double *x, size_t n)
+static kiln_value *new_numbers(const kiln_session *s, const double *x, size_t n)
 {
     return new_tensor(s, KILN_F64, 1, (const int64_t[]){(int64_t)n}, x, n * sizeof *x);
 }
 
 /* A latent as it was kept after the step. */
-static kiln_status put_latent(session *s, kiln_value *map, const char *key, const kiln_latent *x)
+static kiln_status put_latent(kiln_session *s, kiln_value *map, const char *key, const kiln_latent *x)
 {
-    TRY(place_kept(&s->place, x, s->masked)); /* which nobody uses between steps */
-    return kit_set(call_of(s), map, key, new_latent(s, s->masked));
+    TRY(latent_kept(&s->space, x, s->work));
+    return kit_set(call_of(s), map, key, new_latent(s, s->work));
 }
 
-static kiln_status put_slots(session *s, kiln_value *map)
+static kiln_status put_slots(kiln_session *s, kiln_value *map)
 {
     for (size_t i = 0; i < s->n_slot; i++)
-        if (place_is_kept(&s->slot[i].latent)) TRY(put_latent(s, map, s->slot[i].name, &s->slot[i].latent));
+        if (s->slot[i].latent.kept) TRY(put_latent(s, map, s->slot[i].name, &s->slot[i].latent));
     return KILN_OK;
 }
 
-static kiln_status put_scalars(const session *s, kiln_value *map)
+static kiln_status put_scalars(const kiln_session *s, kiln_value *map)
 {
     const slot_entry *entry = s->number;
     for (size_t i = 0; i < s->n_number; i++)
@@ -75,7 +76,7 @@ static kiln_status put_scalars(const session *s, kiln_value *map)
     return KILN_OK;
 }
 
-static kiln_status put_noise(const session *s, kiln_value *map)
+static kiln_status put_noise(const kiln_session *s, kiln_value *map)
 {
     const kiln_call *c = call_of(s);
     const kiln_value_api *v = kit_values(c);
@@ -89,7 +90,7 @@ static kiln_status put_noise(const session *s, kiln_value *map)
 }
 
 /* A map under `key`, filled by one of the functions above. */
-static kiln_status put_map(session *s, kiln_value *state, const char *key)
+static kiln_status put_map(kiln_session *s, kiln_value *state, const char *key)
 {
     const kiln_call *c = call_of(s);
     kiln_value *map = kit_values(c)->new_map(c->ctx);
@@ -102,30 +103,30 @@ static kiln_status put_map(session *s, kiln_value *state, const char *key)
     return status;
 }
 
-/* All but the latents, which are kept where they lie until the state is saved. */
-static kiln_status put_numbers(session *s, kiln_value *state, size_t next)
+/* All but the latents: those are kept on the device until the state is saved. */
+static kiln_status put_numbers(kiln_session *s, kiln_value *state, size_t next)
 {
     const kiln_call *c = call_of(s);
     const kiln_value_api *v = kit_values(c);
     TRY(kit_set(c, state, "version", v->new_int(c->ctx, VERSION)));
-    TRY(kit_set(c, state, "sampler", v->new_string(c->ctx, s->job->sampler->name, strlen(s->job->sampler->name))));
+    TRY(kit_set(c, state, "sampler", v->new_string(c->ctx, s->row->name, strlen(s->row->name))));
     TRY(kit_set(c, state, "sigmas", new_numbers(s, s->job->sigma, s->job->n + 1)));
-    TRY(kit_set(c, state, "seed", new_bits(s, s->job->seed)));
+    TRY(kit_set(c, state, "seed", new_bits(s, s->job->noise.seed)));
     TRY(kit_set(c, state, "first", v->new_int(c->ctx, (int64_t)next)));
-    TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->guide.always)));
+    TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->last.wants_unconditional)));
     TRY(put_map(s, state, "scalars"));
     return put_map(s, state, "noise");
 }
 
-static void keep_latents(session *s)
+static void keep_latents(kiln_session *s)
 {
-    place_keep(&s->place, &s->x);
-    if (s->denoised.data) place_keep(&s->place, &s->denoised);
+    latent_keep(&s->space, &s->x);
+    if (s->denoised.data) latent_keep(&s->space, &s->denoised);
     for (size_t i = 0; i < s->n_slot; i++)
-        if (s->slot[i].latent.data) place_keep(&s->place, &s->slot[i].latent);
+        if (s->slot[i].latent.data) latent_keep(&s->space, &s->slot[i].latent);
 }
 
-static kiln_status put_latents(session *s, kiln_value *state)
+static kiln_status put_latents(kiln_session *s, kiln_value *state)
 {
     TRY(put_latent(s, state, "x", &s->x));
     if (s->denoised.data) TRY(put_latent(s, state, "denoised", &s->denoised));
@@ -133,47 +134,48 @@ static kiln_status put_latents(session *s, kiln_value *state)
 }
 
 /* The engine tells the user when saving fails, and the run goes on. */
-static void save(session *s)
+static void save(kiln_session *s)
 {
-    if (put_latents(s, s->last) == KILN_OK) (void)s->store->state_save(call_of(s)->ctx, s->last);
+    if (put_latents(s, s->state) == KILN_OK) (void)s->store->state_save(call_of(s)->ctx, s->state);
 }
 
-static void forget(session *s)
+static void forget(kiln_session *s)
 {
-    call_of(s)->host->unref(s->last);
-    s->last = NULL;
+    call_of(s)->host->unref(s->state);
+    s->state = NULL;
 }
 
-void state_after_step(session *s, size_t next)
+void state_after_step(kiln_session *s, size_t next)
 {
     const kiln_call *c = call_of(s);
     if (!s->store) return;
     forget(s);
-    s->last = kit_values(c)->new_map(c->ctx);
-    if (s->last && put_numbers(s, s->last, next) != KILN_OK) forget(s); /* no memory: this step leaves none */
-    if (!s->last) return;
+    s->state = kit_values(c)->new_map(c->ctx);
+    if (s->state && put_numbers(s, s->state, next) != KILN_OK) forget(s); /* no memory: this step leaves none */
+    if (!s->state) return;
     keep_latents(s);
-    if (s->place.trouble != KILN_OK || !s->store->state_due(c->ctx)) return;
+    if (s->space.failed != KILN_OK || !s->store->state_due(c->ctx)) return;
     save(s);
     forget(s);
 }
 
-void state_finish(session *s, kiln_status status)
+void state_finish(kiln_session *s, kiln_status status)
 {
-    if (s->last && status != KILN_OK && s->place.trouble == KILN_OK && s->store->state_due(call_of(s)->ctx)) save(s);
+    if (s->state && status != KILN_OK && s->space.failed == KILN_OK && s->store->state_due(call_of(s)->ctx)) save(s);
     forget(s);
 }
 
 /* ---- taking one up: 1 if it fits, 0 if not ---- */
 
-static int get_int(const session *s, const kiln_value *map, const char *key, int64_t low, int64_t high, int64_t *out)
+static int get_int(const kiln_session *s, const kiln_value *map, const char *key, int64_t low, int64_t high,
+                   int64_t *out)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     return v->get_int(v->map_get(map, key), out) == KILN_OK && *out >= low && *out <= high;
 }
 
 /* The data of a tensor with these dimensions; NULL: it is not one. bytes: of an element. */
-static const void *get_tensor(const session *s, const kiln_value *value, uint32_t dtype, uint32_t rank,
+static const void *get_tensor(const kiln_session *s, const kiln_value *value, uint32_t dtype, uint32_t rank,
                               const int64_t *dim, size_t bytes)
 {
     const kiln_call *c = call_of(s);
@@ -186,22 +188,22 @@ static const void *get_tensor(const session *s, const kiln_value *value, uint32_
     return t.data;
 }
 
-static int get_latent(const session *s, const kiln_value *value, float *out)
+static int get_latent(kiln_session *s, const kiln_value *value, kiln_latent *out)
 {
-    const int64_t dim[] = {s->guide.batch, s->guide.height, s->guide.width, s->guide.channels};
+    const int64_t dim[] = {s->space.shape.pictures, s->space.shape.height, s->space.shape.width,
+                           s->space.shape.channels};
     const void *data = get_tensor(s, value, KILN_F32, 4, dim, sizeof(float));
-    if (data) memcpy(out, data, s->count * sizeof *out);
-    return data != NULL;
+    return data && latent_upload(&s->space, out, data) == KILN_OK;
 }
 
-static int get_numbers(const session *s, const kiln_value *value, size_t n, double *out)
+static int get_numbers(const kiln_session *s, const kiln_value *value, size_t n, double *out)
 {
     const void *data = get_tensor(s, value, KILN_F64, 1, (const int64_t[]){(int64_t)n}, sizeof(double));
     if (data) memcpy(out, data, n * sizeof *out);
     return data != NULL;
 }
 
-static int take_slots(session *s, const kiln_value *map)
+static int take_slots(kiln_session *s, const kiln_value *map)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     if (v->kind(map) != KILN_V_MAP) return 0;
@@ -209,12 +211,13 @@ static int take_slots(session *s, const kiln_value *map)
         const char *name;
         const kiln_value *value = v->map_at(map, i, &name);
         slot_entry *e = session_entry(s->slot, &s->n_slot, name);
-        if (!e || !(e->latent.data = session_floats(s, s->count)) || !get_latent(s, value, e->latent.data)) return 0;
+        if (!e || latent_init(&s->space, &e->latent, &s->space.shape) != KILN_OK || !get_latent(s, value, &e->latent))
+            return 0;
     }
     return 1;
 }
 
-static int take_scalars(session *s, const kiln_value *map)
+static int take_scalars(kiln_session *s, const kiln_value *map)
 {
     const kiln_call *c = call_of(s);
     const kiln_value_api *v = kit_values(c);
@@ -233,7 +236,7 @@ static int take_scalars(session *s, const kiln_value *map)
     return 1;
 }
 
-static int take_noise(session *s, const kiln_value *map)
+static int take_noise(kiln_session *s, const kiln_value *map)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     noise_stream *g = &s->random.steps;
@@ -256,16 +259,16 @@ static int take_noise(session *s, const kiln_value *map)
 }
 
 /* NULL if it belongs to this run, else why not. */
-static const char *other_run(const session *s, const kiln_value *state)
+static const char *other_run(const kiln_session *s, const kiln_value *state)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t number, seed;
     const char *name = v->get_string(v->map_get(state, "sampler"), NULL);
     const void *sigma = get_tensor(s, v->map_get(state, "sigmas"), KILN_F64, 1,
                                    (const int64_t[]){(int64_t)s->job->n + 1}, sizeof(double));
-    memcpy(&seed, &s->job->seed, sizeof seed);
+    memcpy(&seed, &s->job->noise.seed, sizeof seed);
     if (!get_int(s, state, "version", VERSION, VERSION, &number)) return "it is of another version";
-    if (!name || strcmp(name, s->job->sampler->name) != 0) return "it is another sampler's";
+    if (!name || strcmp(name, s->row->name) != 0) return "it is another sampler's";
     if (!sigma || memcmp(sigma, s->job->sigma, (s->job->n + 1) * sizeof(double)) != 0)
         return "it has other noise levels";
     if (!get_int(s, state, "seed", seed, seed, &number)) return "it has another seed";
@@ -273,57 +276,52 @@ static const char *other_run(const session *s, const kiln_value *state)
 }
 
 /* A sampler that changes the size on the way goes on at the size its state has. */
-static int take_size(session *s, const kiln_value *x)
+static int take_size(kiln_session *s, const kiln_value *x)
 {
     const kiln_call *c = call_of(s);
     const int64_t times = 64; /* more than any sampler makes of a size: a damaged state asks for no more than that */
     kiln_tensor t = {.size = sizeof t};
-    if (!(s->job->sampler->flags & KILN_SAMPLER_RESIZES)) return 1;
+    if (!(s->row->flags & KILN_SAMPLER_RESIZES)) return 1;
     if (kit_values(c)->kind(x) != KILN_V_TENSOR || c->host->view(c->ctx, x, &t) != KILN_OK || t.rank != 4) return 0;
     int64_t h = t.dim[1], w = t.dim[2];
-    if (h == s->guide.height && w == s->guide.width) return 1;
+    if (h == s->space.shape.height && w == s->space.shape.width) return 1;
     return h > 0 && w > 0 && h / times <= s->first_height && w / times <= s->first_width &&
            session_set_size(s, h, w) == KILN_OK;
 }
 
-static int take_all(session *s, const kiln_value *state)
+static int take_all(kiln_session *s, const kiln_value *state)
 {
     const kiln_value_api *v = kit_values(call_of(s));
     int64_t first, always;
-    if (!get_int(s, state, "first", 1, INT32_MAX, &first) ||
-        !get_int(s, state, "always", 0, (INT64_C(1) << GUIDE_SETS) - 1, &always))
-        return 0;
-    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), place_write(&s->place, &s->x)))
-        return 0;
-    if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), place_write(&s->place, &s->denoised)))
-        return 0;
+    if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, 1, &always)) return 0;
+    if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), &s->x)) return 0;
+    if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), &s->denoised)) return 0;
     if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) ||
         !take_noise(s, v->map_get(state, "noise")))
         return 0;
-    s->guide.always |= (uint32_t)always;
+    s->last.wants_unconditional |= (int)always;
     s->api.first = (size_t)first;
     return 1;
 }
 
-static void tell_where(const session *s)
+static void tell_where(const kiln_session *s)
 {
     char text[160];
-    snprintf(text, sizeof text, "%s: goes on after step %zu of %zu, where an earlier run stopped",
-             s->job->sampler->name, s->api.first, s->job->n);
+    snprintf(text, sizeof text, "%s: goes on after step %zu of %zu, where an earlier run stopped", s->row->name,
+             s->api.first, s->job->n);
     call_of(s)->host->log(KILN_LOG_INFO, text);
 }
 
-int state_take_up(session *s)
+int state_take_up(kiln_session *s)
 {
     const kiln_call *c = call_of(s);
     const kiln_store_api *store = c->host->ability(KILN_STORE_ABILITY);
-    if (!store || !KILN_HAS(kiln_store_api, store, state_save) || !store->state_load || !store->state_due ||
-        !store->state_save)
+    if (kit_estimating(c) || !store || !KILN_HAS(kiln_store_api, store, state_save) || !store->state_load ||
+        !store->state_due || !store->state_save)
         return STATE_NONE;
     s->store = store;
     kiln_value *state = store->state_load(c->ctx);
     if (!state) return STATE_NONE;
-    uint32_t always = s->guide.always;
     const char *why = kit_values(c)->kind(state) == KILN_V_MAP ? other_run(s, state) : "it is no map";
     if (!why && !take_all(s, state)) why = "it is damaged";
     c->host->unref(state);
@@ -331,7 +329,6 @@ int state_take_up(session *s)
         tell_where(s);
         return STATE_TAKEN;
     }
-    s->guide.always = always;
     state_refused(s, why);
     return STATE_UNUSABLE;
 }

@@ -203,8 +203,8 @@ static kiln_status run_sa_solver_pece(const kiln_sampling *s) { return sa_solver
         NUMBER(adams_options, sde_end_sigma, 0, 0, LEVEL_ABOVE_ALL,                                                    \
                "Level up to which there is noise; 0: that of sde_end_percent."),                                       \
         S_NOISE(adams_options),                                                                                        \
-        COUNT(adams_options, predictor_order, 3, 1, 6, "Past guesses the predictor uses at most."),                    \
-        COUNT(adams_options, corrector_order, 4, 0, 6, "Guesses the corrector uses at most; 0: no corrector."),        \
+        KIT_INT(adams_options, predictor_order, 3, 1, 6, "Past guesses the predictor uses at most."),                  \
+        KIT_INT(adams_options, corrector_order, 4, 0, 6, "Guesses the corrector uses at most; 0: no corrector."),      \
     {                                                                                                                  \
         .name = "simple_order_2", .type = KILN_P_BOOL, .offset = offsetof(adams_options, simple_order_2),              \
         .doc = "The paper's simpler weights where two guesses are used."                                               \

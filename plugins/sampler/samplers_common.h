@@ -3,22 +3,18 @@
  *
  * Throughout: x is the latent, d the denoiser's guess of x0, `now` and `next` noise levels. lambda = log(alpha /
  * sigma), with alpha = 1 and sigma as it is for eps, v and x0 models, and alpha = 1 - sigma for flow models. What one
- * step hands to the next lies in x and in slots, and how much history there is follows from the step's number: so a run
+ * step hands to the next is in x and in slots, and how much history there is follows from the step's number: so a run
  * that is taken up at s->first with its slots gives the same bytes.
  */
 #ifndef KILN_SAMPLER_SAMPLERS_COMMON_H
 #define KILN_SAMPLER_SAMPLERS_COMMON_H
 
+#include "kiln/kit.h"
 #include "kiln/model.h"
 #include "samplers.h"
 
 #include <math.h>
 
-#define TRY(expr)                                                                                                      \
-    do {                                                                                                               \
-        kiln_status status_ = (expr);                                                                                  \
-        if (status_ != KILN_OK) return status_;                                                                        \
-    } while (0)
 #define SLOT(s, variable, text)                                                                                        \
     kiln_latent *variable = (s)->slot((s), text);                                                                      \
     if (!variable) return KILN_ERR_NOMEM
@@ -82,21 +78,8 @@ kiln_status churn(const kiln_sampling *s, size_t i, double *hat);
 
 #define SAMPLER(id) .size = sizeof(kiln_sampler), .name = #id, .param_stride = sizeof(kiln_param)
 #define PARAMS(array, T) .param = array, .n_param = sizeof(array) / sizeof(kiln_param), .params_size = sizeof(T)
-#define NUMBER(T, field, default, least, most, text)                                                                   \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_FLOAT, .offset = offsetof(T, field), .def = default, .min = least, .max = most, \
-        .step = 0.01, .doc = text                                                                                      \
-    }
-#define COUNT(T, field, default, least, most, text)                                                                    \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_INT, .offset = offsetof(T, field), .def = default, .min = least, .max = most,   \
-        .step = 1, .doc = text                                                                                         \
-    }
-#define CHOICE(T, field, default, choices, text)                                                                       \
-    {                                                                                                                  \
-        .name = #field, .type = KILN_P_ENUM, .offset = offsetof(T, field), .def = default, .choice = choices,          \
-        .doc = text                                                                                                    \
-    }
+#define NUMBER(T, field, default, least, most, text) KIT_FLOAT(T, field, default, least, most, 0.01, text)
+#define CHOICE(T, field, default, choices, text) KIT_ENUM(T, field, choices, default, text)
 #define ETA(T)                                                                                                         \
     NUMBER(T, eta, 1, 0, 100, "How much of the noise is made anew each step; 0: none, the step is deterministic.")
 #define S_NOISE(T) NUMBER(T, s_noise, 1, 0, 100, "Scale of the noise that is added.")

@@ -100,7 +100,7 @@ static kiln_status solver_3(const kiln_sampling *s, kiln_latent *out, double t, 
     return KILN_OK;
 }
 
-/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end, which lies before where levels
+/* Both run from sigma[0] to the last level that is above 0: in t from *start to *end, which is before where levels
  * rise. */
 static kiln_status solver_range(const kiln_sampling *s, double eta, double *start, double *end)
 {
@@ -311,7 +311,7 @@ static kiln_status run_dpm_adaptive(const kiln_sampling *s)
 }
 
 static const kiln_param adaptive_params[] = {
-    COUNT(adaptive_options, order, 3, 2, 3, "Of the step that is kept; also the evaluations each attempt costs."),
+    KIT_INT(adaptive_options, order, 3, 2, 3, "Of the step that is kept; also the evaluations each attempt costs."),
     NUMBER(adaptive_options, rtol, 0.05, 0, 100, "Error allowed in a step, relative to the value."),
     NUMBER(adaptive_options, atol, 0.0078, 0, 100, "Error allowed in a step, absolute."),
     NUMBER(adaptive_options, h_init, 0.05, 0, 100, "The first step to try, in log sigma."),

@@ -210,7 +210,7 @@ static const kiln_choice upscale_choice[] = {
     {0}};
 static const kiln_param upscale_params[] = {
     NUMBER(upscale_options, scale_ratio, 1, 0.1, 20, "Size at the end, as a multiple of the size at the start."),
-    COUNT(upscale_options, scale_steps, -1, -1, 1000, "Steps over which the size changes; -1: the first half."),
+    KIT_INT(upscale_options, scale_steps, -1, -1, 1000, "Steps over which the size changes; -1: the first half."),
     CHOICE(upscale_options, upscale_method, KILN_RESIZE_BISLERP, upscale_choice, "How the guess is scaled."),
 };
 

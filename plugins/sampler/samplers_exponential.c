@@ -252,7 +252,7 @@ static kiln_status run_er_sde(const kiln_sampling *s)
 
 static const kiln_param er_params[] = {
     CHOICE(er_options, solver_type, ER_SDE, er_choices, "Which equation is solved."),
-    COUNT(er_options, max_stage, 3, 1, 3, "Order: 1 uses this step's guess, 2 and 3 those before as well."),
+    KIT_INT(er_options, max_stage, 3, 1, 3, "Order: 1 uses this step's guess, 2 and 3 those before as well."),
     NUMBER(er_options, eta, 1, 0, 100, "Noise of the Reverse-time SDE; 0 makes it the ODE."),
     S_NOISE(er_options),
 };

@@ -67,7 +67,7 @@ static double lagrange(const double *at, size_t n, size_t j, double t)
     return product;
 }
 
-/* ---- lms: Adams-Bashforth on the levels as they lie: the polynomial through the past slopes, integrated over the step
+/* ---- lms: Adams-Bashforth on the levels as they are: the polynomial through the past slopes, integrated over the step
  * (k-diffusion sample_lms). Gauss-Legendre with order/2 + 1 points is exact for it. ---- */
 
 /* Node and weight k of n on [-1, 1]: Newton from the cosine guess. */
@@ -294,9 +294,9 @@ static kiln_status run_gradient_estimation_cfg_pp(const kiln_sampling *s) { retu
 
 /* ---- rows ---- */
 
-static const kiln_param lms_params[] = {COUNT(lms_options, order, 4, 1, 100, "Past slopes used at most.")};
-static const kiln_param ipndm_params[] = {COUNT(past_options, max_order, 4, 1, 4, "Past slopes used at most.")};
-static const kiln_param deis_params[] = {COUNT(past_options, max_order, 3, 1, 4, "Past slopes used at most.")};
+static const kiln_param lms_params[] = {KIT_INT(lms_options, order, 4, 1, 100, "Past slopes used at most.")};
+static const kiln_param ipndm_params[] = {KIT_INT(past_options, max_order, 4, 1, 4, "Past slopes used at most.")};
+static const kiln_param deis_params[] = {KIT_INT(past_options, max_order, 3, 1, 4, "Past slopes used at most.")};
 static const kiln_param gradient_params[] = {
     NUMBER(gradient_options, ge_gamma, 2, 0, 10, "Weight of this step's slope; 1 is Euler.")};
 

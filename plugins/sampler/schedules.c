@@ -123,12 +123,12 @@ static size_t make_simple(const kiln_schedule_input *in, double *out, size_t cap
     return w.n;
 }
 
-/* May give more than steps + 1 levels, and begins below sigma_max: as its users know it. */
+/* May give more than steps + 1 levels, and begins below sigma_max: as its users expect it. */
 static size_t make_ddim_uniform(const kiln_schedule_input *in, double *out, size_t capacity)
 {
     double made[TABLE_MADE];
     table_view t = table_of(in, made);
-    int ends_at_zero = t.s[1] < 1e-5; /* a rescaled table holds its own zero */
+    int ends_at_zero = t.s[1] < 1e-5; /* a rescaled table has its own zero */
     size_t steps = in->steps + (ends_at_zero ? 1 : 0), count = 0;
     size_t stride = t.n / steps > 0 ? t.n / steps : 1;
     for (size_t x = 1; x < t.n; x += stride) count++;

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cache/store_parts.h"
+#include "cache/open_store.h"
 #include "harness.h"
 #include "tensor/value.h"
 

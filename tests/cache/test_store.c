@@ -367,11 +367,11 @@ static void test_orphans_are_swept(void)
     mkdir(kit_path(f, "values/00"), 0700);
     const char *orphan = kit_path(f, "values/00/00000000000000000000000000000001"),
                *young = kit_path(f, "values/00/00000000000000000000000000000002");
-    const char *dead = kit_path(f, "values/tmp/4194999-1"), *stranger = kit_path(f, "values/00/notes.txt");
+    const char *dead = kit_path(f, "values/tmp/4194999-1"), *foreign = kit_path(f, "values/00/notes.txt");
     char alive[700];
     snprintf(alive, sizeof alive, "%s/values/tmp/%ld-99", f, (long)getpid());
-    put_file(orphan), put_file(young), put_file(dead), put_file(alive), put_file(stranger);
-    age(orphan, 7200), age(dead, 120), age(alive, 120), age(stranger, 7200);
+    put_file(orphan), put_file(young), put_file(dead), put_file(alive), put_file(foreign);
+    age(orphan, 7200), age(dead, 120), age(alive, 120), age(foreign, 7200);
     store_report r;
     const char *aside = kit_path(f, "index.sqlite.aside-1"), *aside_young = kit_path(f, "index.sqlite.aside-2");
     put_file(aside), put_file(aside_young), age(aside, 8 * 86400);
@@ -379,7 +379,7 @@ static void test_orphans_are_swept(void)
     CHECK_EQ(r.orphans, 3);
     CHECK(!file_exists(aside) && file_exists(aside_young));
     CHECK(!file_exists(orphan) && !file_exists(dead));
-    CHECK(file_exists(young) && file_exists(alive) && file_exists(stranger) && file_exists(kept));
+    CHECK(file_exists(young) && file_exists(alive) && file_exists(foreign) && file_exists(kept));
     put_file(dead), age(dead, 120);
     store_close(s);
     s = kit_open(f); /* opening sweeps values/tmp too */

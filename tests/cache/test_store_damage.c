@@ -398,7 +398,7 @@ static int read_only_mount(const char *f)
     return bad || kit_warned() != 0;
 }
 
-/* The disk of 1 MB fills up: nothing that is said to be kept is wrong, and when there is room again it goes on. */
+/* The disk of 1 MB fills up: nothing that is said to be kept is wrong, and when there is space again it goes on. */
 static int full_disk(const char *f)
 {
     int failed = 0, wrong = 0;

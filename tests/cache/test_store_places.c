@@ -2,6 +2,7 @@
  * device and to nothing, a FIFO, a socket, a device. Each case is a process of its own with half a minute: nothing is
  * waited for, no link is followed, no wrong value is handed out, and a store that cannot be had says which path is
  * what. And an index that another process has locked. */
+#include "base/clock.h"
 #include "store_kit.h"
 
 #include <errno.h>
@@ -231,12 +232,12 @@ static pid_t open_locked(const char *folder, int out)
     pid_t pid = fork();
     if (pid) return pid;
     error e = {0};
-    double start = store_clock();
+    double start = clock_seconds();
     store *s = store_open(&(store_setting){.folder = folder}, &e);
     int right = !s && strstr(e.message, "another process holds its lock") && strstr(e.message, folder) &&
-                store_clock() - start < 2 * STORE_BUSY_MS * 1e-3;
+                clock_seconds() - start < 2 * STORE_BUSY_MS * 1e-3;
     if (!right)
-        dprintf(out, "  said: %s, after %.1f s\n", s ? "nothing: it was opened" : e.message, store_clock() - start);
+        dprintf(out, "  said: %s, after %.1f s\n", s ? "nothing: it was opened" : e.message, clock_seconds() - start);
     _exit(!right);
 }
 

@@ -1,4 +1,5 @@
 /* test_store_processes.c - several processes on one store: exclusion, take-over, no wrong byte, no wait without end. */
+#include "base/clock.h"
 #include "store_kit.h"
 
 #include <errno.h>
@@ -157,9 +158,9 @@ static void test_killed_holder_is_taken_over(void)
     int asked = 0;
     CHECK_EQ(store_claim_key(s, kit_key(1), after_a_while, NULL, &asked, &c), STORE_STOPPED);
     CHECK(asked > 10 && !c);
-    double began = store_clock();
+    double began = clock_seconds();
     CHECK_EQ(store_claim_key(s, kit_key(1), NULL, kill_it, &pid, &c), STORE_MINE);
-    CHECK_MSG(store_clock() - began < 2, "%g s", store_clock() - began);
+    CHECK_MSG(clock_seconds() - began < 2, "%g s", clock_seconds() - began);
     store_release(c);
     waitpid(pid, NULL, 0);
     store_close(s);
@@ -272,12 +273,12 @@ static void test_a_stuck_writer_costs_five_seconds_at_most(void)
     REQUIRE(sqlite3_open(kit_path(f, "index.sqlite"), &db) == SQLITE_OK &&
             sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
     error e = {0};
-    double began = store_clock();
+    double began = clock_seconds();
     CHECK_EQ(kit_put(s, 1, SMALL, 0), KILN_OK);
     kit_warned();
     kiln_status flushed = store_flush(s, &e);
     CHECK(flushed == KILN_ERR_IO || kit_warned() == 1); /* or the store's own thread was first, and said so */
-    CHECK_MSG(store_clock() - began < 6, "%g s", store_clock() - began);
+    CHECK_MSG(clock_seconds() - began < 6, "%g s", clock_seconds() - began);
     CHECK(!store_find(s, kit_key(1), NULL)); /* not kept, and nobody is told that it was */
     sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
     sqlite3_close(db);

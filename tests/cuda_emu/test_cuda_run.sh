@@ -42,8 +42,12 @@ difference=$("$KILN_BUILD/tests/judge/judge" --difference "$work/cpu/kiln_00001_
 products() { sed -n 's/.* products \([0-9]*\) .*/\1/p' "$work/$1.report"; }
 [ "$(products cudnn)" -gt "$(products cuda)" ] && awk -v d="$difference" 'BEGIN { exit !(d != "" && d <= 1) }'
 say its_picture_too $?
-far traced --trace "$work/trace" && grep -q "\"bring in 'denoiser'\"" "$work/trace" && grep -q "\"bring in 'vae decode'\"" "$work/trace" && cmp -s "$work/cuda/kiln_00001_.png" "$work/traced/kiln_00001_.png" && clean traced
-say the_next_program_is_brought_in_and_the_trace_shows_it $?
+far traced --trace "$work/trace" && grep -q "\"prefetch 'denoiser'\"" "$work/trace" && grep -q "\"prefetch 'vae decode'\"" "$work/trace" && cmp -s "$work/cuda/kiln_00001_.png" "$work/traced/kiln_00001_.png" && clean traced
+say the_next_program_is_prefetched_and_the_trace_shows_it $?
+KILN_PREFETCH=off far unprefetched --trace "$work/trace.off" && ! grep -q '"prefetch ' "$work/trace.off" && cmp -s "$work/cuda/kiln_00001_.png" "$work/unprefetched/kiln_00001_.png" && clean unprefetched
+say the_same_bytes_without_prefetch $?
+! KILN_PREFETCH=maybe far refused 2>/dev/null >&2 && grep -q 'KILN_PREFETCH=maybe: it is on or off' "$work/refused.err"
+say a_setting_of_prefetch_that_is_none_is_refused $?
 
 KILN_EMU_SEED=77 far other --memory 20M && cmp -s "$work/cuda/kiln_00001_.png" "$work/other/kiln_00001_.png" && clean other
 say the_same_bytes_under_a_budget_and_another_order $?

@@ -39,7 +39,7 @@ static void weight_missing(recorder *c) { record_weight(c->r, set, "bias.88", 1,
 static void weight_shape(recorder *c) { record_weight(c->r, set, "bias.8", 1, DIMS(9), 0); }
 static void weight_no_set(recorder *c) { record_weight(c->r, NULL, "bias.8", 1, DIMS(8), 0); }
 static void constant_null(recorder *c) { record_constant(c->r, NULL, 1, DIMS(8)); }
-static void stranger(recorder *c) { put_act(c, (kiln_t){77}, KILN_ACT_SILU); }
+static void foreign(recorder *c) { put_act(c, (kiln_t){77}, KILN_ACT_SILU); }
 static void act_none(recorder *c) { put_act(c, picture(c), 99); }
 static void conv_channels(recorder *c)
 {
@@ -177,7 +177,7 @@ static const struct {
     {"weight_shape", weight_shape, "'bias.8' is [8]", "wants [9]"},
     {"weight_no_set", weight_no_set, "of no set", ""},
     {"constant_null", constant_null, "constant without data", ""},
-    {"stranger", stranger, "operand 0 is missing", "act"},
+    {"foreign", foreign, "operand 0 is missing", "act"},
     {"act_none", act_none, "no activation has number 99", ""},
     {"conv_channels", conv_channels, "[2,6,4,8]", "[8,16,3,3]"},
     {"conv_stride", conv_stride, "stride", ""},

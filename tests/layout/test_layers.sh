@@ -47,6 +47,24 @@ for file in $(files 'nodes/*.[ch]' 'plugins/*.[ch]' | grep -vE '^plugins/(exampl
 done
 verdict a_plugin_includes_its_own_and_the_public_headers "${cross%$'\n'}"
 
+# The nodes that sample use what any plugin can use, kiln/sampling.h, and nothing of the sampling core; nor do the kinds of GUIDER we bring, but for the
+# formula that the nodes share.
+public=""
+while read -r file allowed; do
+    while read -r header; do
+        [[ $header == kiln/* || " $allowed " == *" $header "* ]] || public+="$file includes $header, which is not public"$'\n'
+    done < <(sed -nE 's|^#[[:space:]]*include[[:space:]]*"([^"]+)".*|\1|p' "$file")
+done <<END
+nodes/sampler/ksampler.c sampler_nodes.h sampler_rows.h
+nodes/sampler/custom_sampling.c sampler_nodes.h sampler_rows.h
+nodes/sampler/sampler_rows.h
+plugins/sampler/guiders.h
+plugins/sampler/guiders.c guiders.h model_guidance.h
+plugins/sampler/model_guidance.h
+plugins/sampler/model_guidance.c model_guidance.h
+END
+verdict sampling_nodes_and_guiders_use_the_public_ability "${public%$'\n'}"
+
 verdict only_folders_in_nodes_and_plugins "$(files 'nodes/*' 'plugins/*' | grep -vE '^(nodes|plugins)/[a-z_]+/')"
 
 # What a node folder is called, its plugin is called; a plugin with an entry table alone has no folder in plugins/.

@@ -303,8 +303,8 @@ static void happen(const job *j)
     }
 }
 
-/* One thing that may happen, of a stream drawn at random; sometimes a stream's whole backlog, so that it runs far
- * ahead. */
+/* One thing that may happen, of a stream drawn at random; sometimes a stream's whole backlog, so that it gets
+ * far before the others. */
 static int step_on(void)
 {
     device_stream *may[16];

@@ -302,7 +302,7 @@ static void test_only_inputs_are_step_invariant(void)
     REQUIRE(p);
     record_step_invariant(program_recording(p), weight(program_recording(p), "w", 0));
     CHECK_EQ(program_plan(p, &e), KILN_ERR_INVALID);
-    CHECK_MSG(strstr(e.message, "hold()"), "%s", e.message);
+    CHECK_MSG(strstr(e.message, "step_invariant()"), "%s", e.message);
     program_free(p);
     runtime_free(rt);
 }

@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "base/memory_alloc.h"
-#include "memory/residency.h"
+#include "memory/packed_weight.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { WEIGHTS = 6, BYTES = 1000, ROOM = 1024 };
 
 typedef struct {
-    resident *weight[WEIGHTS];
+    packed_weight *weight[WEIGHTS];
     size_t bytes[WEIGHTS], maker[WEIGHTS];
     weight_use use[WEIGHTS];
     double work[WEIGHTS];
@@ -67,7 +67,7 @@ static residency_pass *open_net(residency *r, net *n, const char *set)
 static void close_net(net *n, residency_pass *p)
 {
     residency_pass_free(p);
-    for (int i = 0; i < WEIGHTS; i++) resident_release(n->weight[i]);
+    for (int i = 0; i < WEIGHTS; i++) packed_weight_release(n->weight[i]);
 }
 
 static kiln_status run(residency_pass *p, error *e)
@@ -96,18 +96,18 @@ static unsigned packed_in_all(const net *n)
 static void test_what_is_asked_for_twice_is_one(void)
 {
     residency *r = open_manager(0);
-    resident *a, *b, *other[3];
+    packed_weight *a, *b, *other[3];
     REQUIRE(r);
     CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &a, NULL), KILN_OK);
     CHECK_EQ(residency_intern(r, "set", "w", "f32", BYTES, &b, NULL), KILN_OK);
-    CHECK(a == b && resident_data(a) == NULL);
+    CHECK(a == b && a->data == NULL);
     CHECK_EQ(residency_intern(r, "set2", "w", "f32", BYTES, &other[0], NULL),
              KILN_OK); /* set, name and form each tell them apart */
     CHECK_EQ(residency_intern(r, "set", "w2", "f32", BYTES, &other[1], NULL), KILN_OK);
     CHECK_EQ(residency_intern(r, "set", "w", "bf16", BYTES, &other[2], NULL), KILN_OK);
-    for (int i = 0; i < 3; i++) CHECK(other[i] != a), resident_release(other[i]);
-    resident_release(a);
-    resident_release(b);
+    for (int i = 0; i < 3; i++) CHECK(other[i] != a), packed_weight_release(other[i]);
+    packed_weight_release(a);
+    packed_weight_release(b);
     CHECK_EQ(residency_bytes(r), 0);
     residency_free(r);
 }
@@ -141,7 +141,7 @@ static void test_giving_up_takes_all_but_what_runs(void)
     REQUIRE(residency_begin(p, &capacity, NULL) == KILN_OK);
     residency_give_up(r, SIZE_MAX);
     CHECK_EQ(residency_bytes(r), WEIGHTS * ROOM);
-    CHECK(resident_data(one.weight[0]) && !resident_data(two.weight[0]));
+    CHECK(one.weight[0]->data && !two.weight[0]->data);
     residency_end(p, 0);
     CHECK_EQ(run(q, NULL), KILN_OK); /* packed again */
     CHECK_EQ(packed_in_all(&two), 2 * WEIGHTS);
@@ -160,7 +160,7 @@ static void test_a_failure_leaves_nothing_and_the_next_run_is_whole(void)
         n.fails = at;
         CHECK_EQ(run(p, &e), KILN_ERR_IO);
         CHECK_STR(e.message, "cannot read it");
-        CHECK(resident_data(n.weight[at]) == NULL);
+        CHECK(n.weight[at]->data == NULL);
         CHECK_EQ(residency_bytes(r), at * ROOM);
         n.fails = -1;
         CHECK_EQ(run(p, NULL), KILN_OK);
@@ -227,9 +227,9 @@ static void test_files_of_the_next_program_are_asked_for(void)
         CHECK_EQ(run(q, NULL), KILN_OK);
     }
     residency_give_up(r, 1); /* the one that goes is asked for again */
-    resident *gone = NULL;
+    packed_weight *gone = NULL;
     for (int i = 0; i < WEIGHTS && !gone; i++)
-        if (!resident_data(one.weight[i]) || !resident_data(two.weight[i])) gone = one.weight[i];
+        if (!one.weight[i]->data || !two.weight[i]->data) gone = one.weight[i];
     CHECK(gone != NULL);
     for (int i = 0; i < 3; i++) CHECK_EQ(run(p, NULL), KILN_OK);
     CHECK_EQ(asked_in_all(&two), WEIGHTS + (packed_in_all(&one) == WEIGHTS));
@@ -264,9 +264,9 @@ static void *know_and_release(void *arg)
 {
     for (int i = 0; i < 4000; i++) {
         char name[8];
-        resident *x = NULL;
+        packed_weight *x = NULL;
         snprintf(name, sizeof name, "w%d", i * 3 % 5);
-        if (residency_intern(arg, "set", name, "f32", BYTES, &x, NULL) == KILN_OK) resident_release(x);
+        if (residency_intern(arg, "set", name, "f32", BYTES, &x, NULL) == KILN_OK) packed_weight_release(x);
     }
     return NULL;
 }

@@ -49,7 +49,7 @@ static int slots_hold(const made *m, const weight_plan *p)
     memset(owner, 0, sizeof owner);
     size_t filled = 0;
     for (uint32_t at = 0; at < m->d.n_op; at++) {
-        while (filled < m->d.n_use) { /* fill ahead: everything whose slots are free once ops below `at` are done */
+        while (filled < m->d.n_use) { /* fill early: everything whose slots are free once ops below `at` are done */
             uint32_t next = m->use[filled].op;
             if (p->after[next] != WEIGHT_PLAN_NONE && p->after[next] >= at) break;
             for (; filled < m->d.n_use && m->use[filled].op == next; filled++) {
@@ -135,7 +135,7 @@ static void test_no_limit_streams_nothing(void)
     weight_plan_free(&p);
 }
 
-/* A hundred equal ops: at half the room, at no time have more or fewer than a few weights streamed than time has
+/* A hundred equal ops: at half the memory, at no time have more or fewer than a few weights streamed than time has
  * passed. */
 static void test_streaming_keeps_step_with_time(void)
 {

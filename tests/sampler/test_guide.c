@@ -9,7 +9,6 @@
 #include "sampling_kit.h"
 
 #include "curves.h"
-#include "guidance.h"
 
 #define LEVEL 2e-7
 #define RUN 1.2e-6
@@ -288,12 +287,13 @@ static void test_guidance_replaces_guidance(void)
     drop(base), drop(empty), drop(perp), drop(rescale);
 }
 
+/* positive - empty is 0: it has no direction to divide by, and a guess that is not finite would end the run. */
 static void test_perp_neg_of_equal_texts(void)
 {
-    float p[4] = {1, 2, 3, 4}, e[4] = {1, 2, 3, 4}, n[4] = {0, 1, 0, 1}, out[4];
-    perpendicular(
-        &(kiln_guesses){.batch = 1, .count = 4, .cfg = 3, .positive = p, .negative = n, .extra = e, .x0 = out}, 1);
-    for (int i = 0; i < 4; i++) CHECK(isfinite(out[i])); /* positive - empty is 0: it has no direction to divide by */
+    kiln_value *out[2] = {NULL}, *m = network_model();
+    kiln_value *same = guider_of(&node_perp_guider, "cfg=3; neg_scale=1", m, positive(), negative(), positive());
+    CHECK_MSG(sample((parts){.model = m, .guider = same}, out) == KILN_OK, "%s", call_why.message);
+    drop(out[0]), drop(out[1]);
 }
 
 /* ---- areas ---- */

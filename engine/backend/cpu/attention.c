@@ -2,10 +2,10 @@
  * taken 64 at a time, scores made, exponentiated against a running maximum and multiplied into the sums
  * (Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
  *
- * Everything stands on its side: scores are [key][query] and sums [channel][query], 64 queries to a strip, so that
- * maxima and totals are vectors, K and V are used as they lie, and no head size needs padding. All arithmetic is f32,
- * whatever the storage; K and V are widened block by block into scratch that stays in cache. A query that sees no key
- * gives 0.
+ * Everything is transposed: scores are [key][query] and sums [channel][query], 64 queries to a strip, so that
+ * maxima and sums of the softmax are vectors, K and V are used as they lie, and no head size needs padding. All
+ * arithmetic is f32, whatever the storage; K and V are widened block by block into scratch that stays in cache. A query
+ * that sees no key gives 0.
  */
 #include "backend/cpu/cpu.h"
 

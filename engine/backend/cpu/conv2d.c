@@ -1,7 +1,7 @@
-/* conv2d.c - convolution as bands of output rows times blocks of output channels; see gemm.c.
+/* conv2d.c - convolution as a tiled GEMM: row tiles of output rows by column tiles of output channels; see gemm.h.
  *
- * A band reads its input rows and the halo where they lie; only the first and last band of an image have padding, so
- * there are a handful of different products however large the picture is.
+ * A row tile reads its input rows and the halo in place. Only the first and the last row tile of an image have padding,
+ * so a handful of compiled convolutions serve a picture of any size.
  */
 #include "backend/cpu/linear.h"
 #include "backend/cpu/winograd.h"

@@ -1,11 +1,11 @@
 /* cpu.c - the CPU backend's table: what the processor offers, and which file prepares which op.
  *
- * Which type products are computed in, with bf16 storage. The instructions of avx512_bf16 are not fast everywhere:
+ * Which type GEMMs are computed in when storage is bf16. The instructions of avx512_bf16 are not fast everywhere:
  * GFLOP/s of one core in oneDNN 2.6.3, measured:
- *                                             matrix product          3x3 convolution
+ *                                             GEMM                    3x3 convolution
  *     Xeon, 5th generation, AMX hidden        f32 182, bf16 98        f32 162-222, bf16 99-115
  *     EPYC Zen 5 (half of two threads)        f32 220-250, bf16 425-500   f32 240-250, bf16 460-515
- * So bf16 products are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
+ * So bf16 GEMMs are used where AMX is, or where the maker is not Intel (Zen 4 and later run a bf16 dot
  * product at the rate of an f32 one); elsewhere bf16 is storage, widened in cache, and arithmetic is f32.
  */
 #include "backend/cpu/cpu.h"
@@ -61,7 +61,7 @@ static void detect(void)
 static void detect(void) { machine.level = CPU_PLAIN; }
 #endif
 
-/* For tests and measurements: a lower level, and the type of products where both are to be had. */
+/* For tests and measurements: a lower instruction level, and the type of GEMMs where there is a choice. */
 static void choose(const char *level, const char *gemms)
 {
     size_t i = 0, n = sizeof levels / sizeof levels[0];

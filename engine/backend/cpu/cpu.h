@@ -13,12 +13,12 @@
 typedef enum { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512_BF16, CPU_AMX } cpu_level;
 
 /* KILN_CPU_FEATURES=none|avx2|avx512|avx512bf16 in the environment lowers the level, KILN_CPU_GEMM=f32|bf16 sets
- * the type of products under bf16 precision. Read once; for tests and measurements. */
+ * the type of GEMMs under bf16 precision. Read once; for tests and measurements. */
 cpu_level cpu_level_get(void);
 int cpu_level_lowered(void);
 const char *cpu_features(void);
 const cpu_kernels *cpu_kernels_get(void);
-/* The type in which products are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
+/* The type in which GEMMs are computed under `precision`. KILN_F32 also for bf16 storage, where bf16 dot
  * products are the slower ones; see cpu.c. */
 uint32_t cpu_gemm_type(uint32_t precision);
 unsigned cpu_slots(void);

@@ -1,4 +1,4 @@
-/* elementwise.c - sums, products, activations, conversions: a chunk of a row is loaded as floats, computed on in
+/* elementwise.c - add, mul, activations, conversions: a chunk of a row is loaded as floats, computed on in
  * cache and stored. Rows are dealt out in tiles; when nothing is broadcast and all is dense, the whole tensor is one
  * long row.
  */

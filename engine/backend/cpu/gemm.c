@@ -1,13 +1,13 @@
-/* gemm.c - see gemm.h. A tile widens its part of the operand and of the weights where storage and
- * arithmetic differ, runs its product into f32 scratch, and finishes the rows while they are in cache: activation,
- * GEGLU, residual, rounding. Blocks of columns are dealt out before bands, so a thread mostly finds the block it has
- * widened.
+/* gemm.c - see gemm.h. A tile widens its part of the operand and of the weights where storage and arithmetic differ,
+ * runs its GEMM into f32 scratch, and finishes the rows while they are in cache: activation, GEGLU, residual, rounding.
+ * Tiles are dealt out column tile by column tile, so a thread mostly finds the weights it has widened last.
  */
 #include "backend/cpu/gemm.h"
 
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { MAX_SLOTS = 64, CHUNK = 1024 };
 typedef struct {
     const cpu_kernel *c;
     const kernel_args *a;
-    int64_t widened[MAX_SLOTS]; /* block whose weights a slot holds, -1 none */
+    int64_t widened[MAX_SLOTS]; /* [slot] the column tile whose weights it has widened; -1: none */
 } call;
 
 /* ---- running ---- */
@@ -36,7 +36,7 @@ static void convert_row(const cpu_kernels *k, void *dst, uint32_t to, const void
     }
 }
 
-/* The band's rows, dense and in the type of the arithmetic. */
+/* The row tile's rows, dense and in the type of the arithmetic. */
 static const void *operand_rows_of(const call *j, const tiled_gemm *g, const row_tile *b, char *buffer)
 {
     const operand_desc *x = &j->c->op.in[0];
@@ -52,7 +52,7 @@ static const void *operand_rows_of(const call *j, const tiled_gemm *g, const row
     return buffer;
 }
 
-static void finish_row(const call *j, float *row, const block *b, int64_t r)
+static void finish_row(const call *j, float *row, const column_tile *b, int64_t r)
 {
     const op_desc *op = &j->c->op;
     const cpu_kernels *k = j->c->k;
@@ -75,8 +75,9 @@ static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
 {
     call *j = arg;
     const tiled_gemm *g = j->c->plan;
+    assert(slot < MAX_SLOTS && index < g->n_row_tiles * g->n_column_tiles);
     const row_tile *rows = &g->row_tiles[index % g->n_row_tiles];
-    const block *columns = &g->column_tiles[index / g->n_row_tiles];
+    const column_tile *columns = &g->column_tiles[index / g->n_row_tiles];
     const gemm *p = g->gemms[rows->variant][columns->variant];
     char *at = (char *)j->a->scratch + slot * g->slot_bytes, *weights = at + g->a_bytes;
     float *c = (float *)(void *)(weights + g->b_bytes);
@@ -110,8 +111,8 @@ typedef struct {
     char *dst, *scratch; /* pack_scratch bytes a slot */
 } packing;
 
-/* Rows of the stored weights that make a block, one below the other as f32: geglu's gates follow its values. */
-static kiln_status gather_rows(const packing *j, const block *b, size_t width, float *to, error *e)
+/* The rows of the stored weights that a column tile needs, as f32: geglu's gates follow its values. */
+static kiln_status gather_rows(const packing *j, const column_tile *b, size_t width, float *to, error *e)
 {
     int64_t half = columns_of(&j->c->op.out);
     for (int64_t part = 0; part * b->width < b->n; part++) {
@@ -128,7 +129,7 @@ static kiln_status pack_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const packing *j = arg;
     const tiled_gemm *g = j->c->plan;
-    const block *b = &g->column_tiles[index];
+    const column_tile *b = &g->column_tiles[index];
     const gemm *p = g->gemms[g->row_tiles[0].variant][b->variant];
     size_t width = (size_t)(shape_count(&j->c->op.in[1].shape) / j->c->op.in[1].shape.dim[0]);
     size_t elements = gemm_weight_bytes(p) / size_of(g->type);
@@ -142,13 +143,13 @@ static kiln_status pack_tile(void *arg, size_t index, unsigned slot, error *e)
     return KILN_OK;
 }
 
-/* geglu: the bias in the order of the blocks' columns */
+/* geglu: the bias in the order of the column tiles */
 static kiln_status pack_bias(const cpu_kernel *c, const void *src, uint32_t dtype, float *dst, error *e)
 {
     const tiled_gemm *g = c->plan;
     packing j = {.c = c, .src = src, .dtype = dtype};
     for (size_t i = 0; i < g->n_column_tiles; i++) {
-        const block *b = &g->column_tiles[i];
+        const column_tile *b = &g->column_tiles[i];
         TRY(gather_rows(&j, b, 1, dst + b->first * b->n / b->width, e));
     }
     return KILN_OK;
@@ -194,6 +195,7 @@ static void tiled_gemm_free(void *plan)
 
 kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t n_row_tiles, error *e)
 {
+    assert(columns > 0 && width > 0);
     const op_desc *op = &c->op;
     if (!op->in[1].weight || (op->in[2].dtype && !op->in[2].weight))
         return error_set(e, KILN_ERR_UNSUPPORTED, "%s: the filter and the bias must be weights or constants",
@@ -211,7 +213,7 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
     g->column_tiles = mem_calloc(g->n_column_tiles ? g->n_column_tiles : 1, sizeof *g->column_tiles);
     if (!g->row_tiles || !g->column_tiles) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     for (size_t i = 0; i < g->n_column_tiles; i++) {
-        block *b = &g->column_tiles[i];
+        column_tile *b = &g->column_tiles[i];
         b->first = (int64_t)i * width;
         b->width = min64(width, columns - b->first);
         b->n = op->epilogue.geglu ? 2 * b->width : b->width;
@@ -222,9 +224,10 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
 
 kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, error *e)
 {
+    assert(v < GEMM_VARIANTS);
     tiled_gemm *g = c->plan;
     for (size_t i = 0; i < g->n_column_tiles; i++) {
-        const block *b = &g->column_tiles[i];
+        const column_tile *b = &g->column_tiles[i];
         gemm **p = &g->gemms[v][b->variant];
         if (*p) continue;
         gemm_shape own = *s;
@@ -234,7 +237,7 @@ kiln_status tiled_gemm_variant(cpu_kernel *c, uint32_t v, const gemm_shape *s, e
     return KILN_OK;
 }
 
-static size_t most(size_t a, size_t b) { return a > b ? a : b; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
 {
@@ -245,23 +248,23 @@ kiln_status tiled_gemm_finish(cpu_kernel *c, error *e)
     size_t width = (size_t)(shape_count(&c->op.in[1].shape) / c->op.in[1].shape.dim[0]);
     (void)e;
     for (size_t i = 0; i < g->n_row_tiles; i++) {
-        rows_in = most(rows_in, (size_t)g->row_tiles[i].n_in);
-        rows_out = most(rows_out, (size_t)g->row_tiles[i].n_out);
+        rows_in = larger(rows_in, (size_t)g->row_tiles[i].n_in);
+        rows_out = larger(rows_out, (size_t)g->row_tiles[i].n_out);
         for (uint32_t k = 0; k < 2; k++) {
             const gemm *p = g->gemms[g->row_tiles[i].variant][k];
-            if (p) own = most(own, gemm_scratch_bytes(p));
+            if (p) own = larger(own, gemm_scratch_bytes(p));
         }
     }
     for (size_t i = 0; i < g->n_column_tiles; i++) {
-        block *b = &g->column_tiles[i];
+        column_tile *b = &g->column_tiles[i];
         const gemm *p = g->gemms[0][b->variant];
         b->packed = g->packed_elements;
         g->packed_elements += round_up(gemm_weight_bytes(p) / size_of(g->type), 64);
-        if (g->type != g->stored) g->b_bytes = most(g->b_bytes, round_up(gemm_weight_bytes(p), 64));
-        n = most(n, (size_t)b->n);
+        if (g->type != g->stored) g->b_bytes = larger(g->b_bytes, round_up(gemm_weight_bytes(p), 64));
+        n = larger(n, (size_t)b->n);
         size_t rows = round_up((size_t)b->n * width * sizeof(float), 64),
                packed = g->type != g->stored ? round_up(gemm_weight_bytes(p), 64) : 0;
-        c->base.pack_scratch[1] = most(c->base.pack_scratch[1], rows + packed);
+        c->base.pack_scratch[1] = larger(c->base.pack_scratch[1], rows + packed);
         layout ^= (gemm_layout(p) + 0x9e3779b97f4a7c15u * (i + 1)) * 0x100000001b3u;
         if (i == 0) c->base.name = gemm_name(p);
     }

@@ -261,7 +261,7 @@ static void moments(float *total, float *square, const float *x, const float *or
     }
 }
 
-/* ---- products ---- */
+/* ---- gemm ---- */
 
 INLINE void block(const int rows, const int vectors, size_t k, const float *a, size_t lda, size_t step, const float *b,
                   size_t ldb, float *c, size_t ldc, int accumulate)

@@ -1,6 +1,6 @@
-/* linear.c - out = x w^T + bias as a grid of products; see gemm.c. A 1x1 convolution is one of these.
+/* linear.c - out = x w^T + bias as a tiled GEMM; see gemm.h. A 1x1 convolution is one of these.
  *
- * Tiles are sized so that, as f32, a block of weights takes about a megabyte and a band of rows half of one.
+ * Tiles are sized so that, as f32, the weights of a column tile take about a megabyte and a row tile half of one.
  */
 #include "backend/cpu/linear.h"
 
@@ -12,7 +12,7 @@ static int64_t column_tile_width(int64_t columns, int64_t k, int geglu)
     return min64(geglu ? width / 2 : width, columns);
 }
 
-/* At least four bands, so that every thread has some: narrow layers are a single block. */
+/* At least four row tiles, so that every thread has some: a narrow layer is a single column tile. */
 static int64_t row_tile_rows(int64_t rows, int64_t k)
 {
     int64_t height = clamp((1 << 17) / k / 16 * 16, 128, 256), quarter = (rows + 63) / 64 * 16;

@@ -1,11 +1,11 @@
 /* onednn.c - see onednn.h. Builds against oneDNN 2.6 (Debian 12) and 3.x, whose C interfaces differ in how
  * descriptors are made; the macros below are the whole difference.
  *
- * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is told
- * one thread, when a product is made and when it is run; threads are the caller's business.
+ * The library splits its work by the number of OpenMP threads, and some splits change sums. So it is given
+ * one thread, when a GEMM is compiled and when it is run; the caller has the threads.
  *
  * Without memory the library throws, or writes through a null pointer where its code generator got no pages. So what a
- * call may want at once is asked of the system first (room_for), and what is thrown all the same ends at
+ * call may need at once is asked of the system first (memory_is_free), and what is thrown all the same ends at
  * library_call().
  */
 #include "backend/cpu/onednn.h"
@@ -48,14 +48,14 @@ static dnnl_status_t engine_status;
 
 /* ---- the edge ---- */
 
-/* Bytes that a call may want at once: a product is a few dozen generated kernels of 256 KiB of pages each; a reordering
- * one; the first run of a product may generate a few more (how to set up AMX's tiles is one), later ones take small
+/* Bytes that a call may need at once: a GEMM is a few dozen generated kernels of 256 KiB of pages each; a reordering
+ * one; the first run of a GEMM may generate a few more (how to set up AMX's tiles is one), later ones take small
  * things from the heap. */
-static const size_t ROOM_TO_MAKE = 64 << 20, ROOM_TO_PACK = 16 << 20, ROOM_TO_RUN = 64 << 10;
+static const size_t BYTES_TO_MAKE = 64 << 20, BYTES_TO_PACK = 16 << 20, BYTES_TO_RUN = 64 << 10;
 
-static int for_capacity(size_t bytes)
+static int memory_is_free(size_t bytes)
 {
-    if (bytes <= ROOM_TO_RUN) {
+    if (bytes <= BYTES_TO_RUN) {
         void *volatile p = malloc(bytes); /* volatile: or the compiler takes the pair away */
         free(p);
         return p != NULL;
@@ -66,10 +66,10 @@ static int for_capacity(size_t bytes)
 }
 
 /* Runs body(arg), which leaves the library's status in *status. */
-static void at_the_edge(size_t capacity, void (*body)(void *), void *arg, dnnl_status_t *status)
+static void at_the_edge(size_t bytes, void (*body)(void *), void *arg, dnnl_status_t *status)
 {
     *status = dnnl_out_of_memory;
-    if (!for_capacity(capacity) || !for_capacity(ROOM_TO_RUN)) return;
+    if (!memory_is_free(bytes) || !memory_is_free(BYTES_TO_RUN)) return;
     library_end end = library_call(body, arg);
     if (end != LIBRARY_RETURNED) *status = end == LIBRARY_NO_MEMORY ? dnnl_out_of_memory : dnnl_runtime_error;
 }
@@ -91,12 +91,12 @@ static void engine_make(void *arg)
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 
-/* Once it is there it stays; without memory for it the next product tries again. */
+/* Made once and kept; without memory for it the next GEMM tries again. */
 static dnnl_status_t engine_ready(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    if (!engine) at_the_edge(ROOM_TO_MAKE, engine_make, NULL, &engine_status);
+    if (!engine) at_the_edge(BYTES_TO_MAKE, engine_make, NULL, &engine_status);
     dnnl_status_t status = engine_status;
     pthread_mutex_unlock(&lock);
     return status;
@@ -206,10 +206,10 @@ kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e
 {
     TRY(library(engine_ready(), "engine", e));
     gemm *p = mem_calloc(1, sizeof *p);
-    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a product");
+    if (!p) return error_set(e, KILN_ERR_NOMEM, "out of memory for a GEMM");
     p->shape = *s;
     making m = {.p = p, .like = like};
-    at_the_edge(ROOM_TO_MAKE, make_it, &m, &m.status);
+    at_the_edge(BYTES_TO_MAKE, make_it, &m, &m.status);
     if (m.status != dnnl_success) {
         gemm_free(p);
         return library(m.status, s->conv ? "convolution" : "matrix product", e);
@@ -227,8 +227,6 @@ void gemm_free(gemm *p)
 }
 
 /* ---- asking ---- */
-
-const gemm_shape *gemm_shape_of(const gemm *p) { return &p->shape; }
 
 const char *gemm_name(const gemm *p)
 {
@@ -341,7 +339,7 @@ static void pack_it(void *arg)
     md_release(from);
 }
 
-/* [n][k] or [n][i][kh][kw] in f32 -> the layout the product chose */
+/* [n][k] or [n][i][kh][kw] in f32 -> the layout that the GEMM chose */
 kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e)
 {
     const gemm_shape *s = &p->shape;
@@ -349,7 +347,7 @@ kiln_status gemm_pack(const gemm *p, const float *b, void *packed, error *e)
     size_t elements = (size_t)(s->conv ? s->n * s->i * s->kh * s->kw : s->n * s->k);
     if (gemm_weight_bytes(p) != elements * (s->type == KILN_F32 ? 4u : 2u))
         memset(packed, 0, gemm_weight_bytes(p)); /* what fills up its blocks */
-    at_the_edge(ROOM_TO_PACK, pack_it, &j, &j.status);
+    at_the_edge(BYTES_TO_PACK, pack_it, &j, &j.status);
     return library(j.status, "packing weights", e);
 }
 
@@ -379,7 +377,7 @@ kiln_status gemm_run(const gemm *p, const void *a, const void *packed, const flo
     };
     running r = {.run = p->run, .rows = rows, .n = p->shape.bias ? 5 : 4};
     atomic_uchar *has_run = (atomic_uchar *)(uintptr_t)&p->has_run;
-    at_the_edge(atomic_load(has_run) ? ROOM_TO_RUN : ROOM_TO_PACK, run_it, &r, &r.status);
+    at_the_edge(atomic_load(has_run) ? BYTES_TO_RUN : BYTES_TO_PACK, run_it, &r, &r.status);
     if (r.status == dnnl_success) atomic_store(has_run, 1);
     return library(r.status, p->shape.conv ? "convolution" : "matrix product", e);
 }

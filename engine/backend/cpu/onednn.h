@@ -1,8 +1,8 @@
-/* onednn.h - all that the backend knows of oneDNN: one matrix product or convolution on one thread.
+/* onednn.h - all that the backend knows of oneDNN: one GEMM or convolution on one thread.
  *
- * A product is compiled when made, may then run from any number of threads at once (each with its own scratch), and
+ * A GEMM is compiled when made, may then run from any number of threads at once (each with its own scratch), and
  * uses one thread itself, so its result depends on nothing but its operands. Weights lie in the library's own layout;
- * a product made `like` another reads weights packed for that one.
+ * a GEMM made `like` another reads weights packed for that one.
  */
 #ifndef KILN_BACKEND_CPU_ONEDNN_H
 #define KILN_BACKEND_CPU_ONEDNN_H
@@ -23,7 +23,6 @@ typedef struct gemm gemm;
 
 kiln_status gemm_new(const gemm_shape *s, const gemm *like, gemm **out, error *e);
 void gemm_free(gemm *p);
-const gemm_shape *gemm_shape_of(const gemm *p);
 const char *gemm_name(const gemm *p);    /* "brg:avx512_core" */
 uint64_t gemm_layout(const gemm *p);     /* equal for equal weight layouts */
 size_t gemm_weight_bytes(const gemm *p); /* packed, in `type` */

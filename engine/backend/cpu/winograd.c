@@ -2,7 +2,7 @@
  * Algorithms for Convolutional Neural Networks", 2015, in f32.
  *
  * A tile of work is some 66 squares of 4x4 pixels by 64 output channels. For 64 input channels at a time the squares
- * and the filters are transformed and multiplied, 36 small products, into sums that stay in the second-level cache
+ * and the filters are transformed and multiplied, 36 small GEMMs, into sums that stay in the second-level cache
  * together with both; then the sums are transformed back and finished. Filters are stored as they are (bf16 or f32) and
  * transformed each time, which costs a few percent and saves four times their memory.
  */
@@ -49,7 +49,7 @@ static void pixels_of(const call *j, int64_t square, int64_t first, const void *
         }
 }
 
-/* The products over input channels [first, first+width). */
+/* The GEMMs over input channels [first, first+width). */
 static void multiply(const call *j, const buffers *b, int64_t square, int64_t squares, int64_t block, int64_t first,
                      int64_t width)
 {

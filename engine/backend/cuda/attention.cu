@@ -1,8 +1,8 @@
 /* attention.cu - softmax(q k^T scale + mask) v in f32 arithmetic, any head size up to 512; see launch.h.
  *
  * A block has a few queries of one head and walks over the keys, a tile at a time, with the online softmax (Milakov and
- * Gimelshein 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, and the twin
- * of the tensor-core kernel.
+ * Gimelshein 2018): the scores of a tile are all of them that ever exist. It is what f32 precision uses, and what
+ * the tensor-core kernels are tested against.
  */
 #include "backend/cuda/cu.h"
 

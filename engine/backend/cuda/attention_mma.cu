@@ -2,7 +2,7 @@
  *
  * A block of four warps has 64 queries of one head, 16 a warp, kept in registers. Keys and values come by tiles, the
  * next one under way (cp.async) while this one is worked on; scores are never anywhere but in registers, where the
- * layout of a product's sum is that of the next product's left side. Heads are filled up with zeros to HEAD, a multiple
+ * layout of one GEMM's sums is that of the next one's left operand. Heads are filled up with zeros to HEAD, a multiple
  * of 16.
  */
 #include "backend/cuda/cu_attention.h"

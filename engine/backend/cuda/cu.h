@@ -1,4 +1,4 @@
-/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; numbers as floats;
+/* cu.h - what the kernels (.cu) of this folder share: CUDA's own headers, or their stand-in; elements as floats;
  * activations.
  *
  * A kernel is compiled twice: by nvcc for the device, and, with KILN_CUDA_EMU, as plain C++ over tests/cuda_emu, where
@@ -140,7 +140,7 @@ static __device__ __forceinline__ float cu_act(int act, float x)
     }
 }
 
-/* What follows a product: activation, the gate of a geglu, what is added. */
+/* The epilogue of a GEMM: activation, the gate of a geglu, the residual. */
 static __device__ __forceinline__ float cu_finish(const cu_epilogue &f, float v, int64_t row, int64_t column)
 {
     v = cu_act(f.act, v);

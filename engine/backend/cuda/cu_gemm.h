@@ -1,4 +1,4 @@
-/* cu_gemm.h - what both product kernels share: where the left side lies, how K is cut, and how a sum becomes a
+/* cu_gemm.h - what both GEMM kernels share: where the left operand lies, how K is cut, and how a sum becomes a
  * result. */
 #ifndef KILN_BACKEND_CUDA_CU_PRODUCT_H
 #define KILN_BACKEND_CUDA_CU_PRODUCT_H

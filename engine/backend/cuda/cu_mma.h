@@ -1,12 +1,15 @@
 /* cu_mma.h - a warp's tensor-core instructions and asynchronous copies, by the names of what they do. Source: PTX ISA,
  * "mma.sync .m16n8k16", ".m16n8k8", "ldmatrix", "cp.async".
  *
- * Which thread of a warp holds what, g = lane / 4 and t = lane % 4, two numbers of 16 bits in a register, the lower
- * column low: left  16 x 16   a[0] row g, columns 2t 2t+1    a[1] row g+8    a[2] row g, columns 2t+8 2t+9    a[3] row
- * g+8 of those right 16 x 8    b0 rows 2t 2t+1 of column g    b1 rows 2t+8 2t+9 sum   16 x 8    c[0] c[1] row g,
- * columns 2t 2t+1    c[2] c[3] row g+8 So a[0] a[1] and b0 are what the instruction of half that depth takes, a[2] a[3]
- * and b1 the next eight: sm_75, whose tensor cores multiply f16 and no bf16, does it in those two. It has no
- * asynchronous copies either: there a copy is done when it is asked for.
+ * Operands in registers, g = lane / 4 and t = lane % 4; a register has two elements of 16 bits, the lower column low:
+ *
+ *     left  16 x 16   a[0] row g, columns 2t 2t+1    a[1] row g+8    a[2] row g, columns 2t+8 2t+9    a[3] row g+8
+ *     right 16 x 8    b0 rows 2t 2t+1 of column g    b1 rows 2t+8 2t+9
+ *     sum   16 x 8    c[0] c[1] row g, columns 2t 2t+1    c[2] c[3] row g+8
+ *
+ * So a[0] a[1] and b0 are the operands of the instruction of half that depth, a[2] a[3] and b1 those of the next eight:
+ * sm_75, whose tensor cores multiply f16 and no bf16, does it in those two. It has no asynchronous copies either: there
+ * a copy is done when it is asked for.
  *
  * tests/cuda_emu has the instructions on the host, by this table: so indices are tested where no GPU is; speed is not.
  */

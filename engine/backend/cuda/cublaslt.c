@@ -4,7 +4,7 @@
  * first operand, transposed, and a its second. Sums are f32, also where K is cut: schemes that keep parts in the
  * result's type are excluded, and tf32 is never asked for. The algorithm is the library's first choice for the shape,
  * asked once when the op is prepared, so that every run takes the same one. By the manual ("Results Reproducibility")
- * its bits hang on the version, the chip's generation and its number of SMs.
+ * its bits depend on the version, the chip's generation and its number of SMs.
  */
 #include "backend/cuda/cublaslt.h"
 
@@ -59,7 +59,7 @@ kiln_status cublaslt_open(size_t *version, error *e)
     if (named && !library) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUBLASLT: %s", dlerror());
     for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) return log_info("cuBLASLt is not installed: products by kiln's own kernels"), KILN_OK;
+    if (!library) return log_info("cuBLASLt is not installed: kiln's own GEMM kernels are used"), KILN_OK;
     const char *why = !look_up(library)                                        ? "lacks a function"
                       : lt.cublasLtGetVersion() < OLDEST                       ? "is older than 12.0"
                       : lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS ? "does not start"
@@ -68,7 +68,7 @@ kiln_status cublaslt_open(size_t *version, error *e)
     lt.handle = NULL;
     dlclose(library);
     if (named) return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUBLASLT: %s, as cuBLASLt, %s", named, why);
-    log_warn("cuBLASLt is there but %s: products by kiln's own kernels", why);
+    log_warn("cuBLASLt is there but %s: kiln's own GEMM kernels are used", why);
     return KILN_OK;
 }
 

@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/launch.h"
 
-/* How products are made: the best that a device and the machine have, or what
+/* How GEMMs are computed: the best that a device and the machine have, or what
  * KILN_CUDA_GEMM=plain|mma|library|cudnn asks for; each has those before it for what it does not take. cuDNN is
  * never chosen unasked: it was measured on no GPU yet. */
 typedef enum { CUDA_GEMM_PLAIN, CUDA_GEMM_MMA, CUDA_GEMM_CUBLASLT, CUDA_GEMM_CUDNN } cuda_gemm_path;
@@ -42,7 +42,7 @@ static inline cudaStream_t cuda_stream(device_stream *s) { return (cudaStream_t)
 
 extern const device_vector_ops cuda_vector_ops; /* cuda_vector_ops.c */
 
-typedef struct cublaslt_gemm cublaslt_gemm; /* products by the vendor's libraries: cublaslt.c */
+typedef struct cublaslt_gemm cublaslt_gemm; /* a GEMM by the vendor's library: cublaslt.c */
 typedef struct cudnn_conv cudnn_conv;       /* cudnn.c */
 
 typedef struct cuda_kernel cuda_kernel;

@@ -1,13 +1,13 @@
 /* cudnn.c - see cudnn.h.
  *
  * Pictures are NHWC by strides, filters KRSC, which is how weights are packed where K needs no padding. The library
- * makes the product alone; bias, activation and residual are a kernel of ours behind it, in place, or out of scratch
- * where there is a residual (which may lie in the result's place). So in bf16 the product is rounded once more than by
- * our own kernels.
+ * computes the convolution alone; bias, activation and residual are a kernel of ours after it, in place, or from
+ * scratch where there is a residual (which may be in the result's memory). So in bf16 the convolution is rounded once
+ * more than by our own kernels.
  *
- * Only algorithms that sum products directly, and only deterministic ones: Winograd's and Fourier's forms are other
- * numbers. f32 is held to FMA (the default allows tf32), bf16 to tensor cores. The choice is the library's first one
- * that fits, asked once when the op is prepared.
+ * Only direct and deterministic algorithms: Winograd's and Fourier's give other bits. f32 is restricted to FMA (the
+ * default allows tf32), bf16 to tensor cores. The algorithm is the library's first choice that fits, asked for once
+ * when the op is prepared.
  */
 #include "backend/cuda/cudnn.h"
 
@@ -91,7 +91,7 @@ struct cudnn_conv {
     cudnnConvolutionDescriptor_t conv;
     cudnnConvolutionFwdAlgo_t algorithm;
     size_t workspace, result_at; /* in scratch */
-    int direct;                  /* the product goes to the result's place */
+    int direct;                  /* the convolution is written to the result's memory */
 };
 
 void cudnn_free(cudnn_conv *c)
@@ -149,7 +149,7 @@ static int describe(cudnn_conv *c, const cu_gemm *p)
            DNN(dnn.cudnnSetConvolutionMathType(c->conv, p->type == CU_BF16 ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH));
 }
 
-/* In f32 what the library calls its default is held to FMA by the descriptor. */
+/* In f32 the descriptor restricts the library's default to FMA. */
 static int fits(const cudnnConvolutionFwdAlgoPerf_t *r, int bf16)
 {
     if (!DNN(r->status) || r->determinism != CUDNN_DETERMINISTIC || r->algo > CUDNN_CONVOLUTION_FWD_ALGO_GEMM) return 0;
@@ -191,7 +191,7 @@ cudnn_conv *cudnn_make(const cu_gemm *p, size_t *scratch)
 
 /* ---- running ---- */
 
-/* Bias, activation, residual: from where the product is to where the result belongs. */
+/* Bias, activation, residual: from where the convolution is to where the result belongs. */
 static kiln_status finish(const cudnn_conv *c, const cu_gemm *p, const void *gemm, cudaStream_t stream, error *e)
 {
     if (c->direct && !p->finish.bias && p->finish.act == CU_ACT_NONE) return KILN_OK;

@@ -1,4 +1,4 @@
-/* cudnn.h - convolutions by cuDNN, which is looked for at run time, when it is asked for
+/* cudnn.h - convolutions by cuDNN, which is loaded at run time, when it is asked for
  * (KILN_CUDA_GEMM=cudnn). Layer: backend. Source: NVIDIA cuDNN API Reference, the legacy convolution functions. */
 #ifndef KILN_BACKEND_CUDA_CONVOLUTION_H
 #define KILN_BACKEND_CUDA_CONVOLUTION_H

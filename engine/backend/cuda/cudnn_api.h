@@ -1,7 +1,7 @@
 /* cudnn_api.h - as much of cuDNN's legacy interface as cudnn.c calls, so that kiln builds where cuDNN's headers
  * are not. Layer: backend.
  *
- * Names and values are the cuDNN API Reference's, 8.1 to 9; tests/cuda_emu/test_cuda_headers.sh holds them against
+ * Names and values are the cuDNN API Reference's, 8.1 to 9; tests/cuda_emu/test_cuda_headers.sh compares them with
  * cudnn.h where that is. The functions are looked up by name and never linked. Codes of failure differ between 8 and 9,
  * so only success has a name: cudnnGetErrorString says the rest.
  */

@@ -230,8 +230,7 @@ static kiln_status choose_gemm(cuda_abilities *a, error *e)
     for (int i = 0; text && i < (int)(sizeof names / sizeof names[0]); i++)
         if (strcmp(text, names[i]) == 0) asked = i;
     if (text && asked < 0)
-        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s: products are made plain, mma, library, cudnn",
-                         text);
+        return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s: it is plain, mma, library, cudnn", text);
     if (asked > CUDA_GEMM_MMA && a->major < 8)
         return error_set(e, KILN_ERR_UNSUPPORTED, "KILN_CUDA_GEMM=%s wants sm_80 or newer; this device is sm_%d%d",
                          text, a->major, a->minor);

@@ -1,4 +1,4 @@
-/* elementwise.cu - sums, products, activations and conversions, element by element; see launch.h. */
+/* elementwise.cu - add, mul, activations and conversions, element by element; see launch.h. */
 #include "backend/cuda/cu.h"
 
 /* The row of b for a row of the result. */

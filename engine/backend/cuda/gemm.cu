@@ -1,8 +1,8 @@
-/* gemm.cu - matrix products and convolutions of any size in f32 arithmetic, and the epilogue of sums in parts; see
+/* gemm.cu - GEMMs and convolutions of any size in f32 arithmetic, and the epilogue of split-K sums; see
  * launch.h.
  *
  * A block makes 64 x 64 sums from 16 columns of both sides at a time, a thread 4 x 4 of them. It is what f32 precision
- * and odd sizes use, and the twin that the tensor-core kernel is held against.
+ * and odd sizes use, and what the tensor-core kernel is tested against.
  */
 #include "backend/cuda/cu.h"
 #include "backend/cuda/cu_gemm.h"

@@ -1,6 +1,6 @@
-/* gemm_mma.cu - matrix products and convolutions in bf16 or f16 on tensor cores; see launch.h.
+/* gemm_mma.cu - GEMMs and convolutions in bf16 or f16 on tensor cores; see launch.h.
  *
- * Convolution is a product whose left side is gathered from the picture as it is needed (implicit GEMM), eight channels
+ * Convolution is a GEMM whose left operand is gathered from the picture as it is needed (implicit GEMM), eight channels
  * of a tap at a time. A block of 8 warps (2 x 4) makes WIDE x WIDE sums from 32 columns of both sides a step, three
  * steps in flight (cp.async). Rows of 64 bytes lie in shared memory with their four pieces exchanged by row, so that
  * neither copies nor ldmatrix meet in a bank.

@@ -1,6 +1,6 @@
-/* gemv.cu - products of up to 16 rows (time embeddings, conditioning vectors); see launch.h.
+/* gemv.cu - GEMMs of up to 16 rows (time embeddings, conditioning vectors); see launch.h.
  *
- * Such a product takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would
+ * Such a GEMM takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would
  * leave most of a chip without work; here a block has 8 columns of the result, its eight warps take turns along K, and
  * each thread has AHEAD - 1 pieces of 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier
  * until the warps' sums are added, in their order. K is cut by its length alone.

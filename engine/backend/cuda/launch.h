@@ -1,7 +1,7 @@
 /* launch.h - the kernels as functions: what the C side of this folder calls and the .cu side has. Layer: backend.
  *
- * Each enqueues on `stream` and returns what the launch said. Pointers are the device's. A matrix is rows of columns,
- * rows ld elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
+ * Each enqueues on `stream` and returns the status of the launch. Pointers are the device's. A matrix is rows of
+ * columns, rows ld elements apart. Sizes were checked by whoever prepared the op; a size of 0 launches nothing.
  */
 #ifndef KILN_BACKEND_CUDA_LAUNCH_H
 #define KILN_BACKEND_CUDA_LAUNCH_H
@@ -27,8 +27,8 @@ enum {
 enum { CU_RANK = 6 };
 
 typedef struct {
-    int act, geglu;       /* geglu: columns 2j and 2j + 1 of the product are value and gate of column j */
-    const float *bias;    /* by column of the product, or NULL */
+    int act, geglu;       /* geglu: columns 2j and 2j + 1 of the GEMM are value and gate of column j */
+    const float *bias;    /* by column of the GEMM, or NULL */
     const void *residual; /* by row and column of the result, or NULL */
     int residual_type;
     int64_t residual_ld;
@@ -55,7 +55,7 @@ typedef struct {
 } cu_map;
 cudaError_t cu_map_run(const cu_map *, cudaStream_t);
 
-/* ---- places (layout.cu) ---- */
+/* ---- layout (layout.cu) ---- */
 
 typedef struct {
     int unit; /* bytes that move together: 2, 4, 8, 16 */
@@ -82,7 +82,7 @@ typedef struct {
 } cu_upsample;
 cudaError_t cu_upsample_run(const cu_upsample *, cudaStream_t);
 
-/* ---- lookups (embedding.cu) ---- */
+/* ---- embedding and gather (embedding.cu) ---- */
 
 /* Row k of the result is row (k / every) * step + id[k] of the table; NaN where id is not in 0..limit-1. */
 typedef struct {
@@ -120,7 +120,7 @@ size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int 
 cudaError_t cu_group_norm_run(const cu_norm *, cudaStream_t);
 cudaError_t cu_layer_norm_run(const cu_norm *, cudaStream_t); /* images 1, groups 0 */
 
-/* ---- products ---- */
+/* ---- gemm ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:
  * row m is a place of the result, k = tap * channels + channel, and what lies outside the picture is 0. */
@@ -148,7 +148,7 @@ cudaError_t cu_gemm_mma_run(const cu_gemm *, cudaStream_t);
  * multiples of 16 bytes, pointers too. splits is 1. */
 int cu_gemv_takes(const cu_gemm *);
 cudaError_t cu_gemv_run(const cu_gemm *, cudaStream_t);
-/* Rows of partial sums, or of a finished f32 product, through the epilogue (gemm.cu). */
+/* Rows of split-K sums, or of a finished f32 GEMM, through the epilogue (gemm.cu). */
 cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
 /* ---- attention ---- */

@@ -1,4 +1,4 @@
-/* ops_attention.c - attention: on tensor cores where they take it, or plainly. */
+/* ops_attention.c - attention: on tensor cores where they can, else in plain f32 arithmetic. */
 #include "backend/cuda/cuda.h"
 
 static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)

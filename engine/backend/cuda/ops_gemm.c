@@ -1,5 +1,5 @@
-/* ops_gemm.c - linear and convolution: one product, by the kernel for few rows, the vendor's libraries, on tensor
- * cores, or plainly.
+/* ops_gemm.c - linear and convolution: one GEMM, by the GEMV kernel (few rows), the vendor's libraries, tensor cores,
+ * or in plain f32 arithmetic.
  *
  * Weights lie as rows of K for each column of the result, a convolution's taps outside its channels, rows padded to
  * eight elements; the two halves of a geglu are interleaved, so that value and gate meet in one thread. The bias is
@@ -71,7 +71,7 @@ static void pack_rows(void *arg, size_t piece)
             if (!cuda_packed_fits(dst, type, j->src_dtype, (size_t)p->K)) atomic_store(&j->too_large, 1);
             continue;
         }
-        /* channels by pieces, so that a row of any length is turned in little room */
+        /* channels by pieces, so that a row of any length is transposed in little memory */
         int64_t all = (int64_t)p->kh * p->kw, most = 1024 / all > 0 ? 1024 / all : 1;
         for (int64_t c = 0; c < p->channels; c += most) {
             int64_t count = p->channels - c < most ? p->channels - c : most;
@@ -170,9 +170,9 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
 {
     cu_gemm *p = &k->u.gemm.p;
     cuda_gemm_path by = cuda_abilities_get()->gemms;
-    if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "products of %s", dtype_name(k->op.in[0].dtype));
+    if (p->type == CU_I32) return error_set(e, KILN_ERR_UNSUPPORTED, "a GEMM of %s", dtype_name(k->op.in[0].dtype));
     if (!k->op.in[1].weight || (k->op.in[2].dtype && !k->op.in[2].weight))
-        return error_set(e, KILN_ERR_UNSUPPORTED, "a product with something that is no weight");
+        return error_set(e, KILN_ERR_UNSUPPORTED, "a GEMM with something that is no weight");
     p->out_type = cuda_type(k->op.out.dtype);
     p->out_ld = k->op.out.ld;
     p->out_columns = p->finish.geglu ? p->N / 2 : p->N;
@@ -183,7 +183,7 @@ static kiln_status finish_preparing(cuda_kernel *k, error *e)
     p->splits = few ? 1 : splits_for(p);
     k->base.flops = (uint64_t)(2 * p->M * p->N * p->K);
     k->base.scratch_bytes = p->splits > 1 ? (size_t)(p->splits * p->M * p->N) * sizeof(float) : 0;
-    k->base.name = few ? "few" : cuda_on_tensor_cores(p->type) ? "mma" : "product";
+    k->base.name = few ? "gemv" : cuda_on_tensor_cores(p->type) ? "mma" : "gemm";
     k->body = body;
     size_t workspace = 0;
     if (by >= CUDA_GEMM_CUBLASLT && !p->picture && !few)

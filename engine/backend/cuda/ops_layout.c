@@ -1,5 +1,5 @@
-/* ops_layout.c - elements that only change their place: concat, slice, reshape, permute, upsample; and rows by
- * number. */
+/* ops_layout.c - layout ops (concat, slice, reshape, permute, upsample), and embedding and gather: rows by
+ * index. */
 #include "backend/cuda/cuda.h"
 
 #include "tensor/dtype.h"

@@ -1,7 +1,7 @@
 /* reference.h - what the plain C kernels share: rows of operands as floats, and the epilogue.
  *
  * Every op has its specification here: one loop nest over floats, sums in double, no threads, no packing but
- * to f32. Fast backends are held against it.
+ * to f32. Fast backends are tested against it.
  */
 #ifndef KILN_BACKEND_REFERENCE_H
 #define KILN_BACKEND_REFERENCE_H

@@ -1,4 +1,4 @@
-/* reference_elementwise.c - sums, products, activations, conversions, element by element. */
+/* reference_elementwise.c - add, mul, activations, conversions, element by element. */
 #include "backend/reference/reference.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* reference_layout.c - elements that only change their place. */
+/* reference_layout.c - concat, slice, reshape, permute, upsample: elements that only change their place. */
 #include "backend/reference/reference.h"
 
 #include "tensor/dtype.h"

@@ -1,8 +1,15 @@
-/* runtime_parts.h - what runtime.c (the life of programs) and program_run.c (running them) share. */
-#ifndef KILN_BACKEND_RUNTIME_PARTS_H
-#define KILN_BACKEND_RUNTIME_PARTS_H
+/* runtime_state.h - what is behind runtime.h's runtime and kiln_program. For runtime.c (how programs come and go),
+ * program_run.c (how they run) and vector_ops.c.
+ *
+ * Locks. `lock` is held for the whole of a run: one program runs at a time. It guards usage, the estimate, the host
+ * memory and a program's captured run and invariant inputs. `kept_lock` guards the table of kept programs and `clock`.
+ * Whoever needs both takes `lock` first.
+ */
+#ifndef KILN_BACKEND_RUNTIME_STATE_H
+#define KILN_BACKEND_RUNTIME_STATE_H
 
 #include "backend/executor.h"
+#include "backend/invariant.h"
 #include "backend/runtime.h"
 
 #include <pthread.h>
@@ -10,20 +17,13 @@
 
 enum { KEPT_MAX = 16 };
 
-/* A run as the device's graph: valid while the pointers in it are. */
+/* A run as a graph of the device: valid while the pointers in it are. */
 typedef struct {
     device_graph *graph;
-    uint64_t generation; /* of the pointers */
+    uint64_t generation; /* a digest of the pointers */
     int failed;          /* capturing it did not work: not tried again */
     unsigned runs;       /* steady ones with these pointers */
 } captured_run;
-
-/* What held inputs (record_step_invariant) were when what hangs on them was computed. */
-typedef struct {
-    uint32_t *dtype; /* [inputs] as bound */
-    char *bytes;
-    int valid;
-} invariant_inputs;
 
 struct kiln_program {
     runtime *rt;
@@ -57,11 +57,5 @@ struct runtime {
     runtime_usage usage;
     runtime_estimate estimate;
 };
-
-/* invariant.c: is all that was kept still right, given these inputs? And after a run that computed it: with which it
- * was. */
-kiln_status invariant_make(kiln_program *p, error *e);
-int invariant_same(const kiln_program *p, const kiln_bind *in, size_t n_in);
-void invariant_note(kiln_program *p, const kiln_bind *in, size_t n_in);
 
 #endif

@@ -1,0 +1,271 @@
+/* latent_space.c - see latent_space.h. */
+#include "latent_space.h"
+
+#include "kiln/kit.h"
+
+#include <assert.h>
+#include <math.h>
+
+size_t latent_shape_count(const kiln_latent_shape *s)
+{
+    return (size_t)(s->pictures * s->height * s->width * s->channels);
+}
+
+static inline int same_shape(const kiln_latent *a, const kiln_latent *b)
+{
+    return memcmp(&a->shape, &b->shape, sizeof a->shape) == 0;
+}
+
+static latent_space *space_of(const kiln_latents *l) { return l->self; }
+
+static void note(latent_space *s, kiln_status status)
+{
+    if (s->failed == KILN_OK) s->failed = status;
+}
+
+/* ---- memory ---- */
+
+float *latent_floats(const latent_space *s, size_t n)
+{
+    return s->call->host->scratch(s->call->ctx, n * sizeof(float), s->device);
+}
+
+kiln_status latent_init(latent_space *s, kiln_latent *x, const kiln_latent_shape *shape)
+{
+    *x = (kiln_latent){.space = s, .shape = *shape, .data = latent_floats(s, latent_shape_count(shape))};
+    return x->data ? KILN_OK : KILN_ERR_NOMEM;
+}
+
+kiln_status latent_upload(latent_space *s, kiln_latent *x, const float *data)
+{
+    return s->ops->upload(s->call->ctx, x->data, data, latent_count(x));
+}
+
+kiln_status latent_download(latent_space *s, const kiln_latent *x, float *data)
+{
+    return s->ops->download(s->call->ctx, data, x->data, latent_count(x));
+}
+
+kiln_status latent_from_host(latent_space *s, kiln_latent *x, const kiln_latent_shape *shape, const float *data)
+{
+    TRY(latent_init(s, x, shape));
+    return latent_upload(s, x, data);
+}
+
+static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wanted)
+{
+    latent_space *s = space_of(l);
+    kiln_latent_shape shape = s->shape;
+    if (wanted && wanted->pictures) shape.pictures = wanted->pictures;
+    if (wanted && wanted->height) shape.height = wanted->height;
+    if (wanted && wanted->width) shape.width = wanted->width;
+    if (wanted && wanted->channels) shape.channels = wanted->channels;
+    kiln_latent *x = s->call->host->scratch(s->call->ctx, sizeof *x, KILN_CPU);
+    if (!x || latent_init(s, x, &shape) != KILN_OK) return NULL;
+    note(s, latent_combine(s, x, 0, NULL, NULL));
+    return x;
+}
+
+static kiln_latent_shape shape_of(const kiln_latents *l, const kiln_latent *x)
+{
+    assert(x->space == space_of(l));
+    (void)l;
+    return x->shape;
+}
+
+/* ---- sums ---- */
+
+/* The sum over n elements from `at` on. */
+static kiln_status combine_range(const latent_space *s, kiln_latent *out, size_t terms, const double *coefficient,
+                                 kiln_latent *const *x, size_t at, size_t n)
+{
+    const float *from[KILN_MAX_TERMS];
+    for (size_t k = 0; k < terms && k < KILN_MAX_TERMS; k++) {
+        assert(x[k]->space == s && same_shape(x[k], out));
+        from[k] = x[k]->data + at;
+    }
+    return s->ops->combine(s->call->ctx, out->data + at, n, (uint32_t)terms, coefficient, from);
+}
+
+kiln_status latent_combine(latent_space *s, kiln_latent *out, size_t n, const double *coefficient,
+                           kiln_latent *const *x)
+{
+    return combine_range(s, out, n, coefficient, x, 0, latent_count(out));
+}
+
+kiln_status latent_copy(latent_space *s, kiln_latent *out, const kiln_latent *x)
+{
+    const double one = 1;
+    assert(same_shape(out, x));
+    return s->ops->combine(s->call->ctx, out->data, latent_count(out), 1, &one, (const float *[]){x->data});
+}
+
+static void lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const double *coefficient, kiln_latent *const *x)
+{
+    assert(out->space == space_of(l));
+    note(space_of(l), latent_combine(space_of(l), out, n, coefficient, x));
+}
+
+static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *coefficient,
+                         kiln_latent *const *x)
+{
+    size_t count = latent_count(out) / (size_t)out->shape.pictures;
+    assert(out->space == space_of(l));
+    for (size_t p = 0; p < (size_t)out->shape.pictures; p++)
+        note(space_of(l), combine_range(space_of(l), out, n, coefficient + p * n, x, p * count, count));
+}
+
+static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, double t,
+                           const kiln_latent *a, const kiln_latent *b)
+{
+    latent_space *s = space_of(l);
+    kiln_difference d = {.n = latent_count(out), .x = x->data, .a = a->data, .b = b->data, .t = t};
+    assert(out->space == s && same_shape(out, x) && same_shape(out, a) && same_shape(out, b));
+    note(s, s->ops->add_difference(s->call->ctx, &d, out->data));
+}
+
+static double norm(const kiln_latents *l, const kiln_latent *x)
+{
+    latent_space *s = space_of(l);
+    double norm = 0;
+    assert(x->space == s);
+    note(s, s->ops->norm(s->call->ctx, x->data, latent_count(x), &norm));
+    return norm;
+}
+
+kiln_status latent_is_finite(latent_space *s, const kiln_latent *x, int *finite)
+{
+    double norm = 0;
+    kiln_status status = s->ops->norm(s->call->ctx, x->data, latent_count(x), &norm);
+    *finite = isfinite(norm);
+    return status;
+}
+
+static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
+{
+    latent_space *s = space_of(l);
+    const float *from[KILN_MAX_TERMS];
+    size_t pictures = (size_t)d->x[0]->shape.pictures, count = latent_count(d->x[0]) / pictures;
+    assert(d->n >= 1 && d->n <= KILN_MAX_TERMS);
+    for (size_t p = 0; p < pictures; p++) {
+        for (size_t k = 0; k < d->n && k < KILN_MAX_TERMS; k++) {
+            assert(d->x[k]->space == s && same_shape(d->x[k], d->x[0]));
+            from[k] = d->x[k]->data + p * count;
+        }
+        kiln_dot one = {.n = count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
+        if (d->shift) one.shift = d->shift[p];
+        out[p] = 0;
+        note(s, s->ops->dot(s->call->ctx, &one, &out[p]));
+    }
+}
+
+/* ---- masks and parts ---- */
+
+static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
+                  const kiln_latent *mask)
+{
+    latent_space *s = space_of(l);
+    kiln_blend m = {.pictures = (size_t)out->shape.pictures,
+                    .cells = (size_t)(out->shape.height * out->shape.width),
+                    .channels = (size_t)out->shape.channels,
+                    .masks = (size_t)mask->shape.pictures,
+                    .a = a->data,
+                    .b = b->data,
+                    .mask = mask->data};
+    assert(out->space == s && same_shape(out, a) && same_shape(out, b) && mask->shape.channels == 1 &&
+           mask->shape.height == out->shape.height && mask->shape.width == out->shape.width);
+    note(s, s->ops->blend(s->call->ctx, &m, out->data));
+}
+
+static kiln_area area_of(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
+{
+    assert(whole->shape.pictures == part->shape.pictures && whole->shape.channels == part->shape.channels);
+    return (kiln_area){.pictures = whole->shape.pictures,
+                       .height = whole->shape.height,
+                       .width = whole->shape.width,
+                       .channels = whole->shape.channels,
+                       .y = at.y,
+                       .x = at.x,
+                       .h = part->shape.height,
+                       .w = part->shape.width};
+}
+
+static void crop(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place from)
+{
+    latent_space *s = space_of(l);
+    kiln_area a = area_of(x, out, from);
+    assert(out->space == s && x->space == s);
+    note(s, s->ops->crop(s->call->ctx, &a, x->data, out->data));
+}
+
+static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
+                       const kiln_latent *weight, kiln_latent_place to)
+{
+    latent_space *s = space_of(l);
+    kiln_area a = area_of(sum, part, to);
+    kiln_part p = {.data = part->data};
+    assert(sum->space == s && part->space == s && total->space == s && total->shape.channels == 1);
+    assert(!weight || (weight->shape.channels == 1 && weight->shape.height == part->shape.height &&
+                       weight->shape.width == part->shape.width));
+    if (weight) p.weight = weight->data, p.weights = weight->shape.pictures;
+    note(s, s->ops->accumulate(s->call->ctx, &a, &p, sum->data, total->data));
+}
+
+static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
+{
+    latent_space *s = space_of(l);
+    assert(x->space == s && total->shape.channels == 1 && total->shape.pictures == x->shape.pictures);
+    note(s, s->ops->divide(s->call->ctx, x->data, total->data, latent_count(total), (size_t)x->shape.channels));
+}
+
+/* ---- to and from the host ---- */
+
+static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
+{
+    assert(x->space == space_of(l));
+    note(space_of(l), latent_upload(space_of(l), x, data));
+}
+
+static void download(const kiln_latents *l, const kiln_latent *x, float *data)
+{
+    assert(x->space == space_of(l));
+    note(space_of(l), latent_download(space_of(l), x, data));
+}
+
+void latent_keep(latent_space *s, kiln_latent *x)
+{
+    const double one = 1;
+    if (!x->kept) x->kept = latent_floats(s, latent_count(x));
+    note(s, x->kept ? s->ops->combine(s->call->ctx, x->kept, latent_count(x), 1, &one, (const float *[]){x->data})
+                    : KILN_ERR_NOMEM);
+}
+
+kiln_status latent_kept(const latent_space *s, const kiln_latent *x, float *out)
+{
+    assert(x->kept);
+    return s->ops->download(s->call->ctx, out, x->kept, latent_count(x));
+}
+
+kiln_status latent_space_init(latent_space *s, const kiln_call *call)
+{
+    const kiln_ops *ops = call->host->ability(KILN_OPS_ABILITY);
+    if (!ops || !KILN_HAS(kiln_ops, ops, divide))
+        return call->host->fail(call->ctx, KILN_ERR_UNSUPPORTED, "this kiln has no arithmetic on latents");
+    *s = (latent_space){.call = call, .ops = ops, .device = ops->device(call->ctx)};
+    s->algebra = (kiln_latents){.size = sizeof s->algebra,
+                                .self = s,
+                                .create = create,
+                                .shape = shape_of,
+                                .lincomb = lincomb,
+                                .lincomb_each = lincomb_each,
+                                .add_difference = add_difference,
+                                .norm = norm,
+                                .dot = dot,
+                                .blend = blend,
+                                .crop = crop,
+                                .accumulate = accumulate,
+                                .divide = divide,
+                                .upload = upload,
+                                .download = download};
+    return KILN_OK;
+}

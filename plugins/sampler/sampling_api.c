@@ -1,0 +1,76 @@
+/* sampling_api.c - see sampling_api.h. */
+#include "sampling_api.h"
+
+#include "guider_registry.h"
+#include "kiln/kit.h"
+#include "noise_value.h"
+#include "options.h"
+#include "sample_session.h"
+#include "sample_state.h"
+
+#include <assert.h>
+
+/* The description lives as long as the call: schedules ask it for timesteps. */
+static kiln_status schedule_input(const kiln_call *c, const kiln_value *model, size_t steps, kiln_schedule_input *out)
+{
+    model_sampling *counted = c->host->scratch(c->ctx, sizeof *counted, KILN_CPU);
+    if (!counted) return KILN_ERR_NOMEM;
+    TRY(sample_model_sampling(c, model, counted));
+    *out = model_sampling_schedule_input(counted, steps);
+    return KILN_OK;
+}
+
+static kiln_status percent_to_sigma(const kiln_call *c, const kiln_value *model, double percent, double *sigma)
+{
+    model_sampling counted;
+    TRY(sample_model_sampling(c, model, &counted));
+    *sigma = model_sampling_percent_to_sigma(&counted, percent);
+    return KILN_OK;
+}
+
+static const kiln_sampling *view(kiln_session *s)
+{
+    assert(s->api.size || s->job->n == 0);
+    return &s->api;
+}
+
+static kiln_status denoise(kiln_session *s, const kiln_evaluation *e, kiln_latent *out)
+{
+    assert(s->job->n && e->guider < s->job->n_guider && e->x != out);
+    assert(e->x->space == &s->space && out->space == &s->space);
+    assert(e->place.y >= 0 && e->place.y + e->x->shape.height <= s->space.shape.height);
+    assert(e->place.x >= 0 && e->place.x + e->x->shape.width <= s->space.shape.width);
+    TRY(s->space.failed);
+    return evaluator_denoise(&s->evaluator[e->guider], e->x, e->place, e->sigma, out);
+}
+
+static void close_session(kiln_session *s, kiln_status status)
+{
+    if (s->job->n) state_finish(s, status);
+}
+
+const kiln_sampling_api sampling_api = {
+    .size = sizeof(kiln_sampling_api),
+    .register_guider = guider_register,
+    .guider_count = guider_count,
+    .guider_at = guider_at,
+    .guider = guider_named,
+    .guider_new = guider_new,
+    .noise_new = noise_new,
+    .noise_read = noise_read,
+    .find_sampler = sample_find,
+    .sampler_new = options_sampler,
+    .sampler_read = options_read,
+    .sigmas_read = sigmas_read,
+    .sigmas_new = sigmas_new,
+    .sigmas = sample_sigmas,
+    .schedule_input = schedule_input,
+    .percent_to_sigma = percent_to_sigma,
+    .add_noise = sample_add_noise,
+    .open = sample_open,
+    .view = view,
+    .run = sample_run,
+    .denoise = denoise,
+    .finish = sample_finish,
+    .close = close_session,
+};
