@@ -209,9 +209,9 @@ static void test_two_models(void)
     kiln_value *second[] = {other, m, NULL};
     const double *want[] = {two_models_run, eps_run, eps_run};
     for (int i = 0; i < 3; i++) {
-        kiln_value *held = second[i] ? rig_host()->ref(second[i]) : NULL;
+        kiln_value *negative_model = second[i] ? rig_host()->ref(second[i]) : NULL;
         sample((parts){.model = rig_host()->ref(m),
-                       .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), held, negative())},
+                       .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), negative_model, negative())},
                out);
         check_run(out[0], want[i], "two models"), drop(out[1]);
     }
@@ -405,7 +405,7 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
     drop(empty), drop(again);
 }
 
-/* A plugin built before there was guidance passes a shorter struct; what lies behind it is not read. */
+/* A plugin built before there was guidance passes a shorter struct; what is behind it is not read. */
 static void test_models_of_an_older_header(void)
 {
     const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);

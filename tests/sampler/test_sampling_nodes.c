@@ -177,7 +177,7 @@ static void test_denoised_output(void)
     drop(out[0]), drop(out[1]);
 }
 
-/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is told log(sigma)/4: as a
+/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is given log(sigma)/4: as a
  * timestep of 1000 it turns too fast for any number of steps. */
 static void test_up_and_down_again(void)
 {
