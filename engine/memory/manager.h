@@ -6,7 +6,7 @@
  *     residency --- bucket[] --> packed_weight (packed_weight.h: its state)      one per identity, tensor and form
  *         |                          ^ weight[]
  *         +------- passes -----> residency_pass (pass.h: placement and run)      one per program
- *         +------- order ------> program_order (program_order.h)                 as the rehearsal noted it
+ *         +------- order ------> program_order (program_order.h)                 as an estimate noted it
  *         +------- prefetch ---> prefetch_batches (prefetch.h)                   what was sent before its program began
  *
  * Locks. `lock` guards the table and its weights, passes, order, the numbers of prefetch, bytes, peak, host_bytes,

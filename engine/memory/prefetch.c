@@ -221,7 +221,7 @@ static int pass_checkpoint(prefetch_batch *b)
     return 1;
 }
 
-static int make_room(prefetch_batch *b, size_t bytes, int waiting)
+static int make_space(prefetch_batch *b, size_t bytes, int waiting)
 {
     while (b->limit && budget_used(b->r->budget) + bytes > b->limit)
         if (!evict_other(b) && !evict_own(b) && !(waiting && pass_checkpoint(b))) return 0;
@@ -271,7 +271,7 @@ static kiln_status send_weights(prefetch_batch *b, int waiting)
         uint32_t w = d->use[u].weight;
         if (!placement_keeps(b->q, w) || weight_on_device(d->weight[w])) continue;
         if (b->stop && b->stop(b->arg)) return KILN_CANCELLED;
-        if (make_room(b, d->weight[w]->capacity, waiting))
+        if (make_space(b, d->weight[w]->capacity, waiting))
             TRY(send_weight(b, w));
         else if (waiting)
             return KILN_ERR_NOMEM;

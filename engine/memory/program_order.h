@@ -1,4 +1,4 @@
-/* program_order.h - which program runs after which, as a rehearsal of the workflow noted it, and where in that order we
+/* program_order.h - which program runs after which, as an estimate of the workflow noted it, and where in that order we
  * are. For memory/.
  *
  *     encoder x 2 | unet x 20 | vae x 1        entries: a program, and how often it runs in a row

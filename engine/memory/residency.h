@@ -50,7 +50,7 @@ memory_device *residency_device(const residency *r);
 kiln_status residency_intern(residency *r, const char *set_identity, const char *tensor, const char *pack_form,
                              size_t bytes, packed_weight **out, error *e);
 void packed_weight_release(packed_weight *x);
-size_t residency_bytes(const residency *r);             /* of weights in the device's memory, ring included */
+size_t residency_bytes(const residency *r); /* of weights in the device's memory, ring included */
 size_t residency_peak(const residency *r);
 /* Bytes packed or copied for weights since the manager was made: what a budget costs. */
 typedef struct {

@@ -183,12 +183,12 @@ void files_discard(kiln_ctx *c)
 static kiln_file *create(kiln_ctx *c, uint32_t where, const char *prefix, const char *extension)
 {
     const struct output_folder *out = c->env ? c->env->output : NULL;
+    if (ctx_estimating(c))
+        return error_set(ctx_error(c), KILN_ERR_BUG, "writes a file in an estimate, where nothing may be left behind"),
+               NULL;
     if (!out || !out->path)
         return error_set(ctx_error(c), KILN_ERR_UNSUPPORTED,
                          "there is no output folder in this run, so nothing can be written"),
-               NULL;
-    if (ctx_estimating(c))
-        return error_set(ctx_error(c), KILN_ERR_BUG, "writes a file in an estimate, where nothing may be left behind"),
                NULL;
     if (where != KILN_FILES_OUTPUT && where != KILN_FILES_TEMP)
         return error_set(ctx_error(c), KILN_ERR_BUG, "create() takes KILN_FILES_OUTPUT or KILN_FILES_TEMP, not %u",

@@ -43,7 +43,7 @@ static inline void bislerp_place(int64_t i, int64_t from, int64_t to, int64_t *f
     *r = place - floor(place);
 }
 
-/* between: room for source height * w * c floats; dst: h * w * c. */
+/* between: source height * w * c floats of working memory; dst: h * w * c. */
 static inline void bislerp_plane(resize_source s, float *between, float *dst, int64_t h, int64_t w)
 {
     int64_t one, other, row = w * s.c;

@@ -99,7 +99,7 @@ static inline const char *config_text(config *c, const char *key, const char *ab
     return json_is_string(v) ? json_string_value(v) : absent;
 }
 
-/* A list of whole numbers into out[room], or one number for all of `expected`. Returns how many. */
+/* A list of whole numbers into out[capacity], or one number for all of `expected`. Returns how many. */
 static inline size_t config_ints(config *c, const char *key, int64_t absent, int64_t min, int64_t max, size_t expected,
                                  int64_t *out, size_t capacity)
 {

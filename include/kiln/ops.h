@@ -165,7 +165,7 @@ typedef struct {
     kiln_t (*fail)(kiln_program *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
     kiln_status (*error)(const kiln_program *, const char **message); /* sticky error so far */
 
-    /* ---- products ---- */
+    /* ---- gemm, convolution, attention ---- */
     /* x [N,H,W,I], w [O,I,kh,kw], b [O] or {0} -> [N,H',W',O] */
     kiln_t (*conv2d)(kiln_program *, kiln_t x, kiln_t w, kiln_t b, const kiln_conv2d *);
     /* x [...,I], w [O,I], b [O] or {0} -> [...,O] */
@@ -187,7 +187,7 @@ typedef struct {
     /* x [...,2C] -> x[...,:C] * gelu(x[...,C:]), gelu exact */
     kiln_t (*geglu)(kiln_program *, kiln_t x);
 
-    /* ---- data movement ---- */
+    /* ---- layout, gather ---- */
     kiln_t (*upsample_nearest)(kiln_program *, kiln_t x, int64_t h, int64_t w); /* x[n, y*H/h, ..] */
     kiln_t (*concat)(kiln_program *, const kiln_t *x, uint32_t n, uint32_t axis);
     kiln_t (*slice)(kiln_program *, kiln_t x, uint32_t axis, int64_t start, int64_t length);
@@ -210,10 +210,9 @@ typedef struct {
     kiln_status (*info)(const kiln_program *, kiln_program_info *); /* [any] after plan() */
 
     /* ---- newer than the first kiln.ops/1: ask with KILN_HAS ---- */
-    /* Says of an input, while recording, that it seldom changes from run to run (a prompt). What hangs on such inputs
-     * alone, as keys and values of cross-attention do, is kept from one run of the program to the next and computed
-     * again when their bytes have changed, or when another program has run in between. It costs the room of what is
-     * kept. */
+    /* Says of an input, while recording, that it seldom changes from run to run (a prompt). What depends on such inputs
+     * and on weights alone, as keys and values of cross-attention do, is computed again only when their bytes have
+     * changed or another program has run in between. It costs the memory of what is kept. */
     void (*step_invariant)(kiln_program *, kiln_t input);
 
     /* ---- vector ops: arithmetic on f32 vectors that stay where programs run ----

@@ -147,10 +147,10 @@ static int expand(const char *prefix, const token *t, size_t n, char *out, size_
     return 1;
 }
 
-enum { NAME_ROOM = 1100 /* longer than any that kiln_files takes */ };
+enum { NAME_CAPACITY = 1100 /* longer than any that kiln_files takes */ };
 
 static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t width, int64_t height, int64_t index,
-                               char out[NAME_ROOM])
+                               char out[NAME_CAPACITY])
 {
     time_t seconds = time(NULL);
     struct tm now;
@@ -159,7 +159,7 @@ static kiln_status file_prefix(const kiln_call *c, const char *prefix, int64_t w
         {"%width%", (int)width, 1},     {"%height%", (int)height, 1}, {"%year%", now.tm_year + 1900, 4},
         {"%month%", now.tm_mon + 1, 2}, {"%day%", now.tm_mday, 2},    {"%hour%", now.tm_hour, 2},
         {"%minute%", now.tm_min, 2},    {"%second%", now.tm_sec, 2},  {"%batch_num%", (int)index, 1}};
-    if (!expand(prefix, tokens, COUNT(tokens), out, NAME_ROOM))
+    if (!expand(prefix, tokens, COUNT(tokens), out, NAME_CAPACITY))
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the file name prefix is longer than 1024 characters");
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     return KILN_HAS(kiln_files_api, files, check) ? files->check(c->ctx, out) : KILN_OK;
@@ -182,7 +182,7 @@ static kiln_status write_one(const kiln_call *c, uint32_t where, const char *pre
     const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
     static const char *const keys[] = {"parameters", "prompt", "kiln"};
     png_note note[COUNT(keys)];
-    char name[NAME_ROOM];
+    char name[NAME_CAPACITY];
     png_write w = {.pixels = pixels,
                    .width = t->dim[2],
                    .height = t->dim[1],
@@ -217,7 +217,7 @@ static kiln_status write_all(const kiln_call *c, uint32_t where, const char *pre
  * become. */
 static kiln_status save_image_check(const kiln_call *c)
 {
-    char name[NAME_ROOM];
+    char name[NAME_CAPACITY];
     return file_prefix(c, ((const save_params *)c->params)->prefix, PICTURE_SIDE_MAX, PICTURE_SIDE_MAX, 99999, name);
 }
 

@@ -34,13 +34,13 @@ static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.na
     }
 
 /* c->out[0] = the picture at h by w, values kept in 0..1 (bicubic overshoots). */
-/* A band of rows at a time, so that it can be stopped. */
+/* A few rows at a time, so that it can be stopped. */
 static kiln_status scale_plane(const kiln_call *c, resize_source s, float *dst, int64_t h, int64_t w, int32_t method)
 {
-    enum { BAND = 2 };
-    for (int64_t y = 0; y < h; y += BAND) {
+    enum { ROWS = 2 };
+    for (int64_t y = 0; y < h; y += ROWS) {
         TRY(c->host->progress(c->ctx, (uint64_t)y, (uint64_t)h, "row"));
-        resize_rows(s, dst, h, w, method, y, y + BAND < h ? y + BAND : h);
+        resize_rows(s, dst, h, w, method, y, y + ROWS < h ? y + ROWS : h);
     }
     return KILN_OK;
 }

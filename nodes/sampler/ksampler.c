@@ -32,17 +32,18 @@ enum { IN_MODEL, IN_POSITIVE, IN_NEGATIVE, IN_LATENT };
 #define SAMPLING_FLAGS (KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES)
 
 /* Samples the job's levels under a "cfg" guider of the node's inputs. */
-static kiln_status sample(const kiln_call *c, kiln_sampling_job *job, double cfg)
+static kiln_status sample(const kiln_call *c, const kiln_sampling_job *levels, double cfg)
 {
+    kiln_sampling_job job = *levels;
     const kiln_sampling_api *s = c->host->ability(KILN_SAMPLING_ABILITY);
     kiln_value *guider;
     kiln_session *session;
     TRY(cfg_guider_new(c, (kiln_value *const[]){c->in[IN_MODEL], c->in[IN_POSITIVE], c->in[IN_NEGATIVE]}, cfg,
                        &guider));
-    job->size = sizeof *job;
-    job->guider = &guider, job->n_guider = 1;
-    job->latent = c->in[IN_LATENT];
-    kiln_status status = s->open(c, job, &session);
+    job.size = sizeof job;
+    job.guider = &guider, job.n_guider = 1;
+    job.latent = c->in[IN_LATENT];
+    kiln_status status = s->open(c, &job, &session);
     if (status == KILN_OK) status = s->run(session);
     if (status == KILN_OK) status = s->finish(session, &c->out[0], NULL);
     c->host->unref(guider);

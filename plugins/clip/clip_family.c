@@ -149,12 +149,12 @@ void clip_family_data(const char *folder) { data_folder = folder; }
 /* CLIP's own merges.txt, NUL-terminated; NULL when it cannot be read. The caller frees it. */
 static char *own_merges(size_t *n)
 {
-    enum { ROOM = 4 << 20 };
+    enum { CAPACITY = 4 << 20 };
     char path[4096];
     int length = data_folder ? snprintf(path, sizeof path, "%s/clip-l/merges.txt", data_folder) : -1;
     FILE *f = length > 0 && length < (int)sizeof path ? fopen(path, "rbe") : NULL;
-    char *text = f ? malloc(ROOM + 1) : NULL;
-    *n = text ? fread(text, 1, ROOM, f) : 0;
+    char *text = f ? malloc(CAPACITY + 1) : NULL;
+    *n = text ? fread(text, 1, CAPACITY, f) : 0;
     if (f) fclose(f);
     if (text) text[*n] = 0;
     return text;
@@ -267,11 +267,11 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
-    const char *unsupported_layout = unsupported_part(w, set);
+    const char *other_encoder = unsupported_part(w, set);
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
-    if (unsupported_layout || !at) {
+    if (other_encoder || !at) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has %s; SD1.x's CLIP-L is the one supported",
-                   unsupported_layout ? unsupported_layout : "no text encoder this plugin knows");
+                   other_encoder ? other_encoder : "no text encoder this plugin knows");
         return NULL;
     }
     char from[80];

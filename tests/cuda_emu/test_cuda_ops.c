@@ -303,7 +303,7 @@ typedef struct job {
     int (*work)(const struct job *, const backend *, int *ran); /* returns how many of its runs failed */
 } job;
 
-/* In a process of its own: how products are made is chosen once in each. */
+/* In a process of its own: how GEMMs are computed is chosen once in each. */
 static void in_process(job j)
 {
     fflush(stdout);
@@ -402,7 +402,7 @@ static void test_every_op_with_the_library(void)
 {
     in_process((job){"library", 1, full() ? 3 : 1, NULL, 90, full() ? 0 : (uint32_t)KILN_BF16, table});
 }
-/* In short the convolutions, and the products of one point: the rest is as with the library. */
+/* In short the convolutions, 1x1 ones as GEMMs included: the rest is as with the library. */
 static void test_convolutions_with_cudnn(void)
 {
     in_process(

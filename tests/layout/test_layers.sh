@@ -83,6 +83,9 @@ for header in $(files 'include/kiln/*.h'); do
 done
 verdict public_headers_compile_alone "${broken%$'\n'}"
 
+# Words of our own that the field has a term for (docs/architecture.md, "Words"): as identifiers they do not come back.
+verdict private_words_are_gone "$(grep -nwE 'keeper|keeper_[a-z_]+|foreseen?|outlook|[a-z_]*_outlook|rehears[a-z]*|twins?|residency_know|lasting|[a-z]+_wish|lies_there|(x|in|out|guess|kept|guide|place|room|has_room)_there|told_[a-z]+|product_(grid|shape|mma|few|tile)|cu_product[a-z_]*|n_bands|cu_lookup|[a-z_]*movement|held_[a-z]+|n_held|[a-z]+_room|[A-Z_]*_ROOM|stranger_[a-z]+' $(files 'engine/*.[ch]' 'engine/*.cu' 'nodes/*.[ch]' 'plugins/*.[ch]' 'include/*.h'))"
+
 verdict no_fast_math "$(grep -nE -- '-ffast-math|-Ofast|-march=native' Makefile $(files 'plugins/*.mk' 'plugins/*/Makefile' 'scripts/setup') | grep -vE ':[0-9]+:[[:space:]]*#')"
 verdict nothing_exits_in_the_engine "$(grep -nE '\b(exit|abort)\(' $(files 'engine/*.c' 'nodes/*.c' 'plugins/*.c' | grep -v '^engine/cli/main.c\|^plugins/examples\|^plugins/template') /dev/null | grep -vE '_exit\(|:[0-9]+:[[:space:]]*(/?\*|//)|"[^"]*\b(exit|abort)\(')"
 exit $status

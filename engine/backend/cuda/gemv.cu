@@ -2,7 +2,7 @@
  *
  * Such a GEMM takes as long as reading the weights, so many reads have to be under way. A tile of 64 columns would
  * leave most of a chip without work; here a block has 8 columns of the result, its eight warps take turns along K, and
- * each thread has AHEAD - 1 pieces of 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier
+ * each thread has STAGES - 1 pieces of 16 bytes of w on their way (cp.async) into slots that only it reads: no barrier
  * until the warps' sums are added, in their order. K is cut by its length alone.
  *
  * A warp's read is four pieces along K (lane % 4) of 8 rows of w (lane / 4). In bf16 and f16 the sums are tensor
@@ -18,25 +18,25 @@ enum {
     COLUMNS = 8,
     WARPS = 8,
     THREADS = WARPS * 32,
-    AHEAD = 8,
+    STAGES = 8,
     PIECE = 16,
     STEP = 4 * PIECE,
     TURN = WARPS * STEP
 };
 typedef float gemv_sums[ROWS][COLUMNS];
-enum { SHARED = AHEAD * THREADS * PIECE + WARPS * ROWS * COLUMNS * 4 };
+enum { SHARED = STAGES * THREADS * PIECE + WARPS * ROWS * COLUMNS * 4 };
 
 /* One row of w, in bytes: what this thread has asked for. */
 typedef struct {
     const char *row;
-    uint4 *slot; /* AHEAD, THREADS apart */
+    uint4 *slot; /* STAGES, THREADS apart */
     int at, end, asked, taken;
 } feeder;
 
 static __device__ __forceinline__ void ask(feeder *f)
 {
     int there = f->at < f->end;
-    cu_copy16(f->slot + f->asked++ % AHEAD * THREADS, there ? f->row + f->at : f->row, there);
+    cu_copy16(f->slot + f->asked++ % STAGES * THREADS, there ? f->row + f->at : f->row, there);
     cu_copy_group();
     f->at += TURN;
 }
@@ -51,15 +51,15 @@ static __device__ __forceinline__ feeder feeder_of(const cu_gemm &p, uint4 *slot
                 (int)p.K * size,
                 0,
                 0};
-    for (int i = 0; i < AHEAD - 1; i++) ask(&f);
+    for (int i = 0; i < STAGES - 1; i++) ask(&f);
     return f;
 }
 
 /* The next piece. What is asked for then overwrites the one before, which has been used. */
 static __device__ __forceinline__ uint4 take(feeder *f)
 {
-    cu_copy_wait<AHEAD - 2>();
-    uint4 v = f->slot[f->taken++ % AHEAD * THREADS];
+    cu_copy_wait<STAGES - 2>();
+    uint4 v = f->slot[f->taken++ % STAGES * THREADS];
     ask(f);
     return v;
 }
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void finish_gemv(const cu_gemm &p, const gemv_
 template <int TYPE> static __global__ void __launch_bounds__(THREADS) gemv_halves(cu_gemm p)
 {
     CU_DYNAMIC_SHARED(uint4, slots); /* and behind them the warps' sums */
-    gemv_sums *part = reinterpret_cast<gemv_sums *>(slots + AHEAD * THREADS);
+    gemv_sums *part = reinterpret_cast<gemv_sums *>(slots + STAGES * THREADS);
     int64_t n0 = (int64_t)blockIdx.x * COLUMNS;
     feeder f = feeder_of(p, slots, n0 + threadIdx.x % 32 / 4, 2);
     add_halves<TYPE>(p, &f, part[threadIdx.x / 32]);
@@ -140,7 +140,7 @@ template <int TYPE> static __global__ void __launch_bounds__(THREADS) gemv_halve
 static __global__ void __launch_bounds__(THREADS) gemv_f32(cu_gemm p)
 {
     CU_DYNAMIC_SHARED(uint4, slots);
-    gemv_sums *part = reinterpret_cast<gemv_sums *>(slots + AHEAD * THREADS);
+    gemv_sums *part = reinterpret_cast<gemv_sums *>(slots + STAGES * THREADS);
     int64_t n0 = (int64_t)blockIdx.x * COLUMNS;
     feeder f = feeder_of(p, slots, n0 + threadIdx.x % 32 / 4, 4);
     add_f32(p, &f, part[threadIdx.x / 32]);
