@@ -20,7 +20,7 @@ there() {
     [ $code = 0 ] && grep -q '^ok' "$work/$name.out" && grep -q '^faults 0 kernel_faults 0 ' "$work/$name.report"
 }
 
-for name in test_guide test_sampling_nodes test_resize test_noise_source; do
+for name in test_denoise test_sampling_nodes test_resize test_noise_source; do
     there $name
     say "${name}_on_the_device" $?
 done

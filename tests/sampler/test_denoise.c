@@ -1,11 +1,11 @@
-/* test_guide.c - what stands between samplers and networks, against PyTorch (guide_tables.h, from
- * scripts/golden/guide.py).
+/* test_denoise.c - what stands between samplers and networks, against PyTorch (denoise_tables.h, from
+ * scripts/golden/denoise.py).
  *
  * Tolerances. Levels: computed in double on both sides, rounded to float once: 2e-7 of the value. Timesteps and
  * percents: the same, after a logarithm of a level near others (1e-4 places of a table of 1000). Runs: float32 latents
  * and a float32 network against float64, four evaluations at guidance 3: measured below 3e-7 of the norm, times four.
  */
-#include "guide_tables.h"
+#include "denoise_tables.h"
 #include "sampling_kit.h"
 
 #include "curves.h"
