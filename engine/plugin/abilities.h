@@ -57,6 +57,8 @@ kiln_param_table sampler_options(const kiln_sampler *s);
 extern const param_names registry_names;
 /* Id of the plugin that registered the name; NULL: it is not registered. */
 const char *registry_owner_of(const char *from, const char *name);
+/* Id of the plugin that provides the i-th ability, NULL past the end. */
+const char *registry_provider(size_t i);
 /* Id of the plugin that registered the i-th model family, all kinds counted; NULL past the end. */
 const char *registry_family_owner(size_t i);
 

@@ -77,10 +77,8 @@ static void fill_info(plugin_info *info, plugin *p)
 }
 
 /* kiln's own plugins, or their replacements: plugins of the same id earlier on the path. */
-static int is_own(const plugin *p)
-{
-    return p->state == PLUGIN_LOADED && strncmp(p->table.id, "org.kiln.", strlen("org.kiln.")) == 0;
-}
+static int has_own_id(const char *id) { return strncmp(id, "org.kiln.", strlen("org.kiln.")) == 0; }
+static int is_own(const plugin *p) { return p->state == PLUGIN_LOADED && has_own_id(p->table.id); }
 
 /* Adds the plugin's nodes, samplers and families. A name belongs to the plugin that brought it first; a later plugin
  * with that name is refused. */
@@ -163,6 +161,25 @@ const node_info *catalog_find(const catalog *c, const char *type)
     for (size_t i = 0; i < c->n_node; i++)
         if (strcmp(c->node[i].node->type, type) == 0) return &c->node[i];
     return NULL;
+}
+
+static const plugin_info *plugin_of_id(const catalog *c, const char *id)
+{
+    for (size_t i = 0; i < c->plugins.n; i++)
+        if (c->info[i].id && strcmp(c->info[i].id, id) == 0) return &c->info[i];
+    return NULL;
+}
+
+/* Sums of both halves: the order of plugins does not matter. */
+digest catalog_code_of(const catalog *c, const node_info *n)
+{
+    digest sum = n->plugin->identity;
+    if (has_own_id(n->plugin->id)) return sum;
+    for (size_t i = 0; registry_provider(i); i++) {
+        const plugin_info *p = plugin_of_id(c, registry_provider(i));
+        if (p && p != n->plugin) sum.lo += p->identity.lo, sum.hi += p->identity.hi;
+    }
+    return sum;
 }
 
 static const char *type_at(void *self, size_t i) { return ((const catalog *)self)->node[i].node->type; }

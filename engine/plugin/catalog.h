@@ -39,6 +39,9 @@ const plugin_info *catalog_plugin(const catalog *c, size_t i);
 size_t catalog_nodes(const catalog *c); /* sorted by type */
 const node_info *catalog_node(const catalog *c, size_t i);
 const node_info *catalog_find(const catalog *c, const char *type); /* NULL: none */
-const char *catalog_nearest(const catalog *c, const char *type);   /* the most similar type name, or NULL */
+/* The code that a node may run, for its key: its plugin's, and for plugins that are not kiln's own the code of every
+ * plugin that provides an ability. */
+digest catalog_code_of(const catalog *c, const node_info *n);
+const char *catalog_nearest(const catalog *c, const char *type); /* the most similar type name, or NULL */
 
 #endif

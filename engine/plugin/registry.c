@@ -141,6 +141,12 @@ kiln_status ability_provide(const char *id, const void *provided)
 
 const void *ability_provided(const char *id) { return named(KIND_ABILITY, id); }
 
+const char *registry_provider(size_t i)
+{
+    const entry *e = nth(KIND_ABILITY, i);
+    return e ? e->owner : NULL;
+}
+
 /* ---- "kiln.sampler/1" ---- */
 
 kiln_param_table sampler_options(const kiln_sampler *s)

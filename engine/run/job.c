@@ -20,8 +20,9 @@ enum { WORKFLOW_BYTES_MAX = 16 << 20 };
 
 static const kiln_node *view_find(void *self, const char *type, digest *identity)
 {
-    const node_info *n = catalog_find(((job *)self)->catalog, type);
-    if (n) *identity = n->plugin->identity;
+    const catalog *c = ((job *)self)->catalog;
+    const node_info *n = catalog_find(c, type);
+    if (n) *identity = catalog_code_of(c, n);
     return n ? n->node : NULL;
 }
 

@@ -15,7 +15,7 @@
 
 typedef struct {
     void *self;
-    /* The row of a type, or NULL. *identity: digest of its plugin. */
+    /* The row of a type, or NULL. *identity: digest of the code it may run, its plugin's first of all. */
     const kiln_node *(*find)(void *self, const char *type, digest *identity);
     size_t n_type;
     const char *(*type_at)(void *self, size_t i);

@@ -164,7 +164,7 @@ static const kiln_choice edm_choice[] = {
      .value = EDM_PLAYGROUND,
      .doc = "the same, of latents with mean 0 and deviation 0.5"},
     {.name = "eps", .value = EDM_EPS},
-    {.name = "cosmos_rflow", .value = EDM_RFLOW, .doc = "a rectified flow; the network is told sigma/(1+sigma)"},
+    {.name = "cosmos_rflow", .value = EDM_RFLOW, .doc = "a rectified flow; the network is given sigma/(1+sigma)"},
     {0}};
 static const kiln_param edm_param[] = {
     KIT_ENUM(continuous_params, sampling, edm_choice, EDM_V, "What the network predicts."),
@@ -206,7 +206,7 @@ static kiln_status edm_run(const kiln_call *c)
 
 const kiln_node node_sampling_edm = {
     MODEL_NODE("ModelSamplingContinuousEDM",
-               "Continuous levels; the network is told log(sigma)/4 (Karras et al. 2022)."),
+               "Continuous levels; the network is given log(sigma)/4 (Karras et al. 2022)."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, edm_param), .params_size = sizeof(continuous_params), .run = edm_run};
 
 static const kiln_choice v_choice[] = {{.name = "v_prediction", .value = EDM_V}, {0}};
@@ -221,7 +221,7 @@ static kiln_status v_run(const kiln_call *c)
 
 const kiln_node node_sampling_v = {
     MODEL_NODE("ModelSamplingContinuousV",
-               "Continuous levels; the network is told 2/pi atan(sigma) (Salimans and Ho 2022)."),
+               "Continuous levels; the network is given 2/pi atan(sigma) (Salimans and Ho 2022)."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, v_param), .params_size = sizeof(continuous_params), .run = v_run};
 
 /* ---- flow ---- */
@@ -270,10 +270,10 @@ static kiln_status flux_run(const kiln_call *c)
 }
 
 const kiln_node node_sampling_sd3 = {
-    MODEL_NODE("ModelSamplingSD3", "A flow with shifted levels; the network is told 1000 sigma."),
+    MODEL_NODE("ModelSamplingSD3", "A flow with shifted levels; the network is given 1000 sigma."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, sd3_param), .params_size = sizeof(flow_params), .run = sd3_run};
 const kiln_node node_sampling_aura = {
-    MODEL_NODE("ModelSamplingAuraFlow", "A flow with shifted levels; the network is told sigma."),
+    MODEL_NODE("ModelSamplingAuraFlow", "A flow with shifted levels; the network is given sigma."),
     KILN_ARRAY(in, model_in), KILN_ARRAY(param, aura_param), .params_size = sizeof(flow_params), .run = aura_run};
 const kiln_node node_sampling_flux = {
     MODEL_NODE("ModelSamplingFlux", "A flow whose shift follows from the picture's size."), KILN_ARRAY(in, model_in),

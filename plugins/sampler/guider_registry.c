@@ -4,6 +4,7 @@
 #include "kiln/kit.h"
 #include "kiln/params.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +52,12 @@ static int is_registered(const kiln_guider *row)
 kiln_status guider_register(const kiln_guider *row)
 {
     char id[128];
-    if (!table.host || !is_complete(row)) return KILN_ERR_INVALID;
+    assert(table.host); /* this plugin was opened first */
+    if (!is_complete(row)) {
+        table.host->log(KILN_LOG_ERROR, "register_guider: a row without a name, a model, a conditioning, wants() or "
+                                        "combine(), or whose sets name a model or an unconditional set it has not");
+        return KILN_ERR_INVALID;
+    }
     kiln_status status = table.host->provide(ability_of(row->name, id), row);
     if (status != KILN_OK) return status;
     size_t at = 0;

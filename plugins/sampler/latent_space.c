@@ -11,16 +11,32 @@ size_t latent_shape_count(const kiln_latent_shape *s)
     return (size_t)(s->pictures * s->height * s->width * s->channels);
 }
 
-static inline int same_shape(const kiln_latent *a, const kiln_latent *b)
+static int same_shape(const kiln_latent *a, const kiln_latent *b)
 {
     return memcmp(&a->shape, &b->shape, sizeof a->shape) == 0;
 }
+
+/* For lists of latents that are only read. */
+static kiln_latent *unconst(const kiln_latent *x) { return (kiln_latent *)(uintptr_t)x; }
 
 static latent_space *space_of(const kiln_latents *l) { return l->self; }
 
 static void note(latent_space *s, kiln_status status)
 {
     if (s->failed == KILN_OK) s->failed = status;
+}
+
+/* What callers of the public functions owe: latents of this sampling, shapes that go together. 0: the call is refused,
+ * and the next function with a status says so. */
+static int legal(latent_space *s, int ok)
+{
+    if (!ok)
+        note(s,
+             s->call->host->fail(s->call->ctx, KILN_ERR_BUG,
+                                 "latents of another sampling, of shapes that do not go together, or more than %d of "
+                                 "them were combined",
+                                 KILN_MAX_TERMS));
+    return ok;
 }
 
 /* ---- memory ---- */
@@ -68,8 +84,7 @@ static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wante
 
 static kiln_latent_shape shape_of(const kiln_latents *l, const kiln_latent *x)
 {
-    assert(x->space == space_of(l));
-    (void)l;
+    legal(space_of(l), x->space == space_of(l));
     return x->shape;
 }
 
@@ -100,17 +115,23 @@ kiln_status latent_copy(latent_space *s, kiln_latent *out, const kiln_latent *x)
     return s->ops->combine(s->call->ctx, out->data, latent_count(out), 1, &one, (const float *[]){x->data});
 }
 
+static int can_combine(latent_space *s, const kiln_latent *out, size_t n, kiln_latent *const *x)
+{
+    int ok = out->space == s && n <= KILN_MAX_TERMS;
+    for (size_t k = 0; ok && k < n; k++) ok = x[k]->space == s && same_shape(x[k], out);
+    return legal(s, ok);
+}
+
 static void lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const double *coefficient, kiln_latent *const *x)
 {
-    assert(out->space == space_of(l));
-    note(space_of(l), latent_combine(space_of(l), out, n, coefficient, x));
+    if (can_combine(space_of(l), out, n, x)) note(space_of(l), latent_combine(space_of(l), out, n, coefficient, x));
 }
 
 static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *coefficient,
                          kiln_latent *const *x)
 {
     size_t count = latent_count(out) / (size_t)out->shape.pictures;
-    assert(out->space == space_of(l));
+    if (!can_combine(space_of(l), out, n, x)) return;
     for (size_t p = 0; p < (size_t)out->shape.pictures; p++)
         note(space_of(l), combine_range(space_of(l), out, n, coefficient + p * n, x, p * count, count));
 }
@@ -120,16 +141,15 @@ static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_l
 {
     latent_space *s = space_of(l);
     kiln_difference d = {.n = latent_count(out), .x = x->data, .a = a->data, .b = b->data, .t = t};
-    assert(out->space == s && same_shape(out, x) && same_shape(out, a) && same_shape(out, b));
-    note(s, s->ops->add_difference(s->call->ctx, &d, out->data));
+    if (can_combine(s, out, 3, (kiln_latent *const[]){unconst(x), unconst(a), unconst(b)}))
+        note(s, s->ops->add_difference(s->call->ctx, &d, out->data));
 }
 
 static double norm(const kiln_latents *l, const kiln_latent *x)
 {
     latent_space *s = space_of(l);
     double norm = 0;
-    assert(x->space == s);
-    note(s, s->ops->norm(s->call->ctx, x->data, latent_count(x), &norm));
+    if (legal(s, x->space == s)) note(s, s->ops->norm(s->call->ctx, x->data, latent_count(x), &norm));
     return norm;
 }
 
@@ -146,12 +166,9 @@ static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
     latent_space *s = space_of(l);
     const float *from[KILN_MAX_TERMS];
     size_t pictures = (size_t)d->x[0]->shape.pictures, count = latent_count(d->x[0]) / pictures;
-    assert(d->n >= 1 && d->n <= KILN_MAX_TERMS);
+    if (!legal(s, d->n >= 1) || !can_combine(s, d->x[0], d->n, d->x)) return;
     for (size_t p = 0; p < pictures; p++) {
-        for (size_t k = 0; k < d->n && k < KILN_MAX_TERMS; k++) {
-            assert(d->x[k]->space == s && same_shape(d->x[k], d->x[0]));
-            from[k] = d->x[k]->data + p * count;
-        }
+        for (size_t k = 0; k < d->n; k++) from[k] = d->x[k]->data + p * count;
         kiln_dot one = {.n = count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
         if (d->shift) one.shift = d->shift[p];
         out[p] = 0;
@@ -160,6 +177,26 @@ static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
 }
 
 /* ---- masks and parts ---- */
+
+/* One channel, cell by cell x's. */
+static int goes_with(const latent_space *s, const kiln_latent *mask, const kiln_latent *x)
+{
+    return mask->space == s && mask->shape.channels == 1 && mask->shape.height == x->shape.height &&
+           mask->shape.width == x->shape.width;
+}
+
+/* The same for every picture. */
+static int is_total(const latent_space *s, const kiln_latent *total, const kiln_latent *x)
+{
+    return goes_with(s, total, x) && total->shape.pictures == x->shape.pictures;
+}
+
+/* Pictures and channels of the whole; the vector op checks the place. */
+static int is_part(const latent_space *s, const kiln_latent *whole, const kiln_latent *part)
+{
+    return whole->space == s && part->space == s && whole->shape.pictures == part->shape.pictures &&
+           whole->shape.channels == part->shape.channels;
+}
 
 static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
                   const kiln_latent *mask)
@@ -172,14 +209,12 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
                     .a = a->data,
                     .b = b->data,
                     .mask = mask->data};
-    assert(out->space == s && same_shape(out, a) && same_shape(out, b) && mask->shape.channels == 1 &&
-           mask->shape.height == out->shape.height && mask->shape.width == out->shape.width);
-    note(s, s->ops->blend(s->call->ctx, &m, out->data));
+    if (can_combine(s, out, 2, (kiln_latent *const[]){unconst(a), unconst(b)}) && legal(s, goes_with(s, mask, out)))
+        note(s, s->ops->blend(s->call->ctx, &m, out->data));
 }
 
 static kiln_area area_of(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
 {
-    assert(whole->shape.pictures == part->shape.pictures && whole->shape.channels == part->shape.channels);
     return (kiln_area){.pictures = whole->shape.pictures,
                        .height = whole->shape.height,
                        .width = whole->shape.width,
@@ -194,8 +229,7 @@ static void crop(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, 
 {
     latent_space *s = space_of(l);
     kiln_area a = area_of(x, out, from);
-    assert(out->space == s && x->space == s);
-    note(s, s->ops->crop(s->call->ctx, &a, x->data, out->data));
+    if (legal(s, is_part(s, x, out))) note(s, s->ops->crop(s->call->ctx, &a, x->data, out->data));
 }
 
 static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
@@ -204,32 +238,28 @@ static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *tot
     latent_space *s = space_of(l);
     kiln_area a = area_of(sum, part, to);
     kiln_part p = {.data = part->data};
-    assert(sum->space == s && part->space == s && total->space == s && total->shape.channels == 1);
-    assert(!weight || (weight->shape.channels == 1 && weight->shape.height == part->shape.height &&
-                       weight->shape.width == part->shape.width));
     if (weight) p.weight = weight->data, p.weights = weight->shape.pictures;
-    note(s, s->ops->accumulate(s->call->ctx, &a, &p, sum->data, total->data));
+    if (legal(s, is_part(s, sum, part) && is_total(s, total, sum) && (!weight || goes_with(s, weight, part))))
+        note(s, s->ops->accumulate(s->call->ctx, &a, &p, sum->data, total->data));
 }
 
 static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
 {
     latent_space *s = space_of(l);
-    assert(x->space == s && total->shape.channels == 1 && total->shape.pictures == x->shape.pictures);
-    note(s, s->ops->divide(s->call->ctx, x->data, total->data, latent_count(total), (size_t)x->shape.channels));
+    if (legal(s, x->space == s && is_total(s, total, x)))
+        note(s, s->ops->divide(s->call->ctx, x->data, total->data, latent_count(total), (size_t)x->shape.channels));
 }
 
 /* ---- to and from the host ---- */
 
 static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
 {
-    assert(x->space == space_of(l));
-    note(space_of(l), latent_upload(space_of(l), x, data));
+    if (legal(space_of(l), x->space == space_of(l))) note(space_of(l), latent_upload(space_of(l), x, data));
 }
 
 static void download(const kiln_latents *l, const kiln_latent *x, float *data)
 {
-    assert(x->space == space_of(l));
-    note(space_of(l), latent_download(space_of(l), x, data));
+    if (legal(space_of(l), x->space == space_of(l))) note(space_of(l), latent_download(space_of(l), x, data));
 }
 
 void latent_keep(latent_space *s, kiln_latent *x)

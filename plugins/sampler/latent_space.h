@@ -37,12 +37,12 @@ kiln_status latent_init(latent_space *s, kiln_latent *x, const kiln_latent_shape
 /* Host memory to a new latent; channels 1: a mask. */
 kiln_status latent_from_host(latent_space *s, kiln_latent *x, const kiln_latent_shape *shape, const float *data);
 kiln_status latent_copy(latent_space *s, kiln_latent *out, const kiln_latent *x);
-/* out = the first term of a linear combination, and so on; as kiln_latents.lincomb, with a status. */
+/* kiln_latents.lincomb with a status. */
 kiln_status latent_combine(latent_space *s, kiln_latent *out, size_t n, const double *coefficient,
                            kiln_latent *const *x);
 kiln_status latent_upload(latent_space *s, kiln_latent *x, const float *data);
 kiln_status latent_download(latent_space *s, const kiln_latent *x, float *data);
-/* KILN_OK if every element is finite; *finite says. */
+/* *finite: 1 if every element is. */
 kiln_status latent_is_finite(latent_space *s, const kiln_latent *x, int *finite);
 
 /* Notes x as it is now; latent_kept brings that to the host. */

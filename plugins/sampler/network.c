@@ -32,18 +32,6 @@ static kiln_status record(const kiln_call *c, const kiln_model *model, const net
     return ops->plan(c->ctx, p, NULL);
 }
 
-static kiln_tensor dense(uint32_t device, float *data, uint32_t rank, const int64_t *dim)
-{
-    kiln_tensor t = {.size = sizeof t, .dtype = KILN_F32, .device = device, .rank = rank, .data = data};
-    int64_t stride = sizeof(float);
-    for (uint32_t i = rank; i-- > 0;) {
-        t.dim[i] = dim[i];
-        t.stride[i] = stride;
-        stride *= dim[i];
-    }
-    return t;
-}
-
 kiln_status network_run(const kiln_call *c, const kiln_model *model, const network_batch *b, const network_data *d)
 {
     const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
@@ -57,10 +45,10 @@ kiln_status network_run(const kiln_call *c, const kiln_model *model, const netwo
     if (status == KILN_OK) {
         const int64_t picture[4] = {b->pictures, b->h, b->w, b->channels},
                       tokens[3] = {b->pictures, b->length, b->width};
-        kiln_bind in[3] = {{"x", dense(d->device, d->x, 4, picture)},
-                           {"timestep", dense(KILN_CPU, d->timestep, 1, &b->pictures)},
-                           {"context", dense(KILN_CPU, d->tokens, 3, tokens)}};
-        kiln_bind out = {"prediction", dense(d->device, d->prediction, 4, picture)};
+        kiln_bind in[3] = {{"x", kit_window(KILN_F32, d->device, d->x, 4, picture)},
+                           {"timestep", kit_window(KILN_F32, KILN_CPU, d->timestep, 1, &b->pictures)},
+                           {"context", kit_window(KILN_F32, KILN_CPU, d->tokens, 3, tokens)}};
+        kiln_bind out = {"prediction", kit_window(KILN_F32, d->device, d->prediction, 4, picture)};
         status = ops->run(c->ctx, p, in, 3, &out, 1);
     }
     ops->program_free(p);

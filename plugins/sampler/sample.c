@@ -9,7 +9,6 @@
 #include "sample_session.h"
 #include "sample_state.h"
 
-#include <assert.h>
 #include <math.h>
 
 enum { STEPS_MAX = 20000 };
@@ -277,6 +276,7 @@ kiln_status sample_open(const kiln_call *c, const kiln_sampling_job *job, kiln_s
     *out = s;
     if (job->n == 0) return KILN_OK; /* the latent comes back as it is */
     if (!job->n_guider) return c->host->fail(c->ctx, KILN_ERR_BUG, "a sampling without a guider");
+    if (job->size < sizeof *job) return c->host->fail(c->ctx, KILN_ERR_BUG, "a sampling job without its size");
     TRY(set_up(s));
     if (!options && job->sampler) TRY(options_fill(c, job->sampler, NULL, &options));
     session_api(s, options);
@@ -316,7 +316,8 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
     TRY(latent_download(&s->space, &s->x, s->work));
     TRY(latent_value(s, m, s->work, rest, out));
     if (!denoised) return KILN_OK;
-    assert(s->denoised.data); /* kiln_sampling_job.wants_denoised */
+    if (!s->denoised.data)
+        return host->fail(s->call->ctx, KILN_ERR_BUG, "the last guess of a job without wants_denoised");
     TRY(latent_download(&s->space, &s->denoised, s->work));
     return latent_value(s, m, s->work, (level_rest){.divided_by = 1}, denoised);
 }

@@ -7,8 +7,6 @@
 #include "kiln/kit.h"
 #include "sample_state.h"
 
-#include <assert.h>
-
 static kiln_session *session_of(const kiln_sampling *s) { return s->self; }
 
 size_t session_count(const kiln_session *s) { return latent_shape_count(&s->space.shape); }
@@ -16,11 +14,6 @@ size_t session_count(const kiln_session *s) { return latent_shape_count(&s->spac
 float *session_floats(const kiln_session *s, size_t n)
 {
     return s->call->host->scratch(s->call->ctx, n * sizeof(float), KILN_CPU);
-}
-
-static void note(kiln_session *s, kiln_status status)
-{
-    if (s->space.failed == KILN_OK) s->space.failed = status;
 }
 
 /* ---- noise ---- */
@@ -122,11 +115,18 @@ static kiln_status guess_inside_mask(kiln_session *s, const kiln_latent *x, doub
     return s->space.failed;
 }
 
+static int is_whole(const kiln_session *s, const kiln_latent *x)
+{
+    return x->space == &s->space && memcmp(&x->shape, &s->space.shape, sizeof x->shape) == 0;
+}
+
 static kiln_status session_denoise(const kiln_sampling *api, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     kiln_session *s = session_of(api);
-    assert(x->space == &s->space && out->space == &s->space);
     TRY(s->space.failed);
+    if (!is_whole(s, x) || !is_whole(s, out))
+        return s->call->host->fail(s->call->ctx, KILN_ERR_BUG,
+                                   "denoise() of a latent that is not of the sampling's size");
     return s->mask.data ? guess_inside_mask(s, x, sigma, out) : guess(s, x, sigma, out);
 }
 
@@ -147,9 +147,8 @@ static kiln_status session_unconditional(const kiln_sampling *api, kiln_latent *
 static void session_lincomb(const kiln_sampling *api, kiln_latent *out, size_t n, const double *coefficient,
                             kiln_latent *const *x)
 {
-    kiln_session *s = session_of(api);
-    assert(out->space == &s->space);
-    note(s, latent_combine(&s->space, out, n, coefficient, x));
+    const kiln_latents *l = &session_of(api)->space.algebra;
+    l->lincomb(l, out, n, coefficient, x);
 }
 
 static double session_norm(const kiln_sampling *api, const kiln_latent *x)

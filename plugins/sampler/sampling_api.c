@@ -34,13 +34,23 @@ static const kiln_sampling *view(kiln_session *s)
     return &s->api;
 }
 
+/* The evaluation is of a part of the picture, by a guider of the job, into a latent of the part's shape. */
+static int is_possible(const kiln_session *s, const kiln_evaluation *e, const kiln_latent *out)
+{
+    const kiln_latent_shape *part = &e->x->shape, *whole = &s->space.shape;
+    return s->job->n && e->guider < s->job->n_guider && e->x != out && e->x->space == &s->space &&
+           out->space == &s->space && memcmp(part, &out->shape, sizeof *part) == 0 &&
+           part->pictures == whole->pictures && part->channels == whole->channels && e->place.y >= 0 &&
+           e->place.x >= 0 && e->place.y <= whole->height - part->height && e->place.x <= whole->width - part->width;
+}
+
 static kiln_status denoise(kiln_session *s, const kiln_evaluation *e, kiln_latent *out)
 {
-    assert(s->job->n && e->guider < s->job->n_guider && e->x != out);
-    assert(e->x->space == &s->space && out->space == &s->space);
-    assert(e->place.y >= 0 && e->place.y + e->x->shape.height <= s->space.shape.height);
-    assert(e->place.x >= 0 && e->place.x + e->x->shape.width <= s->space.shape.width);
     TRY(s->space.failed);
+    if (!is_possible(s, e, out))
+        return s->call->host->fail(s->call->ctx, KILN_ERR_BUG,
+                                   "an evaluation outside the picture, by a guider the job has not, or into its own "
+                                   "input");
     return evaluator_denoise(&s->evaluator[e->guider], e->x, e->place, e->sigma, out);
 }
 

@@ -1,6 +1,6 @@
 """Writes tests/sampler/seeded_tables.h: whole samplings from a seed, with each noise source and each way to ask for noise.
 
-The network is guide.py's, samplers are k-diffusion's in float64, noise is what torch and torchsde draw in float32: the first
+The network is denoise.py's, samplers are k-diffusion's in float64, noise is what torch and torchsde draw in float32: the first
 noise and that of the steps, from the generators ComfyUI takes. CUDA's are brownian.py's philox() (a device that holds the
 draw at once).
 """
@@ -10,7 +10,7 @@ import pathlib
 import torch
 
 import brownian
-import guide
+import denoise
 from common import nchw, nhwc
 
 kd = brownian.kd
@@ -55,16 +55,16 @@ def path(cuda):
 
 
 def denoiser(x, sigma):
-    count, level, now = guide.Discrete(), float(sigma[0]), nhwc(x)
-    guess = {w: count.denoised(level, guide.network(now * count.input(level), count.timestep(level), w), now) for w in ("positive", "negative")}
-    return nchw(guide.plain(guess["positive"], guess["negative"], guide.CFG))
+    count, level, now = denoise.Discrete(), float(sigma[0]), nhwc(x)
+    guess = {w: count.denoised(level, denoise.network(now * count.input(level), count.timestep(level), w), now) for w in ("positive", "negative")}
+    return nchw(denoise.plain(guess["positive"], guess["negative"], denoise.CFG))
 
 
 def run(name, first, noise, **options):
     levels = LEVELS.double()
-    x = guide.Discrete().start(float(LEVELS[0]), first.double(), torch.zeros(SHAPE))
+    x = denoise.Discrete().start(float(LEVELS[0]), first.double(), torch.zeros(SHAPE))
     options = {**options, **({"noise_sampler": noise} if noise else {})}
-    return nhwc(getattr(kd, f"sample_{name}")(denoiser, x, levels, disable=True, **options)) / guide.SCALE + guide.SHIFT
+    return nhwc(getattr(kd, f"sample_{name}")(denoiser, x, levels, disable=True, **options)) / denoise.SCALE + denoise.SHIFT
 
 
 def churned(generator):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The samplers where their latents lie on the emulated CUDA device: the tests of tests/sampler that go through the nodes, against the same goldens and with
+# The samplers with their latents on the emulated CUDA device: the tests of tests/sampler that go through the nodes, against the same goldens and with
 # the same demands as on the processor (every sampler resumes after every step with equal bytes: in full only, the short form has a spread of it).
 set -u
 cd "$KILN_ROOT" || exit 2
@@ -20,7 +20,7 @@ there() {
     [ $code = 0 ] && grep -q '^ok' "$work/$name.out" && grep -q '^faults 0 kernel_faults 0 ' "$work/$name.report"
 }
 
-for name in test_guide test_sampling_nodes test_resize test_noise_source; do
+for name in test_denoise test_sampling_nodes test_resize test_noise_source; do
     there $name
     say "${name}_on_the_device" $?
 done
@@ -30,7 +30,7 @@ if [ -n "${KILN_TEST_FULL:-}" ]; then
     there test_option_nodes
     say test_option_nodes_on_the_device $?
 else
-    there test_resume test_stopped_after_a_step test_stopped_anywhere test_a_state_that_cannot_be_saved test_a_state_that_does_not_fit_is_told_once test_without_a_store
+    there test_resume test_stopped_after_a_step test_stopped_anywhere test_a_state_that_cannot_be_saved test_a_state_that_does_not_fit_is_reported_once test_without_a_store
     say a_stopped_sampling_resumes_on_the_device $?
 fi
 exit $status

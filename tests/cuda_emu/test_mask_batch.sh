@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A batch of masks on a conditioning, on the emulated CUDA device: each of two pictures has its own mask, as on the processor within 1/255, and the
-# masks matter. Conditionings with masks are blended on the host; the network runs on the device.
+# masks matter. The guesses are blended on the device too.
 set -u
 cd "$KILN_ROOT" || exit 2
 kiln=$KILN_BUILD/kiln

@@ -2,7 +2,7 @@
  *
  *     p = tanh(x / 2 + c + [cos t, cos(t/100), sin t, sin(t/100)])    per cell of 4 channels, c the first token
  *
- * as scripts/golden/guide.py has it. Latents are 2 pictures of 2x2 cells. Parameters are "name=value; name=value".
+ * as scripts/golden/denoise.py has it. Latents are 2 pictures of 2x2 cells. Parameters are "name=value; name=value".
  */
 #ifndef KILN_TESTS_SAMPLING_KIT_H
 #define KILN_TESTS_SAMPLING_KIT_H

@@ -5,7 +5,7 @@ first_step() { sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$1" | hea
 # A shell's background jobs ignore Ctrl-C unless told otherwise.
 draw() { exec env --default-signal=INT "$kiln" run workflows/txt2img.yaml -q --set steps=30 --events "$work/events" "$@"; }
 
-# Until a step was told and a state is due after each; the run must not have ended before.
+# Until a step was reported; a state is due after each; the run must not have ended before.
 killed() { # SIGNAL SETTINGS...
     local signal=$1 pid; shift
     rm -rf "$work/cache" "$work/cut" "$work/events"

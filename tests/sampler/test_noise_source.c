@@ -30,8 +30,8 @@ static void white(int cuda, uint64_t from_seed, int draw, float *out)
 }
 
 static float capacity[BROWNIAN_DEPTH + 1][NUMBERS];
-static int rooms;
-static float *next_capacity(const void *owner, size_t n) { return (void)owner, (void)n, capacity[rooms++]; }
+static int taken;
+static float *next_capacity(const void *owner, size_t n) { return (void)owner, (void)n, capacity[taken++]; }
 static void fresh(const void *arg, uint32_t one_seed, float *out, size_t n)
 {
     noise_stream g;
@@ -50,7 +50,7 @@ static void path(int cuda, double from, double to, float *out)
                           .gaussians = fresh,
                           .arg = cuda ? &seed : NULL,
                           .capacity = next_capacity};
-    rooms = 0;
+    taken = 0;
     CHECK_EQ(brownian_noise(&tree, from, to, drawn), KILN_OK);
     turned(drawn, out);
 }

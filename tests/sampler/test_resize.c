@@ -1,12 +1,12 @@
 /* test_resize.c - a sampling whose latent changes its size on the way (SamplerLCMUpscale), against PyTorch
- * (guide_tables.h, from scripts/golden/guide.py), and bislerp by itself.
+ * (denoise_tables.h, from scripts/golden/denoise.py), and bislerp by itself.
  *
- * Tolerance: as test_guide.c's runs: float32 latents and a float32 network against float64, four evaluations at
+ * Tolerance: as test_denoise.c's runs: float32 latents and a float32 network against float64, four evaluations at
  * guidance 3, and a scaling or two between: 1.2e-6 of the norm. bislerp alone is computed in double on both sides:
  * 2e-7.
  */
 #include "kiln/bislerp.h" /* before the engine's headers: its locals have names of theirs */
-#include "guide_tables.h"
+#include "denoise_tables.h"
 #include "sampling_kit.h"
 
 static void check_grown(kiln_value *latent, const double *want, int64_t h, int64_t w, const char *what)

@@ -1,5 +1,5 @@
 /* test_resume.c - a sampling that is stopped and goes on in another call gives the bytes of an undisturbed one: every
- * sampler, every step, every noise source; and a state that does not fit is told once and not used.
+ * sampler, every step, every noise source; and a state that does not fit is reported once and not used.
  *
  * The host is the engine's with a "kiln.store/1" of this file's own, which keeps deep copies of plain data (anything
  * else is a failure), and with a progress() that stops the call after a step.
@@ -409,7 +409,7 @@ static void check_unusable(kiln_value *state, const char *settings, const kiln_v
     drop(out);
 }
 
-static void test_a_state_that_does_not_fit_is_told_once(void)
+static void test_a_state_that_does_not_fit_is_reported_once(void)
 {
     static const char *const settings = "seed=9; steps=7; cfg=3; sampler_name=probe_white; scheduler=karras";
     kiln_status status;
@@ -528,7 +528,7 @@ int main(int argc, char **argv)
         CASE(test_stopped_after_a_step),
         CASE(test_stopped_anywhere),
         CASE(test_a_state_that_cannot_be_saved),
-        CASE(test_a_state_that_does_not_fit_is_told_once),
+        CASE(test_a_state_that_does_not_fit_is_reported_once),
         CASE(test_a_state_of_a_strange_size),
         CASE(test_without_a_store),
         CASE(test_every_allocation_fails),

@@ -19,7 +19,7 @@ count=0
 for name in $samplers; do place[$name]=$((count++)); done
 
 # The prompt and the seed of a sampler in a round: "SEED<tab>TEXT"
-wish() { echo "${prompts[$(((${place[$1]} + 7 * $2) % 24))]}"; }
+prompt_of() { echo "${prompts[$(((${place[$1]} + 7 * $2) % 24))]}"; }
 
 # workflow ROUND NAME ...: one model, a KSampler for each name
 workflow() {
@@ -34,7 +34,7 @@ Y
     for name in "$@"; do
         cfg=4.0
         case $name in *cfg_pp) cfg=1.5 ;; ipndm | sa_solver | uni_pc | uni_pc_bh2) cfg=2.0 ;; esac
-        IFS=$'\t' read -r seed prompt <<<"$(wish "$name" "$round")"
+        IFS=$'\t' read -r seed prompt <<<"$(prompt_of "$name" "$round")"
         cat <<Y
   $name.text: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: "$prompt"}}
   $name: {class_type: KSampler, inputs: {model: [model, MODEL], seed: $seed, steps: 20, cfg: $cfg, sampler_name: $name, scheduler: karras, positive: [$name.text, CONDITIONING], negative: [negative, CONDITIONING], latent_image: [empty, LATENT], denoise: 1.0}}
@@ -51,7 +51,7 @@ wrong() {
     workflow "$round" "$@" >"$work/$round.yaml"
     "$kiln" run "$work/$round.yaml" --quiet --no-cache --out "$work/$round" >/dev/null 2>"$work/errors.txt" || { echo "a_run_that_failed"; cat "$work/errors.txt" >&2; return; }
     for name in "$@"; do
-        "$judge" "$work/$round/${name}_00001_.png" "$(wish "$name" "$round" | cut -f 2)" >>"$work/$name.txt" 2>&1 || echo "$name"
+        "$judge" "$work/$round/${name}_00001_.png" "$(prompt_of "$name" "$round" | cut -f 2)" >>"$work/$name.txt" 2>&1 || echo "$name"
     done
 }
 

@@ -434,7 +434,7 @@ static void test_rising_levels_take_no_noise(void)
 
 /* ---- S13: options ---- */
 
-/* A value other than the default that lies within the range. */
+/* A value other than the default within the range. */
 static void other_value(const kiln_param *p, char *out, size_t capacity)
 {
     if (p->type == KILN_P_BOOL)

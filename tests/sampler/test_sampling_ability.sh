@@ -144,6 +144,25 @@ killed_and_resumed tiles 2>/dev/null; verdict tiles_resume $?
 killed_and_resumed loop 2>/dev/null; verdict a_loop_of_its_own_resumes $?
 killed_and_resumed loop INT 30 2>/dev/null; verdict a_loop_of_its_own_resumes_when_interrupted $?
 
+# ---- results: another provider of abilities is other code that a node from outside may run
+{ head 64 64 shapes-sd1; custom own cfg empty; tiled tiles empty 64 8; dump own tiles; } >"$work/kept.yaml"
+computed() { # the samplers that were computed
+    rm -rf "$work/kept"
+    run kept "$work/kept.yaml" --cache "$work/kept-cache" --events "$work/kept-events" --set steps=2
+    sed -nE 's/.*"node_done".*"node": "(own|tiles)".*"from": "computed".*/\1/p' "$work/kept-events" | sort | tr '\n' ' '
+}
+first=$(computed); second=$(computed)
+cat >"$work/plugins/provider.c" <<'C'
+#include "kiln/plugin.h"
+static const uint32_t table = sizeof table;
+static kiln_status open_plugin(const kiln_host *host) { return host->provide("org.example.thing/1", &table); }
+KILN_PLUGIN_WITHOUT_NODES("org.example.provider", "1.0.0", "MIT", open_plugin);
+C
+build "$work/plugins/provider.c"
+third=$(computed); fourth=$(computed)
+[ "$first" = "own tiles " ] && [ -z "$second$fourth" ] && [ "$third" = "tiles " ]; result=$?; [ $result -eq 0 ] || echo "  computed '$first', '$second', '$third', '$fourth'"
+verdict another_provider_is_another_key $result
+
 # ---- names: a taken kind, a taken ability
 mkdir "$work/taken" && sed 's/"example-ramp"/"cfg"/; s/org\.example\.sampling/org.example.taken/; s/"Example\([A-Z]\)/"Taken\1/' plugins/examples/sampling.c >"$work/taken/kind.c"
 for id in kiln.sampling/1 kiln.ops/1; do

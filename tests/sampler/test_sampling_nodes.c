@@ -177,7 +177,7 @@ static void test_denoised_output(void)
     drop(out[0]), drop(out[1]);
 }
 
-/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is told log(sigma)/4: as a
+/* FlipSigmas: up from a picture to the noise it came from, and down again. The network is given log(sigma)/4: as a
  * timestep of 1000 it turns too fast for any number of steps. */
 static void test_up_and_down_again(void)
 {
@@ -251,6 +251,52 @@ static void test_outside_the_mask_is_kept(void)
         }
         drop(m), drop(out[0]), drop(out[1]);
     }
+}
+
+/* ---- a sampler that breaks the rules for latents is stopped with a sentence ---- */
+
+static int way;
+
+static kiln_status breaking(const kiln_sampling *s)
+{
+    const kiln_latents *l = s->latents;
+    kiln_latent *small = l->create(l, &(kiln_latent_shape){.height = 1}),
+                *mask = l->create(l, &(kiln_latent_shape){.channels = 1});
+    if (!small || !mask) return KILN_ERR_NOMEM;
+    switch (way) {
+    case 0: s->lincomb(s, s->x, 1, (double[]){1}, &small); break;
+    case 1: l->blend(l, s->x, s->x, s->x, small); break;
+    case 2: l->crop(l, small, s->x, (kiln_latent_place){2, 0}); break;
+    case 3: l->accumulate(l, s->x, small, small, NULL, (kiln_latent_place){0, 0}); break;
+    case 4: l->divide(l, small, mask); break;
+    case 5: l->add_difference(l, s->x, s->x, 2, small, s->x); break;
+    case 6: return s->denoise(s, small, s->sigma[0], small);
+    default: return s->fail(s, KILN_ERR_INVALID, "no more ways");
+    }
+    return s->step(s, 0, s->x);
+}
+
+static const kiln_sampler breaking_row = {.size = sizeof breaking_row, .name = "test_breaking", .run = breaking};
+
+static void test_latents_that_do_not_go_together(void)
+{
+    const kiln_sampler_api *samplers = rig_host()->ability(KILN_SAMPLER_ABILITY);
+    size_t before = registry_mark();
+    registry_owner_set("test", NULL);
+    CHECK_EQ(samplers->register_sampler(&breaking_row), KILN_OK);
+    registry_owner_set(NULL, NULL);
+    for (way = 0; way <= 7; way++) {
+        kiln_value *out[2] = {NULL};
+        CHECK(sample((parts){.model = network_model(),
+                             .sampler = made(&node_sampler_select, "sampler_name=test_breaking", NULL, NULL)},
+                     out) != KILN_OK);
+        const char *want = way == 2   ? "outside its picture"
+                           : way == 6 ? "not of the sampling's size"
+                           : way == 7 ? "no more ways"
+                                      : "do not go together";
+        CHECK_MSG(strstr(call_why.message, want) != NULL, "way %d: %s", way, call_why.message);
+    }
+    registry_rewind(before); /* the other tests run every sampler there is */
 }
 
 static void check_refused(parts p, const char *part)
@@ -348,6 +394,7 @@ int main(int argc, char **argv)
         CASE(test_add_noise),
         CASE(test_add_noise_and_then_none),
         CASE(test_outside_the_mask_is_kept),
+        CASE(test_latents_that_do_not_go_together),
         CASE(test_samplings_refused),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

@@ -4,7 +4,7 @@
  * SIGMAS that are arithmetic of a few numbers are compared with that arithmetic, rounded to float once: 2e-7 of the
  * value.
  */
-#include "guide_tables.h"
+#include "denoise_tables.h"
 #include "option_kit.h"
 
 #define LEVEL 2e-7

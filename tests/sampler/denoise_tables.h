@@ -1,4 +1,4 @@
-/* guide_tables.h - written by scripts/golden/guide.py, which says what is in it. */
+/* denoise_tables.h - written by scripts/golden/denoise.py, which says what is in it. */
 
 static const double karras_5[7] = {12, 5.872962, 2.55076408, 0.936995149, 0.267485142, 0.0500000007, 0};
 

@@ -1,11 +1,11 @@
-/* test_guide.c - what stands between samplers and networks, against PyTorch (guide_tables.h, from
- * scripts/golden/guide.py).
+/* test_denoise.c - what stands between samplers and networks, against PyTorch (denoise_tables.h, from
+ * scripts/golden/denoise.py).
  *
  * Tolerances. Levels: computed in double on both sides, rounded to float once: 2e-7 of the value. Timesteps and
  * percents: the same, after a logarithm of a level near others (1e-4 places of a table of 1000). Runs: float32 latents
  * and a float32 network against float64, four evaluations at guidance 3: measured below 3e-7 of the norm, times four.
  */
-#include "guide_tables.h"
+#include "denoise_tables.h"
 #include "sampling_kit.h"
 
 #include "curves.h"
@@ -209,9 +209,9 @@ static void test_two_models(void)
     kiln_value *second[] = {other, m, NULL};
     const double *want[] = {two_models_run, eps_run, eps_run};
     for (int i = 0; i < 3; i++) {
-        kiln_value *held = second[i] ? rig_host()->ref(second[i]) : NULL;
+        kiln_value *negative_model = second[i] ? rig_host()->ref(second[i]) : NULL;
         sample((parts){.model = rig_host()->ref(m),
-                       .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), held, negative())},
+                       .guider = guider_of(&node_models_guider, "cfg=3", m, positive(), negative_model, negative())},
                out);
         check_run(out[0], want[i], "two models"), drop(out[1]);
     }
@@ -405,7 +405,7 @@ static void test_models_differ_by_fingerprint_and_the_base_stays(void)
     drop(empty), drop(again);
 }
 
-/* A plugin built before there was guidance passes a shorter struct; what lies behind it is not read. */
+/* A plugin built before there was guidance passes a shorter struct; what is behind it is not read. */
 static void test_models_of_an_older_header(void)
 {
     const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);

@@ -1,4 +1,4 @@
-"""Writes tests/sampler/guide_tables.h: what the nodes round the samplers give, computed in PyTorch in float64.
+"""Writes tests/sampler/denoise_tables.h: what the nodes round the samplers give, computed in PyTorch in float64.
 
 Levels: scheduler nodes' formulas, tables of ModelSampling nodes, timesteps, percents. Runs: 4 Euler steps of a network small
 enough to be written down in both places,
@@ -17,7 +17,7 @@ import scipy.stats
 import torch
 
 torch.set_default_dtype(torch.float64)
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "sampler" / "guide_tables.h"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "sampler" / "denoise_tables.h"
 SCALE, SHIFT, STEPS, CFG = 0.5, 0.1, 4, 3.0
 SHAPE = (2, 2, 2, 4)  # pictures, height, width, channels
 
@@ -455,7 +455,7 @@ def array(name, values):
 
 
 def main():
-    out = ["/* guide_tables.h - written by scripts/golden/guide.py, which says what is in it. */\n"]
+    out = ["/* denoise_tables.h - written by scripts/golden/denoise.py, which says what is in it. */\n"]
     out.append(array("karras_5", karras(6, 0.05, 12, 5)))
     out.append(array("polyexponential_2", polyexponential(6, 0.05, 12, 2)))
     out.append(array("laplace_6", laplace(6, 0.03, 14, 0.3, 0.7)))
