@@ -8,6 +8,7 @@
 #include "plugin/crash_report.h"
 #include "tensor/value.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #ifdef __SSE__
@@ -95,6 +96,7 @@ typedef struct device_scratch {
 
 static void *new_device_scratch(kiln_ctx *c, size_t bytes)
 {
+    assert(ctx_runtime(c));
     device_scratch *d = arena_alloc(&c->scratch, sizeof *d);
     if (!d) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory"), NULL;
     *d = (device_scratch){.next = c->device_scratch, .bytes = bytes};
@@ -253,6 +255,7 @@ static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, e
 {
     files_discard(c);
     free_scratch(c);
+    assert(!c->files && !c->device_scratch);
     if (status == KILN_OK) return KILN_OK;
     if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
     error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));
@@ -267,6 +270,7 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                      error *e)
 {
     kiln_ctx c = {.env = env, .node = node, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    assert(t->run && out && (in || !t->n_in));
     digest *before = mem_calloc(t->n_in + 1u, sizeof *before);
     if (!before) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
     for (uint32_t i = 0; i < t->n_out; i++) out[i] = NULL;
