@@ -83,6 +83,11 @@ for header in $(files 'include/kiln/*.h'); do
 done
 verdict public_headers_compile_alone "${broken%$'\n'}"
 
+# The walks of docs/architecture.md name a file and a function of it on each line.
+verdict the_walks_name_what_is_there "$(sed -nE 's|^    (([a-z_]+/)+[a-z_]+\.[ch]) +([a-z_]+).*|\1 \3|p' docs/architecture.md | while read -r file name; do
+    case $file in nodes/* | plugins/* | include/*) ;; *) file=engine/$file ;; esac
+    grep -qw "$name" "$file" 2>/dev/null || echo "docs/architecture.md: $file has no $name"; done)"
+
 # Words of our own that the field has a term for (docs/architecture.md, "Words"): as identifiers they do not come back.
 verdict private_words_are_gone "$(grep -nwE 'keeper|keeper_[a-z_]+|foreseen?|outlook|[a-z_]*_outlook|rehears[a-z]*|twins?|residency_know|lasting|[a-z]+_wish|lies_there|(x|in|out|guess|kept|guide|place|room|has_room)_there|told_[a-z]+|product_(grid|shape|mma|few|tile)|cu_product[a-z_]*|n_bands|cu_lookup|[a-z_]*movement|held_[a-z]+|n_held|[a-z]+_room|[A-Z_]*_ROOM|stranger_[a-z]+' $(files 'engine/*.[ch]' 'engine/*.cu' 'nodes/*.[ch]' 'plugins/*.[ch]' 'include/*.h'))"
 
