@@ -201,7 +201,7 @@ static kiln_status check_sigmas(const kiln_session *s)
         if (!isfinite(sigma[i]) || sigma[i] < 0)
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "sigmas[%zu] is %g; a noise level is a number from 0 up", i,
                                  sigma[i]);
-        if (sigma[i] == 0 && i < n)
+        if (i < n && sigma[i] == 0)
             return c->host->fail(
                 c->ctx, KILN_ERR_INVALID,
                 "sigmas[%zu] is 0 and %zu more follow; 0 can only be the last (FlipSigmas turns levels round)", i,
