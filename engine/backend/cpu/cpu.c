@@ -113,7 +113,7 @@ static const char *cpu_numerics(void)
 {
     static char text[2][96]; /* written with the same bytes by whoever comes first */
     int bf16 = cpu_gemm_type(KILN_BF16) == KILN_BF16;
-    snprintf(text[bf16], sizeof text[bf16], "%s, products %s", cpu_features(), bf16 ? "bf16" : "f32");
+    snprintf(text[bf16], sizeof text[bf16], "%s, gemm %s", cpu_features(), bf16 ? "bf16" : "f32");
     return text[bf16];
 }
 
