@@ -25,7 +25,8 @@ file_list *file_list_new(void)
 file_list *file_list_ref(file_list *l)
 {
     unsigned refs = l ? atomic_fetch_add(&l->refs, 1) : 1;
-    assert(refs > 0), (void)refs;
+    assert(refs > 0);
+    (void)refs;
     return l;
 }
 
