@@ -121,8 +121,6 @@ void result_cache_close(result_cache *k)
     mem_free(k);
 }
 
-store *result_cache_store(result_cache *k) { return k ? k->store : NULL; }
-
 int result_cache_look(result_cache *k, size_t node, store_entry *out)
 {
     store_entry found;

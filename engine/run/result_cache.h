@@ -61,6 +61,4 @@ double result_cache_rate(result_cache *k, const char *type);
 /* Whose rates are meant: "cpu bf16 ...". Before the two above. */
 void result_cache_rates_for(result_cache *k, const char *setting);
 
-store *result_cache_store(result_cache *k);
-
 #endif
