@@ -2,10 +2,10 @@
  * its own layers, peft) and of peft by itself. */
 #include "lora_key.h"
 
+#include "kiln/kit.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct {
     const char *up, *down;
