@@ -36,7 +36,7 @@ void kiln_cancel(void) { interrupt_request(); }
 
 /* ---- structs of other sizes ---- */
 
-/* Copies what the program knows of; the rest is 0, and n_zero the first bytes of it that have to be. */
+/* Copies as much of the struct as the program knows of; the rest is 0. */
 static kiln_status take(void *to, size_t size, const void *from, const char *what, error *e)
 {
     uint32_t given = 0;

@@ -8,9 +8,8 @@
  *     kiln_workflow_close(w);
  *
  * `kiln run` and `kiln check` are this header and the reading of arguments. Link with -lkiln (pkg-config kiln-engine);
- * the library finds its plugins, models and workflows relative to itself. plugins/examples has none of this: a program
- * that runs workflows needs no plugin header, and a plugin needs not this one. docs/library.md has a program in C and
- * one in Python.
+ * the library finds its plugins, models and workflows relative to itself. A plugin does not need this header.
+ * docs/library.md has a program in C and one in Python.
  *
  * Structs start with their size and only grow at the end; what is zero has its default. Texts are UTF-8. Everything is
  * to be called from one thread, one workflow at a time, but for kiln_cancel(), which any thread and any signal handler

@@ -49,25 +49,14 @@ static kiln_status open_program(encoding *e)
     return fresh ? record(e) : KILN_OK;
 }
 
-static kiln_tensor window(void *data, uint32_t dtype, uint32_t rank, const int64_t *dim)
-{
-    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data};
-    int64_t stride = 4; /* f32 and i32 */
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
-        t.dim[i] = dim[i];
-        t.stride[i] = stride;
-    }
-    return t;
-}
-
 /* id[length] -> tokens[length * width], pooled (may be NULL when the encoder has none). */
 static kiln_status run(const encoding *e, int32_t *id, int32_t *end, float *tokens, float *pooled)
 {
     const kiln_text_encoder *c = e->encoder;
-    kiln_bind in[2] = {{"ids", window(id, KILN_I32, 2, KILN_DIMS(1, c->length))},
-                       {"end", window(end, KILN_I32, 1, KILN_DIMS(1))}};
-    kiln_bind out[2] = {{"tokens", window(tokens, KILN_F32, 3, KILN_DIMS(1, c->length, c->width))},
-                        {"pooled", window(pooled, KILN_F32, 2, KILN_DIMS(1, c->pooled_width))}};
+    kiln_bind in[2] = {{"ids", kit_window(KILN_I32, KILN_CPU, id, 2, KILN_DIMS(1, c->length))},
+                       {"end", kit_window(KILN_I32, KILN_CPU, end, 1, KILN_DIMS(1))}};
+    kiln_bind out[2] = {{"tokens", kit_window(KILN_F32, KILN_CPU, tokens, 3, KILN_DIMS(1, c->length, c->width))},
+                        {"pooled", kit_window(KILN_F32, KILN_CPU, pooled, 2, KILN_DIMS(1, c->pooled_width))}};
     return e->ops->run(e->call->ctx, e->program, in, 2, out, c->pooled_width ? 2 : 1);
 }
 

@@ -62,20 +62,10 @@ static kiln_status open_program(conversion *v)
     return fresh ? record(v) : KILN_OK;
 }
 
-static kiln_tensor window(float *data, const int64_t dim[4])
-{
-    kiln_tensor t = {.size = sizeof t, .dtype = KILN_F32, .device = KILN_CPU, .rank = 4, .data = data};
-    int64_t stride = sizeof(float);
-    for (uint32_t i = 4; i-- > 0; stride *= dim[i]) {
-        t.dim[i] = dim[i];
-        t.stride[i] = stride;
-    }
-    return t;
-}
-
 static kiln_status run(const conversion *v, float *x, float *y)
 {
-    kiln_bind in = {"x", window(x, v->in)}, out = {"y", window(y, v->out)};
+    kiln_bind in = {"x", kit_window(KILN_F32, KILN_CPU, x, 4, v->in)},
+              out = {"y", kit_window(KILN_F32, KILN_CPU, y, 4, v->out)};
     return v->ops->run(v->call->ctx, v->program, &in, 1, &out, 1);
 }
 
