@@ -29,6 +29,7 @@
 #ifndef KILN_SAMPLING_H
 #define KILN_SAMPLING_H
 
+#include "denoiser.h"
 #include "sampler.h"
 #include "value.h"
 
@@ -47,7 +48,7 @@ typedef struct kiln_guider_step kiln_guider_step;
 /* One evaluation as a guider's combine() sees it. Latents have one shape and are only read. */
 struct kiln_guider_step {
     uint32_t size;
-    uint32_t prediction;         /* kiln_prediction (model.h) of the first model               */
+    const kiln_model_sampling *sampling; /* of the first model                                 */
     const kiln_latents *latents; /* what to compute with                                       */
     const void *params;          /* the row's own struct                                       */
     double sigma;
@@ -139,6 +140,17 @@ typedef struct {
     double sigma;
 } kiln_evaluation;
 
+/* One evaluation of a model under a conditioning, whoever guides: a part as in kiln_evaluation. */
+typedef struct {
+    uint32_t size;
+    uint32_t unconditional;         /* 1: hooks take their unconditional values                     */
+    const kiln_value *model;        /* MODEL with latents of the job's; NULL: the first guider's    */
+    const kiln_value *conditioning; /* all its entries: areas, masks and ranges act                 */
+    kiln_latent *x;
+    kiln_latent_place place;
+    double sigma;
+} kiln_model_evaluation;
+
 typedef struct {
     uint32_t size;
 
@@ -194,6 +206,9 @@ typedef struct {
     /* Ends a loop of your own that cannot go on: when the run is being stopped, the state of the last whole step is
      * kept. run() and finish() do so themselves. */
     void (*close)(kiln_session *, kiln_status status);
+    /* out = the model's guess of x0 under the conditioning; no guidance acts. out is not x. The values have to live
+     * until finish(); pairs are read once. */
+    kiln_status (*evaluate)(kiln_session *, const kiln_model_evaluation *, kiln_latent *out);
 } kiln_sampling_api;
 
 #ifdef __cplusplus

@@ -147,7 +147,7 @@ static kiln_status perp_combine(const kiln_guider_step *g, kiln_latent *out)
 {
     const perp_settings *p = g->params;
     TRY(perpendicular(&(kiln_guesses){.size = sizeof(kiln_guesses),
-                                      .prediction = g->prediction,
+                                      .sampling = g->sampling,
                                       .latents = g->latents,
                                       .sigma = g->sigma,
                                       .cfg = p->cfg,

@@ -16,13 +16,19 @@ enum { STEPS_MAX = 20000 };
 /* ---- LATENT values ---- */
 
 /* How channel k of a LATENT value becomes the network's: (latent - shift) * scale. */
+static const kiln_latent_scaling *scaling_of(const kiln_model *m)
+{
+    return m->latent ? m->latent : &m->denoiser->latent.scaling;
+}
 static double scale_of(const kiln_model *m, size_t k)
 {
-    return m->latent ? m->latent->scale[k] : m->denoiser->latent.scale;
+    const kiln_latent_scaling *s = scaling_of(m);
+    return s->scale[s->n > 1 ? k : 0];
 }
 static double shift_of(const kiln_model *m, size_t k)
 {
-    return m->latent ? m->latent->shift[k] : m->denoiser->latent.shift;
+    const kiln_latent_scaling *s = scaling_of(m);
+    return s->shift ? s->shift[s->n > 1 ? k : 0] : 0;
 }
 
 static int all_zero(const float *x, size_t n)
@@ -79,7 +85,7 @@ static kiln_status latent_value(const kiln_session *s, const kiln_model *m, cons
     TRY(kit_new_f32(s->call, 4, (const int64_t[]){shape->pictures, shape->height, shape->width, shape->channels},
                     &samples, &t));
     for (size_t i = 0; i < session_count(s) && !kit_estimating(s->call); i++)
-        ((float *)t.data)[i] = (float)(((double)x[i] - rest.minus) / rest.divided_by / scale_of(m, i % channels) +
+        ((float *)t.data)[i] = (float)(((double)x[i] * rest.scale + rest.shift) / rest.divided_by / scale_of(m, i % channels) +
                                        shift_of(m, i % channels));
     return kit_latent(s->call, s->job->latent, samples, out);
 }
@@ -319,7 +325,7 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
     if (!s->denoised.data)
         return host->fail(s->call->ctx, KILN_ERR_BUG, "the last guess of a job without wants_denoised");
     TRY(latent_download(&s->space, &s->denoised, s->work));
-    return latent_value(s, m, s->work, (level_rest){.divided_by = 1}, denoised);
+    return latent_value(s, m, s->work, LEVEL_REST_NONE, denoised);
 }
 
 /* ---- noise without sampling ---- */
@@ -343,5 +349,5 @@ kiln_status sample_add_noise(const kiln_call *c, const kiln_value *model, const 
     TRY(begin_noise(s, &first));
     model_sampling counted = model_sampling_of(m);
     blend_noise(s, model_sampling_blend(&counted, sigma), s->work);
-    return latent_value(s, m, s->work, (level_rest){.divided_by = 1}, out);
+    return latent_value(s, m, s->work, LEVEL_REST_NONE, out);
 }
