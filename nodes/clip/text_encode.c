@@ -53,10 +53,11 @@ static kiln_status open_program(encoding *e)
 static kiln_status run(const encoding *e, int32_t *id, int32_t *end, float *tokens, float *pooled)
 {
     const kiln_text_encoder *c = e->encoder;
-    kiln_bind in[2] = {{"ids", kit_window(KILN_I32, KILN_CPU, id, 2, KILN_DIMS(1, c->length))},
-                       {"end", kit_window(KILN_I32, KILN_CPU, end, 1, KILN_DIMS(1))}};
-    kiln_bind out[2] = {{"tokens", kit_window(KILN_F32, KILN_CPU, tokens, 3, KILN_DIMS(1, c->length, c->width))},
-                        {"pooled", kit_window(KILN_F32, KILN_CPU, pooled, 2, KILN_DIMS(1, c->pooled_width))}};
+    kiln_bind in[2] = {KILN_BIND("ids", kit_window(KILN_I32, KILN_CPU, id, 2, KILN_DIMS(1, c->length))),
+                       KILN_BIND("end", kit_window(KILN_I32, KILN_CPU, end, 1, KILN_DIMS(1)))};
+    kiln_bind out[2] = {
+        KILN_BIND("tokens", kit_window(KILN_F32, KILN_CPU, tokens, 3, KILN_DIMS(1, c->length, c->width))),
+        KILN_BIND("pooled", kit_window(KILN_F32, KILN_CPU, pooled, 2, KILN_DIMS(1, c->pooled_width)))};
     return e->ops->run(e->call->ctx, e->program, in, 2, out, c->pooled_width ? 2 : 1);
 }
 

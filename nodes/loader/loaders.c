@@ -389,7 +389,7 @@ static const kiln_param unet_param[] = {
     {.name = "weight_dtype",
      .type = KILN_P_ENUM,
      .offset = offsetof(unet_params, dtype),
-     .choice = unet_dtype,
+     KILN_CHOICES(unet_dtype),
      .doc = "How weights are kept."},
 };
 static kiln_status check_unet(const kiln_call *c)

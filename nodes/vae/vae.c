@@ -64,8 +64,8 @@ static kiln_status open_program(conversion *v)
 
 static kiln_status run(const conversion *v, float *x, float *y)
 {
-    kiln_bind in = {"x", kit_window(KILN_F32, KILN_CPU, x, 4, v->in)},
-              out = {"y", kit_window(KILN_F32, KILN_CPU, y, 4, v->out)};
+    kiln_bind in = KILN_BIND("x", kit_window(KILN_F32, KILN_CPU, x, 4, v->in)),
+              out = KILN_BIND("y", kit_window(KILN_F32, KILN_CPU, y, 4, v->out));
     return v->ops->run(v->call->ctx, v->program, &in, 1, &out, 1);
 }
 

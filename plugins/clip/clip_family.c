@@ -276,7 +276,7 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     }
     char from[80];
     snprintf(from, sizeof from, "%s*", at->prefix);
-    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "text_model.*"}, 1);
+    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "text_model.*"), 1);
     clip_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)

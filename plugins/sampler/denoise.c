@@ -16,13 +16,13 @@ kiln_status evaluator_open(evaluator *e, const kiln_value *guider)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
     TRY(guider_read(e->call, guider, &e->by));
-    for (size_t i = 0; i < KILN_GUIDER_MODELS && e->by.model[i]; i++) {
+    for (size_t i = 0; i < e->by.row->n_model; i++) {
         if (!(e->model[i] = models->model(e->call->ctx, e->by.model[i]))) return KILN_ERR_INVALID;
         int32_t first = e->model[0]->denoiser->latent.channels, own = e->model[i]->denoiser->latent.channels;
         if (own != first)
             return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                     "%s has latents of %d channels, %s of %d; they have to be of one kind",
-                                    e->by.row->model[i], own, e->by.row->model[0], first);
+                                    guider_model(e->by.row, i)->name, own, guider_model(e->by.row, 0)->name, first);
     }
     e->counted = model_sampling_of(e->model[0]);
     return KILN_OK;
@@ -32,7 +32,7 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
 {
     denoise_set *s = &e->set[set];
     latent_size size = {e->space->shape.pictures, e->space->shape.height, e->space->shape.width};
-    s->model = e->model[set < KILN_GUIDER_SETS ? e->by.row->set[set].model : 0];
+    s->model = e->model[set < KILN_GUIDER_SETS ? guider_set(e->by.row, (size_t)set)->model : 0];
     s->counted = model_sampling_of(s->model);
     return conditions_read(e->call, conditioning, name, &size, &s->counted, s->model->denoiser->context_dim, &s->given);
 }
@@ -60,8 +60,8 @@ kiln_status evaluator_read_conditions(evaluator *e)
     conditions *own[KILN_GUIDER_SETS];
     size_t n = 0;
     e->areas = NULL;
-    for (int i = 0; i < KILN_GUIDER_SETS && e->by.row->set[i].name; i++) {
-        TRY(read_set(e, i, e->by.conditioning[i], e->by.row->set[i].name));
+    for (int i = 0; i < (int)e->by.row->n_set; i++) {
+        TRY(read_set(e, i, e->by.conditioning[i], guider_set(e->by.row, (size_t)i)->name));
         own[n++] = &e->set[i].given;
     }
     e->always = 0;
@@ -352,28 +352,26 @@ static kiln_status step_guided(const kiln_guider_step *g, kiln_latent *positive,
 
 static kiln_status combine(evaluator *e, kiln_latent *out)
 {
+    kiln_latent *guesses[KILN_GUIDER_SETS];
     kiln_guider_step step = {.size = sizeof step,
                              .prediction = e->counted.prediction,
                              .latents = &e->space->algebra,
                              .params = e->by.params,
                              .sigma = e->last->sigma,
                              .x = &e->last->x,
+                             .guess = guesses,
+                             .n_guess = e->by.row->n_set,
                              .self = e,
                              .guided = step_guided,
                              .patch = step_patch};
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) step.guess[k] = guess(e->last, k);
+    for (uint32_t k = 0; k < e->by.row->n_set; k++) guesses[k] = guess(e->last, (int)k);
     TRY(e->by.row->combine(&step, out));
     return e->space->failed;
 }
 
 /* ---- the whole ---- */
 
-static uint32_t known_sets(const evaluator *e)
-{
-    uint32_t bits = 0;
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) bits |= 1u << k;
-    return bits;
-}
+static uint32_t known_sets(const evaluator *e) { return (1u << e->by.row->n_set) - 1; }
 
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out)

@@ -45,10 +45,10 @@ kiln_status network_run(const kiln_call *c, const kiln_model *model, const netwo
     if (status == KILN_OK) {
         const int64_t picture[4] = {b->pictures, b->h, b->w, b->channels},
                       tokens[3] = {b->pictures, b->length, b->width};
-        kiln_bind in[3] = {{"x", kit_window(KILN_F32, d->device, d->x, 4, picture)},
-                           {"timestep", kit_window(KILN_F32, KILN_CPU, d->timestep, 1, &b->pictures)},
-                           {"context", kit_window(KILN_F32, KILN_CPU, d->tokens, 3, tokens)}};
-        kiln_bind out = {"prediction", kit_window(KILN_F32, d->device, d->prediction, 4, picture)};
+        kiln_bind in[3] = {KILN_BIND("x", kit_window(KILN_F32, d->device, d->x, 4, picture)),
+                           KILN_BIND("timestep", kit_window(KILN_F32, KILN_CPU, d->timestep, 1, &b->pictures)),
+                           KILN_BIND("context", kit_window(KILN_F32, KILN_CPU, d->tokens, 3, tokens))};
+        kiln_bind out = KILN_BIND("prediction", kit_window(KILN_F32, d->device, d->prediction, 4, picture));
         status = ops->run(c->ctx, p, in, 3, &out, 1);
     }
     ops->program_free(p);

@@ -23,15 +23,15 @@ static kiln_t weight(const unet_recorder *r, const char *name, const char *kind,
 static int64_t dim_of(const unet_recorder *r, kiln_t x, uint32_t i)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return i < rank ? dim[i] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return i < rank && i < KILN_MAX_RANK ? dim[i] : 0;
 }
 
 static int64_t channels_of(const unet_recorder *r, kiln_t x)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return rank ? dim[rank - 1] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return rank && rank <= KILN_MAX_RANK ? dim[rank - 1] : 0;
 }
 
 static kiln_t linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias)

@@ -87,7 +87,7 @@ static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weig
     if (at->kind == DIFFUSERS) {
         char from[40];
         snprintf(from, sizeof from, "%s*", at->prefix);
-        return w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "*"}, 1);
+        return w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1);
     }
     ldm_rules rules;
     ldm_rules_make(w, set, at->prefix, &rules);

@@ -83,7 +83,7 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
         if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
         if (i == c->layers && level > 0) {
             int64_t size[KILN_MAX_RANK] = {0};
-            s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size);
+            s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size, KILN_MAX_RANK);
             snprintf(name, sizeof name, "up_blocks.%u.upsamplers.0", up_block);
             x = unet_upsample(&s->r, name, x, size[1], size[2]);
         }

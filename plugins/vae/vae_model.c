@@ -25,8 +25,8 @@ static kiln_t weight(const vae_recorder *r, const char *name, const char *kind, 
 static int64_t dim_of(const vae_recorder *r, kiln_t x, uint32_t i)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return i < rank ? dim[i] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return i < rank && i < KILN_MAX_RANK ? dim[i] : 0;
 }
 
 enum { N, H, W, C }; /* of a picture */
