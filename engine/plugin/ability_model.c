@@ -157,13 +157,14 @@ static const char *sampling_lacks(const kiln_model_sampling *s)
 
 static int scaling_fits(const kiln_latent_scaling *s, int32_t channels)
 {
-    return s->scale && (s->n == 1 || s->n == (uint32_t)channels);
+    return s && s->scale && (s->n == 1 || s->n == (uint32_t)channels);
 }
 
 static const char *model_lacks(const kiln_model *m)
 {
     if (!m->denoiser || !m->denoiser->record || !m->denoiser->family) return "denoiser, its record function or family";
     if (!m->weights) return "weights";
+    if (!m->denoiser->latent) return "denoiser's latent format";
     if (m->denoiser->n_input && !m->denoiser->input_stride) return "denoiser's input_stride (KILN_ARRAY sets it)";
     return sampling_lacks(m->sampling ? m->sampling : m->denoiser->sampling);
 }
@@ -171,9 +172,9 @@ static const char *model_lacks(const kiln_model *m)
 static kiln_status check_model(kiln_ctx *c, const kiln_model *m)
 {
     const char *lacks = model_lacks(m);
-    const kiln_latent_format *f = lacks ? NULL : &m->denoiser->latent;
+    const kiln_latent_format *f = lacks ? NULL : m->denoiser->latent;
     if (lacks) return incomplete(c, "MODEL", lacks), KILN_ERR_BUG;
-    if (!scaling_fits(&f->scaling, f->channels) || (m->latent && !scaling_fits(m->latent, f->channels)))
+    if (!scaling_fits(f->scaling, f->channels) || (m->latent && !scaling_fits(m->latent, f->channels)))
         return error_set(ctx_error(c), KILN_ERR_BUG,
                          "a MODEL whose latent scaling is neither one number nor one for each of its %d channels",
                          f->channels);
@@ -200,18 +201,13 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
 
 /* ---- CLIP ---- */
 
-static const kiln_clip_encoder *encoder_at(const kiln_clip *m, size_t i)
-{
-    return (const kiln_clip_encoder *)(const void *)((const char *)m->encoder + i * m->encoder->size);
-}
-
 static const char *clip_lacks(const kiln_clip *m)
 {
     if (!m->n_encoder || !m->encoder || !m->encoder->size) return "encoders";
     if (m->n_encoder > 1 && !m->combine) return "combine(), which more than one encoder needs";
     if (m->combine && !m->identity) return "identity, which combine() needs";
     for (size_t i = 0; i < m->n_encoder; i++) {
-        const kiln_clip_encoder *e = encoder_at(m, i);
+        const kiln_clip_encoder *e = kiln_clip_encoder_at(m, i);
         if (!e->name || !e->encoder || !e->weights) return "encoder's name, table or weights";
         if (!e->encoder->record || !e->encoder->tokenise || !e->encoder->family)
             return "encoder's record or tokenise function, or its family";
@@ -222,7 +218,7 @@ static const char *clip_lacks(const kiln_clip *m)
 static void hash_clip(hasher *h, const kiln_clip *m, error *e)
 {
     for (size_t i = 0; i < m->n_encoder; i++) {
-        const kiln_clip_encoder *one = encoder_at(m, i);
+        const kiln_clip_encoder *one = kiln_clip_encoder_at(m, i);
         hash_text(h, one->name);
         hash_text(h, one->encoder->family);
         hash_text(h, weights_identity(one->weights, e));
@@ -240,7 +236,7 @@ static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *given)
     hasher *of = h ? hasher_new() : NULL;
     if (!of) return h ? (holder_free(h), no_memory(c)) : NULL;
     const kiln_clip *m = &h->as.clip;
-    for (size_t i = 0; i < m->n_encoder; i++) h->weights[i] = encoder_at(m, i)->weights;
+    for (size_t i = 0; i < m->n_encoder; i++) h->weights[i] = kiln_clip_encoder_at(m, i)->weights;
     h->base = m->base, h->owned = m->owned, h->release = m->release;
     hash_clip(of, m, ctx_error(c));
     kiln_value *v = object_of(c, "CLIP", h, of);
@@ -268,7 +264,7 @@ static kiln_value *vae_new(kiln_ctx *c, const kiln_vae *given)
     const kiln_autoencoder *a = KILN_HAS(kiln_vae, given, base) ? given->autoencoder : NULL;
     if (!a || !a->family || (!a->record_decode && !a->record_encode) || !given->weights)
         return incomplete(c, "VAE", "table, family, record functions or weights");
-    if (!scaling_fits(&a->latent.scaling, a->latent.channels))
+    if (!a->latent || !scaling_fits(a->latent->scaling, a->latent->channels))
         return incomplete(c, "VAE", "latent scaling: one number, or one a channel");
     holder *h = holder_new(c, given, given->size, sizeof h->as.vae, 1);
     if (!h) return NULL;

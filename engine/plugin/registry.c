@@ -22,13 +22,7 @@ static struct {
     size_t n;
 } table;
 
-enum {
-    KIND_FAMILY = 1,
-    KIND_SAMPLER,
-    KIND_SCHEDULE,
-    KIND_STORED,
-    KIND_ABILITY
-};
+enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY };
 
 static const char *owner, *owner_data;
 static char fault[512];

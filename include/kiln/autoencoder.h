@@ -31,9 +31,9 @@ typedef struct kiln_autoencoder {
     uint32_t size;
     const char *family; /* all that decides what is recorded but shapes and weights: part of programs' keys */
     void *self;
-    kiln_latent_format latent;
-    int32_t image_channels; /* 0: 3; 4: with alpha; of sound its channels */
-    kiln_tile_advice tile;
+    const kiln_latent_format *latent;
+    int32_t image_channels;       /* 0: 3; 4: with alpha; of sound its channels */
+    const kiln_tile_advice *tile; /* NULL: it is not to be cut */
     /* image [N,H,W,channels] in -1..1 (a video [N,T,H,W,channels], sound [N,L,channels]), of sizes that the format
      * divides. Unscaled. NULL: it only decodes. */
     void (*record_encode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,

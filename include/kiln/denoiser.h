@@ -32,7 +32,7 @@ typedef struct {
     int32_t channels; /* of the first stream */
     int32_t factor;   /* pixels a cell, height and width; 0: 1 */
     int32_t time_factor, time_first;
-    kiln_latent_scaling scaling;
+    const kiln_latent_scaling *scaling;
     const float (*rgb)[3]; /* [channels]: latent -> preview colour -1..1; NULL: none */
 } kiln_latent_format;
 
@@ -99,14 +99,14 @@ typedef struct kiln_derivation {
     uint32_t size;
     const kiln_host *host;
     kiln_ctx *ctx;
-    const kiln_value *conditioning;  /* the entry: a map                            */
-    const kiln_value *latent;        /* the LATENT that is sampled                  */
-    const int64_t *dim;              /* [rank] of x                                 */
+    const kiln_value *conditioning; /* the entry: a map                            */
+    const kiln_value *latent;       /* the LATENT that is sampled                  */
+    const int64_t *dim;             /* [rank] of x                                 */
     uint32_t rank;
     uint32_t estimate; /* as kiln_call.estimate */
     void *self;
-    /* Gives the input of this name. The tensor's data and dim are the call's scratch, dim[0] is how many pictures it has;
-     * in an estimate it has no data. */
+    /* Gives the input of this name. The tensor's data and dim are the call's scratch, dim[0] is how many pictures it
+     * has; in an estimate it has no data. */
     void (*add)(const struct kiln_derivation *, const char *name, const kiln_tensor *);
 } kiln_derivation;
 
@@ -114,7 +114,7 @@ typedef struct kiln_denoiser {
     uint32_t size;
     const char *family; /* all that decides what record() records but shapes and weights: part of programs' keys */
     void *self;
-    kiln_latent_format latent;
+    const kiln_latent_format *latent;
     const kiln_model_sampling *sampling; /* the model's own; a MODEL may override it         */
     int64_t in_channels;                 /* of x; LATENT inputs that are concatenated are not counted */
     uint32_t timestep;                   /* kiln_timestep_kind                                */
@@ -186,8 +186,8 @@ typedef struct {
     const kiln_model_sampling *sampling; /* NULL: the denoiser's */
     const kiln_guidance *const *guidance;
     size_t n_guidance;
-    const kiln_latent_scaling *latent;   /* NULL: the denoiser's */
-    const kiln_model_range *range;       /* by falling `below`; n_range structs of the first's size */
+    const kiln_latent_scaling *latent; /* NULL: the denoiser's */
+    const kiln_model_range *range;     /* by falling `below`; n_range structs of the first's size */
     size_t n_range;
     const char *name; /* of the range this one stands for, to which entries may be bound ("base"); NULL: none */
     void *owned;      /* what release() frees when the last value goes */

@@ -11,7 +11,7 @@
  *
  *     static kiln_t at(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *i)
  *     {
- *         kiln_t tokens = kiln_input(r->in->input, r->in->n_input, "ip_adapter.tokens");
+ *         kiln_t tokens = kiln_hook_input(h, r, "tokens");
  *         kiln_t k = r->ops->linear(r->program, tokens, ...), v = ...;
  *         return r->ops->add(r->program, x, r->ops->attention(r->program, i->attention->q, k, v, &options));
  *     }
@@ -38,10 +38,10 @@ typedef struct {
 typedef struct {
     uint32_t size;
     uint32_t n_stream;
-    kiln_t x;             /* [N,...,in channels], already scaled for the network                  */
-    const kiln_t *stream; /* [n_stream] where a latent is several tensors (video and audio): x is the first */
-    kiln_t timestep;      /* f32 [N]; [N,T] or [N,tokens] where the denoiser asks for that        */
-    const kiln_named_tensor *input; /* the denoiser's, the hooks' and the controls' named inputs  */
+    kiln_t x;                       /* [N,...,in channels], already scaled for the network                  */
+    const kiln_t *stream;           /* [n_stream] where a latent is several tensors (video and audio): x is the first */
+    kiln_t timestep;                /* f32 [N]; [N,T] or [N,tokens] where the denoiser asks for that        */
+    const kiln_named_tensor *input; /* the denoiser's and the hooks' named inputs             */
     size_t n_input;
     const kiln_hook *const *hook;
     size_t n_hook;
@@ -87,7 +87,8 @@ struct kiln_hook {
     const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place              */
     double start, end;        /* shares of the way between which it acts; both 0: always. Outside it nothing of it is
                                  computed */
-    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values` under
+    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`
+     * under
      * "<name>.unconditional" for the guider's unconditional set, then under the name. */
     const kiln_input_spec *input;
     const kiln_value *values; /* a map, kept alive by the MODEL's owned or base; NULL: none */
@@ -103,26 +104,34 @@ struct kiln_hook {
     int (*leaves_out)(const kiln_hook *, const char *place);
 };
 
+/* ---- for hooks ---- */
+
+/* An input of the hook's own, by its name; {0}: it was left out. */
+static inline kiln_t kiln_hook_input(const kiln_hook *h, const kiln_recording *r, const char *name)
+{
+    return kiln_input_of(h, r->in->input, r->in->n_input, name, 0);
+}
+
 /* ---- for families: what to call while recording ---- */
 
 /* Word by word, "*" for any one word. */
-static inline int kiln_place_matches(const char *pattern, const char *place)
+static inline int kiln_place_matches(const char *pattern, const char *at)
 {
-    while (*pattern && *place) {
+    while (*pattern && *at) {
         if (*pattern == '*') {
-            while (*place && *place != '.') place++;
+            while (*at && *at != '.') at++;
             pattern++;
-        } else if (*pattern++ != *place++)
+        } else if (*pattern++ != *at++)
             return 0;
     }
-    return !*pattern && !*place;
+    return !*pattern && !*at;
 }
 
-static inline int kiln_hook_acts_at(const kiln_hook *h, const char *place)
+static inline int kiln_hook_acts_at(const kiln_hook *h, const char *at)
 {
     if (!h->place) return 1;
     for (size_t i = 0; h->place[i]; i++)
-        if (kiln_place_matches(h->place[i], place)) return 1;
+        if (kiln_place_matches(h->place[i], at)) return 1;
     return 0;
 }
 
@@ -142,11 +151,11 @@ static inline kiln_t kiln_place(const kiln_recording *r, kiln_t x, const kiln_pl
 }
 
 /* 1: a hook leaves the block out. */
-static inline int kiln_left_out(const kiln_recording *r, const char *place)
+static inline int kiln_left_out(const kiln_recording *r, const char *block)
 {
     for (size_t i = 0; i < r->in->n_hook; i++) {
         const kiln_hook *h = r->in->hook[i];
-        if (h->leaves_out && kiln_hook_acts_at(h, place) && h->leaves_out(h, place)) return 1;
+        if (h->leaves_out && kiln_hook_acts_at(h, block) && h->leaves_out(h, block)) return 1;
     }
     return 0;
 }

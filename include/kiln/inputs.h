@@ -73,22 +73,26 @@ typedef struct {
     uint32_t size;
     const char *name;
     kiln_t tensor;
+    const void *owner; /* the hook whose input it is; NULL: the network's own */
 } kiln_named_tensor;
 
-/* Number i of `name` (0 but for LATENTS); {0}: there is none. */
-static inline kiln_t kiln_input_at(const kiln_named_tensor *list, size_t n, const char *name, size_t i)
+/* Number i of an owner's `name` (0 but for LATENTS); {0}: there is none. */
+static inline kiln_t kiln_input_of(const void *owner, const kiln_named_tensor *list, size_t n, const char *name,
+                                   size_t i)
 {
+    const kiln_t none = {0};
     const char *at = (const char *)list;
     for (size_t k = 0; k < n; k++) {
         const kiln_named_tensor *t = (const kiln_named_tensor *)(const void *)(at + k * list->size);
-        if (strcmp(t->name, name) == 0 && i-- == 0) return t->tensor;
+        if (t->owner == owner && strcmp(t->name, name) == 0 && i-- == 0) return t->tensor;
     }
-    return (kiln_t){0};
+    return none;
 }
 
+/* The network's own input of that name. */
 static inline kiln_t kiln_input(const kiln_named_tensor *list, size_t n, const char *name)
 {
-    return kiln_input_at(list, n, name, 0);
+    return kiln_input_of(NULL, list, n, name, 0);
 }
 
 /* Row i of a table of rows, which may have been built with an older or a newer header. */

@@ -1,8 +1,9 @@
 /* latent.h - arithmetic on the latents of a running sampling, wherever their memory is.
  *
  * A kiln_latent is f32 [pictures, frames, height, width, channels] in model space, in memory of the device that
- * programs run on. A picture has one frame, a sound one frame and one row. Samplers, guiders and guidance that hangs on a MODEL work on latents through these functions alone, so that
- * nothing crosses the link to the device, and what they compute is the same everywhere.
+ * programs run on. A picture has one frame, a sound one frame and one row. Samplers, guiders and guidance that hangs on
+ * a MODEL work on latents through these functions alone, so that nothing crosses the link to the device, and what they
+ * compute is the same everywhere.
  *
  *     const kiln_latents *l = s->latents;                             // of a kiln_sampling (sampler.h)
  *     kiln_latent *mean = l->create(l, NULL);

@@ -38,8 +38,8 @@ extern "C" {
 #endif
 
 #define KILN_SAMPLING_ABILITY "kiln.sampling/1"
-#define KILN_GUIDER_SETS 8   /* conditionings of a guider */
-#define KILN_GUIDER_MODELS 4 /* its models                */
+#define KILN_GUIDER_SETS 8   /* the most conditionings of a guider; a limit, and no part of a layout */
+#define KILN_GUIDER_MODELS 4 /* the most models                                                       */
 
 /* ---- guiders ---- */
 
@@ -49,11 +49,12 @@ typedef struct kiln_guider_step kiln_guider_step;
 struct kiln_guider_step {
     uint32_t size;
     const kiln_model_sampling *sampling; /* of the first model                                 */
-    const kiln_latents *latents; /* what to compute with                                       */
-    const void *params;          /* the row's own struct                                       */
+    const kiln_latents *latents;         /* what to compute with                                       */
+    const void *params;                  /* the row's own struct                                       */
     double sigma;
-    kiln_latent *x;                       /* the noisy latent                                           */
-    kiln_latent *guess[KILN_GUIDER_SETS]; /* of x0 under each conditioning; NULL: it was not evaluated */
+    kiln_latent *x;            /* the noisy latent                                                      */
+    kiln_latent *const *guess; /* [n_guess] of x0 under each conditioning; NULL: it was not evaluated   */
+    uint32_t n_guess;
     void *self;
     /* out = negative + cfg (positive - negative), or what hangs on the first model in its place (RescaleCFG), then the
      * model's other guidance. negative NULL: positive as it is, and the other guidance. */
@@ -65,17 +66,23 @@ struct kiln_guider_step {
 };
 
 typedef struct {
-    const char *name; /* under which a GUIDER value has this CONDITIONING; NULL: no more */
-    uint32_t model;   /* which of the guider's models evaluates it                       */
+    const char *name; /* under which a GUIDER value has this MODEL */
+} kiln_guider_model;
+
+typedef struct {
+    const char *name; /* under which a GUIDER value has this CONDITIONING */
+    uint32_t model;   /* which of the guider's models evaluates it        */
 } kiln_guider_set;
 
 /* A kind of GUIDER. The value is a map: `kind` (the row's name), and models, conditionings and parameters under the
  * names that the row gives them. */
 typedef struct {
-    uint32_t size, flags;                  /* flags: 0 */
-    const char *name, *doc;                /* "cfg"    */
-    const char *model[KILN_GUIDER_MODELS]; /* names; the first decides latents and noise levels; NULL: no more */
-    kiln_guider_set set[KILN_GUIDER_SETS];
+    uint32_t size, flags;           /* flags: 0 */
+    const char *name, *doc;         /* "cfg"    */
+    const kiln_guider_model *model; /* the first decides latents and noise levels */
+    uint32_t n_model, model_stride;
+    const kiln_guider_set *set;
+    uint32_t n_set, set_stride;
     int32_t unconditional;   /* the set whose guess CFG++ samplers take for the unconditional one; -1: none, and such
                                 samplers are refused */
     const kiln_param *param; /* settings, into a struct of the row's own */

@@ -15,13 +15,16 @@
 #include "tokenizer.h"
 #include "weights.h"
 
+#include <stdlib.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define KILN_TEXT_ABILITY "kiln.text/1"
 
-/* Token chunks, all of one length, begin, end and padding in place. Memory: the call's scratch. */
+/* Token chunks, all of one length, begin, end and padding in place. Memory: the call's scratch. `length` says to
+ * tokenise() how long a chunk has to be at least, where chunks are of any length; 0: as it comes. */
 typedef struct {
     uint32_t size;
     uint32_t n_chunk, length;
@@ -63,8 +66,8 @@ typedef struct kiln_text_encoder {
      * [run] */
     kiln_status (*tokenise)(const struct kiln_text_encoder *, const kiln_tokenizer *tokenizer, const kiln_host *,
                             kiln_ctx *, const char *text, kiln_tokens *out);
-    kiln_text_features (*record)(const struct kiln_text_encoder *, const kiln_ops *, kiln_program *,
-                                 kiln_weights *weights, const kiln_text_inputs *);
+    void (*record)(const struct kiln_text_encoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                   const kiln_text_inputs *, kiln_text_features *out);
 } kiln_text_encoder;
 
 /* One of a CLIP's encoders. Arrays: n structs of the first's size. */
@@ -93,12 +96,29 @@ typedef struct kiln_clip {
     /* Adds the entry's values to `out` by key ("tokens", "pooled", ...). NULL (one encoder): its tokens and pooled. */
     void (*combine)(const struct kiln_clip *, const kiln_ops *, kiln_program *, const kiln_combined *, size_t n,
                     const kiln_outputs *out);
-    void *self;       /* combine()'s */
+    void *self;           /* combine()'s */
     const char *identity; /* all that decides what combine() records; NULL when there is none */
-    void *owned;      /* what release() frees when the last value goes */
+    void *owned;          /* what release() frees when the last value goes */
     void (*release)(void *owned);
     kiln_value *base; /* or the value this one was made from, kept alive */
 } kiln_clip;
+
+static inline const kiln_clip_encoder *kiln_clip_encoder_at(const kiln_clip *c, size_t i)
+{
+    return (const kiln_clip_encoder *)(const void *)((const char *)c->encoder + i * c->encoder->size);
+}
+
+/* A copy of the encoders for a CLIP that differs in some of them; freed with free(). NULL: no memory. */
+static inline kiln_clip_encoder *kiln_clip_encoders_copy(const kiln_clip *c)
+{
+    kiln_clip_encoder *copy = (kiln_clip_encoder *)calloc(c->n_encoder, sizeof *copy);
+    for (uint32_t i = 0; copy && i < c->n_encoder; i++) {
+        const kiln_clip_encoder *from = kiln_clip_encoder_at(c, i);
+        memcpy(&copy[i], from, from->size < sizeof *copy ? from->size : sizeof *copy);
+        copy[i].size = (uint32_t)sizeof *copy;
+    }
+    return copy;
+}
 
 /* A prompt for one encoder. Arrays: n structs of the first's size. */
 typedef struct {

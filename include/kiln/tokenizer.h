@@ -89,9 +89,9 @@ typedef struct {
     void (*encoding_free)(kiln_encoding *);
     /* The text of ids. Writes up to capacity bytes and no NUL; returns how many there are. Special tokens are left out
      * unless `special`. An id that does not exist gives nothing. */
-    size_t (*decode)(const kiln_tokenizer *, const int32_t *id, size_t n, uint32_t special, char *out,
-                     size_t capacity);
-    /* The id of "bos", "eos", "pad", "unk", "mask", "sep", "cls", or of a token by its text ("<|im_end|>"); -1: none. */
+    size_t (*decode)(const kiln_tokenizer *, const int32_t *id, size_t n, uint32_t special, char *out, size_t capacity);
+    /* The id of "bos", "eos", "pad", "unk", "mask", "sep", "cls", or of a token by its text ("<|im_end|>"); -1: none.
+     */
     int32_t (*special)(const kiln_tokenizer *, const char *name);
     /* The text of messages under a chat template by name ("chatml", "llama3", "gemma", "mistral", ...; NULL: what the
      * model's files say, where that is one of these). `open_turn` 1: ends where the assistant begins. As decode(). 0

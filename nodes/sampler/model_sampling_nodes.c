@@ -199,7 +199,7 @@ static kiln_status edm_run(const kiln_call *c)
     int32_t which = ((const continuous_params *)c->params)->sampling;
     const kiln_model *model;
     TRY(model_of(c, &model));
-    int32_t channels = model->denoiser->latent.channels;
+    int32_t channels = model->denoiser->latent->channels;
     if (edm_kind[which].latent && channels != PLAYGROUND_CHANNELS)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "edm_playground_v2.5 is for latents of %d channels; this model's have %d",

@@ -41,10 +41,11 @@ static int same_table(const input_value *a, const input_value *b)
 
 static kiln_status refuse(const batch_group *g, const input_value *a, const input_value *b)
 {
-    return g->call->host->fail(g->call->ctx, KILN_ERR_INVALID,
-                               "two conditionings have '%s' of %lld and %lld rows, and this model takes only equal ones; "
-                               "make the prompts equally long",
-                               a->spec.name, (long long)a->dim[1], (long long)b->dim[1]);
+    return g->call->host->fail(
+        g->call->ctx, KILN_ERR_INVALID,
+        "two conditionings have '%s' of %lld and %lld rows, and this model takes only equal ones; "
+        "make the prompts equally long",
+        a->spec.name, (long long)a->dim[1], (long long)b->dim[1]);
 }
 
 /* Tokens of other lengths, by their rule. rows: the group's so far, changed to what both need. */
@@ -187,7 +188,8 @@ static void copy_part(const batch_layout *l, const condition *c, const input_val
 static void shape_of(const writer *w, size_t i, const condition *c, const input_value *v, network_input *out)
 {
     int64_t k = input_cells_per_cell(v->spec.kind, w->l->format);
-    out->name = v->name, out->dtype = v->dtype, out->device = KILN_CPU, out->rank = v->rank;
+    out->name = v->name, out->own = v->spec.name, out->hook = v->hook, out->control = v->control;
+    out->dtype = v->dtype, out->device = KILN_CPU, out->rank = v->rank;
     out->changes = (v->spec.flags & KILN_INPUT_CHANGES) != 0;
     memcpy(out->dim, v->dim, sizeof out->dim);
     if (v->spec.kind == KILN_INPUT_TABLE) return;

@@ -1,7 +1,7 @@
 /* batch_group.h - which conditionings a network evaluates in one batch, and the inputs of that batch.
  *
- * Conditionings go together that have one model, parts of one size, the same controls, and inputs whose shapes are equal
- * or can be made so by their rows' rules (kiln/inputs.h).
+ * Conditionings go together that have one model, parts of one size, the same controls, and inputs whose shapes are
+ * equal or can be made so by their rows' rules (kiln/inputs.h).
  */
 #ifndef KILN_SAMPLER_BATCH_GROUP_H
 #define KILN_SAMPLER_BATCH_GROUP_H

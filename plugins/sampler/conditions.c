@@ -68,8 +68,8 @@ typedef struct {
     float *cells;        /* [given][height][width]; NULL: no mask     */
 } masks;
 
-static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what, const kiln_latent_shape *size,
-                              masks *out)
+static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what,
+                              const kiln_latent_shape *size, masks *out)
 {
     kiln_tensor m;
     const kiln_value *mask = kit_values(c)->map_get(entry, "mask");
@@ -129,8 +129,8 @@ static void fade(float *weight, const condition *e, int64_t height, int64_t widt
         }
 }
 
-static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m, const kiln_latent_shape *size,
-                               condition *e)
+static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m,
+                               const kiln_latent_shape *size, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     double strength = number(v, entry, "strength", 1), mask_strength = number(v, entry, "mask_strength", 1);
@@ -156,9 +156,9 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
 /* ---- what the model's inputs are made of ---- */
 
 /* Keys that are read here, or that every text encoder writes whether a model wants them or not. */
-static const char *const known_keys[] = {"area",          "area_percent", "strength",           "mask",
-                                         "mask_strength", "control",      "set_area_to_bounds", "start_percent",
-                                         "end_percent",   "model_range",  "tokens",             "pooled"};
+static const char *const known_keys[] = {
+    "area",          "area_percent", "strength",    "mask",   "mask_strength", "control", "set_area_to_bounds",
+    "start_percent", "end_percent",  "model_range", "tokens", "pooled"};
 
 static int wants_key(const kiln_input_spec *table, uint32_t n, uint32_t stride, const char *key)
 {
@@ -191,8 +191,10 @@ static void say_unwanted(const condition_reading *r, const kiln_value *entry, co
         const char *key;
         v->map_at(entry, i, &key);
         if (is_wanted(r->model, &e->controls, key)) continue;
-        snprintf(text, sizeof text, "%.40s: the conditioning's '%.60s' is used by nothing: the model (%.60s) has no such "
-                 "input", r->what, key, r->model->denoiser->family);
+        snprintf(text, sizeof text,
+                 "%.40s: the conditioning's '%.60s' is used by nothing: the model (%.60s) has no such "
+                 "input",
+                 r->what, key, r->model->denoiser->family);
         r->call->host->log(KILN_LOG_WARN, text);
     }
 }
@@ -210,8 +212,8 @@ static input_search search_of(const condition_reading *r, const kiln_value *entr
                           .n_spec = d->n_input,
                           .stride = d->input_stride,
                           .shape = &r->shape,
-                          .format = &d->latent,
-                          .scaling = r->model->latent ? r->model->latent : &d->latent.scaling};
+                          .format = d->latent,
+                          .scaling = r->model->latent ? r->model->latent : d->latent->scaling};
 }
 
 static void add_derived(const kiln_derivation *d, const char *name, const kiln_tensor *t)
@@ -234,7 +236,7 @@ static kiln_status derive(const condition_reading *r, const kiln_value *entry, i
                              .conditioning = entry,
                              .latent = r->latent,
                              .dim = dim,
-                             .rank = latent_dims(s, d->latent.channels, dim),
+                             .rank = latent_dims(s, d->latent->channels, dim),
                              .estimate = r->call->estimate,
                              .self = out,
                              .add = add_derived};
@@ -247,7 +249,7 @@ static kiln_status read_hook_inputs(const condition_reading *r, const kiln_value
 {
     const kiln_hook *h = r->model->hook[number];
     input_search s = search_of(r, entry);
-    char prefix[24];
+    char prefix[32];
     snprintf(prefix, sizeof prefix, "hook.%zu.", number);
     s.owner = h->identity, s.prefix = prefix, s.hook = (int)number;
     s.beside = h->values;
@@ -310,8 +312,8 @@ kiln_status conditions_read(const condition_reading *r, const kiln_value *condit
             TRY(read_entry(r, v->list_at(conditioning, i), &out->entry[out->n++]));
     if (out->n) return KILN_OK;
     return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                         "%s: every entry of the conditioning is for another range of the model, none for '%s'", r->what,
-                         r->range);
+                         "%s: every entry of the conditioning is for another range of the model, none for '%s'",
+                         r->what, r->range);
 }
 
 /* ---- areas on both sides ---- */

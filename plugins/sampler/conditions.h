@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct {
-    input_values inputs;           /* of the model and its hooks           */
+    input_values inputs; /* of the model and its hooks           */
     control_uses controls;
     int64_t y, x, h, w;            /* the part of the latent it speaks for */
     int64_t top, left;             /* of the whole latent's cells: where that part is, however it was cut */
@@ -53,9 +53,9 @@ typedef struct {
     const kiln_value *latent; /* that is sampled */
 } condition_reading;
 
-/* Entries that are bound to another range are left out. A batch of masks goes to a batch of pictures one each: more than
- * there are pictures are dropped, fewer are given again from the first on, and a number that does not divide theirs is
- * refused. An entry's key that nothing reads is said once. */
+/* Entries that are bound to another range are left out. A batch of masks goes to a batch of pictures one each: more
+ * than there are pictures are dropped, fewer are given again from the first on, and a number that does not divide
+ * theirs is refused. An entry's key that nothing reads is said once. */
 kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that

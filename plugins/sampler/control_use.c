@@ -39,7 +39,7 @@ static kiln_status read_use(const input_search *search, const kiln_value *entry,
     own.owner = out->net->network->family;
     own.prefix = out->prefix;
     own.map[0] = map, own.map[1] = entry;
-    own.beside = NULL, own.hook = -1;
+    own.beside = NULL, own.hook = -1, own.control = 1;
     own.spec = out->net->network->input;
     own.n_spec = out->net->network->n_input, own.stride = out->net->network->input_stride;
     return input_values_find(&own, &out->inputs);

@@ -14,25 +14,25 @@ static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
 
 static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
 {
-    const kiln_latent_format *first = &e->model[0]->denoiser->latent, *own = &m->denoiser->latent;
+    const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
     int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
     if (own->channels == first->channels && rank == wanted) return KILN_OK;
     if (rank != wanted)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                 "%s has latents of %d dimensions, %s of %d; they have to be of one kind", name, rank,
-                                e->by.row ? e->by.row->model[0] : "the first model", wanted);
+                                e->by.row ? guider_model(e->by.row, 0)->name : "the first model", wanted);
     return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                             "%s has latents of %d channels, %s of %d; they have to be of one kind", name, own->channels,
-                            e->by.row ? e->by.row->model[0] : "the first model", first->channels);
+                            e->by.row ? guider_model(e->by.row, 0)->name : "the first model", first->channels);
 }
 
 kiln_status evaluator_open(evaluator *e, const kiln_value *guider)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
     TRY(guider_read(e->call, guider, &e->by));
-    for (size_t i = 0; i < KILN_GUIDER_MODELS && e->by.model[i]; i++) {
+    for (size_t i = 0; i < e->by.row->n_model; i++) {
         if (!(e->model[i] = models->model(e->call->ctx, e->by.model[i]))) return KILN_ERR_INVALID;
-        TRY(check_latents(e, e->by.row->model[i], e->model[i]));
+        TRY(check_latents(e, guider_model(e->by.row, i)->name, e->model[i]));
     }
     e->counted = model_sampling_of(e->model[0]);
     return KILN_OK;
@@ -55,8 +55,8 @@ static void tell_facts(const evaluator *e, model_sampling *counted)
 static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
-    set->range[0] = (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL,
-                                    .below = INFINITY};
+    set->range[0] =
+        (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL, .below = INFINITY};
     set->n = 1;
     if (m->n_range >= DENOISE_RANGES)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID, "a MODEL of %zu ranges; at most %d are possible",
@@ -74,7 +74,8 @@ static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *s
 static kiln_status read_set(evaluator *e, int set, const kiln_value *conditioning, const char *name)
 {
     denoise_set *s = &e->set[set];
-    TRY(list_ranges(e, e->model[set < KILN_GUIDER_SETS && e->by.row ? e->by.row->set[set].model : 0], s));
+    TRY(list_ranges(e, e->model[set < KILN_GUIDER_SETS && e->by.row ? guider_set(e->by.row, (size_t)set)->model : 0],
+                    s));
     for (size_t i = 0; i < s->n; i++) {
         denoise_range *r = &s->range[i];
         r->counted = model_sampling_of(r->model);
@@ -129,8 +130,8 @@ kiln_status evaluator_read_conditions(evaluator *e)
     e->areas = NULL;
     tell_facts(e, &e->counted);
     if (!e->by.row) return read_set(e, 0, e->by.conditioning[0], "the conditioning");
-    for (; n < KILN_GUIDER_SETS && e->by.row->set[n].name; n++)
-        TRY(read_set(e, n, e->by.conditioning[n], e->by.row->set[n].name));
+    for (; n < (int)e->by.row->n_set; n++)
+        TRY(read_set(e, n, e->by.conditioning[n], guider_set(e->by.row, (size_t)n)->name));
     e->always = 0;
     TRY(oppose_sets(e, n));
     return read_extra_sets(e);
@@ -259,10 +260,7 @@ static kiln_status collect(pass *p, int set)
 }
 
 /* The model that evaluates a set at this level, and how it counts noise. */
-static const denoise_range *range_now(const pass *p, int set)
-{
-    return &p->e->set[set].range[p->area->range[set]];
-}
+static const denoise_range *range_now(const pass *p, int set) { return &p->e->set[set].range[p->area->range[set]]; }
 
 static kiln_area area_of(const pass *p, const condition *c)
 {
@@ -327,7 +325,7 @@ static kiln_status choose_hooks(const pass *p, const denoise_range *by, uint8_t 
                                    by->model->n_hook, NETWORK_HOOKS_MAX);
     for (size_t i = 0; i < by->model->n_hook; i++) {
         acts[i] = (uint8_t)hook_acts(p, by, by->model->hook[i]);
-        if (acts[i]) b->hook_number[b->n_hook] = (uint32_t)i, b->hook[b->n_hook++] = by->model->hook[i];
+        if (acts[i]) b->hook[b->n_hook++] = by->model->hook[i];
     }
     return KILN_OK;
 }
@@ -343,8 +341,16 @@ static kiln_status add_strengths(const pass *p, const batch *g, network_batch *b
         if (b->n_input == NETWORK_INPUTS_MAX)
             return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "more than %d inputs of one network",
                                        NETWORK_INPUTS_MAX);
-        *i = (network_input){.name = b->control[k]->strength_name, .dtype = KILN_F32, .device = KILN_CPU, .rank = 1,
-                             .dim = {b->dim[0]}, .data = data, .changes = 1};
+        *i = (network_input){.name = b->control[k]->strength_name,
+                             .own = "strength",
+                             .hook = -1,
+                             .control = 1,
+                             .dtype = KILN_F32,
+                             .device = KILN_CPU,
+                             .rank = 1,
+                             .dim = {b->dim[0]},
+                             .data = data,
+                             .changes = 1};
         for (int64_t n = 0; n < b->dim[0]; n++) {
             const condition *c = g->group.member[n / pictures];
             data[n] = (float)condition_control(c, b->control[k]->prefix)->strength;
@@ -360,7 +366,7 @@ static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, n
     const kiln_latent_shape *s = &p->v->x.shape;
     batch_layout layout = {.pictures = s->pictures,
                            .frames = s->frames,
-                           .format = &g->by->model->denoiser->latent,
+                           .format = g->by->model->denoiser->latent,
                            .hook_acts = acts,
                            .memory = input_memory,
                            .self = p->e};
@@ -384,8 +390,15 @@ static kiln_status set_timestep(const pass *p, const batch *g, network_batch *b)
     if (!data) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         data[i] = (float)(frames && p->e->frame_share ? timestep * (double)p->e->frame_share[i % own] : timestep);
-    b->timestep = (network_input){.name = "timestep", .dtype = KILN_F32, .device = KILN_CPU, .rank = frames ? 2 : 1,
-                                  .dim = {b->dim[0], s->frames}, .data = data, .changes = 1};
+    b->timestep = (network_input){.name = "timestep",
+                                  .own = "timestep",
+                                  .hook = -1,
+                                  .dtype = KILN_F32,
+                                  .device = KILN_CPU,
+                                  .rank = frames ? 2 : 1,
+                                  .dim = {b->dim[0], s->frames},
+                                  .data = data,
+                                  .changes = 1};
     return KILN_OK;
 }
 
@@ -551,28 +564,26 @@ static kiln_status step_guided(const kiln_guider_step *g, kiln_latent *positive,
 
 static kiln_status combine(evaluator *e, kiln_latent *out)
 {
+    kiln_latent *guesses[KILN_GUIDER_SETS];
     kiln_guider_step step = {.size = sizeof step,
                              .sampling = e->counted.by,
                              .latents = &e->space->algebra,
                              .params = e->by.params,
                              .sigma = e->last->sigma,
                              .x = &e->last->x,
+                             .guess = guesses,
+                             .n_guess = e->by.row->n_set,
                              .self = e,
                              .guided = step_guided,
                              .patch = step_patch};
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) step.guess[k] = guess(e->last, k);
+    for (uint32_t k = 0; k < e->by.row->n_set; k++) guesses[k] = guess(e->last, (int)k);
     TRY(e->by.row->combine(&step, out));
     return e->space->failed;
 }
 
 /* ---- the whole ---- */
 
-static uint32_t known_sets(const evaluator *e)
-{
-    uint32_t bits = 0;
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) bits |= 1u << k;
-    return bits;
-}
+static uint32_t known_sets(const evaluator *e) { return (1u << e->by.row->n_set) - 1; }
 
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out)

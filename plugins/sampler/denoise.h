@@ -72,12 +72,12 @@ struct evaluator {
     const kiln_model *model[KILN_GUIDER_MODELS];
     model_sampling counted; /* of the first model */
     denoise_set set[DENOISE_SETS];
-    denoise_area *areas; /* that were asked for */
+    denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */
     const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
     int64_t steps;            /* of the sampling */
     int unconditional;        /* of a pair: hooks take their unconditional values */
-    uint32_t always;     /* sets that are evaluated whatever the guider says, as bits */
+    uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */
 };
 
 /* Reads a GUIDER and its models; call, space, last and latent are set. */

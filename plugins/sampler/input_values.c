@@ -56,12 +56,13 @@ static kiln_status fail_missing(const input_search *s, const kiln_input_spec *sp
     const kiln_host *h = s->call->host;
     if (strcmp(key_of(spec), "tokens") == 0)
         return h->fail(s->call->ctx, KILN_ERR_INVALID,
-                       "%s: the conditioning has no tokens; a text encoder's node makes them (CLIPTextEncode)", s->what);
-    return h->fail(s->call->ctx, KILN_ERR_INVALID,
-                   "%s: %s wants '%s' (%s%s%s), and the conditioning has no entry of that name; put a node that sets it "
-                   "before the sampler",
-                   s->what, s->owner, key_of(spec), kind_name(spec->kind), spec->doc ? ": " : "",
-                   spec->doc ? spec->doc : "");
+                       "%s: the conditioning has no tokens; a text encoder's node makes them (CLIPTextEncode)",
+                       s->what);
+    return h->fail(
+        s->call->ctx, KILN_ERR_INVALID,
+        "%s: %s wants '%s' (%s%s%s), and the conditioning has no entry of that name; put a node that sets it "
+        "before the sampler",
+        s->what, s->owner, key_of(spec), kind_name(spec->kind), spec->doc ? ": " : "", spec->doc ? spec->doc : "");
 }
 
 static kiln_status fail_width(const input_search *s, const kiln_input_spec *spec, int64_t have)
@@ -71,9 +72,8 @@ static kiln_status fail_width(const input_search *s, const kiln_input_spec *spec
                                    "%s: its %s are %lld wide but %s wants %lld; encode the text with the CLIP of the "
                                    "model's own checkpoint",
                                    s->what, key_of(spec), (long long)have, s->owner, (long long)spec->width);
-    return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
-                               "%s: its '%s' has %lld channels, and %s wants %lld", s->what, key_of(spec),
-                               (long long)have, s->owner, (long long)spec->width);
+    return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID, "%s: its '%s' has %lld channels, and %s wants %lld",
+                               s->what, key_of(spec), (long long)have, s->owner, (long long)spec->width);
 }
 
 /* ---- values ---- */
@@ -204,11 +204,10 @@ static void to_model_space(const input_search *s, float *x, size_t n, int64_t ch
     }
 }
 
-static kiln_status take_like_x(const input_search *s, const kiln_input_spec *spec, const found *f,
-                               input_value *out)
+static kiln_status take_like_x(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
 {
     kiln_tensor t;
-    planes from;
+    planes from = {0};
     TRY(view_tensor(s, spec, f, &t));
     TRY(planes_of(s, spec, &t, &from));
     shape_like_x(s, spec, from.pictures, from.channels, out);
@@ -237,8 +236,7 @@ static kiln_status take_like_x(const input_search *s, const kiln_input_spec *spe
 }
 
 /* A latent of any size; its rank has to be x's. */
-static kiln_status take_latent(const input_search *s, const kiln_input_spec *spec, const found *f,
-                               input_value *out)
+static kiln_status take_latent(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
 {
     kiln_tensor t;
     TRY(view_tensor(s, spec, f, &t));
@@ -293,14 +291,13 @@ static kiln_status add(const input_search *s, input_values *out, const kiln_inpu
         out->value = more, out->capacity = capacity;
     }
     *added = &out->value[out->n++];
-    **added = (input_value){.spec = *spec, .hook = s->hook};
-    snprintf((*added)->name, sizeof (*added)->name, "%s%s", s->prefix ? s->prefix : "", spec->name);
+    **added = (input_value){.spec = *spec, .hook = s->hook, .control = s->control};
+    snprintf((*added)->name, sizeof(*added)->name, "%s%s", s->prefix ? s->prefix : "", spec->name);
     return KILN_OK;
 }
 
 /* A tensor of a kind that is bound as it stands. */
-static kiln_status take_plain(const input_search *s, const kiln_input_spec *spec, const found *f,
-                              input_value *out)
+static kiln_status take_plain(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
 {
     static const uint32_t rank[] = {
         [KILN_INPUT_TOKENS] = 3, [KILN_INPUT_VECTOR] = 2, [KILN_INPUT_IDS] = 2, [KILN_INPUT_TABLE] = 0};
@@ -314,8 +311,7 @@ static kiln_status take_plain(const input_search *s, const kiln_input_spec *spec
     return spec->kind == KILN_INPUT_IDS ? KILN_OK : check_width(s, spec, out);
 }
 
-static kiln_status take_value(const input_search *s, const kiln_input_spec *spec, const found *f,
-                              input_value *out)
+static kiln_status take_value(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
 {
     if (spec->kind == KILN_INPUT_SCALAR) return take_scalar(s, spec, f, out);
     if (input_follows_x(spec->kind)) return take_like_x(s, spec, f, out);

@@ -13,6 +13,7 @@
 typedef struct {
     kiln_input_spec spec;
     char name[96]; /* in the program: the spec's, behind a prefix */
+    int control;   /* 1: it is a control's */
     uint32_t dtype, rank;
     int64_t dim[KILN_MAX_RANK];
     const void *data; /* NULL: absent, or nothing is computed    */
@@ -43,9 +44,9 @@ typedef struct {
     const char *prefix;
     const input_derived *derived; /* these go before all; NULL: none */
     const kiln_value *map[2];     /* first found counts; NULL: none */
-    const kiln_value *beside; /* a hook's own values, by the input's name; NULL: none */
+    const kiln_value *beside;     /* a hook's own values, by the input's name; NULL: none */
     int unconditional;
-    int hook;
+    int hook, control;
     const kiln_input_spec *spec;
     uint32_t n_spec, stride;
     const kiln_latent_shape *shape; /* of the whole latent */

@@ -320,7 +320,8 @@ static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, 
     if (!legal(s, out != x && x->space == s && out->space == s && same_shape(out, x))) return;
     for (int i = 0; i < 4; i++) { /* four parts: each lower or upper, right or left */
         int low = i & 1, right = i >> 1;
-        kiln_area part = {.y = low ? 0 : h - dy, .x = right ? 0 : w - dx, .h = low ? h - dy : dy, .w = right ? w - dx : dx};
+        kiln_area part = {
+            .y = low ? 0 : h - dy, .x = right ? 0 : w - dx, .h = low ? h - dy : dy, .w = right ? w - dx : dx};
         move_part(s, out, x, &part, (kiln_latent_place){low ? dy : 0, right ? dx : 0});
     }
 }
@@ -337,8 +338,8 @@ static void resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x
     if (!data) return;
     note(s, latent_download(s, x, data));
     for (int64_t p = 0; p < planes && !kit_estimating(s->call); p++) {
-        resize_source src = {.data = data + (size_t)p * (from / (size_t)planes), .h = x->shape.height, .w = w, .c = c,
-                             .row = w * c};
+        resize_source src = {
+            .data = data + (size_t)p * (from / (size_t)planes), .h = x->shape.height, .w = w, .c = c, .row = w * c};
         float *dst = data + from + (size_t)p * (to / (size_t)planes);
         if (method == KILN_RESIZE_BISLERP)
             bislerp_plane(src, data + from + to, dst, out->shape.height, out->shape.width);

@@ -17,6 +17,11 @@ double model_sampling_sigma_min(const model_sampling *l) { return l->by->sigma_m
 double model_sampling_sigma_max(const model_sampling *l) { return l->by->sigma_max; }
 double model_sampling_timestep(const model_sampling *l, double sigma) { return l->by->timestep(l->by, sigma); }
 
+double model_sampling_sigma(const model_sampling *l, double timestep)
+{
+    return l->by->sigma_at(l->by, timestep, &l->facts);
+}
+
 double model_sampling_percent_to_sigma(const model_sampling *l, double percent)
 {
     return l->by->percent_to_sigma(l->by, percent, &l->facts);
@@ -56,11 +61,7 @@ level_rest model_sampling_rest(const model_sampling *l, double sigma)
 /* ---- tables ---- */
 
 static double schedule_timestep(const void *self, double sigma) { return model_sampling_timestep(self, sigma); }
-static double schedule_sigma(const void *self, double timestep)
-{
-    const model_sampling *l = self;
-    return l->by->sigma_at(l->by, timestep, &l->facts);
-}
+static double schedule_sigma(const void *self, double timestep) { return model_sampling_sigma(self, timestep); }
 
 kiln_status model_sampling_schedule_input(const kiln_call *c, const model_sampling *l, size_t steps,
                                           kiln_schedule_input *out)

@@ -21,6 +21,8 @@ double model_sampling_sigma_min(const model_sampling *l); /* the table's ends */
 double model_sampling_sigma_max(const model_sampling *l);
 /* The timestep the network is given at sigma. */
 double model_sampling_timestep(const model_sampling *l, double sigma);
+/* The level of a timestep. */
+double model_sampling_sigma(const model_sampling *l, double timestep);
 /* Share of the denoising done -> level: 0 is before everything (infinity), 1 after (0). */
 double model_sampling_percent_to_sigma(const model_sampling *l, double percent);
 

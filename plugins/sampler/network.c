@@ -14,8 +14,6 @@ enum { KEY_MAX = 16384, RESIDUALS_MAX = 256 };
 
 static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN_OPS_ABILITY); }
 
-static int is_apart(const control_use *u) { return (u->net->network->flags & KILN_NETWORK_APART) != 0; }
-
 /* ---- keys: all that decides what is recorded ---- */
 
 typedef struct {
@@ -68,8 +66,9 @@ typedef struct {
     const kiln_ops *ops;
     const network_batch *b;
     kiln_program *p;
-    kiln_named_tensor *input; /* [b->n_input + 2]: the program's inputs, then x and timestep */
-    kiln_residual *residual;  /* [RESIDUALS_MAX] */
+    kiln_named_tensor *input; /* [b->n_input] */
+    kiln_t x, timestep;
+    kiln_residual *residual; /* [RESIDUALS_MAX] */
     size_t n_residual;
     kiln_t strength; /* of the control that is being recorded */
 } recorder;
@@ -112,16 +111,17 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
     r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
 }
 
-/* The control's inputs under its own names. */
+/* The control's inputs under its own names, with x and timestep. */
 static size_t own_inputs(const recorder *r, const control_use *u, kiln_named_tensor *out)
 {
     size_t n = 0, prefix = strlen(u->prefix);
-    for (size_t i = 0; i < r->b->n_input + 2; i++) {
-        kiln_named_tensor t = r->input[i];
-        if (i < r->b->n_input && strncmp(t.name, u->prefix, prefix) != 0) continue;
-        if (i < r->b->n_input) t.name += prefix;
-        out[n++] = t;
+    for (size_t i = 0; i < r->b->n_input; i++) {
+        if (!r->b->input[i].control || strncmp(r->b->input[i].name, u->prefix, prefix) != 0) continue;
+        out[n] = r->input[i];
+        out[n++].owner = NULL;
     }
+    out[n++] = (kiln_named_tensor){.size = sizeof *out, .name = "x", .tensor = r->x};
+    out[n++] = (kiln_named_tensor){.size = sizeof *out, .name = "timestep", .tensor = r->timestep};
     return n;
 }
 
@@ -129,8 +129,7 @@ static kiln_status record_control(recorder *r, const control_use *u)
 {
     const kiln_network *network = u->net->network;
     kiln_outputs out = {.size = sizeof out, .self = r, .add = add_residual};
-    kiln_named_tensor *own =
-        r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
+    kiln_named_tensor *own = r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
     if (!own) return KILN_ERR_NOMEM;
     size_t n = own_inputs(r, u, own);
     r->strength = kiln_input(own, n, "strength");
@@ -165,29 +164,35 @@ static kiln_status check_hooks(const kiln_call *c, const network_batch *b)
     for (size_t i = 0; i < b->n_hook; i++)
         for (const char *const *p = b->hook[i]->place; p && *p; p++)
             if (!is_place(b->model->denoiser, *p))
-                return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                                     "the hook '%.80s' acts at '%s', a place that this model does not have; it was made "
-                                     "for another family of models",
-                                     b->hook[i]->identity, *p);
+                return c->host->fail(
+                    c->ctx, KILN_ERR_INVALID,
+                    "the hook '%.80s' acts at '%s', a place that this model does not have; it was made "
+                    "for another family of models",
+                    b->hook[i]->identity, *p);
     return KILN_OK;
 }
 
 /* ---- the whole ---- */
+
+/* A control's inputs belong to the control: nobody finds them among the denoiser's. */
+static kiln_named_tensor named(const recorder *r, const network_input *i)
+{
+    const void *owner = i->control ? (const void *)i->name : i->hook >= 0 ? r->b->model->hook[i->hook] : NULL;
+    return (kiln_named_tensor){
+        .size = sizeof(kiln_named_tensor), .name = i->own, .tensor = declare(r, i), .owner = owner};
+}
 
 static kiln_status record(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
     recorder r = {.call = c, .ops = ops_of(c), .b = b, .p = p};
     kiln_denoise_inputs in = {.size = sizeof in, .n_stream = 1, .n_input = b->n_input, .n_hook = b->n_hook};
     TRY(check_hooks(c, b));
-    r.input = c->host->scratch(c->ctx, (b->n_input + 2) * sizeof *r.input, KILN_CPU);
+    r.input = c->host->scratch(c->ctx, (b->n_input + 1) * sizeof *r.input, KILN_CPU);
     r.residual = c->host->scratch(c->ctx, RESIDUALS_MAX * sizeof *r.residual, KILN_CPU);
     if (!r.input || !r.residual) return KILN_ERR_NOMEM;
-    in.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
-    in.timestep = declare(&r, &b->timestep);
-    for (size_t i = 0; i < b->n_input; i++)
-        r.input[i] = (kiln_named_tensor){sizeof(kiln_named_tensor), b->input[i].name, declare(&r, &b->input[i])};
-    r.input[b->n_input] = (kiln_named_tensor){sizeof(kiln_named_tensor), "x", in.x};
-    r.input[b->n_input + 1] = (kiln_named_tensor){sizeof(kiln_named_tensor), "timestep", in.timestep};
+    in.x = r.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    in.timestep = r.timestep = declare(&r, &b->timestep);
+    for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
     for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, b->control[i]));
     in.stream = &in.x;
     in.input = r.input;
@@ -210,8 +215,7 @@ static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program 
     if (b->n_input > NETWORK_INPUTS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu inputs of one network; at most %d are possible", b->n_input,
                              NETWORK_INPUTS_MAX);
-    in[0] = (kiln_bind){sizeof *in, "x",
-                        kit_window(KILN_F32, b->device, (void *)(uintptr_t)b->x, b->rank, b->dim)};
+    in[0] = (kiln_bind){sizeof *in, "x", kit_window(KILN_F32, b->device, (void *)(uintptr_t)b->x, b->rank, b->dim)};
     in[1] = bind_input(&b->timestep);
     for (size_t i = 0; i < b->n_input; i++) in[i + 2] = bind_input(&b->input[i]);
     kiln_bind out = {sizeof out, "prediction", kit_window(KILN_F32, b->device, b->prediction, b->rank, b->dim)};

@@ -1,4 +1,5 @@
-/* network.h - one run of a model's denoiser, with its hooks and controls. Programs are recorded once a shape and kept. */
+/* network.h - one run of a model's denoiser, with its hooks and controls. Programs are recorded once a shape and kept.
+ */
 #ifndef KILN_SAMPLER_NETWORK_RUN_H
 #define KILN_SAMPLER_NETWORK_RUN_H
 
@@ -7,7 +8,10 @@
 
 /* A named input of the program. */
 typedef struct {
-    const char *name;
+    const char *name; /* in the program: "context", "hook.0.tokens", "control.1.hint" */
+    const char *own;  /* its owner's name for it: "tokens"                            */
+    int hook;         /* the model's hook whose input it is; -1: none                 */
+    int control;      /* 1: it is a control's                                         */
     uint32_t dtype, device, rank;
     int64_t dim[KILN_MAX_RANK];
     const void *data;
@@ -26,7 +30,6 @@ typedef struct {
     const network_input *input;
     size_t n_input;
     const kiln_hook *hook[NETWORK_HOOKS_MAX]; /* that act now */
-    uint32_t hook_number[NETWORK_HOOKS_MAX]; /* of the model's: their inputs are called "hook.NUMBER." */
     size_t n_hook;
     const control_use *control[CONTROLS_MAX]; /* that act now */
     size_t n_control;

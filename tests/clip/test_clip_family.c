@@ -52,7 +52,7 @@ static void test_M7_single_file_names_are_all_mapped(void)
 
 static void test_names_without_text_model(void)
 {
-    const kiln_weight_rule bare[] = {{.from = "text_encoder/text_model.*", .to = "text_encoder/*"}};
+    const kiln_weight_rule bare[] = {KILN_RULE(.from = "text_encoder/text_model.*", .to = "text_encoder/*")};
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     error e = {0};
     REQUIRE(set);
@@ -76,8 +76,8 @@ static void test_other_encoders_are_refused_with_a_sentence(void)
     REQUIRE(set);
     for (size_t i = 0; i < 2; i++) {
         error e = {0};
-        const kiln_weight_rule rule = {.from = "text_encoder/text_model.embeddings.token_embedding.weight",
-                                       .to = rows[i].name};
+        const kiln_weight_rule rule =
+            KILN_RULE(.from = "text_encoder/text_model.embeddings.token_embedding.weight", .to = rows[i].name);
         kiln_weights *view = weights_view(set, &rule, 1, &e);
         REQUIRE(view);
         CHECK_EQ(clip_family.detect(api(), view), 1);

@@ -181,7 +181,7 @@ static int plan_unet(drawn *d, const kiln_value *v)
 
 static int draw_unet(drawn *d)
 {
-    kiln_bind out = {"out", window_of(d->out, KILN_F32, 4, KILN_DIMS(1, 8, 12, 4))};
+    kiln_bind out = KILN_BIND("out", window_of(d->out, KILN_F32, 4, KILN_DIMS(1, 8, 12, 4)));
     memset(d->out, 0, sizeof d->out);
     return CHECK_MSG(d->c.ops->run(d->c.ctx, d->c.p, d->c.in, d->c.n_in, &out, 1) == KILN_OK, "%s", rig_message());
 }

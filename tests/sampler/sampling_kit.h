@@ -37,7 +37,7 @@ static inline kiln_t network_record(const kiln_denoiser *d, const kiln_ops *ops,
 {
     int64_t n[KILN_MAX_RANK] = {0};
     (void)d, (void)w;
-    ops->shape(p, in->x, n);
+    ops->shape(p, in->x, n, KILN_MAX_RANK);
     const int64_t beside[4] = {n[0], 1, 1, CHANNELS};
     kiln_timestep_embedding cos_first = {.size = sizeof cos_first, .cos_first = 1};
     kiln_t t = ops->reshape(p, ops->timestep_embedding(p, in->timestep, CHANNELS, &cos_first), 4, beside);

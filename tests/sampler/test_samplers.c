@@ -10,6 +10,7 @@
  * that it has every sampler.
  */
 #include "harness.h"
+#include "kiln/params.h"
 #include "samplers.h"
 #include "sampling_rig.h"
 #include "weights/weights.h"
@@ -441,7 +442,7 @@ static void other_value(const kiln_param *p, char *out, size_t capacity)
         snprintf(out, capacity, "%s=%d", p->name, p->def == 0);
     else if (p->type == KILN_P_ENUM)
         snprintf(out, capacity, "%s=%s", p->name,
-                 (double)p->choice[0].value == p->def ? p->choice[1].name : p->choice[0].name);
+                 (double)kiln_choice_at(p, 0).value == p->def ? kiln_choice_at(p, 1).name : kiln_choice_at(p, 0).name);
     else if (p->type == KILN_P_INT)
         snprintf(out, capacity, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
     else if (strcmp(p->name, "s_tmin") == 0)
