@@ -45,9 +45,6 @@ uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
 /* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
 kiln_status value_digest(const kiln_value *v, digest *out, error *e);
-/* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type
- * names ("LATENT", "IMAGE", ...); KILN_OK for types the engine does not know. */
-kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *e);
 /* NaN or infinity in any f32/f16/bf16 tensor inside. */
 int value_has_nonfinite(const kiln_value *v);
 
