@@ -6,9 +6,9 @@
  */
 #include "golden_kit.h"
 
-#include "vae.h"
 #include "vae_family.h"
 #include "vae_model.h"
+#include "vae_nodes.h"
 
 #include <math.h>
 
