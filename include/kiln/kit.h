@@ -76,8 +76,8 @@ static inline const kiln_value_api *kit_values(const kiln_call *c)
 
 /* A window on a tensor value that must be dense f32 of `rank_min` to `rank_max` dimensions; else a message that names
  * `what`. */
-static inline kiln_status kit_f32_between(const kiln_call *c, const kiln_value *v, uint32_t rank_min,
-                                          uint32_t rank_max, const char *what, kiln_tensor *out)
+static inline kiln_status kit_f32_between(const kiln_call *c, const kiln_value *v, uint32_t rank_min, uint32_t rank_max,
+                                          const char *what, kiln_tensor *out)
 {
     kit_tensor_clear(out);
     if (!v) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s is missing", what);
