@@ -15,7 +15,8 @@ typedef struct pair_evaluator {
 static pair_evaluator *find(const kiln_session *s, const kiln_model_evaluation *e, const kiln_value *model)
 {
     pair_evaluator *p = s->pairs;
-    while (p && !(p->model == model && p->conditioning == e->conditioning && p->unconditional == (e->unconditional != 0)))
+    while (p &&
+           !(p->model == model && p->conditioning == e->conditioning && p->unconditional == (e->unconditional != 0)))
         p = p->next;
     return p;
 }
