@@ -93,7 +93,7 @@ static int is_place(const kiln_denoiser *d, const char *pattern);
 static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
 {
     recorder *r = out->self;
-    int64_t dim[KILN_MAX_RANK], ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int64_t dim[KILN_MAX_RANK], each[KILN_MAX_RANK] = {r->b->dim[0], 1, 1, 1, 1, 1, 1, 1}; /* a strength a picture */
     uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
     const char *name = copy_text(r, place);
     if (r->n_residual == RESIDUALS_MAX || !name) {
@@ -107,7 +107,7 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
                      place);
         return;
     }
-    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, ones));
+    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
     r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
 }
 
