@@ -1,0 +1,72 @@
+# test_control.sh - a stranger brings ControlNet and T2I-Adapter (control/): built against an installed kiln and nothing else, on kiln's own UNet of SD1,
+# and held against diffusers: f32, 1e-5 of the largest value.
+here="$KILN_ROOT/tests/strangers/control"
+. "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
+build control.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
+[ -z "$(readelf -d "$work/plugins/control.so" | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
+
+# ---- workflows
+begin() {
+    cat <<END
+kiln: 1
+params:
+  strength: {default: 0.8, help: of the control}
+nodes:
+  model: {class_type: UNETLoader, inputs: {unet_name: tiny}}
+  net: {class_type: ExampleControlNetLoader, inputs: {control_net_name: tiny}}
+  adapter: {class_type: ExampleControlNetLoader, inputs: {control_net_name: adapter}}
+  dots: {class_type: LoadImage, inputs: {image: dots.png}}
+  bars: {class_type: LoadImage, inputs: {image: bars.png}}
+  odd: {class_type: LoadImage, inputs: {image: odd.png}}
+  pair: {class_type: ImageBatch, inputs: {image1: [dots, IMAGE], image2: [bars, IMAGE]}}
+  yes: {class_type: TestConditioning, inputs: {file: goldens.safetensors, name: positive}}
+  no: {class_type: TestConditioning, inputs: {file: goldens.safetensors, name: negative}}
+  x: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: x}}
+  x2: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: x2}}
+  x_odd: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: x_odd}}
+  none: {class_type: DisableNoise}
+  euler: {class_type: KSamplerSelect, inputs: {sampler_name: euler}}
+  steps: {class_type: ManualSigmas, inputs: {sigmas: "12.0, 5.0, 2.0, 0.8, 0.3, 0.0"}}
+  step: {class_type: ManualSigmas, inputs: {sigmas: "5.0, 0.0"}}
+END
+}
+apply() { # NAME CONDITIONINGS NET IMAGE STRENGTH [START END]: CONDITIONINGS is the node that gives both, or "POSITIVE NEGATIVE"
+    local yes no; read -r yes no <<<"$2"
+    echo "  $1: {class_type: ExampleControlNetApply, inputs: {positive: [$yes, 0], negative: [${no:-$yes}, $([ -n "$no" ] && echo 0 || echo 1)], control_net: [$3, 0], image: [$4, 0], strength: $5, start_percent: ${6:-0}, end_percent: ${7:-1}}}"
+}
+sample() { # NAME POSITIVE NEGATIVE [LEVELS [LATENT [MODEL]]]: each an output such as "yes, 0"
+    cat <<END
+  ${1}_guider: {class_type: CFGGuider, inputs: {model: [${6:-model}, 0], positive: [$2], negative: [$3], cfg: 3.0}}
+  ${1}_latent: {class_type: SamplerCustomAdvanced, inputs: {noise: [none, 0], guider: [${1}_guider, 0], sampler: [euler, 0], sigmas: [${4:-steps}, 0], latent_image: [${5:-x}, 0]}}
+  ${1}_golden: {class_type: TestGolden, inputs: {value: [${1}_latent, 0], file: goldens.safetensors, name: golden.$1}}
+END
+}
+both() { sample "$1" "on_$1, 0" "on_$1, 1" "${@:2}"; }
+all_cases() {
+    sample plain "yes, 0" "no, 0"
+    apply on_net_step "yes no" net dots 0.8; both net_step step
+    apply on_net "yes no" net dots 0.8; both net
+    apply on_adapter_step "yes no" adapter dots 1; both adapter_step step
+    apply on_adapter "yes no" adapter dots 1; both adapter
+    apply first_both_kinds "yes no" net dots 0.7; apply on_both_kinds first_both_kinds adapter bars 0.4; both both_kinds
+    apply first_two_nets "yes no" net dots 0.7; apply on_two_nets first_two_nets net bars 0.4; both two_nets
+    apply on_range "yes no" net dots 0.8 0.2 0.7; both range
+    apply on_weaker "yes no" net dots 0.3; both weaker
+    apply on_positive_only "yes no" net dots 0.8; sample positive_only "on_positive_only, 0" "no, 0"
+    apply on_pair_one_hint "yes no" net dots 0.8; both pair_one_hint steps x2
+    apply first_pair_two_hints "yes no" net pair 0.8; apply on_pair_two_hints first_pair_two_hints adapter pair 0.5; both pair_two_hints steps x2
+    apply left "yes no" net dots 0.8; apply right "no yes" adapter bars 0.5
+    echo "  left_area: {class_type: ConditioningSetArea, inputs: {conditioning: [left, 0], width: 64, height: 64, x: 0, y: 0, strength: 1.0}}"
+    echo "  right_area: {class_type: ConditioningSetArea, inputs: {conditioning: [right, 0], width: 96, height: 64, x: 64, y: 0, strength: 1.0}}"
+    echo "  areas: {class_type: ConditioningCombine, inputs: {conditioning_1: [left_area, 0], conditioning_2: [right_area, 0]}}"
+    sample areas "areas, 0" "no, 0"
+    apply first_odd "yes no" adapter odd 1; apply on_odd first_odd net odd 0.6; both odd step x_odd
+    echo "  lora_model: {class_type: LoraLoaderModelOnly, inputs: {model: [model, 0], lora_name: tiny.safetensors, strength_model: 0.5}}"
+    apply on_lora "yes no" net dots 0.8; both lora steps x lora_model
+}
+{ begin; all_cases; } >"$work/all.yaml"
+
+# ---- against diffusers
+run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
+for name in plain net_step net adapter_step adapter both_kinds two_nets range weaker positive_only pair_one_hint pair_two_hints areas odd lora; do as_golden $name all; done
+exit $status
