@@ -26,7 +26,7 @@ nodes:
   x_odd: {class_type: TestLatent, inputs: {file: goldens.safetensors, name: x_odd}}
   none: {class_type: DisableNoise}
   euler: {class_type: KSamplerSelect, inputs: {sampler_name: euler}}
-  steps: {class_type: ManualSigmas, inputs: {sigmas: "12.0, 5.0, 2.0, 0.8, 0.3, 0.0"}}
+  steps: {class_type: ManualSigmas, inputs: {sigmas: "12.0, 4.0, 2.0, 1.0, 0.3, 0.0"}}
   step: {class_type: ManualSigmas, inputs: {sigmas: "5.0, 0.0"}}
 END
 }
@@ -69,4 +69,59 @@ all_cases() {
 # ---- against diffusers
 run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
 for name in plain net_step net adapter_step adapter both_kinds two_nets range weaker positive_only pair_one_hint pair_two_hints areas odd lora; do as_golden $name all; done
+
+# ---- what is computed: outside its range, and at strength 0, nothing of a control is in the program
+controlled_steps() { grep -c '"name": "timestep_embedding".*"denoiser/control ' "$work/$1.trace"; } # ControlNet's own time embedding: one a step
+one_case() { { begin; "$@"; echo "  dump: {class_type: TestDump, inputs: {samples: [${case_name}_latent, 0]}}"; } >"$work/$case_name.yaml"; }
+case_name=net; net_case() { apply on_net "yes no" net dots "\"\${strength}\""; both net; }; one_case net_case
+case_name=range; range_case() { apply on_range "yes no" net dots 0.8 0.2 0.7; both range; }; one_case range_case
+run always "$work/net.yaml" --no-cache --trace "$work/always.trace" && [ "$(controlled_steps always)" -eq 5 ]; verdict computed_in_each_step $?
+run ranged "$work/range.yaml" --no-cache --trace "$work/ranged.trace" && [ "$(controlled_steps ranged)" -eq 3 ]; verdict outside_its_range_it_is_not_computed $?
+run zero "$work/net.yaml" --no-cache --set strength=0 --trace "$work/zero.trace"
+[ "$(controlled_steps zero)" -eq 0 ]; verdict at_strength_0_it_is_not_computed $?
+as_golden at_strength_0_it_is_the_plain_model all plain
+case_name=plain; plain_case() { sample plain "yes, 0" "no, 0"; }; one_case plain_case
+run without "$work/plain.yaml" --no-cache; cmp "$work/zero/samples_00001_.f32" "$work/without/samples_00001_.f32"; verdict strength_0_gives_the_same_bytes_as_none $?
+gflop() { sed -nE "s/^$1 .* ([0-9.]+)\$/\1/p" "$work/explained.txt"; }
+run explained "$work/all.yaml" --no-cache --explain
+awk -v plain="$(gflop plain_latent)" -v net="$(gflop net_latent)" -v range="$(gflop range_latent)" 'BEGIN { share = (range - plain) / (net - plain); exit !(plain > 0 && share > 0.59 && share < 0.61) }'
+verdict explain_counts_three_of_five_steps $?
+
+# ---- what is recorded: once for a shape, whatever the strength; the two sides apart where only one has the control
+recorded() { grep -c "$2: recorded for $3 " "$work/$1.txt"; }
+strengths() { sample plain "yes, 0" "no, 0"; for s in 0.8 0.3 1.5; do apply "on_$s" "yes no" net dots $s; sample "net_$s" "on_$s, 0" "on_$s, 1" | grep -v golden; done; }
+{ begin; strengths; for s in 0.8 0.3 1.5; do echo "  dump_$s: {class_type: TestDump, inputs: {samples: [net_${s}_latent, 0]}}"; done; } >"$work/strengths.yaml"
+run strengths "$work/strengths.yaml" --no-cache -v && [ "$(recorded strengths ControlNet 2)" -eq 1 ] && [ "$(cksum <"$work/strengths/samples_00001_.f32")" != "$(cksum <"$work/strengths/samples_00002_.f32")" ]
+verdict another_strength_records_nothing_anew $?
+case_name=positive_only; positive_case() { apply on_positive_only "yes no" net dots 0.8; sample positive_only "on_positive_only, 0" "no, 0"; }; one_case positive_case
+run apart "$work/positive_only.yaml" --no-cache -v && [ "$(recorded apart ControlNet 1)" -eq 1 ] && [ "$(recorded apart ControlNet 2)" -eq 0 ]; verdict on_one_side_the_sides_are_evaluated_apart $?
+run together "$work/net.yaml" --no-cache -v && [ "$(recorded together ControlNet 2)" -eq 1 ] && [ "$(recorded together ControlNet 1)" -eq 0 ]; verdict on_both_sides_they_are_one_batch $?
+
+# ---- looked at without running, and taken up again after a kill
+run dry "$work/net.yaml" --no-cache --dry-run && ! [ -e "$work/dry/samples_00001_.f32" ]; verdict a_dry_run_runs_nothing $?
+long() {
+    begin
+    echo '  big: {class_type: ImageScale, inputs: {image: [dots, 0], width: 256, height: 256, upscale_method: bilinear, crop: disabled}}'
+    apply on_long "yes no" net big 0.8 0.1 0.9; apply on_both on_long adapter big 0.5
+    echo '  empty: {class_type: EmptyLatentImage, inputs: {width: 256, height: 256, batch_size: 1}}'
+    echo '  long: {class_type: KSampler, inputs: {model: [model, 0], positive: [on_both, 0], negative: [on_both, 1], latent_image: [empty, 0], seed: 7, steps: 60, cfg: 3.0, sampler_name: euler_ancestral, scheduler: normal}}'
+    echo '  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}'
+}
+long >"$work/long.yaml"
+killed_and_resumed() {
+    local pid begun
+    run whole "$work/long.yaml" --no-cache || return 1
+    for _ in 1 2 3 4 5; do
+        rm -rf "$work/cache" "$work/cut" "$work/events"
+        run cut "$work/long.yaml" --cache "$work/cache" --save-state 0.000001 --events "$work/events" & pid=$!
+        for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
+        pkill -KILL -P $pid; wait $pid 2>/dev/null
+        [ -e "$work/cut/samples_00001_.f32" ] || break
+    done
+    run rest "$work/long.yaml" --cache "$work/cache" --events "$work/events" || return 1
+    begun=$(sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$work/events" | head -n 1)
+    [ "${begun:-0}" -gt 1 ] && cmp "$work/whole/samples_00001_.f32" "$work/rest/samples_00001_.f32" || { echo "  begun at step ${begun:-?}"; return 1; }
+}
+killed_and_resumed 2>/dev/null; verdict resumes_after_a_kill $?
+
 exit $status

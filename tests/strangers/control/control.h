@@ -13,6 +13,9 @@
 extern const kiln_model_family controlnet_family, t2i_adapter_family;
 extern const kiln_node node_control_loader, node_control_apply, node_control_apart;
 
+/* Says with --verbose that a control is recorded: it happens once for each shape, whatever the strength. */
+void control_say_recorded(const char *family, const kiln_ops *ops, kiln_program *p, kiln_t hint);
+
 /* ---- controlnet_blocks.c: the blocks that ControlNet shares with the UNet, names as in diffusers ---- */
 
 enum { CONTROL_LEVELS_MAX = 8 };

@@ -90,6 +90,7 @@ static void record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, 
     controlnet_recorder r = {.config = c, .ops = ops, .p = p, .w = w};
     residuals all = {.n = 0};
     char name[80], place[80];
+    control_say_recorded("ControlNet", ops, p, kiln_input(in, n_in, "hint"));
     r.context = kiln_input(in, n_in, "context");
     r.temb = ops->act(p, controlnet_time(&r, kiln_input(in, n_in, "timestep")), KILN_ACT_SILU);
     kiln_t h = controlnet_conv(&r, "conv_in", kiln_input(in, n_in, "x"), c->channels[0], 3, 1);

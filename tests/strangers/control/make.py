@@ -211,6 +211,10 @@ def main():
         for name, (model, sides, levels, *more) in cases(unet, controlnet, adapter, hints, tokens).items():
             x = tensors["x_odd" if name == "odd" else "x2" if more else "x"].permute(0, 3, 1, 2).double()
             tensors[f"golden.{name}"] = nhwc(euler(model, x, levels, sides))
+    for name in ("net", "adapter", "both_kinds", "two_nets", "range", "weaker", "positive_only", "areas", "lora"):
+        for other in ("plain", "net"):  # a golden that another one would pass for shows nothing
+            far = (tensors[f"golden.{name}"] - tensors[f"golden.{other}"]).abs().max() / tensors[f"golden.{other}"].abs().max()
+            assert name == other or far > 1e-2, (name, other, far)
     what = f"x: noisy latents [n,h,w,4]; positive, negative [1,5,16]; golden.CASE: Euler over {SIGMAS} (…_step, odd: one step from 5 to 0), cfg {CFG}"
     reference.save(FOLDER / "goldens.safetensors", tensors, {**reference.versions(), "layout": "NHWC", "what": what})
 

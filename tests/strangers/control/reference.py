@@ -35,7 +35,7 @@ UNET = {
 }
 # Four levels: 8 pixels a latent cell. A scale of 1 lets a latent's numbers be the sampler's.
 VAE = {"_class_name": "AutoencoderKL", "block_out_channels": [8, 8, 8, 8], "scaling_factor": 1.0}
-SIGMAS = [12.0, 5.0, 2.0, 0.8, 0.3, 0.0]
+SIGMAS = [12.0, 4.0, 2.0, 1.0, 0.3, 0.0]
 CFG = 3.0
 
 

@@ -92,6 +92,7 @@ static void record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, 
     const adapter_config *c = &((const adapter *)n->self)->config;
     recorder r = {c, ops, p, w};
     char place[40];
+    control_say_recorded("T2I-Adapter", ops, p, kiln_input(in, n_in, "hint"));
     kiln_t h = conv(&r, "adapter.conv_in", unshuffle(&r, kiln_input(in, n_in, "hint"), c->factor), c->channels[0], 3);
     for (size_t i = 0; i < c->levels; i++) {
         h = level(&r, h, i);

@@ -1,7 +1,8 @@
 /* golden_nodes.c - a plugin for tests: latents, conditionings and pictures from the tensors of a .safetensors file, and
- * a node that holds a latent against one of them. It reports on standard output: "golden NAME 3.2e-07", the largest
- * difference by the largest value.
+ * a node that holds a latent against one of them and reports on standard output: "golden NAME 3.2e-07", the largest
+ * difference by the largest value. TestDump writes a latent's bytes.
  */
+#include "kiln/files.h"
 #include "kiln/kit.h"
 #include "kiln/weights.h"
 
@@ -129,4 +130,24 @@ static const kiln_node golden_node = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestGolden", "Golden", "test", "Holds a result against a file."),
     KILN_ARRAY(in, golden_in), KIT_PARAMS(tensor_params, tensor_param), .run = run_golden};
 
-KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &conditioning_node, &golden_node);
+/* ---- TestDump ---- */
+
+static const kiln_port dump_in[] = {{.name = "samples", .type = "LATENT", .doc = "To write: samples_00001_.f32."}};
+
+static kiln_status run_dump(const kiln_call *c)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    kiln_tensor t;
+    TRY(kit_samples(c, c->in[0], &t));
+    kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, "samples", "f32");
+    if (!f) return KILN_ERR_IO;
+    TRY(files->write(f, t.data, kit_count(&t) * sizeof(float)));
+    return files->commit(f, NULL);
+}
+
+static const kiln_node dump_node = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
+    KILN_ARRAY(in, dump_in), .run = run_dump};
+
+KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &conditioning_node, &golden_node,
+            &dump_node);
