@@ -15,6 +15,8 @@ nodes:
   model: {class_type: UNETLoader, inputs: {unet_name: tiny}}
   net: {class_type: ExampleControlNetLoader, inputs: {control_net_name: tiny}}
   adapter: {class_type: ExampleControlNetLoader, inputs: {control_net_name: adapter}}
+  net_apart: {class_type: ExampleControlNetApart, inputs: {control_net: [net, 0]}}
+  adapter_apart: {class_type: ExampleControlNetApart, inputs: {control_net: [adapter, 0]}}
   dots: {class_type: LoadImage, inputs: {image: dots.png}}
   bars: {class_type: LoadImage, inputs: {image: bars.png}}
   odd: {class_type: LoadImage, inputs: {image: odd.png}}
@@ -64,11 +66,19 @@ all_cases() {
     echo "  lora_model: {class_type: LoraLoaderModelOnly, inputs: {model: [model, 0], lora_name: tiny.safetensors, strength_model: 0.5}}"
     apply on_lora "yes no" net dots 0.8; both lora steps x lora_model
 }
+cases="plain net_step net adapter_step adapter both_kinds two_nets range weaker positive_only pair_one_hint pair_two_hints areas odd lora"
 { begin; all_cases; } >"$work/all.yaml"
 
 # ---- against diffusers
 run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
-for name in plain net_step net adapter_step adapter both_kinds two_nets range weaker positive_only pair_one_hint pair_two_hints areas odd lora; do as_golden $name all; done
+for name in $cases; do as_golden $name all; done
+# The same with the controls as programs of their own, and with one such beside one in the denoiser's program.
+apart() { sed "s/control_net: \[$1, 0\], image/control_net: [${2}_apart, 0], image/"; }
+apart '\(net\|adapter\)' '\1' <"$work/all.yaml" >"$work/all_apart.yaml"; apart net net <"$work/all.yaml" >"$work/net_apart.yaml"
+run all_apart "$work/all_apart.yaml" --no-cache; verdict everything_is_sampled_apart $?
+for name in $cases; do as_golden ${name}_apart all_apart $name; done
+run net_apart "$work/net_apart.yaml" --no-cache; verdict one_apart_beside_one_within $?
+for name in both_kinds pair_two_hints areas odd; do as_golden ${name}_one_apart net_apart $name; done
 
 # ---- what is computed: outside its range, and at strength 0, nothing of a control is in the program
 controlled_steps() { grep -c '"name": "timestep_embedding".*"denoiser/control ' "$work/$1.trace"; } # ControlNet's own time embedding: one a step
@@ -79,13 +89,15 @@ run always "$work/net.yaml" --no-cache --trace "$work/always.trace" && [ "$(cont
 run ranged "$work/range.yaml" --no-cache --trace "$work/ranged.trace" && [ "$(controlled_steps ranged)" -eq 3 ]; verdict outside_its_range_it_is_not_computed $?
 run zero "$work/net.yaml" --no-cache --set strength=0 --trace "$work/zero.trace"
 [ "$(controlled_steps zero)" -eq 0 ]; verdict at_strength_0_it_is_not_computed $?
-as_golden at_strength_0_it_is_the_plain_model all plain
 case_name=plain; plain_case() { sample plain "yes, 0" "no, 0"; }; one_case plain_case
 run without "$work/plain.yaml" --no-cache; cmp "$work/zero/samples_00001_.f32" "$work/without/samples_00001_.f32"; verdict strength_0_gives_the_same_bytes_as_none $?
-gflop() { sed -nE "s/^$1 .* ([0-9.]+)\$/\1/p" "$work/explained.txt"; }
-run explained "$work/all.yaml" --no-cache --explain
-awk -v plain="$(gflop plain_latent)" -v net="$(gflop net_latent)" -v range="$(gflop range_latent)" 'BEGIN { share = (range - plain) / (net - plain); exit !(plain > 0 && share > 0.59 && share < 0.61) }'
-verdict explain_counts_three_of_five_steps $?
+levels() { echo "  sampled_$1: {class_type: KSampler, inputs: {model: [model, 0], positive: [$2], negative: [$3], latent_image: [x, 0], seed: 1, steps: 10, cfg: 3.0, sampler_name: euler, scheduler: normal}}"; }
+{ begin; apply on_net "yes no" net dots 0.8; apply on_range "yes no" net dots 0.8 0.2 0.7; levels plain "yes, 0" "no, 0"; levels net "on_net, 0" "on_net, 1"; levels range "on_range, 0" "on_range, 1"; for k in plain net range; do echo "  dump_$k: {class_type: TestDump, inputs: {samples: [sampled_$k, 0]}}"; done; } >"$work/levels.yaml"
+run explained "$work/levels.yaml" --no-cache --explain; run levels "$work/levels.yaml" --no-cache --trace "$work/levels.trace"
+gflop() { sed -nE "s/^sampled_$1 .* ([0-9.]+)\$/\1/p" "$work/explained.txt"; }
+awk -v plain="$(gflop plain)" -v net="$(gflop net)" -v range="$(gflop range)" -v steps="$(($(controlled_steps levels) - 10))" \
+    'BEGIN { got = 10 * (range - plain) / (net - plain); exit !(plain > 0 && steps > 2 && steps < 8 && got > steps - 0.1 && got < steps + 0.1) }'
+verdict explain_counts_the_steps_it_is_computed_in $?
 
 # ---- what is recorded: once for a shape, whatever the strength; the two sides apart where only one has the control
 recorded() { grep -c "$2: recorded for $3 " "$work/$1.txt"; }
@@ -113,9 +125,10 @@ killed_and_resumed() {
     run whole "$work/long.yaml" --no-cache || return 1
     for _ in 1 2 3 4 5; do
         rm -rf "$work/cache" "$work/cut" "$work/events"
-        run cut "$work/long.yaml" --cache "$work/cache" --save-state 0.000001 --events "$work/events" & pid=$!
+        "$kiln" run "$work/long.yaml" --precision f32 --plugins "$work/plugins" --models "$here/models" --input "$here:$here/input" --out "$work/cut" \
+            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
         for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
-        pkill -KILL -P $pid; wait $pid 2>/dev/null
+        kill -KILL $pid; wait $pid 2>/dev/null
         [ -e "$work/cut/samples_00001_.f32" ] || break
     done
     run rest "$work/long.yaml" --cache "$work/cache" --events "$work/events" || return 1
