@@ -157,6 +157,8 @@ def sigma_to_t(sigma):
 
 
 def percent_to_sigma(p):
+    if p < 0:
+        return math.inf
     return float(np.exp(np.interp((1 - p) * 999, np.arange(1000), np.log(table))))
 
 
@@ -205,19 +207,51 @@ def mixed(unet, x, sigma, whole, area=None, part=None):
     return g / total
 
 
-def sample(steps, positive, negative, *, cfg=4.0, seed=7, batch=1, size=(16, 16), refine=None, area=None, part=None):
-    """k-diffusion's Euler. refine: (share, positive, negative) of the refiner. -> [N,H,W,C], a LATENT's numbers."""
+def places(tile, whole, overlap):
+    """Where tiles begin; the last one ends where the picture does."""
+    at = [0]
+    while at[-1] + tile < whole:
+        at.append(min(at[-1] + tile - overlap, whole - tile))
+    return at
+
+
+def edge_weights(tile, whole, overlap):
+    from_edge = torch.minimum(torch.arange(tile), tile - 1 - torch.arange(tile))
+    return torch.ones(tile) if tile == whole else torch.clamp((from_edge + 1) / (overlap + 1), max=1)
+
+
+def tiled(whole_guess, x, tile, overlap):
+    """plugins/examples/sampling.c: guesses of overlapping tiles, blended."""
+    height, width = x.shape[2:]
+    weight = (edge_weights(tile, height, overlap)[:, None] * edge_weights(tile, width, overlap)[None]).to(x)
+    out, total = torch.zeros_like(x), torch.zeros(height, width).to(x)
+    for top in places(tile, height, overlap):
+        for left in places(tile, width, overlap):
+            inside = (slice(None), slice(None), slice(top, top + tile), slice(left, left + tile))
+            out[inside] += weight * whole_guess(x[inside])
+            total[top:top + tile, left:left + tile] += weight
+    return out / total
+
+
+def sample(steps, positive, negative, *, cfg=4.0, seed=7, batch=1, size=(16, 16), refine=None, area=None, part=None,
+           tile=None):
+    """k-diffusion's Euler. refine: (share, positive, negative) of the refiner; tile: (side, overlap).
+    -> [N,H,W,C], a LATENT's numbers."""
     sigmas = karras(steps)
     noise = torch.randn(batch, 4, *size, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
     x = noise.to(next(base.parameters()).dtype) * math.sqrt(1 + sigmas[0] ** 2)
     below = percent_to_sigma(refine[0]) if refine else 0
     for sigma, following in zip(sigmas[:-1], sigmas[1:]):
-        if sigma < below:
-            one, other = guess(refiner, x, sigma, refine[1]), guess(refiner, x, sigma, refine[2])
-        else:
-            one = mixed(base, x, sigma, positive, area, part)
-            other = mixed(base, x, sigma, negative, area, negative)
-        x0 = other + cfg * (one - other)
+
+        def guided(x):
+            if sigma < below:
+                one, other = guess(refiner, x, sigma, refine[1]), guess(refiner, x, sigma, refine[2])
+            else:
+                one = mixed(base, x, sigma, positive, area, part)
+                other = mixed(base, x, sigma, negative, area, negative)
+            return other + cfg * (one - other)
+
+        x0 = tiled(guided, x, *tile) if tile else guided(x)
         x = x + (x - x0) / sigma * (following - sigma)
     return x.permute(0, 2, 3, 1).contiguous() / SCALE
 
@@ -244,17 +278,15 @@ def made():
     out["long"] = sample(4, long, no, size=(16, 24))
     out["batch"] = sample(4, yes, no, batch=2, refine=refine, area=(8, 12, 8, 4),
                           part=(*encode("a green field", "a green field"), SIZES["no"]))
+    out["tiles"] = sample(4, yes, no, refine=refine, tile=(8, 4))
+    fine_long = (*encode(LONG), fine[2])
+    out["apart"] = sample(2, yes, no, refine=(-1, fine_long, poor))
     # No numbers in the entry: the fallbacks.
     plain = encode("a red circle", "a red circle")
     out["plain"] = sample(2, (*plain, (1024.0, 1024.0, 0.0, 0.0, 1024.0, 1024.0)), no)
     return out
 
 
-def percent_to_sigma_or_all(p, plain=percent_to_sigma):
-    return 1e9 if p < 0 else plain(p)
-
-
-percent_to_sigma = percent_to_sigma_or_all
 single = made()
 for module in (text_l, text_g, base, refiner):
     module.double()
