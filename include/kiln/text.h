@@ -34,7 +34,7 @@ typedef struct {
     int32_t *count; /* [n_chunk] tokens before the padding, begin and end included */
 } kiln_tokens;
 
-/* What record() is given: ids i32 [N,length], end i32 [N], count i32 [N]. */
+/* What record() is given: ids i32 [N,length], end i32 [N], and count i32 [N] where it asks for that. */
 typedef struct {
     uint32_t size;
     int32_t layer; /* -1 = last, -2 = the one before, ... */
@@ -49,6 +49,7 @@ typedef struct {
 } kiln_text_features;
 
 enum {
+    KILN_TEXT_COUNTED = 2, /* record() is given `count` */
     KILN_TEXT_WEIGHTED = 1 /* prompt weights act: z = z_empty + w (z - z_empty) for each token. Without it a weight in a
                               prompt is said to have no effect */
 };

@@ -95,7 +95,7 @@ static void record_clip(const loading *l, kiln_program *p, const kiln_value *v)
         snprintf(name, sizeof name, "end.%u", i);
         in.end = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
         snprintf(name, sizeof name, "count.%u", i);
-        in.count = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
+        if (e->encoder->flags & KILN_TEXT_COUNTED) in.count = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
         e->encoder->record(e->encoder, l->ops, p, e->weights, &in, &out);
     }
 }

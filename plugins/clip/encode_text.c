@@ -40,7 +40,7 @@ static kiln_status record(const encoding *e)
     kiln_text_inputs in = {.size = sizeof in, .layer = e->layer};
     in.ids = o->input(e->program, "ids", KILN_I32, 2, KILN_DIMS(1, e->length));
     in.end = o->input(e->program, "end", KILN_I32, 1, KILN_DIMS(1));
-    in.count = o->input(e->program, "count", KILN_I32, 1, KILN_DIMS(1));
+    if (e->encoder->flags & KILN_TEXT_COUNTED) in.count = o->input(e->program, "count", KILN_I32, 1, KILN_DIMS(1));
     e->encoder->record(e->encoder, o, e->program, e->of->weights, &in, &f);
     o->output(e->program, "tokens", f.tokens);
     if (e->encoder->pooled_width) o->output(e->program, "pooled", f.pooled);
@@ -68,12 +68,13 @@ static kiln_status run(const encoding *e, const kiln_tokens *t, uint32_t i, floa
     const kiln_text_encoder *c = e->encoder;
     int32_t count = t->count ? t->count[i] : (int32_t)t->length;
     const int64_t one = 1, ids[2] = {1, e->length}, z[3] = {1, e->length, c->width}, p[2] = {1, c->pooled_width};
+    size_t inputs = c->flags & KILN_TEXT_COUNTED ? 3 : 2;
     kiln_bind in[3] = {KILN_BIND("ids", kit_window(KILN_I32, KILN_CPU, t->id + i * t->length, 2, ids)),
                        KILN_BIND("end", kit_window(KILN_I32, KILN_CPU, t->end + i, 1, &one)),
                        KILN_BIND("count", kit_window(KILN_I32, KILN_CPU, &count, 1, &one))};
     kiln_bind out[2] = {KILN_BIND("tokens", kit_window(KILN_F32, KILN_CPU, tokens, 3, z)),
                         KILN_BIND("pooled", kit_window(KILN_F32, KILN_CPU, pooled, 2, p))};
-    return e->ops->run(e->call->ctx, e->program, in, 3, out, c->pooled_width ? 2 : 1);
+    return e->ops->run(e->call->ctx, e->program, in, inputs, out, c->pooled_width ? 2 : 1);
 }
 
 /* ---- weights ---- */

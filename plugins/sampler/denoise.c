@@ -443,7 +443,7 @@ static kiln_status evaluate_batch(pass *p, item *first)
     kiln_latent_shape shape = p->v->x.shape;
     TRY(form_batch(p, first, &g));
     kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
-    network_batch b = {.model = g.by->model};
+    network_batch b = {.model = g.by->model, .known = &p->v->apart};
     shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
     b.rank = latent_dims(&shape, shape.channels, b.dim);
     TRY(set_latents(p, &g, scale.input, &b));
@@ -585,13 +585,19 @@ static kiln_status combine(evaluator *e, kiln_latent *out)
 
 static uint32_t known_sets(const evaluator *e) { return (1u << e->by.row->n_set) - 1; }
 
+static uint32_t wanted_sets(const evaluator *e, double sigma)
+{
+    uint32_t wanted = (e->by.row->wants(e->by.params, sigma) & known_sets(e)) | e->always;
+    if (e->last->wants_unconditional && e->by.row->unconditional >= 0) wanted |= 1u << e->by.row->unconditional;
+    return wanted;
+}
+
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out)
 {
     evaluation *v = e->last;
     denoise_area *area;
-    uint32_t wanted = (e->by.row->wants(e->by.params, sigma) & known_sets(e)) | e->always;
-    if (v->wants_unconditional && e->by.row->unconditional >= 0) wanted |= 1u << e->by.row->unconditional;
+    uint32_t wanted = e->by.row ? wanted_sets(e, sigma) : 1;
     assert(x->space == e->space && out->space == e->space);
     TRY(find_area(e, place, &x->shape, sigma, &area));
     v->x = (kiln_latent){.space = e->space, .shape = x->shape};
@@ -600,19 +606,18 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     v->by = e, v->area = area, v->sigma = sigma, v->evaluated = 0;
     TRY(evaluate_sets(e, area, wanted, sigma));
     v->evaluated = wanted;
-    TRY(combine(e, out));
+    TRY(e->by.row ? combine(e, out) : latent_copy(e->space, out, &v->guess[0]));
     return check_finite(e, out, sigma);
 }
 
 kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
 {
     evaluator *e = v->by;
-    int32_t set = e->by.row->unconditional;
+    int32_t set = e->by.row ? e->by.row->unconditional : -1;
     if (set < 0)
-        return host_of(e)->fail(
-            e->call->ctx, KILN_ERR_INVALID,
-            "this sampler asks for the unconditional guess, and a guider of the kind '%s' has none; use CFGGuider",
-            e->by.row->name);
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                "this sampler asks for the unconditional guess, and %s%s has none; use CFGGuider",
+                                e->by.row ? "a guider of the kind " : "this node", e->by.row ? e->by.row->name : "");
     if (!(v->evaluated & 1u << set)) TRY(evaluate_sets(e, v->area, 1u << set, v->sigma));
     v->evaluated |= 1u << set;
     v->wants_unconditional = 1;

@@ -58,8 +58,9 @@ typedef struct {
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */
     float_buffer x_memory, guess_memory[DENOISE_SETS], total[DENOISE_SETS]; /* on the device */
-    float_buffer in, out;  /* the network's, a part for each conditioning */
-    float_buffer part, x0; /* of one conditioning with an area or weights */
+    float_buffer in, out;        /* the network's, a part for each conditioning */
+    float_buffer part, x0;       /* of one conditioning with an area or weights */
+    struct apart_results *apart; /* what controls that run apart give */
     float_buffer timestep, strength[CONTROLS_MAX], input[NETWORK_INPUTS_MAX]; /* on the host */
 } evaluation;
 
@@ -87,7 +88,7 @@ kiln_status evaluator_read_conditions(evaluator *e);
 /* out = the guess of x0. x: a part of the picture that begins at `place`. out may be x. */
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out);
-/* A guider's worth of one model and one conditioning, without guidance: the model's guess under it. */
+/* Of one model under one conditioning, without a guider and without guidance; call, space, last and latent are set. */
 kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
                                 int unconditional);
 /* The unconditional guess of the last evaluation, which was of out's shape. From then on it is evaluated always

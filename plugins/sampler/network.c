@@ -5,58 +5,24 @@
  */
 #include "network.h"
 
+#include "control_apart.h"
 #include "kiln/kit.h"
+#include "program_key.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-enum { KEY_MAX = 16384, RESIDUALS_MAX = 256 };
+enum { RESIDUALS_MAX = 256 };
 
 static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN_OPS_ABILITY); }
-
-/* ---- keys: all that decides what is recorded ---- */
-
-typedef struct {
-    char text[KEY_MAX];
-    size_t n;
-} program_key;
-
-__attribute__((format(printf, 2, 3))) static void put(program_key *k, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = k->n < sizeof k->text ? vsnprintf(k->text + k->n, sizeof k->text - k->n, fmt, args) : 0;
-    va_end(args);
-    k->n += n > 0 ? (size_t)n : 0;
-}
-
-static void put_shape(program_key *k, const char *name, uint32_t rank, const int64_t *dim)
-{
-    put(k, ":%s", name);
-    for (uint32_t i = 0; i < rank; i++) put(k, "%c%lld", i ? 'x' : '=', (long long)dim[i]);
-}
-
-static kiln_status put_weights(const kiln_call *c, program_key *k, const char *family, const kiln_weights *weights)
-{
-    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
-    const char *identity = w->identity(c->ctx, weights);
-    if (!identity) return KILN_ERR_IO;
-    put(k, ":%s:%s", family, identity);
-    return KILN_OK;
-}
 
 static kiln_status key_of(const kiln_call *c, const network_batch *b, program_key *k)
 {
     k->n = 0;
-    TRY(put_weights(c, k, b->model->denoiser->family, b->model->weights));
-    put_shape(k, "x", b->rank, b->dim);
-    for (size_t i = 0; i < b->n_input; i++) put_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
-    for (size_t i = 0; i < b->n_hook; i++) put(k, ":%s", b->hook[i]->identity);
+    TRY(program_key_weights(c, k, b->model->denoiser->family, b->model->weights));
+    program_key_shape(k, "x", b->rank, b->dim);
+    for (size_t i = 0; i < b->n_input; i++) program_key_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
+    for (size_t i = 0; i < b->n_hook; i++) program_key_put(k, b->hook[i]->identity);
     for (size_t i = 0; i < b->n_control; i++)
-        TRY(put_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
-    return k->n < sizeof k->text
-               ? KILN_OK
-               : c->host->fail(c->ctx, KILN_ERR_INVALID, "too many hooks, controls or inputs on this model");
+        TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
+    return program_key_check(c, k);
 }
 
 /* ---- recording ---- */
@@ -93,7 +59,7 @@ static int is_place(const kiln_denoiser *d, const char *pattern);
 static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
 {
     recorder *r = out->self;
-    int64_t dim[KILN_MAX_RANK], ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int64_t dim[KILN_MAX_RANK], each[KILN_MAX_RANK] = {r->b->dim[0], 1, 1, 1, 1, 1, 1, 1}; /* a strength a picture */
     uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
     const char *name = copy_text(r, place);
     if (r->n_residual == RESIDUALS_MAX || !name) {
@@ -107,7 +73,7 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
                      place);
         return;
     }
-    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, ones));
+    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
     r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
 }
 
@@ -125,8 +91,15 @@ static size_t own_inputs(const recorder *r, const control_use *u, kiln_named_ten
     return n;
 }
 
-static kiln_status record_control(recorder *r, const control_use *u)
+/* A control that ran apart: its results are inputs. */
+static void take_results(const apart_results *of, const kiln_named_tensor *own, size_t n, const kiln_outputs *out)
 {
+    for (size_t i = 0; i < of->n; i++) add_residual(out, of->result[i].place, kiln_input(own, n, of->result[i].name));
+}
+
+static kiln_status record_control(recorder *r, size_t number)
+{
+    const control_use *u = r->b->control[number];
     const kiln_network *network = u->net->network;
     kiln_outputs out = {.size = sizeof out, .self = r, .add = add_residual};
     kiln_named_tensor *own = r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
@@ -134,7 +107,10 @@ static kiln_status record_control(recorder *r, const control_use *u)
     size_t n = own_inputs(r, u, own);
     r->strength = kiln_input(own, n, "strength");
     r->ops->scope_push(r->p, "control");
-    network->record(network, r->ops, r->p, u->net->weights, own, n, &out);
+    if (r->b->apart[number])
+        take_results(r->b->apart[number], own, n, &out);
+    else
+        network->record(network, r->ops, r->p, u->net->weights, own, n, &out);
     r->ops->scope_pop(r->p);
     return KILN_OK;
 }
@@ -193,7 +169,7 @@ static kiln_status record(const kiln_call *c, const network_batch *b, kiln_progr
     in.x = r.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
     in.timestep = r.timestep = declare(&r, &b->timestep);
     for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
-    for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, b->control[i]));
+    for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, i));
     in.stream = &in.x;
     in.input = r.input;
     in.hook = b->hook;
@@ -222,7 +198,51 @@ static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program 
     return ops_of(c)->run(c->ctx, p, in, b->n_input + 2, &out, 1);
 }
 
-kiln_status network_run(const kiln_call *c, const network_batch *b)
+static int is_of(const network_input *i, const control_use *u)
+{
+    return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0;
+}
+
+/* Runs a control apart: its inputs leave the batch, its results and its strength are inputs instead. */
+static kiln_status run_apart(const kiln_call *c, network_batch *b, size_t number, network_input *input)
+{
+    const control_use *u = b->control[number];
+    size_t n = 0;
+    TRY(control_apart_run(c, b, u, b->known, &b->apart[number]));
+    for (size_t i = 0; i < b->n_input; i++)
+        if (!is_of(&b->input[i], u) || strcmp(b->input[i].own, "strength") == 0) input[n++] = b->input[i];
+    const apart_results *r = b->apart[number];
+    for (size_t i = 0; i < r->n && n < NETWORK_INPUTS_MAX; i++) {
+        network_input *one = &input[n++];
+        *one = (network_input){.name = r->result[i].name,
+                               .own = r->result[i].name,
+                               .hook = -1,
+                               .control = 1,
+                               .dtype = KILN_F32,
+                               .device = b->device,
+                               .rank = r->result[i].rank,
+                               .data = r->result[i].data,
+                               .changes = 1};
+        memcpy(one->dim, r->result[i].dim, sizeof one->dim);
+    }
+    b->n_input = n;
+    b->input = input;
+    return KILN_OK;
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b);
+
+kiln_status network_run(const kiln_call *c, const network_batch *given)
+{
+    network_batch b = *given;
+    network_input input[2][NETWORK_INPUTS_MAX];
+    int turn = 0;
+    for (size_t i = 0; i < b.n_control; i++)
+        if (control_is_apart(b.control[i])) TRY(run_apart(c, &b, i, input[turn ^= 1]));
+    return run_whole(c, &b);
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b)
 {
     const kiln_ops *ops = ops_of(c);
     kiln_program_options options = {.size = sizeof options, .name = "denoiser"};

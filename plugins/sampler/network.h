@@ -33,6 +33,8 @@ typedef struct {
     size_t n_hook;
     const control_use *control[CONTROLS_MAX]; /* that act now */
     size_t n_control;
+    const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
+    struct apart_results **known;                    /* what controls that run apart give, found in this call */
 } network_batch;
 
 kiln_status network_run(const kiln_call *c, const network_batch *b);

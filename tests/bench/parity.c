@@ -73,7 +73,7 @@ static void run(const kiln_ops *ops, kiln_program *p, const kiln_bind *in, size_
     ops->program_free(p);
 }
 
-static kiln_value *open_model(kiln_weights *set, uint32_t kind)
+static kiln_value *open_model(kiln_weights *set, const char *kind)
 {
     const kiln_model_family *f = model_api.detect(kind, set);
     kiln_value *v = f ? f->open(rig_host(), rig_ctx(), set) : NULL;
@@ -110,7 +110,9 @@ static void text(const kiln_ops *ops, kiln_weights *set)
     }
     kiln_program *p = fresh(ops, "text");
     kiln_t in = ops->input(p, "ids", KILN_I32, 2, info.dim), at = ops->input(p, "end", KILN_I32, 1, info.dim);
-    kiln_text_features f = clip->encoder->record(clip->encoder, ops, p, clip->weights, in, at, -1);
+    kiln_text_inputs inputs = {.size = sizeof inputs, .layer = -1, .ids = in, .end = at};
+    kiln_text_features f = {.size = sizeof f};
+    clip->encoder->encoder->record(clip->encoder->encoder, ops, p, clip->encoder->weights, &inputs, &f);
     output(ops, p, "text.last", f.tokens);
     output(ops, p, "text.pooled", f.pooled);
     run(ops, p,
@@ -131,8 +133,10 @@ static void unet(const kiln_ops *ops, kiln_weights *set)
     kiln_program *p = fresh(ops, "unet");
     kiln_denoise_inputs in = {.size = sizeof in,
                               .x = ops->input(p, "x", KILN_F32, 4, xi.dim),
-                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim),
-                              .context = ops->input(p, "context", KILN_F32, 3, ci.dim)};
+                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim)};
+    kiln_named_tensor named = {
+        .size = sizeof named, .name = "context", .tensor = ops->input(p, "context", KILN_F32, 3, ci.dim)};
+    in.input = &named, in.n_input = 1;
     output(ops, p, "unet.out", m->denoiser->record(m->denoiser, ops, p, m->weights, &in));
     run(ops, p,
         (kiln_bind[]){KILN_BIND("x", window(KILN_F32, 4, xi.dim, x)), KILN_BIND("t", window(KILN_F32, 1, ti.dim, t)),
@@ -156,9 +160,9 @@ static void vae(const kiln_ops *ops, kiln_weights *set)
     run(ops, p, (kiln_bind[]){KILN_BIND("latent", window(KILN_F32, 4, li.dim, latent))}, 1, first);
     first = results.n;
     p = fresh(ops, "encode");
-    output(
-        ops, p, "vae.encode.mean",
-        m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim)));
+    kiln_latent_distribution d = {.size = sizeof d};
+    m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim), &d);
+    output(ops, p, "vae.encode.mean", d.mean);
     run(ops, p, (kiln_bind[]){KILN_BIND("image", window(KILN_F32, 4, ii.dim, image))}, 1, first);
     mem_free(latent), mem_free(image);
     engine_host.unref(v);

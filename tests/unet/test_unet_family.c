@@ -30,7 +30,9 @@ static kiln_t record(const kiln_model *m, piece *c)
     kiln_denoise_inputs in = {.size = sizeof in};
     in.x = c->ops->input(c->p, "x", KILN_F32, 4, KILN_DIMS(1, 8, 8, 4));
     in.timestep = c->ops->input(c->p, "t", KILN_F32, 1, KILN_DIMS(1));
-    in.context = c->ops->input(c->p, "context", KILN_F32, 3, KILN_DIMS(1, 3, 32));
+    kiln_named_tensor named = {.size = sizeof named, .name = "context"};
+    in.input = &named, in.n_input = 1;
+    named.tensor = c->ops->input(c->p, "context", KILN_F32, 3, KILN_DIMS(1, 3, 32));
     return m->denoiser->record(m->denoiser, c->ops, c->p, m->weights, &in);
 }
 

@@ -62,8 +62,11 @@ static void test_M7_every_tensor_is_asked_for(void)
         const char *message = "";
         piece c = piece_new(KILN_F32);
         kiln_t x = c.ops->input(c.p, "x", KILN_F32, 4, encode ? KILN_DIMS(1, 16, 16, 3) : KILN_DIMS(1, 2, 2, 4));
-        (encode ? vae->autoencoder->record_encode : vae->autoencoder->record_decode)(vae->autoencoder, c.ops, c.p,
-                                                                                     vae->weights, x);
+        kiln_latent_distribution d = {.size = sizeof d};
+        if (encode)
+            vae->autoencoder->record_encode(vae->autoencoder, c.ops, c.p, vae->weights, x, &d);
+        else
+            vae->autoencoder->record_decode(vae->autoencoder, c.ops, c.p, vae->weights, x);
         CHECK_MSG(c.ops->error(c.p, &message) == KILN_OK, "%s", message);
         c.ops->program_free(c.p);
     }
