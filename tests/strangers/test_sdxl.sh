@@ -65,7 +65,7 @@ words() { seq -f 'word%g' -s ' ' 0 99; } # more than a chunk of 77 tokens holds
 {
     cat "$here/parts.yaml"
     tensor yes tokens; tensor yes pooled
-    echo "  long: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: short one, text_l: '$(words)', height: 832, width: 1216, crop_h: 4, crop_w: 8}}"
+    echo "  long: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: short one, text_l: '$(words)'}}"
     tensor long tokens; tensor long pooled
     sampler base load yes no empty 1 1.0; sampler refiner refiner_unet fine poor empty 1 1.0
     sampler both model positive negative empty 6
@@ -83,7 +83,7 @@ runs() { grep -c '"name": "conv2d".*denoiser/input\.0 ' "$1"; }
 # A prompt of two chunks against one of one chunk: base repeats the shorter (KILN_BATCH_REPEAT), the refiner evaluates them apart.
 {
     cat "$here/parts.yaml"
-    echo "  long_yes: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: short one, text_l: '$(words)', height: 832, width: 1216, crop_h: 4, crop_w: 8}}"
+    echo "  long_yes: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: short one, text_l: '$(words)', height: 832, width: 1216, crop_h: 4, crop_w: 8, target_height: 640, target_width: 512}}"
     echo '  wide: {class_type: EmptyLatentImage, inputs: {width: 192, height: 128}}'
     sampler long load long_yes no wide 4; dump long
 } >long.yaml

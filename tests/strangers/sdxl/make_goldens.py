@@ -260,7 +260,8 @@ def sample(steps, positive, negative, *, cfg=4.0, seed=7, batch=1, size=(16, 16)
 
 YES_G, YES_L = "a red circle above (one:1.3) square", "(blue:0.7) sky over hills"
 LONG = " ".join(f"word{i}" for i in range(100))
-SIZES = dict(yes=(832.0, 1216.0, 4.0, 8.0, 1024.0, 1024.0), no=(1024.0, 1024.0, 0.0, 0.0, 1024.0, 1024.0))
+SIZES = dict(yes=(832.0, 1216.0, 4.0, 8.0, 832.0, 1216.0), long=(832.0, 1216.0, 4.0, 8.0, 640.0, 512.0),
+             no=(1024.0, 1024.0, 0.0, 0.0, 1024.0, 1024.0))
 
 
 def made():
@@ -269,7 +270,7 @@ def made():
     out["yes_tokens"], out["yes_pooled"] = yes
     long = encode("short one", LONG)
     out["long_tokens"], out["long_pooled"] = long
-    yes, no, long = (*yes, SIZES["yes"]), (*no, SIZES["no"]), (*long, SIZES["yes"])
+    yes, no, long = (*yes, SIZES["yes"]), (*no, SIZES["no"]), (*long, SIZES["long"])
     fine, poor = (*encode(YES_G), (1024.0, 1024.0, 0.0, 0.0, 6.0)), (*encode(""), (1024.0, 1024.0, 0.0, 0.0, 2.5))
     refine = (0.5, fine, poor)
     out["base"] = sample(1, yes, no, cfg=1.0)

@@ -78,8 +78,8 @@ static const kiln_param sdxl_param[] = {
     PIXELS(height, 1024, "Of the pictures this one shall look like."),
     PIXELS(crop_w, 0, "What was cut off them at the left."),
     PIXELS(crop_h, 0, "What was cut off them above."),
-    PIXELS(target_width, 1024, "Of this picture."),
-    PIXELS(target_height, 1024, "Of this picture."),
+    PIXELS(target_width, 0, "Of this picture; 0: as width."),
+    PIXELS(target_height, 0, "Of this picture; 0: as height."),
 };
 
 /* How many chunks the CLIP's encoder of that name makes of a prompt; 0 where it has none. */
@@ -117,18 +117,20 @@ static kiln_status sdxl_run(const kiln_call *c)
     const sdxl_params *p = c->params;
     const kiln_clip *clip = ((const kiln_model_api *)c->host->ability(KILN_MODEL_ABILITY))->clip(c->ctx, c->in[0]);
     kiln_prompt prompt[] = {{sizeof *prompt, "g", p->text_g}, {sizeof *prompt, "l", p->text_l}};
-    const number numbers[] = {{"width", (double)p->width},
-                              {"height", (double)p->height},
-                              {"crop_w", (double)p->crop_w},
-                              {"crop_h", (double)p->crop_h},
-                              {"target_width", (double)p->target_width},
-                              {"target_height", (double)p->target_height}};
+    number numbers[6] = {{"width", (double)p->width},
+                         {"height", (double)p->height},
+                         {"crop_w", (double)p->crop_w},
+                         {"crop_h", (double)p->crop_h}};
+    size_t n = 4;
     uint32_t g, l;
     if (!clip) return KILN_ERR_INVALID;
     TRY(count_chunks(c, clip, "g", p->text_g, &g));
     TRY(count_chunks(c, clip, "l", p->text_l, &l));
     if (g && l) TRY(fill_up(c, &prompt[g < l ? 0 : 1].text, g < l ? l - g : g - l)); /* their tokens lie side by side */
-    return encode(c, prompt, COUNT(prompt), numbers, COUNT(numbers));
+    /* What is left out is the model's to fill in (kiln_input_spec.fallback_from). */
+    if (p->target_width) numbers[n++] = (number){"target_width", (double)p->target_width};
+    if (p->target_height) numbers[n++] = (number){"target_height", (double)p->target_height};
+    return encode(c, prompt, COUNT(prompt), numbers, n);
 }
 
 static const kiln_node sdxl_node = {ENCODING("SdxlTextEncode", "Encodes a prompt for each of SDXL's encoders."),
