@@ -38,6 +38,7 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
         return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
                                    "a model with latents of %d channels was asked to evaluate latents of %d",
                                    own->channels, first->channels);
+    entry_keys_say(&s->last.keys, s->call->host);
     p->next = s->pairs;
     *out = s->pairs = p;
     return KILN_OK;
