@@ -128,7 +128,8 @@ typedef struct kiln_denoiser {
     /* Optional [run]: inputs that do not stand in the entry as they are needed: a mask and a masked latent beside one
      * another, an embedding with noise on it. What it adds goes before what the entry has. */
     kiln_status (*derive)(const struct kiln_denoiser *, const kiln_derivation *);
-    /* Optional: the further streams of x after the first (audio beside video): their formats. */
+    /* Optional: the further streams of x after the first (audio beside video): their formats. In a LATENT they are its
+     * "streams", a list of tensors; record() adds its predictions of them to the inputs' `out` as "1", "2", ... */
     const kiln_latent_format *stream;
     uint32_t n_stream, stream_stride;
 } kiln_denoiser;

@@ -16,6 +16,11 @@ static kiln_status check_latents(const evaluator *e, const char *name, const kil
 {
     const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
     int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
+    if (m->denoiser->n_stream != e->model[0]->denoiser->n_stream)
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                "%s has latents of %u further streams, the first model of %u; they have to be of one "
+                                "kind",
+                                name, m->denoiser->n_stream, e->model[0]->denoiser->n_stream);
     if (own->channels == first->channels && rank == wanted) return KILN_OK;
     if (rank != wanted)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
@@ -420,6 +425,62 @@ static kiln_status set_latents(pass *p, const batch *g, double scale, network_ba
     return KILN_OK;
 }
 
+/* ---- further streams ---- */
+
+/* Where stream k begins in a latent. */
+static size_t stream_at(const latent_space *s, size_t k)
+{
+    size_t at = latent_shape_count(&s->shape);
+    for (size_t i = 0; i < k; i++) at += latent_shape_count(&s->stream[i]);
+    return at;
+}
+
+/* They go through whole: there is no part of a sound that belongs to a part of a picture. */
+static kiln_status check_streams(const pass *p, const batch *g)
+{
+    const evaluator *e = p->e;
+    int whole = p->v->x.more == e->space->more;
+    for (size_t i = 0; i < g->group.n; i++) whole = whole && g->member[i]->alone;
+    if (whole || !e->space->n_stream) return KILN_OK;
+    return host_of(e)->fail(e->call->ctx, KILN_ERR_UNSUPPORTED,
+                            "a latent of several streams is evaluated whole: conditionings with areas, masks or "
+                            "strengths, several at once, and tiles are not possible");
+}
+
+static kiln_status set_streams(pass *p, const batch *g, double scale, network_batch *b)
+{
+    const evaluator *e = p->e;
+    TRY(check_streams(p, g));
+    for (size_t k = 0; k < e->space->n_stream; k++) {
+        kiln_latent_shape shape = e->space->stream[k];
+        size_t n = latent_shape_count(&shape);
+        const float *from = p->v->x.data + stream_at(e->space, k);
+        float *x = reserve(e, &p->v->stream_in[k], g->group.n * n, e->space->device);
+        b->stream[k].x = x,
+        b->stream[k].prediction = reserve(e, &p->v->stream_out[k], g->group.n * n, e->space->device);
+        if (!x || !b->stream[k].prediction) return KILN_ERR_NOMEM;
+        for (size_t i = 0; i < g->group.n; i++)
+            TRY(e->space->ops->combine(e->call->ctx, x + i * n, n, 1, &scale, &from));
+        shape.pictures *= (int64_t)g->group.n;
+        b->stream[k].rank = latent_dims(&shape, shape.channels, b->stream[k].dim);
+        b->n_stream++;
+    }
+    return KILN_OK;
+}
+
+/* x0 of member i's further streams, behind that of its first. */
+static kiln_status take_streams(pass *p, const batch *g, size_t i, const network_batch *b, kiln_level scale)
+{
+    const evaluator *e = p->e;
+    for (size_t k = 0; k < b->n_stream; k++) {
+        size_t n = latent_shape_count(&e->space->stream[k]), at = stream_at(e->space, k);
+        TRY(e->space->ops->combine(e->call->ctx, p->v->guess[g->member[i]->set].data + at, n, 2,
+                                   (double[]){scale.of_x, scale.of_prediction},
+                                   (const float *[]){p->v->x.data + at, b->stream[k].prediction + i * n}));
+    }
+    return KILN_OK;
+}
+
 /* All items not yet done that go with `first`. */
 static kiln_status form_batch(pass *p, item *first, batch *g)
 {
@@ -448,11 +509,13 @@ static kiln_status evaluate_batch(pass *p, item *first)
     shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
     b.rank = latent_dims(&shape, shape.channels, b.dim);
     TRY(set_latents(p, &g, scale.input, &b));
+    TRY(set_streams(p, &g, scale.input, &b));
     TRY(set_inputs(p, &g, &b, input));
     TRY(set_timestep(p, &g, &b));
     TRY(network_run(p->e->call, &b));
     for (size_t i = 0; i < g.group.n; i++) {
         TRY(take_prediction(p, g.member[i], b.prediction + i * g.picture, g.picture, scale));
+        TRY(take_streams(p, &g, i, &b, scale));
         g.member[i]->done = 1;
     }
     return KILN_OK;
@@ -465,7 +528,7 @@ static kiln_status prepare_set(pass *p, int set, int sums)
     evaluation *v = p->v;
     kiln_latent_shape cells = v->x.shape;
     cells.channels = 1;
-    v->guess[set] = (kiln_latent){.space = e->space, .shape = v->x.shape};
+    v->guess[set] = (kiln_latent){.space = e->space, .shape = v->x.shape, .more = v->x.more};
     v->guess[set].data = reserve(e, &v->guess_memory[set], latent_count(&v->x), e->space->device);
     if (!v->guess[set].data) return KILN_ERR_NOMEM;
     if (!sums) return KILN_OK;
@@ -601,7 +664,7 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     uint32_t wanted = e->by.row ? wanted_sets(e, sigma) : 1;
     assert(x->space == e->space && out->space == e->space);
     TRY(find_area(e, place, &x->shape, sigma, &area));
-    v->x = (kiln_latent){.space = e->space, .shape = x->shape};
+    v->x = (kiln_latent){.space = e->space, .shape = x->shape, .more = x->more};
     if (!(v->x.data = reserve(e, &v->x_memory, latent_count(x), e->space->device))) return KILN_ERR_NOMEM;
     TRY(latent_copy(e->space, &v->x, x));
     v->by = e, v->area = area, v->sigma = sigma, v->evaluated = 0;

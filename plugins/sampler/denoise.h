@@ -59,9 +59,10 @@ typedef struct {
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */
     float_buffer x_memory, guess_memory[DENOISE_SETS], total[DENOISE_SETS]; /* on the device */
-    float_buffer in, out;        /* the network's, a part for each conditioning */
-    float_buffer part, x0;       /* of one conditioning with an area or weights */
-    struct apart_results *apart; /* what controls that run apart give */
+    float_buffer in, out;                                         /* the network's, a part for each conditioning */
+    float_buffer stream_in[STREAMS_MAX], stream_out[STREAMS_MAX]; /* the same of further streams */
+    float_buffer part, x0;                                        /* of one conditioning with an area or weights */
+    struct apart_results *apart;                                  /* what controls that run apart give */
     float_buffer timestep, strength[CONTROLS_MAX], input[NETWORK_INPUTS_MAX]; /* on the host */
 } evaluation;
 
