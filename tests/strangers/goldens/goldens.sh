@@ -24,7 +24,7 @@ build() { # NAME.so SOURCES...: as anybody builds a plugin
 # run NAME WORKFLOW ARG...: into $work/NAME, what is said into $work/NAME.txt
 run() {
     local name=$1 file=$2; shift 2
-    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$here/models" --input "$here:$here/input" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
+    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "$here:$here/input" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
 }
 # as_golden NAME RUN [GOLDEN]: that run held its result against the golden, and was within 1e-5 of it
 as_golden() {
