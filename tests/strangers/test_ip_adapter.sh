@@ -64,4 +64,53 @@ all_cases() {
 # ---- against transformers and diffusers
 run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
 for name in small wide $cases; do as_golden "$name" all; done
+
+# ---- what is recorded and computed
+attentions() { grep -c '"name": "attention".*"denoiser/' "$work/$1.trace"; }
+recorded() { grep -c 'IP-Adapter: recorded' "$work/$1.txt"; }
+{ begin; adapt a model fox small '"${scale}"'; sample a a; dump a; } >"$work/one.yaml"
+{ begin; sample a model; dump a; } >"$work/none.yaml"
+{ begin; adapt a model fox small 0.7 0.2 0.7; sample a a; dump a; } >"$work/range.yaml"
+for name in none one range; do run $name "$work/$name.yaml" --no-cache --trace "$work/$name.trace"; done
+each=$(($(attentions none) / 4)) # of a step without it: as many self- as cross-attentions
+[ "$(($(attentions one) - $(attentions none)))" -eq $((4 * each / 2)) ]; verdict one_attention_more_for_each_cross_attention $?
+[ "$(($(attentions range) - $(attentions none)))" -eq $((2 * each / 2)) ]; verdict outside_its_range_it_is_not_computed $?
+{ begin; for s in 0.7 0.2; do for picture in small wide; do adapt "m_${s}_$picture" model fox $picture $s; sample "l_${s}_$picture" "m_${s}_$picture"; dump "l_${s}_$picture"; done; done; } >"$work/four.yaml"
+run four "$work/four.yaml" --no-cache -v && [ "$(recorded four)" -eq 1 ] && [ "$(cksum "$work"/four/*.f32 | cut -d ' ' -f 1 | sort -u | wc -l)" -eq 4 ]
+verdict another_picture_or_scale_records_nothing_anew $?
+# A hook's places are no part of its identity, and yet of what is recorded.
+{ begin; adapt all model fox small 0.7; adapt some model fox small 0.7 0 1 'output.*.attn2.out'; sample all all; sample some some; dump some; golden adapter all_latent; } >"$work/places.yaml"
+{ begin; adapt some model fox small 0.7 0 1 'output.*.attn2.out'; sample some some; dump some; } >"$work/some.yaml"
+run places "$work/places.yaml" --no-cache && run some "$work/some.yaml" --no-cache && cmp "$work/places/samples_00001_.f32" "$work/some/samples_00001_.f32" && ! cmp -s "$work/some/samples_00001_.f32" "$work/one/samples_00001_.f32"
+verdict other_places_are_another_program $?
+
+# ---- beside a control and a LoRA, on one model
+build control.so "$KILN_ROOT"/tests/strangers/control/*.c; verdict a_second_stranger_builds $?
+together() {
+    begin
+    echo '  net: {class_type: ExampleControlNetLoader, inputs: {control_net_name: tiny}}'
+    echo '  hint: {class_type: ExampleControlNetApply, inputs: {positive: [yes, 0], negative: [no, 0], control_net: [net, 0], image: [wide_image, 0], strength: 0.8}}'
+    echo '  lora: {class_type: LoraLoaderModelOnly, inputs: {model: [model, 0], lora_name: tiny.safetensors, strength_model: 0.5}}'
+    adapt over lora fox small 0.7; adapt under model fox small 0.7
+    echo '  lora_over: {class_type: LoraLoaderModelOnly, inputs: {model: [under, 0], lora_name: tiny.safetensors, strength_model: 0.5}}'
+    for name in over lora_over; do sample $name $name; done | sed 's/positive: \[yes, 0\], negative: \[no, 0\]/positive: [hint, 0], negative: [hint, 1]/'
+    dump over lora_over; golden together over_latent
+}
+together >"$work/together.yaml"
+run together "$work/together.yaml" --no-cache && cmp "$work/together/samples_00001_.f32" "$work/together/samples_00002_.f32"; verdict a_lora_under_the_hook_is_one_over_it $?
+as_golden together together
+
+# ---- looked at without running, and taken up again after a kill
+run dry "$work/one.yaml" --no-cache --dry-run && ! [ -e "$work/dry/samples_00001_.f32" ]; verdict a_dry_run_runs_nothing $?
+run explained "$work/one.yaml" --no-cache --explain && grep -qE '^small +ExampleCLIPVisionEncode .*[0-9]$' "$work/explained.txt" && grep -qE '^a +ExampleIPAdapter .*[0-9]$' "$work/explained.txt"; verdict explain_counts_the_vision_encoder $?
+long() {
+    begin; adapt a model fox small 0.7 0.1 0.9
+    echo '  empty: {class_type: EmptyLatentImage, inputs: {width: 256, height: 256, batch_size: 1}}'
+    echo '  long_latent: {class_type: KSampler, inputs: {model: [a, 0], positive: [yes, 0], negative: [no, 0], latent_image: [empty, 0], seed: 7, steps: 60, cfg: 3.0, sampler_name: euler_ancestral, scheduler: normal}}'
+    dump long
+}
+long >"$work/long.yaml"
+resumes_after_a_kill "$work/long.yaml"; verdict resumes_after_a_kill $?
+
+# ---- bad use: a sentence that names node, input and remedy, and an exit status
 exit $status

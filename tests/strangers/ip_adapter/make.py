@@ -140,6 +140,38 @@ class Adapted:
         ).sample
 
 
+class Together(Adapted):
+    """An IP-Adapter under control/'s ControlNet, over its LoRA."""
+
+    def __init__(self, adapter, embeds, hint):
+        from diffusers import ControlNetModel
+        from safetensors.torch import load_file
+
+        super().__init__([adapter], [embeds], [0.7])
+        models = FOLDER.parent / "control" / "models"
+        lora = load_file(models / "loras" / "tiny.safetensors")
+        for key in lora:
+            if "lora_A" in key:
+                up, down = lora[key.replace("lora_A", "lora_B")].double(), lora[key].double()
+                self.unet.get_submodule(key.removeprefix("unet.").removesuffix(".lora_A.weight")).weight.data += 0.5 * up @ down
+        self.net, self.hint = ControlNetModel.from_pretrained(models / "controlnet" / "tiny").double(), hint
+
+    def __call__(self, x, sigma, given):
+        tokens, conditional = given
+        self.set_scales(sigma)
+        t, scaled = reference.timestep(sigma), reference.scaled(x, sigma)
+        down, middle = self.net(scaled, t, tokens, self.hint, conditioning_scale=0.8, return_dict=False)
+        embeds = [(e if conditional else torch.zeros_like(e))[:, None] for e in self.embeds]
+        return self.unet(
+            scaled,
+            t,
+            tokens,
+            added_cond_kwargs={"image_embeds": embeds},
+            down_block_additional_residuals=down,
+            mid_block_additional_residual=middle,
+        ).sample
+
+
 # ---- other hooks: the plain UNet with something exchanged ----
 
 
@@ -203,6 +235,11 @@ def stronger_backbone(unet):
             resnet.register_forward_pre_hook(before)
 
 
+def at_size(picture):
+    """A hint of another size: kiln scales it to the latent's pixels, bilinear."""
+    return F.interpolate(picture, size=(8 * HEIGHT, 8 * WIDTH), mode="bilinear")
+
+
 def main():
     vision, unet = write_vision(), reference.tiny_unet()
     fox, owl = write_adapter("fox", unet, 1), write_adapter("owl", unet, 2)
@@ -222,6 +259,7 @@ def main():
             "one_file_twice": (Adapted([fox, fox], [small, wide], [0.7, 0.4]), x, LEVELS),
             "range": (Adapted([fox], [small], [0.7], 0.2, 0.7), x, LEVELS),
             "pair": (Adapted([fox], [torch.cat([small, wide])], [0.7]), x2, LEVELS),
+            "together": (Together(fox, small, at_size(pictures[1])), x, LEVELS),
             "attention_is_v": (Changed(attention_is_v), x, LEVELS),
             "further_keys": (Changed(further_keys(keys, values)), x, LEVELS),
             "left_out": (Changed(left_out), x, LEVELS),
