@@ -48,9 +48,11 @@ static kiln_value *tensor_of(const kiln_call *c)
     return value;
 }
 
-/* ---- TestLatent, TestTensor, TestConditioning ---- */
+/* ---- TestLatent, TestImage, TestMask, TestTensor, TestConditioning ---- */
 
 static const kiln_port latent_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The tensor as samples."}};
+static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The tensor as it stands."}};
+static const kiln_port mask_out[] = {{.name = "MASK", .type = "MASK", .doc = "The tensor as it stands."}};
 static const kiln_port tensor_out[] = {{.name = "tensor", .type = "*", .doc = "The tensor as it stands."}};
 static const kiln_port conditioning_out[] = {
     {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "One entry with the tensor as tokens."}};
@@ -61,10 +63,7 @@ static kiln_status run_latent(const kiln_call *c)
     return samples ? kit_latent(c, NULL, samples, &c->out[0]) : KILN_ERR_INVALID;
 }
 
-static kiln_status run_tensor(const kiln_call *c)
-{
-    return (c->out[0] = tensor_of(c)) ? KILN_OK : KILN_ERR_INVALID;
-}
+static kiln_status run_image(const kiln_call *c) { return (c->out[0] = tensor_of(c)) ? KILN_OK : KILN_ERR_INVALID; }
 
 static kiln_status run_conditioning(const kiln_call *c)
 {
@@ -80,9 +79,15 @@ static kiln_status run_conditioning(const kiln_call *c)
 static const kiln_node latent_node = {KIT_NODE("TestLatent", "Latent", "test", "A latent from a file."),
                                       KILN_ARRAY(out, latent_out), KIT_PARAMS(tensor_params, tensor_param),
                                       .run = run_latent};
+static const kiln_node image_node = {KIT_NODE("TestImage", "Image", "test", "A picture from a file."),
+                                     KILN_ARRAY(out, image_out), KIT_PARAMS(tensor_params, tensor_param),
+                                     .run = run_image};
+static const kiln_node mask_node = {KIT_NODE("TestMask", "Mask", "test", "A mask from a file."),
+                                    KILN_ARRAY(out, mask_out), KIT_PARAMS(tensor_params, tensor_param),
+                                    .run = run_image};
 static const kiln_node tensor_node = {KIT_NODE("TestTensor", "Tensor", "test", "A tensor from a file."),
-                                     KILN_ARRAY(out, tensor_out), KIT_PARAMS(tensor_params, tensor_param),
-                                     .run = run_tensor};
+                                      KILN_ARRAY(out, tensor_out), KIT_PARAMS(tensor_params, tensor_param),
+                                      .run = run_image};
 static const kiln_node conditioning_node = {
     KIT_NODE("TestConditioning", "Conditioning", "test", "A conditioning from a file."),
     KILN_ARRAY(out, conditioning_out), KIT_PARAMS(tensor_params, tensor_param), .run = run_conditioning};
@@ -179,5 +184,5 @@ static const kiln_node dump_node = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
     KILN_ARRAY(in, dump_in), .run = run_dump};
 
-KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &tensor_node, &conditioning_node, &golden_node,
-            &embeds_node, &dump_node);
+KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &tensor_node,
+            &conditioning_node, &embeds_node, &golden_node, &dump_node);

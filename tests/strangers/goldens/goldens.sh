@@ -24,7 +24,7 @@ build() { # NAME.so SOURCES...: as anybody builds a plugin
 # run NAME WORKFLOW ARG...: into $work/NAME, what is said into $work/NAME.txt
 run() {
     local name=$1 file=$2; shift 2
-    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$models" --input "$here:$here/input" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
+    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "${input:-$here:$here/input}" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
 }
 # as_golden NAME RUN [GOLDEN]: that run held its result against the golden, and was within 1e-5 of it
 as_golden() {
@@ -47,7 +47,7 @@ resumes_after_a_kill() {
     run whole "$file" --no-cache || return 1
     for _ in 1 2 3 4 5; do
         rm -rf "$work/cache" "$work/cut" "$work/events"
-        "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$models" --input "$here:$here/input" --out "$work/cut" \
+        "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "${input:-$here:$here/input}" --out "$work/cut" \
             --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
         for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
         { kill -KILL $pid; wait $pid; } 2>/dev/null
