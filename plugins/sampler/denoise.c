@@ -12,11 +12,32 @@ static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
 
 /* ---- setting up ---- */
 
+static double scale_at(const kiln_latent_scaling *s, uint32_t k) { return s->scale[s->n > 1 ? k : 0]; }
+static double shift_at(const kiln_latent_scaling *s, uint32_t k) { return s->shift ? s->shift[s->n > 1 ? k : 0] : 0; }
+
+/* Latents are in the first model's space: another one has to scale them alike. Both have as many channels. */
+static kiln_status check_scaling(const evaluator *e, const char *name, const kiln_model *m)
+{
+    const kiln_latent_scaling *first =
+        e->model[0]->latent ? e->model[0]->latent : e->model[0]->denoiser->latent->scaling;
+    const kiln_latent_scaling *own = m->latent ? m->latent : m->denoiser->latent->scaling;
+    for (uint32_t k = 0; k < (uint32_t)m->denoiser->latent->channels; k++)
+        if (scale_at(own, k) != scale_at(first, k) || shift_at(own, k) != shift_at(first, k))
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "%s has latents scaled by %g (shift %g), %s by %g (shift %g); they have to be of "
+                                    "one kind: take a model of "
+                                    "the same family",
+                                    name, scale_at(own, k), shift_at(own, k),
+                                    e->by.row ? guider_model(e->by.row, 0)->name : "the first model",
+                                    scale_at(first, k), shift_at(first, k));
+    return KILN_OK;
+}
+
 static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
 {
     const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
     int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
-    if (own->channels == first->channels && rank == wanted) return KILN_OK;
+    if (own->channels == first->channels && rank == wanted) return check_scaling(e, name, m);
     if (rank != wanted)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                 "%s has latents of %d dimensions, %s of %d; they have to be of one kind", name, rank,
