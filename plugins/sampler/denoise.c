@@ -76,8 +76,11 @@ static void tell_facts(const evaluator *e, model_sampling *counted)
 static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
-    set->range[0] =
-        (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL, .below = INFINITY};
+    set->range[0] = (denoise_range){.model = m,
+                                    .name = m->name      ? m->name
+                                            : m->n_range ? "base"
+                                                         : NULL,
+                                    .below = INFINITY};
     set->n = 1;
     if (m->n_range >= DENOISE_RANGES)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID, "a MODEL of %zu ranges; at most %d are possible",

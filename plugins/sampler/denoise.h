@@ -20,7 +20,7 @@ enum { DENOISE_RANGES = 8 };
 /* A model that evaluates a conditioning, from the level `below` down (the first: from above everything). */
 typedef struct {
     const kiln_model *model;
-    const char *name;       /* NULL: the MODEL has no ranges */
+    const char *name;       /* NULL: the MODEL has neither name nor ranges */
     model_sampling counted; /* how the model counts noise */
     double below;
     conditions given; /* for the whole picture; n 0: there is none */
