@@ -55,7 +55,7 @@ got, wanted = read(sys.argv[1]), read(sys.argv[2])
 if len(got) != len(wanted) or not wanted:
     sys.exit(f"{len(got)} numbers, {len(wanted)} wanted")
 far = max(abs(a - b) for a, b in zip(got, wanted)) / max(map(abs, wanted))
-print(f"# {sys.argv[1]}: {far:.1e} from the golden")
+print(f"# {sys.argv[1]}: {far:.1e} from what is wanted")
 sys.exit(not far <= 1e-5)
 P
 golden() { # OUT NAME
@@ -172,6 +172,15 @@ killed_and_resumed() { # AFTER: a step
 }
 killed_and_resumed 10 2>/dev/null; verdict killed_in_the_base_it_goes_on $?
 killed_and_resumed 80 2>/dev/null; verdict killed_in_the_refiner_it_goes_on $?
+
+# ---- on a device, where there is an emulated one
+emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
+if [ -e "$emu" ]; then
+    { sed 's/width: 128, height: 128/width: 64, height: 64/' "$here/parts.yaml"; sampler both model positive negative empty 2; dump both; } >device.yaml
+    KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=report run device device.yaml --no-cache --device cuda && grep -q '^faults 0 kernel_faults 0 ' report
+    verdict both_on_the_emulated_device $?
+    run host device.yaml --no-cache --device cpu && python3 far.py device/both_00001_.f32 host/both_00001_.f32; verdict the_devices_numbers_are_the_hosts $?
+fi
 
 # ---- bad use: a sentence with node, input and remedy, and exit status 1
 refused() { # NAME WORDS...: standard input is what follows parts.yaml
