@@ -25,6 +25,8 @@
 static const kiln_value_entry latent_entry[] = {
     {ENTRY("samples", "The cells, in the autoencoder's own numbers: of a sound, a picture, a video."),
      F32(3, 5, SAMPLES)},
+    {OPTIONAL("streams", "What is sampled together with the samples: a video's sound."), KIND(KILN_V_LIST),
+     .item_kinds = 1u << KILN_V_TENSOR},
     {OPTIONAL("noise_mask", "1 where it is sampled anew; one for all, one a picture, or one a frame."), .type = "MASK"},
     {OPTIONAL("batch_index", "Which draw of noise each picture gets."), KIND(KILN_V_LIST),
      .item_kinds = 1u << KILN_V_INT},

@@ -5,58 +5,28 @@
  */
 #include "network.h"
 
+#include "control_apart.h"
 #include "kiln/kit.h"
+#include "program_key.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-enum { KEY_MAX = 16384, RESIDUALS_MAX = 256 };
+enum { RESIDUALS_MAX = 256 };
 
 static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN_OPS_ABILITY); }
-
-/* ---- keys: all that decides what is recorded ---- */
-
-typedef struct {
-    char text[KEY_MAX];
-    size_t n;
-} program_key;
-
-__attribute__((format(printf, 2, 3))) static void put(program_key *k, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = k->n < sizeof k->text ? vsnprintf(k->text + k->n, sizeof k->text - k->n, fmt, args) : 0;
-    va_end(args);
-    k->n += n > 0 ? (size_t)n : 0;
-}
-
-static void put_shape(program_key *k, const char *name, uint32_t rank, const int64_t *dim)
-{
-    put(k, ":%s", name);
-    for (uint32_t i = 0; i < rank; i++) put(k, "%c%lld", i ? 'x' : '=', (long long)dim[i]);
-}
-
-static kiln_status put_weights(const kiln_call *c, program_key *k, const char *family, const kiln_weights *weights)
-{
-    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
-    const char *identity = w->identity(c->ctx, weights);
-    if (!identity) return KILN_ERR_IO;
-    put(k, ":%s:%s", family, identity);
-    return KILN_OK;
-}
 
 static kiln_status key_of(const kiln_call *c, const network_batch *b, program_key *k)
 {
     k->n = 0;
-    TRY(put_weights(c, k, b->model->denoiser->family, b->model->weights));
-    put_shape(k, "x", b->rank, b->dim);
-    for (size_t i = 0; i < b->n_input; i++) put_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
-    for (size_t i = 0; i < b->n_hook; i++) put(k, ":%s", b->hook[i]->identity);
+    TRY(program_key_weights(c, k, b->model->denoiser->family, b->model->weights));
+    program_key_shape(k, "x", b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++) program_key_shape(k, "stream", b->stream[i].rank, b->stream[i].dim);
+    for (size_t i = 0; i < b->n_input; i++) program_key_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
+    for (size_t i = 0; i < b->n_hook; i++) {
+        program_key_put(k, b->hook[i]->identity);
+        for (const char *const *p = b->hook[i]->place; p && *p; p++) program_key_put(k, *p);
+    }
     for (size_t i = 0; i < b->n_control; i++)
-        TRY(put_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
-    return k->n < sizeof k->text
-               ? KILN_OK
-               : c->host->fail(c->ctx, KILN_ERR_INVALID, "too many hooks, controls or inputs on this model");
+        TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
+    return program_key_check(c, k);
 }
 
 /* ---- recording ---- */
@@ -70,7 +40,8 @@ typedef struct {
     kiln_t x, timestep;
     kiln_residual *residual; /* [RESIDUALS_MAX] */
     size_t n_residual;
-    kiln_t strength; /* of the control that is being recorded */
+    kiln_t strength;     /* of the control that is being recorded */
+    size_t n_prediction; /* of further streams, so far */
 } recorder;
 
 static const char *copy_text(const recorder *r, const char *text)
@@ -93,7 +64,7 @@ static int is_place(const kiln_denoiser *d, const char *pattern);
 static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
 {
     recorder *r = out->self;
-    int64_t dim[KILN_MAX_RANK], ones[KILN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int64_t dim[KILN_MAX_RANK], each[KILN_MAX_RANK] = {r->b->dim[0], 1, 1, 1, 1, 1, 1, 1}; /* a strength a picture */
     uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
     const char *name = copy_text(r, place);
     if (r->n_residual == RESIDUALS_MAX || !name) {
@@ -107,7 +78,7 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
                      place);
         return;
     }
-    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, ones));
+    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
     r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
 }
 
@@ -125,8 +96,15 @@ static size_t own_inputs(const recorder *r, const control_use *u, kiln_named_ten
     return n;
 }
 
-static kiln_status record_control(recorder *r, const control_use *u)
+/* A control that ran apart: its results are inputs. */
+static void take_results(const apart_results *of, const kiln_named_tensor *own, size_t n, const kiln_outputs *out)
 {
+    for (size_t i = 0; i < of->n; i++) add_residual(out, of->result[i].place, kiln_input(own, n, of->result[i].name));
+}
+
+static kiln_status record_control(recorder *r, size_t number)
+{
+    const control_use *u = r->b->control[number];
     const kiln_network *network = u->net->network;
     kiln_outputs out = {.size = sizeof out, .self = r, .add = add_residual};
     kiln_named_tensor *own = r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
@@ -134,7 +112,10 @@ static kiln_status record_control(recorder *r, const control_use *u)
     size_t n = own_inputs(r, u, own);
     r->strength = kiln_input(own, n, "strength");
     r->ops->scope_push(r->p, "control");
-    network->record(network, r->ops, r->p, u->net->weights, own, n, &out);
+    if (r->b->apart[number])
+        take_results(r->b->apart[number], own, n, &out);
+    else
+        network->record(network, r->ops, r->p, u->net->weights, own, n, &out);
     r->ops->scope_pop(r->p);
     return KILN_OK;
 }
@@ -182,6 +163,22 @@ static kiln_named_tensor named(const recorder *r, const network_input *i)
         .size = sizeof(kiln_named_tensor), .name = i->own, .tensor = declare(r, i), .owner = owner};
 }
 
+static const char *const stream_names[STREAMS_MAX] = {"stream.1", "stream.2", "stream.3", "stream.4"},
+                         *const prediction_names[STREAMS_MAX] = {"prediction.1", "prediction.2", "prediction.3",
+                                                                 "prediction.4"};
+
+static void add_prediction(const kiln_outputs *out, const char *name, kiln_t t)
+{
+    recorder *r = out->self;
+    size_t number = name[0] >= '1' && name[0] <= '9' && !name[1] ? (size_t)(name[0] - '1') : STREAMS_MAX;
+    if (number < r->b->n_stream) {
+        r->ops->output(r->p, prediction_names[number], t);
+        r->n_prediction++;
+    } else
+        r->ops->fail(r->p, "the model gives a prediction '%.20s', and its latents have %zu streams beside the first",
+                     name, r->b->n_stream);
+}
+
 static kiln_status record(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
     recorder r = {.call = c, .ops = ops_of(c), .b = b, .p = p};
@@ -190,16 +187,23 @@ static kiln_status record(const kiln_call *c, const network_batch *b, kiln_progr
     r.input = c->host->scratch(c->ctx, (b->n_input + 1) * sizeof *r.input, KILN_CPU);
     r.residual = c->host->scratch(c->ctx, RESIDUALS_MAX * sizeof *r.residual, KILN_CPU);
     if (!r.input || !r.residual) return KILN_ERR_NOMEM;
-    in.x = r.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    kiln_t stream[STREAMS_MAX + 1];
+    kiln_outputs predictions = {.size = sizeof predictions, .self = &r, .add = add_prediction};
+    in.x = r.x = stream[0] = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++)
+        stream[i + 1] = r.ops->input(p, stream_names[i], KILN_F32, b->stream[i].rank, b->stream[i].dim);
+    in.n_stream += (uint32_t)b->n_stream;
     in.timestep = r.timestep = declare(&r, &b->timestep);
     for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
-    for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, b->control[i]));
-    in.stream = &in.x;
+    for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, i));
+    in.stream = stream, in.out = &predictions;
     in.input = r.input;
     in.hook = b->hook;
     in.residual = r.residual, in.n_residual = r.n_residual;
     const kiln_denoiser *d = b->model->denoiser;
     r.ops->output(p, "prediction", d->record(d, r.ops, p, b->model->weights, &in));
+    if (r.n_prediction != b->n_stream)
+        r.ops->fail(p, "the model gives %zu predictions of its %zu further streams", r.n_prediction, b->n_stream);
     return r.ops->plan(c->ctx, p, NULL);
 }
 
@@ -209,20 +213,75 @@ static kiln_bind bind_input(const network_input *i)
                        kit_window(i->dtype, i->device, (void *)(uintptr_t)i->data, i->rank, i->dim)};
 }
 
+static kiln_bind bind_device(const network_batch *b, const char *name, const float *data, uint32_t rank,
+                             const int64_t *dim)
+{
+    return (kiln_bind)KILN_BIND(name, kit_window(KILN_F32, b->device, (void *)(uintptr_t)data, rank, dim));
+}
+
 static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
-    kiln_bind in[NETWORK_INPUTS_MAX + 2];
+    kiln_bind in[NETWORK_INPUTS_MAX + STREAMS_MAX + 2], out[STREAMS_MAX + 1];
+    size_t n = 0;
     if (b->n_input > NETWORK_INPUTS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu inputs of one network; at most %d are possible", b->n_input,
                              NETWORK_INPUTS_MAX);
-    in[0] = (kiln_bind){sizeof *in, "x", kit_window(KILN_F32, b->device, (void *)(uintptr_t)b->x, b->rank, b->dim)};
-    in[1] = bind_input(&b->timestep);
-    for (size_t i = 0; i < b->n_input; i++) in[i + 2] = bind_input(&b->input[i]);
-    kiln_bind out = {sizeof out, "prediction", kit_window(KILN_F32, b->device, b->prediction, b->rank, b->dim)};
-    return ops_of(c)->run(c->ctx, p, in, b->n_input + 2, &out, 1);
+    in[n++] = bind_device(b, "x", b->x, b->rank, b->dim);
+    in[n++] = bind_input(&b->timestep);
+    for (size_t i = 0; i < b->n_input; i++) in[n++] = bind_input(&b->input[i]);
+    out[0] = bind_device(b, "prediction", b->prediction, b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++) {
+        in[n++] = bind_device(b, stream_names[i], b->stream[i].x, b->stream[i].rank, b->stream[i].dim);
+        out[i + 1] = bind_device(b, prediction_names[i], b->stream[i].prediction, b->stream[i].rank, b->stream[i].dim);
+    }
+    return ops_of(c)->run(c->ctx, p, in, n, out, b->n_stream + 1);
 }
 
-kiln_status network_run(const kiln_call *c, const network_batch *b)
+static int is_of(const network_input *i, const control_use *u)
+{
+    return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0;
+}
+
+/* Runs a control apart: its inputs leave the batch, its results and its strength are inputs instead. */
+static kiln_status run_apart(const kiln_call *c, network_batch *b, size_t number, network_input *input)
+{
+    const control_use *u = b->control[number];
+    size_t n = 0;
+    TRY(control_apart_run(c, b, u, b->known, &b->apart[number]));
+    for (size_t i = 0; i < b->n_input; i++)
+        if (!is_of(&b->input[i], u) || strcmp(b->input[i].own, "strength") == 0) input[n++] = b->input[i];
+    const apart_results *r = b->apart[number];
+    for (size_t i = 0; i < r->n && n < NETWORK_INPUTS_MAX; i++) {
+        network_input *one = &input[n++];
+        *one = (network_input){.name = r->result[i].name,
+                               .own = r->result[i].name,
+                               .hook = -1,
+                               .control = 1,
+                               .dtype = KILN_F32,
+                               .device = b->device,
+                               .rank = r->result[i].rank,
+                               .data = r->result[i].data,
+                               .changes = 1};
+        memcpy(one->dim, r->result[i].dim, sizeof one->dim);
+    }
+    b->n_input = n;
+    b->input = input;
+    return KILN_OK;
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b);
+
+kiln_status network_run(const kiln_call *c, const network_batch *given)
+{
+    network_batch b = *given;
+    network_input input[2][NETWORK_INPUTS_MAX];
+    int turn = 0;
+    for (size_t i = 0; i < b.n_control; i++)
+        if (control_is_apart(b.control[i])) TRY(run_apart(c, &b, i, input[turn ^= 1]));
+    return run_whole(c, &b);
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b)
 {
     const kiln_ops *ops = ops_of(c);
     kiln_program_options options = {.size = sizeof options, .name = "denoiser"};

@@ -5,6 +5,7 @@
 #include "kiln/kit.h"
 #include "noise_value.h"
 #include "options.h"
+#include "pair_evaluator.h"
 #include "sample_session.h"
 #include "sample_state.h"
 
@@ -82,4 +83,5 @@ const kiln_sampling_api sampling_api = {
     .denoise = denoise,
     .finish = sample_finish,
     .close = close_session,
+    .evaluate = pair_evaluate,
 };
