@@ -118,6 +118,8 @@ typedef struct {
     double denoise;            /* below 1: the last part of int(steps / denoise) steps                   */
     int32_t drop_last_but_one; /* one more, and the last but one dropped (KILN_SAMPLER_EXTRA_STEP)       */
     int32_t at_most_steps;     /* also cut a schedule that makes more than steps + 1, as BasicScheduler does */
+    const kiln_value *latent;  /* the LATENT that will be sampled, where levels follow from its size (kiln_run_facts);
+                                  NULL: not known */
 } kiln_sigma_options;
 
 typedef struct {
