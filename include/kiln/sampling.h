@@ -218,6 +218,10 @@ typedef struct {
     /* out = the model's guess of x0 under the conditioning; no guidance acts. out is not x. The values have to live
      * until finish(); pairs are read once. */
     kiln_status (*evaluate)(kiln_session *, const kiln_model_evaluation *, kiln_latent *out);
+
+    /* Unit Gaussian noise as torch's CPU generator draws it from this seed for [N,C,...], into host memory of a tensor
+     * [N,...,C] of 3 to 5 dimensions. */
+    kiln_status (*random)(const kiln_call *, uint64_t seed, uint32_t rank, const int64_t *dim, float *out);
 } kiln_sampling_api;
 
 #ifdef __cplusplus
