@@ -98,14 +98,18 @@ run out long.yaml --no-cache --trace trace; golden out long; [ "$(runs trace)" -
 } >apart.yaml
 run out apart.yaml --no-cache --trace trace; golden out apart; [ "$(runs trace)" -eq 4 ]; verdict prompts_that_do_not_go_together_are_apart $?
 
-# Two pictures; a prompt for a part of them, at the levels of the base.
+# Two pictures; a prompt for a part of them, another for the base than for the refiner.
 {
     cat "$here/parts.yaml"
     echo '  two: {class_type: EmptyLatentImage, inputs: {width: 128, height: 128, batch_size: 2}}'
     echo '  green: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: a green field, text_l: a green field}}'
     echo '  lower: {class_type: ConditioningSetArea, inputs: {conditioning: [green, 0], width: 96, height: 64, x: 32, y: 64, strength: 1.0}}'
     echo '  lower_base: {class_type: SdxlBindRange, inputs: {conditioning: [lower, 0], range: base}}'
-    echo '  all: {class_type: ConditioningCombine, inputs: {conditioning_1: [positive, 0], conditioning_2: [lower_base, 0]}}'
+    echo '  red: {class_type: SdxlRefinerTextEncode, inputs: {clip: [refiner_clip, CLIP], text: a red corner}}'
+    echo '  corner: {class_type: ConditioningSetArea, inputs: {conditioning: [red, 0], width: 64, height: 64, x: 0, y: 0, strength: 1.0}}'
+    echo '  corner_refiner: {class_type: SdxlBindRange, inputs: {conditioning: [corner, 0], range: refiner}}'
+    echo '  parts: {class_type: ConditioningCombine, inputs: {conditioning_1: [lower_base, 0], conditioning_2: [corner_refiner, 0]}}'
+    echo '  all: {class_type: ConditioningCombine, inputs: {conditioning_1: [positive, 0], conditioning_2: [parts, 0]}}'
     sampler batch model all negative two 4; dump batch
 } >batch.yaml
 run out batch.yaml --no-cache; golden out batch
