@@ -180,6 +180,16 @@ killed_and_resumed() { # AFTER: a step
 killed_and_resumed 10 2>/dev/null; verdict killed_in_the_base_it_goes_on $?
 killed_and_resumed 80 2>/dev/null; verdict killed_in_the_refiner_it_goes_on $?
 
+# ---- kept results: the boundary and the refiner's weights are part of the key
+computed() { # ARG...: the sampler, if it was computed
+    run kept both.yaml --cache kept-cache --events kept-events "$@" || return 1
+    sed -nE 's/.*"node_done".*"node": "(both)".*"from": "computed".*/\1/p' kept-events
+}
+first=$(computed) second=$(computed) third=$(computed --set model.start=0.55)
+cp models/refiner/unet/diffusion_pytorch_model.safetensors whole && printf '\0' | dd of=models/refiner/unet/diffusion_pytorch_model.safetensors bs=1 seek="$(($(stat -c %s whole) - 2))" conv=notrunc 2>/dev/null
+fourth=$(computed); mv whole models/refiner/unet/diffusion_pytorch_model.safetensors
+[ "$first $second $third $fourth" = 'both  both both' ]; verdict another_boundary_or_refiner_is_another_result $?
+
 # ---- on a device, where there is an emulated one
 emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
 if [ -e "$emu" ]; then
