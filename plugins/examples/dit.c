@@ -32,57 +32,51 @@ static const kiln_latent_scaling scaling = {sizeof scaling, 1, &scale, NULL};
 static const kiln_latent_format latent = {.size = sizeof latent, .channels = 4, .factor = 8, .scaling = &scaling};
 
 static const kiln_input_spec inputs[] = {
-    {.size = sizeof *inputs,
-     .name = "class",
-     .kind = KILN_INPUT_IDS,
-     .width = 1,
-     .doc = "a row of the label table; DiTLabel makes it"},
-};
+    {.size = sizeof *inputs, .name = "class", .kind = KILN_INPUT_IDS, .width = 1, .doc = "a row of the label table"}};
 
 /* ---- the network ---- */
 
 /* An evaluation while it is recorded. */
 typedef struct {
     kiln_recording r;
+    const kiln_ops *o;
+    kiln_program *p;
     const dit *d;
     kiln_weights *weights;
-    kiln_t c;           /* [N,D] */
-    int64_t n;          /* pictures */
-    int64_t rows, cols; /* tokens down and across */
-    uint32_t block;     /* the one that is being recorded */
+    int64_t n, rows, cols; /* pictures; tokens down and across */
+    kiln_t c;              /* [N,D] */
+    uint32_t block;        /* the one that is being recorded, and what goes into it */
     kiln_t block_input;
 } walk;
 
 /* x [...,I] -> [...,out], by the weights of that name. */
-__attribute__((format(printf, 4, 5))) static kiln_t linear(const walk *s, kiln_t x, int64_t out, const char *name, ...)
+static kiln_t linear(const walk *s, kiln_t x, int64_t out, const char *name, ...)
 {
-    const kiln_ops *o = s->r.ops;
     char part[80], full[100];
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = o->shape(s->r.program, x, dim, KILN_MAX_RANK);
+    uint32_t rank = s->o->shape(s->p, x, dim, KILN_MAX_RANK);
     va_list args;
     va_start(args, name);
     vsnprintf(part, sizeof part, name, args);
     va_end(args);
     snprintf(full, sizeof full, "%s.weight", part);
-    kiln_t w = o->weight(s->r.program, s->weights, full, 2, KILN_DIMS(out, rank ? dim[rank - 1] : 0));
+    kiln_t w = s->o->weight(s->p, s->weights, full, 2, KILN_DIMS(out, rank ? dim[rank - 1] : 0));
     snprintf(full, sizeof full, "%s.bias", part);
-    return o->linear(s->r.program, x, w, o->weight(s->r.program, s->weights, full, 1, &out));
+    return s->o->linear(s->p, x, w, s->o->weight(s->p, s->weights, full, 1, &out));
 }
 
 /* Part k of a modulation [N,1,nD], [N,1,D]: the same for all tokens of a picture. */
 static kiln_t part_of(const walk *s, kiln_t modulation, int64_t k)
 {
-    return s->r.ops->slice(s->r.program, modulation, 2, k * s->d->width, s->d->width);
+    return s->o->slice(s->p, modulation, 2, k * s->d->width, s->d->width);
 }
 
 /* norm(x) (1 + scale) + shift, with shift and scale parts k and k + 1. The norm has no weights of its own. */
 static kiln_t modulate(const walk *s, kiln_t x, kiln_t modulation, int64_t k)
 {
-    const kiln_ops *o = s->r.ops;
-    kiln_t one_and_scale = o->affine(s->r.program, part_of(s, modulation, k + 1), 1, 1);
-    kiln_t h = o->layer_norm(s->r.program, x, 1e-6f, (kiln_t){0}, (kiln_t){0});
-    return o->add(s->r.program, o->mul(s->r.program, h, one_and_scale), part_of(s, modulation, k));
+    kiln_t one_and_scale = s->o->affine(s->p, part_of(s, modulation, k + 1), 1, 1);
+    kiln_t h = s->o->layer_norm(s->p, x, 1e-6f, (kiln_t){0}, (kiln_t){0});
+    return s->o->add(s->p, s->o->mul(s->p, h, one_and_scale), part_of(s, modulation, k));
 }
 
 /* x at "block.N<what>", where controls and hooks act. */
@@ -112,59 +106,55 @@ static kiln_t attention(const walk *s, kiln_t x)
 /* x [N,T,D] -> [N,T,D] */
 static kiln_t block(walk *s, uint32_t number, kiln_t x)
 {
-    const kiln_ops *o = s->r.ops;
-    kiln_program *p = s->r.program;
     char name[48];
     snprintf(name, sizeof name, "block.%u", number);
     s->block = number, s->block_input = x;
     if (kiln_left_out(&s->r, name)) return place(s, "", x, NULL);
-    o->scope_push(p, name);
+    s->o->scope_push(s->p, name);
     kiln_t m = linear(s, s->c, 6 * s->d->width, "blocks.%u.adaLN_modulation.1", number);
-    m = o->reshape(p, m, 3, KILN_DIMS(s->n, 1, 6 * s->d->width)); /* shift, scale, gate; shift, scale, gate */
+    m = s->o->reshape(s->p, m, 3, KILN_DIMS(s->n, 1, 6 * s->d->width)); /* shift, scale, gate; shift, scale, gate */
     kiln_t h = attention(s, place(s, ".attn.in", modulate(s, x, m, 0), NULL));
-    x = o->add(p, o->mul(p, h, part_of(s, m, 2)), x);
+    x = s->o->add(s->p, s->o->mul(s->p, h, part_of(s, m, 2)), x);
     h = linear(s, modulate(s, x, m, 3), s->d->hidden, "blocks.%u.mlp.fc1", number);
-    h = linear(s, o->act(p, h, KILN_ACT_GELU_TANH), s->d->width, "blocks.%u.mlp.fc2", number);
-    x = o->add(p, o->mul(p, place(s, ".mlp", h, NULL), part_of(s, m, 5)), x);
+    h = linear(s, s->o->act(s->p, h, KILN_ACT_GELU_TANH), s->d->width, "blocks.%u.mlp.fc2", number);
+    x = s->o->add(s->p, s->o->mul(s->p, place(s, ".mlp", h, NULL), part_of(s, m, 5)), x);
     x = place(s, "", x, NULL);
-    o->scope_pop(p);
+    s->o->scope_pop(s->p);
     return x;
 }
 
 /* c: what a timestep and a class are to every block. */
 static kiln_t condition(const walk *s)
 {
-    const kiln_ops *o = s->r.ops;
-    kiln_program *p = s->r.program;
     const kiln_denoise_inputs *in = s->r.in;
     const dit *d = s->d;
     kiln_timestep_embedding how = {.size = sizeof how, .cos_first = 1};
-    kiln_t t = linear(s, o->timestep_embedding(p, in->timestep, d->sinusoid, &how), d->width, "t_embedder.mlp.0");
-    t = linear(s, o->act(p, t, KILN_ACT_SILU), d->width, "t_embedder.mlp.2");
-    kiln_t table = o->weight(p, s->weights, "y_embedder.embedding_table.weight", 2, KILN_DIMS(d->labels, d->width));
-    kiln_t y = o->embedding(p, table, kiln_input(in->input, in->n_input, "class")); /* [N,1,D] */
-    y = o->reshape(p, y, 2, KILN_DIMS(s->n, d->width));
-    return o->act(p, o->add(p, t, y), KILN_ACT_SILU);
+    kiln_t t = linear(s, s->o->timestep_embedding(s->p, in->timestep, d->sinusoid, &how), d->width, "t_embedder.mlp.0");
+    t = linear(s, s->o->act(s->p, t, KILN_ACT_SILU), d->width, "t_embedder.mlp.2");
+    kiln_t table =
+        s->o->weight(s->p, s->weights, "y_embedder.embedding_table.weight", 2, KILN_DIMS(d->labels, d->width));
+    kiln_t y = s->o->embedding(s->p, table, kiln_input(in->input, in->n_input, "class")); /* [N,1,D] */
+    y = s->o->reshape(s->p, y, 2, KILN_DIMS(s->n, d->width));
+    return s->o->act(s->p, s->o->add(s->p, t, y), KILN_ACT_SILU);
 }
 
-/* A position for each token [1,rows,cols,D]: sines and cosines of the column, then of the row. The file has them for
- * the whole picture; for a part of it, or a smaller one, they are the same formula's. */
+/* A position for each token [1,T,D]: sines and cosines of its column, then of its row. The file has the table of the
+ * size it was trained with; a smaller picture, or a part of one, gets what the formula gives. */
 static kiln_t positions(const walk *s)
 {
-    const kiln_ops *o = s->r.ops;
     const dit *d = s->d;
     const int64_t quarter = d->width / 4, dim[3] = {1, s->rows * s->cols, d->width};
-    kiln_t whole = o->weight(s->r.program, s->weights, "pos_embed", 3, KILN_DIMS(1, d->side * d->side, d->width));
+    kiln_t whole = s->o->weight(s->p, s->weights, "pos_embed", 3, KILN_DIMS(1, d->side * d->side, d->width));
     if (s->rows == d->side && s->cols == d->side) return whole;
     float *table = malloc((size_t)(dim[1] * d->width) * sizeof *table);
-    if (!table) return o->fail(s->r.program, "no memory for the positions");
+    if (!table) return s->o->fail(s->p, "no memory for the positions");
     for (int64_t i = 0; i < dim[1] * d->width; i++) {
         int64_t token = i / d->width, k = i % d->width, part = k / quarter;
         double at = (double)(part < 2 ? token % s->cols : token / s->cols);
         double angle = at * pow(10000, -(double)(k % quarter) / (double)quarter);
         table[i] = (float)(part % 2 ? cos(angle) : sin(angle));
     }
-    kiln_t made = o->constant(s->r.program, table, 3, dim); /* it is copied */
+    kiln_t made = s->o->constant(s->p, table, 3, dim); /* it is copied */
     free(table);
     return made;
 }
@@ -172,47 +162,45 @@ static kiln_t positions(const walk *s)
 /* Latent [N,H,W,C] -> tokens [N,T,D]: a convolution whose stride is its size. */
 static kiln_t patches(const walk *s)
 {
-    const kiln_ops *o = s->r.ops;
-    kiln_program *p = s->r.program;
     const dit *d = s->d;
     int32_t size = (int32_t)d->patch;
     kiln_conv2d stride = {.size = sizeof stride, .stride = {size, size}};
-    kiln_t w = o->weight(p, s->weights, "x_embedder.proj.weight", 4, KILN_DIMS(d->width, d->channels, size, size));
-    kiln_t b = o->weight(p, s->weights, "x_embedder.proj.bias", 1, &d->width);
-    kiln_t x = o->conv2d(p, s->r.in->x, w, b, &stride); /* [N,rows,cols,D] */
-    return o->add(p, o->reshape(p, x, 3, KILN_DIMS(s->n, s->rows * s->cols, d->width)), positions(s));
+    kiln_t w =
+        s->o->weight(s->p, s->weights, "x_embedder.proj.weight", 4, KILN_DIMS(d->width, d->channels, size, size));
+    kiln_t b = s->o->weight(s->p, s->weights, "x_embedder.proj.bias", 1, &d->width);
+    kiln_t x = s->o->conv2d(s->p, s->r.in->x, w, b, &stride); /* [N,rows,cols,D] */
+    return s->o->add(s->p, s->o->reshape(s->p, x, 3, KILN_DIMS(s->n, s->rows * s->cols, d->width)), positions(s));
 }
 
 /* Tokens [N,T,D] -> the predicted noise [N,H,W,C]. A token has its patch's numbers as [p,p,channels]. */
 static kiln_t cells(const walk *s, kiln_t x)
 {
-    const kiln_ops *o = s->r.ops;
-    kiln_program *p = s->r.program;
     const dit *d = s->d;
     kiln_t m = linear(s, s->c, 2 * d->width, "final_layer.adaLN_modulation.1");
-    m = o->reshape(p, m, 3, KILN_DIMS(s->n, 1, 2 * d->width));
+    m = s->o->reshape(s->p, m, 3, KILN_DIMS(s->n, 1, 2 * d->width));
     x = linear(s, modulate(s, x, m, 0), d->patch * d->patch * d->out_channels, "final_layer.linear");
-    x = o->reshape(p, x, 6, KILN_DIMS(s->n, s->rows, s->cols, d->patch, d->patch, d->out_channels));
-    x = o->slice(p, x, 5, 0, d->channels);                      /* without the variance */
-    x = o->permute(p, x, (const uint32_t[]){0, 1, 3, 2, 4, 5}); /* [N,rows,p,cols,p,C] */
-    return o->reshape(p, x, 4, KILN_DIMS(s->n, s->rows * d->patch, s->cols * d->patch, d->channels));
+    x = s->o->reshape(s->p, x, 6, KILN_DIMS(s->n, s->rows, s->cols, d->patch, d->patch, d->out_channels));
+    x = s->o->slice(s->p, x, 5, 0, d->channels);                      /* without the variance */
+    x = s->o->permute(s->p, x, (const uint32_t[]){0, 1, 3, 2, 4, 5}); /* [N,rows,p,cols,p,C] */
+    return s->o->reshape(s->p, x, 4, KILN_DIMS(s->n, s->rows * d->patch, s->cols * d->patch, d->channels));
 }
 
 static kiln_t record(const kiln_denoiser *denoiser, const kiln_ops *o, kiln_program *p, kiln_weights *weights,
                      const kiln_denoise_inputs *in)
 {
     const dit *d = denoiser->self;
-    walk s = {.r = {sizeof s.r, o, p, in}, .d = d, .weights = weights};
+    walk s = {.r = {sizeof s.r, o, p, in}, .o = o, .p = p, .d = d, .weights = weights};
     int64_t dim[4] = {0};
     o->shape(p, in->x, dim, 4);
     s.n = dim[0], s.rows = dim[1] / d->patch, s.cols = dim[2] / d->patch;
     if (dim[1] % d->patch || dim[2] % d->patch || !s.rows || !s.cols || s.rows > d->side || s.cols > d->side)
-        return o->fail(p,
-                       "this DiT cuts a latent into patches of %lld cells and has positions for %lldx%lld of them; the "
-                       "latent has %lldx%lld cells: make width and height multiples of %lld pixels, %lld at most",
-                       (long long)d->patch, (long long)d->side, (long long)d->side, (long long)dim[2],
-                       (long long)dim[1], (long long)(d->patch * latent.factor),
-                       (long long)(d->side * d->patch * latent.factor));
+        return o->fail(
+            p,
+            "this DiT cuts a latent into patches of %lldx%lld cells and has positions for %lldx%lld of them, "
+            "and the latent, or the area of it, has %lldx%lld cells; make width and height multiples of "
+            "%lld pixels, %lld at most",
+            (long long)d->patch, (long long)d->patch, (long long)d->side, (long long)d->side, (long long)dim[2],
+            (long long)dim[1], (long long)(d->patch * latent.factor), (long long)(d->side * d->patch * latent.factor));
     s.c = condition(&s);
     kiln_t x = patches(&s);
     for (uint32_t i = 0; i < d->depth; i++) x = block(&s, i, x);
@@ -261,12 +249,14 @@ static kiln_status read_sizes(const kiln_host *host, kiln_ctx *ctx, const kiln_w
     while (d->side * d->side < size_of(w, set, "pos_embed", 1)) d->side++;
     while (size_of(w, set, name, 0)) snprintf(name, sizeof name, "blocks.%u.attn.qkv.weight", ++d->depth);
     if (d->patch) d->out_channels = size_of(w, set, "final_layer.linear.weight", 0) / (d->patch * d->patch);
-    if (d->channels == latent.channels && d->patch && d->side && d->sinusoid && d->out_channels >= d->channels)
+    if (d->channels == latent.channels && d->out_channels >= d->channels && d->side && d->width % 4 == 0)
         return KILN_OK;
-    return host->fail(ctx, KILN_ERR_UNSUPPORTED,
-                      "this DiT has %lld channels in, %lld out, patches of %lld and %lld positions; 4 channels, a "
-                      "pos_embed and a t_embedder are needed",
-                      (long long)d->channels, (long long)d->out_channels, (long long)d->patch, (long long)d->side);
+    return host->fail(
+        ctx, KILN_ERR_UNSUPPORTED,
+        "this DiT has %lld channels in, %lld out, %lldx%lld positions and tokens of %lld numbers; 4 channels "
+        "in, at least 4 out, a pos_embed and a multiple of 4 are supported",
+        (long long)d->channels, (long long)d->out_channels, (long long)d->side, (long long)d->side,
+        (long long)d->width);
 }
 
 /* No tensor's shape says into how many heads a width is cut: a file may say it (num_heads in its __metadata__), and the
@@ -304,15 +294,11 @@ static kiln_status fill(const kiln_host *host, kiln_ctx *ctx, const kiln_weights
     kiln_standard_sampling_init(
         &d->sampling, &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = LEVELS, .sigma = d->sigma});
     snprintf(d->family, sizeof d->family, "example-dit/%u", d->heads); /* all else is in the weights' shapes */
-    d->denoiser = (kiln_denoiser){.size = sizeof d->denoiser,
-                                  .family = d->family,
-                                  .self = d,
-                                  .latent = &latent,
-                                  .sampling = &d->sampling.base,
-                                  .in_channels = d->channels,
-                                  KILN_ARRAY(input, inputs),
-                                  .record = record,
-                                  .places = list_places};
+    d->denoiser =
+        (kiln_denoiser){.size = sizeof d->denoiser, .family = d->family, .self = d, KILN_ARRAY(input, inputs)};
+    d->denoiser.latent = &latent, d->denoiser.in_channels = d->channels;
+    d->denoiser.sampling = &d->sampling.base;
+    d->denoiser.record = record, d->denoiser.places = list_places;
     return KILN_OK;
 }
 
@@ -323,12 +309,10 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     kiln_weights *view = NULL;
     kiln_value *value = NULL;
     dit *d = calloc(1, sizeof *d);
-    if (d && fill(host, ctx, set, d) == KILN_OK) view = view_of(w, ctx, set, d->width);
-    if (view)
-        value = models->model_new(
-            ctx,
-            &(kiln_model){
-                .size = sizeof(kiln_model), .denoiser = &d->denoiser, .weights = view, .owned = d, .release = free});
+    if (!d) return NULL;
+    if (fill(host, ctx, set, d) == KILN_OK) view = view_of(w, ctx, set, d->width);
+    kiln_model model = {.size = sizeof model, .denoiser = &d->denoiser, .weights = view, .owned = d, .release = free};
+    if (view) value = models->model_new(ctx, &model);
     if (!value) free(d); /* model_new() has taken nothing then */
     w->unref(view);
     return value;
@@ -337,7 +321,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
 static const kiln_model_family family = {.size = sizeof family,
                                          .kind = KILN_FAMILY_DENOISER,
                                          .name = "example-dit",
-                                         .doc = "DiT: a transformer on patches, conditioned on a class",
+                                         .doc = "DiT, a transformer on patches",
                                          .detect = detect,
                                          .open = open_model};
 
