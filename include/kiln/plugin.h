@@ -93,7 +93,8 @@ enum {
  *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
  *   MASK         tensor f32 [N,H,W]
  *   LATENT       map { samples: f32 [N,H,W,C], noise_mask?: MASK, batch_index?: list of int }
- *   CONDITIONING list of maps { tokens: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }
+ *   CONDITIONING list of maps { tokens?: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }: what the model's inputs
+ *                are called (inputs.h)
  *   SIGMAS       tensor f32 [n+1]
  *   NOISE, SAMPLER, GUIDER   maps { seed, ... }, { sampler, options }, { kind, model, ... } (docs/custom-sampling.md)
  *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars

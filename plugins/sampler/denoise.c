@@ -87,7 +87,8 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .shape = e->space->shape,
                                      .what = name,
                                      .unconditional = e->by.row ? set == e->by.row->unconditional : e->unconditional,
-                                     .latent = e->latent};
+                                     .latent = e->latent,
+                                     .keys = &e->last->keys};
         TRY(conditions_read(&reading, conditioning, &r->given));
     }
     return KILN_OK;

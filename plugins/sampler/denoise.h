@@ -54,6 +54,7 @@ typedef struct {
     denoise_area *area;
     double sigma;
     uint32_t evaluated;              /* sets whose guesses are of this evaluation, as bits */
+    entry_keys keys;                 /* of all conditionings                               */
     int wants_unconditional;         /* 1: a sampler asks for the unconditional guess: it is evaluated always */
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */

@@ -15,7 +15,8 @@ typedef struct pair_evaluator {
 static pair_evaluator *find(const kiln_session *s, const kiln_model_evaluation *e, const kiln_value *model)
 {
     pair_evaluator *p = s->pairs;
-    while (p && !(p->model == model && p->conditioning == e->conditioning && p->unconditional == (e->unconditional != 0)))
+    while (p &&
+           !(p->model == model && p->conditioning == e->conditioning && p->unconditional == (e->unconditional != 0)))
         p = p->next;
     return p;
 }
@@ -37,6 +38,7 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
         return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
                                    "a model with latents of %d channels was asked to evaluate latents of %d",
                                    own->channels, first->channels);
+    entry_keys_say(&s->last.keys, s->call->host);
     p->next = s->pairs;
     *out = s->pairs = p;
     return KILN_OK;

@@ -333,6 +333,7 @@ static kiln_status set_up(kiln_session *s)
     TRY(latent_init(&s->space, &s->x, &s->space.shape));
     if (job->wants_denoised) TRY(latent_init(&s->space, &s->denoised, &s->space.shape));
     for (size_t i = 0; i < job->n_guider; i++) TRY(evaluator_read_conditions(&s->evaluator[i]));
+    entry_keys_say(&s->last.keys, s->call->host);
     return read_mask(s);
 }
 
