@@ -125,7 +125,14 @@ try wrong.yaml; told a_conditioning_of_another_family "the conditioning has no t
 { begin; hook wrong 'middle.*'; draw x wrong yes no; golden x left_out; } >wrong.yaml; try wrong.yaml; told a_hook_at_no_place "a place that this model does not have"
 { begin; echo '  far: {class_type: DiTLabel, inputs: {model: [model, MODEL], label: 10}}'; draw x model far no; golden x left_out; } >wrong.yaml
 try wrong.yaml; told a_class_it_does_not_know "label is 10, and this model knows classes 0 to 9"
-# An id outside the table, from a node that did not look: the run names it.
-sed 's/label >= rows - 1/label >= INT64_MAX/; s/"org\.example\.dit"/"org.example.blind"/' mine/dit.c >mine/blind.c && make -s -C mine blind.so && mkdir kept && mv plugins/dit.so kept/ && mv mine/blind.so plugins/
-sed -i 's/label: 10/label: 11/' wrong.yaml; try wrong.yaml; told an_id_outside_the_table "token id 11 is outside the table of 11"
+
+# ---- mistakes in the code itself
+variant() { # SED: dit.c with a mistake, as plugins/dit.so
+    sed "$1" mine/dit.c >mine/wrong.c && ! cmp -s mine/dit.c mine/wrong.c && make -s -C mine wrong.so && mv mine/wrong.so plugins/dit.so
+}
+variant 's/label >= rows - 1/label >= INT64_MAX/' && sed -i 's/label: 10/label: 11/' wrong.yaml && try wrong.yaml; told an_id_outside_the_table "token id 11 is outside the table of 11"
+{ begin; draw x model yes no; golden x left_out; } >right.yaml
+variant 's/in->n_input, "class")/in->n_input, "klass")/' && try right.yaml; told an_input_that_is_misspelt "operand 1 is missing"
+variant 's/s->cols == d->side) return whole;/s->cols == d->side) return s->o->reshape(s->p, whole, 3, dim);/' && try right.yaml
+told a_weight_that_is_reshaped "reshape of a weight; use a view of the weights (kiln.weights/1) instead"
 exit $status
