@@ -80,6 +80,32 @@ precision=bf16 run small.yaml; verdict draws_in_bf16 $?
 "$kiln" run mine/dit.yaml --plugins plugins --models models --explain --out out >said.txt 2>&1 && grep -qE '^draw +KSampler +[0-9a-f]+ +[0-9.]+ kB' said.txt; result=$?; [ $result -eq 0 ] || cat said.txt
 verdict an_estimate_knows_it $result
 
+# ---- DiT-S/2 as it was released: the names and shapes, with holes for numbers. The paper counts 6.06 G multiply-adds an evaluation.
+python3 - <<'P'
+import json, math, struct
+D, t = 384, {"x_embedder.proj": [384, 4, 2, 2], "t_embedder.mlp.0": [384, 256], "t_embedder.mlp.2": [384, 384]}
+t |= {"final_layer.linear": [32, D], "final_layer.adaLN_modulation.1": [2 * D, D]}
+for i in range(12):
+    t |= {f"blocks.{i}.{n}": s for n, s in {"attn.qkv": [3 * D, D], "attn.proj": [D, D], "mlp.fc1": [4 * D, D],
+                                            "mlp.fc2": [D, 4 * D], "adaLN_modulation.1": [6 * D, D]}.items()}
+t = {f"{k}.{part}": s if part == "weight" else s[:1] for k, s in t.items() for part in ("weight", "bias")}
+t |= {"pos_embed": [1, 256, D], "y_embedder.embedding_table.weight": [1001, D]}
+head, at = {}, 0
+for k in sorted(t):
+    size = 4 * math.prod(t[k])
+    head[k] = {"dtype": "F32", "shape": t[k], "data_offsets": [at, at + size]}
+    at += size
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+with open("models/DiT-S-2.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    f.truncate(8 + len(text) + at)
+P
+"$kiln" run mine/dit.yaml --plugins plugins --models models --set model=DiT-S-2.safetensors --set size=256 --set label=207 --set steps=1 --explain --out out >said.txt 2>&1
+giga=$(awk '$1 == "draw" { print $NF }' said.txt)
+awk -v g="${giga:-0}" 'BEGIN { exit !(g > 4 * 6.00 && g < 4 * 6.12) }'; result=$?; [ $result -eq 0 ] || cat said.txt
+echo "# DiT-S/2: $giga GFLOP in two evaluations"; verdict the_released_one_costs_what_the_paper_says $result
+
 # ---- mistakes. Each sentence is on the page, so far as it does not speak of the case.
 told() { # NAME WORDS [STATUS]: said.txt has the words, and so has the page
     grep -qF "$2" said.txt; result=$?; [ $result -eq 0 ] || cat said.txt
