@@ -55,6 +55,7 @@ END
 run all "$work/all.yaml" --no-cache; verdict runs $?
 for name in plain batch combined encoded drawn masked masked_frames decoded tiled tiled_encode; do as_golden $name all; done
 grep -q 'VAEEncode: of 10 frames the first 9 are encoded' "$work/all.txt"; verdict frames_that_are_over_are_named $?
+! grep -q 'is not used by any network' "$work/all.txt"; verdict every_weight_is_asked_for $?
 
 # ---- looked at without running, and taken up again after a kill
 { begin; sample long kept 7; echo "  kept: {class_type: SetLatentNoiseMask, inputs: {samples: [encoded, 0], mask: [mask, 0]}}"; echo "  dump: {class_type: TestDump, inputs: {samples: [long, 0]}}"; } | sed 's/steps: 6/steps: 300/' >"$work/long.yaml"
@@ -95,5 +96,4 @@ with >"$work/edges.yaml" <<END
   dump: {class_type: TestDump, inputs: {samples: [x, 0]}}
 END
 refused tiles_larger_than_their_overlap "$work/edges.yaml" 1 "node 'x' \(VAEEncodeTiled\): tile_size 64 with overlap 64: half a tile has to be larger than the overlap"
-
 exit $status

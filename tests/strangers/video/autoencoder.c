@@ -2,7 +2,8 @@
  * the latent knows only of those before it. The decoder has an input besides the latent, which nobody gives: it has its
  * row's fallback.
  *
- * A cell is 4x4 pixels. Their colours lie beside one another as channels, which is reshaping; the rest is linear.
+ * Every weight is asked for whatever the video's length, so that kiln can name those of a file that nothing uses. A
+ * cell is 4x4 pixels. Their colours lie beside one another as channels, which is reshaping; the rest is linear.
  */
 #include "video.h"
 
@@ -16,9 +17,14 @@ typedef struct {
 #define DIMS(...)                                                                                                      \
     (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
+static kiln_t weight(const recorder *r, const char *name, int64_t in, int64_t out)
+{
+    return r->o->weight(r->p, r->w, name, DIMS(out, in));
+}
+
 static kiln_t linear(const recorder *r, kiln_t x, const char *name, int64_t in, int64_t out)
 {
-    return r->o->linear(r->p, x, r->o->weight(r->p, r->w, name, DIMS(out, in)), (kiln_t){0});
+    return r->o->linear(r->p, x, weight(r, name, in, out), (kiln_t){0});
 }
 
 /* Neighbours in the frame: [N,T,H,W,D]. */
@@ -59,11 +65,10 @@ static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln
     kiln_t sharpness = ops->reshape(p, ops->input(p, "sharpness", KILN_F32, 1, dim), DIMS(dim[0], 1, 1, 1, 1));
     kiln_t x = ops->mul(p, linear(&r, latent, "decoder.in", CHANNELS, WIDTH), sharpness);
     x = in_time(&r, in_space(&r, x, "decoder.space"), "decoder.time");
-    kiln_t part[2];
+    kiln_t part[2], rest = weight(&r, "decoder.rest", WIDTH, TIME * BLOCK);
     part[0] = spread(&r, linear(&r, ops->slice(p, x, 1, 0, 1), "decoder.first", WIDTH, BLOCK), 1, 1);
     if (r.t == 1) return part[0];
-    part[1] =
-        spread(&r, linear(&r, ops->slice(p, x, 1, 1, r.t - 1), "decoder.rest", WIDTH, TIME * BLOCK), r.t - 1, TIME);
+    part[1] = spread(&r, ops->linear(p, ops->slice(p, x, 1, 1, r.t - 1), rest, (kiln_t){0}), r.t - 1, TIME);
     return ops->concat(p, part, 2, 1);
 }
 
@@ -84,11 +89,10 @@ static void record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_p
     (void)a;
     ops->shape(p, image, dim, 5);
     recorder r = {ops, p, w, dim[0], 1 + (dim[1] - 1) / TIME, dim[2] / FACTOR, dim[3] / FACTOR};
-    kiln_t part[2];
+    kiln_t part[2], rest = weight(&r, "encoder.rest", TIME * BLOCK, WIDTH);
     part[0] = linear(&r, gather(&r, ops->slice(p, image, 1, 0, 1), 1, 1), "encoder.first", BLOCK, WIDTH);
     if (r.t > 1)
-        part[1] = linear(&r, gather(&r, ops->slice(p, image, 1, 1, dim[1] - 1), r.t - 1, TIME), "encoder.rest",
-                         TIME * BLOCK, WIDTH);
+        part[1] = ops->linear(p, gather(&r, ops->slice(p, image, 1, 1, dim[1] - 1), r.t - 1, TIME), rest, (kiln_t){0});
     kiln_t x = r.t > 1 ? ops->concat(p, part, 2, 1) : part[0];
     x = linear(&r, in_time(&r, in_space(&r, x, "encoder.space"), "encoder.time"), "encoder.out", WIDTH, 2 * CHANNELS);
     out->mean = ops->slice(p, x, 4, 0, CHANNELS);
