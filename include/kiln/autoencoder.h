@@ -46,8 +46,7 @@ typedef struct kiln_autoencoder {
      * with their fallback. */
     const kiln_input_spec *input;
     uint32_t n_input, input_stride;
-    int32_t pictures;    /* of a batch that go through at once; 0: 1 */
-    int32_t sample_rate; /* of sound: samples a second               */
+    int32_t pictures; /* of a batch that go through at once; 0: 1 */
 } kiln_autoencoder;
 
 typedef struct {
