@@ -39,7 +39,8 @@ typedef struct {
     kiln_t x, timestep;
     kiln_residual *residual; /* [RESIDUALS_MAX] */
     size_t n_residual;
-    kiln_t strength; /* of the control that is being recorded */
+    const control_use *control; /* that is being recorded */
+    kiln_t strength;            /* its                    */
 } recorder;
 
 static const char *copy_text(const recorder *r, const char *text)
@@ -66,14 +67,13 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
     uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
     const char *name = copy_text(r, place);
     if (r->n_residual == RESIDUALS_MAX || !name) {
-        r->ops->fail(r->p, "a control has more than %d results", RESIDUALS_MAX);
+        r->ops->fail(r->p, "%s has more than %d results", r->control->owner, RESIDUALS_MAX);
         return;
     }
     if (!is_place(r->b->model->denoiser, place)) {
         r->ops->fail(r->p,
-                     "a control adds at '%s', a place that this model does not have; it was made for another family of "
-                     "models",
-                     place);
+                     "%s adds at '%s', a place that this model does not have; it was made for another family of models",
+                     r->control->owner, place);
         return;
     }
     t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
@@ -108,6 +108,7 @@ static kiln_status record_control(recorder *r, size_t number)
     kiln_named_tensor *own = r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
     if (!own) return KILN_ERR_NOMEM;
     size_t n = own_inputs(r, u, own);
+    r->control = u;
     r->strength = kiln_input(own, n, "strength");
     r->ops->scope_push(r->p, "control");
     if (r->b->apart[number])
@@ -143,11 +144,10 @@ static kiln_status check_hooks(const kiln_call *c, const network_batch *b)
     for (size_t i = 0; i < b->n_hook; i++)
         for (const char *const *p = b->hook[i]->place; p && *p; p++)
             if (!is_place(b->model->denoiser, *p))
-                return c->host->fail(
-                    c->ctx, KILN_ERR_INVALID,
-                    "the hook '%.80s' acts at '%s', a place that this model does not have; it was made "
-                    "for another family of models",
-                    b->hook[i]->identity, *p);
+                return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                     "the hook '%.*s' acts at '%s', a place that this model does not have; it was made "
+                                     "for another family of models",
+                                     (int)strcspn(b->hook[i]->identity, "/"), b->hook[i]->identity, *p);
     return KILN_OK;
 }
 
