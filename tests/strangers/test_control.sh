@@ -80,6 +80,11 @@ for name in $cases; do as_golden ${name}_apart all_apart $name; done
 run net_apart "$work/net_apart.yaml" --no-cache; verdict one_apart_beside_one_within $?
 for name in both_kinds pair_two_hints areas odd; do as_golden ${name}_one_apart net_apart $name; done
 
+# On a device, whose memory the controls' results never leave.
+steps_only() { apply on_net_step "yes no" net dots 0.8; both net_step step; apply on_adapter_step "yes no" adapter_apart dots 1; both adapter_step step; apply first_odd "yes no" adapter odd 1; apply on_odd first_odd net_apart odd 0.6; both odd step x_odd; }
+{ begin; steps_only; } >"$work/steps.yaml"
+if on_device on_the_emulated_device "$work/steps.yaml"; then for name in net_step adapter_step odd; do as_golden ${name}_on_the_device on_the_emulated_device $name; done; fi
+
 # ---- what is computed: outside its range, and at strength 0, nothing of a control is in the program
 controlled_steps() { grep -c '"name": "timestep_embedding".*"denoiser/control ' "$work/$1.trace"; } # ControlNet's own time embedding: one a step
 one_case() { { begin; "$@"; echo "  dump: {class_type: TestDump, inputs: {samples: [${case_name}_latent, 0]}}"; } >"$work/$case_name.yaml"; }
@@ -108,6 +113,13 @@ verdict another_strength_records_nothing_anew $?
 case_name=positive_only; positive_case() { apply on_positive_only "yes no" net dots 0.8; sample positive_only "on_positive_only, 0" "no, 0"; }; one_case positive_case
 run apart "$work/positive_only.yaml" --no-cache -v && [ "$(recorded apart ControlNet 1)" -eq 1 ] && [ "$(recorded apart ControlNet 2)" -eq 0 ]; verdict on_one_side_the_sides_are_evaluated_apart $?
 run together "$work/net.yaml" --no-cache -v && [ "$(recorded together ControlNet 2)" -eq 1 ] && [ "$(recorded together ControlNet 1)" -eq 0 ]; verdict on_both_sides_they_are_one_batch $?
+
+# What follows from the hint alone is computed once and kept from step to step: all of a T2I-Adapter, ControlNet's embedding of the hint.
+case_name=adapter; adapter_case() { apply on_adapter "yes no" adapter dots 1; both adapter; }; one_case adapter_case
+run kept "$work/adapter.yaml" --no-cache --trace "$work/kept.trace"
+convolutions() { grep -c '"name": "conv2d".*"'"$2"'' "$work/$1.trace"; }
+echo "# $(convolutions kept denoiser/control) convolutions of the T2I-Adapter in five steps, $(convolutions always denoiser/control) of the ControlNet"
+[ "$(convolutions kept denoiser/control)" -eq 10 ] && [ "$(convolutions always denoiser/control)" -eq $((5 * 28 + 8)) ]; verdict features_of_the_hint_are_computed_once $?
 
 # ---- looked at without running, and taken up again after a kill
 run dry "$work/net.yaml" --no-cache --dry-run && ! [ -e "$work/dry/samples_00001_.f32" ]; verdict a_dry_run_runs_nothing $?

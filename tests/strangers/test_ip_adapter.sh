@@ -65,6 +65,9 @@ all_cases() {
 run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
 for name in small wide $cases; do as_golden "$name" all; done
 
+{ begin; golden wide wide; adapt fox_small model fox small 0.7; sample adapter_step fox_small step; golden adapter_step; } >"$work/steps.yaml"
+if on_device on_the_emulated_device "$work/steps.yaml"; then for name in wide adapter_step; do as_golden ${name}_on_the_device on_the_emulated_device $name; done; fi
+
 # ---- what is recorded and computed
 attentions() { grep -c '"name": "attention".*"denoiser/' "$work/$1.trace"; }
 recorded() { grep -c 'IP-Adapter: recorded' "$work/$1.txt"; }
