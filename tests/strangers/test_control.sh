@@ -3,7 +3,7 @@
 here="$KILN_ROOT/tests/strangers/control" models="$KILN_ROOT/tests/strangers/control/models:$KILN_ROOT/tests/golden"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 build control.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
-! readelf -d \"$work/plugins/control.so\" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
+! readelf -d "$work/plugins/control.so" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
 
 # ---- workflows
 begin() {

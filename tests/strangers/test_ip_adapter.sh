@@ -4,7 +4,7 @@ here="$KILN_ROOT/tests/strangers/ip_adapter"
 models="$here/models:$KILN_ROOT/tests/strangers/control/models:$KILN_ROOT/tests/golden"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 build ip_adapter.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
-! readelf -d \"$work/plugins/ip_adapter.so\" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
+! readelf -d "$work/plugins/ip_adapter.so" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
 
 # ---- workflows
 begin() {
