@@ -43,7 +43,8 @@ kiln_status value_add_files(const kiln_value *v, struct file_list *to, error *e)
 
 uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
-/* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
+/* Digest of the content (objects: type and fingerprint). Equal values, equal digests; of an estimate's tensors the
+ * shapes alone count. */
 kiln_status value_digest(const kiln_value *v, digest *out, error *e);
 /* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type
  * names ("LATENT", "IMAGE", ...); KILN_OK for types the engine does not know. */
