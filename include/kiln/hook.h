@@ -90,10 +90,9 @@ struct kiln_hook {
     const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place              */
     double start, end;        /* shares of the way between which it acts; both 0: always. Outside it nothing of it is
                                  computed */
-    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`
-     * under
-     * "<name>.unconditional" for the guider's unconditional set, then under the name. An input called "tokens" without
-     * a key of its own takes the prompt's: give it one that no text encoder writes. */
+    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`: for
+     * the guider's unconditional set under "<name>.unconditional", then under the name. An input called "tokens"
+     * without a key of its own takes the prompt's: give it one that no text encoder writes. */
     const kiln_input_spec *input;
     const kiln_value *values; /* a map, kept alive by the MODEL's owned or base; NULL: none */
     /* All are optional. */
