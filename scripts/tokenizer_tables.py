@@ -94,12 +94,13 @@ def inert():
         texts = [chr(c), "a" + chr(c) + "\u0334", "a\u0301" + chr(c), "a\u0345" + chr(c)]
         theirs = [f.normalize_str(t) for f in forms for t in texts]
         ours = [mapped(t, flag) for flag in flags for t in texts]
-        plain = [mapped(t, flag) for flag in flags for t in (texts[0], "a\u0334", "a\u0301", "a\u0345")]
         if theirs != ours:
             must.add(c)
-        elif ours[0] != chr(c) or ours[4] != chr(c) or "a" + chr(c) + "\u0334" != ours[1] or not ours[2].endswith(chr(c)) or not ours[3].endswith(chr(c)):
+            continue
+        if ours[0] != chr(c) or ours[4] != chr(c) or ours[1] != texts[1] or ours[2] != texts[2] or ours[3] != texts[3]:
             matters.add(c)
-        del plain
+        matters.update(map(ord, ours[0] + ours[4] if ours[4] != chr(c) else ""))  # what others are made of
+    matters -= must
     known = matching(r"\p{^Cn}")
     out, run = [], None
     for c in range(0x110000):  # what has no form either way may be in a range or not: ranges grow over it

@@ -153,44 +153,72 @@ static int bert(token_pool *p, uint32_t flags, aligned_text *t)
 
 /* ---- a SentencePiece map over grapheme clusters, as tokenizer.json has it ---- */
 
-static void put_mapped(text_edit *e, size_t old, const char *s, size_t n)
+typedef struct {
+    int32_t code;
+    int change;
+} changed;
+
+typedef struct {
+    token_pool *pool;
+    changed *item;
+    size_t n, capacity;
+} changes;
+
+static int put_change(changes *c, int32_t code, int change)
 {
-    size_t count = 0, i = 0;
-    for (size_t at = 0; at < n; at++) count += ((unsigned char)s[at] & 0xc0) != 0x80;
-    for (size_t at = 0; at < n; i++) {
+    if (!pool_reserve(c->pool, &c->item, &c->capacity, c->n + 1, sizeof *c->item)) return 0;
+    c->item[c->n++] = (changed){code, change};
+    return 1;
+}
+
+/* `old` characters become those of s. Fewer: the last one written takes what is removed. */
+static int put_mapped(changes *c, size_t old, const char *s, size_t n)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < n; count++) {
         int32_t code;
         at += utf8_next(s + at, n - at, &code);
-        edit_put(e, code, i >= old ? 1 : i + 1 == count && old > count ? (int)count - (int)old : 0);
+        if (!put_change(c, code, count >= old)) return 0;
     }
+    if (count < old && c->n) c->item[c->n - 1].change -= (int)(old - count);
+    return 1;
+}
+
+/* End of the grapheme cluster that begins at `at`; *count: its characters. */
+static size_t cluster_end(const aligned_text *t, size_t at, size_t *count)
+{
+    int32_t code, next = 0, state = 0;
+    size_t end = at + utf8_next(t->s + at, t->n - at, &code);
+    for (*count = 1; end < t->n; ++*count, code = next) {
+        size_t step = utf8_next(t->s + end, t->n - end, &next);
+        if (utf8proc_grapheme_break_stateful(code, next, &state)) break;
+        end += step;
+    }
+    return end;
+}
+
+static int map_characters(const charsmap *map, const aligned_text *t, size_t at, size_t end, changes *c)
+{
+    for (size_t step, m; at < end; at += step) {
+        int32_t code;
+        step = utf8_next(t->s + at, end - at, &code);
+        const char *to = charsmap_shortest(map, t->s + at, step, &m);
+        if (!(to ? put_mapped(c, 1, to, m) : put_change(c, code, 0))) return 0;
+    }
+    return 1;
 }
 
 static int map_clusters(token_pool *p, const charsmap *map, aligned_text *t)
 {
-    text_edit e = edit_begin(p, t, 0);
+    changes c = {.pool = p};
     for (size_t at = 0, end; at < t->n; at = end) {
-        int32_t code, next = 0, state = 0;
-        size_t count = 1, m;
-        end = at + utf8_next(t->s + at, t->n - at, &code);
-        while (end < t->n) {
-            size_t step = utf8_next(t->s + end, t->n - end, &next);
-            if (utf8proc_grapheme_break_stateful(code, next, &state)) break;
-            end += step;
-            code = next;
-            count++;
-        }
+        size_t count, m;
+        end = cluster_end(t, at, &count);
         const char *to = end - at < 6 ? charsmap_shortest(map, t->s + at, end - at, &m) : NULL;
-        if (to) {
-            put_mapped(&e, count, to, m);
-            continue;
-        }
-        for (size_t i = at, step; i < end; i += step) {
-            step = utf8_next(t->s + i, end - i, &code);
-            if ((to = charsmap_shortest(map, t->s + i, step, &m)))
-                put_mapped(&e, 1, to, m);
-            else
-                edit_put(&e, code, 0);
-        }
+        if (!(to ? put_mapped(&c, count, to, m) : map_characters(map, t, at, end, &c))) return 0;
     }
+    text_edit e = edit_begin(p, t, 0);
+    for (size_t i = 0; i < c.n; i++) edit_put(&e, c.item[i].code, c.item[i].change);
     return edit_end(&e, t);
 }
 

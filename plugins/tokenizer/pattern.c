@@ -422,9 +422,9 @@ static void group(compiler *c) /* behind ( */
 /* One item and its quantifier. */
 static void item(compiler *c)
 {
-    int32_t from = (int32_t)c->p->n, low, high, class = -1;
+    int32_t from = (int32_t)c->p->n, low = 1, high = 1, class = -1;
     size_t first = c->n_item;
-    uint8_t how;
+    uint8_t how = GREEDY;
     int32_t code = next_code(c);
     if (c->failed) return;
     if (code == '(') {
