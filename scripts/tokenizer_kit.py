@@ -39,6 +39,7 @@ LARGE = [n for n in NAMES if len(SCRIPTS[n]) >= 20]
 MARKS = [c for c in range(0x110000) if unicodedata.category(chr(c))[0] == "M"]
 DIGITS = [c for c in range(0x110000) if unicodedata.category(chr(c))[0] == "N"]
 BLANKS = [c for c in range(0x110000) if chr(c).isspace()] + [0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x180E, 0x2581]
+NEWER = [c for c in SCRIPTS["UNASSIGNED"] if c < 0x20000]  # what later versions of Unicode than Python's have is among these
 EMOJI = [c for c in range(0x1F300, 0x1FAFF)] + [0x2764, 0x261D, 0x270C]
 NORMAL = [c for c in range(0xA0, 0x30000) if unicodedata.normalize("NFKC", chr(c)) != chr(c) or unicodedata.normalize("NFD", chr(c)) != chr(c)]
 WORDS = ("the of a photo cat dog painting in style by an old young woman man city street light dark red blue green house mountain river sky it's don't "
@@ -61,7 +62,7 @@ def segment(r):
     if kind < 8:
         return chars(r, SCRIPTS[r.choice(LARGE)], 1, 6) + r.choice(["", " "])
     if kind == 8:
-        return chars(r, SCRIPTS[r.choice(NAMES)], 1, 3)
+        return chars(r, SCRIPTS[r.choice(NAMES)] if r.random() < 0.7 else NEWER, 1, 3)
     if kind == 9:
         return chars(r, BLANKS, 1, 4)
     if kind == 10:
@@ -106,6 +107,9 @@ def texts(seed, n):
 # ---- kiln's table, through the public contract -------------------------------------------------------------------------------------
 
 
+P = ctypes.c_void_p
+
+
 class File(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("name", ctypes.c_char_p), ("data", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
 
@@ -116,7 +120,7 @@ class Source(ctypes.Structure):
 
 class Input(ctypes.Structure):
     _fields_ = [("size", ctypes.c_uint32), ("text", ctypes.c_char_p), ("n", ctypes.c_size_t), ("special", ctypes.c_uint32), ("ends", ctypes.c_uint32),
-                ("weight", ctypes.c_float)]
+                ("weight", P)]
 
 
 class Encoding(ctypes.Structure):
@@ -124,7 +128,6 @@ class Encoding(ctypes.Structure):
                 ("begin", ctypes.POINTER(ctypes.c_uint32)), ("end", ctypes.POINTER(ctypes.c_uint32))]
 
 
-P = ctypes.c_void_p
 Fail = ctypes.CFUNCTYPE(ctypes.c_int, P, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)
 Provide = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, P)
 
@@ -175,7 +178,7 @@ class Kiln:
 
     def encode(self, t, s, special=0, ends=0):
         data, e, why = s.encode(), Encoding(size=ctypes.sizeof(Encoding)), ctypes.create_string_buffer(400)
-        if self.table.encode(t, Input(ctypes.sizeof(Input), data, len(data), special, ends, 0), e, why):
+        if self.table.encode(t, Input(ctypes.sizeof(Input), data, len(data), special, ends, None), e, why):
             return why.value.decode(), None
         out = e.id[:e.n], list(zip(e.begin[:e.n], e.end[:e.n]))
         self.table.encoding_free(e)

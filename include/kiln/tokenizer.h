@@ -54,11 +54,11 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    const char *text; /* UTF-8; bytes that are none are taken as U+FFFD */
+    const char *text; /* UTF-8; bytes that are none are taken as U+FFFD, each alone */
     size_t n;
-    uint32_t special; /* 1: special tokens are recognised in the text ("<|im_start|>"); 0: their text is text */
-    uint32_t ends;    /* 1: the begin and end tokens that the model's files prescribe are added */
-    float weight;     /* what every token gets; 0 stands for 1 */
+    uint32_t special;    /* 1: special tokens are recognised in the text ("<|im_start|>"); 0: their text is text */
+    uint32_t ends;       /* 1: the begin and end tokens that the model's files prescribe are added */
+    const float *weight; /* what every token gets; NULL: 1 */
 } kiln_tokenizer_input;
 
 /* Ids with the bytes of the text they came from: token i stands for text[from[i] .. to[i]). A token that is a part of a

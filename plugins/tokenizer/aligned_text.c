@@ -10,9 +10,9 @@ static int reserve(text_edit *e, size_t more)
     size_t capacity[3] = {e->capacity, e->capacity, e->capacity};
     if (e->n + more <= e->capacity) return 1;
     size_t wanted = e->n + more + 16;
-    if (!pool_reserve(e->pool, &e->s, &capacity[0], wanted, 1) ||
-        !pool_reserve(e->pool, &e->from, &capacity[1], wanted, sizeof *e->from) ||
-        !pool_reserve(e->pool, &e->to, &capacity[2], wanted, sizeof *e->to))
+    if (!token_pool_reserve(e->pool, &e->s, &capacity[0], wanted, 1) ||
+        !token_pool_reserve(e->pool, &e->from, &capacity[1], wanted, sizeof *e->from) ||
+        !token_pool_reserve(e->pool, &e->to, &capacity[2], wanted, sizeof *e->to))
         return 0;
     e->capacity = capacity[0];
     return 1;

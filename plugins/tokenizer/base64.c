@@ -14,7 +14,7 @@ static int digit(char c)
 int base64_decode(token_pool *p, const char *s, size_t n, unsigned char **out, size_t *bytes)
 {
     while (n > 0 && s[n - 1] == '=') n--;
-    unsigned char *to = pool_get(p, n / 4 * 3 + 4, 1);
+    unsigned char *to = token_pool_get(p, n / 4 * 3 + 4, 1);
     uint32_t bits = 0, have = 0;
     *bytes = 0;
     *out = to;

@@ -14,14 +14,14 @@ struct charsmap {
 charsmap *charsmap_new(token_pool *p, const void *data, size_t bytes, char *why)
 {
     const unsigned char *d = data;
-    charsmap *m = pool_get(p, 1, sizeof *m);
+    charsmap *m = token_pool_get(p, 1, sizeof *m);
     size_t trie = bytes >= 4 ? (size_t)d[0] | (size_t)d[1] << 8 | (size_t)d[2] << 16 | (size_t)d[3] << 24 : 0;
     if (trie == 0 || trie % 4 || trie >= bytes - 4) {
         snprintf(why, 300, "the precompiled_charsmap of %zu bytes has a trie of %zu bytes", bytes, trie);
         return NULL;
     }
-    uint32_t *unit = pool_get(p, trie / 4, 4);
-    char *text = pool_copy(p, (const char *)d + 4 + trie, bytes - 4 - trie);
+    uint32_t *unit = token_pool_get(p, trie / 4, 4);
+    char *text = token_pool_copy(p, (const char *)d + 4 + trie, bytes - 4 - trie);
     if (!m || !unit || !text) {
         snprintf(why, 300, "no memory for the precompiled_charsmap");
         return NULL;
@@ -34,7 +34,8 @@ charsmap *charsmap_new(token_pool *p, const void *data, size_t bytes, char *why)
     return m;
 }
 
-/* A unit: bits 0-7 and 31 the label, bit 8 whether a value hangs on it, bits 10-30 the offset (times 256 with bit 9). */
+/* A unit: bits 0-7 and 31 the label, bit 8 whether a value hangs on it, bits 10-30 the offset (times 256 with bit 9).
+ */
 static size_t offset_of(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6); }
 static uint32_t label_of(uint32_t unit) { return unit & (1u << 31 | 0xff); }
 

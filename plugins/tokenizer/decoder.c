@@ -11,7 +11,7 @@ static int replace(token_pool *p, decoded *x, const char *what, size_t n, const 
     if (n == 0 || !x->n) return 1;
     for (char *at = x->s; (at = memmem(at, (size_t)(x->s + x->n - at), what, n)); at += n) count++;
     if (count == 0) return 1;
-    char *s = pool_get(p, x->n + count * m + 1, 1);
+    char *s = token_pool_get(p, x->n + count * m + 1, 1);
     if (!s) return 0;
     for (size_t at = 0; at < x->n;) {
         if (x->n - at >= n && memcmp(x->s + at, what, n) == 0) {
@@ -30,7 +30,7 @@ static int fuse(token_pool *p, decoded_list *l)
 {
     size_t bytes = 0, to = 0;
     for (size_t i = 0; i < l->n; i++) bytes += l->item[i].n;
-    char *s = pool_get(p, bytes + 1, 1);
+    char *s = token_pool_get(p, bytes + 1, 1);
     if (!s) return 0;
     for (size_t i = 0; i < l->n; to += l->item[i++].n)
         if (l->item[i].n) memcpy(s + to, l->item[i].s, l->item[i].n);
@@ -42,7 +42,7 @@ static int fuse(token_pool *p, decoded_list *l)
 /* A token with a character that stands for no byte is text. */
 static int to_bytes(token_pool *p, decoded *x)
 {
-    char *s = pool_get(p, x->n + 1, 1);
+    char *s = token_pool_get(p, x->n + 1, 1);
     size_t to = 0;
     if (!s) return 0;
     for (size_t at = 0; at < x->n;) {
@@ -58,9 +58,9 @@ static int to_bytes(token_pool *p, decoded *x)
 
 static int tidy(token_pool *p, decoded *x)
 {
-    static const char *const pairs[][2] = {{" .", "."},     {" ?", "?"},     {" !", "!"},   {" ,", ","},
-                                           {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"},
-                                           {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"}};
+    static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                           {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                           {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (!replace(p, x, pairs[i][0], strlen(pairs[i][0]), pairs[i][1], strlen(pairs[i][1]))) return 0;
     return 1;
@@ -73,7 +73,7 @@ static int wordpiece(token_pool *p, const decode_step *k, decoded_list *l)
         if (i > 0 && x->n >= k->n && memcmp(x->s, k->text, k->n) == 0) {
             *x = (decoded){x->s + k->n, x->n - k->n};
         } else if (i > 0) {
-            char *s = pool_get(p, x->n + 2, 1);
+            char *s = token_pool_get(p, x->n + 2, 1);
             if (!s) return 0;
             s[0] = ' ';
             memcpy(s + 1, x->s, x->n);
@@ -104,7 +104,7 @@ static int bytes_as_text(token_pool *p, const char *s, size_t n, int whole, deco
 {
     int32_t code = 0;
     size_t at = 0, to = 0;
-    *out = (decoded){pool_get(p, 3 * n + 1, 1), 0};
+    *out = (decoded){token_pool_get(p, 3 * n + 1, 1), 0};
     if (!out->s) return 0;
     while (whole && at < n && code >= 0) at += utf8_next(s + at, n - at, &code);
     int all = whole && code < 0;
@@ -132,7 +132,7 @@ static int fallback(token_pool *p, int by_byte, decoded_list *l)
             l->item[to++] = l->item[i++];
             continue;
         }
-        char *s = pool_get(p, end - i + 1, 1);
+        char *s = token_pool_get(p, end - i + 1, 1);
         if (!s) return 0;
         for (size_t k = i; k < end; k++) s[k - i] = (char)byte_of(&l->item[k]);
         if (!bytes_as_text(p, s, end - i, !by_byte, &l->item[to++])) return 0;

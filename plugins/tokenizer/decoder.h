@@ -10,10 +10,10 @@ typedef enum {
     DECODE_METASPACE, /* text: U+2581 to ' '; flag: none before the first token */
     DECODE_SUFFIX,    /* text: "</w>" to ' ', to nothing in the last token */
     DECODE_REPLACE,   /* text by other */
-    DECODE_FALLBACK,  /* "<0x41>" to bytes; flag: U+FFFD for each byte that is no character's, not for their whole run */
-    DECODE_LEAD,      /* text: U+2581, taken off the first token; flag: and off those behind it while nothing else came */
-    DECODE_FUSE,      /* all tokens become one */
-    DECODE_STRIP      /* text: up to `start` of it at the beginning of each token, `stop` at its end */
+    DECODE_FALLBACK, /* "<0x41>" to bytes; flag: U+FFFD for each byte that is no character's, not for their whole run */
+    DECODE_LEAD, /* text: U+2581, taken off the first token; flag: and off those behind it while nothing else came */
+    DECODE_FUSE, /* all tokens become one */
+    DECODE_STRIP /* text: up to `start` of it at the beginning of each token, `stop` at its end */
 } decode_kind;
 
 typedef struct {

@@ -113,7 +113,7 @@ int gguf_read(token_pool *p, const void *data, size_t bytes, gguf_metadata *m, c
     uint64_t pairs;
     if (!head(&r, &pairs)) return 0;
     if (!vocabulary_new(p, &m->keys, (size_t)pairs) ||
-        !(m->value = pool_get(p, (size_t)pairs + 1, sizeof *m->value)))
+        !(m->value = token_pool_get(p, (size_t)pairs + 1, sizeof *m->value)))
         return fail(&r, "no memory for the metadata");
     for (uint64_t i = 0; i < pairs; i++)
         if (!pair(&r, m, (int32_t)i)) return 0;

@@ -26,9 +26,9 @@ typedef enum {
 
 typedef struct {
     gguf_type type;
-    gguf_type item;             /* GGUF_ARRAY */
-    uint64_t count;             /* GGUF_ARRAY */
-    const unsigned char *data;  /* of the value; a string: its length first */
+    gguf_type item;            /* GGUF_ARRAY */
+    uint64_t count;            /* GGUF_ARRAY */
+    const unsigned char *data; /* of the value; a string: its length first */
 } gguf_value;
 
 typedef struct {

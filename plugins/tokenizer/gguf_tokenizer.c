@@ -28,7 +28,7 @@ static int read_tokens(opening *o, const gguf_metadata *m)
         size_t bytes;
         const char *text = gguf_next_text(&at, &bytes);
         if (bytes > PIECE_BYTES_MAX) return opening_fail(o, "token %llu has %zu bytes", (unsigned long long)i, bytes);
-        char *copy = pool_copy(o->pool, text, bytes);
+        char *copy = token_pool_copy(o->pool, text, bytes);
         if (!copy) return opening_no_memory(o);
         vocabulary_set(v, (int32_t)i, copy, bytes);
         token_piece *x = &v->piece[i];
@@ -72,10 +72,10 @@ static int sentencepiece(opening *o, const gguf_metadata *m, int is_unigram)
     int bytes = 0;
     const gguf_value *map = gguf_array(m, KEY "precompiled_charsmap", GGUF_U8);
     if (!map) map = gguf_array(m, KEY "precompiled_charsmap", GGUF_I8);
-    t->sentencepiece = (sentencepiece_spec){
-        .add_dummy_prefix = gguf_integer(m, KEY "add_space_prefix", 1) != 0,
-        .remove_extra_whitespaces = gguf_integer(m, KEY "remove_extra_whitespaces", is_unigram) != 0,
-        .escape_whitespaces = 1};
+    t->sentencepiece = (sentencepiece_spec){.add_dummy_prefix = gguf_integer(m, KEY "add_space_prefix", 1) != 0,
+                                            .remove_extra_whitespaces =
+                                                gguf_integer(m, KEY "remove_extra_whitespaces", is_unigram) != 0,
+                                            .escape_whitespaces = 1};
     if (map && map->count && !(t->sentencepiece.map = charsmap_new(o->pool, map->data, (size_t)map->count, why)))
         return opening_fail(o, "%s", why);
     for (size_t i = 0; i < t->model.words.n; i++) bytes += t->model.words.piece[i].type == PIECE_BYTE;
@@ -94,7 +94,8 @@ static int read_merges(opening *o, const gguf_metadata *m)
         size_t n;
         const char *s = gguf_next_text(&at, &n), *blank = n > 2 ? memchr(s + 1, ' ', n - 2) : NULL;
         char joined[2048];
-        if (!blank || n > sizeof joined) return opening_fail(o, KEY "merges: merge %llu is not two tokens", (unsigned long long)i);
+        if (!blank || n > sizeof joined)
+            return opening_fail(o, KEY "merges: merge %llu is not two tokens", (unsigned long long)i);
         size_t a = (size_t)(blank - s), b = n - a - 1;
         memcpy(joined, s, a);
         memcpy(joined + a, blank + 1, b);
@@ -130,7 +131,7 @@ static int byte_bpe(opening *o, const gguf_metadata *m)
     t->model.ignore_merges = k->ignore_merges;
     t->kind = "byte-bpe";
     if (k->nfc) {
-        if (!(t->normal = pool_get(o->pool, 1, sizeof *t->normal))) return opening_no_memory(o);
+        if (!(t->normal = token_pool_get(o->pool, 1, sizeof *t->normal))) return opening_no_memory(o);
         t->normal[t->n_normal++] = (normalize_step){.kind = NORMALIZE_FORM, .flags = FORM_COMPOSE};
     }
     if (!put_names(o) || !read_merges(o, m) || !opening_byte_split(o, k->pattern)) return 0;
@@ -150,7 +151,7 @@ static int wordpiece(opening *o, const gguf_metadata *m)
             x->n -= 3;
             continue;
         }
-        char *text = pool_get(o->pool, (size_t)x->n + 3, 1);
+        char *text = token_pool_get(o->pool, (size_t)x->n + 3, 1);
         if (!text) return opening_no_memory(o);
         text[0] = text[1] = '#';
         memcpy(text + 2, x->text, x->n);

@@ -3,18 +3,17 @@
 
 #include <string.h>
 
-const char *const gpt2_pattern =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char *const gpt2_pattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 #define LLAMA3                                                                                                         \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"             \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"           \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define QWEN2                                                                                                          \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                  \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define TEKKEN                                                                                                         \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"                         \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"                  \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"                       \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"                \
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static const known_pattern known[] = {
@@ -32,7 +31,7 @@ const known_pattern *known_pattern_find(const char *name, size_t n)
 int opening_byte_split(opening *o, const char *source)
 {
     char why[300];
-    split_step *step = pool_get(o->pool, 2, sizeof *step);
+    split_step *step = token_pool_get(o->pool, 2, sizeof *step);
     pattern *first = source ? pattern_new(o->pool, source, strlen(source), why) : NULL;
     pattern *words = source ? first : pattern_new(o->pool, gpt2_pattern, strlen(gpt2_pattern), why);
     if (!step || !words) return opening_no_memory(o);
@@ -40,7 +39,7 @@ int opening_byte_split(opening *o, const char *source)
     step[1] = (split_step){.kind = SPLIT_BYTES};
     o->t->split = step;
     o->t->n_split = 2;
-    decode_step *decode = pool_get(o->pool, 1, sizeof *decode);
+    decode_step *decode = token_pool_get(o->pool, 1, sizeof *decode);
     if (!decode) return opening_no_memory(o);
     *decode = (decode_step){.kind = DECODE_BYTES};
     o->t->decode = decode;

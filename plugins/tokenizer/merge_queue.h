@@ -22,7 +22,7 @@ static inline int merge_before(const possible_merge *a, const possible_merge *b)
 
 static inline int queue_push(merge_queue *q, possible_merge x)
 {
-    if (!pool_reserve(q->pool, &q->item, &q->capacity, q->n + 1, sizeof x)) return 0;
+    if (!token_pool_reserve(q->pool, &q->item, &q->capacity, q->n + 1, sizeof x)) return 0;
     size_t i = q->n++;
     for (; i > 0 && merge_before(&x, &q->item[(i - 1) / 2]); i = (i - 1) / 2) q->item[i] = q->item[(i - 1) / 2];
     q->item[i] = x;

@@ -21,7 +21,7 @@ typedef struct {
 
 static int add(merging *m, int32_t id, size_t from, size_t to)
 {
-    if (!pool_reserve(m->pool, &m->item, &m->capacity, m->n + 1, sizeof *m->item)) return 0;
+    if (!token_pool_reserve(m->pool, &m->item, &m->capacity, m->n + 1, sizeof *m->item)) return 0;
     int32_t at = (int32_t)m->n;
     m->item[m->n++] = (symbol){id, at - 1, NO_TOKEN, (uint32_t)from, (uint32_t)to};
     if (at > 0) m->item[at - 1].next = at;

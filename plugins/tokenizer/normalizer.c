@@ -16,7 +16,7 @@ typedef struct {
 
 static int codes_of(token_pool *p, const aligned_text *t, code_list *out)
 {
-    if (!(out->code = pool_get(p, t->n + 1, sizeof *out->code))) return 0;
+    if (!(out->code = token_pool_get(p, t->n + 1, sizeof *out->code))) return 0;
     out->n = 0;
     for (size_t at = 0; at < t->n;) at += utf8_next(t->s + at, t->n - at, &out->code[out->n++]);
     return 1;
@@ -166,7 +166,7 @@ typedef struct {
 
 static int put_change(changes *c, int32_t code, int change)
 {
-    if (!pool_reserve(c->pool, &c->item, &c->capacity, c->n + 1, sizeof *c->item)) return 0;
+    if (!token_pool_reserve(c->pool, &c->item, &c->capacity, c->n + 1, sizeof *c->item)) return 0;
     c->item[c->n++] = (changed){code, change};
     return 1;
 }

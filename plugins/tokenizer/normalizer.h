@@ -7,15 +7,15 @@
 #include "pattern.h"
 
 typedef enum {
-    NORMALIZE_FORM,         /* flags: FORM_* */
+    NORMALIZE_FORM, /* flags: FORM_* */
     NORMALIZE_LOWER,
-    NORMALIZE_STRIP,        /* flags: 1 left, 2 right */
+    NORMALIZE_STRIP, /* flags: 1 left, 2 right */
     NORMALIZE_STRIP_ACCENTS,
-    NORMALIZE_REPLACE,      /* pattern by text */
-    NORMALIZE_PREPEND,      /* text */
-    NORMALIZE_BERT,         /* flags: BERT_* */
-    NORMALIZE_BYTES,        /* bytes as printable characters */
-    NORMALIZE_CHARSMAP      /* map, over grapheme clusters */
+    NORMALIZE_REPLACE, /* pattern by text */
+    NORMALIZE_PREPEND, /* text */
+    NORMALIZE_BERT,    /* flags: BERT_* */
+    NORMALIZE_BYTES,   /* bytes as printable characters */
+    NORMALIZE_CHARSMAP /* map, over grapheme clusters */
 } normalize_kind;
 
 enum { BERT_CLEAN = 1, BERT_CHINESE = 2, BERT_ACCENTS = 4, BERT_LOWER = 8 };

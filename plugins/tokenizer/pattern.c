@@ -98,7 +98,7 @@ static int32_t emit(compiler *c, instruction x)
 {
     if (c->p->n >= CODE_MAX) refuse(c, "too much");
     if (c->failed) return 0;
-    if (!pool_reserve(c->pool, &c->p->code, &c->code_capacity, c->p->n + 1, sizeof *c->p->code)) {
+    if (!token_pool_reserve(c->pool, &c->p->code, &c->code_capacity, c->p->n + 1, sizeof *c->p->code)) {
         snprintf(c->why, 300, "no memory for a pattern");
         c->failed = 1;
         return 0;
@@ -109,7 +109,7 @@ static int32_t emit(compiler *c, instruction x)
 
 static void add_item(compiler *c, class_item x)
 {
-    if (c->failed || !pool_reserve(c->pool, &c->item, &c->item_capacity, c->n_item + 1, sizeof x)) {
+    if (c->failed || !token_pool_reserve(c->pool, &c->item, &c->item_capacity, c->n_item + 1, sizeof x)) {
         c->failed = 1;
         return;
     }
@@ -140,10 +140,10 @@ static void add_character(compiler *c, int32_t code)
 static int32_t end_class(compiler *c, size_t first, int negated)
 {
     char_class k = {.n = c->n_item - first, .negated = negated};
-    class_item *items = pool_get(c->pool, k.n ? k.n : 1, sizeof *items);
+    class_item *items = token_pool_get(c->pool, k.n ? k.n : 1, sizeof *items);
     if (c->p->n_class >= CLASS_MAX) refuse(c, "too many classes");
     if (c->failed || !items ||
-        !pool_reserve(c->pool, &c->p->class, &c->class_capacity, c->p->n_class + 1, sizeof k)) {
+        !token_pool_reserve(c->pool, &c->p->class, &c->class_capacity, c->p->n_class + 1, sizeof k)) {
         c->failed = 1;
         return 0;
     }
@@ -334,8 +334,8 @@ static int quantifier(compiler *c, int32_t *low, int32_t *high, uint8_t *how)
 /* Whether one can go through code from..to without a character: then repeating it for ever would. */
 static int can_be_empty(compiler *c, int32_t from, int32_t to)
 {
-    uint8_t *seen = pool_get(c->pool, (size_t)(to - from) + 1, 1);
-    int32_t *todo = pool_get(c->pool, 2 * (size_t)(to - from) + 2, sizeof *todo), n = 0;
+    uint8_t *seen = token_pool_get(c->pool, (size_t)(to - from) + 1, 1);
+    int32_t *todo = token_pool_get(c->pool, 2 * (size_t)(to - from) + 2, sizeof *todo), n = 0;
     if (!seen || !todo) return 1;
     todo[n++] = from;
     while (n > 0) {
@@ -357,7 +357,7 @@ static void repeat_group(compiler *c, int32_t from, int32_t low, int32_t high, u
     if (high == ENDLESS && can_be_empty(c, from, to)) refuse(c, "a repeated group that may be empty");
     if (c->failed) return;
     /* The group was written once; it is kept aside as a copy for the repeats. */
-    instruction *body = pool_get(c->pool, (size_t)(to - from) + 1, sizeof *body);
+    instruction *body = token_pool_get(c->pool, (size_t)(to - from) + 1, sizeof *body);
     if (!body) {
         c->failed = 1;
         return;
@@ -488,7 +488,7 @@ pattern *pattern_new(token_pool *pool, const char *source, size_t n, char *why)
 {
     compiler c = {.pool = pool, .s = source, .begin = source, .end = source + n, .why = why};
     why[0] = 0;
-    if (!(c.p = pool_get(pool, 1, sizeof *c.p))) c.failed = 1;
+    if (!(c.p = token_pool_get(pool, 1, sizeof *c.p))) c.failed = 1;
     if (!c.failed) alternatives(&c);
     if (!c.failed && c.s < c.end) refuse(&c, "a ) without a group");
     if (!c.failed) emit(&c, (instruction){.op = OP_MATCH});
@@ -499,8 +499,8 @@ pattern *pattern_new(token_pool *pool, const char *source, size_t n, char *why)
 
 pattern *pattern_literal(token_pool *pool, const char *text, size_t n)
 {
-    pattern *p = pool_get(pool, 1, sizeof *p);
-    if (!p || !(p->literal = pool_copy(pool, text, n))) return NULL;
+    pattern *p = token_pool_get(pool, 1, sizeof *p);
+    if (!p || !(p->literal = token_pool_copy(pool, text, n))) return NULL;
     p->n_literal = n;
     return p;
 }
@@ -537,7 +537,7 @@ static size_t run_of(matcher *m, const char_class *k, size_t at, int32_t most)
 
 static int push(matcher *m, way_back b)
 {
-    if (!pool_reserve(m->pool, &m->back, &m->capacity, m->n_back + 1, sizeof b)) return 0;
+    if (!token_pool_reserve(m->pool, &m->back, &m->capacity, m->n_back + 1, sizeof b)) return 0;
     m->back[m->n_back++] = b;
     return 1;
 }
@@ -578,12 +578,12 @@ static size_t match_from(matcher *m, int32_t pc, size_t at)
             pc++;
             break;
         case OP_RUN: {
-            size_t least = run_of(m, &m->p->class[x->a], at, x->b), have = 0;
+            size_t least = run_of(m, &m->p->class[x->a], at, x -> b), have = 0;
             for (size_t i = at; i < least; i += utf8_next(m->s + i, m->n - i, &code)) have++;
             ok = have == (size_t)x->b;
             if (!ok) break;
             at = least;
-            end = run_of(m, &m->p->class[x->a], least, x->c == ENDLESS ? ENDLESS : x->c - x->b);
+            end = run_of(m, &m->p->class[x->a], least, x -> c == ENDLESS ? ENDLESS : x -> c - x -> b);
             if (x->how == GREEDY && end > least && !push(m, (way_back){pc + 1, 1, end, least})) return broken;
             at = end;
             pc++;
@@ -611,7 +611,7 @@ static size_t match_from(matcher *m, int32_t pc, size_t at)
 
 static int add_match(token_pool *pool, range_list *out, size_t *from, size_t a, size_t b)
 {
-    if (!pool_reserve(pool, &out->item, &out->capacity, out->n + 2, sizeof *out->item)) return 0;
+    if (!token_pool_reserve(pool, &out->item, &out->capacity, out->n + 2, sizeof *out->item)) return 0;
     if (a > *from) out->item[out->n++] = (text_range){*from, a, 0};
     if (b > a) out->item[out->n++] = (text_range){a, b, 1};
     *from = b;

@@ -29,7 +29,7 @@ static int first_symbols(merging *m)
         step = trie_longest(&m->model->user, t->s + at, t->n - at, &code);
         int is_user = step > 0;
         if (!is_user) step = m->model->bytes_alone ? 1 : utf8_next(t->s + at, t->n - at, &code);
-        if (!pool_reserve(m->pool, &m->item, &m->capacity, m->n + 1, sizeof *m->item)) return 0;
+        if (!token_pool_reserve(m->pool, &m->item, &m->capacity, m->n + 1, sizeof *m->item)) return 0;
         int32_t i = (int32_t)m->n++;
         m->item[i] = (symbol){i - 1, at + step < t->n ? i + 1 : NO_TOKEN, (uint32_t)at, (uint32_t)(at + step), is_user};
     }
@@ -85,11 +85,10 @@ static int put(merging *m, uint32_t from, uint32_t to, int *was_unknown, token_l
     for (;;) {
         int32_t id = vocabulary_find(&k->reserved, m->text->s + from, to - from);
         if (id == NO_TOKEN) id = vocabulary_find(&k->words, m->text->s + from, to - from);
-        const pair_row *parts = id != NO_TOKEN && k->words.piece[id].type == PIECE_UNUSED
-                                    ? pairs_find(&m->apart, id, 0)
-                                    : NULL;
+        const pair_row *parts =
+            id != NO_TOKEN && k->words.piece[id].type == PIECE_UNUSED ? pairs_find(&m->apart, id, 0) : NULL;
         if (parts) {
-            if (!pool_reserve(m->pool, &todo, &capacity, n + 1, sizeof *todo)) return 0;
+            if (!token_pool_reserve(m->pool, &todo, &capacity, n + 1, sizeof *todo)) return 0;
             todo[n++] = to;
             to = from + (uint32_t)parts->value;
             continue;

@@ -89,7 +89,7 @@ static int read_piece(opening *o, wire w, int32_t id)
     if (!isfinite(piece.score)) return opening_fail(o, "piece %d has a score that is no number", id);
     if (piece.type < PIECE_NORMAL || piece.type > PIECE_BYTE)
         return opening_fail(o, "piece %d has the type %u, which is not known", id, piece.type);
-    if (!(piece.text = pool_copy(o->pool, piece.text, piece.n))) return opening_no_memory(o);
+    if (!(piece.text = token_pool_copy(o->pool, piece.text, piece.n))) return opening_no_memory(o);
     o->t->model.words.piece[id] = piece;
     return 1;
 }
@@ -121,7 +121,7 @@ static int add_sentencepiece_decode(opening *o)
         {.kind = DECODE_FUSE}};
     kiln_tokenizer *t = o->t;
     const sentencepiece_spec *s = &t->sentencepiece;
-    decode_step *own = pool_get(o->pool, 4, sizeof *steps);
+    decode_step *own = token_pool_get(o->pool, 4, sizeof *steps);
     if (!own) return opening_no_memory(o);
     memcpy(own, steps, sizeof steps);
     own[0].flag = s->remove_extra_whitespaces;
@@ -234,8 +234,8 @@ int read_sentencepiece(opening *o, const kiln_tokenizer_file *file, int is_t5)
     for (int r = 0; r < ROLE_COUNT; r++) train.role[r] = NO_TOKEN;
     train.role[ROLE_UNK] = 0, train.role[ROLE_BOS] = 1, train.role[ROLE_EOS] = 2;
     o->file = file->name;
-    t->sentencepiece = (sentencepiece_spec){
-        .add_dummy_prefix = 1, .remove_extra_whitespaces = 1, .escape_whitespaces = 1};
+    t->sentencepiece =
+        (sentencepiece_spec){.add_dummy_prefix = 1, .remove_extra_whitespaces = 1, .escape_whitespaces = 1};
     if (!read_parts(o, (wire){data, data + file->bytes}, &train)) return 0;
     if (train.model_type != 1 && train.model_type != 2)
         return opening_fail(o, "the model type %llu is not known; 1 (unigram) and 2 (BPE) are",

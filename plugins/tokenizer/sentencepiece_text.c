@@ -38,9 +38,9 @@ static int put(writer *w, const char *s, size_t n, size_t at)
 {
     size_t capacity = w->capacity;
     if (w->n + n > w->capacity) {
-        if (!pool_reserve(w->pool, &w->s, &capacity, w->n + n, 1)) return 0;
+        if (!token_pool_reserve(w->pool, &w->s, &capacity, w->n + n, 1)) return 0;
         capacity = w->capacity;
-        if (!pool_reserve(w->pool, &w->from, &capacity, w->n + n, sizeof *w->from)) return 0;
+        if (!token_pool_reserve(w->pool, &w->from, &capacity, w->n + n, sizeof *w->from)) return 0;
         w->capacity = capacity;
     }
     memcpy(w->s + w->n, s, n);
@@ -86,7 +86,7 @@ static size_t without_last_blanks(const writer *w, size_t *end)
 
 static int finish(writer *w, size_t end, aligned_text *text)
 {
-    uint32_t *to = pool_get(w->pool, w->n + 1, sizeof *to);
+    uint32_t *to = token_pool_get(w->pool, w->n + 1, sizeof *to);
     if (!to) return 0;
     for (size_t i = 0; i < w->n; i++) to[i] = i + 1 < w->n ? w->from[i + 1] : (uint32_t)end;
     *text = (aligned_text){w->s, w->n, w->from, to, w->in->origin};

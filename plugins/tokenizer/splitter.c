@@ -10,7 +10,7 @@
 int pieces_add(token_pool *p, piece_list *l, aligned_text text, int32_t id)
 {
     if (text.n == 0) return 1;
-    if (!pool_reserve(p, &l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 0;
+    if (!token_pool_reserve(p, &l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 0;
     l->item[l->n++] = (text_piece){text, id};
     return 1;
 }
@@ -19,7 +19,7 @@ int pieces_add(token_pool *p, piece_list *l, aligned_text text, int32_t id)
 
 static int add_range(token_pool *p, range_list *l, size_t from, size_t to, int is_match)
 {
-    if (!pool_reserve(p, &l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 0;
+    if (!token_pool_reserve(p, &l->item, &l->capacity, l->n + 1, sizeof *l->item)) return 0;
     l->item[l->n++] = (text_range){from, to, is_match};
     return 1;
 }

@@ -57,10 +57,11 @@ static int read_root(opening *o, const json_t *root)
     if (!json_is_string(source) || all == SIZE_MAX || special >= all)
         return opening_fail(o, "config has no pattern, default_vocab_size or default_num_special_tokens");
     n = all - special;
-    if (n > json_array_size(list)) return opening_fail(o, "vocab has %zu tokens, %zu are wanted", json_array_size(list), n);
+    if (n > json_array_size(list))
+        return opening_fail(o, "vocab has %zu tokens, %zu are wanted", json_array_size(list), n);
     if (!vocabulary_new(o->pool, &t->model.words, all)) return opening_no_memory(o);
     if (!add_tokens(o, list, special, n) || !add_special(o, json_object_get(root, "special_tokens"), special)) return 0;
-    split_step *split = pool_get(o->pool, 1, sizeof *split);
+    split_step *split = token_pool_get(o->pool, 1, sizeof *split);
     if (!split) return opening_no_memory(o);
     *split = (split_step){.kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED};
     if (!(split->pattern = pattern_new(o->pool, json_string_value(source), json_string_length(source), why)))

@@ -34,8 +34,8 @@ static uint32_t slots_for(size_t n)
 int vocabulary_new(token_pool *p, vocabulary *v, size_t n)
 {
     *v = (vocabulary){.n = n, .slots = slots_for(n)};
-    v->piece = pool_get(p, n ? n : 1, sizeof *v->piece);
-    v->by_text = pool_get(p, v->slots, sizeof *v->by_text);
+    v->piece = token_pool_get(p, n ? n : 1, sizeof *v->piece);
+    v->by_text = token_pool_get(p, v->slots, sizeof *v->by_text);
     if (!v->piece || !v->by_text) return 0;
     memset(v->by_text, 0xff, v->slots * sizeof *v->by_text);
     return 1;
@@ -82,7 +82,7 @@ static pair_row *row_of(const pair_table *t, int32_t a, int32_t b)
 static int make_larger(token_pool *p, pair_table *t)
 {
     pair_table larger = {.n = t->n, .slots = t->slots ? 2 * t->slots : 64};
-    if (!(larger.row = pool_get(p, larger.slots, sizeof *larger.row))) return 0;
+    if (!(larger.row = token_pool_get(p, larger.slots, sizeof *larger.row))) return 0;
     for (uint32_t i = 0; i < larger.slots; i++) larger.row[i].value = NO_TOKEN;
     for (uint32_t i = 0; i < t->slots; i++)
         if (t->row[i].value != NO_TOKEN) *row_of(&larger, t->row[i].a, t->row[i].b) = t->row[i];
@@ -111,7 +111,8 @@ const pair_row *pairs_find(const pair_table *t, int32_t a, int32_t b)
 
 static int32_t new_node(token_pool *p, byte_trie *t)
 {
-    if (t->n >= INT32_MAX || !pool_reserve(p, &t->value, &t->capacity, t->n + 1, sizeof *t->value)) return NO_TOKEN;
+    if (t->n >= INT32_MAX || !token_pool_reserve(p, &t->value, &t->capacity, t->n + 1, sizeof *t->value))
+        return NO_TOKEN;
     t->value[t->n] = NO_TOKEN;
     return (int32_t)t->n++;
 }

@@ -44,7 +44,8 @@ typedef struct {
     pair_row *row;
 } pair_table;
 
-int pairs_put(token_pool *, pair_table *, int32_t a, int32_t b, int32_t value, int32_t value2); /* the first one counts */
+int pairs_put(token_pool *, pair_table *, int32_t a, int32_t b, int32_t value,
+              int32_t value2); /* the first one counts */
 const pair_row *pairs_find(const pair_table *, int32_t a, int32_t b);
 
 /* Texts as paths of bytes: node 0 is the empty text. */

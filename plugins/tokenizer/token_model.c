@@ -5,9 +5,9 @@ int tokens_add(token_list *l, int32_t id, uint32_t from, uint32_t to)
 {
     size_t capacity[3] = {l->capacity, l->capacity, l->capacity};
     if (l->n == l->capacity) {
-        if (!pool_reserve(l->pool, &l->id, &capacity[0], l->n + 1, sizeof *l->id) ||
-            !pool_reserve(l->pool, &l->from, &capacity[1], l->n + 1, sizeof *l->from) ||
-            !pool_reserve(l->pool, &l->to, &capacity[2], l->n + 1, sizeof *l->to))
+        if (!token_pool_reserve(l->pool, &l->id, &capacity[0], l->n + 1, sizeof *l->id) ||
+            !token_pool_reserve(l->pool, &l->from, &capacity[1], l->n + 1, sizeof *l->from) ||
+            !token_pool_reserve(l->pool, &l->to, &capacity[2], l->n + 1, sizeof *l->to))
             return 0;
         l->capacity = capacity[0];
     }

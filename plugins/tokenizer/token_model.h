@@ -25,14 +25,14 @@ typedef struct {
     const char *suffix;
     size_t n_suffix; /* of a word's last character: "</w>" */
     const char *prefix;
-    size_t n_prefix; /* MODEL_MERGES and MODEL_WORDPIECE: of what is not a word's first */
+    size_t n_prefix;       /* MODEL_MERGES and MODEL_WORDPIECE: of what is not a word's first */
     size_t characters_max; /* MODEL_WORDPIECE: longer words are unknown */
     /* MODEL_SCORES, MODEL_UNIGRAM */
-    byte_trie pieces;      /* MODEL_UNIGRAM: text -> id */
-    byte_trie user;        /* pieces that are never cut or joined */
-    int bytes_alone;       /* MODEL_SCORES: the first symbols are bytes, not characters */
-    int single_precision;  /* MODEL_UNIGRAM: sums as sentencepiece makes them, not as `tokenizers` does */
-    int in_one_unknown;    /* neighbouring unknown pieces are one token */
+    byte_trie pieces;     /* MODEL_UNIGRAM: text -> id */
+    byte_trie user;       /* pieces that are never cut or joined */
+    int bytes_alone;      /* MODEL_SCORES: the first symbols are bytes, not characters */
+    int single_precision; /* MODEL_UNIGRAM: sums as sentencepiece makes them, not as `tokenizers` does */
+    int in_one_unknown;   /* neighbouring unknown pieces are one token */
     double score_min, score_max;
 } token_model;
 

@@ -7,36 +7,36 @@
 
 enum { FIRST_BYTES = 4096, LAST_BYTES = 4 << 20 };
 
-struct pool_block {
-    pool_block *next;
+struct token_pool_block {
+    token_pool_block *next;
     size_t used, capacity;
     _Alignas(16) char data[];
 };
 
 static int64_t fail_at = -1, asked;
 
-void pool_fail_at(int64_t k)
+void token_pool_fail_at(int64_t k)
 {
     fail_at = k;
     asked = 0;
 }
 
-int64_t pool_asked(void) { return asked; }
+int64_t token_pool_asked(void) { return asked; }
 
-static pool_block *add_block(token_pool *p, size_t bytes)
+static token_pool_block *add_block(token_pool *p, size_t bytes)
 {
     size_t capacity = p->block ? 2 * p->block->capacity : FIRST_BYTES;
     if (capacity > LAST_BYTES) capacity = LAST_BYTES;
     if (capacity < bytes) capacity = bytes;
     int fails = fail_at >= 0 && __atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED) == fail_at;
-    pool_block *b = fails || capacity > SIZE_MAX - sizeof *b ? NULL : calloc(1, sizeof *b + capacity);
+    token_pool_block *b = fails || capacity > SIZE_MAX - sizeof *b ? NULL : calloc(1, sizeof *b + capacity);
     if (!b) return NULL;
     b->capacity = capacity;
     b->next = p->block;
     return p->block = b;
 }
 
-void *pool_get(token_pool *p, size_t count, size_t size)
+void *token_pool_get(token_pool *p, size_t count, size_t size)
 {
     size_t bytes;
     if (p->failed || __builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4) {
@@ -44,7 +44,7 @@ void *pool_get(token_pool *p, size_t count, size_t size)
         return NULL;
     }
     bytes = (bytes + 15) & ~(size_t)15;
-    pool_block *b = p->block;
+    token_pool_block *b = p->block;
     if ((!b || b->capacity - b->used < bytes) && !(b = add_block(p, bytes))) {
         p->failed = 1;
         return NULL;
@@ -54,13 +54,13 @@ void *pool_get(token_pool *p, size_t count, size_t size)
     return at;
 }
 
-int pool_reserve(token_pool *p, void *array, size_t *capacity, size_t wanted, size_t size)
+int token_pool_reserve(token_pool *p, void *array, size_t *capacity, size_t wanted, size_t size)
 {
     void *old;
     memcpy(&old, array, sizeof old);
     if (wanted <= *capacity) return 1;
     size_t more = 2 * *capacity > wanted ? 2 * *capacity : wanted + 8;
-    void *fresh = pool_get(p, more, size);
+    void *fresh = token_pool_get(p, more, size);
     if (!fresh) return 0;
     if (*capacity) memcpy(fresh, old, *capacity * size);
     memcpy(array, &fresh, sizeof fresh);
@@ -68,16 +68,16 @@ int pool_reserve(token_pool *p, void *array, size_t *capacity, size_t wanted, si
     return 1;
 }
 
-char *pool_copy(token_pool *p, const char *s, size_t n)
+char *token_pool_copy(token_pool *p, const char *s, size_t n)
 {
-    char *copy = n < SIZE_MAX ? pool_get(p, n + 1, 1) : NULL;
+    char *copy = n < SIZE_MAX ? token_pool_get(p, n + 1, 1) : NULL;
     if (copy) memcpy(copy, s, n);
     return copy;
 }
 
-void pool_free(token_pool *p)
+void token_pool_free(token_pool *p)
 {
-    for (pool_block *b = p->block, *next; b; b = next) {
+    for (token_pool_block *b = p->block, *next; b; b = next) {
         next = b->next;
         free(b);
     }

@@ -28,8 +28,8 @@ int opening_added(opening *o, const char *text, size_t n, int32_t id, uint32_t f
     kiln_tokenizer *t = o->t;
     if (n == 0) return 1;
     if (n > PIECE_BYTES_MAX) return opening_fail(o, "an added token of %zu bytes; %d are the most", n, PIECE_BYTES_MAX);
-    char *copy = pool_copy(o->pool, text, n);
-    if (!copy || !pool_reserve(o->pool, &t->added, &t->added_capacity, t->n_added + 1, sizeof *t->added))
+    char *copy = token_pool_copy(o->pool, text, n);
+    if (!copy || !token_pool_reserve(o->pool, &t->added, &t->added_capacity, t->n_added + 1, sizeof *t->added))
         return opening_no_memory(o);
     t->added[t->n_added++] = (added_token){copy, n, id, flags};
     return 1;
@@ -40,7 +40,7 @@ static int grow_words(opening *o, size_t n)
 {
     vocabulary *w = &o->t->model.words;
     if (n <= w->n) return 1;
-    token_piece *piece = pool_get(o->pool, n, sizeof *piece);
+    token_piece *piece = token_pool_get(o->pool, n, sizeof *piece);
     if (!piece) return opening_no_memory(o);
     memcpy(piece, w->piece, w->n * sizeof *piece);
     w->piece = piece;
@@ -132,7 +132,7 @@ int model_find_bytes(token_model *m, const vocabulary *v)
 void tokenizer_free(kiln_tokenizer *t)
 {
     if (!t) return;
-    pool_free(&t->pool);
+    token_pool_free(&t->pool);
     free(t);
 }
 
@@ -215,7 +215,7 @@ static void put(kiln_encoding *out, int32_t id, float weight, uint32_t from, uin
 static void put_all(const encoding *e, const kiln_tokenizer_input *in, kiln_encoding *out)
 {
     const end_list none = {.n = 0}, *begin = in->ends ? &e->t->begin : &none, *end = in->ends ? &e->t->end : &none;
-    float weight = in->weight != 0 ? in->weight : 1;
+    float weight = in->weight ? *in->weight : 1;
     for (size_t i = 0; i < begin->n; i++) put(out, begin->id[i], weight, 0, 0);
     for (size_t i = 0; i < e->out.n; i++) put(out, e->out.id[i], weight, e->out.from[i], e->out.to[i]);
     for (size_t i = 0; i < end->n; i++) put(out, end->id[i], weight, (uint32_t)in->n, (uint32_t)in->n);
@@ -232,14 +232,15 @@ kiln_status tokenizer_encode(const kiln_tokenizer *t, const kiln_tokenizer_input
     int got = in->n ? encode_all(&e, in->text, in->n) : 1;
     if (got == 1 && !reserve(out, e.out.n + 2 * ENDS_MAX)) got = 0;
     if (got == 1) put_all(&e, in, out);
-    pool_free(&e.pool);
+    token_pool_free(&e.pool);
     if (got == 1) return KILN_OK;
     if (got == 0)
         snprintf(why, KILN_TOKENIZER_WHY, "no memory for the tokens of a text of %zu bytes", in->n);
     else
-        snprintf(why, KILN_TOKENIZER_WHY,
-                 "the text of %zu bytes cannot be cut into tokens: the tokenizer's pattern takes too long for it, or it "
-                 "has characters that are not in the vocabulary, which has no token for the unknown",
-                 in->n);
+        snprintf(
+            why, KILN_TOKENIZER_WHY,
+            "the text of %zu bytes cannot be cut into tokens: the tokenizer's pattern takes too long for it, or it "
+            "has characters that are not in the vocabulary, which has no token for the unknown",
+            in->n);
     return got == 0 ? KILN_ERR_NOMEM : KILN_ERR_INVALID;
 }

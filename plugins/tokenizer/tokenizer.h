@@ -1,7 +1,7 @@
 /* tokenizer.h - one tokenizer: what its files said, and the way of a text through it.
  *
- *     text -> added tokens -> normaliser -> added tokens -> splitter -> model -> ids        (tokenizer.json and its like)
- *     text -> special tokens -> SentencePiece's normaliser -> model -> ids                  (a SentencePiece model)
+ *     text -> added tokens -> normaliser -> added tokens -> splitter -> model -> ids        (tokenizer.json and its
+ * like) text -> special tokens -> SentencePiece's normaliser -> model -> ids                  (a SentencePiece model)
  *
  * Everything is in its pool and does not change once it is opened.
  */

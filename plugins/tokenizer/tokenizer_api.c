@@ -174,12 +174,12 @@ static const token_piece *piece_of(const kiln_tokenizer *t, int32_t id)
 static size_t decode(const kiln_tokenizer *t, const int32_t *id, size_t n, uint32_t special, char *out, size_t capacity)
 {
     token_pool pool = {0};
-    decoded_list l = {.item = pool_get(&pool, n + 1, sizeof *l.item)};
+    decoded_list l = {.item = token_pool_get(&pool, n + 1, sizeof *l.item)};
     size_t written = 0;
     for (size_t i = 0; l.item && i < n; i++) {
         const token_piece *x = piece_of(t, id[i]);
         if (!x || (x->type == PIECE_CONTROL && !special)) continue;
-        char *copy = pool_copy(&pool, x->text, x->n);
+        char *copy = token_pool_copy(&pool, x->text, x->n);
         l.item[l.n++] = (decoded){copy, copy ? x->n : 0};
         if (t->is_sentencepiece && x->type == PIECE_UNKNOWN) l.item[l.n - 1] = (decoded){" \xe2\x81\x87 ", 5};
     }
@@ -187,7 +187,7 @@ static size_t decode(const kiln_tokenizer *t, const int32_t *id, size_t n, uint3
         written = l.item[0].n;
         if (written && capacity) memcpy(out, l.item[0].s, written < capacity ? written : capacity);
     }
-    pool_free(&pool);
+    token_pool_free(&pool);
     return written;
 }
 

@@ -1,5 +1,5 @@
-/* tokenizer_config.c - tokenizer_config.json: what the tokens of a role are called, whether begin and end are added, the
- * chat template. It stands beside the other files; without it their usual names count. */
+/* tokenizer_config.c - tokenizer_config.json: what the tokens of a role are called, whether begin and end are added,
+ * the chat template. It stands beside the other files; without it their usual names count. */
 #include "sources.h"
 
 #include <jansson.h>

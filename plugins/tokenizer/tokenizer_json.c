@@ -73,7 +73,7 @@ static int each_step(opening *o, const json_t *x, const char *key, int depth, in
 static int add_normal(opening *o, normalize_step s)
 {
     kiln_tokenizer *t = o->t;
-    if (!t->normal && !(t->normal = pool_get(o->pool, STEPS_MAX, sizeof s))) return opening_no_memory(o);
+    if (!t->normal && !(t->normal = token_pool_get(o->pool, STEPS_MAX, sizeof s))) return opening_no_memory(o);
     if (t->n_normal == STEPS_MAX) return opening_fail(o, "more than %d normalizers", STEPS_MAX);
     t->normal[t->n_normal++] = s;
     return 1;
@@ -105,7 +105,7 @@ static int add_replace(opening *o, const json_t *x)
     size_t n = 0;
     const char *by = text_of(x, "content", &n);
     const pattern *p = pattern_of(o, json_object_get(x, "pattern"));
-    char *copy = by ? pool_copy(o->pool, by, n) : NULL;
+    char *copy = by ? token_pool_copy(o->pool, by, n) : NULL;
     if (!p || !copy) return opening_fail(o, "a Replace without pattern or content");
     return add_normal(o, (normalize_step){.kind = NORMALIZE_REPLACE, .pattern = p, .text = copy, .n = n});
 }
@@ -135,7 +135,7 @@ static int one_normalizer(opening *o, const json_t *x)
     if (strcmp(type, "Prepend") == 0) {
         size_t n = 0;
         const char *text = text_of(x, "prepend", &n);
-        char *copy = text ? pool_copy(o->pool, text, n) : NULL;
+        char *copy = text ? token_pool_copy(o->pool, text, n) : NULL;
         if (!copy) return opening_fail(o, "a Prepend without text");
         return add_normal(o, (normalize_step){.kind = NORMALIZE_PREPEND, .text = copy, .n = n});
     }
@@ -147,7 +147,7 @@ static int one_normalizer(opening *o, const json_t *x)
 static int add_split(opening *o, split_step s)
 {
     kiln_tokenizer *t = o->t;
-    if (!t->split && !(t->split = pool_get(o->pool, STEPS_MAX, sizeof s))) return opening_no_memory(o);
+    if (!t->split && !(t->split = token_pool_get(o->pool, STEPS_MAX, sizeof s))) return opening_no_memory(o);
     if (t->n_split == STEPS_MAX) return opening_fail(o, "more than %d pre_tokenizers", STEPS_MAX);
     t->split[t->n_split++] = s;
     return 1;
@@ -184,7 +184,7 @@ static int add_metaspace(opening *o, const json_t *x)
     split_step s = {.kind = SPLIT_METASPACE,
                     .prefix = prefix_of(x),
                     .cut = flag_of(x, "split", 1),
-                    .text = pool_copy(o->pool, text, n),
+                    .text = token_pool_copy(o->pool, text, n),
                     .n = n,
                     .pattern = pattern_literal(o->pool, text, n),
                     .blank = pattern_literal(o->pool, " ", 1)};
@@ -214,8 +214,7 @@ static int one_splitter(opening *o, const json_t *x)
         return add_split(o, (split_step){.kind = SPLIT_DIGITS, .behavior = how});
     }
     if (!behavior_of(o, x, SPLIT_ISOLATED, &how)) return 0;
-    if (strcmp(type, "Punctuation") == 0)
-        return add_split(o, (split_step){.kind = SPLIT_PUNCTUATION, .behavior = how});
+    if (strcmp(type, "Punctuation") == 0) return add_split(o, (split_step){.kind = SPLIT_PUNCTUATION, .behavior = how});
     if (strcmp(type, "Split") == 0) {
         split_step s = {.kind = SPLIT_PATTERN, .behavior = how, .invert = flag_of(x, "invert", 0)};
         s.pattern = pattern_of(o, json_object_get(x, "pattern"));
@@ -287,12 +286,12 @@ static int one_decoder(opening *o, const json_t *x)
     size_t i = 0, count = sizeof kinds / sizeof kinds[0], n = 0;
     while (i < count && strcmp(type_of(x), kinds[i].name) != 0) i++;
     if (i == count) return opening_fail(o, "the decoder '%.40s' is not known", type_of(x));
-    if (!t->decode && !(t->decode = pool_get(o->pool, STEPS_MAX, sizeof *t->decode))) return opening_no_memory(o);
+    if (!t->decode && !(t->decode = token_pool_get(o->pool, STEPS_MAX, sizeof *t->decode))) return opening_no_memory(o);
     if (t->n_decode == STEPS_MAX) return opening_fail(o, "more than %d decoders", STEPS_MAX);
     decode_step *s = &t->decode[t->n_decode++];
     const char *text = kinds[i].text ? text_of(x, kinds[i].text, &n) : NULL;
     if (!text) text = kinds[i].otherwise, n = strlen(text);
-    *s = (decode_step){.kind = kinds[i].kind, .text = pool_copy(o->pool, text, n), .n = n};
+    *s = (decode_step){.kind = kinds[i].kind, .text = token_pool_copy(o->pool, text, n), .n = n};
     if (s->kind == DECODE_WORDPIECE) s->flag = flag_of(x, "cleanup", 1);
     if (s->kind == DECODE_METASPACE) s->flag = prefix_of(x) != PREFIX_NEVER;
     if (s->kind == DECODE_STRIP) {
@@ -304,7 +303,7 @@ static int one_decoder(opening *o, const json_t *x)
         if (!what) return opening_fail(o, "the decoder Replace has a pattern that is no String");
         s->other = s->text;
         s->n_other = s->n;
-        s->text = pool_copy(o->pool, what, n);
+        s->text = token_pool_copy(o->pool, what, n);
         s->n = n;
     }
     return (s->text && (s->kind != DECODE_REPLACE || s->other)) || opening_no_memory(o);
@@ -318,7 +317,7 @@ static int put_word(opening *o, int32_t id, const char *text, size_t n)
     if (n > PIECE_BYTES_MAX) return opening_fail(o, "a token of %zu bytes; %d are the most", n, PIECE_BYTES_MAX);
     if (m->words.piece[id].text)
         return opening_fail(o, "'%.40s' and '%.40s' have the same id %d", m->words.piece[id].text, text, id);
-    char *copy = pool_copy(o->pool, text, n);
+    char *copy = token_pool_copy(o->pool, text, n);
     if (!copy) return opening_no_memory(o);
     vocabulary_set(&m->words, id, copy, n);
     vocabulary_name(&m->words, id);
@@ -352,7 +351,7 @@ static const char *model_text(opening *o, const json_t *x, const char *key, size
 {
     const char *text = text_of(x, key, n);
     if (*n > 64) opening_fail(o, "model.%s has more than 64 bytes", key);
-    return text && *n ? pool_copy(o->pool, text, *n) : NULL;
+    return text && *n ? token_pool_copy(o->pool, text, *n) : NULL;
 }
 
 static int find_unknown(opening *o, const json_t *x)
@@ -448,8 +447,7 @@ static int read_unigram(opening *o, const json_t *x)
         if (piece->n && !trie_put(o->pool, &m->pieces, piece->text, piece->n, (int32_t)i)) return opening_no_memory(o);
     }
     m->byte_fallback = flag_of(x, "byte_fallback", 0) && model_find_bytes(m, &m->words);
-    m->unknown = json_is_integer(unknown) && json_integer_value(unknown) >= 0 &&
-                         (size_t)json_integer_value(unknown) < n
+    m->unknown = json_is_integer(unknown) && json_integer_value(unknown) >= 0 && (size_t)json_integer_value(unknown) < n
                      ? (int32_t)json_integer_value(unknown)
                      : NO_TOKEN;
     return 1;

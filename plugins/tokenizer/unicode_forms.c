@@ -46,13 +46,13 @@ static uint32_t class_of(int32_t code)
 static int decompose(marks *m, int form, int32_t code)
 {
     utf8proc_int32_t part[32] = {code};
-    utf8proc_option_t options = (utf8proc_option_t)(
-        UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (form & FORM_COMPATIBLE ? UTF8PROC_COMPAT : 0));
+    utf8proc_option_t options =
+        (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (form & FORM_COMPATIBLE ? UTF8PROC_COMPAT : 0));
     int boundary = 0;
     utf8proc_ssize_t n = 1;
     if (code >= 0x80 && !is_inert(code)) n = utf8proc_decompose_char(code, part, 32, options, &boundary);
     if (n < 1 || n > 32) n = 1, part[0] = code;
-    if (!pool_reserve(m->pool, &m->item, &m->capacity, m->n + (size_t)n, sizeof *m->item)) return 0;
+    if (!token_pool_reserve(m->pool, &m->item, &m->capacity, m->n + (size_t)n, sizeof *m->item)) return 0;
     for (utf8proc_ssize_t i = 0; i < n; i++) m->item[m->n++] = (mark){part[i], i > 0, class_of(part[i])};
     return 1;
 }
@@ -64,7 +64,7 @@ static int sort_run(marks *m, size_t from, size_t to)
     int ordered = 1;
     for (size_t i = from + 1; i < to; i++) ordered &= item[i - 1].class <= item[i].class;
     if (ordered) return 1;
-    if (!(work = pool_get(m->pool, to - from, sizeof *work))) return 0;
+    if (!(work = token_pool_get(m->pool, to - from, sizeof *work))) return 0;
     for (size_t width = 1; width < to - from; width *= 2) {
         for (size_t low = from; low < to; low += 2 * width) {
             size_t mid = low + width < to ? low + width : to, end = mid + width < to ? mid + width : to;
@@ -96,8 +96,7 @@ static int32_t composed(int32_t a, int32_t b)
 {
     utf8proc_int32_t pair[3] = {a, b, 0};
     if (b < 0x300 || is_inert(a) || is_inert(b)) return -1;
-    utf8proc_ssize_t n =
-        utf8proc_normalize_utf32(pair, 2, (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    utf8proc_ssize_t n = utf8proc_normalize_utf32(pair, 2, (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
     return n == 1 && !is_inert(pair[0]) ? pair[0] : -1;
 }
 

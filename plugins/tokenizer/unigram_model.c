@@ -56,12 +56,12 @@ int unigram_encode(const token_model *k, model_work *work, const aligned_text *t
     place *best = work->symbol;
     int was_unknown = 0, got = 1;
     size_t capacity = work->symbols;
-    if (!pool_reserve(out->pool, &best, &capacity, t->n + 1, sizeof *best)) return 0;
+    if (!token_pool_reserve(out->pool, &best, &capacity, t->n + 1, sizeof *best)) return 0;
     work->symbol = best;
     work->symbols = capacity;
     size_t *end = work->queue;
     capacity = work->queued;
-    if (!pool_reserve(out->pool, &end, &capacity, t->n + 1, sizeof *end)) return 0;
+    if (!token_pool_reserve(out->pool, &end, &capacity, t->n + 1, sizeof *end)) return 0;
     work->queue = end;
     work->queued = capacity;
     for (size_t i = 0; i <= t->n; i++) best[i] = (place){0, NO_TOKEN, NO_TOKEN};

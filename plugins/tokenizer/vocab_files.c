@@ -18,7 +18,7 @@ enum { SYMBOL_BYTES_MAX = 1024, VOCAB_MAX = 1 << 20 };
 
 static int put(opening *o, int32_t id, const char *s, size_t n)
 {
-    char *copy = pool_copy(o->pool, s, n);
+    char *copy = token_pool_copy(o->pool, s, n);
     if (!copy) return opening_no_memory(o);
     vocabulary_set(&o->t->model.words, id, copy, n);
     vocabulary_name(&o->t->model.words, id);
@@ -151,7 +151,8 @@ static size_t spell_byte(uint32_t byte, const char *ending, char out[16])
     return n + m;
 }
 
-/* CLIP's own order: the bytes as in GPT-2's table, printable ones first, the same with the word end, merges, specials. */
+/* CLIP's own order: the bytes as in GPT-2's table, printable ones first, the same with the word end, merges, specials.
+ */
 static int vocab_of_merges(opening *o, const kiln_tokenizer_file *file, size_t merges)
 {
     const char *at = file->data, *end = at + file->bytes;
@@ -180,8 +181,7 @@ static int check_bytes(opening *o, int with_ends)
     for (uint32_t i = 0; i < 256; i++)
         for (int last = 0; last <= with_ends; last++)
             if (vocabulary_find(v, s, spell_byte(i, last ? WORD_END : "", s)) == NO_TOKEN)
-                return opening_fail(o,
-                                    "vocab.json has no symbol for byte %u%s: %s format lists all 256 bytes%s", i,
+                return opening_fail(o, "vocab.json has no symbol for byte %u%s: %s format lists all 256 bytes%s", i,
                                     last ? " at the end of a word" : "", with_ends ? "CLIP's" : "this",
                                     with_ends ? ", each also with " WORD_END : "");
     return 1;
@@ -193,10 +193,11 @@ static int clip_steps(opening *o)
                               "[^\\s\\p{L}\\p{N}]+";
     kiln_tokenizer *t = o->t;
     char why[300];
-    t->normal = pool_get(o->pool, 3, sizeof *t->normal);
-    t->split = pool_get(o->pool, 2, sizeof *t->split);
-    t->decode = pool_get(o->pool, 3, sizeof *t->decode);
-    const pattern *blanks = pattern_new(o->pool, "\\s+", 3, why), *words = pattern_new(o->pool, cut, sizeof cut - 1, why),
+    t->normal = token_pool_get(o->pool, 3, sizeof *t->normal);
+    t->split = token_pool_get(o->pool, 2, sizeof *t->split);
+    t->decode = token_pool_get(o->pool, 3, sizeof *t->decode);
+    const pattern *blanks = pattern_new(o->pool, "\\s+", 3, why),
+                  *words = pattern_new(o->pool, cut, sizeof cut - 1, why),
                   *bytes = pattern_new(o->pool, gpt2_pattern, strlen(gpt2_pattern), why);
     if (!t->normal || !t->split || !t->decode || !blanks || !words || !bytes) return opening_no_memory(o);
     t->normal[0] = (normalize_step){.kind = NORMALIZE_FORM, .flags = FORM_COMPOSE};
@@ -235,7 +236,7 @@ static int finish_gpt2(opening *o, const char *pattern_name)
     kiln_tokenizer *t = o->t;
     const known_pattern *k = known_pattern_find(pattern_name, strlen(pattern_name));
     if (k && k->nfc) {
-        if (!(t->normal = pool_get(o->pool, 1, sizeof *t->normal))) return opening_no_memory(o);
+        if (!(t->normal = token_pool_get(o->pool, 1, sizeof *t->normal))) return opening_no_memory(o);
         t->normal[t->n_normal++] = (normalize_step){.kind = NORMALIZE_FORM, .flags = FORM_COMPOSE};
     }
     t->model.ignore_merges = k && k->ignore_merges;
@@ -280,13 +281,12 @@ int finish_wordpiece(opening *o, int lower)
     m->characters_max = 100;
     m->unknown = vocabulary_find(&m->words, "[UNK]", 5);
     t->kind = "wordpiece";
-    t->normal = pool_get(o->pool, 1, sizeof *t->normal);
-    t->split = pool_get(o->pool, 1, sizeof *t->split);
-    t->decode = pool_get(o->pool, 1, sizeof *t->decode);
+    t->normal = token_pool_get(o->pool, 1, sizeof *t->normal);
+    t->split = token_pool_get(o->pool, 1, sizeof *t->split);
+    t->decode = token_pool_get(o->pool, 1, sizeof *t->decode);
     if (!t->normal || !t->split || !t->decode) return opening_no_memory(o);
-    t->normal[t->n_normal++] =
-        (normalize_step){.kind = NORMALIZE_BERT,
-                         .flags = BERT_CLEAN | BERT_CHINESE | (lower ? BERT_ACCENTS | BERT_LOWER : 0)};
+    t->normal[t->n_normal++] = (normalize_step){
+        .kind = NORMALIZE_BERT, .flags = BERT_CLEAN | BERT_CHINESE | (lower ? BERT_ACCENTS | BERT_LOWER : 0)};
     t->split[t->n_split++] = (split_step){.kind = SPLIT_BERT};
     t->decode[t->n_decode++] = (decode_step){.kind = DECODE_WORDPIECE, .text = "##", .n = 2, .flag = 1};
     int32_t cls = vocabulary_find(&m->words, "[CLS]", 5), sep = vocabulary_find(&m->words, "[SEP]", 5);
@@ -317,7 +317,7 @@ int read_vocab_txt(opening *o, const kiln_tokenizer_file *file)
     for (s = begin, n = 0; s < end; s = next, n++) {
         size_t bytes = line_at(s, end, &next);
         if (bytes > SYMBOL_BYTES_MAX) return opening_fail(o, "line %zu has %zu bytes", n + 1, bytes);
-        char *copy = pool_copy(o->pool, s, bytes);
+        char *copy = token_pool_copy(o->pool, s, bytes);
         if (!copy) return opening_no_memory(o);
         vocabulary_set(v, (int32_t)n, copy, bytes);
         if (bytes) vocabulary_name(v, (int32_t)n);
