@@ -261,12 +261,12 @@ CLIP = ROOT / "tests" / "golden" / "clip-tokenizer"
 # name: (files, kind asked for, kind expected, special tokens of the text too, the library's encoder)
 KINDS = {
     "clip": (files(CLIP, "vocab.json", "merges.txt"), "clip-bpe", 1, clip),
-    "clip-merges": (files(CLIP, "merges.txt"), None, 0, clip),
+    "clip-merges": (files(CLIP, "merges.txt"), None, 1, clip),
     "gpt2": (files(DATA / "gpt2", "tokenizer.json"), None, 1, from_json("gpt2")),
-    "gpt2-files": (files(DATA / "gpt2", "vocab.json", "merges.txt"), "byte-bpe", 0, from_json("gpt2")),
+    "gpt2-files": (files(DATA / "gpt2", "vocab.json", "merges.txt"), "byte-bpe", 1, from_json("gpt2")),
     "llama3": (files(DATA / "llama3", "tokenizer.json"), None, 1, from_json("llama3")),
     "qwen2": (files(DATA / "qwen2", "tokenizer.json"), None, 1, from_json("qwen2")),
-    "qwen2-gguf": (files(DATA / "qwen2", "qwen2.gguf"), None, 0, from_json("qwen2")),
+    "qwen2-gguf": (files(DATA / "qwen2", "qwen2.gguf"), None, 1, from_json("qwen2")),
     "tekken": (files(DATA / "tekken", "tekken.json"), None, 0, tekken),
     "llama-bpe": (files(DATA / "llama", "tokenizer.model"), "sentencepiece", 0, from_model("llama")),
     "llama-gguf": (files(DATA / "llama", "llama.gguf"), "sentencepiece", 0, from_model("llama")),
@@ -281,6 +281,9 @@ KINDS = {
     "wordpiece": (files(DATA / "bert", "tokenizer.json"), None, 1, from_json("bert")),
     "wordpiece-txt": (files(DATA / "bert", "vocab.txt"), "wordpiece", 1, from_json("bert")),
 }
+
+# Other files of the same tokenizer: one golden holds for all.
+SAME = {"clip": ["clip-merges"], "gpt2": ["gpt2-files"], "qwen2": ["qwen2-gguf"], "llama-bpe": ["llama-gguf"], "t5": ["t5-gguf"], "wordpiece": ["wordpiece-txt"]}
 
 # ---- small vocabularies ------------------------------------------------------------------------------------------------------------
 

@@ -160,6 +160,7 @@ int finish_sentencepiece(opening *o, int is_unigram, int byte_fallback)
 typedef struct {
     uint64_t model_type, byte_fallback, whitespace_as_suffix;
     int32_t role[ROLE_COUNT];
+    int parts; /* 1: the trainer's, 2: the normaliser's */
 } trainer;
 
 static int read_trainer(opening *o, wire w, trainer *out)
@@ -211,11 +212,12 @@ static int read_parts(opening *o, wire file, trainer *train)
     if (!vocabulary_new(o->pool, &o->t->model.words, n)) return opening_no_memory(o);
     for (w = file, n = 0; next_field(&w, &f) == 1;) {
         if (f.type != 2) continue;
+        if (f.number == 2 || f.number == 3) train->parts |= (int)f.number - 1;
         if (f.number == 1 && !read_piece(o, f.bytes, (int32_t)n++)) return 0;
         if (f.number == 2 && !read_trainer(o, f.bytes, train)) return 0;
         if (f.number == 3 && !read_normalizer(o, f.bytes, &o->t->sentencepiece)) return 0;
     }
-    return 1;
+    return train->parts == 3 || broken(o, "the end of the file"); /* both come behind the pieces */
 }
 
 static void take_roles(kiln_tokenizer *t, const trainer *train)
