@@ -60,7 +60,7 @@ def categories():
         if k != last:
             rows.append(f"{c << 5 | k:#x}")
             last = k
-    return kind, rows
+    return rows
 
 
 def lower():
@@ -118,8 +118,7 @@ def inert():
 def main():
     print(f"/* unicode_tables.c - made by scripts/tokenizer_tables.py of tokenizers {tokenizers.__version__}; see unicode_tables.h. */")
     print('/* clang-format off */\n#include "unicode_tables.h"')
-    kind, rows = categories()
-    numbers = {c for c, k in kind.items() if CATEGORIES[k - 1][0] == "N"}
+    rows = categories()
     table("unicode_category_starts", "code << 5 | category: from this code point on", rows)
     table("unicode_lower_ranges", "first, last, step, what is added", lower())
     table("unicode_inert_ranges", "first, last: no decomposition, no combining class", inert())
@@ -141,7 +140,7 @@ def main():
     words = pre_tokenizers.Whitespace()
     table("unicode_word_ranges", "first, last: a word character to the Whitespace pre-tokenizer and to single_word",
           pairs({c for c in ALL if len(words.pre_tokenize_str("a" + chr(c))) == 1 and words.pre_tokenize_str("a" + chr(c))[0][0] != "a"}))
-    print(f"{len(numbers)} numbers", file=sys.stderr)
+    table("unicode_pattern_word_ranges", "first, last: what \\w matches in a pattern", pairs(matching(r"\w")))
 
 
 main()

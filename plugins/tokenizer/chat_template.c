@@ -67,7 +67,8 @@ static const shape shapes[] = {
      .between = "|>\n",
      .behind = "<|end|>\n",
      .answer = "<|assistant|>\n"},
-    {.name = "mistral", .sign = "[INST]"},
+    {.name = "mistral", .sign = "[SYSTEM_PROMPT]"},
+    {.name = "mistral-v3", .sign = "[INST]"},
 };
 
 static const shape *find(const char *name)
@@ -97,6 +98,12 @@ static int refuse(char *why, const char *name, const char *what, const char *rol
     return 0;
 }
 
+static void put_with_gap(writer *w, const char *s)
+{
+    put(w, s);
+    put(w, "\n\n");
+}
+
 static void put_turns(writer *w, const shape *s, const kiln_message *m, size_t n)
 {
     const char *system = n && s->no_system && is(at(m, 0), "system") ? at(m, 0)->content : NULL;
@@ -105,34 +112,32 @@ static void put_turns(writer *w, const shape *s, const kiln_message *m, size_t n
         put(w, s->before);
         put(w, is(x, "assistant") && s->assistant ? s->assistant : x->role);
         put(w, s->between);
-        if (system && i == 1) {
-            put_trimmed(w, system);
-            put(w, "\n\n");
-        }
+        if (system && i == 1) put_with_gap(w, system);
         (s->trims ? put_trimmed : put)(w, x->content);
         put(w, s->behind);
     }
 }
 
-/* Mistral v3 (tekken): the system prompt goes into the last message of the user. */
-static int put_mistral(writer *w, const kiln_message *m, size_t n, const char *eos, char *why)
+/* Mistral's: a system prompt of its own, or (v3) put before what the user said last. */
+static int put_mistral(writer *w, int is_v3, const kiln_message *m, size_t n, char *why)
 {
-    const char *system = n && is(at(m, 0), "system") ? at(m, 0)->content : NULL;
+    const char *system = is_v3 && n && is(at(m, 0), "system") ? at(m, 0)->content : NULL;
     for (size_t i = system ? 1 : 0; i < n; i++) {
         const kiln_message *x = at(m, i);
         if (is(x, "user")) {
             put(w, "[INST]");
-            if (system && i + 1 == n) {
-                put(w, system);
-                put(w, "\n\n");
-            }
+            if (system && i + 1 == n) put_with_gap(w, system);
             put(w, x->content);
             put(w, "[/INST]");
         } else if (is(x, "assistant")) {
             put(w, x->content);
-            put(w, eos);
+            put(w, "</s>");
+        } else if (!is_v3 && is(x, "system")) {
+            put(w, "[SYSTEM_PROMPT]");
+            put(w, x->content);
+            put(w, "[/SYSTEM_PROMPT]");
         } else {
-            return refuse(why, "mistral", "has no role", x->role);
+            return refuse(why, is_v3 ? "mistral-v3" : "mistral", "has no role (here)", x->role);
         }
     }
     return 1;
@@ -152,13 +157,15 @@ size_t chat_render(const char *name, const char *bos, const kiln_message *m, siz
     const shape *s = find(name);
     if (!s) {
         snprintf(why, KILN_TOKENIZER_WHY,
-                 "the chat template '%.40s' is not known; chatml, llama3, gemma, phi3 and mistral are",
+                 "the chat template '%.40s' is not known; chatml, llama3, gemma, phi3, mistral and "
+                 "mistral-v3 are",
                  name ? name : "(none in the model's files)");
         return 0;
     }
-    if (strcmp(s->name, "mistral") == 0) {
+    if (n && m->size < sizeof *m) return (size_t)refuse(why, s->name, "is given messages without", "size");
+    if (strncmp(s->name, "mistral", 7) == 0) {
         put(&w, bos[0] ? bos : "<s>");
-        return put_mistral(&w, m, n, "</s>", why) ? w.n : 0;
+        return put_mistral(&w, strcmp(s->name, "mistral-v3") == 0, m, n, why) ? w.n : 0;
     }
     for (size_t i = 0; i < n; i++)
         if (!has_role(s, at(m, i), i)) return (size_t)refuse(why, s->name, "has no role (here)", at(m, i)->role);

@@ -28,9 +28,10 @@ typedef struct {
 } instruction;
 
 typedef struct {
-    uint32_t categories; /* bits */
-    uint32_t from, to;   /* a range when from <= to */
-    uint32_t not_space;  /* \S */
+    uint32_t categories;  /* bits */
+    uint32_t from, to;    /* a range when from <= to */
+    int (*kind)(int32_t); /* NULL: the others */
+    int negated;
 } class_item;
 
 typedef struct {
@@ -56,7 +57,7 @@ struct pattern {
 static int item_has(const class_item *x, int32_t c)
 {
     if (x->from <= x->to) return (uint32_t)c >= x->from && (uint32_t)c <= x->to;
-    if (x->not_space) return !unicode_is_blank(c);
+    if (x->kind) return x->kind(c) != x->negated;
     return (x->categories >> unicode_category_of(c) & 1) != 0;
 }
 
@@ -191,11 +192,9 @@ static void add_property(compiler *c, int negated)
     add_bits(c, negated ? ~bits & ((1u << CATEGORY_COUNT) - 1) : bits);
 }
 
-static void add_space(compiler *c)
+static void add_kind(compiler *c, int (*kind)(int32_t), int negated)
 {
-    add_bits(c, BITS("Z"));
-    add_range(c, 9, 13);
-    add_range(c, 0x85, 0x85);
+    add_item(c, (class_item){.from = 1, .kind = kind, .negated = negated});
 }
 
 static int32_t hex(compiler *c, const char *s, size_t n)
@@ -214,19 +213,26 @@ static int32_t hex(compiler *c, const char *s, size_t n)
     return code;
 }
 
-/* Behind a backslash: a class (returns -1, its items are added) or a character. */
-static int32_t escape(compiler *c)
+/* Oniguruma, whose answers are the field's, has the fractions and superscripts of Latin-1 in \w but not in [\w]. */
+static int is_word_in_class(int32_t c)
 {
-    const uint32_t word = BITS("L") | BITS("M") | BITS("N") | BITS("Pc"), all = (1u << CATEGORY_COUNT) - 1;
+    return unicode_is_pattern_word(c) && c != 0xb2 && c != 0xb3 && c != 0xb9 && (c < 0xbc || c > 0xbe);
+}
+
+/* Behind a backslash: a class (returns -1, its items are added) or a character. */
+static int32_t escape(compiler *c, int in_class)
+{
+    int (*word)(int32_t) = in_class ? is_word_in_class : unicode_is_pattern_word;
+    const uint32_t all = (1u << CATEGORY_COUNT) - 1;
     int32_t code = next_code(c);
     size_t n = 0;
     switch (code) {
-    case 's': add_space(c); return -1;
-    case 'S': add_item(c, (class_item){.from = 1, .not_space = 1}); return -1;
+    case 's': add_kind(c, unicode_is_blank, 0); return -1;
+    case 'S': add_kind(c, unicode_is_blank, 1); return -1;
     case 'd': add_bits(c, BITS("Nd")); return -1;
     case 'D': add_bits(c, all & ~BITS("Nd")); return -1;
-    case 'w': add_bits(c, word); return -1;
-    case 'W': add_bits(c, all & ~word); return -1;
+    case 'w': add_kind(c, word, 0); return -1;
+    case 'W': add_kind(c, word, 1); return -1;
     case 'p': add_property(c, 0); return -1;
     case 'P': add_property(c, 1); return -1;
     case 'n': return '\n';
@@ -267,12 +273,12 @@ static int32_t read_class(compiler *c) /* behind [ */
             break;
         }
         int32_t from = next_code(c);
-        if (from == '\\') from = escape(c);
+        if (from == '\\') from = escape(c, 1);
         if (from < 0 || c->failed) continue;
         if (c->end - c->s >= 2 && c->s[0] == '-' && c->s[1] != ']') {
             c->s++;
             int32_t to = next_code(c);
-            if (to == '\\') to = escape(c);
+            if (to == '\\') to = escape(c, 1);
             if (to < from) refuse(c, "a range from high to low");
             add_range(c, from, to);
         } else {
@@ -439,7 +445,7 @@ static void item(compiler *c)
     } else if (code == '?' || code == '*' || code == '+') {
         refuse(c, "nothing to repeat");
     } else {
-        if (code == '\\') code = escape(c);
+        if (code == '\\') code = escape(c, 0);
         if (code >= 0) add_character(c, code);
         class = c->failed ? 0 : end_class(c, first, 0);
     }

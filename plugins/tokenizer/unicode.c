@@ -52,6 +52,12 @@ int unicode_is_blank(int32_t c)
 
 int unicode_is_numeric(int32_t c) { return in_ranges(unicode_numeric_ranges, unicode_numeric_ranges_n, c); }
 int unicode_is_word(int32_t c) { return in_ranges(unicode_word_ranges, unicode_word_ranges_n, c); }
+
+int unicode_is_pattern_word(int32_t c)
+{
+    return in_ranges(unicode_pattern_word_ranges, unicode_pattern_word_ranges_n, c);
+}
+
 int unicode_is_combining(int32_t c) { return in_ranges(unicode_combining_ranges, unicode_combining_ranges_n, c); }
 
 int unicode_is_bert_control(int32_t c)

@@ -48,6 +48,7 @@ uint32_t unicode_category_bits(const char *name, size_t n);
 int unicode_is_blank(int32_t code); /* White_Space */
 int unicode_is_numeric(int32_t code);
 int unicode_is_word(int32_t code);
+int unicode_is_pattern_word(int32_t code); /* \w of a pattern */
 int unicode_is_combining(int32_t code);
 int unicode_is_bert_control(int32_t code);
 int unicode_is_bert_accent(int32_t code);
