@@ -445,7 +445,7 @@ def train():
     write_gguf(DATA / "qwen2" / "qwen2.gguf",
                {"general.architecture": "qwen2", "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2",
                 "tokenizer.ggml.tokens": ("string", [tokens[i] for i in range(len(tokens))]),
-                "tokenizer.ggml.token_type": ("i32", [3 if tokens[i].startswith("<|") else 1 for i in range(len(tokens))]),
+                "tokenizer.ggml.token_type": ("i32", [3 if tokens[i].startswith("<|") and tokens[i].endswith("|>") else 1 for i in range(len(tokens))]),
                 "tokenizer.ggml.merges": ("string", [" ".join(m) for m in qwen2["model"]["merges"]]),
                 "tokenizer.chat_template": "{% for m in messages %}<|im_start|>{{ m.role }}..."})
     train_tekken()
