@@ -35,12 +35,9 @@ void edit_put(text_edit *e, int32_t code, int change)
 {
     const aligned_text *in = e->in;
     size_t bytes = utf8_length(code), source = change > 0 ? e->at - 1 : e->at;
-    uint32_t from = in->origin, to = in->origin;
+    int is_there = source < in->n;
+    uint32_t from = is_there ? in->from[source] : in->origin, to = is_there ? in->to[source] : from;
     if (e->pool->failed || !reserve(e, bytes)) return;
-    if (source < in->n) {
-        from = in->from[source];
-        to = in->to[source];
-    }
     for (size_t i = 0; i < bytes; i++) {
         e->from[e->n + i] = from;
         e->to[e->n + i] = to;

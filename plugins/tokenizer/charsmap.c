@@ -43,7 +43,7 @@ static const char *find(const charsmap *m, const char *s, size_t n, int shortest
 {
     size_t node = offset_of(m->unit[0]);
     const char *found = NULL;
-    for (size_t i = 0; i < n && (!found || !shortest); i++) {
+    for (size_t i = 0; i < n && !(shortest && found); i++) {
         unsigned char c = (unsigned char)s[i];
         node ^= c;
         if (node >= m->n_unit || label_of(m->unit[node]) != c || c == 0) break;
@@ -52,9 +52,9 @@ static const char *find(const charsmap *m, const char *s, size_t n, int shortest
         if (!(unit >> 8 & 1)) continue;
         size_t at = node < m->n_unit ? m->unit[node] & 0x7fffffff : m->n_text;
         if (at >= m->n_text) break;
-        found = m->text + at;
         *taken = i + 1;
-        *bytes = strlen(found);
+        *bytes = strlen(m->text + at);
+        found = m->text + at;
     }
     return found;
 }
