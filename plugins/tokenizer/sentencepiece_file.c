@@ -137,7 +137,7 @@ int finish_sentencepiece(opening *o, int is_unigram, int byte_fallback)
     token_model *m = &t->model;
     vocabulary reserved;
     m->kind = is_unigram ? MODEL_UNIGRAM : MODEL_SCORES;
-    m->single_precision = m->in_one_unknown = 1;
+    m->in_one_unknown = 1;
     m->score_min = FLT_MAX;
     m->score_max = FLT_MIN;
     if (!vocabulary_new(o->pool, &reserved, m->words.n)) return opening_no_memory(o);
@@ -145,6 +145,7 @@ int finish_sentencepiece(opening *o, int is_unigram, int byte_fallback)
     m->reserved = reserved;
     for (size_t i = 0; i < m->words.n; i++)
         if (!put_piece_name(o, (int32_t)i)) return 0;
+    m->score_unknown = (double)((float)m->score_min - 10); /* sentencepiece's, in single precision */
     if (m->unknown == NO_TOKEN) return opening_fail(o, "no piece is for the unknown");
     if (byte_fallback && !model_find_bytes(m, &m->reserved))
         return opening_fail(o, "byte fallback is on, but not all of <0x00> to <0xFF> are byte pieces");

@@ -446,6 +446,7 @@ static int read_unigram(opening *o, const json_t *x)
         if (i == 0 || piece->score < m->score_min) m->score_min = piece->score;
         if (piece->n && !trie_put(o->pool, &m->pieces, piece->text, piece->n, (int32_t)i)) return opening_no_memory(o);
     }
+    m->score_unknown = m->score_min - 10;
     m->byte_fallback = flag_of(x, "byte_fallback", 0) && model_find_bytes(m, &m->words);
     m->unknown = json_is_integer(unknown) && json_integer_value(unknown) >= 0 && (size_t)json_integer_value(unknown) < n
                      ? (int32_t)json_integer_value(unknown)

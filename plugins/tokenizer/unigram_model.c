@@ -1,7 +1,6 @@
 /* unigram_model.c - the pieces of a text whose scores' sum is highest (Kudo 2018), by one pass over the text that keeps
  * the best way to each place (Viterbi). A character without a piece of its own costs ten more than the worst piece.
- *
- * sentencepiece adds in single precision, the `tokenizers` library in double: near a tie it decides. */
+ * Sums are in double precision, as sentencepiece (from 0.2.3 on) and `tokenizers` have them: near a tie it decides. */
 #include "token_model.h"
 #include "unicode.h"
 
@@ -13,15 +12,9 @@ typedef struct {
     int32_t from; /* NO_TOKEN: not reached */
 } place;
 
-static void offer(const token_model *k, place *to, size_t from, double score, int32_t id)
+static void offer(place *to, size_t from, double score, int32_t id)
 {
-    if (to->from != NO_TOKEN && !(score > to->score)) return;
-    *to = (place){k->single_precision ? (double)(float)score : score, id, (int32_t)from};
-}
-
-static double sum(const token_model *k, double a, double b)
-{
-    return k->single_precision ? (double)((float)a + (float)b) : a + b;
+    if (to->from == NO_TOKEN || score > to->score) *to = (place){score, id, (int32_t)from};
 }
 
 static void offer_all(const token_model *k, const aligned_text *t, size_t at, place *best)
@@ -34,13 +27,13 @@ static void offer_all(const token_model *k, const aligned_text *t, size_t at, pl
         int32_t id = k->pieces.value[node];
         if (id == NO_TOKEN || k->words.piece[id].type == PIECE_UNUSED) continue;
         size_t length = i + 1 - at;
-        double score = sum(k, k->words.piece[id].score, until);
+        double score = k->words.piece[id].score + until;
         if (k->words.piece[id].type == PIECE_USER) /* always taken */
             score = (double)((float)length * (float)k->score_max) - 0.1 + until;
-        offer(k, &best[i + 1], at, score, id);
+        offer(&best[i + 1], at, score, id);
         has_single |= length == step;
     }
-    if (!has_single) offer(k, &best[at + step], at, sum(k, sum(k, k->score_min, -10), until), k->unknown);
+    if (!has_single) offer(&best[at + step], at, k->score_unknown + until, k->unknown);
 }
 
 /* The best way's ends, from the last to the first, into end[]; returns how many. */

@@ -167,7 +167,11 @@ static void test_T3_T4_prompts_equal_the_golden(void)
                            "'%.60s': place %lld is %d x %g", text, (long long)k, c.id[k], (double)c.weight[k]))
                 break;
         }
-        for (size_t k = 0; k < c.n_chunk; k++) CHECK_EQ(c.id[77 * k + 76], t.end);
+        for (size_t k = 0; k < c.n_chunk; k++) {
+            CHECK(c.id[77 * k] == t.start && c.id[77 * k + 76] == t.end);
+            CHECK(c.end[k] > 0 && c.id[77 * k + (size_t)c.end[k]] == t.end &&
+                  c.id[77 * k + (size_t)c.end[k] - 1] != t.end);
+        }
         prompt_free(&p);
         prompt_chunks_free(&c);
     }

@@ -74,6 +74,23 @@ static void test_special_tokens_by_flag(void)
     tokenizer_api.unref(t);
 }
 
+/* SentencePiece puts its blank before the text, not before what follows a special token. */
+static void test_the_blank_before_a_text_comes_once(void)
+{
+    kiln_tokenizer *t = data_open(LLAMA);
+    REQUIRE(t);
+    kiln_encoding a = encode_text(t, "cat<s>cat", 9, 1, 0), b = encode_text(t, "cat", 3, 1, 0);
+    char out[60];
+    CHECK(a.n > 2 * b.n);
+    for (size_t i = 0; i < b.n; i++) CHECK_EQ(a.id[i], b.id[i]);
+    CHECK_EQ(a.id[b.n], tokenizer_api.special(t, "bos"));
+    size_t n = tokenizer_api.decode(t, a.id, a.n, 1, out, sizeof out);
+    CHECK(n == 9 && memcmp(out, "cat<s>cat", 9) == 0);
+    tokenizer_api.encoding_free(&a);
+    tokenizer_api.encoding_free(&b);
+    tokenizer_api.unref(t);
+}
+
 static void test_begin_and_end_by_flag(void)
 {
     static const struct {
@@ -298,6 +315,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {CASE(test_spans_are_places_of_the_original),
                                       CASE(test_segments_follow_one_another_with_their_weights),
                                       CASE(test_special_tokens_by_flag),
+                                      CASE(test_the_blank_before_a_text_comes_once),
                                       CASE(test_begin_and_end_by_flag),
                                       CASE(test_a_config_beside_the_model),
                                       CASE(test_chat_templates),
