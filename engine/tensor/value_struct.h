@@ -19,7 +19,8 @@ struct kiln_value {
     kiln_value *next_doomed; /* while being freed */
     union {
         struct {
-            kiln_tensor window;
+            kiln_tensor window; /* its dim and stride are these */
+            int64_t dim[KILN_MAX_RANK], stride[KILN_MAX_RANK];
             size_t bytes;
             unsigned counted;
         } tensor; /* counted: by which account, 0: none */

@@ -18,7 +18,9 @@
 
 typedef struct {
     kiln_text_encoder encoder;
+    kiln_clip_encoder one;
     text_config config;
+    kiln_tokenizer *opened;
     prompt_tokenizer tokenizer;
     char family[160];
 } clip_self;
@@ -162,7 +164,7 @@ static char *own_merges(size_t *n)
 
 /* The tokenizer of files in memory; vocab NULL: merges alone. */
 static kiln_status open_files(const kiln_host *host, kiln_ctx *ctx, const char *vocab, size_t n_vocab,
-                              const char *merges, size_t n_merges, prompt_tokenizer *out)
+                              const char *merges, size_t n_merges, kiln_tokenizer **out)
 {
     const kiln_tokenizer_file files[] = {{sizeof *files, "merges.txt", merges, n_merges},
                                          {sizeof *files, "vocab.json", vocab, n_vocab}};
@@ -172,15 +174,12 @@ static kiln_status open_files(const kiln_host *host, kiln_ctx *ctx, const char *
     if (!api)
         return host->fail(ctx, KILN_ERR_UNSUPPORTED,
                           "there is no tokenizer: kiln-tokenizer.so is not among the plugins; install kiln anew");
-    if (!(out->tokenizer = api->open(ctx, &source))) return KILN_ERR_INVALID;
-    out->api = api;
-    out->start = api->special(out->tokenizer, "bos");
-    out->end = api->special(out->tokenizer, "eos");
+    if (!(*out = api->open(ctx, &source))) return KILN_ERR_INVALID;
     return KILN_OK;
 }
 
 static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set,
-                                  const checkpoint_layout *at, prompt_tokenizer *out)
+                                  const checkpoint_layout *at, kiln_tokenizer **out)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const char *vocab_file = tokenizer_files[at->kind].vocab, *merges_file = tokenizer_files[at->kind].merges;
@@ -204,16 +203,18 @@ static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const ki
 
 /* ---- the table's functions ---- */
 
-static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, kiln_ctx *ctx, const char *text,
-                            kiln_tokens *out)
+static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *given, const kiln_host *host,
+                            kiln_ctx *ctx, const char *text, kiln_tokens *out)
 {
     const clip_self *self = e->self;
+    prompt_tokenizer tokenizer = self->tokenizer;
+    if (given) tokenizer = prompt_tokenizer_of(self->tokenizer.api, given);
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
     kiln_status status = KILN_OK;
     if (!prompt_parse(text, &parsed, why) ||
-        !prompt_tokenise(&self->tokenizer, &parsed, (size_t)e->length, &chunks, why)) {
+        !prompt_tokenise(&tokenizer, &parsed, (size_t)e->max_length, &chunks, why)) {
         status = host->fail(ctx, KILN_ERR_INVALID, "%s", why);
     } else {
         size_t n = chunks.n_chunk * chunks.length;
@@ -235,11 +236,11 @@ static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, k
     return status;
 }
 
-static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
-                                 kiln_t ids, kiln_t end, int32_t layer)
+static void record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                   const kiln_text_inputs *in, kiln_text_features *out)
 {
     const clip_self *self = e->self;
-    return text_model_record(&(text_recorder){&self->config, ops, p, w}, ids, end, layer);
+    text_model_record(&(text_recorder){&self->config, ops, p, w}, in, out);
 }
 
 /* ---- opening ---- */
@@ -247,7 +248,7 @@ static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops
 static void release(void *owned)
 {
     clip_self *self = owned;
-    if (self->tokenizer.api) self->tokenizer.api->unref(self->tokenizer.tokenizer);
+    if (self->opened) self->tokenizer.api->unref(self->opened);
     free(self);
 }
 
@@ -256,8 +257,10 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 {
     text_config *t = &self->config;
     TRY(read_config(host, ctx, set, view, at->config, t));
-    TRY(open_tokenizer(host, ctx, set, at, &self->tokenizer));
-    int64_t count = self->tokenizer.api->count(self->tokenizer.tokenizer);
+    self->tokenizer.api = host->ability(KILN_TOKENIZER_ABILITY);
+    TRY(open_tokenizer(host, ctx, set, at, &self->opened));
+    self->tokenizer = prompt_tokenizer_of(self->tokenizer.api, self->opened);
+    int64_t count = self->tokenizer.api->count(self->opened);
     if (count > t->vocabulary)
         return host->fail(ctx, KILN_ERR_INVALID,
                           "the tokenizer has ids up to %lld, the text encoder's table %lld rows; they do not "
@@ -272,7 +275,9 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
                                         .self = self,
                                         .width = t->width,
                                         .pooled_width = t->width,
-                                        .length = t->length,
+                                        .flags = KILN_TEXT_WEIGHTED,
+                                        .min_length = t->length,
+                                        .max_length = t->length,
                                         .layers = t->layers,
                                         .default_layer = -1,
                                         .tokenise = tokenise,
@@ -293,15 +298,20 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     }
     char from[80];
     snprintf(from, sizeof from, "%s*", at->prefix);
-    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "text_model.*"}, 1);
+    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "text_model.*"), 1);
     clip_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
-    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
-        value = models->clip_new(ctx, &(kiln_clip){.size = sizeof(kiln_clip),
-                                                   .encoder = &self->encoder,
-                                                   .weights = view,
-                                                   .owned = self,
-                                                   .release = release});
+    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK) {
+        self->one = (kiln_clip_encoder){.size = sizeof self->one,
+                                        .name = "l",
+                                        .encoder = &self->encoder,
+                                        .weights = view,
+                                        .tokenizer = self->opened};
+        value = models->clip_new(
+            ctx,
+            &(kiln_clip){
+                .size = sizeof(kiln_clip), .n_encoder = 1, .encoder = &self->one, .owned = self, .release = release});
+    }
     if (self && !value) release(self);
     w->unref(view);
     return value;

@@ -34,9 +34,14 @@ typedef struct {
 /* What cuts segments into ids: a tokenizer with "bos" and "eos". */
 typedef struct {
     const kiln_tokenizer_api *api;
-    kiln_tokenizer *tokenizer;
+    const kiln_tokenizer *tokenizer;
     int32_t start, end;
 } prompt_tokenizer;
+
+static inline prompt_tokenizer prompt_tokenizer_of(const kiln_tokenizer_api *api, const kiln_tokenizer *t)
+{
+    return (prompt_tokenizer){api, t, api->special(t, "bos"), api->special(t, "eos")};
+}
 
 /* 1: done; 0: `why` says what is wrong. Free the result either way. */
 int prompt_parse(const char *text, prompt *out, char why[300]);

@@ -5,6 +5,7 @@
  */
 #include "kiln/bislerp.h"
 #include "kiln/kit.h"
+#include "pair_evaluator.h"
 #include "sample_session.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ kiln_status session_set_size(kiln_session *s, int64_t height, int64_t width)
     TRY(latent_init(&s->space, &s->x, &s->space.shape));
     if (s->denoised.data) TRY(latent_init(&s->space, &s->denoised, &s->space.shape));
     for (size_t i = 0; i < s->job->n_guider; i++) TRY(evaluator_read_conditions(&s->evaluator[i]));
-    return KILN_OK;
+    return pair_evaluators_resize(s);
 }
 
 /* A size scaled, at least one cell; halves to even, as Python rounds. */
@@ -67,6 +68,11 @@ static kiln_status may_resize(const kiln_session *s, uint32_t method)
         return c->host->fail(c->ctx, KILN_ERR_BUG,
                              "sampler '%s' changes the size without KILN_SAMPLER_RESIZES, or in no known way",
                              s->row->name);
+    if (s->space.n_stream)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "sampler '%s' changes the size on the way, which a latent of several streams cannot; take "
+                             "another sampler",
+                             s->row->name);
     if (s->job->denoise)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "sampler '%s' changes the size on the way, and this node evaluates parts of one size; "
@@ -84,7 +90,7 @@ kiln_status session_resize(const kiln_sampling *api, double scale, uint32_t meth
 {
     kiln_session *s = api->self;
     const kiln_latent_shape *old = &s->space.shape;
-    scaling z = {.batch = old->pictures,
+    scaling z = {.batch = old->pictures * old->frames,
                  .channels = old->channels,
                  .h = old->height,
                  .w = old->width,
