@@ -84,7 +84,8 @@ static kiln_t layer(const recorder *r, int64_t number, kiln_t x)
 #undef PART
 }
 
-/* pixels [N,size,size,3] -> [N,1+patches,width]. No op repeats the class token for each picture: it is added to zeros. */
+/* pixels [N,size,size,3] -> [N,1+patches,width]. No op repeats the class token for each picture: it is added to zeros.
+ */
 static kiln_t embed(const recorder *r, kiln_t pixels)
 {
     const kiln_ops *o = r->ops;

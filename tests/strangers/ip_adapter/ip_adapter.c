@@ -1,5 +1,5 @@
-/* ip_adapter.c - IP-Adapter (Ye et al. 2023) as its authors' files and diffusers have it: the picture's embedding becomes
- * four tokens, and each cross-attention gets a second one beside it, with keys and values of its own:
+/* ip_adapter.c - IP-Adapter (Ye et al. 2023) as its authors' files and diffusers have it: the picture's embedding
+ * becomes four tokens, and each cross-attention gets a second one beside it, with keys and values of its own:
  *
  *   out = attention(q, k, v) + scale attention(q, to_k_ip(tokens), to_v_ip(tokens))
  *
@@ -110,9 +110,8 @@ static kiln_status tokens_of(const kiln_call *c, const ip_adapter *self, const k
     kiln_program *p = o->program_new(c->ctx, &options);
     kiln_tensor t;
     if (!p) return KILN_ERR_NOMEM;
-    int64_t n = embeds->dim[0], all = self->api->find(self->weights, "image_proj.proj.bias", &info) == KILN_OK
-                                          ? info.dim[0]
-                                          : IP_TOKENS,
+    int64_t n = embeds->dim[0],
+            all = self->api->find(self->weights, "image_proj.proj.bias", &info) == KILN_OK ? info.dim[0] : IP_TOKENS,
             width = all / IP_TOKENS;
     kiln_t x = o->input(p, "embeds", KILN_F32, 2, embeds->dim);
     x = o->linear(p, x, o->weight(p, self->weights, "image_proj.proj.weight", 2, KILN_DIMS(all, embeds->dim[1])),

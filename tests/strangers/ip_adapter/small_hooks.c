@@ -1,5 +1,5 @@
-/* small_hooks.c - hooks without weights: attention replaced, further keys and values, blocks left out, a residual stream
- * changed. Each is a constant table; only what has numbers of its own keeps something alive.
+/* small_hooks.c - hooks without weights: attention replaced, further keys and values, blocks left out, a residual
+ * stream changed. Each is a constant table; only what has numbers of its own keeps something alive.
  */
 #include "ip_adapter.h"
 
@@ -144,8 +144,16 @@ typedef struct {
 } leave_params;
 
 static const kiln_param leave_param[] = {
-    {.name = "first", .type = KILN_P_STRING, .offset = offsetof(leave_params, first), .def_str = "input.2", .doc = "A block."},
-    {.name = "second", .type = KILN_P_STRING, .offset = offsetof(leave_params, second), .def_str = "output.1", .doc = "Another."},
+    {.name = "first",
+     .type = KILN_P_STRING,
+     .offset = offsetof(leave_params, first),
+     .def_str = "input.2",
+     .doc = "A block."},
+    {.name = "second",
+     .type = KILN_P_STRING,
+     .offset = offsetof(leave_params, second),
+     .def_str = "output.1",
+     .doc = "Another."},
 };
 
 static kiln_status run_leave_out(const kiln_call *c)
@@ -157,14 +165,13 @@ static kiln_status run_leave_out(const kiln_call *c)
     snprintf(l->text[1], sizeof l->text[1], "%s", p->second);
     snprintf(l->identity, sizeof l->identity, "example-leave-out");
     l->place[0] = l->text[0], l->place[1] = l->text[1];
-    l->hook = (kiln_hook){
-        .size = sizeof l->hook, .identity = l->identity, .place = l->place, .leaves_out = leaves_out};
+    l->hook = (kiln_hook){.size = sizeof l->hook, .identity = l->identity, .place = l->place, .leaves_out = leaves_out};
     return model_with_hook(c, c->in[0], &l->hook, l, free, &c->out[0]);
 }
 
-const kiln_node node_leave_out = {
-    KIT_NODE("ExampleLeaveOut", "Leave out", "example", "Two blocks are left out."), KILN_ARRAY(in, model_in),
-    KILN_ARRAY(out, model_out), KIT_PARAMS(leave_params, leave_param), .run = run_leave_out};
+const kiln_node node_leave_out = {KIT_NODE("ExampleLeaveOut", "Leave out", "example", "Two blocks are left out."),
+                                  KILN_ARRAY(in, model_in), KILN_ARRAY(out, model_out),
+                                  KIT_PARAMS(leave_params, leave_param), .run = run_leave_out};
 
 /* ---- a residual stream changed: FreeU's half that is no Fourier filter (Si et al. 2023) ---- */
 

@@ -185,9 +185,10 @@ static kiln_status encode(const kiln_call *c)
     if (!net) return KILN_ERR_INVALID;
     TRY(kit_f32(c, c->in[1], 4, "the picture", &image));
     if (image.dim[3] != 3)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the picture has %lld channels, and the encoder takes 3; SplitImageWithAlpha drops a fourth",
-                             (long long)image.dim[3]);
+        return c->host->fail(
+            c->ctx, KILN_ERR_INVALID,
+            "the picture has %lld channels, and the encoder takes 3; SplitImageWithAlpha drops a fourth",
+            (long long)image.dim[3]);
     return run_encoder(c, net, &image);
 }
 
