@@ -108,7 +108,6 @@ static int put_piece_name(opening *o, int32_t id)
     if (is_text && m->kind == MODEL_UNIGRAM && !trie_put(o->pool, &m->pieces, x->text, x->n, id))
         return opening_no_memory(o);
     if (x->type == PIECE_NORMAL && x->score < m->score_min) m->score_min = x->score;
-    if (x->type == PIECE_NORMAL && x->score > m->score_max) m->score_max = x->score;
     return 1;
 }
 
@@ -137,9 +136,8 @@ int finish_sentencepiece(opening *o, int is_unigram, int byte_fallback)
     token_model *m = &t->model;
     vocabulary reserved;
     m->kind = is_unigram ? MODEL_UNIGRAM : MODEL_SCORES;
-    m->in_one_unknown = 1;
+    m->single_precision = m->in_one_unknown = 1;
     m->score_min = FLT_MAX;
-    m->score_max = FLT_MIN;
     if (!vocabulary_new(o->pool, &reserved, m->words.n)) return opening_no_memory(o);
     reserved.piece = m->words.piece;
     m->reserved = reserved;

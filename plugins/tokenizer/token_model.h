@@ -28,11 +28,12 @@ typedef struct {
     size_t n_prefix;       /* MODEL_MERGES and MODEL_WORDPIECE: of what is not a word's first */
     size_t characters_max; /* MODEL_WORDPIECE: longer words are unknown */
     /* MODEL_SCORES, MODEL_UNIGRAM */
-    byte_trie pieces;   /* MODEL_UNIGRAM: text -> id */
-    byte_trie user;     /* pieces that are never cut or joined */
-    int bytes_alone;    /* MODEL_SCORES: the first symbols are bytes, not characters */
-    int in_one_unknown; /* neighbouring unknown pieces are one token */
-    double score_min, score_max;
+    byte_trie pieces;     /* MODEL_UNIGRAM: text -> id */
+    byte_trie user;       /* pieces that are never cut or joined */
+    int bytes_alone;      /* MODEL_SCORES: the first symbols are bytes, not characters */
+    int in_one_unknown;   /* neighbouring unknown pieces are one token */
+    int single_precision; /* MODEL_UNIGRAM: sums as sentencepiece makes them, not as `tokenizers` does */
+    double score_min;
     double score_unknown; /* MODEL_UNIGRAM: of a character without a piece */
 } token_model;
 
