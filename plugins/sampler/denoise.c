@@ -95,6 +95,11 @@ static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *s
         const kiln_model *other = models->model(e->call->ctx, r->model);
         if (!other) return KILN_ERR_INVALID;
         TRY(check_latents(e, r->name, other));
+        if (other->n_range)
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "the '%s' of a MODEL has ranges of its own, which nothing would evaluate; give it "
+                                    "a MODEL without",
+                                    r->name);
         set->range[set->n++] = (denoise_range){.model = other, .name = r->name, .below = r->below};
     }
     return KILN_OK;
