@@ -140,6 +140,25 @@ static int resolve_wire(checker *k, const graph_node *user, const doc_input *in,
     return 1;
 }
 
+/* "images.image0" is one more wire of a list input `images`: so ComfyUI writes inputs that grow. */
+static int is_part_of(const char *name, const kiln_port *p)
+{
+    size_t n = strlen(p->name);
+    return (p->flags & KILN_PORT_LIST) && strncmp(name, p->name, n) == 0 && name[n] == '.' && name[n + 1];
+}
+
+/* Room for all wires that the node's inputs of this name have together. */
+static int make_room(checker *k, const graph_node *g, const kiln_port *p, port_sources *to)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->doc->n_input; i++)
+        if (strcmp(g->doc->input[i].name, p->name) == 0 || is_part_of(g->doc->input[i].name, p))
+            n += g->doc->input[i].n_wire;
+    to->from = arena_alloc(&k->doc->memory, (n + 1) * sizeof *to->from);
+    if (!to->from) k->doc->failed = 1;
+    return to->from != NULL;
+}
+
 /* Adds the wires behind those that are there: of a list input, `images` and `images.NAME` are the same. */
 static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t port)
 {
@@ -154,13 +173,7 @@ static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t 
         return;
     }
     port_sources *to = &g->in[port];
-    source *from = arena_alloc(&k->doc->memory, (to->n + in->n_wire) * sizeof *from);
-    if (!from) {
-        k->doc->failed = 1;
-        return;
-    }
-    if (to->n) memcpy(from, to->from, to->n * sizeof *from);
-    to->from = from;
+    if (!to->from && !make_room(k, g, p, to)) return;
     for (size_t i = 0; i < in->n_wire; i++)
         if (resolve_wire(k, g, in, &in->wires[i], &to->from[to->n])) to->n++;
 }
@@ -238,11 +251,44 @@ static void unknown_input(checker *k, const graph_node *g, const doc_input *in)
         document_fault(k->doc, in->at, g->doc, "has no input '%.100s'; see `kiln nodes %s`", in->name, g->type->type);
 }
 
-/* "images.image0" is one more wire of a list input `images`: so ComfyUI writes inputs that grow. */
-static int is_part_of(const char *name, const kiln_port *p)
+/* The number that a name ends with; -1: none. */
+static int64_t number_of(const char *name)
 {
-    size_t n = strlen(p->name);
-    return (p->flags & KILN_PORT_LIST) && strncmp(name, p->name, n) == 0 && name[n] == '.' && name[n + 1];
+    size_t n = strlen(name), first = n;
+    int64_t number;
+    while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') first--;
+    return str_to_i64(name + first, n - first, &number) ? number : -1;
+}
+
+typedef struct {
+    int64_t number;
+    size_t at;
+    doc_input in;
+} numbered;
+
+static int by_number(const void *a, const void *b)
+{
+    const numbered *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* `images.image2` comes before `images.image10`, wherever they stand: so it is in ComfyUI. Others keep their order. */
+static void sort_parts(document *d, doc_node *n, const kiln_port *p)
+{
+    numbered *part = mem_alloc((n->n_input + 1) * sizeof *part);
+    size_t parts = 0, next = 0;
+    if (!part) {
+        d->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < n->n_input; i++)
+        if (is_part_of(n->input[i].name, p) && number_of(n->input[i].name) >= 0)
+            part[parts++] = (numbered){number_of(n->input[i].name), i, n->input[i]};
+    if (parts > 1) qsort(part, parts, sizeof *part, by_number);
+    for (size_t i = 0; i < n->n_input && next < parts; i++)
+        if (is_part_of(n->input[i].name, p) && number_of(n->input[i].name) >= 0) n->input[i] = part[next++].in;
+    mem_free(part);
 }
 
 static void check_input(checker *k, graph_node *g, const doc_input *in, unsigned char *given)
@@ -295,6 +341,8 @@ void checker_node(checker *k, graph_node *g)
         k->doc->failed = 1;
         return;
     }
+    for (uint32_t i = 0; i < t->n_in; i++)
+        if (node_in(t, i)->flags & KILN_PORT_LIST) sort_parts(k->doc, &k->doc->node[g - k->w->node], node_in(t, i));
     for (size_t i = 0; i < g->doc->n_input; i++) check_input(k, g, &g->doc->input[i], given);
     check_absent(k, g, given);
     mem_free(given);

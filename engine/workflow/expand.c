@@ -196,25 +196,41 @@ static void pass_default(document *d, const graph_node *outer, const subgraph_in
     }
 }
 
-/* What stands at the outer node's input: all of `images` and `images.NAME`, a value, or a parameter's default. */
+/* 1: `images` or `images.NAME` */
+static int stands_at(const doc_input *given, const char *own)
+{
+    size_t n = strlen(own);
+    return strncmp(given->name, own, n) == 0 && (given->name[n] == '\0' || given->name[n] == '.');
+}
+
+/* What stands at the outer node's input: all its wires, a value, or a parameter's default. */
 static void pass(document *d, const graph_node *outer, const subgraph_input *from, doc_node *n)
 {
-    size_t length = strlen(from->from), found = 0;
-    for (size_t i = 0; i < outer->doc->n_input; i++) {
-        const doc_input *given = &outer->doc->input[i];
-        int whole = strcmp(given->name, from->from) == 0;
-        if (!whole && (strncmp(given->name, from->from, length) != 0 || given->name[length] != '.')) continue;
-        doc_input *in = input_of(n, from, outer->doc->at);
-        found++;
-        if (given->is_wire) {
-            add_wires(d, in, given->wires, given->n_wire);
-            continue;
-        }
+    const doc_node *o = outer->doc;
+    size_t wires = 0, found = 0, at = 0;
+    for (size_t i = 0; i < o->n_input; i++)
+        if (stands_at(&o->input[i], from->from)) wires += o->input[i].n_wire, found++;
+    if (!found) {
+        pass_default(d, outer, from, n);
+        return;
+    }
+    doc_wire *all = arena_alloc(&d->memory, (wires + 1) * sizeof *all);
+    if (!all) {
+        d->failed = 1;
+        return;
+    }
+    doc_input *in = input_of(n, from, o->at);
+    for (size_t i = 0; i < o->n_input; i++) {
+        const doc_input *given = &o->input[i];
+        if (!stands_at(given, from->from)) continue;
+        in->value_at = given->value_at;
+        if (given->n_wire) memcpy(all + at, given->wires, given->n_wire * sizeof *all);
+        at += given->n_wire;
+        if (given->is_wire) continue;
         in->text = given->text, in->source = given->source;
         in->quoted = given->quoted, in->not_scalar = given->not_scalar;
-        in->value_at = given->value_at;
     }
-    if (!found) pass_default(d, outer, from, n);
+    if (wires) add_wires(d, in, all, wires);
 }
 
 static void fill_inner(document *d, const graph_node *outer, const subgraph_node *from, doc_node *n)
