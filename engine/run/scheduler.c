@@ -732,6 +732,9 @@ static kiln_status setup(scheduler *s)
     for (size_t i = 0; i < n; i++)
         if (s->slot[i].wanted && s->slot[i].asked && s->slot[i].duplicate_of != NO_NODE)
             ask(s, (uint32_t)s->slot[i].duplicate_of);
+    for (size_t i = 0; i < n; i++) /* what only a node wanted that takes another's values */
+        if (s->slot[i].wanted && !s->slot[i].asked && s->slot[i].uses_left == 0) s->doomed[s->n_doomed++] = (uint32_t)i;
+    settle_doomed(s);
     for (size_t i = 0; i < n; i++)
         if (s->slot[i].state == WAITING && s->slot[i].asked && s->slot[i].waits_for == 0) make_ready(s, (uint32_t)i);
     return KILN_OK;
