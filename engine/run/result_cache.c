@@ -133,11 +133,35 @@ void result_cache_close(result_cache *k)
     mem_free(k);
 }
 
+/* Keys are kept as texts: a value has no unsigned numbers. */
+static kiln_status read_key(const kiln_value *list, size_t i, digest *key, error *e)
+{
+    unsigned long long hi, lo;
+    const char *text = value_api.get_string(value_api.list_at(list, i), NULL);
+    if (!text || strlen(text) != 32 || sscanf(text, "%16llx%16llx", &hi, &lo) != 2)
+        return error_set(e, KILN_ERR_IO, "a kept list of results is damaged");
+    *key = (digest){.hi = hi, .lo = lo};
+    return KILN_OK;
+}
+
+/* Of a mapped node's result: what the values of all its calls are. */
+static void add_calls(result_cache *k, size_t node, store_entry *out)
+{
+    kiln_value *keys = NULL;
+    store_entry one;
+    digest key;
+    if (store_get(k->store, k->w->node[node].key, 1, &keys, NULL) != KILN_OK) return;
+    for (size_t i = 0; i < value_api.count(keys); i++)
+        if (read_key(keys, i, &key, NULL) == KILN_OK && store_find(k->store, key, &one)) out->bytes += one.bytes;
+    value_unref(keys);
+}
+
 int result_cache_look(result_cache *k, size_t node, store_entry *out)
 {
     store_entry found;
     if (!k || !keeps(k, node) || !store_find(k->store, k->w->node[node].key, &found)) return 0;
     if (out) *out = found;
+    if (out && k->w->node[node].mapped) add_calls(k, node, out);
     return k->w->node[node].mapped || found.n_value == k->w->node[node].type->n_out;
 }
 
@@ -170,17 +194,6 @@ static kiln_status fetch_key(result_cache *k, size_t node, digest key, kiln_valu
 }
 
 /* ---- mapped nodes ---- */
-
-/* Keys are kept as texts: a value has no unsigned numbers. */
-static kiln_status read_key(const kiln_value *list, size_t i, digest *key, error *e)
-{
-    unsigned long long hi, lo;
-    const char *text = value_api.get_string(value_api.list_at(list, i), NULL);
-    if (!text || strlen(text) != 32 || sscanf(text, "%16llx%16llx", &hi, &lo) != 2)
-        return error_set(e, KILN_ERR_IO, "a kept list of results is damaged");
-    *key = (digest){.hi = hi, .lo = lo};
-    return KILN_OK;
-}
 
 static kiln_status fetch_call(result_cache *k, size_t node, const kiln_value *keys, size_t i, kiln_value **lists,
                               error *e)

@@ -131,6 +131,10 @@ verdict pictures_of_two_sizes_are_no_batch $?
 run sizes.yaml --over extra=8,12,16 --set whole.batch_size=1 && [ "$(ls out/*.png | wc -l)" = 6 ] && [ "$(grep -c '"status": "done"' out/manifest.jsonl)" = 3 ]
 verdict a_sweep_over_an_item $?
 
+"$kiln" graph sizes.yaml --plugins good -o - >run.txt 2>&1 && grep -q 'label="image\\nEmptyImage\\nfor each item", peripheries=2' run.txt &&
+    grep -q 'label="INT list", tooltip="width", style=bold' run.txt && grep -q 'label="whole\\nRebatchImages"\]' run.txt
+verdict a_graph_shows_lists $?
+
 # ---- lazy inputs
 
 cat >switch.yaml <<'Y'
@@ -141,12 +145,16 @@ nodes:
   s: {class_type: ComfySwitchNode, inputs: {switch: "${on}", on_false: [a, 0], on_true: [b, 0]}}
   save: {class_type: SaveImage, inputs: {images: [s, 0], filename_prefix: x}}
 Y
+"$kiln" graph switch.yaml --plugins good -o - >run.txt 2>&1 && grep -q 'tooltip="on_true", style=dotted, color=grey' run.txt && ! grep -q style=dashed.*tooltip run.txt
+verdict a_graph_shows_the_unwanted_wire $?
 rm -rf out; run switch.yaml && ! grep -q '"node": "b"' events; verdict the_other_branch_is_not_computed $?
 run switch.yaml --set on=true; [ $? -eq 1 ] && grep -q 'it was computed' run.txt; verdict the_chosen_branch_is $?
 "$kiln" run switch.yaml --plugins good --dry-run --no-cache >run.txt 2>&1; ! grep -q '^b ' run.txt; verdict a_dry_run_leaves_it_out $?
 to=again run out/x_00001_.png && cmp out/x_00001_.png again/x_00001_.png; verdict a_picture_has_both_branches $?
 run switch.yaml --over on=false,true; [ $? -ne 0 ] && grep -q '"status": "failed"' out/manifest.jsonl && grep -q '"status": "done"' out/manifest.jsonl; verdict a_sweep_over_a_switch $?
 sed 's/switch: "${on}"/switch: [wide, 0]/; s/^nodes:/nodes:\n  wide: {class_type: IsWide, inputs: {image: [a, 0]}}/; s/on: false, //' switch.yaml >computed.yaml
+"$kiln" graph computed.yaml --plugins good -o - >run.txt 2>&1 && grep -q 'tooltip="on_true", style=dashed' run.txt && grep -q 'tooltip="on_false", style=dashed' run.txt
+verdict a_graph_shows_lazy_wires $?
 run computed.yaml && ! grep -q '"node": "b"' events; verdict a_computed_switch_is_asked_in_the_run $?
 run computed.yaml --set width=24; [ $? -eq 1 ] && grep -q 'it was computed' run.txt; verdict and_takes_what_it_says $?
 "$kiln" run computed.yaml --plugins good --dry-run --no-cache >run.txt 2>&1; grep -q '^b .* run' run.txt; verdict an_estimate_has_all_branches $?
