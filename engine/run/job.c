@@ -54,6 +54,7 @@ static kiln_status view_wants(void *self, const char *node, const kiln_node *t, 
 static kiln_status view_expand(void *self, const char *node, const kiln_node *t, const void *params, kiln_graph *g,
                                error *e)
 {
+    TRY(ctx_check(NULL, node, plugin_of(self, t), t, params, e));
     return ctx_expand(node, plugin_of(self, t), t, params, g, e);
 }
 

@@ -148,7 +148,7 @@ static int is_part_of(const char *name, const kiln_port *p)
 }
 
 /* Room for all wires that the node's inputs of this name have together. */
-static int make_room(checker *k, const graph_node *g, const kiln_port *p, port_sources *to)
+static int reserve_wires(checker *k, const graph_node *g, const kiln_port *p, port_sources *to)
 {
     size_t n = 0;
     for (size_t i = 0; i < g->doc->n_input; i++)
@@ -173,7 +173,7 @@ static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t 
         return;
     }
     port_sources *to = &g->in[port];
-    if (!to->from && !make_room(k, g, p, to)) return;
+    if (!to->from && !reserve_wires(k, g, p, to)) return;
     for (size_t i = 0; i < in->n_wire; i++)
         if (resolve_wire(k, g, in, &in->wires[i], &to->from[to->n])) to->n++;
 }

@@ -191,6 +191,14 @@ static void append_param(str *s, const workflow *w, int32_t node, const char *na
     const graph_node *g = node == SOURCE_NONE ? NULL : &w->node[node];
     const kiln_param *p = g ? param_named(g, name) : NULL;
     if (!p) return;
+    for (uint32_t i = 0; i < g->type->n_param; i++) {
+        source from = g->param_in[i];
+        if (node_param(g->type, i) != p || from.node == SOURCE_NONE) continue;
+        g = &w->node[from.node]; /* what comes by wire is known of constants alone */
+        if (!(g->type->flags & KILN_NODE_CONSTANT)) return;
+        p = node_param(g->type, from.output);
+        break;
+    }
     const char *file = p->type == KILN_P_FILE ? describe_literal(g, name) : NULL;
     str_append(s, label);
     if (file)

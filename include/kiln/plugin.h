@@ -251,7 +251,7 @@ typedef struct {
     size_t params_size;
     kiln_status (*run)(const kiln_call *); /* [run] */
     /* Optional [run]: says before anything runs what is wrong with the parameters (c->in and
-     * c->out are NULL); cheap, opens no file's body. */
+     * c->out are NULL); cheap, opens no file's body. Before expand(), where there is one. */
     kiln_status (*check)(const kiln_call *);
     kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
     void (*destroy)(void *instance);                           /* [any] */

@@ -106,6 +106,26 @@ sed 's/Slowly/ImageInvert/' twelve.yaml >invert.yaml
 "$kiln" run invert.yaml --plugins good --cache other --dry-run >run.txt 2>&1; grep -Eq '^inverted .* cached' run.txt && ! grep -q '^slow' run.txt; verdict a_dry_run_knows_the_kept_list $?
 "$kiln" run invert.yaml --plugins good --explain >run.txt 2>&1; verdict a_list_is_explained $?
 
+# Two processes share the calls of one list.
+calls >/dev/null
+for i in 1 2; do "$kiln" run three.yaml --plugins good --cache both --out "both$i" >"both$i.txt" 2>&1 & done
+wait; cat both1.txt both2.txt >run.txt
+[ "$(calls)" = 3 ] && [ "$(ls both1/*.png both2/*.png | wc -l)" = 6 ] && cmp both1/p_00003_.png both2/p_00003_.png; verdict two_processes_compute_each_item_once $?
+# What is left of a list whose items were evicted is no list: they are computed again.
+pictures 3000 3001 3002 3003 >large.yaml
+"$kiln" run large.yaml --plugins good --cache evicted --out large1 >run.txt 2>&1 && rm -r evicted/values/?? || verdict values_are_in_files 1
+calls >/dev/null; "$kiln" run large.yaml --plugins good --cache evicted --out large2 >>run.txt 2>&1 && [ "$(calls)" -ge 1 ] && cmp large1/p_00004_.png large2/p_00004_.png
+verdict evicted_items_are_computed_again $?
+
+gcc -std=c11 -I"$KILN_ROOT/include" "$KILN_ROOT/docs/library/run_workflow.c" -o run_workflow -L"$KILN_ROOT/$KILN_BUILD" -lkiln >run.txt 2>&1
+case $KILN_BUILD in
+*-address | *-undefined | *-thread) echo "skip library: a sanitizer's library needs a program of its own kind" ;;
+*)  cp "$KILN_ROOT/workflows/several.yaml" . && ln -s "$KILN_ROOT/workflows/models" models
+    LD_LIBRARY_PATH="$KILN_ROOT/$KILN_BUILD" ./run_workflow several.yaml library steps=1 >run.txt 2>&1 &&
+        grep -q '15 of 15 nodes ran' run.txt && [ "$(ls library/*.png | wc -l)" = 3 ]
+    verdict a_program_runs_a_list_too $? ;;
+esac
+
 cat >empty.yaml <<'Y'
 nodes:
   none: {class_type: NoImages}
@@ -161,6 +181,22 @@ run computed.yaml --set width=24; [ $? -eq 1 ] && grep -q 'it was computed' run.
 sed 's/  s: .*/  s: {class_type: FirstWide, inputs: {a: [a, 0], b: [b, 0]}}/; s/on: false, //' switch.yaml >first.yaml
 run first.yaml --set width=24 && ! grep -q '"node": "b"' events; verdict a_node_looks_before_it_asks $?
 run first.yaml --set width=12; [ $? -eq 1 ] && grep -q 'it was computed' run.txt; verdict and_asks $?
+
+# ---- what a picture says of a wired number
+
+cat >words.yaml <<'Y'
+nodes:
+  model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: shapes-sd1}}
+  yes: {class_type: CLIPTextEncode, inputs: {clip: [model, CLIP], text: a red circle}}
+  steps: {class_type: PrimitiveInt, inputs: {value: 3}}
+  seven: {class_type: PrimitiveInt, inputs: {value: 7}}
+  seeds: {class_type: CreateList, inputs: {inputs.input0: [seven, 0]}}
+  empty: {class_type: EmptyLatentImage, inputs: {width: 64, height: 64}}
+  k: {class_type: KSampler, inputs: {model: [model, 0], positive: [yes, 0], negative: [yes, 0], latent_image: [empty, 0], seed: [seeds, 0], steps: [steps, 0], cfg: 4, sampler_name: euler, scheduler: normal}}
+  d: {class_type: VAEDecode, inputs: {samples: [k, 0], vae: [model, 2]}}
+  save: {class_type: SaveImage, inputs: {images: [d, 0], filename_prefix: words}}
+Y
+run words.yaml && grep -aq 'Steps: 3, Sampler: euler' out/words_00001_.png && ! grep -aq 'Seed: ' out/words_00001_.png; verdict a_wired_constant_is_written_and_a_list_is_not $?
 
 # ---- nodes that expand
 
