@@ -70,7 +70,7 @@ static const kiln_param fake_sample_p[] = {
      .offset = offsetof(fake_sample, sampler),
      .def_str = "euler",
      .from = "sampler"},
-    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample, mode), .def = 3, .choice = fake_modes},
+    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample, mode), .def = 3, KILN_CHOICES(fake_modes)},
     {.name = "fast", .type = KILN_P_BOOL, .offset = offsetof(fake_sample, fast)},
     {.name = "label", .type = KILN_P_STRING, .offset = offsetof(fake_sample, label), .def_str = ""}};
 static const kiln_param fake_number_p[] = {

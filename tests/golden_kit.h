@@ -67,6 +67,7 @@ typedef struct {
     kiln_ctx *ctx;
     kiln_program *p;
     kiln_bind in[16];
+    int64_t dim[16][KILN_MAX_RANK];
     size_t n_in;
     void *owned[16];
     size_t n_owned;
@@ -74,12 +75,7 @@ typedef struct {
 
 static inline kiln_tensor window_of(void *data, uint32_t dtype, uint32_t rank, const int64_t *dim)
 {
-    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data};
-    int64_t stride = 4;
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
-        t.dim[i] = dim[i];
-        t.stride[i] = stride;
-    }
+    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data};
     return t;
 }
 
@@ -102,8 +98,9 @@ static inline kiln_t piece_input(piece *c, array a, uint32_t dtype)
         memcpy(&a.data[i], &v, sizeof v);
     }
     kiln_bind *b = &c->in[c->n_in];
-    b->name = names[c->n_in++];
-    b->tensor = window_of(a.data, dtype, a.rank, a.dim);
+    int64_t *dim = memcpy(c->dim[c->n_in], a.dim, sizeof a.dim);
+    *b = (kiln_bind)KILN_BIND(names[c->n_in], window_of(a.data, dtype, a.rank, dim));
+    c->n_in++;
     c->owned[c->n_owned++] = a.data;
     return c->ops->input(c->p, b->name, dtype, a.rank, a.dim);
 }
@@ -114,7 +111,7 @@ static inline void piece_check(piece *c, kiln_t out, array wanted, double tolera
     kiln_status status = KILN_OK;
     float *got = wanted.data ? calloc(wanted.n + 1, sizeof *got) : NULL;
     if (CHECK_MSG(wanted.data != NULL, "%s: not in the golden", what)) {
-        kiln_bind b = {"out", window_of(got, KILN_F32, wanted.rank, wanted.dim)};
+        kiln_bind b = KILN_BIND("out", window_of(got, KILN_F32, wanted.rank, wanted.dim));
         c->ops->output(c->p, "out", out);
         status = c->ops->plan(c->ctx, c->p, NULL);
         if (status == KILN_OK) status = c->ops->run(c->ctx, c->p, c->in, c->n_in, &b, 1);
@@ -147,7 +144,7 @@ static inline kiln_weights *single_file_view(kiln_weights *set, const char *pref
         char *tab = strchr(line, '\t');
         if (!tab || strncmp(line, prefix, strlen(prefix)) != 0) continue;
         *tab = 0;
-        rule[n++] = (kiln_weight_rule){.from = line, .to = tab + 1};
+        rule[n++] = (kiln_weight_rule)KILN_RULE(.from = line, .to = tab + 1);
     }
     kiln_weights *view = weights_view(set, rule, n, &e);
     CHECK_MSG(view != NULL && n > 50, "%zu names of '%s': %s", n, prefix, e.message);

@@ -25,7 +25,8 @@ int main(int argc, char **argv)
 {
     kiln_message why = {.size = sizeof why};
     kiln_setting set[16];
-    kiln_workflow_options from = {.size = sizeof from, .path = argc > 1 ? argv[1] : NULL, .set = set};
+    kiln_workflow_options from = {
+        .size = sizeof from, .path = argc > 1 ? argv[1] : NULL, .set = set, .set_stride = sizeof *set};
     kiln_run_options how = {.size = sizeof how, .out = argc > 2 ? argv[2] : "out", .on_event = on_event};
     kiln_run_summary done = {.size = sizeof done};
     if (argc < 2) return fprintf(stderr, "usage: run_workflow FILE [OUT [NAME=VALUE ...]]\n"), 2;

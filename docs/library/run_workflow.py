@@ -26,8 +26,8 @@ class Setting(ctypes.Structure):
 
 
 class WorkflowOptions(Sized):
-    _fields_ = [("size", u32), ("console", u32), ("path", text), ("set", ctypes.POINTER(Setting)), ("n_set", size_t),
-                ("plugins", text), ("models", text), ("input", text), ("over", ctypes.POINTER(text)),
+    _fields_ = [("size", u32), ("console", u32), ("path", text), ("set", ctypes.POINTER(Setting)), ("n_set", u32),
+                ("set_stride", u32), ("plugins", text), ("models", text), ("input", text), ("over", ctypes.POINTER(text)),
                 ("n_over", size_t), ("over_file", text)]
 
 
@@ -69,7 +69,8 @@ def main():
         if event["event"] == "file":
             written.append(event["path"])
 
-    w = lib.kiln_workflow_open(ctypes.byref(WorkflowOptions(path=path.encode(), set=settings, n_set=len(pairs))),
+    w = lib.kiln_workflow_open(ctypes.byref(WorkflowOptions(path=path.encode(), set=settings, n_set=len(pairs),
+                                                               set_stride=ctypes.sizeof(Setting))),
                                ctypes.byref(why))
     if not w:
         sys.exit(why.text.decode())

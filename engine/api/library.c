@@ -112,14 +112,22 @@ static kiln_status same_plugins(const kiln_workflow *w, error *e)
                      loaded_from, wanted);
 }
 
+enum { SETTING_1_0 = offsetof(kiln_setting, value) + sizeof(const char *) }; /* a program cannot be older */
+
 static kiln_status open_job(kiln_workflow *w, error *e)
 {
     const kiln_workflow_options *o = &w->from;
     if (!o->path) return error_set(e, KILN_ERR_INVALID, "which workflow? `path` is NULL");
     TRY(same_plugins(w, e));
+    if (o->n_set && (!o->set || o->set_stride < SETTING_1_0 || o->set_stride % sizeof(void *)))
+        return error_set(e, KILN_ERR_BUG, "%u settings, and set_stride is %u: say sizeof(kiln_setting)", o->n_set,
+                         o->set_stride);
     w->set = mem_calloc(o->n_set + 1, sizeof *w->set);
     if (!w->set) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < o->n_set; i++) w->set[i] = (set_option){.name = o->set[i].name, .value = o->set[i].value};
+    for (size_t i = 0; i < o->n_set; i++) {
+        const kiln_setting *s = (const void *)((const char *)o->set + i * o->set_stride);
+        w->set[i] = (set_option){.name = s->name, .value = s->value};
+    }
     job_source from = {.path = o->path,
                        .set = w->set,
                        .n_set = o->n_set,

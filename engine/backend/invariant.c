@@ -1,4 +1,5 @@
 /* invariant.c - see invariant.h. */
+#include "backend/binds.h"
 #include "backend/runtime_state.h"
 #include "base/lock.h"
 #include "base/memory_alloc.h"
@@ -11,13 +12,6 @@ enum { WIDEST = 8 }; /* bytes of the largest dtype */
 
 static size_t elements(const op *o) { return (size_t)shape_count(&o->shape); }
 static int is_invariant(const op *o) { return o->kind == OP_INPUT && o->invariant; }
-
-static const kiln_bind *bind_of(const kiln_bind *in, size_t n_in, const op *o)
-{
-    for (size_t i = 0; i < n_in; i++)
-        if (strcmp(in[i].name, o->name) == 0) return &in[i];
-    return NULL;
-}
 
 kiln_status invariant_make(kiln_program *p, error *e)
 {
@@ -38,7 +32,7 @@ int invariant_same(const kiln_program *p, const kiln_bind *in, size_t n_in)
     for (size_t i = 0; p->invariant.valid && i < p->r.n; i++) {
         const op *o = &p->r.op[i];
         if (!is_invariant(o)) continue;
-        const kiln_bind *b = bind_of(in, n_in, o);
+        const kiln_bind *b = bind_named(in, n_in, o->name);
         if (b->tensor.device != KILN_CPU || b->tensor.dtype != p->invariant.dtype[i] ||
             memcmp(was, b->tensor.data, elements(o) * dtype_size(b->tensor.dtype)) != 0)
             return 0;
@@ -54,7 +48,7 @@ void invariant_note(kiln_program *p, const kiln_bind *in, size_t n_in)
     for (size_t i = 0; to && i < p->r.n; i++) {
         const op *o = &p->r.op[i];
         if (!is_invariant(o)) continue;
-        const kiln_bind *b = bind_of(in, n_in, o);
+        const kiln_bind *b = bind_named(in, n_in, o->name);
         p->invariant.dtype[i] =
             b->tensor.device == KILN_CPU ? b->tensor.dtype : 0; /* what lies on a device is not compared */
         if (b->tensor.device == KILN_CPU) memcpy(to, b->tensor.data, elements(o) * dtype_size(b->tensor.dtype));

@@ -1,4 +1,5 @@
 /* program_run.c - a planned program on its device: inputs in, op after op, outputs out; see runtime.h. */
+#include "backend/binds.h"
 #include "backend/runtime_state.h"
 #include "base/lock.h"
 #include "base/clock.h"
@@ -22,19 +23,12 @@ typedef struct {
     residency_workspace space;
 } binding;
 
-static const kiln_bind *find_bind(const kiln_bind *b, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(b[i].name, name) == 0) return &b[i];
-    return NULL;
-}
-
 static kiln_status fits(const binding *of, const kiln_bind *b, const shape *s, error *e)
 {
     const kiln_program *p = of->p;
     shape have = {.rank = b->tensor.rank <= KILN_MAX_RANK ? b->tensor.rank : 0};
     char x[80], y[80];
-    memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
+    if (have.rank) memcpy(have.dim, b->tensor.dim, have.rank * sizeof have.dim[0]);
     if (!shape_equal(&have, s))
         return error_set(e, KILN_ERR_INVALID, "program '%s': '%s' is bound to %s, recorded as %s", p->r.name, b->name,
                          shape_text(&have, x), shape_text(s, y));
@@ -45,7 +39,7 @@ static kiln_status fits(const binding *of, const kiln_bind *b, const shape *s, e
     if (on_device && b->tensor.dtype != KILN_F32)
         return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' on a device must be f32", p->r.name, b->name);
     int64_t stride = (int64_t)dtype_size(b->tensor.dtype);
-    for (uint32_t i = have.rank; i-- > 0; stride *= have.dim[i])
+    for (uint32_t i = b->tensor.stride ? have.rank : 0; i-- > 0; stride *= have.dim[i])
         if (have.dim[i] > 1 && b->tensor.stride[i] != stride)
             return error_set(e, KILN_ERR_UNSUPPORTED, "program '%s': '%s' must be dense", p->r.name, b->name);
     return KILN_OK;
@@ -97,12 +91,12 @@ static kiln_status known_binds(const binding *b, error *e)
 {
     const recording *r = &b->p->r;
     for (size_t i = 0; i < b->n_in; i++) {
+        const char *name = bind_at(b->in, i)->name;
         int known = 0;
-        for (size_t k = 0; k < r->n; k++)
-            known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, b->in[i].name) == 0;
-        if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, b->in[i].name);
-        if (find_bind(b->in, i, b->in[i].name))
-            return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, b->in[i].name);
+        for (size_t k = 0; k < r->n; k++) known |= r->op[k].kind == OP_INPUT && strcmp(r->op[k].name, name) == 0;
+        if (!known) return error_set(e, KILN_ERR_INVALID, "program '%s' has no input '%s'", r->name, name);
+        if (bind_named(b->in, i, name))
+            return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is bound twice", r->name, name);
     }
     return KILN_OK;
 }
@@ -110,20 +104,23 @@ static kiln_status known_binds(const binding *b, error *e)
 static kiln_status check_binds(const binding *b, error *e)
 {
     const recording *r = &b->p->r;
+    TRY(binds_check(b->in, b->n_in, r->name, e));
+    TRY(binds_check(b->out, b->n_out, r->name, e));
     TRY(known_binds(b, e));
     for (uint32_t id = 1; id <= r->n; id++) {
         const op *o = &r->op[id - 1];
         if (o->kind != OP_INPUT) continue;
-        const kiln_bind *bound = find_bind(b->in, b->n_in, o->name);
+        const kiln_bind *bound = bind_named(b->in, b->n_in, o->name);
         if (!bound) return error_set(e, KILN_ERR_INVALID, "program '%s': input '%s' is not bound", r->name, o->name);
         TRY(check_input(b, id, bound, e));
     }
     for (size_t i = 0; i < b->n_out; i++) {
+        const kiln_bind *bound = bind_at(b->out, i);
         const program_output *o = NULL;
         for (size_t k = 0; k < r->n_output; k++)
-            if (strcmp(r->output[k].name, b->out[i].name) == 0) o = &r->output[k];
-        if (!o) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output '%s'", r->name, b->out[i].name);
-        TRY(fits(b, &b->out[i], &r->op[o->id - 1].shape, e));
+            if (strcmp(r->output[k].name, bound->name) == 0) o = &r->output[k];
+        if (!o) return error_set(e, KILN_ERR_INVALID, "program '%s' has no output '%s'", r->name, bound->name);
+        TRY(fits(b, bound, &r->op[o->id - 1].shape, e));
     }
     return KILN_OK;
 }
@@ -132,7 +129,7 @@ static kiln_status stage_inputs(binding *b)
 {
     for (uint32_t id = 1; id <= b->p->r.n; id++)
         if (b->p->r.op[id - 1].kind == OP_INPUT)
-            TRY(stage_input(b, id, find_bind(b->in, b->n_in, b->p->r.op[id - 1].name)));
+            TRY(stage_input(b, id, bind_named(b->in, b->n_in, b->p->r.op[id - 1].name)));
     return KILN_OK;
 }
 
@@ -293,7 +290,7 @@ static kiln_status run_synchronous(binding *b, int (*cancelled)(void *), void *a
     TRY(stage_inputs(b));
     TRY(run_ops(b, cancelled, arg, e));
     for (size_t i = 0; i < b->n_out; i++)
-        TRY(deliver(b, &b->out[i], address(b, output_id(&b->p->r, b->out[i].name)), e));
+        TRY(deliver(b, bind_at(b->out, i), address(b, output_id(&b->p->r, bind_at(b->out, i)->name)), e));
     return KILN_OK;
 }
 
@@ -304,7 +301,8 @@ static kiln_status reserve_io(binding *b, error *e)
 {
     runtime *rt = b->p->rt;
     size_t bytes = b->p->x.io_bytes + 64;
-    for (size_t i = 0; i < b->n_out; i++) bytes += is_on_device(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
+    for (size_t i = 0; i < b->n_out; i++)
+        bytes += is_on_device(bind_at(b->out, i)) ? 0 : output_span(b, bind_at(b->out, i));
     if (rt->host_io_bytes >= bytes) return KILN_OK;
     if (rt->host_io) rt->device->table->host_release(rt->device, rt->host_io);
     rt->host_io = NULL, rt->host_io_bytes = 0;
@@ -322,7 +320,7 @@ static kiln_status copy_inputs(const binding *b, error *e)
     for (size_t k = 0; k < x->n_io; k++) {
         const op *o = &b->p->r.op[x->io_order[k] - 1];
         size_t place = x->io[x->io_order[k]], end = k + 1 < x->n_io ? x->io[x->io_order[k + 1]] : x->io_bytes;
-        if ((o->invariant && b->keeps) || is_on_device(find_bind(b->in, b->n_in, o->name))) continue;
+        if ((o->invariant && b->keeps) || is_on_device(bind_named(b->in, b->n_in, o->name))) continue;
         if (to > from && to != place) {
             TRY(rt->device->table->copy_in(rt->device, b->space.io + from, (char *)rt->host_io + from, to - from,
                                            b->space.stream, e));
@@ -359,8 +357,8 @@ static kiln_status enqueue(const binding *b, int (*cancelled)(void *), void *arg
     TRY(run_ops(b, cancelled, arg, e));
     host += b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
-        TRY(send_output(b, &b->out[i], host, e));
-        host += is_on_device(&b->out[i]) ? 0 : output_span(b, &b->out[i]);
+        TRY(send_output(b, bind_at(b->out, i), host, e));
+        host += is_on_device(bind_at(b->out, i)) ? 0 : output_span(b, bind_at(b->out, i));
     }
     return KILN_OK;
 }
@@ -375,8 +373,9 @@ static int can_capture(binding *b)
     captured_run *c = &b->p->captured;
     uint64_t pointers = (b->space.generation * 31 + (uint64_t)(uintptr_t)rt->host_io) * 31 + (uint64_t)b->keeps;
     for (size_t i = 0; i < b->n_out; i++)
-        pointers = (pointers * 31 + output_id(&b->p->r, b->out[i].name)) * 31 + device_address(&b->out[i]);
-    for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + device_address(&b->in[i]);
+        pointers =
+            (pointers * 31 + output_id(&b->p->r, bind_at(b->out, i)->name)) * 31 + device_address(bind_at(b->out, i));
+    for (size_t i = 0; i < b->n_in; i++) pointers = pointers * 31 + device_address(bind_at(b->in, i));
     if (!rt->device->table->capture_begin || rt->setting.no_graphs || rt->setting.trace || rt->setting.check_finite ||
         c->failed || !b->space.steady)
         return 0;
@@ -437,9 +436,9 @@ static kiln_status run_asynchronous(binding *b, int (*cancelled)(void *), void *
     TRY(rt->device->table->sync(rt->device, b->space.stream, e));
     const char *host = (const char *)rt->host_io + b->p->x.io_bytes;
     for (size_t i = 0; i < b->n_out; i++) {
-        if (is_on_device(&b->out[i])) continue;
-        TRY(deliver(b, &b->out[i], host, e));
-        host += output_span(b, &b->out[i]);
+        if (is_on_device(bind_at(b->out, i))) continue;
+        TRY(deliver(b, bind_at(b->out, i), host, e));
+        host += output_span(b, bind_at(b->out, i));
     }
     return KILN_OK;
 }

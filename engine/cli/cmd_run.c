@@ -126,7 +126,7 @@ static int complain(const kiln_message *why)
 }
 
 /* "NAME=VALUE" cut in place (argv is ours to change). */
-static int read_settings(const arguments *a, kiln_setting *set, size_t *n)
+static int read_settings(const arguments *a, kiln_setting *set, uint32_t *n)
 {
     for (size_t i = 0; i < a->n_given; i++) {
         if (strcmp(a->given[i].option->name, "--set") != 0) continue;
@@ -166,6 +166,7 @@ static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const
                                   .console = 1,
                                   .path = a->operand[0],
                                   .set = set,
+                                  .set_stride = sizeof *set,
                                   .plugins = argument(a, "--plugins"),
                                   .models = argument(a, "--models"),
                                   .input = argument(a, "--input")};

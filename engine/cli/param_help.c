@@ -19,9 +19,10 @@ void param_print(const kiln_param *p)
                p->flags & KILN_PARAM_REQUIRED ? "; has to be given" : "; default ",
                p->flags & KILN_PARAM_REQUIRED ? "" : str_text(&def),
                p->flags & KILN_PARAM_NEUTRAL ? "; does not change the result" : "", "", p->doc);
-    for (size_t i = 0; i < param_choice_count(p); i++)
-        if (p->choice[i].doc && p->choice[i].doc[0])
-            print_text(stdout, "  %-20s     %s: %s\n", "", p->choice[i].name, p->choice[i].doc);
+    for (size_t i = 0; i < param_choice_count(p); i++) {
+        kiln_choice c = kiln_choice_at(p, i);
+        if (c.doc && c.doc[0]) print_text(stdout, "  %-20s     %s: %s\n", "", c.name, c.doc);
+    }
     str_free(&takes);
     str_free(&def);
 }

@@ -146,7 +146,7 @@ const char *sample_way_name(const kiln_node *n, size_t way, char text[160])
     else if (p->type == KILN_P_BOOL)
         snprintf(text, 160, "with %s: %s", p->name, p->def != 0 ? "false" : "true");
     else
-        snprintf(text, 160, "with %s: %s", p->name, p->choice[choice].name);
+        snprintf(text, 160, "with %s: %s", p->name, kiln_choice_at(p, choice).name);
     return text;
 }
 
@@ -167,7 +167,7 @@ int sample_params(const kiln_node *n, size_t way, arena *a, void *params)
     for (uint32_t i = 0; i < n->n_param; i++) {
         kiln_param p = n->param[i];
         if (p.type == KILN_P_NAME && !p.def_str) p.def_str = registry_name(p.from, 0);
-        if (&n->param[i] == t) p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)p.choice[choice].value;
+        if (&n->param[i] == t) p.def = p.type == KILN_P_BOOL ? p.def == 0 : (double)kiln_choice_at(&p, choice).value;
         if (param_default(&p, a, params) != KILN_OK) return 0;
         if ((way == 1 || way == 2) && set_end(&p, way == 2, a, params) != KILN_OK) return 0;
     }

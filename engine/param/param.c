@@ -40,25 +40,25 @@ size_t param_choice_count(const kiln_param *p)
     size_t n = 0;
     if (p->type != KILN_P_ENUM) return 0;
     assert(p->choice);
-    while (p->choice[n].name) n++;
+    while (kiln_choice_at(p, n).name) n++;
     return n;
 }
 
 /* ---- reading and writing the place ---- */
 
-/* The choice of a value, NULL: none. */
-static const kiln_choice *choice_of(const kiln_param *p, int64_t value)
+/* The name of the choice of a value, NULL: none. */
+static const char *choice_name(const kiln_param *p, int64_t value)
 {
     assert(p->choice);
-    for (const kiln_choice *c = p->choice; c->name; c++)
-        if (c->value == value) return c;
-    return NULL;
+    for (size_t i = 0;; i++) {
+        kiln_choice c = kiln_choice_at(p, i);
+        if (!c.name || c.value == value) return c.name;
+    }
 }
 
 static param_value choice_value(const kiln_param *p, int64_t value)
 {
-    const kiln_choice *c = choice_of(p, value);
-    return (param_value){.kind = PARAM_TEXT, .whole = value, .text = c ? c->name : NULL};
+    return (param_value){.kind = PARAM_TEXT, .whole = value, .text = choice_name(p, value)};
 }
 
 /* Writes what is known to be right; of an ENUM `whole`. */
@@ -183,12 +183,13 @@ static int as_float(const kiln_param *p, const param_value *v, param_value *out)
 static int as_choice(const kiln_param *p, const char *name, param_value *out)
 {
     assert(p->choice);
-    for (const kiln_choice *c = p->choice; c->name; c++)
-        if (strcmp(c->name, name) == 0) {
-            out->whole = c->value;
-            return 1;
-        }
-    return 0;
+    for (size_t i = 0;; i++) {
+        kiln_choice c = kiln_choice_at(p, i);
+        if (!c.name) return 0;
+        if (strcmp(c.name, name) != 0) continue;
+        out->whole = c.value;
+        return 1;
+    }
 }
 
 static int is_registered(const kiln_param *p, const char *name, const param_names *names)

@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "kiln/value.h"
+#include "kiln/params.h"
 
 typedef enum {
     PARAM_NOTHING, /* written as nothing: empty, null, ~ */

@@ -15,6 +15,7 @@ enum {
         KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL | KILN_PARAM_FLOORED | KILN_PARAM_PASSED
 };
 enum { ROW_1_0 = offsetof(kiln_param, from) + sizeof(const char *) }; /* version 1.0: a plugin cannot be older */
+enum { CHOICE_1_0 = offsetof(kiln_choice, value) + sizeof(int64_t) };
 
 const kiln_param *param_row(const kiln_param_table *t, size_t i)
 {
@@ -88,18 +89,22 @@ static kiln_status check_choices(const kiln_param *p, error *e)
     size_t n = 0;
     int found = 0;
     if (!p->choice) return bad(e, "parameter '%s' is an ENUM without choices", p->name);
-    for (; p->choice[n].name; n++) {
-        const kiln_choice *c = &p->choice[n];
+    if (p->choice_stride < CHOICE_1_0 || p->choice_stride > STRIDE_MAX || p->choice_stride % sizeof(void *))
+        return bad(e,
+                   "the stride of the choices of parameter '%s' is %u bytes; version 1.0 of the contract has %d: "
+                   "declare them with KILN_CHOICES",
+                   p->name, p->choice_stride, CHOICE_1_0);
+    for (kiln_choice c; (c = kiln_choice_at(p, n)).name; n++) {
         if (n == CHOICES_MAX)
             return bad(e, "parameter '%s' has more than %d choices; the list ends with a row whose name is NULL",
                        p->name, CHOICES_MAX);
-        if (!line_is_valid(c->name)) return bad(e, "choice %zu of parameter '%s' has no usable name", n, p->name);
-        if (c->value < INT32_MIN || c->value > INT32_MAX)
-            return bad(e, "choice '%s' of parameter '%s' has a value beyond int32_t", c->name, p->name);
-        found |= (double)c->value == p->def;
+        if (!line_is_valid(c.name)) return bad(e, "choice %zu of parameter '%s' has no usable name", n, p->name);
+        if (c.value < INT32_MIN || c.value > INT32_MAX)
+            return bad(e, "choice '%s' of parameter '%s' has a value beyond int32_t", c.name, p->name);
+        found |= (double)c.value == p->def;
         for (size_t k = 0; k < n; k++)
-            if (strcmp(p->choice[k].name, c->name) == 0)
-                return bad(e, "parameter '%s' has the choice '%s' twice", p->name, c->name);
+            if (strcmp(kiln_choice_at(p, k).name, c.name) == 0)
+                return bad(e, "parameter '%s' has the choice '%s' twice", p->name, c.name);
     }
     if (!n) return bad(e, "parameter '%s' is an ENUM without choices", p->name);
     if (!found && !(p->flags & KILN_PARAM_REQUIRED))

@@ -43,7 +43,7 @@ void param_value_json(const param_value *v, str *out)
 const char *param_name_at(const kiln_param *p, const param_names *names, size_t i)
 {
     if (i >= NAMES_MAX) return NULL;
-    if (p->type == KILN_P_ENUM) return assert(p->choice), p->choice[i].name;
+    if (p->type == KILN_P_ENUM) return assert(p->choice), kiln_choice_at(p, i).name;
     return p->type == KILN_P_NAME && names && names->name_at ? names->name_at(names->self, p->from, i) : NULL;
 }
 

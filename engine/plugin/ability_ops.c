@@ -54,12 +54,12 @@ static kiln_t constant(kiln_program *p, const float *data, uint32_t rank, const 
     return record_constant(program_recording(p), data, rank, dim);
 }
 
-static uint32_t shape_of(const kiln_program *p, kiln_t t, int64_t dim[KILN_MAX_RANK])
+static uint32_t shape_of(const kiln_program *p, kiln_t t, int64_t *dim, uint32_t capacity)
 {
     const op *o = recorded(program_recording((kiln_program *)(uintptr_t)p), t);
-    memset(dim, 0, KILN_MAX_RANK * sizeof *dim);
-    if (o) memcpy(dim, o->shape.dim, o->shape.rank * sizeof *dim);
-    return o ? o->shape.rank : 0;
+    uint32_t rank = o ? o->shape.rank : 0;
+    for (uint32_t i = 0; i < capacity; i++) dim[i] = i < rank ? o->shape.dim[i] : 0;
+    return rank;
 }
 
 static void scope_push(kiln_program *p, const char *name) { record_scope_push(program_recording(p), name); }

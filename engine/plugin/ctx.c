@@ -154,7 +154,7 @@ static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t),
 const kiln_host engine_host = {
     .size = sizeof(kiln_host),
     .abi_major = KILN_ABI_MAJOR,
-    .abi_minor = KILN_ABI_MINOR,
+    .abi_minor = KILN_ABI_NEWEST,
     .name = "kiln",
     .version = KILN_VERSION,
     .log = host_log,

@@ -248,10 +248,10 @@ static kiln_status check_head(const reader *r, const kiln_plugin *p)
         return error_set(r->e, KILN_ERR_UNSUPPORTED,
                          "made for version %u of the plugin contract, this kiln has %d; rebuild it", p->abi_major,
                          KILN_ABI_MAJOR);
-    if (p->abi_minor > KILN_ABI_MINOR)
+    if (p->abi_minor > KILN_ABI_NEWEST)
         return error_set(r->e, KILN_ERR_UNSUPPORTED,
                          "needs version %u.%u of the plugin contract, this kiln has %d.%d; get a newer kiln",
-                         p->abi_major, p->abi_minor, KILN_ABI_MAJOR, KILN_ABI_MINOR);
+                         p->abi_major, p->abi_minor, KILN_ABI_MAJOR, KILN_ABI_NEWEST);
     if (p->size < PLUGIN_1_0 || p->size > STRUCT_MAX)
         return bad(r, "the table says it is %u bytes; version 1.0 of the contract has %d", p->size, PLUGIN_1_0);
     if (p->n_node > NODES_MAX) return bad(r, "%u nodes; the most is %d", p->n_node, NODES_MAX);

@@ -22,12 +22,7 @@ static struct {
     size_t n;
 } table;
 
-enum {
-    KIND_SAMPLER = 100,
-    KIND_SCHEDULE = 101,
-    KIND_STORED = 102,
-    KIND_ABILITY = 103
-}; /* families use their own kinds, 1.. */
+enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY };
 
 static const char *owner, *owner_data;
 static char fault[512];
@@ -118,7 +113,7 @@ const char *registry_owner_of(const char *from, const char *name)
 const char *registry_family_owner(size_t i)
 {
     for (size_t k = 0; k < table.n; k++)
-        if (table.row[k].kind < KIND_SAMPLER && i-- == 0) return table.row[k].owner;
+        if (table.row[k].kind == KIND_FAMILY && i-- == 0) return table.row[k].owner;
     return NULL;
 }
 
@@ -211,29 +206,46 @@ kiln_status stored_type_register(const kiln_stored_type *t)
 }
 const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
 
-/* ---- families of "kiln.model/1" (the values are in ability_model.c) ---- */
+/* ---- families of "kiln.model/2" (the values are in ability_model.c) ---- */
 
 kiln_status family_register(const kiln_model_family *f);
-size_t family_count(uint32_t kind);
-const kiln_model_family *family_at(uint32_t kind, size_t i);
-const kiln_model_family *family_detect(uint32_t kind, const kiln_weights *set);
+size_t family_count(const char *kind);
+const kiln_model_family *family_at(const char *kind, size_t i);
+const kiln_model_family *family_detect(const char *kind, const kiln_weights *set);
+
+static int is_family(const entry *e, const char *kind)
+{
+    return e->kind == KIND_FAMILY && (!kind || strcmp(((const kiln_model_family *)e->row)->kind, kind) == 0);
+}
 
 kiln_status family_register(const kiln_model_family *f)
 {
-    if (!f || f->kind < KILN_FAMILY_DENOISER || f->kind > KILN_FAMILY_AUTOENCODER || !f->detect || !f->open)
+    if (!f || !KILN_HAS(kiln_model_family, f, open) || !f->kind || !f->kind[0] || !f->detect || !f->open)
         return registry_fail(KILN_ERR_INVALID, "a model family without kind, detect or open");
-    return add(f->kind, "model family", f, f->name);
+    return add(KIND_FAMILY, "model family", f, f->name);
 }
-size_t family_count(uint32_t kind) { return count(kind); }
-const kiln_model_family *family_at(uint32_t kind, size_t i) { return row_at(kind, i); }
 
-const kiln_model_family *family_detect(uint32_t kind, const kiln_weights *set)
+size_t family_count(const char *kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < table.n; i++) n += (size_t)is_family(&table.row[i], kind);
+    return n;
+}
+
+const kiln_model_family *family_at(const char *kind, size_t i)
+{
+    for (size_t k = 0; k < table.n; k++)
+        if (is_family(&table.row[k], kind) && i-- == 0) return table.row[k].row;
+    return NULL;
+}
+
+const kiln_model_family *family_detect(const char *kind, const kiln_weights *set)
 {
     const kiln_model_family *best = NULL;
     int most = 0;
     for (size_t i = 0; i < table.n; i++) {
         const kiln_model_family *f = table.row[i].row;
-        int score = table.row[i].kind == kind ? f->detect(&weights_api, set) : 0;
+        int score = is_family(&table.row[i], kind) ? f->detect(&weights_api, set) : 0;
         if (score > most) most = score, best = f;
     }
     return best;

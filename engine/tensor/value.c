@@ -75,11 +75,16 @@ kiln_value *value_shape_new(uint32_t dtype, uint32_t rank, const int64_t *dim, e
     if (!v) return error_set(e, KILN_ERR_NOMEM, "out of memory for a tensor of %zu bytes", bytes), NULL;
     v->as.tensor.bytes = bytes;
     if (account_take(v, bytes, e) != KILN_OK) return mem_free(v), NULL;
-    v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor), .dtype = dtype, .device = KILN_CPU, .rank = rank};
+    v->as.tensor.window = (kiln_tensor){.size = sizeof(kiln_tensor),
+                                        .dtype = dtype,
+                                        .device = KILN_CPU,
+                                        .rank = rank,
+                                        .dim = v->as.tensor.dim,
+                                        .stride = v->as.tensor.stride};
     int64_t stride = (int64_t)element;
     for (uint32_t i = rank; i-- > 0;) {
-        v->as.tensor.window.dim[i] = dim[i];
-        v->as.tensor.window.stride[i] = stride;
+        v->as.tensor.dim[i] = dim[i];
+        v->as.tensor.stride[i] = stride;
         stride *= dim[i];
     }
     return v;

@@ -22,7 +22,8 @@ struct kiln_value {
     int has_identity;
     union {
         struct {
-            kiln_tensor window;
+            kiln_tensor window; /* its dim and stride are these */
+            int64_t dim[KILN_MAX_RANK], stride[KILN_MAX_RANK];
             size_t bytes;
             unsigned counted;
         } tensor; /* counted: by which account, 0: none */

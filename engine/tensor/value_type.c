@@ -50,7 +50,8 @@ static kiln_status check_conditioning(const kiln_value *v, error *e)
     for (size_t i = 0; i < v->as.many.n; i++) {
         if (value_kind(v->as.many.item[i]) != KILN_V_MAP)
             return error_set(e, KILN_ERR_INVALID, "a CONDITIONING's entries must be maps");
-        TRY(tensor_like(value_api.map_get(v->as.many.item[i], "tokens"), "a CONDITIONING's tokens", 3, e));
+        const kiln_value *tokens = value_api.map_get(v->as.many.item[i], "tokens"); /* not every model wants a text */
+        if (tokens) TRY(tensor_like(tokens, "a CONDITIONING's tokens", 3, e));
     }
     return KILN_OK;
 }

@@ -26,14 +26,6 @@ const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_i
 kiln_status weights_usable(const weights_entry *x, error *e)
 {
     if (x->dtype) return file_map_unchanged(&x->file->map, e);
-    if (!x->rank && x->bytes)
-        for (size_t i = 0; i < x->file->header.count; i++) {
-            const safetensors_entry *s = &x->file->header.entry[i];
-            if (s->begin == x->begin && s->rank > KILN_MAX_RANK)
-                return error_set(e, KILN_ERR_UNSUPPORTED,
-                                 "%s: tensor '%.200s' has %u dimensions; kiln computes with at most %d",
-                                 x->file->map.path, x->name, s->rank, KILN_MAX_RANK);
-        }
     return error_set(
         e, KILN_ERR_UNSUPPORTED,
         "%s: tensor '%.200s' is of type %s, which kiln does not compute with; convert it to F32, F16 or BF16",

@@ -163,7 +163,7 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_patch *patch, size_t 
         return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     for (size_t i = 0; i < n; i++) {
         const kiln_weight_patch *p = (const kiln_weight_patch *)(const void *)((const char *)patch + i * patch->size);
-        if (!KILN_HAS(kiln_weight_patch, p, difference) || p->size != patch->size)
+        if (!KILN_HAS(kiln_weight_patch, p, difference) || p->size != patch->size || p->size % sizeof(void *))
             return error_set(e, KILN_ERR_BUG, "%s: patch %zu of %zu has no size, or not that of the first", w->path, i,
                              n);
         TRY(add_term(w, p, e));

@@ -28,7 +28,7 @@ typedef struct {
     const char *name;
     const weights_file *file; /* of a patched tensor: the base's */
     const char *type_name;    /* as in the file */
-    uint32_t dtype, rank;     /* 0: of a type or rank kiln does not compute with */
+    uint32_t dtype, rank;     /* dtype 0: of a type kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
     uint64_t begin, bytes;        /* in the file; of a patched tensor: in what is computed, as f32 */
     const weights_patched *patch; /* NULL: the bytes are in the file */

@@ -1,5 +1,6 @@
 /* view.c - the same tensors under other names, by rules: renamed, sliced by rows, squeezed, transposed; see
  * include/kiln/weights.h. */
+#include "base/memory_alloc.h"
 #include "base/str.h"
 #include "weights/set.h"
 
@@ -62,8 +63,31 @@ static const char *build_name(kiln_weights *w, const char *to, const captures *c
     return name;
 }
 
-static kiln_status check_rule(const kiln_weights *w, const kiln_weight_rule *r, size_t i, error *e)
+enum {
+    RULE_1_0 = offsetof(kiln_weight_rule, more) + sizeof(uint32_t),
+    RULE_MAX = 65536
+}; /* a plugin cannot be older */
+
+/* The rules of a view as this version knows them: what an older plugin's do not have is 0. */
+typedef struct {
+    const kiln_weight_rule *first;
+    size_t n;
+} rule_table;
+
+static kiln_weight_rule rule_at(const rule_table *t, size_t i)
 {
+    kiln_weight_rule r = {0};
+    memcpy(&r, (const char *)t->first + i * t->first->size, t->first->size < sizeof r ? t->first->size : sizeof r);
+    return r;
+}
+
+static kiln_status check_rule(const kiln_weights *w, const rule_table *t, size_t i, error *e)
+{
+    kiln_weight_rule rule = rule_at(t, i), *r = &rule;
+    if (r->size < RULE_1_0 || r->size > RULE_MAX || r->size != t->first->size || r->size % sizeof(void *))
+        return error_set(e, KILN_ERR_BUG,
+                         "%s: rule %zu of a view says it is %u bytes, the first %u; make each with KILN_RULE", w->path,
+                         i, r->size, t->first->size);
     if (!r->from || !r->to)
         return error_set(e, KILN_ERR_INVALID, "%s: rule %zu of a view has no `from` or no `to`", w->path, i);
     if (wildcards(r->from) > CAPTURES_MAX)
@@ -153,7 +177,6 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n,
 {
     const char *twice = NULL;
     size_t count;
-    for (size_t i = 0; i < n; i++) TRY(check_rule(w, &rule[i], i, e));
     TRY(each_name(w, rule, n, &count, e));
     w->entry = arena_alloc(&w->memory, (count + 1) * sizeof *w->entry);
     if (!w->entry) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
@@ -163,13 +186,28 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n,
     return KILN_OK;
 }
 
+/* The rules, checked, as structs of this version. */
+static kiln_status read_rules(const kiln_weights *w, const rule_table *t, kiln_weight_rule **out, error *e)
+{
+    if (!(*out = mem_calloc(t->n + 1, sizeof **out))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+    for (size_t i = 0; i < t->n; i++) {
+        TRY(check_rule(w, t, i, e));
+        (*out)[i] = rule_at(t, i);
+    }
+    return KILN_OK;
+}
+
 kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, size_t n, error *e)
 {
     if (!base) return error_set(e, KILN_ERR_INVALID, "a view of no weights was asked for"), NULL;
     kiln_weights *w = set_new(base->path, e);
+    kiln_weight_rule *known = NULL;
     if (!w) return NULL;
     w->base = weights_ref(base);
-    if (fill(w, rule, n, e) == KILN_OK) return w;
+    kiln_status status = read_rules(w, &(rule_table){rule, n}, &known, e);
+    if (status == KILN_OK) status = fill(w, known, n, e);
+    mem_free(known);
+    if (status == KILN_OK) return w;
     weights_unref(w);
     return NULL;
 }

@@ -97,12 +97,13 @@ int weights_sort(kiln_weights *w, const char **twice)
 
 static kiln_status add_entry(kiln_weights *w, const weights_file *f, const safetensors_entry *s, error *e)
 {
-    int fits = s->rank <= KILN_MAX_RANK;
+    _Static_assert((int)SAFETENSORS_RANK_MAX <= KILN_MAX_RANK,
+                   "what a file holds is of a rank that kiln computes with");
     weights_entry *x = &w->entry[w->n];
     *x = (weights_entry){.file = f,
                          .type_name = s->type_name,
-                         .dtype = fits ? s->dtype : 0,
-                         .rank = fits ? s->rank : 0,
+                         .dtype = s->dtype,
+                         .rank = s->rank,
                          .begin = s->begin,
                          .bytes = s->end - s->begin};
     memcpy(x->dim, s->dim, x->rank * sizeof *x->dim);
@@ -222,10 +223,10 @@ void weights_describe(const weights_entry *x, kiln_weight_info *out)
     kiln_weight_info full = {.size = capacity,
                              .dtype = x->dtype,
                              .rank = x->rank,
+                             .dim = x->dim,
                              .bytes = (size_t)x->bytes,
                              .name = x->name,
                              .file = x->file->map.path};
-    memcpy(full.dim, x->dim, sizeof full.dim);
     memcpy(out, &full, capacity);
 }
 

@@ -44,7 +44,7 @@ typedef struct {
     uint32_t console;        /* 1: faults, warnings and the log go to standard error, as `kiln run` shows them      */
     const char *path;        /* a workflow in YAML or ComfyUI's API format, or a PNG that carries one               */
     const kiln_setting *set; /* as --set: the last of a name holds                                                  */
-    size_t n_set;
+    uint32_t n_set, set_stride; /* set_stride: sizeof(kiln_setting)                                                */
     const char *plugins; /* folders or .so files to look for plugins in first, ':' between; NULL: none              */
     const char *models;  /* folders to look for models in first; then KILN_MODELS, then models/ beside the workflow */
     const char *input;   /* folders to look for input pictures in first                                             */

@@ -46,7 +46,7 @@
 #define KIT_ENUM(struct_, field_, choices_, default_, doc_)                                                            \
     {                                                                                                                  \
         .name = #field_, .type = KILN_P_ENUM, .offset = offsetof(struct_, field_), .def = (default_),                  \
-        .choice = (choices_), .doc = (doc_)                                                                            \
+        KILN_CHOICES(choices_), .doc = (doc_)                                                                          \
     }
 #define KIT_SEED(struct_, field_, doc_)                                                                                \
     {                                                                                                                  \
@@ -103,17 +103,14 @@ static inline size_t kit_count(const kiln_tensor *t)
     return n;
 }
 
-/* A dense window on memory that is the caller's, for binding it to a program; dtype KILN_F32 or KILN_I32. */
+/* A dense window on memory that is the caller's, for binding it to a program. It borrows `dim`: a KILN_DIMS(...) in the
+ * argument lives to the end of the block around it, and what an `if` or a loop guards is a block, with braces or
+ * without. */
 static inline kiln_tensor kit_window(uint32_t dtype, uint32_t device, void *data, uint32_t rank, const int64_t *dim)
 {
     kiln_tensor t;
-    int64_t stride = 4;
     kit_tensor_clear(&t);
-    t.dtype = dtype, t.device = device, t.rank = rank, t.data = data;
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) {
-        t.dim[i] = dim[i];
-        t.stride[i] = stride;
-    }
+    t.dtype = dtype, t.device = device, t.rank = rank, t.dim = dim, t.data = data;
     return t;
 }
 

@@ -1,8 +1,9 @@
 /* latent.h - arithmetic on the latents of a running sampling, wherever their memory is.
  *
- * A kiln_latent is f32 [pictures, height, width, channels] in model space, in memory of the device that programs run
- * on. Samplers, guiders and guidance that hangs on a MODEL work on latents through these functions alone, so that
- * nothing crosses the link to the device, and what they compute is the same everywhere.
+ * A kiln_latent is f32 [pictures, frames, height, width, channels] in model space, in memory of the device that
+ * programs run on. A picture has one frame, a sound one frame and one row. Samplers, guiders and guidance that hangs on
+ * a MODEL work on latents through these functions alone, so that nothing crosses the link to the device, and what they
+ * compute is the same everywhere.
  *
  *     const kiln_latents *l = s->latents;                             // of a kiln_sampling (sampler.h)
  *     kiln_latent *mean = l->create(l, NULL);
@@ -24,9 +25,11 @@ extern "C" {
 typedef struct kiln_latent kiln_latent;
 typedef struct kiln_latents kiln_latents;
 
-/* In a request a member that is 0 stands for the sampling's own. */
+/* In a request a member that is 0 stands for the sampling's own. `rank` says which of these the network sees: 4 is
+ * [pictures, height, width, channels], 5 has frames too, 3 is [pictures, width, channels]. */
 typedef struct {
-    int64_t pictures, height, width, channels;
+    int64_t pictures, frames, height, width, channels;
+    int64_t rank;
 } kiln_latent_shape;
 
 /* The cell where a part of a picture begins. */
@@ -66,7 +69,7 @@ struct kiln_latents {
     /* out = a * mask + b * (1 - mask), cell by cell. */
     void (*blend)(const kiln_latents *, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
                   const kiln_latent *mask);
-    /* out = the part of x, of out's height and width, that begins there. */
+    /* out = the part of x, of out's height and width, that begins there; all frames. */
     void (*crop)(const kiln_latents *, kiln_latent *out, const kiln_latent *x, kiln_latent_place from);
     /* Adds `part` there: sum += weight * part, total += weight. weight NULL: 1 everywhere. */
     void (*accumulate)(const kiln_latents *, kiln_latent *sum, kiln_latent *total, const kiln_latent *part,
@@ -76,6 +79,15 @@ struct kiln_latents {
     /* All elements, from and to host memory. In an estimate nothing is moved. */
     void (*upload)(const kiln_latents *, kiln_latent *x, const float *data);
     void (*download)(const kiln_latents *, const kiln_latent *x, float *data);
+    /* Puts `part` into x there, over what was there. */
+    void (*paste)(const kiln_latents *, kiln_latent *x, const kiln_latent *part, kiln_latent_place to);
+    /* out = x moved by so many cells down and right; what leaves comes in at the other side. out is not x. */
+    void (*roll)(const kiln_latents *, kiln_latent *out, const kiln_latent *x, kiln_latent_place by);
+    /* out = x scaled to out's height and width by a kiln_resize method (sampler.h). Works on the host. */
+    void (*resize)(const kiln_latents *, kiln_latent *out, const kiln_latent *x, uint32_t method);
+    /* Unit Gaussian noise as torch's CPU generator draws it from this seed for a tensor [pictures, channels, (frames,)
+     * height, width]. */
+    void (*random)(const kiln_latents *, kiln_latent *out, uint64_t seed);
 };
 
 #ifdef __cplusplus

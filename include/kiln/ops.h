@@ -122,9 +122,15 @@ typedef struct {
 /* A tensor bound to a program's input or output by name. Dense, shape as recorded. dtype may be f32
  * whatever the program's precision is (converted on the way); i32 inputs must be bound as i32. */
 typedef struct {
+    uint32_t size;
     const char *name;
     kiln_tensor tensor;
 } kiln_bind;
+
+#define KILN_BIND(name_, ...)                                                                                          \
+    {                                                                                                                  \
+        .size = sizeof(kiln_bind), .name = (name_), .tensor = __VA_ARGS__                                              \
+    }
 
 typedef struct {
     uint32_t size;
@@ -158,7 +164,8 @@ typedef struct {
     kiln_t (*constant)(kiln_program *, const float *data, uint32_t rank, const int64_t *dim);
 
     /* ---- shape and place ---- */
-    uint32_t (*shape)(const kiln_program *, kiln_t, int64_t dim[KILN_MAX_RANK]); /* returns rank */
+    /* Returns the rank and writes up to `capacity` dimensions, 0 past the rank. */
+    uint32_t (*shape)(const kiln_program *, kiln_t, int64_t *dim, uint32_t capacity);
     void (*scope_push)(kiln_program *, const char *name); /* "down.0", "attn1": for messages, trace */
     void (*scope_pop)(kiln_program *);
     /* Poisons the program with a message of the recorder's own. */
@@ -203,8 +210,8 @@ typedef struct {
     /* ---- plan and run ---- */
     /* Once, after the last op. Fails with the sticky error's message, or when it cannot fit. */
     kiln_status (*plan)(kiln_ctx *, kiln_program *, kiln_program_info *);
-    /* Every input bound once, every wanted output bound. Returns KILN_CANCELLED between ops when the
-     * call is cancelled. Weights are packed on the first run. */
+    /* Every input bound once, every wanted output bound; `in` and `out` are structs of one size each (the first's).
+     * Returns KILN_CANCELLED between ops when the call is cancelled. Weights are packed on the first run. */
     kiln_status (*run)(kiln_ctx *, kiln_program *, const kiln_bind *in, size_t n_in, const kiln_bind *out,
                        size_t n_out);
     kiln_status (*info)(const kiln_program *, kiln_program_info *); /* [any] after plan() */

@@ -24,6 +24,8 @@
 
 #include "value.h"
 
+#include <string.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -57,6 +59,16 @@ typedef struct {
      * the letters and one may be wrong, and at least half are right. */
     const char *(*nearest)(const char *name, size_t n, const char *(*at)(const void *arg, size_t i), const void *arg);
 } kiln_params_api;
+
+/* The i-th choice of an ENUM's row; name NULL: there are no more. What the row's maker did not know of is 0. */
+static inline kiln_choice kiln_choice_at(const kiln_param *p, size_t i)
+{
+    kiln_choice c;
+    size_t stride = p->choice_stride, n = stride < sizeof c ? stride : sizeof c;
+    memset(&c, 0, sizeof c);
+    if (p->choice) memcpy(&c, (const char *)p->choice + i * stride, n);
+    return c;
+}
 
 #ifdef __cplusplus
 }

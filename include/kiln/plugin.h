@@ -33,10 +33,18 @@ extern "C" {
 
 #define KILN_MAGIC 0x314e4c4bu /* "KLN1", little endian */
 #define KILN_ABI_MAJOR 1
-#ifndef KILN_ABI_MINOR /* raise it only when you use newer fields */
+/* The contract of this header and its neighbours is KILN_ABI_MAJOR.KILN_ABI_NEWEST. The minor counts what was added
+ * since the first release, which is 1.0: each release that adds something (a field at the end of a struct, a function
+ * at the end of a table, a value of an enum, a flag, an ability) raises it by one, and each addition says in its
+ * comment which minor brought it. Nothing else ever changes. */
+#define KILN_ABI_NEWEST 0
+/* The minor a plugin cannot do without: an engine that is older refuses it with a sentence. Define it before including
+ * this header when you use an addition without asking; one that asks first (KILN_HAS, ability() for NULL) leaves it at
+ * 0 and runs everywhere. */
+#ifndef KILN_ABI_MINOR
 #define KILN_ABI_MINOR 0
 #endif
-#define KILN_MAX_RANK 6
+#define KILN_MAX_RANK 8 /* the most dimensions a tensor has; a limit, and no part of any layout */
 #define KILN_EXPORT __attribute__((visibility("default")))
 
 /* True when the struct at `p` (of struct type `type`) was built by someone who knew about `field`. */
@@ -64,13 +72,14 @@ enum { KILN_LOG_ERROR = 0, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG };
 typedef struct kiln_value kiln_value; /* engine-owned, reference counted, immutable once published */
 typedef struct kiln_ctx kiln_ctx;     /* one running call; valid only until it returns            */
 
-/* A borrowed window on a tensor value's memory. Rows lie densely in memory order, so
- * stride[rank-1] == element size. Dimensions are in memory order: IMAGE is N,H,W,C. */
+/* A borrowed window on a tensor's memory. Dimensions are in memory order: IMAGE is N,H,W,C. Of a value, dim and stride
+ * live as long as the value does; of a window of your own, as long as you hand it to a function. Elements lie densely
+ * in memory order, so stride[rank-1] is the element's size. This struct does not grow: kiln_bind holds one. */
 typedef struct {
     uint32_t size, dtype, device, rank;
-    int64_t dim[KILN_MAX_RANK];
-    int64_t stride[KILN_MAX_RANK]; /* bytes */
-    void *data;                    /* const for inputs: writing to one is detected  */
+    const int64_t *dim;    /* [rank] */
+    const int64_t *stride; /* [rank], in bytes; NULL: dense. view() gives them always */
+    void *data;            /* const for inputs: writing to one is detected */
 } kiln_tensor;
 
 /* ---- what a node declares ---- */
@@ -89,7 +98,8 @@ enum { KILN_PORT_OPTIONAL = 1 /* may be left unwired: in[i] is NULL */, KILN_POR
  *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
  *   MASK         tensor f32 [N,H,W]
  *   LATENT       map { samples: f32 [N,H,W,C], noise_mask?: MASK, batch_index?: list of int }
- *   CONDITIONING list of maps { tokens: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }
+ *   CONDITIONING list of maps { tokens?: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }: what the model's inputs
+ *                are called (inputs.h)
  *   SIGMAS       tensor f32 [n+1]
  *   NOISE, SAMPLER, GUIDER   maps { seed, ... }, { sampler, options }, { kind, model, ... } (docs/custom-sampling.md)
  *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars
@@ -142,7 +152,8 @@ typedef struct {
     size_t offset;
     double def, min, max, step; /* BOOL, INT, FLOAT, ENUM (def is a choice's value); SEED uses def */
     const char *def_str;        /* NAME, STRING, FILE                                              */
-    const kiln_choice *choice;  /* ENUM: ends with name == NULL                                    */
+    const kiln_choice *choice;  /* ENUM: ends with name == NULL; KILN_CHOICES sets both            */
+    uint32_t choice_stride;     /* sizeof(kiln_choice)                                             */
     const char *from;           /* NAME, FILE                                                      */
 } kiln_param;
 
@@ -284,6 +295,9 @@ typedef struct { /* the first 16 bytes are frozen for ever */
 
 #define KILN_ARRAY(field, a)                                                                                           \
     .field = (a), .n_##field = (uint32_t)(sizeof(a) / sizeof((a)[0])), .field##_stride = (uint32_t)sizeof((a)[0])
+
+/* Of a kiln_param that is an ENUM: its table of kiln_choice. */
+#define KILN_CHOICES(a) .choice = (a), .choice_stride = (uint32_t)sizeof((a)[0])
 
 #define KILN_PLUGIN_OPEN(pid, ver, lic, open_fn, ...)                                                                  \
     static const kiln_node *const kiln_nodes_[] = {__VA_ARGS__};                                                       \

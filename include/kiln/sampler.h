@@ -39,7 +39,7 @@ typedef struct kiln_sampling {
     size_t n;     /* steps: sigma[0..n], sigma[n] may be 0 */
     size_t first; /* where to begin: 0, or the step a saved state goes on with */
     const double *sigma;
-    uint32_t prediction; /* kiln_prediction of model.h: FLOW models noise differently */
+    uint32_t process;    /* kiln_process (denoiser.h): how clean latent and noise mix */
     const void *options; /* the row's own struct, filled from its params              */
     kiln_latent *x;      /* the latent: sampled in place                               */
     uint64_t seed;

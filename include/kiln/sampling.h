@@ -29,6 +29,7 @@
 #ifndef KILN_SAMPLING_H
 #define KILN_SAMPLING_H
 
+#include "denoiser.h"
 #include "sampler.h"
 #include "value.h"
 
@@ -37,8 +38,8 @@ extern "C" {
 #endif
 
 #define KILN_SAMPLING_ABILITY "kiln.sampling/1"
-#define KILN_GUIDER_SETS 8   /* conditionings of a guider */
-#define KILN_GUIDER_MODELS 4 /* its models                */
+#define KILN_GUIDER_SETS 8   /* the most conditionings of a guider; a limit, and no part of a layout */
+#define KILN_GUIDER_MODELS 4 /* the most models                                                       */
 
 /* ---- guiders ---- */
 
@@ -47,12 +48,13 @@ typedef struct kiln_guider_step kiln_guider_step;
 /* One evaluation as a guider's combine() sees it. Latents have one shape and are only read. */
 struct kiln_guider_step {
     uint32_t size;
-    uint32_t prediction;         /* kiln_prediction (model.h) of the first model               */
-    const kiln_latents *latents; /* what to compute with                                       */
-    const void *params;          /* the row's own struct                                       */
+    const kiln_model_sampling *sampling; /* of the first model                                 */
+    const kiln_latents *latents;         /* what to compute with                                       */
+    const void *params;                  /* the row's own struct                                       */
     double sigma;
-    kiln_latent *x;                       /* the noisy latent                                           */
-    kiln_latent *guess[KILN_GUIDER_SETS]; /* of x0 under each conditioning; NULL: it was not evaluated */
+    kiln_latent *x;            /* the noisy latent                                                      */
+    kiln_latent *const *guess; /* [n_guess] of x0 under each conditioning; NULL: it was not evaluated   */
+    uint32_t n_guess;
     void *self;
     /* out = negative + cfg (positive - negative), or what hangs on the first model in its place (RescaleCFG), then the
      * model's other guidance. negative NULL: positive as it is, and the other guidance. */
@@ -64,17 +66,23 @@ struct kiln_guider_step {
 };
 
 typedef struct {
-    const char *name; /* under which a GUIDER value has this CONDITIONING; NULL: no more */
-    uint32_t model;   /* which of the guider's models evaluates it                       */
+    const char *name; /* under which a GUIDER value has this MODEL */
+} kiln_guider_model;
+
+typedef struct {
+    const char *name; /* under which a GUIDER value has this CONDITIONING */
+    uint32_t model;   /* which of the guider's models evaluates it        */
 } kiln_guider_set;
 
 /* A kind of GUIDER. The value is a map: `kind` (the row's name), and models, conditionings and parameters under the
  * names that the row gives them. */
 typedef struct {
-    uint32_t size, flags;                  /* flags: 0 */
-    const char *name, *doc;                /* "cfg"    */
-    const char *model[KILN_GUIDER_MODELS]; /* names; the first decides latents and noise levels; NULL: no more */
-    kiln_guider_set set[KILN_GUIDER_SETS];
+    uint32_t size, flags;           /* flags: 0 */
+    const char *name, *doc;         /* "cfg"    */
+    const kiln_guider_model *model; /* the first decides latents and noise levels */
+    uint32_t n_model, model_stride;
+    const kiln_guider_set *set;
+    uint32_t n_set, set_stride;
     int32_t unconditional;   /* the set whose guess CFG++ samplers take for the unconditional one; -1: none, and such
                                 samplers are refused */
     const kiln_param *param; /* settings, into a struct of the row's own */
@@ -139,6 +147,17 @@ typedef struct {
     double sigma;
 } kiln_evaluation;
 
+/* One evaluation of a model under a conditioning, whoever guides: a part as in kiln_evaluation. */
+typedef struct {
+    uint32_t size;
+    uint32_t unconditional;         /* 1: hooks take their unconditional values                     */
+    const kiln_value *model;        /* MODEL with latents of the job's; NULL: the first guider's    */
+    const kiln_value *conditioning; /* all its entries: areas, masks and ranges act                 */
+    kiln_latent *x;
+    kiln_latent_place place;
+    double sigma;
+} kiln_model_evaluation;
+
 typedef struct {
     uint32_t size;
 
@@ -194,6 +213,9 @@ typedef struct {
     /* Ends a loop of your own that cannot go on: when the run is being stopped, the state of the last whole step is
      * kept. run() and finish() do so themselves. */
     void (*close)(kiln_session *, kiln_status status);
+    /* out = the model's guess of x0 under the conditioning; no guidance acts. out is not x. The values have to live
+     * until finish(); pairs are read once. */
+    kiln_status (*evaluate)(kiln_session *, const kiln_model_evaluation *, kiln_latent *out);
 } kiln_sampling_api;
 
 #ifdef __cplusplus

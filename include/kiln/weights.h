@@ -35,9 +35,9 @@ typedef struct kiln_weights kiln_weights;
 
 typedef struct {
     uint32_t size;
-    uint32_t dtype; /* as stored; 0: of a type or rank kiln does not compute with, map() and read_f32() refuse it */
+    uint32_t dtype; /* as stored; 0: of a type kiln does not compute with, map() and read_f32() refuse it */
     uint32_t rank;
-    int64_t dim[KILN_MAX_RANK];
+    const int64_t *dim; /* [rank]; lives as long as the set */
     size_t bytes;
     const char *name; /* in this set; lives as long as the set */
     const char *file; /* path of the file it lies in           */
@@ -47,14 +47,21 @@ typedef struct {
  * in order for every tensor of the base, the first whose `from` matches decides; a tensor that no rule matches is not
  * in the view. A pattern is literal but for "{}", which matches one or more characters without a dot, and a final "*",
  * which matches the rest; `to` takes them in order. With rows > 0 the result is rows [row, row+rows) of dimension 0 (a
- * fused QKV split). Of one base tensor several rules may make several names: see `more`. */
+ * fused QKV split). Of one base tensor several rules may make several names: see `more`. A table of rules:
+ *     static const kiln_weight_rule rules[] = {KILN_RULE(.from = "unet/{}.q", .to = "{}.query"), ...}; */
 typedef struct {
+    uint32_t size;
     const char *from, *to;
     int64_t row, rows;  /* 0,0 = the whole tensor; else a slice of dimension 0              */
     uint32_t transpose; /* 1: a rank-2 tensor [a,b] is seen as [b,a]                        */
     uint32_t squeeze;   /* 1: trailing dimensions of size 1 are dropped ([C,C,1,1] -> [C,C]) */
     uint32_t more;      /* 1: after this match go on to the following rules as well          */
 } kiln_weight_rule;
+
+#define KILN_RULE(...)                                                                                                 \
+    {                                                                                                                  \
+        .size = sizeof(kiln_weight_rule), __VA_ARGS__                                                                  \
+    }
 
 /* One addition to one tensor W of the base set, all of the same shape but for dimensions of size 1 at the end:
  *   W + strength * scale * (up x down), up [O,r], down [r,...] with W [O,...] (Hu et al. 2021, "LoRA", section 4.1); or
@@ -74,6 +81,8 @@ typedef struct {
     uint32_t size;
     /* NULL: reported on ctx with file, offset and reason. */
     kiln_weights *(*open)(kiln_ctx *, const char *path);
+    /* `rule` is n structs of one size (the first's). NULL with a message: a rule that makes no sense, or two tensors
+     * come to have one name. */
     kiln_weights *(*view)(kiln_ctx *, kiln_weights *base, const kiln_weight_rule *rule, size_t n);
     kiln_weights *(*ref)(kiln_weights *);
     void (*unref)(kiln_weights *);

@@ -1,12 +1,15 @@
 /* clip_plugin.c - the entry table of the clip plugin: SD1.x's text encoder, CLIPTextEncode, CLIPSetLastLayer. */
 #include "clip_family.h"
+#include "encode_text.h"
 #include "text_encode.h"
 
 static kiln_status open_plugin(const kiln_host *host)
 {
     if (KILN_HAS(kiln_host, host, data_folder)) clip_family_data(host->data_folder());
     const kiln_model_api *api = host->ability(KILN_MODEL_ABILITY);
-    return api ? api->register_family(&clip_family) : KILN_ERR_UNSUPPORTED;
+    if (!api || !KILN_HAS(kiln_host, host, provide)) return KILN_ERR_UNSUPPORTED;
+    kiln_status status = host->provide(KILN_TEXT_ABILITY, &text_api);
+    return status == KILN_OK ? api->register_family(&clip_family) : status;
 }
 
 KILN_PLUGIN_OPEN("org.kiln.clip", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_clip_text_encode,

@@ -319,7 +319,7 @@ static const kiln_param mask_param[] = {
     {.name = "set_cond_area",
      .type = KILN_P_ENUM,
      .offset = offsetof(mask_params, bounds),
-     .choice = bounds_choice,
+     KILN_CHOICES(bounds_choice),
      .doc = "What part is computed."},
 };
 

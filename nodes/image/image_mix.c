@@ -66,7 +66,7 @@ static const kiln_param blend_param[] = {
     {.name = "blend_mode",
      .type = KILN_P_ENUM,
      .offset = offsetof(blend_params, mode),
-     .choice = mode_choice,
+     KILN_CHOICES(mode_choice),
      .doc = "How the two are blended."},
 };
 static const kiln_port blend_in[] = {

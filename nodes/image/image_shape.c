@@ -28,7 +28,8 @@ static const kiln_choice method_choice[] = {
 static const kiln_choice crop_choice[] = {{.name = "disabled", .value = 0}, {.name = "center", .value = 1}, {0}};
 #define METHOD_PARAM(struct_)                                                                                          \
     {                                                                                                                  \
-        .name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(struct_, method), .choice = method_choice,   \
+        .name = "upscale_method", .type = KILN_P_ENUM, .offset = offsetof(struct_, method),                            \
+        KILN_CHOICES(method_choice),                                                                                   \
         .doc = "How pixels between pixels are made; only area and lanczos look at all of them when a picture gets "    \
                "smaller."                                                                                              \
     }
@@ -243,14 +244,14 @@ static const kiln_param rotate_param[] = {
     {.name = "rotation",
      .type = KILN_P_ENUM,
      .offset = offsetof(turn_params, how),
-     .choice = rotation_choice,
+     KILN_CHOICES(rotation_choice),
      .doc = "Clockwise."},
 };
 static const kiln_param flip_param[] = {
     {.name = "flip_method",
      .type = KILN_P_ENUM,
      .offset = offsetof(turn_params, how),
-     .choice = flip_choice,
+     KILN_CHOICES(flip_choice),
      .doc = "Which way."},
 };
 

@@ -403,7 +403,7 @@ static const kiln_param seed_param[] = {
      .type = KILN_P_ENUM,
      .offset = offsetof(seed_params, fixed),
      .def = 1,
-     .choice = seed_choice,
+     KILN_CHOICES(seed_choice),
      .doc = "Which noise the pictures of the batch get."},
 };
 

@@ -63,7 +63,7 @@ static const kiln_param upscale_param[] = {
     {.name = "upscale_method",
      .type = KILN_P_ENUM,
      .offset = offsetof(upscale_params, method),
-     .choice = method_choice,
+     KILN_CHOICES(method_choice),
      .doc = "How cells between cells are made."},
     {.name = "width",
      .type = KILN_P_INT,
@@ -135,7 +135,7 @@ static const kiln_param by_param[] = {
     {.name = "upscale_method",
      .type = KILN_P_ENUM,
      .offset = offsetof(by_params, method),
-     .choice = method_choice,
+     KILN_CHOICES(method_choice),
      .doc = "How cells between cells are made."},
     {.name = "scale_by",
      .type = KILN_P_FLOAT,
@@ -217,7 +217,7 @@ static const kiln_param rotate_param[] = {
     {.name = "rotation",
      .type = KILN_P_ENUM,
      .offset = offsetof(kind_params, kind),
-     .choice = rotate_choice,
+     KILN_CHOICES(rotate_choice),
      .doc = "Clockwise."},
 };
 static const kiln_choice flip_choice[] = {
@@ -230,7 +230,7 @@ static const kiln_param flip_param[] = {
      .type = KILN_P_ENUM,
      .offset = offsetof(kind_params, kind),
      .def = 4,
-     .choice = flip_choice,
+     KILN_CHOICES(flip_choice),
      .doc = "Which way."},
 };
 static kiln_status latent_rotate_run(const kiln_call *c) { return turn(c, ((const kind_params *)c->params)->kind); }

@@ -23,41 +23,104 @@ typedef struct {
 
 /* ---- the bind check ---- */
 
-typedef kiln_t record_fn(const loading *l, kiln_program *p, const kiln_value *v);
+typedef void record_fn(const loading *l, kiln_program *p, const kiln_value *v);
 
-static kiln_t record_model(const loading *l, kiln_program *p, const kiln_value *v)
+enum { INPUTS_MAX = 64, TINY = 8 };
+
+/* The smallest shape of an input of this kind; returns the rank. */
+static uint32_t tiny_shape(const kiln_input_spec *s, const kiln_latent_format *f, int64_t dim[5])
+{
+    int64_t width = s->width ? s->width : 1, cells = TINY * (s->kind == KILN_INPUT_IMAGE && f->factor ? f->factor : 1);
+    uint32_t rank = f->rank ? (uint32_t)f->rank : 4;
+    switch (s->kind) {
+    case KILN_INPUT_SCALAR:
+    case KILN_INPUT_LENGTHS: return dim[0] = 1, 1;
+    case KILN_INPUT_VECTOR:
+    case KILN_INPUT_IDS: return dim[0] = 1, dim[1] = width, 2;
+    case KILN_INPUT_TOKENS: return dim[0] = dim[1] = 1, dim[2] = width, 3;
+    default: break;
+    }
+    for (uint32_t i = 0; i + 1 < rank; i++) dim[i] = i == 0 || (rank == 5 && i == 1) ? 1 : cells;
+    dim[rank - 1] = width;
+    return rank;
+}
+
+/* The inputs that a recording cannot do without. */
+static size_t tiny_inputs(const loading *l, kiln_program *p, const kiln_denoiser *d, kiln_named_tensor *out)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < d->n_input && n < INPUTS_MAX; i++) {
+        int64_t dim[5];
+        kiln_input_spec s = kiln_input_spec_at(d->input, d->input_stride, i);
+        int integers = s.kind == KILN_INPUT_IDS || s.kind == KILN_INPUT_LENGTHS;
+        if (s.flags & KILN_INPUT_OMITTED || s.kind == KILN_INPUT_LATENTS || s.kind == KILN_INPUT_TABLE) continue;
+        uint32_t rank = tiny_shape(&s, d->latent, dim);
+        out[n++] = (kiln_named_tensor){
+            .size = sizeof *out,
+            .name = s.name,
+            .tensor = l->ops->input(p, s.name, integers ? KILN_I32 : KILN_F32, rank, dim),
+        };
+    }
+    return n;
+}
+
+static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_model *m = l->models->model(l->call->ctx, v);
-    kiln_denoise_inputs in = {.size = sizeof in};
-    in.x = l->ops->input(p, "x", KILN_F32, 4, KILN_DIMS(1, 8, 8, m->denoiser->in_channels));
-    in.timestep = l->ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(1));
-    in.context = l->ops->input(p, "context", KILN_F32, 3, KILN_DIMS(1, 1, m->denoiser->context_dim));
-    if (m->denoiser->pooled_dim)
-        in.pooled = l->ops->input(p, "pooled", KILN_F32, 2, KILN_DIMS(1, m->denoiser->pooled_dim));
-    return m->denoiser->record(m->denoiser, l->ops, p, m->weights, &in);
+    const kiln_denoiser *d = m->denoiser;
+    kiln_named_tensor input[INPUTS_MAX];
+    kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = d->in_channels};
+    kiln_denoise_inputs in = {.size = sizeof in, .input = input, .n_stream = 1, .stream = &in.x};
+    int64_t dim[5];
+    uint32_t rank = tiny_shape(&latent, d->latent, dim);
+    in.x = l->ops->input(p, "x", KILN_F32, rank, dim);
+    in.timestep = d->timestep == KILN_TIMESTEP_FRAME
+                      ? l->ops->input(p, "timestep", KILN_F32, 2, KILN_DIMS(1, rank == 5 ? dim[1] : 1))
+                      : l->ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(1));
+    in.n_input = tiny_inputs(l, p, d, input);
+    d->record(d, l->ops, p, m->weights, &in);
 }
 
-static kiln_t record_clip(const loading *l, kiln_program *p, const kiln_value *v)
+static void record_clip(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_clip *c = l->models->clip(l->call->ctx, v);
-    kiln_t ids = l->ops->input(p, "ids", KILN_I32, 2, KILN_DIMS(1, c->encoder->length));
-    kiln_t end = l->ops->input(p, "end", KILN_I32, 1, KILN_DIMS(1));
-    return c->encoder->record(c->encoder, l->ops, p, c->weights, ids, end, c->encoder->default_layer).tokens;
+    char name[32];
+    for (uint32_t i = 0; i < c->n_encoder; i++) {
+        const kiln_clip_encoder *e = kiln_clip_encoder_at(c, i);
+        kiln_text_inputs in = {.size = sizeof in, .layer = e->layer ? e->layer : e->encoder->default_layer};
+        kiln_text_features out = {.size = sizeof out};
+        int64_t length = e->encoder->max_length ? e->encoder->max_length : e->encoder->min_length + 1;
+        snprintf(name, sizeof name, "ids.%u", i);
+        in.ids = l->ops->input(p, name, KILN_I32, 2, KILN_DIMS(1, length));
+        snprintf(name, sizeof name, "end.%u", i);
+        in.end = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
+        snprintf(name, sizeof name, "count.%u", i);
+        if (e->encoder->flags & KILN_TEXT_COUNTED) in.count = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
+        e->encoder->record(e->encoder, l->ops, p, e->weights, &in, &out);
+    }
 }
 
-static kiln_t record_decoder(const loading *l, kiln_program *p, const kiln_value *v)
+static void record_decoder(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_vae *a = l->models->vae(l->call->ctx, v);
-    kiln_t x = l->ops->input(p, "latent", KILN_F32, 4, KILN_DIMS(1, 1, 1, a->autoencoder->latent.channels));
-    return a->autoencoder->record_decode(a->autoencoder, l->ops, p, a->weights, x);
+    kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = a->autoencoder->latent->channels};
+    int64_t dim[5];
+    uint32_t rank = tiny_shape(&latent, a->autoencoder->latent, dim);
+    if (!a->autoencoder->record_decode) return;
+    a->autoencoder->record_decode(a->autoencoder, l->ops, p, a->weights,
+                                  l->ops->input(p, "latent", KILN_F32, rank, dim));
 }
 
-static kiln_t record_encoder(const loading *l, kiln_program *p, const kiln_value *v)
+static void record_encoder(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_vae *a = l->models->vae(l->call->ctx, v);
-    int64_t f = a->autoencoder->latent.factor;
-    kiln_t x = l->ops->input(p, "image", KILN_F32, 4, KILN_DIMS(1, f, f, 3));
-    return a->autoencoder->record_encode(a->autoencoder, l->ops, p, a->weights, x);
+    kiln_latent_distribution out = {.size = sizeof out};
+    int64_t channels = a->autoencoder->image_channels ? a->autoencoder->image_channels : 3, dim[5];
+    kiln_input_spec image = {.kind = KILN_INPUT_IMAGE, .width = channels};
+    uint32_t rank = tiny_shape(&image, a->autoencoder->latent, dim);
+    if (!a->autoencoder->record_encode) return;
+    a->autoencoder->record_encode(a->autoencoder, l->ops, p, a->weights, l->ops->input(p, "image", KILN_F32, rank, dim),
+                                  &out);
 }
 
 static kiln_status bind_check(const loading *l, const kiln_value *v, const char *what, record_fn *record)
@@ -149,8 +212,7 @@ static void report_unused(const loading *l, const kiln_weights *set)
 /* ---- loading ---- */
 
 static const struct {
-    uint32_t kind;
-    const char *what;
+    const char *kind, *what;
     record_fn *record[2];
     const char *name[2];
 } parts[] = {
@@ -160,12 +222,15 @@ static const struct {
 };
 
 /* A part by itself answers for its own tensors only: the file may hold more. */
-static const kiln_weights *weights_of(const loading *l, size_t part, const kiln_value *v)
+static void report_part(const loading *l, size_t part, const kiln_value *v)
 {
-    switch (parts[part].kind) {
-    case KILN_FAMILY_DENOISER: return l->models->model(l->call->ctx, v)->weights;
-    case KILN_FAMILY_TEXT_ENCODER: return l->models->clip(l->call->ctx, v)->weights;
-    default: return l->models->vae(l->call->ctx, v)->weights;
+    if (strcmp(parts[part].kind, KILN_FAMILY_DENOISER) == 0)
+        report_unused(l, l->models->model(l->call->ctx, v)->weights);
+    else if (strcmp(parts[part].kind, KILN_FAMILY_AUTOENCODER) == 0)
+        report_unused(l, l->models->vae(l->call->ctx, v)->weights);
+    else {
+        const kiln_clip *c = l->models->clip(l->call->ctx, v);
+        for (uint32_t i = 0; i < c->n_encoder; i++) report_unused(l, kiln_clip_encoder_at(c, i)->weights);
     }
 }
 
@@ -203,7 +268,10 @@ static kiln_status load(const kiln_call *c, const char *path, size_t first, size
     if (!l.set) return KILN_ERR_INVALID;
     kiln_status status = KILN_OK;
     for (size_t i = first; i <= last && status == KILN_OK; i++) status = load_part(&l, i, &value[i]);
-    if (status == KILN_OK) report_unused(&l, first == last ? weights_of(&l, first, value[first]) : l.set);
+    if (status == KILN_OK && first == last)
+        report_part(&l, first, value[first]);
+    else if (status == KILN_OK)
+        report_unused(&l, l.set);
     for (size_t i = first; i <= last; i++) {
         if (status == KILN_OK)
             c->out[i - first] = value[i];
@@ -389,7 +457,7 @@ static const kiln_param unet_param[] = {
     {.name = "weight_dtype",
      .type = KILN_P_ENUM,
      .offset = offsetof(unet_params, dtype),
-     .choice = unet_dtype,
+     KILN_CHOICES(unet_dtype),
      .doc = "How weights are kept."},
 };
 static kiln_status check_unet(const kiln_call *c)

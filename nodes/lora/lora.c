@@ -6,6 +6,8 @@
 #include "kiln/model.h"
 #include "lora_file.h"
 
+#include <stdlib.h>
+
 typedef struct {
     const char *path;
     double strength_model, strength_clip;
@@ -56,9 +58,22 @@ static kiln_value *clip_over(const kiln_call *c, const kiln_clip *clip, kiln_wei
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     kiln_clip m = *clip;
-    if (weights == clip->weights) return c->host->ref(c->in[1]);
-    m.weights = weights, m.owned = NULL, m.release = NULL, m.base = c->in[1];
-    return models->clip_new(c->ctx, &m);
+    if (weights == kiln_clip_encoder_at(clip, 0)->weights) return c->host->ref(c->in[1]);
+    kiln_clip_encoder *encoder = kiln_clip_encoders_copy(clip);
+    if (!encoder) return NULL;
+    encoder->weights = weights;
+    m.encoder = encoder, m.owned = encoder, m.release = free, m.base = c->in[1];
+    kiln_value *v = models->clip_new(c->ctx, &m);
+    if (!v) free(encoder);
+    return v;
+}
+
+static kiln_status one_encoder(const kiln_call *c, const kiln_clip *clip)
+{
+    if (!clip || clip->n_encoder == 1) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                         "this CLIP has %u text encoders, and a LoRA can be put on one only; take LoraLoaderModelOnly",
+                         clip->n_encoder);
 }
 
 static kiln_status apply(const kiln_call *c, int with_clip)
@@ -69,10 +84,11 @@ static kiln_status apply(const kiln_call *c, int with_clip)
     const kiln_model *model = models->model(c->ctx, c->in[0]);
     const kiln_clip *clip = model && with_clip ? models->clip(c->ctx, c->in[1]) : NULL;
     if (!model || (with_clip && !clip)) return KILN_ERR_INVALID;
+    TRY(one_encoder(c, clip));
     kiln_weights *unet = NULL, *text = NULL;
     lora_request r = {.path = p->path,
                       .unet = model->weights,
-                      .text = clip ? clip->weights : NULL,
+                      .text = clip ? kiln_clip_encoder_at(clip, 0)->weights : NULL,
                       .unet_strength = p->strength_model,
                       .text_strength = p->strength_clip};
     TRY(lora_apply(c->host, c->ctx, &r, &unet, &text));

@@ -196,7 +196,7 @@ static const kiln_param dual_param[] = {
     {.name = "style",
      .type = KILN_P_ENUM,
      .offset = offsetof(guider_params, nested),
-     .choice = style_choice,
+     KILN_CHOICES(style_choice),
      .doc = "regular adds both directions; nested guides with the first's result."},
 };
 static const kiln_param perp_param[] = {CFG_PARAM,

@@ -131,7 +131,7 @@ static const kiln_param advanced_param[] = {
      .type = KILN_P_ENUM,
      .offset = offsetof(advanced_params, leftover),
      .def = 0,
-     .choice = switch_choice,
+     KILN_CHOICES(switch_choice),
      .doc = "Stop at the last level instead of going on to a clean latent."},
     NOISE_PARAMS(advanced_params, noise),
 };

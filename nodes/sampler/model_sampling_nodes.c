@@ -5,6 +5,7 @@
  * defaults and ranges are ComfyUI's; `timestep` is kiln's.
  */
 #include "model_guidance.h"
+#include "kiln/standard_sampling.h"
 #include "model_sampling.h"
 #include "sampler_nodes.h"
 #include "sampler_rows.h"
@@ -22,19 +23,19 @@ static const kiln_port model_out[] = {{.name = "MODEL", .type = "MODEL", .doc = 
 
 /* What a MODEL made here owns. */
 typedef struct {
-    kiln_model_sampling sampling;
+    kiln_standard_sampling sampling;
+    kiln_sampling_row row; /* what it will be made of, when the levels are there */
     double sigma[];
 } described;
 
 /* A description with a table of n entries, to be filled. NULL: no memory. */
-static described *described_new(size_t n, kiln_model_sampling sampling)
+static described *described_new(size_t n, kiln_sampling_row row)
 {
     described *d = calloc(1, sizeof *d + n * sizeof d->sigma[0]);
     if (!d) return NULL;
-    d->sampling = sampling;
-    d->sampling.size = sizeof sampling;
-    d->sampling.n_sigma = (uint32_t)n;
-    d->sampling.sigma = d->sigma;
+    d->row = row;
+    d->row.n_sigma = (uint32_t)n;
+    d->row.sigma = d->sigma;
     return d;
 }
 
@@ -53,7 +54,8 @@ static kiln_status describe_scaled(const kiln_call *c, described *d, const kiln_
     kiln_status status = model_of(c, &model);
     if (status == KILN_OK) {
         kiln_model m = *model;
-        m.sampling = d->sampling;
+        kiln_standard_sampling_init(&d->sampling, &d->row);
+        m.sampling = &d->sampling.base;
         m.latent = latent;
         m.owned = d, m.release = free, m.base = c->in[0];
         c->out[0] = models->model_new(c->ctx, &m);
@@ -107,24 +109,26 @@ static kiln_status discrete_run(const kiln_call *c)
     const discrete_params *p = c->params;
     const kiln_model *model;
     TRY(model_of(c, &model));
-    const kiln_model_sampling *own = &model->denoiser->sampling;
+    const kiln_model_sampling *own = model->denoiser->sampling;
     int lcm = p->sampling == KILN_PREDICT_LCM,
         nearest = p->timestep == TIME_NEAREST || (lcm && p->timestep == TIME_AUTO);
     size_t n = own->n_sigma, skip = lcm ? n / LCM_LEVELS : 1;
     if (lcm && n < LCM_LEVELS)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the model has %zu training levels; lcm needs %d or more", n,
                              LCM_LEVELS);
-    if (p->zsnr && own->prediction == KILN_PREDICT_FLOW)
+    if (!own->sigma)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the model has no table of training levels to take");
+    if (p->zsnr && own->process != KILN_PROCESS_DIFFUSION)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "zsnr: the model's own levels are those of a flow, which end without signal already");
-    described *d = described_new(n, (kiln_model_sampling){.prediction = (uint32_t)p->sampling,
-                                                          .time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED,
-                                                          .multiplier = (double)skip,
-                                                          .offset = (double)(skip - 1)});
+    described *d = described_new(n, (kiln_sampling_row){.prediction = (uint32_t)p->sampling,
+                                                        .time = nearest ? KILN_TIME_NEAREST : KILN_TIME_INTERPOLATED,
+                                                        .multiplier = (double)skip,
+                                                        .offset = (double)(skip - 1)});
     if (!d) return KILN_ERR_NOMEM;
     memcpy(d->sigma, own->sigma, n * sizeof d->sigma[0]);
     if (p->zsnr) model_sampling_zero_terminal_snr(own->sigma, n, d->sigma);
-    if (lcm) thin_out(d->sigma, n, LCM_LEVELS), d->sampling.n_sigma = LCM_LEVELS;
+    if (lcm) thin_out(d->sigma, n, LCM_LEVELS), d->row.n_sigma = LCM_LEVELS;
     return describe(c, d);
 }
 
@@ -143,17 +147,16 @@ typedef struct {
 } continuous_params;
 
 /* Evenly spaced in log sigma: what schedules that want a table take. */
-static kiln_status continuous(const kiln_call *c, kiln_model_sampling sampling, const kiln_latent_scaling *latent)
+static kiln_status continuous(const kiln_call *c, kiln_sampling_row row, const kiln_latent_scaling *latent)
 {
     const continuous_params *p = c->params;
     if (p->sigma_min <= 0 || p->sigma_max <= p->sigma_min)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "sigma_min is %g and sigma_max %g; sigma_min has to be above 0 and sigma_max above it",
                              p->sigma_min, p->sigma_max);
-    described *d = described_new(CONTINUOUS_LEVELS, sampling);
+    described *d = described_new(CONTINUOUS_LEVELS, row);
     if (!d) return KILN_ERR_NOMEM;
-    double low = log(p->sigma_min), high = log(p->sigma_max);
-    for (int i = 0; i < CONTINUOUS_LEVELS; i++) d->sigma[i] = exp(low + (high - low) * i / (CONTINUOUS_LEVELS - 1));
+    kiln_continuous_sigmas(p->sigma_min, p->sigma_max, CONTINUOUS_LEVELS, d->sigma);
     return describe_scaled(c, d, latent);
 }
 
@@ -177,11 +180,11 @@ enum { PLAYGROUND_CHANNELS = 4 };
 static const double playground_mean[PLAYGROUND_CHANNELS] = {-1.6574, 1.886, -1.383, 2.5155};
 static const double playground_scale[PLAYGROUND_CHANNELS] = {0.5 / 8.4927, 0.5 / 5.9022, 0.5 / 6.5498, 0.5 / 5.2299};
 static const kiln_latent_scaling playground = {
-    .size = sizeof playground, .channels = PLAYGROUND_CHANNELS, .scale = playground_scale, .shift = playground_mean};
+    .size = sizeof playground, .n = PLAYGROUND_CHANNELS, .scale = playground_scale, .shift = playground_mean};
 
 /* What each choice is. */
 static const struct {
-    kiln_model_sampling sampling;
+    kiln_sampling_row row;
     const kiln_latent_scaling *latent;
 } edm_kind[] = {
     [EDM_V] = {{.prediction = KILN_PREDICT_V, .time = KILN_TIME_LOG}, NULL},
@@ -196,12 +199,12 @@ static kiln_status edm_run(const kiln_call *c)
     int32_t which = ((const continuous_params *)c->params)->sampling;
     const kiln_model *model;
     TRY(model_of(c, &model));
-    int32_t channels = model->denoiser->latent.channels;
+    int32_t channels = model->denoiser->latent->channels;
     if (edm_kind[which].latent && channels != PLAYGROUND_CHANNELS)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "edm_playground_v2.5 is for latents of %d channels; this model's have %d",
                              PLAYGROUND_CHANNELS, channels);
-    return continuous(c, edm_kind[which].sampling, edm_kind[which].latent);
+    return continuous(c, edm_kind[which].row, edm_kind[which].latent);
 }
 
 const kiln_node node_sampling_edm = {
@@ -216,7 +219,7 @@ static const kiln_param v_param[] = {
     KIT_FLOAT(continuous_params, sigma_min, 0.03, 0, 1000, 0.001, "The lowest level.")};
 static kiln_status v_run(const kiln_call *c)
 {
-    return continuous(c, (kiln_model_sampling){.prediction = KILN_PREDICT_V, .time = KILN_TIME_ANGLE}, NULL);
+    return continuous(c, (kiln_sampling_row){.prediction = KILN_PREDICT_V, .time = KILN_TIME_ANGLE}, NULL);
 }
 
 const kiln_node node_sampling_v = {
@@ -233,13 +236,10 @@ static kiln_status flow(const kiln_call *c, double shift, double multiplier, siz
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a shift of %g leaves no levels; it has to be above 0 (1: none)",
                              shift);
     described *d = described_new(
-        n, (kiln_model_sampling){
+        n, (kiln_sampling_row){
                .prediction = KILN_PREDICT_FLOW, .time = KILN_TIME_FLOW, .multiplier = multiplier, .shift = shift});
     if (!d) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < n; i++) {
-        double u = (double)(i + 1) / (double)n;
-        d->sigma[i] = shift * u / (1 + (shift - 1) * u);
-    }
+    kiln_flow_sigmas(shift, n, d->sigma);
     return describe(c, d);
 }
 

@@ -29,7 +29,7 @@ static const kiln_choice noise_choice[] = {
     {.name = "noise_source",                                                                                           \
      .type = KILN_P_ENUM,                                                                                              \
      .offset = offsetof(struct_, field_) + offsetof(kiln_noise, source),                                               \
-     .choice = noise_choice,                                                                                           \
+     KILN_CHOICES(noise_choice),                                                                                       \
      .doc = "Which of torch's generators draws the noise; docs/samplers.md compares them."},                           \
     {                                                                                                                  \
         .name = "cuda_blocks", .type = KILN_P_INT, .offset = offsetof(struct_, field_) + offsetof(kiln_noise, blocks), \

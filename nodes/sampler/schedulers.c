@@ -208,7 +208,8 @@ static kiln_status beta_run(const kiln_call *c)
     if (!sigma) return KILN_ERR_NOMEM;
     if (p->alpha <= 0 || p->beta <= 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "alpha and beta have to be above 0 (0.6 is usual)");
-    kiln_schedule_input in = model_sampling_schedule_input(&counted, (size_t)p->steps);
+    kiln_schedule_input in;
+    TRY(model_sampling_schedule_input(c, &counted, (size_t)p->steps, &in));
     return sigmas_new(c, sigma, schedule_beta(&in, p->alpha, p->beta, sigma, (size_t)p->steps + 1), &c->out[0]);
 }
 

@@ -41,9 +41,12 @@ static kiln_status record(const conversion *v)
 {
     const kiln_autoencoder *a = v->vae->autoencoder;
     kiln_t x = v->ops->input(v->program, "x", KILN_F32, 4, v->in);
-    kiln_t y = v->encode ? a->record_encode(a, v->ops, v->program, v->vae->weights, x)
-                         : a->record_decode(a, v->ops, v->program, v->vae->weights, x);
-    v->ops->output(v->program, "y", y);
+    kiln_latent_distribution d = {.size = sizeof d};
+    if (v->encode)
+        a->record_encode(a, v->ops, v->program, v->vae->weights, x, &d);
+    else
+        d.mean = a->record_decode(a, v->ops, v->program, v->vae->weights, x);
+    v->ops->output(v->program, "y", d.mean);
     return v->ops->plan(v->call->ctx, v->program, NULL);
 }
 
@@ -64,8 +67,8 @@ static kiln_status open_program(conversion *v)
 
 static kiln_status run(const conversion *v, float *x, float *y)
 {
-    kiln_bind in = {"x", kit_window(KILN_F32, KILN_CPU, x, 4, v->in)},
-              out = {"y", kit_window(KILN_F32, KILN_CPU, y, 4, v->out)};
+    kiln_bind in = KILN_BIND("x", kit_window(KILN_F32, KILN_CPU, x, 4, v->in)),
+              out = KILN_BIND("y", kit_window(KILN_F32, KILN_CPU, y, 4, v->out));
     return v->ops->run(v->call->ctx, v->program, &in, 1, &out, 1);
 }
 
@@ -114,7 +117,7 @@ static kiln_status decode_run(const kiln_call *c)
     kiln_value *out = NULL;
     TRY(vae_of(c, &v.vae));
     TRY(kit_samples(c, c->in[IN_DATA], &latent));
-    const kiln_latent_format *f = &v.vae->autoencoder->latent;
+    const kiln_latent_format *f = v.vae->autoencoder->latent;
     if (latent.dim[3] != f->channels)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent has %lld channels, this VAE decodes %d",
                              (long long)latent.dim[3], f->channels);
@@ -182,7 +185,7 @@ static kiln_status encode_run(const kiln_call *c)
     kiln_value *samples = NULL, *map = NULL;
     TRY(vae_of(c, &v.vae));
     TRY(kit_f32(c, c->in[IN_DATA], 4, "the picture", &pixels));
-    const kiln_latent_format *f = &v.vae->autoencoder->latent;
+    const kiln_latent_format *f = v.vae->autoencoder->latent;
     int64_t h = pixels.dim[1] / f->factor, w = pixels.dim[2] / f->factor; /* what is over is cut off on both sides */
     if (h < 1 || w < 1 || pixels.dim[3] < 3)
         return c->host->fail(

@@ -18,6 +18,7 @@
 
 typedef struct {
     kiln_text_encoder encoder;
+    kiln_clip_encoder one;
     text_config config;
     bpe *vocabulary;
     char family[160];
@@ -188,16 +189,17 @@ static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
 
 /* ---- the table's functions ---- */
 
-static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, kiln_ctx *ctx, const char *text,
-                            kiln_tokens *out)
+static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *none, const kiln_host *host,
+                            kiln_ctx *ctx, const char *text, kiln_tokens *out)
 {
     const clip_self *self = e->self;
+    (void)none; /* it has its own */
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
     kiln_status status = KILN_OK;
     if (!prompt_parse(text, &parsed, why) ||
-        !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->length, &chunks, why)) {
+        !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->max_length, &chunks, why)) {
         status = host->fail(ctx, KILN_ERR_INVALID, "%s", why);
     } else {
         size_t n = chunks.n_chunk * chunks.length;
@@ -219,11 +221,11 @@ static kiln_status tokenise(const kiln_text_encoder *e, const kiln_host *host, k
     return status;
 }
 
-static kiln_text_features record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
-                                 kiln_t ids, kiln_t end, int32_t layer)
+static void record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                   const kiln_text_inputs *in, kiln_text_features *out)
 {
     const clip_self *self = e->self;
-    return text_model_record(&(text_recorder){&self->config, ops, p, w}, ids, end, layer);
+    text_model_record(&(text_recorder){&self->config, ops, p, w}, in, out);
 }
 
 /* ---- opening ---- */
@@ -255,7 +257,9 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
                                         .self = self,
                                         .width = t->width,
                                         .pooled_width = t->width,
-                                        .length = t->length,
+                                        .flags = KILN_TEXT_WEIGHTED,
+                                        .min_length = t->length,
+                                        .max_length = t->length,
                                         .layers = t->layers,
                                         .default_layer = -1,
                                         .tokenise = tokenise,
@@ -276,15 +280,17 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     }
     char from[80];
     snprintf(from, sizeof from, "%s*", at->prefix);
-    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "text_model.*"}, 1);
+    kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "text_model.*"), 1);
     clip_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
-    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
-        value = models->clip_new(ctx, &(kiln_clip){.size = sizeof(kiln_clip),
-                                                   .encoder = &self->encoder,
-                                                   .weights = view,
-                                                   .owned = self,
-                                                   .release = release});
+    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK) {
+        self->one =
+            (kiln_clip_encoder){.size = sizeof self->one, .name = "l", .encoder = &self->encoder, .weights = view};
+        value = models->clip_new(
+            ctx,
+            &(kiln_clip){
+                .size = sizeof(kiln_clip), .n_encoder = 1, .encoder = &self->one, .owned = self, .release = release});
+    }
     if (self && !value) release(self);
     w->unref(view);
     return value;

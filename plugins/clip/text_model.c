@@ -73,10 +73,10 @@ kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers)
     return x;
 }
 
-kiln_text_features text_model_record(const text_recorder *r, kiln_t ids, kiln_t end, int32_t layer)
+void text_model_record(const text_recorder *r, const kiln_text_inputs *in, kiln_text_features *out)
 {
-    int32_t layers = r->c->layers;
-    kiln_t x = embed(r, ids), chosen = {0};
+    int32_t layers = r->c->layers, layer = in->layer;
+    kiln_t x = embed(r, in->ids), chosen = {0};
     if (layer >= 0 || layer < -layers)
         x = r->ops->fail(r->p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first",
                          layer, layers, layers);
@@ -85,6 +85,6 @@ kiln_text_features text_model_record(const text_recorder *r, kiln_t ids, kiln_t 
         if (i == layers + layer) chosen = x;
     }
     kiln_t last = norm(r, "text_model.", "final_layer_norm", x);
-    kiln_t tokens = layer == -1 ? last : norm(r, "text_model.", "final_layer_norm", chosen);
-    return (kiln_text_features){.tokens = tokens, .pooled = r->ops->gather(r->p, last, end)};
+    out->tokens = layer == -1 ? last : norm(r, "text_model.", "final_layer_norm", chosen);
+    out->pooled = r->ops->gather(r->p, last, in->end);
 }

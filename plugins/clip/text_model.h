@@ -18,9 +18,8 @@ typedef struct {
     kiln_weights *w;
 } text_recorder;
 
-/* ids i32 [N,length], end i32 [N]; layer -1: the last, -2: the one before, ... The final norm is applied to any layer.
- */
-kiln_text_features text_model_record(const text_recorder *r, kiln_t ids, kiln_t end, int32_t layer);
+/* Layer -1: the last, -2: the one before, ... The final norm is applied to any layer. */
+void text_model_record(const text_recorder *r, const kiln_text_inputs *in, kiln_text_features *out);
 /* The residual stream after `layers` layers (0: the embeddings) [N,length,width]. */
 kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers);
 

@@ -45,12 +45,15 @@ static kiln_status ramp_combine(const kiln_guider_step *g, kiln_latent *out)
     return g->guided(g, g->guess[POSITIVE], g->guess[NEGATIVE], scale_at(g->params, g->sigma), out);
 }
 
+static const kiln_guider_model ramp_model[] = {{"model"}};
+static const kiln_guider_set ramp_set[] = {{"positive", 0}, {"negative", 0}};
+
 static const kiln_guider ramp = {
     .size = sizeof ramp,
     .name = "example-ramp",
     .doc = "Classifier-free guidance whose scale follows the noise level.",
-    .model = {"model"},
-    .set = {{"positive", 0}, {"negative", 0}},
+    KILN_ARRAY(model, ramp_model),
+    KILN_ARRAY(set, ramp_set),
     .unconditional = NEGATIVE,
     KIT_PARAMS(ramp_settings, ramp_param),
     .wants = ramp_wants,

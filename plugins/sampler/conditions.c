@@ -4,6 +4,7 @@
 #include "kiln/kit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { FADE_MOST = 8 }; /* latent cells over which an area's inner edges fade in; a quarter of a short side */
@@ -67,8 +68,8 @@ typedef struct {
     float *cells;        /* [given][height][width]; NULL: no mask     */
 } masks;
 
-static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size,
-                              masks *out)
+static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const char *what,
+                              const kiln_latent_shape *size, masks *out)
 {
     kiln_tensor m;
     const kiln_value *mask = kit_values(c)->map_get(entry, "mask");
@@ -77,12 +78,12 @@ static kiln_status read_masks(const kiln_call *c, const kiln_value *entry, const
     if (!mask) return KILN_OK;
     TRY(kit_f32(c, mask, 3, "a conditioning's mask", &m));
     if (kit_count(&m) == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: a conditioning's mask is empty", what);
-    out->given = m.dim[0], out->used = m.dim[0] < size->batch ? m.dim[0] : size->batch;
-    if (size->batch % out->used)
+    out->given = m.dim[0], out->used = m.dim[0] < size->pictures ? m.dim[0] : size->pictures;
+    if (size->pictures % out->used)
         return c->host->fail(
             c->ctx, KILN_ERR_INVALID,
             "%s: %lld masks for %lld pictures; give one mask, one for each picture, or a number that divides theirs",
-            what, (long long)out->given, (long long)size->batch);
+            what, (long long)out->given, (long long)size->pictures);
     out->cells = c->host->scratch(c->ctx, (size_t)out->given * cells * sizeof(float), KILN_CPU);
     if (!out->cells) return KILN_ERR_NOMEM;
     for (int64_t i = 0; i < out->given && !kit_estimating(c); i++)
@@ -128,8 +129,8 @@ static void fade(float *weight, const condition *e, int64_t height, int64_t widt
         }
 }
 
-static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m, const latent_size *size,
-                               condition *e)
+static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, const masks *m,
+                               const kiln_latent_shape *size, condition *e)
 {
     const kiln_value_api *v = kit_values(c);
     double strength = number(v, entry, "strength", 1), mask_strength = number(v, entry, "mask_strength", 1);
@@ -152,44 +153,167 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
     return KILN_OK;
 }
 
-static kiln_status read_entry(const kiln_call *c, const kiln_value *entry, const char *what, const latent_size *size,
-                              const model_sampling *counted, int64_t context_dim, condition *e)
+/* ---- what the model's inputs are made of ---- */
+
+/* Keys that are read here, or that every text encoder writes whether a model wants them or not. */
+static const char *const known_keys[] = {
+    "area",          "area_percent", "strength",    "mask",   "mask_strength", "control", "set_area_to_bounds",
+    "start_percent", "end_percent",  "model_range", "tokens", "pooled"};
+
+static int wants_key(const kiln_input_spec *table, uint32_t n, uint32_t stride, const char *key)
 {
+    for (uint32_t i = 0; i < n; i++) {
+        kiln_input_spec spec = kiln_input_spec_at(table, stride, i);
+        if (strcmp(spec.key ? spec.key : spec.name, key) == 0) return 1;
+    }
+    return 0;
+}
+
+static int is_wanted(const kiln_model *m, const control_uses *controls, const char *key)
+{
+    for (size_t i = 0; i < COUNT(known_keys); i++)
+        if (strcmp(known_keys[i], key) == 0) return 1;
+    if (wants_key(m->denoiser->input, m->denoiser->n_input, m->denoiser->input_stride, key)) return 1;
+    for (size_t i = 0; i < m->n_hook; i++)
+        if (wants_key(m->hook[i]->input, m->hook[i]->n_input, m->hook[i]->input_stride, key)) return 1;
+    for (size_t i = 0; i < controls->n; i++) {
+        const kiln_network *n = controls->use[i].net->network;
+        if (wants_key(n->input, n->n_input, n->input_stride, key)) return 1;
+    }
+    return m->denoiser->derive != NULL; /* it reads what it likes */
+}
+
+static void say_unwanted(const condition_reading *r, const kiln_value *entry, const condition *e)
+{
+    const kiln_value_api *v = kit_values(r->call);
+    char text[300];
+    for (size_t i = 0; i < v->count(entry); i++) {
+        const char *key;
+        v->map_at(entry, i, &key);
+        if (is_wanted(r->model, &e->controls, key)) continue;
+        snprintf(text, sizeof text,
+                 "%.40s: the conditioning's '%.60s' is used by nothing: the model (%.60s) has no such "
+                 "input",
+                 r->what, key, r->model->denoiser->family);
+        r->call->host->log(KILN_LOG_WARN, text);
+    }
+}
+
+static input_search search_of(const condition_reading *r, const kiln_value *entry)
+{
+    const kiln_denoiser *d = r->model->denoiser;
+    return (input_search){.call = r->call,
+                          .what = r->what,
+                          .owner = "this model",
+                          .map = {entry, NULL},
+                          .unconditional = r->unconditional,
+                          .hook = -1,
+                          .spec = d->input,
+                          .n_spec = d->n_input,
+                          .stride = d->input_stride,
+                          .shape = &r->shape,
+                          .format = d->latent,
+                          .scaling = r->model->latent ? r->model->latent : d->latent->scaling};
+}
+
+static void add_derived(const kiln_derivation *d, const char *name, const kiln_tensor *t)
+{
+    input_derived *all = d->self;
+    if (all->n == INPUTS_DERIVED_MAX) return;
+    all->item[all->n].name = name;
+    all->item[all->n++].tensor = *t;
+}
+
+/* What the model makes of the entry itself. */
+static kiln_status derive(const condition_reading *r, const kiln_value *entry, input_derived *out)
+{
+    const kiln_denoiser *d = r->model->denoiser;
+    const kiln_latent_shape *s = &r->shape;
+    int64_t dim[5];
+    kiln_derivation given = {.size = sizeof given,
+                             .host = r->call->host,
+                             .ctx = r->call->ctx,
+                             .conditioning = entry,
+                             .latent = r->latent,
+                             .dim = dim,
+                             .rank = latent_dims(s, d->latent->channels, dim),
+                             .estimate = r->call->estimate,
+                             .self = out,
+                             .add = add_derived};
+    out->n = 0;
+    return d->derive ? d->derive(d, &given) : KILN_OK;
+}
+
+static kiln_status read_hook_inputs(const condition_reading *r, const kiln_value *entry, size_t number,
+                                    input_values *out)
+{
+    const kiln_hook *h = r->model->hook[number];
+    input_search s = search_of(r, entry);
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "hook.%zu.", number);
+    s.owner = h->identity, s.prefix = prefix, s.hook = (int)number;
+    s.beside = h->values;
+    s.spec = h->input, s.n_spec = h->n_input, s.stride = h->input_stride;
+    return input_values_find(&s, out);
+}
+
+static kiln_status read_inputs(const condition_reading *r, const kiln_value *entry, condition *e)
+{
+    input_search s = search_of(r, entry);
+    input_derived derived;
+    e->inputs = (input_values){0};
+    TRY(derive(r, entry, &derived));
+    s.derived = &derived;
+    TRY(input_values_find(&s, &e->inputs));
+    s.derived = NULL;
+    for (size_t i = 0; i < r->model->n_hook; i++) TRY(read_hook_inputs(r, entry, i, &e->inputs));
+    return control_uses_read(&s, entry, &r->counted, &e->controls);
+}
+
+static kiln_status read_entry(const condition_reading *r, const kiln_value *entry, condition *e)
+{
+    const kiln_call *c = r->call;
     const kiln_value_api *v = kit_values(c);
-    kiln_tensor tokens;
     masks m;
-    TRY(read_area(c, entry, size->height, size->width, e));
-    TRY(kit_f32(c, v->map_get(entry, "tokens"), 3, "a conditioning's tokens", &tokens));
-    if (tokens.dim[2] != context_dim)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "%s: its tokens are %lld wide but this model wants %lld; encode the text with the CLIP of "
-                             "the model's own checkpoint",
-                             what, (long long)tokens.dim[2], (long long)context_dim);
-    e->tokens = tokens.data;
-    e->batch = tokens.dim[0], e->length = tokens.dim[1], e->width = tokens.dim[2];
-    TRY(read_masks(c, entry, what, size, &m));
+    TRY(read_area(c, entry, r->shape.height, r->shape.width, e));
+    TRY(read_inputs(r, entry, e));
+    TRY(read_masks(c, entry, r->what, &r->shape, &m));
     int to_bounds = 0;
     if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
-        if (!kit_estimating(c)) area_from_masks(&m, size->height, size->width, e); /* an estimate has the whole */
-    TRY(read_weight(c, entry, &m, size, e));
-    e->sigma_start = model_sampling_percent_to_sigma(counted, number(v, entry, "start_percent", 0));
-    e->sigma_end = model_sampling_percent_to_sigma(counted, number(v, entry, "end_percent", 1));
+        if (!kit_estimating(c)) area_from_masks(&m, r->shape.height, r->shape.width, e); /* an estimate has the whole */
+    e->top = e->y, e->left = e->x;
+    TRY(read_weight(c, entry, &m, &r->shape, e));
+    e->sigma_start = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "start_percent", 0));
+    e->sigma_end = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "end_percent", 1));
+    say_unwanted(r, entry, e);
     return KILN_OK;
 }
 
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
-                            const latent_size *size, const model_sampling *counted, int64_t context_dim,
-                            conditions *out)
+/* 1: the entry is for another range of the MODEL. */
+static int is_elsewhere(const condition_reading *r, const kiln_value *entry)
 {
+    const kiln_value_api *v = kit_values(r->call);
+    const char *range = v->get_string(v->map_get(entry, "model_range"), NULL);
+    return range && r->range && strcmp(range, r->range) != 0;
+}
+
+kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out)
+{
+    const kiln_call *c = r->call;
     const kiln_value_api *v = kit_values(c);
-    *out = (conditions){.n = v->count(conditioning)};
-    if (v->kind(conditioning) != KILN_V_LIST || out->n == 0)
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: the conditioning is empty", what);
-    out->entry = c->host->scratch(c->ctx, out->n * sizeof *out->entry, KILN_CPU);
+    size_t n = v->count(conditioning);
+    *out = (conditions){0};
+    if (v->kind(conditioning) != KILN_V_LIST || n == 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: the conditioning is empty", r->what);
+    out->entry = c->host->scratch(c->ctx, n * sizeof *out->entry, KILN_CPU);
     if (!out->entry) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < out->n; i++)
-        TRY(read_entry(c, v->list_at(conditioning, i), what, size, counted, context_dim, &out->entry[i]));
-    return KILN_OK;
+    for (size_t i = 0; i < n; i++)
+        if (!is_elsewhere(r, v->list_at(conditioning, i)))
+            TRY(read_entry(r, v->list_at(conditioning, i), &out->entry[out->n++]));
+    if (out->n) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "%s: every entry of the conditioning is for another range of the model, none for '%s'",
+                         r->what, r->range);
 }
 
 /* ---- areas on both sides ---- */
@@ -231,8 +355,7 @@ static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e
     const condition *round = smallest_round(to, e, height, width);
     if (!round || (within(round, e) && within(e, round))) return KILN_OK;
     condition opposite = *e;
-    opposite.tokens = round->tokens, opposite.batch = round->batch, opposite.length = round->length,
-    opposite.width = round->width;
+    opposite.inputs = round->inputs, opposite.controls = round->controls;
     return append(c, to, &opposite);
 }
 
@@ -278,6 +401,7 @@ kiln_status conditions_crop(const kiln_call *c, const conditions *from, const co
         inside.w = smaller(e->x + e->w, part->x + part->w) - x;
         if (inside.h <= 0 || inside.w <= 0) continue;
         inside.y = y - part->y, inside.x = x - part->x;
+        inside.top = y, inside.left = x;
         TRY(crop_weight(c, e, &inside, y - e->y, x - e->x));
         out->entry[out->n++] = inside;
     }

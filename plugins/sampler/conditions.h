@@ -1,19 +1,24 @@
-/* conditions.h - a CONDITIONING value as an evaluation needs it: per entry its tokens, where and at which levels it is
- * used, and how much each latent cell counts.
+/* conditions.h - a CONDITIONING value as an evaluation needs it: per entry the values of the model's inputs and its
+ * controls, where and at which levels it is used, and how much each latent cell counts.
  *
- * Entry keys read: tokens f32 [n,T,D]; area [h,w,y,x] in latent cells or area_percent (fractions of the
- * whole); strength; mask (MASK, one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent. The
- * meaning is ComfyUI's (calc_cond_batch). Memory: the call's scratch.
+ * Entry keys read here: area [h,w,y,x] in latent cells or area_percent (fractions of the whole); strength; mask (MASK,
+ * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent; control; model_range. The meaning is
+ * ComfyUI's (calc_cond_batch). All others are the model's, by its inputs. Memory: the call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
 
+#include "control_use.h"
+#include "latent_space.h"
 #include "model_sampling.h"
 
+#include <string.h>
+
 typedef struct {
-    const float *tokens; /* [batch][length][width] */
-    int64_t batch, length, width;
+    input_values inputs; /* of the model and its hooks           */
+    control_uses controls;
     int64_t y, x, h, w;            /* the part of the latent it speaks for */
+    int64_t top, left;             /* of the whole latent's cells: where that part is, however it was cut */
     const float *weight;           /* [weights][h][w]; NULL: 1 everywhere  */
     int64_t weights;               /* picture b has weight b % weights     */
     double sigma_start, sigma_end; /* used while start >= sigma >= end */
@@ -24,22 +29,36 @@ typedef struct {
     size_t n;
 } conditions;
 
-typedef struct {
-    int64_t batch, height, width;
-} latent_size; /* pictures; cells */
+/* The control whose inputs have that prefix; there is one. */
+static inline const control_use *condition_control(const condition *c, const char *prefix)
+{
+    size_t i = 0;
+    while (i + 1 < c->controls.n && strcmp(c->controls.use[i].prefix, prefix) != 0) i++;
+    return &c->controls.use[i];
+}
 
 typedef struct {
     int64_t y, x, h, w;
 } condition_area;
 
-/* `counted` says which levels percents are. A batch of masks goes to a batch of pictures one each: more than there are
- * pictures are dropped, fewer are given again from the first on, and a number that does not divide theirs is refused.
- */
-kiln_status conditions_read(const kiln_call *c, const kiln_value *conditioning, const char *what,
-                            const latent_size *size, const model_sampling *counted, int64_t context_dim,
-                            conditions *out);
+/* Whose conditionings: a model (one range of a MODEL), how it counts noise, and the latent's shape. */
+typedef struct {
+    const kiln_call *call;
+    const kiln_model *model;
+    const char *range; /* the model's name among a MODEL's ranges; NULL: it has none */
+    model_sampling counted;
+    kiln_latent_shape shape;
+    const char *what; /* "positive"              */
+    int unconditional;
+    const kiln_value *latent; /* that is sampled */
+} condition_reading;
 
-/* Each entry with an area gets an opposite in every other set: the same area, weight and range with the tokens of that
+/* Entries that are bound to another range are left out. A batch of masks goes to a batch of pictures one each: more
+ * than there are pictures are dropped, fewer are given again from the first on, and a number that does not divide
+ * theirs is refused. An entry's key that nothing reads is said once. */
+kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
+
+/* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that
  * set's entry round it, unless there is one of that very area. So every part of the picture is guided by both sides.
  * ComfyUI's create_cond_with_same_area_if_none. */
 kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);

@@ -1,40 +1,96 @@
 /* denoise.c - see denoise.h. */
 #include "denoise.h"
 
+#include "batch_group.h"
 #include "kiln/kit.h"
-#include "network.h"
 
 #include <assert.h>
-
-enum { ITEMS_MAX = 256 };
+#include <math.h>
+#include <stdio.h>
 
 static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
 
 /* ---- setting up ---- */
 
+static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
+{
+    const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
+    int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
+    if (own->channels == first->channels && rank == wanted) return KILN_OK;
+    if (rank != wanted)
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                "%s has latents of %d dimensions, %s of %d; they have to be of one kind", name, rank,
+                                e->by.row ? guider_model(e->by.row, 0)->name : "the first model", wanted);
+    return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                            "%s has latents of %d channels, %s of %d; they have to be of one kind", name, own->channels,
+                            e->by.row ? guider_model(e->by.row, 0)->name : "the first model", first->channels);
+}
+
 kiln_status evaluator_open(evaluator *e, const kiln_value *guider)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
     TRY(guider_read(e->call, guider, &e->by));
-    for (size_t i = 0; i < KILN_GUIDER_MODELS && e->by.model[i]; i++) {
+    for (size_t i = 0; i < e->by.row->n_model; i++) {
         if (!(e->model[i] = models->model(e->call->ctx, e->by.model[i]))) return KILN_ERR_INVALID;
-        int32_t first = e->model[0]->denoiser->latent.channels, own = e->model[i]->denoiser->latent.channels;
-        if (own != first)
-            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
-                                    "%s has latents of %d channels, %s of %d; they have to be of one kind",
-                                    e->by.row->model[i], own, e->by.row->model[0], first);
+        TRY(check_latents(e, guider_model(e->by.row, i)->name, e->model[i]));
     }
     e->counted = model_sampling_of(e->model[0]);
+    return KILN_OK;
+}
+
+static const kiln_model_range *range_of(const kiln_model *m, size_t i)
+{
+    return (const kiln_model_range *)(const void *)((const char *)m->range + i * m->range->size);
+}
+
+/* What a run knows of itself. */
+static void tell_facts(const evaluator *e, model_sampling *counted)
+{
+    const kiln_latent_shape *s = &e->space->shape;
+    counted->facts.cells = s->frames * s->height * s->width;
+    counted->facts.steps = e->steps;
+}
+
+/* The MODEL itself, then the models that take its place at lower levels. */
+static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
+{
+    const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
+    set->range[0] =
+        (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL, .below = INFINITY};
+    set->n = 1;
+    if (m->n_range >= DENOISE_RANGES)
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID, "a MODEL of %zu ranges; at most %d are possible",
+                                m->n_range + 1, DENOISE_RANGES);
+    for (size_t i = 0; i < m->n_range; i++) {
+        const kiln_model_range *r = range_of(m, i);
+        const kiln_model *other = models->model(e->call->ctx, r->model);
+        if (!other) return KILN_ERR_INVALID;
+        TRY(check_latents(e, r->name, other));
+        set->range[set->n++] = (denoise_range){.model = other, .name = r->name, .below = r->below};
+    }
     return KILN_OK;
 }
 
 static kiln_status read_set(evaluator *e, int set, const kiln_value *conditioning, const char *name)
 {
     denoise_set *s = &e->set[set];
-    latent_size size = {e->space->shape.pictures, e->space->shape.height, e->space->shape.width};
-    s->model = e->model[set < KILN_GUIDER_SETS ? e->by.row->set[set].model : 0];
-    s->counted = model_sampling_of(s->model);
-    return conditions_read(e->call, conditioning, name, &size, &s->counted, s->model->denoiser->context_dim, &s->given);
+    TRY(list_ranges(e, e->model[set < KILN_GUIDER_SETS && e->by.row ? guider_set(e->by.row, (size_t)set)->model : 0],
+                    s));
+    for (size_t i = 0; i < s->n; i++) {
+        denoise_range *r = &s->range[i];
+        r->counted = model_sampling_of(r->model);
+        tell_facts(e, &r->counted);
+        condition_reading reading = {.call = e->call,
+                                     .model = r->model,
+                                     .range = r->name,
+                                     .counted = r->counted,
+                                     .shape = e->space->shape,
+                                     .what = name,
+                                     .unconditional = e->by.row ? set == e->by.row->unconditional : e->unconditional,
+                                     .latent = e->latent};
+        TRY(conditions_read(&reading, conditioning, &r->given));
+    }
+    return KILN_OK;
 }
 
 /* The conditionings of the guidance that hangs on the first model. */
@@ -55,49 +111,104 @@ static kiln_status read_extra_sets(evaluator *e)
     return KILN_OK;
 }
 
-kiln_status evaluator_read_conditions(evaluator *e)
+/* Areas on both sides, range by range. */
+static kiln_status oppose_sets(evaluator *e, int n)
 {
     conditions *own[KILN_GUIDER_SETS];
-    size_t n = 0;
-    e->areas = NULL;
-    for (int i = 0; i < KILN_GUIDER_SETS && e->by.row->set[i].name; i++) {
-        TRY(read_set(e, i, e->by.conditioning[i], e->by.row->set[i].name));
-        own[n++] = &e->set[i].given;
+    size_t ranges = 0;
+    for (int i = 0; i < n; i++) ranges = e->set[i].n > ranges ? e->set[i].n : ranges;
+    for (size_t r = 0; r < ranges; r++) {
+        for (int i = 0; i < n; i++) own[i] = &e->set[i].range[r < e->set[i].n ? r : e->set[i].n - 1].given;
+        TRY(conditions_oppose(e->call, own, (size_t)n, e->space->shape.height, e->space->shape.width));
     }
+    return KILN_OK;
+}
+
+kiln_status evaluator_read_conditions(evaluator *e)
+{
+    int n = 0;
+    e->areas = NULL;
+    tell_facts(e, &e->counted);
+    if (!e->by.row) return read_set(e, 0, e->by.conditioning[0], "the conditioning");
+    for (; n < (int)e->by.row->n_set; n++)
+        TRY(read_set(e, n, e->by.conditioning[n], guider_set(e->by.row, (size_t)n)->name));
     e->always = 0;
-    TRY(conditions_oppose(e->call, own, n, e->space->shape.height, e->space->shape.width));
+    TRY(oppose_sets(e, n));
     return read_extra_sets(e);
 }
 
+kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
+                                int unconditional)
+{
+    const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
+    if (!(e->model[0] = models->model(e->call->ctx, model))) return KILN_ERR_INVALID;
+    e->by = (guider_parts){.conditioning = {conditioning}};
+    e->unconditional = unconditional;
+    e->counted = model_sampling_of(e->model[0]);
+    return evaluator_read_conditions(e);
+}
+
 /* ---- parts of the picture ---- */
+
+/* A mask for each picture, as its frames want it: [weights, frames, h, w]. */
+static const float *weight_of_frames(const evaluator *e, const condition *c, int64_t frames)
+{
+    size_t plane = (size_t)(c->h * c->w);
+    if (frames == 1 || c->weights == 1) return c->weight;
+    float *all = host_of(e)->scratch(e->call->ctx, (size_t)(c->weights * frames) * plane * sizeof *all, KILN_CPU);
+    for (int64_t i = 0; all && i < c->weights * frames && !kit_estimating(e->call); i++)
+        memcpy(all + (size_t)i * plane, c->weight + (size_t)(i / frames) * plane, plane * sizeof *all);
+    return all;
+}
 
 static kiln_status weights_to_device(const evaluator *e, conditions *set)
 {
     for (size_t i = 0; i < set->n; i++) {
         condition *c = &set->entry[i];
-        kiln_latent_shape shape = {c->weights, c->h, c->w, 1};
+        int64_t frames = c->weights > 1 ? e->space->shape.frames : 1;
+        kiln_latent_shape shape = {c->weights, frames, c->h, c->w, 1, 4};
         kiln_latent weight;
         if (!c->weight) continue;
-        TRY(latent_from_host(e->space, &weight, &shape, c->weight));
+        const float *data = weight_of_frames(e, c, frames);
+        if (!data) return KILN_ERR_NOMEM;
+        TRY(latent_from_host(e->space, &weight, &shape, data));
         c->weight = weight.data;
+        c->weights *= frames;
     }
     return KILN_OK;
 }
 
-/* The conditionings for that part; made once. */
-static kiln_status find_area(evaluator *e, kiln_latent_place place, const kiln_latent_shape *shape, denoise_area **out)
+/* The range of a set's models that evaluates at sigma. */
+static uint8_t range_at(const denoise_set *s, double sigma)
 {
+    size_t i = s->n ? s->n - 1 : 0;
+    while (i && sigma >= s->range[i].below) i--;
+    return (uint8_t)i;
+}
+
+static int is_area(const denoise_area *a, kiln_latent_place place, const kiln_latent_shape *shape, const uint8_t *range)
+{
+    return a->place.y == place.y && a->place.x == place.x && a->height == shape->height && a->width == shape->width &&
+           memcmp(a->range, range, sizeof a->range) == 0;
+}
+
+/* The conditionings for that part at that level; made once. */
+static kiln_status find_area(evaluator *e, kiln_latent_place place, const kiln_latent_shape *shape, double sigma,
+                             denoise_area **out)
+{
+    uint8_t range[DENOISE_SETS];
+    for (int k = 0; k < DENOISE_SETS; k++) range[k] = range_at(&e->set[k], sigma);
     denoise_area *a = e->areas;
-    while (a &&
-           (a->place.y != place.y || a->place.x != place.x || a->height != shape->height || a->width != shape->width))
-        a = a->next;
+    while (a && !is_area(a, place, shape, range)) a = a->next;
     *out = a;
     if (a) return KILN_OK;
     if (!(a = host_of(e)->scratch(e->call->ctx, sizeof *a, KILN_CPU))) return KILN_ERR_NOMEM;
     *a = (denoise_area){.next = e->areas, .place = place, .height = shape->height, .width = shape->width};
+    memcpy(a->range, range, sizeof range);
     condition_area part = {place.y, place.x, shape->height, shape->width};
     for (int k = 0; k < DENOISE_SETS; k++) {
-        TRY(conditions_crop(e->call, &e->set[k].given, &part, &a->set[k]));
+        if (!e->set[k].n) continue;
+        TRY(conditions_crop(e->call, &e->set[k].range[range[k]].given, &part, &a->set[k]));
         TRY(weights_to_device(e, &a->set[k]));
     }
     *out = e->areas = a;
@@ -148,17 +259,13 @@ static kiln_status collect(pass *p, int set)
     return KILN_OK;
 }
 
-/* One batch can hold both: the same model, and parts of one size. */
-static int go_together(const pass *p, const item *a, const item *b)
-{
-    return p->e->set[a->set].model == p->e->set[b->set].model && a->entry->h == b->entry->h &&
-           a->entry->w == b->entry->w && a->entry->length == b->entry->length;
-}
+/* The model that evaluates a set at this level, and how it counts noise. */
+static const denoise_range *range_now(const pass *p, int set) { return &p->e->set[set].range[p->area->range[set]]; }
 
 static kiln_area area_of(const pass *p, const condition *c)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
-    return (kiln_area){s->pictures, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
+    return (kiln_area){s->pictures * s->frames, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
 }
 
 /* Where the input's part for this conditioning is. */
@@ -172,16 +279,8 @@ static kiln_status part_of_x(pass *p, const condition *c, const float **out)
     return *out ? ops->crop(p->e->call->ctx, &a, p->v->x.data, p->v->part.data) : KILN_ERR_NOMEM;
 }
 
-static void copy_tokens(const pass *p, const condition *c, float *out)
-{
-    size_t n = (size_t)(c->length * c->width);
-    if (kit_estimating(p->e->call)) return;
-    for (int64_t b = 0; b < p->v->x.shape.pictures; b++)
-        memcpy(out + (size_t)b * n, c->tokens + (size_t)(b % c->batch) * n, n * sizeof *out);
-}
-
 /* x0 under the conditioning from what the network said, into the set's guess or its sum. */
-static kiln_status take_prediction(pass *p, const item *i, const float *prediction, size_t n, level_scaling scale)
+static kiln_status take_prediction(pass *p, const item *i, const float *prediction, size_t n, kiln_level scale)
 {
     const evaluator *e = p->e;
     evaluation *v = p->v;
@@ -197,50 +296,163 @@ static kiln_status take_prediction(pass *p, const item *i, const float *predicti
     return e->space->ops->accumulate(e->call->ctx, &a, &part, v->guess[i->set].data, v->total[i->set].data);
 }
 
-/* The network's inputs for all items that go with `first`: *x and the others have `batch.pictures` of them. */
-static kiln_status gather(pass *p, const item *first, level_scaling scale, const network_batch *b, network_data *d)
+/* Conditionings that are evaluated in one batch. */
+typedef struct {
+    batch_group group;
+    item *member[ITEMS_MAX];
+    const denoise_range *by;
+    size_t picture; /* numbers of one member's latents */
+} batch;
+
+static void *input_memory(void *self, size_t i, size_t n)
+{
+    const evaluator *e = self;
+    return reserve(e, &e->last->input[i], n, KILN_CPU);
+}
+
+/* The shares of the way between which a hook acts, as levels. */
+static int hook_acts(const pass *p, const denoise_range *by, const kiln_hook *h)
+{
+    if (h->start == 0 && h->end == 0) return 1;
+    return p->sigma <= model_sampling_percent_to_sigma(&by->counted, h->start) &&
+           p->sigma >= model_sampling_percent_to_sigma(&by->counted, h->end);
+}
+
+static kiln_status choose_hooks(const pass *p, const denoise_range *by, uint8_t *acts, network_batch *b)
+{
+    if (by->model->n_hook > NETWORK_HOOKS_MAX)
+        return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "%zu hooks on one model; at most %d are possible",
+                                   by->model->n_hook, NETWORK_HOOKS_MAX);
+    for (size_t i = 0; i < by->model->n_hook; i++) {
+        acts[i] = (uint8_t)hook_acts(p, by, by->model->hook[i]);
+        if (acts[i]) b->hook[b->n_hook++] = by->model->hook[i];
+    }
+    return KILN_OK;
+}
+
+/* The strength of each control, picture by picture, as an input. */
+static kiln_status add_strengths(const pass *p, const batch *g, network_batch *b, network_input *input)
+{
+    int64_t pictures = p->v->x.shape.pictures;
+    for (size_t k = 0; k < b->n_control; k++) {
+        float *data = reserve(p->e, &p->v->strength[k], (size_t)b->dim[0], KILN_CPU);
+        network_input *i = &input[b->n_input];
+        if (!data) return KILN_ERR_NOMEM;
+        if (b->n_input == NETWORK_INPUTS_MAX)
+            return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "more than %d inputs of one network",
+                                       NETWORK_INPUTS_MAX);
+        *i = (network_input){.name = b->control[k]->strength_name,
+                             .own = "strength",
+                             .hook = -1,
+                             .control = 1,
+                             .dtype = KILN_F32,
+                             .device = KILN_CPU,
+                             .rank = 1,
+                             .dim = {b->dim[0]},
+                             .data = data,
+                             .changes = 1};
+        for (int64_t n = 0; n < b->dim[0]; n++) {
+            const condition *c = g->group.member[n / pictures];
+            data[n] = (float)condition_control(c, b->control[k]->prefix)->strength;
+        }
+        b->n_input++;
+    }
+    return KILN_OK;
+}
+
+static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, network_input *input)
+{
+    uint8_t acts[NETWORK_HOOKS_MAX];
+    const kiln_latent_shape *s = &p->v->x.shape;
+    batch_layout layout = {.pictures = s->pictures,
+                           .frames = s->frames,
+                           .format = g->by->model->denoiser->latent,
+                           .hook_acts = acts,
+                           .memory = input_memory,
+                           .self = p->e};
+    const condition *first = g->group.member[0];
+    TRY(choose_hooks(p, g->by, acts, b));
+    for (size_t i = 0; i < first->controls.n; i++)
+        if (control_acts(&first->controls.use[i], p->sigma)) b->control[b->n_control++] = &first->controls.use[i];
+    TRY(batch_group_inputs(&g->group, &layout, input, &b->n_input));
+    b->input = input;
+    return add_strengths(p, g, b, input);
+}
+
+/* One a picture, or one a frame: less where the noise mask keeps the frame. */
+static kiln_status set_timestep(const pass *p, const batch *g, network_batch *b)
+{
+    const kiln_latent_shape *s = &p->v->x.shape;
+    int frames = g->by->model->denoiser->timestep == KILN_TIMESTEP_FRAME;
+    size_t each = frames ? (size_t)s->frames : 1, n = (size_t)b->dim[0] * each, own = (size_t)s->pictures * each;
+    double timestep = model_sampling_timestep(&g->by->counted, p->sigma);
+    float *data = reserve(p->e, &p->v->timestep, n, KILN_CPU);
+    if (!data) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        data[i] = (float)(frames && p->e->frame_share ? timestep * (double)p->e->frame_share[i % own] : timestep);
+    b->timestep = (network_input){.name = "timestep",
+                                  .own = "timestep",
+                                  .hook = -1,
+                                  .dtype = KILN_F32,
+                                  .device = KILN_CPU,
+                                  .rank = frames ? 2 : 1,
+                                  .dim = {b->dim[0], s->frames},
+                                  .data = data,
+                                  .changes = 1};
+    return KILN_OK;
+}
+
+/* x of every member, scaled for the network. */
+static kiln_status set_latents(pass *p, const batch *g, double scale, network_batch *b)
 {
     const evaluator *e = p->e;
-    size_t picture = (size_t)(b->h * b->w * b->channels), tokens = (size_t)(b->length * b->width),
-           count = (size_t)b->pictures, batch = (size_t)p->v->x.shape.pictures, at = 0;
-    d->device = e->space->device;
-    d->x = reserve(e, &p->v->in, count * picture, d->device);
-    d->prediction = reserve(e, &p->v->out, count * picture, d->device);
-    d->tokens = reserve(e, &p->v->host, count * (tokens + 1), KILN_CPU);
-    if (!d->x || !d->prediction || !d->tokens) return KILN_ERR_NOMEM;
-    d->timestep = d->tokens + count * tokens;
-    for (const item *i = first; i < p->items + p->n; i++) {
-        const float *x;
-        if (i->done || !go_together(p, first, i)) continue;
-        TRY(part_of_x(p, i->entry, &x));
-        TRY(e->space->ops->combine(e->call->ctx, d->x + at * picture, batch * picture, 1, &scale.input, &x));
-        copy_tokens(p, i->entry, d->tokens + at * tokens);
-        at += batch;
+    float *x = reserve(e, &p->v->in, g->group.n * g->picture, e->space->device);
+    b->device = e->space->device;
+    b->x = x;
+    b->prediction = reserve(e, &p->v->out, g->group.n * g->picture, e->space->device);
+    if (!x || !b->prediction) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < g->group.n; i++) {
+        const float *part;
+        TRY(part_of_x(p, g->group.member[i], &part));
+        TRY(e->space->ops->combine(e->call->ctx, x + i * g->picture, g->picture, 1, &scale, &part));
     }
-    for (size_t i = 0; i < count; i++)
-        d->timestep[i] = (float)model_sampling_timestep(&e->set[first->set].counted, p->sigma);
+    return KILN_OK;
+}
+
+/* All items not yet done that go with `first`. */
+static kiln_status form_batch(pass *p, item *first, batch *g)
+{
+    const kiln_latent_shape *s = &p->v->x.shape;
+    g->by = range_now(p, first->set);
+    g->group = (batch_group){.call = p->e->call, .model = g->by->model, .sigma = p->sigma};
+    g->picture = (size_t)(s->pictures * s->frames * first->entry->h * first->entry->w * s->channels);
+    for (item *i = first; i < p->items + p->n; i++) {
+        int added = 0;
+        if (i->done || range_now(p, i->set)->model != g->by->model) continue;
+        TRY(batch_group_add(&g->group, i->entry, &added));
+        if (added) g->member[g->group.n - 1] = i;
+    }
     return KILN_OK;
 }
 
 /* Evaluates all items not yet done that go with `first` in one batch. */
-static kiln_status evaluate_group(pass *p, item *first)
+static kiln_status evaluate_batch(pass *p, item *first)
 {
-    const denoise_set *set = &p->e->set[first->set];
-    const condition *c = first->entry;
-    level_scaling scale = model_sampling_scaling(&set->counted, p->sigma);
-    network_batch b = {
-        .h = c->h, .w = c->w, .channels = p->v->x.shape.channels, .length = c->length, .width = c->width};
-    network_data d = {0};
-    for (const item *i = first; i < p->items + p->n; i++)
-        if (!i->done && go_together(p, first, i)) b.pictures += p->v->x.shape.pictures;
-    size_t n = (size_t)(p->v->x.shape.pictures * b.h * b.w * b.channels), at = 0;
-    TRY(gather(p, first, scale, &b, &d));
-    TRY(network_run(p->e->call, set->model, &b, &d));
-    for (item *i = first; i < p->items + p->n; i++) {
-        if (i->done || !go_together(p, first, i)) continue;
-        TRY(take_prediction(p, i, d.prediction + at, n, scale));
-        i->done = 1;
-        at += n;
+    batch g;
+    network_input input[NETWORK_INPUTS_MAX];
+    kiln_latent_shape shape = p->v->x.shape;
+    TRY(form_batch(p, first, &g));
+    kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
+    network_batch b = {.model = g.by->model, .known = &p->v->apart};
+    shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
+    b.rank = latent_dims(&shape, shape.channels, b.dim);
+    TRY(set_latents(p, &g, scale.input, &b));
+    TRY(set_inputs(p, &g, &b, input));
+    TRY(set_timestep(p, &g, &b));
+    TRY(network_run(p->e->call, &b));
+    for (size_t i = 0; i < g.group.n; i++) {
+        TRY(take_prediction(p, g.member[i], b.prediction + i * g.picture, g.picture, scale));
+        g.member[i]->done = 1;
     }
     return KILN_OK;
 }
@@ -274,7 +486,7 @@ static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t want
         TRY(prepare_set(&p, k, (sums >> k) & 1));
     }
     for (size_t i = 0; i < p.n; i++)
-        if (!p.items[i].done) TRY(evaluate_group(&p, &p.items[i]));
+        if (!p.items[i].done) TRY(evaluate_batch(&p, &p.items[i]));
     const kiln_latent_shape *s = &p.v->x.shape;
     for (int k = 0; k < DENOISE_SETS; k++)
         if (sums & 1u << k)
@@ -313,7 +525,7 @@ static kiln_guesses guesses_of(const kiln_guider_step *g, kiln_latent *positive,
                                kiln_latent *out)
 {
     return (kiln_guesses){.size = sizeof(kiln_guesses),
-                          .prediction = g->prediction,
+                          .sampling = g->sampling,
                           .latents = g->latents,
                           .sigma = g->sigma,
                           .cfg = cfg,
@@ -352,27 +564,32 @@ static kiln_status step_guided(const kiln_guider_step *g, kiln_latent *positive,
 
 static kiln_status combine(evaluator *e, kiln_latent *out)
 {
+    kiln_latent *guesses[KILN_GUIDER_SETS];
     kiln_guider_step step = {.size = sizeof step,
-                             .prediction = e->counted.prediction,
+                             .sampling = e->counted.by,
                              .latents = &e->space->algebra,
                              .params = e->by.params,
                              .sigma = e->last->sigma,
                              .x = &e->last->x,
+                             .guess = guesses,
+                             .n_guess = e->by.row->n_set,
                              .self = e,
                              .guided = step_guided,
                              .patch = step_patch};
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) step.guess[k] = guess(e->last, k);
+    for (uint32_t k = 0; k < e->by.row->n_set; k++) guesses[k] = guess(e->last, (int)k);
     TRY(e->by.row->combine(&step, out));
     return e->space->failed;
 }
 
 /* ---- the whole ---- */
 
-static uint32_t known_sets(const evaluator *e)
+static uint32_t known_sets(const evaluator *e) { return (1u << e->by.row->n_set) - 1; }
+
+static uint32_t wanted_sets(const evaluator *e, double sigma)
 {
-    uint32_t bits = 0;
-    for (int k = 0; k < KILN_GUIDER_SETS && e->by.row->set[k].name; k++) bits |= 1u << k;
-    return bits;
+    uint32_t wanted = (e->by.row->wants(e->by.params, sigma) & known_sets(e)) | e->always;
+    if (e->last->wants_unconditional && e->by.row->unconditional >= 0) wanted |= 1u << e->by.row->unconditional;
+    return wanted;
 }
 
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
@@ -380,29 +597,27 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
 {
     evaluation *v = e->last;
     denoise_area *area;
-    uint32_t wanted = (e->by.row->wants(e->by.params, sigma) & known_sets(e)) | e->always;
-    if (v->wants_unconditional && e->by.row->unconditional >= 0) wanted |= 1u << e->by.row->unconditional;
+    uint32_t wanted = e->by.row ? wanted_sets(e, sigma) : 1;
     assert(x->space == e->space && out->space == e->space);
-    TRY(find_area(e, place, &x->shape, &area));
+    TRY(find_area(e, place, &x->shape, sigma, &area));
     v->x = (kiln_latent){.space = e->space, .shape = x->shape};
     if (!(v->x.data = reserve(e, &v->x_memory, latent_count(x), e->space->device))) return KILN_ERR_NOMEM;
     TRY(latent_copy(e->space, &v->x, x));
     v->by = e, v->area = area, v->sigma = sigma, v->evaluated = 0;
     TRY(evaluate_sets(e, area, wanted, sigma));
     v->evaluated = wanted;
-    TRY(combine(e, out));
+    TRY(e->by.row ? combine(e, out) : latent_copy(e->space, out, &v->guess[0]));
     return check_finite(e, out, sigma);
 }
 
 kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
 {
     evaluator *e = v->by;
-    int32_t set = e->by.row->unconditional;
+    int32_t set = e->by.row ? e->by.row->unconditional : -1;
     if (set < 0)
-        return host_of(e)->fail(
-            e->call->ctx, KILN_ERR_INVALID,
-            "this sampler asks for the unconditional guess, and a guider of the kind '%s' has none; use CFGGuider",
-            e->by.row->name);
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                "this sampler asks for the unconditional guess, and %s%s has none; use CFGGuider",
+                                e->by.row ? "a guider of the kind " : "this node", e->by.row ? e->by.row->name : "");
     if (!(v->evaluated & 1u << set)) TRY(evaluate_sets(e, v->area, 1u << set, v->sigma));
     v->evaluated |= 1u << set;
     v->wants_unconditional = 1;

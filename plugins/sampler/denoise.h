@@ -10,22 +10,34 @@
 #include "conditions.h"
 #include "guider_registry.h"
 #include "latent_space.h"
+#include "network.h"
 
 /* A guider's own sets come first, then those of the guidance that hangs on its first model. */
 enum { DENOISE_EXTRA = 4, DENOISE_SETS = KILN_GUIDER_SETS + DENOISE_EXTRA };
 
-/* One conditioning of a guider. */
+enum { DENOISE_RANGES = 8 };
+
+/* A model that evaluates a conditioning, from the level `below` down (the first: from above everything). */
 typedef struct {
-    const kiln_model *model; /* evaluates it */
-    model_sampling counted;  /* how that model counts noise */
-    conditions given;        /* for the whole picture; n 0: there is none */
+    const kiln_model *model;
+    const char *name;       /* NULL: the MODEL has no ranges */
+    model_sampling counted; /* how the model counts noise */
+    double below;
+    conditions given; /* for the whole picture; n 0: there is none */
+} denoise_range;
+
+/* One conditioning of a guider, with the models that evaluate it. */
+typedef struct {
+    denoise_range range[DENOISE_RANGES];
+    size_t n;
 } denoise_set;
 
-/* The conditionings for a part of the picture, with their weights on the device. */
+/* The conditionings for a part of the picture, with their weights on the device, as the ranges have them at a level. */
 typedef struct denoise_area {
     struct denoise_area *next;
     kiln_latent_place place;
     int64_t height, width;
+    uint8_t range[DENOISE_SETS];
     conditions set[DENOISE_SETS];
 } denoise_area;
 
@@ -46,9 +58,10 @@ typedef struct {
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */
     float_buffer x_memory, guess_memory[DENOISE_SETS], total[DENOISE_SETS]; /* on the device */
-    float_buffer in, out;  /* the network's, a part for each conditioning */
-    float_buffer part, x0; /* of one conditioning with an area or weights */
-    float_buffer host;     /* timesteps and tokens; on the host           */
+    float_buffer in, out;        /* the network's, a part for each conditioning */
+    float_buffer part, x0;       /* of one conditioning with an area or weights */
+    struct apart_results *apart; /* what controls that run apart give */
+    float_buffer timestep, strength[CONTROLS_MAX], input[NETWORK_INPUTS_MAX]; /* on the host */
 } evaluation;
 
 /* A guider over pictures of one size. */
@@ -60,17 +73,24 @@ struct evaluator {
     const kiln_model *model[KILN_GUIDER_MODELS];
     model_sampling counted; /* of the first model */
     denoise_set set[DENOISE_SETS];
-    denoise_area *areas; /* that were asked for */
-    uint32_t always;     /* sets that are evaluated whatever the guider says, as bits */
+    denoise_area *areas;      /* that were asked for */
+    const kiln_value *latent; /* that is sampled */
+    const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
+    int64_t steps;            /* of the sampling */
+    int unconditional;        /* of a pair: hooks take their unconditional values */
+    uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */
 };
 
-/* Reads a GUIDER and its models; call, space and last are set. */
+/* Reads a GUIDER and its models; call, space, last and latent are set. */
 kiln_status evaluator_open(evaluator *e, const kiln_value *guider);
 /* Reads the conditionings for the space's shape; again after a change of size. */
 kiln_status evaluator_read_conditions(evaluator *e);
 /* out = the guess of x0. x: a part of the picture that begins at `place`. out may be x. */
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out);
+/* Of one model under one conditioning, without a guider and without guidance; call, space, last and latent are set. */
+kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
+                                int unconditional);
 /* The unconditional guess of the last evaluation, which was of out's shape. From then on it is evaluated always
  * (CFG++).
  */

@@ -30,16 +30,24 @@ static const char *ability_of(const char *name, char id[128])
     return id;
 }
 
+static int is_array(const void *at, uint32_t n, uint32_t stride, uint32_t most, size_t size)
+{
+    return at && n >= 1 && n <= most && stride >= size && stride % sizeof(void *) == 0;
+}
+
 static int is_complete(const kiln_guider *row)
 {
-    size_t models = 0, sets = 0;
-    if (!row || row->size < sizeof *row || !row->name || strlen(row->name) > NAME_MAX_BYTES || !row->wants ||
-        !row->combine)
+    if (!row || !KILN_HAS(kiln_guider, row, combine) || !row->name || strlen(row->name) > NAME_MAX_BYTES ||
+        !row->wants || !row->combine)
         return 0;
-    while (models < KILN_GUIDER_MODELS && row->model[models]) models++;
-    for (; sets < KILN_GUIDER_SETS && row->set[sets].name; sets++)
-        if (row->set[sets].model >= models) return 0;
-    return models && sets && row->unconditional >= -1 && row->unconditional < (int32_t)sets;
+    if (!is_array(row->model, row->n_model, row->model_stride, KILN_GUIDER_MODELS, sizeof(kiln_guider_model)) ||
+        !is_array(row->set, row->n_set, row->set_stride, KILN_GUIDER_SETS, sizeof(kiln_guider_set)))
+        return 0;
+    for (uint32_t i = 0; i < row->n_model; i++)
+        if (!guider_model(row, i)->name) return 0;
+    for (uint32_t i = 0; i < row->n_set; i++)
+        if (!guider_set(row, i)->name || guider_set(row, i)->model >= row->n_model) return 0;
+    return row->unconditional >= -1 && row->unconditional < (int32_t)row->n_set;
 }
 
 /* 0: the row is of a plugin that was refused later; the engine has removed its ability. */
@@ -54,8 +62,10 @@ kiln_status guider_register(const kiln_guider *row)
     char id[128];
     assert(table.host); /* this plugin was opened first */
     if (!is_complete(row)) {
-        table.host->log(KILN_LOG_ERROR, "register_guider: a row without a name, a model, a conditioning, wants() or "
-                                        "combine(), or whose sets name a model or an unconditional set it has not");
+        table.host->log(KILN_LOG_ERROR,
+                        "register_guider: a row without a name, models or conditionings (declare them with "
+                        "KILN_ARRAY), wants() or combine(), with more than 4 or 8 of them, or whose "
+                        "sets name a model or an unconditional set it has not");
         return KILN_ERR_INVALID;
     }
     kiln_status status = table.host->provide(ability_of(row->name, id), row);
@@ -112,10 +122,10 @@ static kiln_status find(const kiln_call *c, const char *name, const kiln_guider 
 static int is_part(const kiln_guider *row, const char *key)
 {
     if (strcmp(key, "kind") == 0) return 1;
-    for (size_t i = 0; i < KILN_GUIDER_MODELS && row->model[i]; i++)
-        if (strcmp(key, row->model[i]) == 0) return 1;
-    for (size_t i = 0; i < KILN_GUIDER_SETS && row->set[i].name; i++)
-        if (strcmp(key, row->set[i].name) == 0) return 1;
+    for (size_t i = 0; i < row->n_model; i++)
+        if (strcmp(key, guider_model(row, i)->name) == 0) return 1;
+    for (size_t i = 0; i < row->n_set; i++)
+        if (strcmp(key, guider_set(row, i)->name) == 0) return 1;
     return 0;
 }
 
@@ -156,10 +166,14 @@ static kiln_status read_as(const kiln_call *c, const kiln_guider *row, const kil
 {
     const kiln_value_api *v = kit_values(c);
     *out = (guider_parts){.row = row};
-    for (size_t i = 0; i < KILN_GUIDER_MODELS && row->model[i]; i++)
-        if (!(out->model[i] = v->map_get(value, row->model[i]))) return lacks(c, row, row->model[i]);
-    for (size_t i = 0; i < KILN_GUIDER_SETS && row->set[i].name; i++)
-        if (!(out->conditioning[i] = v->map_get(value, row->set[i].name))) return lacks(c, row, row->set[i].name);
+    for (size_t i = 0; i < row->n_model; i++) {
+        const char *name = guider_model(row, i)->name;
+        if (!(out->model[i] = v->map_get(value, name))) return lacks(c, row, name);
+    }
+    for (size_t i = 0; i < row->n_set; i++) {
+        const char *name = guider_set(row, i)->name;
+        if (!(out->conditioning[i] = v->map_get(value, name))) return lacks(c, row, name);
+    }
     return read_settings(c, row, value, &out->params);
 }
 

@@ -15,6 +15,16 @@ size_t guider_count(void);
 const kiln_guider *guider_at(size_t i);
 const kiln_guider *guider_named(const char *name);
 
+/* What a row says of its i-th model and conditioning. */
+static inline const kiln_guider_model *guider_model(const kiln_guider *row, size_t i)
+{
+    return (const void *)((const char *)row->model + i * row->model_stride);
+}
+static inline const kiln_guider_set *guider_set(const kiln_guider *row, size_t i)
+{
+    return (const void *)((const char *)row->set + i * row->set_stride);
+}
+
 /* A GUIDER value taken apart; borrows from it. */
 typedef struct {
     const kiln_guider *row;

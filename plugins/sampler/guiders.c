@@ -17,6 +17,8 @@ enum { POSITIVE, NEGATIVE, THIRD };
         .offset = offsetof(type_, field_), .def = default_, .min = 0, .max = 100, .step = 0.01                         \
     }
 
+static const kiln_guider_model one_model[] = {{"model"}}, two_models[] = {{"model"}, {"model_negative"}};
+
 static int is_one(double cfg) { return fabs(cfg - 1) <= 1e-9; }
 
 /* ---- basic: one conditioning as it is ---- */
@@ -28,9 +30,10 @@ static kiln_status basic_combine(const kiln_guider_step *g, kiln_latent *out)
     return g->guided(g, g->guess[POSITIVE], NULL, 1, out);
 }
 
+static const kiln_guider_set basic_sets[] = {{"conditioning", 0}};
 static const kiln_guider basic = {ROW("basic", "One conditioning as it is."),
-                                  .model = {"model"},
-                                  .set = {{"conditioning", 0}},
+                                  KILN_ARRAY(model, one_model),
+                                  KILN_ARRAY(set, basic_sets),
                                   .unconditional = -1,
                                   .wants = basic_wants,
                                   .combine = basic_combine};
@@ -53,17 +56,19 @@ static kiln_status cfg_combine(const kiln_guider_step *g, kiln_latent *out)
     return g->guided(g, g->guess[POSITIVE], g->guess[NEGATIVE], ((const cfg_settings *)g->params)->cfg, out);
 }
 
+static const kiln_guider_set cfg_sets[] = {{"positive", 0}, {"negative", 0}};
 static const kiln_guider cfg = {ROW("cfg", "negative + cfg (positive - negative)"),
-                                .model = {"model"},
-                                .set = {{"positive", 0}, {"negative", 0}},
+                                KILN_ARRAY(model, one_model),
+                                KILN_ARRAY(set, cfg_sets),
                                 .unconditional = NEGATIVE,
                                 SETTINGS(cfg_settings, cfg_param),
                                 .wants = cfg_wants,
                                 .combine = cfg_combine};
 
+static const kiln_guider_set dual_model_sets[] = {{"positive", 0}, {"negative", 1}};
 static const kiln_guider dual_model = {ROW("dual-model", "As cfg, the negative evaluated by a model of its own."),
-                                       .model = {"model", "model_negative"},
-                                       .set = {{"positive", 0}, {"negative", 1}},
+                                       KILN_ARRAY(model, two_models),
+                                       KILN_ARRAY(set, dual_model_sets),
                                        .unconditional = NEGATIVE,
                                        SETTINGS(cfg_settings, cfg_param),
                                        .wants = cfg_wants,
@@ -96,9 +101,10 @@ static kiln_status dual_combine(const kiln_guider_step *g, kiln_latent *out)
     return KILN_OK;
 }
 
+static const kiln_guider_set dual_sets[] = {{"cond1", 0}, {"negative", 0}, {"cond2", 0}};
 static const kiln_guider dual = {ROW("dual-cfg", "negative + b (cond2 - negative) + a (cond1 - cond2)"),
-                                 .model = {"model"},
-                                 .set = {{"cond1", 0}, {"negative", 0}, {"cond2", 0}},
+                                 KILN_ARRAY(model, one_model),
+                                 KILN_ARRAY(set, dual_sets),
                                  .unconditional = NEGATIVE,
                                  SETTINGS(dual_settings, dual_param),
                                  .wants = dual_wants,
@@ -120,8 +126,8 @@ static kiln_status nested_combine(const kiln_guider_step *g, kiln_latent *out)
 }
 
 static const kiln_guider nested = {ROW("dual-cfg-nested", "negative + b (cond2 + a (cond1 - cond2) - negative)"),
-                                   .model = {"model"},
-                                   .set = {{"cond1", 0}, {"negative", 0}, {"cond2", 0}},
+                                   KILN_ARRAY(model, one_model),
+                                   KILN_ARRAY(set, dual_sets),
                                    .unconditional = THIRD,
                                    SETTINGS(dual_settings, dual_param),
                                    .wants = nested_wants,
@@ -147,7 +153,7 @@ static kiln_status perp_combine(const kiln_guider_step *g, kiln_latent *out)
 {
     const perp_settings *p = g->params;
     TRY(perpendicular(&(kiln_guesses){.size = sizeof(kiln_guesses),
-                                      .prediction = g->prediction,
+                                      .sampling = g->sampling,
                                       .latents = g->latents,
                                       .sigma = g->sigma,
                                       .cfg = p->cfg,
@@ -160,9 +166,10 @@ static kiln_status perp_combine(const kiln_guider_step *g, kiln_latent *out)
     return g->patch(g, g->guess[POSITIVE], g->guess[NEGATIVE], p->cfg, out);
 }
 
+static const kiln_guider_set perp_sets[] = {{"positive", 0}, {"negative", 0}, {"empty_conditioning", 0}};
 static const kiln_guider perp = {ROW("perp-neg", "empty + cfg (p - neg_scale q), q perpendicular to p"),
-                                 .model = {"model"},
-                                 .set = {{"positive", 0}, {"negative", 0}, {"empty_conditioning", 0}},
+                                 KILN_ARRAY(model, one_model),
+                                 KILN_ARRAY(set, perp_sets),
                                  .unconditional = NEGATIVE,
                                  SETTINGS(perp_settings, perp_param),
                                  .wants = perp_wants,

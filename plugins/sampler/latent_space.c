@@ -1,14 +1,29 @@
 /* latent_space.c - see latent_space.h. */
 #include "latent_space.h"
 
+#include "kiln/bislerp.h"
 #include "kiln/kit.h"
+#include "kiln/resize.h"
+#include "kiln/sampler.h"
+#include "noise_source.h"
 
 #include <assert.h>
 #include <math.h>
 
 size_t latent_shape_count(const kiln_latent_shape *s)
 {
-    return (size_t)(s->pictures * s->height * s->width * s->channels);
+    return (size_t)(s->pictures * s->frames * s->height * s->width * s->channels);
+}
+
+uint32_t latent_dims(const kiln_latent_shape *s, int64_t channels, int64_t dim[5])
+{
+    uint32_t n = 0;
+    dim[n++] = s->pictures;
+    if (s->rank > 4) dim[n++] = s->frames;
+    if (s->rank > 3) dim[n++] = s->height;
+    dim[n++] = s->width;
+    dim[n++] = channels;
+    return n;
 }
 
 static int same_shape(const kiln_latent *a, const kiln_latent *b)
@@ -73,6 +88,7 @@ static kiln_latent *create(const kiln_latents *l, const kiln_latent_shape *wante
     latent_space *s = space_of(l);
     kiln_latent_shape shape = s->shape;
     if (wanted && wanted->pictures) shape.pictures = wanted->pictures;
+    if (wanted && wanted->frames) shape.frames = wanted->frames;
     if (wanted && wanted->height) shape.height = wanted->height;
     if (wanted && wanted->width) shape.width = wanted->width;
     if (wanted && wanted->channels) shape.channels = wanted->channels;
@@ -181,8 +197,8 @@ static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
 /* One channel, cell by cell x's. */
 static int goes_with(const latent_space *s, const kiln_latent *mask, const kiln_latent *x)
 {
-    return mask->space == s && mask->shape.channels == 1 && mask->shape.height == x->shape.height &&
-           mask->shape.width == x->shape.width;
+    return mask->space == s && mask->shape.channels == 1 && mask->shape.frames == x->shape.frames &&
+           mask->shape.height == x->shape.height && mask->shape.width == x->shape.width;
 }
 
 /* The same for every picture. */
@@ -195,7 +211,7 @@ static int is_total(const latent_space *s, const kiln_latent *total, const kiln_
 static int is_part(const latent_space *s, const kiln_latent *whole, const kiln_latent *part)
 {
     return whole->space == s && part->space == s && whole->shape.pictures == part->shape.pictures &&
-           whole->shape.channels == part->shape.channels;
+           whole->shape.frames == part->shape.frames && whole->shape.channels == part->shape.channels;
 }
 
 static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
@@ -203,7 +219,7 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
 {
     latent_space *s = space_of(l);
     kiln_blend m = {.pictures = (size_t)out->shape.pictures,
-                    .cells = (size_t)(out->shape.height * out->shape.width),
+                    .cells = (size_t)(out->shape.frames * out->shape.height * out->shape.width),
                     .channels = (size_t)out->shape.channels,
                     .masks = (size_t)mask->shape.pictures,
                     .a = a->data,
@@ -215,7 +231,7 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
 
 static kiln_area area_of(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
 {
-    return (kiln_area){.pictures = whole->shape.pictures,
+    return (kiln_area){.pictures = whole->shape.pictures * whole->shape.frames,
                        .height = whole->shape.height,
                        .width = whole->shape.width,
                        .channels = whole->shape.channels,
@@ -238,7 +254,7 @@ static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *tot
     latent_space *s = space_of(l);
     kiln_area a = area_of(sum, part, to);
     kiln_part p = {.data = part->data};
-    if (weight) p.weight = weight->data, p.weights = weight->shape.pictures;
+    if (weight) p.weight = weight->data, p.weights = weight->shape.pictures * weight->shape.frames;
     if (legal(s, is_part(s, sum, part) && is_total(s, total, sum) && (!weight || goes_with(s, weight, part))))
         note(s, s->ops->accumulate(s->call->ctx, &a, &p, sum->data, total->data));
 }
@@ -248,6 +264,114 @@ static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *tot
     latent_space *s = space_of(l);
     if (legal(s, x->space == s && is_total(s, total, x)))
         note(s, s->ops->divide(s->call->ctx, x->data, total->data, latent_count(total), (size_t)x->shape.channels));
+}
+
+/* Working memory that is kept; NULL: there is none, which is noted. */
+static float *spare(latent_space *s, int i, size_t n, uint32_t device)
+{
+    if (n > s->spare[i].capacity) {
+        s->spare[i].data = s->call->host->scratch(s->call->ctx, n * sizeof(float), device);
+        s->spare[i].capacity = s->spare[i].data ? n : 0;
+    }
+    if (!s->spare[i].data) note(s, KILN_ERR_NOMEM);
+    return s->spare[i].data;
+}
+
+enum { SPARE_SUM, SPARE_WHERE, SPARE_PIECE, SPARE_HOST };
+
+/* A latent of zeros in spare memory. */
+static kiln_latent spare_zeros(latent_space *s, int i, const kiln_latent_shape *shape)
+{
+    kiln_latent x = {.space = s, .shape = *shape, .data = spare(s, i, latent_shape_count(shape), s->device)};
+    if (x.data) note(s, latent_combine(s, &x, 0, NULL, NULL));
+    return x;
+}
+
+/* What is pasted, and where, as a sum and its weights; then both are blended. */
+static void paste(const kiln_latents *l, kiln_latent *x, const kiln_latent *part, kiln_latent_place to)
+{
+    latent_space *s = space_of(l);
+    if (!legal(s, is_part(s, x, part))) return;
+    kiln_latent_shape cells = x->shape;
+    cells.channels = 1;
+    kiln_latent sum = spare_zeros(s, SPARE_SUM, &x->shape), where = spare_zeros(s, SPARE_WHERE, &cells);
+    if (!sum.data || !where.data) return;
+    accumulate(l, &sum, &where, part, NULL, to);
+    blend(l, x, &sum, x, &where);
+}
+
+/* The part of x from there on, of this size, to another place of out. */
+static void move_part(latent_space *s, kiln_latent *out, const kiln_latent *x, const kiln_area *part,
+                      kiln_latent_place to)
+{
+    kiln_latent_shape shape = x->shape;
+    shape.height = part->h, shape.width = part->w;
+    if (part->h == 0 || part->w == 0) return;
+    kiln_latent piece = spare_zeros(s, SPARE_PIECE, &shape);
+    if (!piece.data) return;
+    crop(&s->algebra, &piece, x, (kiln_latent_place){part->y, part->x});
+    paste(&s->algebra, out, &piece, to);
+}
+
+static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, kiln_latent_place by)
+{
+    latent_space *s = space_of(l);
+    int64_t h = x->shape.height, w = x->shape.width, dy = ((by.y % h) + h) % h, dx = ((by.x % w) + w) % w;
+    if (!legal(s, out != x && x->space == s && out->space == s && same_shape(out, x))) return;
+    for (int i = 0; i < 4; i++) { /* four parts: each lower or upper, right or left */
+        int low = i & 1, right = i >> 1;
+        kiln_area part = {
+            .y = low ? 0 : h - dy, .x = right ? 0 : w - dx, .h = low ? h - dy : dy, .w = right ? w - dx : dx};
+        move_part(s, out, x, &part, (kiln_latent_place){low ? dy : 0, right ? dx : 0});
+    }
+}
+
+/* ---- on the host ---- */
+
+static void resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, uint32_t method)
+{
+    latent_space *s = space_of(l);
+    size_t from = latent_count(x), to = latent_count(out);
+    int64_t planes = x->shape.pictures * x->shape.frames, w = x->shape.width, c = x->shape.channels;
+    if (!legal(s, is_part(s, x, out) && method <= KILN_RESIZE_BISLERP)) return;
+    float *data = spare(s, SPARE_HOST, from + to + (size_t)(x->shape.height * out->shape.width * c), KILN_CPU);
+    if (!data) return;
+    note(s, latent_download(s, x, data));
+    for (int64_t p = 0; p < planes && !kit_estimating(s->call); p++) {
+        resize_source src = {
+            .data = data + (size_t)p * (from / (size_t)planes), .h = x->shape.height, .w = w, .c = c, .row = w * c};
+        float *dst = data + from + (size_t)p * (to / (size_t)planes);
+        if (method == KILN_RESIZE_BISLERP)
+            bislerp_plane(src, data + from + to, dst, out->shape.height, out->shape.width);
+        else
+            resize_plane(src, dst, out->shape.height, out->shape.width, (int)method);
+    }
+    note(s, latent_upload(s, out, data + from));
+}
+
+static void random_noise(const kiln_latents *l, kiln_latent *out, uint64_t seed)
+{
+    latent_space *s = space_of(l);
+    const kiln_latent_shape *shape = &out->shape;
+    size_t n = latent_count(out);
+    if (!legal(s, out->space == s)) return;
+    float *data = spare(s, SPARE_HOST, 2 * n, KILN_CPU);
+    if (!data) return;
+    noise_stream stream;
+    stream_seed(&stream, 0, seed, 0);
+    if (!kit_estimating(s->call)) {
+        stream_randn(&stream, data, n);
+        latent_channels_last(shape, shape->pictures, data, data + n);
+    }
+    note(s, latent_upload(s, out, data + n));
+}
+
+void latent_channels_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out)
+{
+    int64_t C = shape->channels, cells = shape->frames * shape->height * shape->width;
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t k = 0; k < C; k++)
+            for (int64_t i = 0; i < cells; i++) out[(b * cells + i) * C + k] = drawn[(b * C + k) * cells + i];
 }
 
 /* ---- to and from the host ---- */
@@ -296,6 +420,10 @@ kiln_status latent_space_init(latent_space *s, const kiln_call *call)
                                 .accumulate = accumulate,
                                 .divide = divide,
                                 .upload = upload,
-                                .download = download};
+                                .download = download,
+                                .paste = paste,
+                                .roll = roll,
+                                .resize = resize,
+                                .random = random_noise};
     return KILN_OK;
 }

@@ -16,6 +16,10 @@ typedef struct {
     kiln_latent_shape shape; /* of the sampling */
     kiln_latents algebra;    /* self points back here */
     kiln_status failed;      /* the first failure of what returns no status */
+    struct {
+        float *data;
+        size_t capacity;
+    } spare[4]; /* working memory of paste and roll (on the device), resize and random (on the host) */
 } latent_space;
 
 struct kiln_latent {
@@ -28,7 +32,12 @@ struct kiln_latent {
 kiln_status latent_space_init(latent_space *s, const kiln_call *call);
 
 size_t latent_shape_count(const kiln_latent_shape *s);
+/* The dimensions as programs see them, with so many channels; returns the rank. */
+uint32_t latent_dims(const kiln_latent_shape *s, int64_t channels, int64_t dim[5]);
 static inline size_t latent_count(const kiln_latent *x) { return latent_shape_count(&x->shape); }
+
+/* n pictures [n,C,cells], as torch draws them, -> [n,cells,C]. */
+void latent_channels_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out);
 
 /* n floats on the device, not cleared. NULL: no memory. */
 float *latent_floats(const latent_space *s, size_t n);

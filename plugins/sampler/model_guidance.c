@@ -63,7 +63,7 @@ typedef struct {
 static linear measure_of(const kiln_guesses *g)
 {
     double s = g->sigma, variance = s * s + 1;
-    if (g->prediction == KILN_PREDICT_FLOW || g->prediction == KILN_PREDICT_IMAGE_FLOW || s == 0) return (linear){0, 1};
+    if (g->sampling->process != KILN_PROCESS_DIFFUSION || s == 0) return (linear){0, 1};
     return (linear){1 / (sqrt(variance) * s), -sqrt(variance) / s};
 }
 

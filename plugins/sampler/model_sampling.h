@@ -1,5 +1,5 @@
-/* model_sampling.h - how a model counts noise: level (sigma) <-> timestep <-> share of the way, and the scaling that
- * makes a guess of x0 of what the network says. The formulas of kiln_model_sampling (model.h).
+/* model_sampling.h - how a model counts noise, for a run: the functions of kiln_model_sampling (kiln/denoiser.h) with
+ * what the run knows of itself, and what follows from them.
  */
 #ifndef KILN_SAMPLER_MODEL_SAMPLING_H
 #define KILN_SAMPLER_MODEL_SAMPLING_H
@@ -7,12 +7,10 @@
 #include "kiln/model.h"
 #include "kiln/sampler.h"
 
-/* A model's description with the defaults filled in; borrows the model's table. */
+/* Borrows from the MODEL. */
 typedef struct {
-    const double *sigma; /* [n] ascending */
-    size_t n;
-    uint32_t prediction, time; /* kiln_prediction, kiln_time */
-    double multiplier, offset, shift, sigma_data;
+    const kiln_model_sampling *by;
+    kiln_run_facts facts;
 } model_sampling;
 
 #define LEVEL_ABOVE_ALL 1e9 /* what stands for infinity where a number has to be finite */
@@ -23,33 +21,30 @@ double model_sampling_sigma_min(const model_sampling *l); /* the table's ends */
 double model_sampling_sigma_max(const model_sampling *l);
 /* The timestep the network is given at sigma. */
 double model_sampling_timestep(const model_sampling *l, double sigma);
-/* The level of a timestep; clamped to the table where there is one. */
+/* The level of a timestep. */
 double model_sampling_sigma(const model_sampling *l, double timestep);
 /* Share of the denoising done -> level: 0 is before everything (infinity), 1 after (0). */
 double model_sampling_percent_to_sigma(const model_sampling *l, double percent);
 
-/* The network sees input * x; x0 = of_x * x + of_prediction * prediction. */
-typedef struct {
-    double input, of_x, of_prediction;
-} level_scaling;
-level_scaling model_sampling_scaling(const model_sampling *l, double sigma);
+kiln_level model_sampling_level(const model_sampling *l, double sigma);
 
-/* Of the start: x = of_noise * noise + of_latent * latent. A start at the top gets sqrt(1 + sigma^2), the variance
- * the network was trained with there; flow blends; RFLOW has the sum at every level; IMAGE_FLOW has no noise. ComfyUI's
- * noise_scaling. */
+/* x = of_noise * noise + of_latent * latent: at a level, and where a sampling begins. */
 typedef struct {
     double of_noise, of_latent;
 } level_blend;
 level_blend model_sampling_blend(const model_sampling *l, double sigma);
 level_blend model_sampling_start(const model_sampling *l, double sigma);
-/* Of the end: where sampling stops at sigma the latent is (x - minus) / divided_by. Flow leaves (1 - sigma) of it. */
+/* Of the end: where sampling stops at sigma the latent is (scale x + shift) / divided_by. */
 typedef struct {
-    double minus, divided_by;
+    double scale, shift, divided_by;
 } level_rest;
+#define LEVEL_REST_NONE ((level_rest){1, 0, 1})
 level_rest model_sampling_rest(const model_sampling *l, double sigma);
 
-/* What a schedule's row is given for this model. */
-kiln_schedule_input model_sampling_schedule_input(const model_sampling *l, size_t steps);
+/* What a schedule's row is given for this model; it points into l. A table that the model has not is made in the call's
+ * scratch. */
+kiln_status model_sampling_schedule_input(const kiln_call *c, const model_sampling *l, size_t steps,
+                                          kiln_schedule_input *out);
 
 /* SD's training table with its last level without signal: Lin et al. 2023, "Common Diffusion Noise Schedules and
  * Sample Steps are Flawed", algorithm 1. sigma, out: [n] ascending; may be the same. */

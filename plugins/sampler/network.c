@@ -1,56 +1,258 @@
-/* network.c - see network.h. */
+/* network.c - see network.h.
+ *
+ * A control is recorded into the denoiser's program, in front of it; one that asks to be apart is a program of its own,
+ * whose results are inputs of the denoiser's. Its strength is an input, so that another strength records nothing anew.
+ */
 #include "network.h"
 
+#include "control_apart.h"
 #include "kiln/kit.h"
+#include "program_key.h"
 
-#include <stdio.h>
+enum { RESIDUALS_MAX = 256 };
 
-enum { KEY_MAX = 4096 };
+static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN_OPS_ABILITY); }
 
-/* All that decides what is recorded. */
-static kiln_status program_key(const kiln_call *c, const kiln_model *model, const network_batch *b, char key[KEY_MAX])
+static kiln_status key_of(const kiln_call *c, const network_batch *b, program_key *k)
 {
-    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
-    const char *identity = w->identity(c->ctx, model->weights);
-    if (!identity) return KILN_ERR_IO;
-    int at = snprintf(key, KEY_MAX, "%s:%s:%lldx%lldx%lld:%lld", model->denoiser->family, identity,
-                      (long long)b->pictures, (long long)b->h, (long long)b->w, (long long)b->length);
-    for (size_t i = 0; i < model->n_hook && at < KEY_MAX; i++)
-        at += snprintf(key + at, (size_t)(KEY_MAX - at), ":%s", model->hook[i]->identity);
-    return at < KEY_MAX ? KILN_OK : c->host->fail(c->ctx, KILN_ERR_INVALID, "too many hooks on this model");
+    k->n = 0;
+    TRY(program_key_weights(c, k, b->model->denoiser->family, b->model->weights));
+    program_key_shape(k, "x", b->rank, b->dim);
+    for (size_t i = 0; i < b->n_input; i++) program_key_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
+    for (size_t i = 0; i < b->n_hook; i++) program_key_put(k, b->hook[i]->identity);
+    for (size_t i = 0; i < b->n_control; i++)
+        TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
+    return program_key_check(c, k);
 }
 
-static kiln_status record(const kiln_call *c, const kiln_model *model, const network_batch *b, kiln_program *p)
+/* ---- recording ---- */
+
+typedef struct {
+    const kiln_call *call;
+    const kiln_ops *ops;
+    const network_batch *b;
+    kiln_program *p;
+    kiln_named_tensor *input; /* [b->n_input] */
+    kiln_t x, timestep;
+    kiln_residual *residual; /* [RESIDUALS_MAX] */
+    size_t n_residual;
+    kiln_t strength; /* of the control that is being recorded */
+} recorder;
+
+static const char *copy_text(const recorder *r, const char *text)
 {
-    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
-    kiln_denoise_inputs in = {.size = sizeof in, .hook = model->hook, .n_hook = model->n_hook};
-    in.x = ops->input(p, "x", KILN_F32, 4, KILN_DIMS(b->pictures, b->h, b->w, b->channels));
-    in.timestep = ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(b->pictures));
-    in.context = ops->input(p, "context", KILN_F32, 3, KILN_DIMS(b->pictures, b->length, b->width));
-    if (KILN_HAS(kiln_ops, ops, step_invariant)) ops->step_invariant(p, in.context);
-    ops->output(p, "prediction", model->denoiser->record(model->denoiser, ops, p, model->weights, &in));
-    return ops->plan(c->ctx, p, NULL);
+    size_t n = strlen(text) + 1;
+    char *copy = r->call->host->scratch(r->call->ctx, n, KILN_CPU);
+    return copy ? memcpy(copy, text, n) : NULL;
 }
 
-kiln_status network_run(const kiln_call *c, const kiln_model *model, const network_batch *b, const network_data *d)
+static kiln_t declare(const recorder *r, const network_input *i)
 {
-    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
-    kiln_program_options options = {.size = sizeof options, .name = "denoiser"};
-    char key[KEY_MAX];
-    int fresh = 0;
-    TRY(program_key(c, model, b, key));
-    kiln_program *p = ops->program_keep(c->ctx, key, &options, &fresh);
-    if (!p) return KILN_ERR_NOMEM;
-    kiln_status status = fresh ? record(c, model, b, p) : KILN_OK;
-    if (status == KILN_OK) {
-        const int64_t picture[4] = {b->pictures, b->h, b->w, b->channels},
-                      tokens[3] = {b->pictures, b->length, b->width};
-        kiln_bind in[3] = {{"x", kit_window(KILN_F32, d->device, d->x, 4, picture)},
-                           {"timestep", kit_window(KILN_F32, KILN_CPU, d->timestep, 1, &b->pictures)},
-                           {"context", kit_window(KILN_F32, KILN_CPU, d->tokens, 3, tokens)}};
-        kiln_bind out = {"prediction", kit_window(KILN_F32, d->device, d->prediction, 4, picture)};
-        status = ops->run(c->ctx, p, in, 3, &out, 1);
+    kiln_t t = r->ops->input(r->p, i->name, i->dtype, i->rank, i->dim);
+    if (!i->changes && KILN_HAS(kiln_ops, r->ops, step_invariant)) r->ops->step_invariant(r->p, t);
+    return t;
+}
+
+static int is_place(const kiln_denoiser *d, const char *pattern);
+
+/* A control's result: what is added at the place, times the strength. */
+static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
+{
+    recorder *r = out->self;
+    int64_t dim[KILN_MAX_RANK], each[KILN_MAX_RANK] = {r->b->dim[0], 1, 1, 1, 1, 1, 1, 1}; /* a strength a picture */
+    uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
+    const char *name = copy_text(r, place);
+    if (r->n_residual == RESIDUALS_MAX || !name) {
+        r->ops->fail(r->p, "a control has more than %d results", RESIDUALS_MAX);
+        return;
     }
+    if (!is_place(r->b->model->denoiser, place)) {
+        r->ops->fail(r->p,
+                     "a control adds at '%s', a place that this model does not have; it was made for another family of "
+                     "models",
+                     place);
+        return;
+    }
+    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
+    r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
+}
+
+/* The control's inputs under its own names, with x and timestep. */
+static size_t own_inputs(const recorder *r, const control_use *u, kiln_named_tensor *out)
+{
+    size_t n = 0, prefix = strlen(u->prefix);
+    for (size_t i = 0; i < r->b->n_input; i++) {
+        if (!r->b->input[i].control || strncmp(r->b->input[i].name, u->prefix, prefix) != 0) continue;
+        out[n] = r->input[i];
+        out[n++].owner = NULL;
+    }
+    out[n++] = (kiln_named_tensor){.size = sizeof *out, .name = "x", .tensor = r->x};
+    out[n++] = (kiln_named_tensor){.size = sizeof *out, .name = "timestep", .tensor = r->timestep};
+    return n;
+}
+
+/* A control that ran apart: its results are inputs. */
+static void take_results(const apart_results *of, const kiln_named_tensor *own, size_t n, const kiln_outputs *out)
+{
+    for (size_t i = 0; i < of->n; i++) add_residual(out, of->result[i].place, kiln_input(own, n, of->result[i].name));
+}
+
+static kiln_status record_control(recorder *r, size_t number)
+{
+    const control_use *u = r->b->control[number];
+    const kiln_network *network = u->net->network;
+    kiln_outputs out = {.size = sizeof out, .self = r, .add = add_residual};
+    kiln_named_tensor *own = r->call->host->scratch(r->call->ctx, (r->b->n_input + 2) * sizeof *own, KILN_CPU);
+    if (!own) return KILN_ERR_NOMEM;
+    size_t n = own_inputs(r, u, own);
+    r->strength = kiln_input(own, n, "strength");
+    r->ops->scope_push(r->p, "control");
+    if (r->b->apart[number])
+        take_results(r->b->apart[number], own, n, &out);
+    else
+        network->record(network, r->ops, r->p, u->net->weights, own, n, &out);
+    r->ops->scope_pop(r->p);
+    return KILN_OK;
+}
+
+/* ---- hooks act at places that are there ---- */
+
+typedef struct {
+    const char *pattern;
+    int found;
+} place_search;
+
+static void look(void *arg, const char *place)
+{
+    place_search *s = arg;
+    s->found |= kiln_place_matches(s->pattern, place);
+}
+
+static int is_place(const kiln_denoiser *d, const char *pattern)
+{
+    place_search s = {.pattern = pattern};
+    if (d->places) d->places(d, look, &s);
+    return s.found;
+}
+
+static kiln_status check_hooks(const kiln_call *c, const network_batch *b)
+{
+    for (size_t i = 0; i < b->n_hook; i++)
+        for (const char *const *p = b->hook[i]->place; p && *p; p++)
+            if (!is_place(b->model->denoiser, *p))
+                return c->host->fail(
+                    c->ctx, KILN_ERR_INVALID,
+                    "the hook '%.80s' acts at '%s', a place that this model does not have; it was made "
+                    "for another family of models",
+                    b->hook[i]->identity, *p);
+    return KILN_OK;
+}
+
+/* ---- the whole ---- */
+
+/* A control's inputs belong to the control: nobody finds them among the denoiser's. */
+static kiln_named_tensor named(const recorder *r, const network_input *i)
+{
+    const void *owner = i->control ? (const void *)i->name : i->hook >= 0 ? r->b->model->hook[i->hook] : NULL;
+    return (kiln_named_tensor){
+        .size = sizeof(kiln_named_tensor), .name = i->own, .tensor = declare(r, i), .owner = owner};
+}
+
+static kiln_status record(const kiln_call *c, const network_batch *b, kiln_program *p)
+{
+    recorder r = {.call = c, .ops = ops_of(c), .b = b, .p = p};
+    kiln_denoise_inputs in = {.size = sizeof in, .n_stream = 1, .n_input = b->n_input, .n_hook = b->n_hook};
+    TRY(check_hooks(c, b));
+    r.input = c->host->scratch(c->ctx, (b->n_input + 1) * sizeof *r.input, KILN_CPU);
+    r.residual = c->host->scratch(c->ctx, RESIDUALS_MAX * sizeof *r.residual, KILN_CPU);
+    if (!r.input || !r.residual) return KILN_ERR_NOMEM;
+    in.x = r.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    in.timestep = r.timestep = declare(&r, &b->timestep);
+    for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
+    for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, i));
+    in.stream = &in.x;
+    in.input = r.input;
+    in.hook = b->hook;
+    in.residual = r.residual, in.n_residual = r.n_residual;
+    const kiln_denoiser *d = b->model->denoiser;
+    r.ops->output(p, "prediction", d->record(d, r.ops, p, b->model->weights, &in));
+    return r.ops->plan(c->ctx, p, NULL);
+}
+
+static kiln_bind bind_input(const network_input *i)
+{
+    return (kiln_bind){sizeof(kiln_bind), i->name,
+                       kit_window(i->dtype, i->device, (void *)(uintptr_t)i->data, i->rank, i->dim)};
+}
+
+static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program *p)
+{
+    kiln_bind in[NETWORK_INPUTS_MAX + 2];
+    if (b->n_input > NETWORK_INPUTS_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu inputs of one network; at most %d are possible", b->n_input,
+                             NETWORK_INPUTS_MAX);
+    in[0] = (kiln_bind){sizeof *in, "x", kit_window(KILN_F32, b->device, (void *)(uintptr_t)b->x, b->rank, b->dim)};
+    in[1] = bind_input(&b->timestep);
+    for (size_t i = 0; i < b->n_input; i++) in[i + 2] = bind_input(&b->input[i]);
+    kiln_bind out = {sizeof out, "prediction", kit_window(KILN_F32, b->device, b->prediction, b->rank, b->dim)};
+    return ops_of(c)->run(c->ctx, p, in, b->n_input + 2, &out, 1);
+}
+
+static int is_of(const network_input *i, const control_use *u)
+{
+    return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0;
+}
+
+/* Runs a control apart: its inputs leave the batch, its results and its strength are inputs instead. */
+static kiln_status run_apart(const kiln_call *c, network_batch *b, size_t number, network_input *input)
+{
+    const control_use *u = b->control[number];
+    size_t n = 0;
+    TRY(control_apart_run(c, b, u, b->known, &b->apart[number]));
+    for (size_t i = 0; i < b->n_input; i++)
+        if (!is_of(&b->input[i], u) || strcmp(b->input[i].own, "strength") == 0) input[n++] = b->input[i];
+    const apart_results *r = b->apart[number];
+    for (size_t i = 0; i < r->n && n < NETWORK_INPUTS_MAX; i++) {
+        network_input *one = &input[n++];
+        *one = (network_input){.name = r->result[i].name,
+                               .own = r->result[i].name,
+                               .hook = -1,
+                               .control = 1,
+                               .dtype = KILN_F32,
+                               .device = b->device,
+                               .rank = r->result[i].rank,
+                               .data = r->result[i].data,
+                               .changes = 1};
+        memcpy(one->dim, r->result[i].dim, sizeof one->dim);
+    }
+    b->n_input = n;
+    b->input = input;
+    return KILN_OK;
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b);
+
+kiln_status network_run(const kiln_call *c, const network_batch *given)
+{
+    network_batch b = *given;
+    network_input input[2][NETWORK_INPUTS_MAX];
+    int turn = 0;
+    for (size_t i = 0; i < b.n_control; i++)
+        if (control_is_apart(b.control[i])) TRY(run_apart(c, &b, i, input[turn ^= 1]));
+    return run_whole(c, &b);
+}
+
+static kiln_status run_whole(const kiln_call *c, const network_batch *b)
+{
+    const kiln_ops *ops = ops_of(c);
+    kiln_program_options options = {.size = sizeof options, .name = "denoiser"};
+    program_key key;
+    int fresh = 0;
+    TRY(key_of(c, b, &key));
+    kiln_program *p = ops->program_keep(c->ctx, key.text, &options, &fresh);
+    if (!p) return KILN_ERR_NOMEM;
+    kiln_status status = fresh ? record(c, b, p) : KILN_OK;
+    if (status == KILN_OK) status = run(c, b, p);
     ops->program_free(p);
     return status;
 }

@@ -1,22 +1,42 @@
-/* network.h - one run of a model's denoiser network. Its programs are recorded once a shape and kept. */
-#ifndef KILN_SAMPLER_NETWORK_H
-#define KILN_SAMPLER_NETWORK_H
+/* network.h - one run of a model's denoiser, with its hooks and controls. Programs are recorded once a shape and kept.
+ */
+#ifndef KILN_SAMPLER_NETWORK_RUN_H
+#define KILN_SAMPLER_NETWORK_RUN_H
 
+#include "control_use.h"
 #include "kiln/model.h"
 
-/* A batch: `pictures` of h x w cells, each with `length` tokens of `width` numbers. */
+/* A named input of the program. */
 typedef struct {
-    int64_t pictures, h, w, channels, length, width;
+    const char *name; /* in the program: "context", "hook.0.tokens", "control.1.hint" */
+    const char *own;  /* its owner's name for it: "tokens"                            */
+    int hook;         /* the model's hook whose input it is; -1: none                 */
+    int control;      /* 1: it is a control's                                         */
+    uint32_t dtype, device, rank;
+    int64_t dim[KILN_MAX_RANK];
+    const void *data;
+    int changes; /* from step to step */
+} network_input;
+
+enum { NETWORK_HOOKS_MAX = 128, NETWORK_INPUTS_MAX = 160 };
+
+typedef struct {
+    const kiln_model *model;
+    uint32_t device, rank; /* of x and prediction */
+    int64_t dim[KILN_MAX_RANK];
+    const float *x; /* scaled for the network */
+    float *prediction;
+    network_input timestep;
+    const network_input *input;
+    size_t n_input;
+    const kiln_hook *hook[NETWORK_HOOKS_MAX]; /* that act now */
+    size_t n_hook;
+    const control_use *control[CONTROLS_MAX]; /* that act now */
+    size_t n_control;
+    const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
+    struct apart_results **known;                    /* what controls that run apart give, found in this call */
 } network_batch;
 
-/* x and prediction are on `device`, the others on the host. */
-typedef struct {
-    uint32_t device;
-    float *x;                 /* [pictures, h, w, channels], scaled for the network */
-    float *timestep, *tokens; /* [pictures], [pictures, length, width]              */
-    float *prediction;        /* as x */
-} network_data;
-
-kiln_status network_run(const kiln_call *c, const kiln_model *model, const network_batch *b, const network_data *d);
+kiln_status network_run(const kiln_call *c, const network_batch *b);
 
 #endif

@@ -10,19 +10,26 @@
 #include "sample_state.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { STEPS_MAX = 20000 };
 
 /* ---- LATENT values ---- */
 
 /* How channel k of a LATENT value becomes the network's: (latent - shift) * scale. */
+static const kiln_latent_scaling *scaling_of(const kiln_model *m)
+{
+    return m->latent ? m->latent : m->denoiser->latent->scaling;
+}
 static double scale_of(const kiln_model *m, size_t k)
 {
-    return m->latent ? m->latent->scale[k] : m->denoiser->latent.scale;
+    const kiln_latent_scaling *s = scaling_of(m);
+    return s->scale[s->n > 1 ? k : 0];
 }
 static double shift_of(const kiln_model *m, size_t k)
 {
-    return m->latent ? m->latent->shift[k] : m->denoiser->latent.shift;
+    const kiln_latent_scaling *s = scaling_of(m);
+    return s->shift ? s->shift[s->n > 1 ? k : 0] : 0;
 }
 
 static int all_zero(const float *x, size_t n)
@@ -32,18 +39,57 @@ static int all_zero(const float *x, size_t n)
     return 1;
 }
 
+static kiln_latent_shape shape_of_dims(uint32_t rank, const int64_t *d, int64_t channels)
+{
+    kiln_latent_shape s = {d[0], 1, 1, d[rank - 2], channels, rank};
+    if (rank > 3) s.height = d[rank - 3];
+    if (rank > 4) s.frames = d[1];
+    return s;
+}
+
+static kiln_status fail_rank(const kiln_call *c, uint32_t have, uint32_t wanted)
+{
+    static const char *const is[] = {[3] = "[N,L,C]", [4] = "[N,H,W,C], a picture", [5] = "[N,T,H,W,C], a video"};
+    return c->host->fail(
+        c->ctx, KILN_ERR_INVALID,
+        "the latent has %u dimensions, this model wants %u (%s); take the empty latent of its family, or "
+        "its own VAE",
+        have, wanted, is[wanted]);
+}
+
+/* The samples of a LATENT for the model. */
+static kiln_status samples_of(const kiln_call *c, const kiln_value *latent, const kiln_model *m, kiln_tensor *t)
+{
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *samples = v->map_get(latent, "samples");
+    uint32_t wanted = m->denoiser->latent->rank ? (uint32_t)m->denoiser->latent->rank : 4;
+    if (v->kind(samples) == KILN_V_LIST || m->denoiser->n_stream)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "latents of several tensors (video and audio in one) cannot be sampled yet");
+    if (wanted < 3 || wanted > 5)
+        return c->host->fail(c->ctx, KILN_ERR_BUG, "the model's latents have %u dimensions; 3 to 5 are possible",
+                             wanted);
+    kit_tensor_clear(t);
+    if (!samples) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's samples is missing");
+    TRY(c->host->view(c->ctx, samples, t));
+    if (t->dtype != KILN_F32)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's samples: expected a float tensor");
+    return t->rank == wanted ? KILN_OK : fail_rank(c, t->rank, wanted);
+}
+
 /* The shape that `latent` has for the model, and whether it is empty. An empty one of another model's channels becomes
  * one of ours; in an estimate every one of other channels counts as empty. */
 static kiln_status latent_shape(const kiln_call *c, const kiln_model *m, const kiln_tensor *t, kiln_latent_shape *shape,
                                 int *empty)
 {
-    int32_t channels = m->denoiser->latent.channels;
-    *empty = kit_estimating(c) ? t->dim[3] != channels : all_zero(t->data, kit_count(t));
-    if (t->dim[3] != channels && !*empty)
+    int32_t channels = m->denoiser->latent->channels;
+    int64_t own = t->dim[t->rank - 1];
+    *empty = kit_estimating(c) ? own != channels : all_zero(t->data, kit_count(t));
+    if (own != channels && !*empty)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "the latent has %lld channels, this model wants %d; encode it with this model's VAE",
-                             (long long)t->dim[3], channels);
-    *shape = (kiln_latent_shape){t->dim[0], t->dim[1], t->dim[2], channels};
+                             (long long)own, channels);
+    *shape = shape_of_dims(t->rank, t->dim, channels);
     if (latent_shape_count(shape) == 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent is empty: it has no cells");
     return KILN_OK;
@@ -54,9 +100,9 @@ static kiln_status read_latent(kiln_session *s, const kiln_model *m)
 {
     kiln_tensor t;
     int empty;
-    TRY(kit_samples(s->call, s->job->latent, &t));
+    TRY(samples_of(s->call, s->job->latent, m, &t));
     TRY(latent_shape(s->call, m, &t, &s->space.shape, &empty));
-    s->first_height = t.dim[1], s->first_width = t.dim[2];
+    s->first_height = s->space.shape.height, s->first_width = s->space.shape.width;
     size_t n = session_count(s), channels = (size_t)s->space.shape.channels;
     s->start = session_floats(s, n), s->noise = session_floats(s, n), s->work = session_floats(s, n);
     if (!s->start || !s->noise || !s->work) return KILN_ERR_NOMEM;
@@ -76,30 +122,42 @@ static kiln_status latent_value(const kiln_session *s, const kiln_model *m, cons
     size_t channels = (size_t)shape->channels;
     kiln_value *samples;
     kiln_tensor t;
-    TRY(kit_new_f32(s->call, 4, (const int64_t[]){shape->pictures, shape->height, shape->width, shape->channels},
-                    &samples, &t));
+    int64_t dim[5];
+    uint32_t rank = latent_dims(shape, shape->channels, dim);
+    TRY(kit_new_f32(s->call, rank, dim, &samples, &t));
     for (size_t i = 0; i < session_count(s) && !kit_estimating(s->call); i++)
-        ((float *)t.data)[i] = (float)(((double)x[i] - rest.minus) / rest.divided_by / scale_of(m, i % channels) +
-                                       shift_of(m, i % channels));
+        ((float *)t.data)[i] =
+            (float)(((double)x[i] * rest.scale + rest.shift) / rest.divided_by / scale_of(m, i % channels) +
+                    shift_of(m, i % channels));
     return kit_latent(s->call, s->job->latent, samples, out);
 }
 
 /* ---- noise ---- */
 
+static void write_dims(uint32_t rank, const int64_t *dim, char text[120])
+{
+    int at = 0;
+    for (uint32_t i = 0; i < rank && at < 100; i++)
+        at += snprintf(text + at, 120 - (size_t)at, "%s%lld", i ? "x" : "", (long long)dim[i]);
+}
+
 /* Noise somebody made: of the latent's shape. */
 static kiln_status given_noise(kiln_session *s)
 {
     const kiln_call *c = s->call;
-    const kiln_latent_shape *shape = &s->space.shape;
+    int64_t dim[5];
+    uint32_t rank = latent_dims(&s->space.shape, s->space.shape.channels, dim);
+    char have[120], wanted[120];
     kiln_tensor t;
-    TRY(kit_f32(c, s->job->noise.samples, 4, "the NOISE's samples", &t));
-    if (t.dim[0] != shape->pictures || t.dim[1] != shape->height || t.dim[2] != shape->width ||
-        t.dim[3] != shape->channels)
+    TRY(kit_f32(c, s->job->noise.samples, rank, "the NOISE's samples", &t));
+    write_dims(rank, t.dim, have);
+    write_dims(rank, dim, wanted);
+    if (memcmp(t.dim, dim, rank * sizeof *dim) != 0)
         return c->host->fail(
             c->ctx, KILN_ERR_INVALID,
-            "the noise is %lldx%lldx%lldx%lld, the latent %lldx%lldx%lldx%lld (pictures, height, width, channels)",
-            (long long)t.dim[0], (long long)t.dim[1], (long long)t.dim[2], (long long)t.dim[3],
-            (long long)shape->pictures, (long long)shape->height, (long long)shape->width, (long long)shape->channels);
+            "the noise is %s, the latent %s (pictures, height, width, channels; a video's frames before "
+            "its height)",
+            have, wanted);
     if (!kit_estimating(c)) memcpy(s->noise, t.data, session_count(s) * sizeof(float));
     return KILN_OK;
 }
@@ -160,20 +218,44 @@ static kiln_status make_noise(kiln_session *s)
 
 /* ---- opening ---- */
 
+/* Which of the masks plane p (a frame of a picture) has: one for all, one a picture, or one a frame. */
+static int64_t mask_of(const kiln_latent_shape *s, int64_t masks, int64_t plane)
+{
+    int by_frame = s->frames > 1 && masks != s->pictures && masks % s->frames == 0;
+    return (by_frame ? plane : plane / s->frames) % masks;
+}
+
+/* How much of each frame the mask frees: its mean. */
+static kiln_status set_frame_shares(kiln_session *s, const float *mask)
+{
+    const kiln_latent_shape *shape = &s->space.shape;
+    int64_t planes = shape->pictures * shape->frames, cells = shape->height * shape->width;
+    float *share = session_floats(s, (size_t)planes);
+    if (!share) return KILN_ERR_NOMEM;
+    for (int64_t p = 0; p < planes; p++) {
+        double sum = 0;
+        for (int64_t i = 0; i < cells && !kit_estimating(s->call); i++) sum += (double)mask[p * cells + i];
+        share[p] = (float)(sum / (double)cells);
+    }
+    for (size_t i = 0; i < s->job->n_guider; i++) s->evaluator[i].frame_share = share;
+    return KILN_OK;
+}
+
 static kiln_status read_mask(kiln_session *s)
 {
     const kiln_call *c = s->call;
     const kiln_value *mask = kit_values(c)->map_get(s->job->latent, "noise_mask");
     kiln_latent_shape shape = s->space.shape;
-    int64_t cells = shape.height * shape.width;
+    int64_t cells = shape.height * shape.width, planes = shape.pictures * shape.frames;
     kiln_tensor m;
     if (!mask) return KILN_OK;
     TRY(kit_f32(c, mask, 3, "the latent's noise_mask", &m));
-    float *host = session_floats(s, (size_t)(shape.pictures * cells));
+    float *host = session_floats(s, (size_t)(planes * cells));
     if (!host) return KILN_ERR_NOMEM;
-    for (int64_t b = 0; b < shape.pictures && !kit_estimating(c); b++)
-        resize_bilinear((const float *)m.data + (b % m.dim[0]) * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
-                        host + b * cells, shape.height, shape.width);
+    for (int64_t p = 0; p < planes && !kit_estimating(c); p++)
+        resize_bilinear((const float *)m.data + mask_of(&shape, m.dim[0], p) * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
+                        host + p * cells, shape.height, shape.width);
+    TRY(set_frame_shares(s, host));
     shape.channels = 1;
     return latent_from_host(&s->space, &s->mask, &shape, host);
 }
@@ -222,9 +304,14 @@ static kiln_status open_evaluators(kiln_session *s)
     if (!s->evaluator) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) {
         evaluator *e = &s->evaluator[i];
-        *e = (evaluator){.call = s->call, .space = &s->space, .last = &s->last};
+        *e = (evaluator){.call = s->call,
+                         .space = &s->space,
+                         .last = &s->last,
+                         .latent = s->job->latent,
+                         .steps = (int64_t)s->job->n};
         TRY(evaluator_open(e, s->job->guider[i]));
-        int32_t own = e->model[0]->denoiser->latent.channels, first = s->evaluator->model[0]->denoiser->latent.channels;
+        int32_t own = e->model[0]->denoiser->latent->channels,
+                first = s->evaluator->model[0]->denoiser->latent->channels;
         if (own != first)
             return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
                                        "guider %zu has latents of %d channels, the first of %d; they have to be of one "
@@ -319,7 +406,7 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
     if (!s->denoised.data)
         return host->fail(s->call->ctx, KILN_ERR_BUG, "the last guess of a job without wants_denoised");
     TRY(latent_download(&s->space, &s->denoised, s->work));
-    return latent_value(s, m, s->work, (level_rest){.divided_by = 1}, denoised);
+    return latent_value(s, m, s->work, LEVEL_REST_NONE, denoised);
 }
 
 /* ---- noise without sampling ---- */
@@ -343,5 +430,5 @@ kiln_status sample_add_noise(const kiln_call *c, const kiln_value *model, const 
     TRY(begin_noise(s, &first));
     model_sampling counted = model_sampling_of(m);
     blend_noise(s, model_sampling_blend(&counted, sigma), s->work);
-    return latent_value(s, m, s->work, (level_rest){.divided_by = 1}, out);
+    return latent_value(s, m, s->work, LEVEL_REST_NONE, out);
 }

@@ -91,7 +91,8 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_value *model, const kil
     TRY(find_schedule(c, options->schedule, &row));
     if (options->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
     TRY(whole_steps(c, options, &all));
-    kiln_schedule_input in = model_sampling_schedule_input(&counted, all + extra);
+    kiln_schedule_input in;
+    TRY(model_sampling_schedule_input(c, &counted, all + extra, &in));
     TRY(make_levels(c, row, &in, &made, &have));
     if (extra && have > 2) made[have - 2] = made[have - 1], have--;
     int whole = options->denoise > 0.9999;

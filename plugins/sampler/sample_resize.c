@@ -5,6 +5,7 @@
  */
 #include "kiln/bislerp.h"
 #include "kiln/kit.h"
+#include "pair_evaluator.h"
 #include "sample_session.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ kiln_status session_set_size(kiln_session *s, int64_t height, int64_t width)
     TRY(latent_init(&s->space, &s->x, &s->space.shape));
     if (s->denoised.data) TRY(latent_init(&s->space, &s->denoised, &s->space.shape));
     for (size_t i = 0; i < s->job->n_guider; i++) TRY(evaluator_read_conditions(&s->evaluator[i]));
-    return KILN_OK;
+    return pair_evaluators_resize(s);
 }
 
 /* A size scaled, at least one cell; halves to even, as Python rounds. */

@@ -18,20 +18,11 @@ float *session_floats(const kiln_session *s, size_t n)
 
 /* ---- noise ---- */
 
-/* [n,C,H,W] -> [n,H,W,C] */
-static void channels_last(const kiln_session *s, int64_t n, const float *drawn, float *out)
-{
-    int64_t C = s->space.shape.channels, cells = s->space.shape.height * s->space.shape.width;
-    for (int64_t b = 0; b < n; b++)
-        for (int64_t k = 0; k < C; k++)
-            for (int64_t i = 0; i < cells; i++) out[(b * cells + i) * C + k] = drawn[(b * C + k) * cells + i];
-}
-
 /* n pictures of the latent's size, at most those there are. */
 static void draw(const kiln_session *s, noise_stream *g, int64_t n, float *out)
 {
     stream_randn(g, s->work, (size_t)n * (session_count(s) / (size_t)s->space.shape.pictures));
-    channels_last(s, n, s->work, out);
+    latent_channels_last(&s->space.shape, n, s->work, out);
 }
 
 /* With a batch_index the k-th picture gets the k-th draw, however many of the batch are here. */
@@ -81,7 +72,7 @@ static kiln_status session_noise(const kiln_sampling *api, double from, double t
                              from, to);
     TRY(status);
     float *ours = s->noise; /* the first noise is where it is needed already */
-    channels_last(s, s->space.shape.pictures, s->work, ours);
+    latent_channels_last(&s->space.shape, s->space.shape.pictures, s->work, ours);
     return latent_upload(&s->space, out, ours);
 }
 
@@ -211,7 +202,7 @@ void session_api(kiln_session *s, const void *options)
     s->api = (kiln_sampling){.size = sizeof s->api,
                              .n = s->job->n,
                              .sigma = s->job->sigma,
-                             .prediction = s->evaluator[0].counted.prediction,
+                             .process = s->evaluator[0].counted.by->process,
                              .options = options,
                              .x = &s->x,
                              .seed = s->job->noise.seed,

@@ -27,7 +27,8 @@ struct kiln_session {
     const kiln_sampling_job *job;
     const kiln_sampler *row; /* the job's, or that of a loop of the node's own */
     latent_space space;
-    evaluator *evaluator; /* [job->n_guider] */
+    evaluator *evaluator;         /* [job->n_guider] */
+    struct pair_evaluator *pairs; /* that were asked for (pair_evaluator.h) */
     evaluation last;
     int64_t first_height, first_width; /* of the latent that was given                  */
     kiln_latent x, denoised;           /* denoised: the last guess of x0; data NULL: not wanted */

@@ -34,7 +34,7 @@ void mix(const kiln_sampling *s, kiln_latent *out, size_t n, const term *terms);
 
 static inline int is_flow(const kiln_sampling *s)
 {
-    return s->prediction == KILN_PREDICT_FLOW || s->prediction == KILN_PREDICT_IMAGE_FLOW;
+    return s->process == KILN_PROCESS_FLOW || s->process == KILN_PROCESS_IMAGE;
 }
 /* sigma[i]; for flow a first level of 1, whose lambda is not finite, becomes that of 0.01 % of the way. */
 double level_at(const kiln_sampling *s, size_t i);

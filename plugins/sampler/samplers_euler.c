@@ -151,7 +151,7 @@ static kiln_status run_lcm(const kiln_sampling *s)
             double gain = o->s_noise + (o->s_noise_end - o->s_noise) * way;
             TRY(s->noise(s, s->sigma[i], next, noise));
             if (o->noise_clip_std > 0) s->clip(s, noise, o->noise_clip_std);
-            if (s->prediction == KILN_PREDICT_IMAGE_FLOW)
+            if (s->process == KILN_PROCESS_IMAGE)
                 COPY(s, s->x, d); /* it is given no noise */
             else
                 MIX(s, s->x, {level_alpha(s, next), d}, {next * gain, noise});

@@ -5,6 +5,7 @@
 #include "kiln/kit.h"
 #include "noise_value.h"
 #include "options.h"
+#include "pair_evaluator.h"
 #include "sample_session.h"
 #include "sample_state.h"
 
@@ -16,8 +17,7 @@ static kiln_status schedule_input(const kiln_call *c, const kiln_value *model, s
     model_sampling *counted = c->host->scratch(c->ctx, sizeof *counted, KILN_CPU);
     if (!counted) return KILN_ERR_NOMEM;
     TRY(sample_model_sampling(c, model, counted));
-    *out = model_sampling_schedule_input(counted, steps);
-    return KILN_OK;
+    return model_sampling_schedule_input(c, counted, steps, out);
 }
 
 static kiln_status percent_to_sigma(const kiln_call *c, const kiln_value *model, double percent, double *sigma)
@@ -83,4 +83,5 @@ const kiln_sampling_api sampling_api = {
     .denoise = denoise,
     .finish = sample_finish,
     .close = close_session,
+    .evaluate = pair_evaluate,
 };

@@ -8,35 +8,11 @@
 #include "schedules.h"
 
 #include "beta_quantile.h"
+#include "kiln/standard_sampling.h"
 
 #include <math.h>
 
 enum { TABLE_MADE = 1000 };
-
-double sigma_to_t(const double *table, size_t n, double sigma)
-{
-    if (n < 2 || sigma <= table[0]) return 0;
-    if (sigma >= table[n - 1]) return (double)(n - 1);
-    size_t low = 0, high = n - 1;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (table[middle] <= sigma)
-            low = middle;
-        else
-            high = middle;
-    }
-    double a = log(table[low]), b = log(table[high]);
-    return (double)low + (log(sigma) - a) / (b - a);
-}
-
-double t_to_sigma(const double *table, size_t n, double t)
-{
-    if (t <= 0) return table[0];
-    if (t >= (double)(n - 1)) return table[n - 1];
-    size_t low = (size_t)t;
-    double part = t - (double)low;
-    return exp((1 - part) * log(table[low]) + part * log(table[low + 1]));
-}
 
 typedef struct {
     double *out;
@@ -76,12 +52,12 @@ static int counts_itself(const kiln_schedule_input *in)
 
 static double timestep_of(const kiln_schedule_input *in, table_view t, double sigma)
 {
-    return counts_itself(in) ? in->timestep(in->self, sigma) : sigma_to_t(t.s, t.n, sigma);
+    return counts_itself(in) ? in->timestep(in->self, sigma) : kiln_sigma_to_t(t.s, t.n, sigma);
 }
 
 static double level_of(const kiln_schedule_input *in, table_view t, double timestep)
 {
-    return counts_itself(in) ? in->sigma_at(in->self, timestep) : t_to_sigma(t.s, t.n, timestep);
+    return counts_itself(in) ? in->sigma_at(in->self, timestep) : kiln_t_to_sigma(t.s, t.n, timestep);
 }
 
 static size_t spaced(const kiln_schedule_input *in, double *out, size_t capacity, int sgm)

@@ -45,7 +45,7 @@ static void add(const maker *m, const char *from, const char *to)
     snprintf(full, sizeof full, "%s%s", m->prefix, from);
     char *a = strdup(full), *b = strdup(to);
     r->nomem |= !a || !b;
-    r->rule[r->n++] = (kiln_weight_rule){.from = a, .to = b};
+    r->rule[r->n++] = (kiln_weight_rule)KILN_RULE(.from = a, .to = b);
 }
 
 static int has(const maker *m, const char *block, const char *name)

@@ -23,15 +23,15 @@ static kiln_t weight(const unet_recorder *r, const char *name, const char *kind,
 static int64_t dim_of(const unet_recorder *r, kiln_t x, uint32_t i)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return i < rank ? dim[i] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return i < rank && i < KILN_MAX_RANK ? dim[i] : 0;
 }
 
 static int64_t channels_of(const unet_recorder *r, kiln_t x)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return rank ? dim[rank - 1] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return rank && rank <= KILN_MAX_RANK ? dim[rank - 1] : 0;
 }
 
 static kiln_t linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias)
@@ -63,15 +63,30 @@ static kiln_t layer_norm(const unet_recorder *r, const char *name, kiln_t x)
 
 /* ---- hooks ---- */
 
-kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info)
+static kiln_recording recording_of(const unet_recorder *r)
+{
+    return (kiln_recording){.size = sizeof(kiln_recording), .ops = r->ops, .program = r->p, .in = r->in};
+}
+
+kiln_t unet_place(const unet_recorder *r, const char *what, kiln_t x, const kiln_place_info *more)
 {
     char place[80];
+    kiln_place_info info = more ? *more : (kiln_place_info){0};
+    kiln_recording recording = recording_of(r);
     snprintf(place, sizeof place, "%s%s%s", r->place, *what ? "." : "", what);
-    info.size = sizeof info;
-    info.place = place;
-    info.timestep_embedding = r->temb;
-    for (size_t i = 0; i < r->in->n_hook; i++) x = r->in->hook[i]->at(r->in->hook[i]->self, r->ops, r->p, x, &info);
-    return x;
+    info.size = sizeof info, info.place = place, info.timestep_embedding = r->temb;
+    return kiln_place(&recording, x, &info);
+}
+
+int unet_left_out(const unet_recorder *r, kiln_t x, int64_t channels)
+{
+    kiln_recording recording = recording_of(r);
+    if (!kiln_left_out(&recording, r->place)) return 0;
+    if (channels_of(r, x) != channels)
+        r->ops->fail(r->p,
+                     "a hook leaves out block '%s', which changes %lld channels to %lld; nothing else can do that",
+                     r->place, (long long)channels_of(r, x), (long long)channels);
+    return 1;
 }
 
 /* ---- time ---- */
@@ -116,15 +131,18 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
 static kiln_t attend(const unet_recorder *r, const char *block, const char *which, kiln_t x, kiln_t to, int64_t heads)
 {
     int64_t c = channels_of(r, x);
-    char name[NAME_CAPACITY - 16], part[NAME_CAPACITY], place[16];
+    char name[NAME_CAPACITY - 16], part[NAME_CAPACITY], place[96], out[16];
+    kiln_recording recording = recording_of(r);
     snprintf(name, sizeof name, "%s.%s", block, which);
-    snprintf(place, sizeof place, "%s.out", which);
-    kiln_t q = linear(r, PART("to_q"), x, c, 0);
-    kiln_t k = linear(r, PART("to_k"), to, c, 0);
-    kiln_t v = linear(r, PART("to_v"), to, c, 0);
-    kiln_t h =
-        r->ops->attention(r->p, q, k, v, &(kiln_attention){.size = sizeof(kiln_attention), .heads = (int32_t)heads});
-    h = unet_hook(r, place, h, (kiln_hook_info){.heads = (int32_t)heads, .query = q, .context = to});
+    snprintf(place, sizeof place, "%s.%s", r->place, which);
+    snprintf(out, sizeof out, "%s.out", which);
+    kiln_attention_info a = {.size = sizeof a, .heads = (int32_t)heads, .place = place, .x = x, .context = to};
+    a.q = linear(r, PART("to_q"), x, c, 0);
+    a.k = linear(r, PART("to_k"), to, c, 0);
+    a.v = linear(r, PART("to_v"), to, c, 0);
+    a.grid[0] = 1, a.grid[1] = r->grid[0], a.grid[2] = r->grid[1];
+    kiln_t h = kiln_attention_at(&recording, &a);
+    h = unet_place(r, out, h, &(kiln_place_info){.attention = &a});
     return linear(r, PART("to_out.0"), h, c, 1);
 }
 
@@ -133,11 +151,10 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
     const kiln_ops *o = r->ops;
     int64_t c = channels_of(r, x);
     char part[NAME_CAPACITY];
-    kiln_hook_info at = {.heads = (int32_t)heads, .context = r->context};
     o->scope_push(r->p, name);
-    kiln_t h = unet_hook(r, "attn1.in", layer_norm(r, PART("norm1"), x), (kiln_hook_info){.heads = (int32_t)heads});
+    kiln_t h = unet_place(r, "attn1.in", layer_norm(r, PART("norm1"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn1", h, h, heads), x);
-    h = unet_hook(r, "attn2.in", layer_norm(r, PART("norm2"), x), at);
+    h = unet_place(r, "attn2.in", layer_norm(r, PART("norm2"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn2", h, r->context, heads), x);
     h = linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
     h = linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                        /* [N,T,4C] -> C */
@@ -155,10 +172,12 @@ kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_
     kiln_t y = unet_group_norm(r, PART("norm"), x, ATTENTION_EPS);
     y = unet_conv(r, PART("proj_in"), y, c, 1, 1);
     y = o->reshape(r->p, y, 3, KILN_DIMS(n, h * w, c));
+    unet_recorder inside = *r;
+    inside.grid[0] = h, inside.grid[1] = w;
     for (uint32_t i = 0; i < r->config->depth; i++) {
         char block[NAME_CAPACITY];
         snprintf(block, sizeof block, "%s.transformer_blocks.%u", name, i);
-        y = unet_transformer_block(r, block, y, heads);
+        y = unet_transformer_block(&inside, block, y, heads);
     }
     y = unet_conv(r, PART("proj_out"), o->reshape(r->p, y, 4, KILN_DIMS(n, h, w, c)), c, 1, 1);
     y = o->add(r->p, y, x);

@@ -14,7 +14,8 @@ typedef struct {
     const kiln_denoise_inputs *in;
     kiln_t temb; /* silu of the time embedding [N,temb], an input of every resnet */
     kiln_t context;
-    char place[48]; /* the current block's name for hooks, such as "input.4" */
+    char place[48];  /* the current block's name for hooks, such as "input.4" */
+    int64_t grid[2]; /* rows and columns of cells that an attention's tokens are  */
 } unet_recorder;
 
 /* The time embedding before its last silu: timestep f32 [N] -> [N,4*channels[0]]. */
@@ -38,6 +39,7 @@ typedef struct {
     unet_recorder r;
     kiln_t skip[UNET_SKIPS_MAX];
     uint32_t n_skip;
+    kiln_t entered;         /* what went into the current block */
     uint32_t input, output; /* indices of the next blocks, as ldm numbers them */
 } unet_walk;
 
@@ -47,7 +49,9 @@ kiln_t unet_middle(unet_walk *s, kiln_t x);
 /* Level levels-1-up_block on the way up; takes the last skips. */
 kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block);
 
-/* Calls the hooks for x at "<place>.<what>", or at the place itself when `what` is "". */
-kiln_t unet_hook(const unet_recorder *r, const char *what, kiln_t x, kiln_hook_info info);
+/* 1: a hook leaves the current block out. x has to have the channels that come out of it. */
+int unet_left_out(const unet_recorder *r, kiln_t x, int64_t channels);
+/* x at "<place>.<what>", or at the place itself when `what` is "": controls and hooks act (kiln/hook.h). */
+kiln_t unet_place(const unet_recorder *r, const char *what, kiln_t x, const kiln_place_info *more);
 
 #endif

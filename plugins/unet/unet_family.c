@@ -14,6 +14,9 @@
 typedef struct {
     kiln_denoiser denoiser;
     unet_config config;
+    kiln_standard_sampling sampling;
+    latent_numbers latent;
+    kiln_input_spec input[1];
     double sigma[NOISE_LEVELS_MAX];
     char family[400];
 } unet_self;
@@ -87,7 +90,7 @@ static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weig
     if (at->kind == DIFFUSERS) {
         char from[40];
         snprintf(from, sizeof from, "%s*", at->prefix);
-        return w->view(ctx, set, &(kiln_weight_rule){.from = from, .to = "*"}, 1);
+        return w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1);
     }
     ldm_rules rules;
     ldm_rules_make(w, set, at->prefix, &rules);
@@ -116,12 +119,20 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     *d = (kiln_denoiser){.size = sizeof *d,
                          .family = self->family,
                          .self = self,
-                         .context_dim = self->config.context,
                          .in_channels = self->config.in_channels,
+                         .sampling = &self->sampling.base,
+                         KILN_ARRAY(input, self->input),
                          .record = record,
                          .places = list_places};
-    TRY(unet_noise_read(host, ctx, set, self->sigma, &d->sampling));
-    TRY(unet_latent_read(host, ctx, set, self->config.out_channels, &d->latent));
+    self->input[0] = (kiln_input_spec){.size = sizeof self->input[0],
+                                       .kind = KILN_INPUT_TOKENS,
+                                       .name = "context",
+                                       .key = "tokens",
+                                       .doc = "what cross-attention attends to",
+                                       .width = self->config.context};
+    TRY(unet_noise_read(host, ctx, set, self->sigma, &self->sampling));
+    TRY(unet_latent_read(host, ctx, set, self->config.out_channels, &self->latent));
+    d->latent = &self->latent.format;
     name_family(self);
     return KILN_OK;
 }
@@ -143,7 +154,6 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
         value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model),
                                                      .denoiser = &self->denoiser,
                                                      .weights = view,
-                                                     .sampling = self->denoiser.sampling,
                                                      .owned = self,
                                                      .release = free});
     if (!value) free(self);

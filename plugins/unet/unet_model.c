@@ -11,22 +11,22 @@
  */
 #include "unet_model.h"
 
+#include "kiln/kit.h"
 #include "unet_blocks.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const kiln_hook_info no_attention = {0};
-
-static void enter(unet_walk *s, const char *part, uint32_t number)
+static void enter(unet_walk *s, const char *part, uint32_t number, kiln_t x)
 {
+    s->entered = x;
     snprintf(s->r.place, sizeof s->r.place, "%s.%u", part, number);
     s->r.ops->scope_push(s->r.p, s->r.place);
 }
 
 static kiln_t leave(unet_walk *s, kiln_t x)
 {
-    x = unet_hook(&s->r, "", x, no_attention);
+    x = unet_place(&s->r, "", x, &(kiln_place_info){.input = s->entered});
     s->r.ops->scope_pop(s->r.p);
     return x;
 }
@@ -42,15 +42,17 @@ kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
     const unet_config *c = s->r.config;
     char name[80];
     for (uint32_t i = 0; i < c->layers; i++) {
-        enter(s, "input", s->input++);
-        snprintf(name, sizeof name, "down_blocks.%u.resnets.%u", level, i);
-        x = unet_resnet(&s->r, name, x, c->channels[level]);
-        snprintf(name, sizeof name, "down_blocks.%u.attentions.%u", level, i);
-        if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        enter(s, "input", s->input++, x);
+        if (!unet_left_out(&s->r, x, c->channels[level])) {
+            snprintf(name, sizeof name, "down_blocks.%u.resnets.%u", level, i);
+            x = unet_resnet(&s->r, name, x, c->channels[level]);
+            snprintf(name, sizeof name, "down_blocks.%u.attentions.%u", level, i);
+            if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        }
         x = keep(s, leave(s, x));
     }
     if (level + 1 == c->levels) return x;
-    enter(s, "input", s->input++);
+    enter(s, "input", s->input++, x);
     snprintf(name, sizeof name, "down_blocks.%u.downsamplers.0.conv", level);
     return keep(s, leave(s, unet_conv(&s->r, name, x, c->channels[level], 3, 2)));
 }
@@ -59,12 +61,14 @@ kiln_t unet_middle(unet_walk *s, kiln_t x)
 {
     const unet_config *c = s->r.config;
     uint32_t last = c->levels - 1;
-    enter(s, "middle", 0);
-    x = leave(s, unet_resnet(&s->r, "mid_block.resnets.0", x, c->channels[last]));
-    enter(s, "middle", 1);
-    x = leave(s, unet_attention(&s->r, "mid_block.attentions.0", x, c->heads[last]));
-    enter(s, "middle", 2);
-    return leave(s, unet_resnet(&s->r, "mid_block.resnets.1", x, c->channels[last]));
+    int64_t width = c->channels[last];
+    enter(s, "middle", 0, x);
+    x = leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, "mid_block.resnets.0", x, width));
+    enter(s, "middle", 1, x);
+    x = leave(s,
+              unet_left_out(&s->r, x, width) ? x : unet_attention(&s->r, "mid_block.attentions.0", x, c->heads[last]));
+    enter(s, "middle", 2, x);
+    return leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, "mid_block.resnets.1", x, width));
 }
 
 kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
@@ -73,17 +77,19 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
     uint32_t level = c->levels - 1 - up_block;
     char name[80];
     for (uint32_t i = 0; i <= c->layers; i++) {
-        enter(s, "output", s->output++);
-        kiln_t h = unet_hook(&s->r, "in", x, no_attention);
-        kiln_t skip = unet_hook(&s->r, "skip", s->skip[--s->n_skip], no_attention);
-        x = s->r.ops->concat(s->r.p, (kiln_t[]){h, skip}, 2, 3); /* [N,H,W,C+Cskip] */
-        snprintf(name, sizeof name, "up_blocks.%u.resnets.%u", up_block, i);
-        x = unet_resnet(&s->r, name, x, c->channels[level]);
-        snprintf(name, sizeof name, "up_blocks.%u.attentions.%u", up_block, i);
-        if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        enter(s, "output", s->output++, x);
+        kiln_t h = unet_place(&s->r, "in", x, NULL);
+        kiln_t skip = unet_place(&s->r, "skip", s->skip[--s->n_skip], NULL);
+        if (!unet_left_out(&s->r, x, c->channels[level])) {
+            x = s->r.ops->concat(s->r.p, (kiln_t[]){h, skip}, 2, 3); /* [N,H,W,C+Cskip] */
+            snprintf(name, sizeof name, "up_blocks.%u.resnets.%u", up_block, i);
+            x = unet_resnet(&s->r, name, x, c->channels[level]);
+            snprintf(name, sizeof name, "up_blocks.%u.attentions.%u", up_block, i);
+            if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+        }
         if (i == c->layers && level > 0) {
             int64_t size[KILN_MAX_RANK] = {0};
-            s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size);
+            s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size, KILN_MAX_RANK);
             snprintf(name, sizeof name, "up_blocks.%u.upsamplers.0", up_block);
             x = unet_upsample(&s->r, name, x, size[1], size[2]);
         }
@@ -95,9 +101,10 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
 kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                    const kiln_denoise_inputs *in)
 {
-    unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in, .context = in->context}};
+    unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in}};
+    s.r.context = kiln_input(in->input, in->n_input, "context");
     s.r.temb = ops->act(p, unet_time(&s.r, in->timestep), KILN_ACT_SILU);
-    enter(&s, "input", s.input++);
+    enter(&s, "input", s.input++, in->x);
     kiln_t x = keep(&s, leave(&s, unet_conv(&s.r, "conv_in", in->x, c->channels[0], 3, 1))); /* [N,H,W,C0] */
     for (uint32_t level = 0; level < c->levels; level++) x = unet_down(&s, x, level);
     x = unet_middle(&s, x);
@@ -122,9 +129,9 @@ static void visit(const visitor *v, const char *part, uint32_t number, const cha
 
 static void visit_block(const visitor *v, const char *part, uint32_t number, int output, int attends)
 {
-    static const char *const attention[] = {"attn1.in", "attn1.out", "attn2.in", "attn2.out"};
+    static const char *const attention[] = {"attn1.in", "attn1", "attn1.out", "attn2.in", "attn2", "attn2.out"};
     if (output) visit(v, part, number, "in"), visit(v, part, number, "skip");
-    for (size_t i = 0; attends && i < 4; i++) visit(v, part, number, attention[i]);
+    for (size_t i = 0; attends && i < COUNT(attention); i++) visit(v, part, number, attention[i]);
     visit(v, part, number, "");
 }
 

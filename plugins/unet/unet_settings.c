@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAYERS_MAX = 7 }; /* unet_model.c keeps 8 levels of 8 skips */
+enum { LAYERS_MAX = 7, CHANNELS_MAX = 64 }; /* unet_model.c keeps 8 levels of 8 skips */
 
 static const config_rule expected[] = {
     {"act_fn", "\"silu\""},
@@ -130,8 +130,8 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const kiln_
         out->layers = (uint32_t)layers[0];
         out->depth = (uint32_t)config_int(&c, "transformer_layers_per_block", 1, 1, 64);
         out->context = config_int(&c, "cross_attention_dim", seen.context, 1, 1 << 16);
-        out->in_channels = config_int(&c, "in_channels", seen.in_channels, 1, KILN_MAX_LATENT_CHANNELS);
-        out->out_channels = config_int(&c, "out_channels", seen.out_channels, 1, KILN_MAX_LATENT_CHANNELS);
+        out->in_channels = config_int(&c, "in_channels", seen.in_channels, 1, CHANNELS_MAX);
+        out->out_channels = config_int(&c, "out_channels", seen.out_channels, 1, CHANNELS_MAX);
         out->groups = config_int(&c, "norm_num_groups", 32, 1, 1024);
         out->eps = (float)config_number(&c, "norm_eps", 1e-5, 0, 1);
         out->cos_first = (uint32_t)config_bool(&c, "flip_sin_to_cos", 1);
@@ -146,18 +146,6 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const kiln_
 /* ---- noise levels ---- */
 
 static const config_rule expected_schedule[] = {{"rescale_betas_zero_snr", "false"}, {"trained_betas", "null"}};
-
-/* DDPM's discrete levels: beta from start to end, linear in its square root for SD ("scaled_linear");
- * abar = prod(1 - beta), sigma = sqrt((1 - abar) / abar). */
-static void fill_sigmas(double start, double end, int64_t n, int scaled, double *sigma)
-{
-    double abar = 1, a = scaled ? sqrt(start) : start, b = scaled ? sqrt(end) : end;
-    for (int64_t i = 0; i < n; i++) {
-        double beta = a + (b - a) * (double)i / (double)(n > 1 ? n - 1 : 1);
-        abar *= 1 - (scaled ? beta * beta : beta);
-        sigma[i] = sqrt((1 - abar) / abar);
-    }
-}
 
 static uint32_t read_prediction(config *c)
 {
@@ -174,13 +162,12 @@ static uint32_t read_prediction(config *c)
 }
 
 kiln_status unet_noise_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, double *sigma,
-                            kiln_model_sampling *out)
+                            kiln_standard_sampling *out)
 {
     config c = config_open(host, ctx, set, "scheduler/scheduler_config.json");
     config_expect(&c, expected_schedule, COUNT(expected_schedule));
     const char *kind = config_text(&c, "beta_schedule", "scaled_linear");
-    int scaled = strcmp(kind, "scaled_linear") == 0;
-    if (!scaled && strcmp(kind, "linear") != 0)
+    if (strcmp(kind, "scaled_linear") != 0 && strcmp(kind, "linear") != 0)
         CONFIG_FAIL(&c, KILN_ERR_UNSUPPORTED, "%s: 'beta_schedule' is '%.40s'; scaled_linear and linear are supported",
                     c.path, kind);
     int64_t n = config_int(&c, "num_train_timesteps", 1000, 2, NOISE_LEVELS_MAX);
@@ -188,25 +175,30 @@ kiln_status unet_noise_read(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
            end = config_number(&c, "beta_end", 0.012, 1e-9, 0.5);
     uint32_t prediction = read_prediction(&c);
     if (end < start) CONFIG_FAIL(&c, KILN_ERR_INVALID, "%s: 'beta_end' is below 'beta_start'", c.path);
-    fill_sigmas(start, end, n, scaled, sigma);
-    *out = (kiln_model_sampling){.size = sizeof *out, .prediction = prediction, .n_sigma = (uint32_t)n, .sigma = sigma};
+    if (!c.failed) {
+        kiln_discrete_sigmas(kind, start, end, (size_t)n, sigma);
+        kiln_standard_sampling_init(
+            out, &(kiln_sampling_row){.prediction = prediction, .n_sigma = (uint32_t)n, .sigma = sigma});
+    }
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
 
 kiln_status unet_latent_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, int64_t channels,
-                             kiln_latent_format *out)
+                             latent_numbers *out)
 {
     config c = config_open(host, ctx, set, "vae/config.json");
     int64_t widths[UNET_LEVELS_MAX];
     size_t levels = config_get(&c, "block_out_channels")
                         ? config_ints(&c, "block_out_channels", 0, 1, 1 << 16, 0, widths, UNET_LEVELS_MAX)
                         : 4;
-    *out = (kiln_latent_format){.size = sizeof *out,
-                                .channels = (int32_t)channels,
-                                .factor = levels ? 1 << (levels - 1) : 1,
-                                .scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6),
-                                .shift = config_number(&c, "shift_factor", 0, -1e6, 1e6)};
+    out->scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6);
+    out->shift = config_number(&c, "shift_factor", 0, -1e6, 1e6);
+    out->scaling = (kiln_latent_scaling){sizeof out->scaling, 1, &out->scale, &out->shift};
+    out->format = (kiln_latent_format){.size = sizeof out->format,
+                                       .channels = (int32_t)channels,
+                                       .factor = levels ? 1 << (levels - 1) : 1,
+                                       .scaling = &out->scaling};
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }

@@ -15,8 +15,16 @@
 typedef struct {
     kiln_autoencoder autoencoder;
     vae_config config;
+    double scale, shift;
+    kiln_latent_scaling scaling;
+    kiln_latent_format latent;
     char family[300];
 } vae_self;
+
+enum { LATENT_CHANNELS_MAX = 64 };
+
+/* 512 pixels a side, as ComfyUI's tiled decoding has it. */
+static const kiln_tile_advice tile = {.size = sizeof tile, .height = 64, .width = 64, .overlap = 8};
 
 /* ---- layouts ---- */
 
@@ -110,7 +118,7 @@ static void check_sizes(config *c, const vae_config *v)
         CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED,
                     "%s: the autoencoder has %lld channels in and %lld out; pictures of 3 are supported", c->path,
                     (long long)v->in_channels, (long long)v->out_channels);
-    if (!v->levels || !v->layers || v->latent_channels < 1 || v->latent_channels > KILN_MAX_LATENT_CHANNELS)
+    if (!v->levels || !v->layers || v->latent_channels < 1 || v->latent_channels > LATENT_CHANNELS_MAX)
         CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: incomplete: %u levels of %u layers, %lld latent channels", c->path,
                     v->levels, v->layers, (long long)v->latent_channels);
     for (uint32_t i = 0; i < v->levels; i++)
@@ -133,29 +141,33 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
         v->levels = (uint32_t)config_ints(&c, "block_out_channels", 0, 1, 1 << 16, 0, v->channels, VAE_LEVELS_MAX);
     v->in_channels = config_int(&c, "in_channels", v->in_channels, 1, 1024);
     v->out_channels = config_int(&c, "out_channels", v->out_channels, 1, 1024);
-    v->latent_channels = config_int(&c, "latent_channels", v->latent_channels, 1, KILN_MAX_LATENT_CHANNELS);
+    v->latent_channels = config_int(&c, "latent_channels", v->latent_channels, 1, LATENT_CHANNELS_MAX);
     v->layers = (uint32_t)config_int(&c, "layers_per_block", v->layers, 1, 16);
     v->groups = config_int(&c, "norm_num_groups", v->groups, 1, 1024);
     v->quant_conv = (uint32_t)config_bool(&c, "use_quant_conv", (int)v->quant_conv);
     v->post_quant_conv = (uint32_t)config_bool(&c, "use_post_quant_conv", (int)v->post_quant_conv);
     v->attention = (uint32_t)config_bool(&c, "mid_block_add_attention", (int)v->attention);
     if (!c.failed) check_sizes(&c, v);
-    self->autoencoder.latent = (kiln_latent_format){.size = sizeof(kiln_latent_format),
-                                                    .channels = (int32_t)v->latent_channels,
-                                                    .factor = v->levels ? 1 << (v->levels - 1) : 1,
-                                                    .scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6),
-                                                    .shift = config_number(&c, "shift_factor", 0, -1e6, 1e6)};
+    self->scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6);
+    self->shift = config_number(&c, "shift_factor", 0, -1e6, 1e6);
+    self->scaling = (kiln_latent_scaling){sizeof self->scaling, 1, &self->scale, &self->shift};
+    self->latent = (kiln_latent_format){.size = sizeof self->latent,
+                                        .channels = (int32_t)v->latent_channels,
+                                        .factor = v->levels ? 1 << (v->levels - 1) : 1,
+                                        .scaling = &self->scaling};
+    self->autoencoder.latent = &self->latent;
+    self->autoencoder.tile = &tile;
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
 
 /* ---- the table's functions ---- */
 
-static kiln_t record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
-                            kiln_t image)
+static void record_encode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                          kiln_t image, kiln_latent_distribution *out)
 {
     vae_recorder r = {&((const vae_self *)a->self)->config, ops, p, w};
-    return vae_record_encode(&r, image);
+    vae_record_encode(&r, image, out);
 }
 
 static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln_program *p, kiln_weights *w,

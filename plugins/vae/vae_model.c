@@ -13,6 +13,8 @@
 
 enum { NAME_CAPACITY = 160 };
 #define EPS 1e-6f
+#define LOG_VARIANCE_MIN (-30.0f) /* diffusers: DiagonalGaussianDistribution */
+#define LOG_VARIANCE_MAX 20.0f
 #define PART(what) (snprintf(part, sizeof part, "%s.%s", name, what), part)
 
 static kiln_t weight(const vae_recorder *r, const char *name, const char *kind, uint32_t rank, const int64_t *dim)
@@ -25,8 +27,8 @@ static kiln_t weight(const vae_recorder *r, const char *name, const char *kind, 
 static int64_t dim_of(const vae_recorder *r, kiln_t x, uint32_t i)
 {
     int64_t dim[KILN_MAX_RANK] = {0};
-    uint32_t rank = r->ops->shape(r->p, x, dim);
-    return i < rank ? dim[i] : 0;
+    uint32_t rank = r->ops->shape(r->p, x, dim, KILN_MAX_RANK);
+    return i < rank && i < KILN_MAX_RANK ? dim[i] : 0;
 }
 
 enum { N, H, W, C }; /* of a picture */
@@ -134,7 +136,15 @@ kiln_t vae_up_block(const vae_recorder *r, uint32_t i, kiln_t x)
     return i + 1 < r->config->levels ? vae_upsample(r, name, x) : x;
 }
 
-kiln_t vae_record_encode(const vae_recorder *r, kiln_t image)
+/* x within LOG_VARIANCE_MIN..MAX: max and min by way of relu. */
+static kiln_t clamped(const vae_recorder *r, kiln_t x)
+{
+    x = r->ops->act(r->p, r->ops->affine(r->p, x, 1, -LOG_VARIANCE_MIN), KILN_ACT_RELU);
+    x = r->ops->act(r->p, r->ops->affine(r->p, x, -1, LOG_VARIANCE_MAX - LOG_VARIANCE_MIN), KILN_ACT_RELU);
+    return r->ops->affine(r->p, x, -1, LOG_VARIANCE_MAX);
+}
+
+void vae_record_encode(const vae_recorder *r, kiln_t image, kiln_latent_distribution *out)
 {
     const vae_config *c = r->config;
     kiln_t x = vae_conv(r, "encoder.conv_in", image, c->channels[0], 3); /* [N,H,W,C0] */
@@ -143,7 +153,8 @@ kiln_t vae_record_encode(const vae_recorder *r, kiln_t image)
     x = norm_silu(r, "encoder.conv_norm_out", x);
     x = vae_conv(r, "encoder.conv_out", x, 2 * c->latent_channels, 3); /* [N,H/f,W/f,2C] */
     if (c->quant_conv) x = vae_conv(r, "quant_conv", x, 2 * c->latent_channels, 1);
-    return r->ops->slice(r->p, x, C, 0, c->latent_channels);
+    out->mean = r->ops->slice(r->p, x, C, 0, c->latent_channels);
+    out->log_variance = clamped(r, r->ops->slice(r->p, x, C, c->latent_channels, c->latent_channels));
 }
 
 kiln_t vae_record_decode(const vae_recorder *r, kiln_t latent)

@@ -21,8 +21,8 @@ typedef struct {
     kiln_weights *w;
 } vae_recorder;
 
-/* image [N,H,W,3] -> mean [N,H/f,W/f,C] */
-kiln_t vae_record_encode(const vae_recorder *r, kiln_t image);
+/* image [N,H,W,3] -> mean and log-variance [N,H/f,W/f,C], the latter clamped to -30..20 as diffusers has it */
+void vae_record_encode(const vae_recorder *r, kiln_t image, kiln_latent_distribution *out);
 /* latent [N,h,w,C] -> image [N,h*f,w*f,3] */
 kiln_t vae_record_decode(const vae_recorder *r, kiln_t latent);
 

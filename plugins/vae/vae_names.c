@@ -9,7 +9,8 @@ static void add(vae_rules *r, const char *prefix, const char *from, const char *
     if (r->n == VAE_RULES_MAX) return;
     snprintf(r->text[r->n][0], VAE_NAME_CAPACITY, "%s%s", prefix, from);
     snprintf(r->text[r->n][1], VAE_NAME_CAPACITY, "%s", to);
-    r->rule[r->n] = (kiln_weight_rule){.from = r->text[r->n][0], .to = r->text[r->n][1], .squeeze = (uint32_t)squeeze};
+    r->rule[r->n] =
+        (kiln_weight_rule)KILN_RULE(.from = r->text[r->n][0], .to = r->text[r->n][1], .squeeze = (uint32_t)squeeze);
     r->n++;
 }
 

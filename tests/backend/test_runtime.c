@@ -72,17 +72,13 @@ static kiln_program *make_program(runtime *rt)
     return p;
 }
 
-static kiln_bind bind(const char *name, void *data, int64_t rows, int64_t columns)
+static kiln_bind bind_dims(const char *name, void *data, const int64_t dim[2])
 {
-    return (kiln_bind){.name = name,
-                       .tensor = {.size = sizeof(kiln_tensor),
-                                  .dtype = KILN_F32,
-                                  .device = KILN_CPU,
-                                  .rank = 2,
-                                  .dim = {rows, columns},
-                                  .stride = {columns * 4, 4},
-                                  .data = data}};
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = dim, .data = data});
 }
+#define bind(name_, data_, rows_, columns_) bind_dims(name_, data_, KILN_DIMS(rows_, columns_))
 
 static void test_it_runs(void)
 {
@@ -145,15 +141,16 @@ static void test_binding_errors(void)
         kiln_bind in[2] = {bind("x", x, ROWS, WIDTH), bind("unknown", x, ROWS, WIDTH)}, out = bind("y", y, ROWS, MADE);
         size_t n_in = i == 0 ? 0 : i >= 12 ? 2 : 1;
         if (i == 1) in[0].name = "X";
-        if (i == 2) in[0] = bind("x", x, WIDTH, ROWS);
-        if (i == 3) in[0].tensor.rank = 1, in[0].tensor.dim[0] = 32;
+        const int64_t turned[] = {WIDTH, ROWS}, flat[] = {32}, wide[] = {ROWS, 8}, apart[] = {64, 4};
+        if (i == 2) in[0].tensor.dim = turned;
+        if (i == 3) in[0].tensor.rank = 1, in[0].tensor.dim = flat;
         if (i == 4) in[0].tensor.dtype = KILN_I32;
         if (i == 5) in[0].tensor.device = KILN_CUDA;
         if (i == 6) in[0].tensor.data = NULL;
-        if (i == 7) in[0].tensor.stride[0] = 64;
+        if (i == 7) in[0].tensor.stride = apart;
         if (i == 8) out.name = "z";
-        if (i == 9) out.tensor.dim[1] = 8;
-        if (i == 10) out.tensor.stride[0] = 64;
+        if (i == 9) out.tensor.dim = wide;
+        if (i == 10) out.tensor.stride = apart;
         if (i == 13) in[1].name = "x";
         if (i == 11) in[0].tensor.rank = 77;
         error e = {0};

@@ -33,9 +33,7 @@ static int stop(const char *what, const char *why)
 
 static kiln_tensor window(uint32_t dtype, uint32_t rank, const int64_t *dim, void *data)
 {
-    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .data = data};
-    int64_t stride = (int64_t)dtype_size(dtype);
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) t.dim[i] = dim[i], t.stride[i] = stride;
+    kiln_tensor t = {.size = sizeof t, .dtype = dtype, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data};
     return t;
 }
 
@@ -55,7 +53,7 @@ static float *input(const char *name, kiln_weight_info *info)
 static void output(const kiln_ops *ops, kiln_program *p, const char *name, kiln_t t)
 {
     size_t i = results.n++;
-    uint32_t rank = ops->shape(p, t, results.dim[i]);
+    uint32_t rank = ops->shape(p, t, results.dim[i], KILN_MAX_RANK);
     size_t count = 1;
     for (uint32_t k = 0; k < rank; k++) count *= (size_t)results.dim[i][k];
     results.item[i] = (safetensors_source){
@@ -67,14 +65,15 @@ static void run(const kiln_ops *ops, kiln_program *p, const kiln_bind *in, size_
 {
     kiln_bind out[RESULTS_MAX];
     for (size_t i = first; i < results.n; i++)
-        out[i - first] = (kiln_bind){results.item[i].name, window(KILN_F32, results.item[i].rank, results.item[i].dim,
-                                                                  (void *)(uintptr_t)results.item[i].data)};
+        out[i - first] =
+            (kiln_bind)KILN_BIND(results.item[i].name, window(KILN_F32, results.item[i].rank, results.item[i].dim,
+                                                              (void *)(uintptr_t)results.item[i].data));
     if (ops->plan(&rig_call, p, NULL) != KILN_OK || ops->run(&rig_call, p, in, n, out, results.n - first) != KILN_OK)
         stop("program", rig_message());
     ops->program_free(p);
 }
 
-static kiln_value *open_model(kiln_weights *set, uint32_t kind)
+static kiln_value *open_model(kiln_weights *set, const char *kind)
 {
     const kiln_model_family *f = model_api.detect(kind, set);
     kiln_value *v = f ? f->open(rig_host(), rig_ctx(), set) : NULL;
@@ -111,10 +110,14 @@ static void text(const kiln_ops *ops, kiln_weights *set)
     }
     kiln_program *p = fresh(ops, "text");
     kiln_t in = ops->input(p, "ids", KILN_I32, 2, info.dim), at = ops->input(p, "end", KILN_I32, 1, info.dim);
-    kiln_text_features f = clip->encoder->record(clip->encoder, ops, p, clip->weights, in, at, -1);
+    kiln_text_inputs inputs = {.size = sizeof inputs, .layer = -1, .ids = in, .end = at};
+    kiln_text_features f = {.size = sizeof f};
+    clip->encoder->encoder->record(clip->encoder->encoder, ops, p, clip->encoder->weights, &inputs, &f);
     output(ops, p, "text.last", f.tokens);
     output(ops, p, "text.pooled", f.pooled);
-    run(ops, p, (kiln_bind[]){{"ids", window(KILN_I32, 2, info.dim, ids)}, {"end", window(KILN_I32, 1, info.dim, end)}},
+    run(ops, p,
+        (kiln_bind[]){KILN_BIND("ids", window(KILN_I32, 2, info.dim, ids)),
+                      KILN_BIND("end", window(KILN_I32, 1, info.dim, end))},
         2, first);
     mem_free(ids), mem_free(end);
     engine_host.unref(v);
@@ -130,13 +133,14 @@ static void unet(const kiln_ops *ops, kiln_weights *set)
     kiln_program *p = fresh(ops, "unet");
     kiln_denoise_inputs in = {.size = sizeof in,
                               .x = ops->input(p, "x", KILN_F32, 4, xi.dim),
-                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim),
-                              .context = ops->input(p, "context", KILN_F32, 3, ci.dim)};
+                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim)};
+    kiln_named_tensor named = {
+        .size = sizeof named, .name = "context", .tensor = ops->input(p, "context", KILN_F32, 3, ci.dim)};
+    in.input = &named, in.n_input = 1;
     output(ops, p, "unet.out", m->denoiser->record(m->denoiser, ops, p, m->weights, &in));
     run(ops, p,
-        (kiln_bind[]){{"x", window(KILN_F32, 4, xi.dim, x)},
-                      {"t", window(KILN_F32, 1, ti.dim, t)},
-                      {"context", window(KILN_F32, 3, ci.dim, context)}},
+        (kiln_bind[]){KILN_BIND("x", window(KILN_F32, 4, xi.dim, x)), KILN_BIND("t", window(KILN_F32, 1, ti.dim, t)),
+                      KILN_BIND("context", window(KILN_F32, 3, ci.dim, context))},
         3, first);
     mem_free(x), mem_free(t), mem_free(context);
     engine_host.unref(v);
@@ -153,13 +157,13 @@ static void vae(const kiln_ops *ops, kiln_weights *set)
     output(ops, p, "vae.decode.out",
            m->autoencoder->record_decode(m->autoencoder, ops, p, m->weights,
                                          ops->input(p, "latent", KILN_F32, 4, li.dim)));
-    run(ops, p, (kiln_bind[]){{"latent", window(KILN_F32, 4, li.dim, latent)}}, 1, first);
+    run(ops, p, (kiln_bind[]){KILN_BIND("latent", window(KILN_F32, 4, li.dim, latent))}, 1, first);
     first = results.n;
     p = fresh(ops, "encode");
-    output(
-        ops, p, "vae.encode.mean",
-        m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim)));
-    run(ops, p, (kiln_bind[]){{"image", window(KILN_F32, 4, ii.dim, image)}}, 1, first);
+    kiln_latent_distribution d = {.size = sizeof d};
+    m->autoencoder->record_encode(m->autoencoder, ops, p, m->weights, ops->input(p, "image", KILN_F32, 4, ii.dim), &d);
+    output(ops, p, "vae.encode.mean", d.mean);
+    run(ops, p, (kiln_bind[]){KILN_BIND("image", window(KILN_F32, 4, ii.dim, image))}, 1, first);
     mem_free(latent), mem_free(image);
     engine_host.unref(v);
 }

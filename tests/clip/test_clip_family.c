@@ -24,13 +24,16 @@ static void test_M7_every_tensor_is_asked_for(void)
     const kiln_clip *clip = clip_of(v);
     const char *message = "";
     piece c = piece_new(KILN_F32);
-    kiln_t ids = c.ops->input(c.p, "ids", KILN_I32, 2, KILN_DIMS(1, 77)),
-           end = c.ops->input(c.p, "end", KILN_I32, 1, KILN_DIMS(1));
-    clip->encoder->record(clip->encoder, c.ops, c.p, clip->weights, ids, end, -2);
+    kiln_text_inputs in = {.size = sizeof in, .layer = -2};
+    kiln_text_features out = {.size = sizeof out};
+    in.ids = c.ops->input(c.p, "ids", KILN_I32, 2, KILN_DIMS(1, 77));
+    in.end = c.ops->input(c.p, "end", KILN_I32, 1, KILN_DIMS(1));
+    const kiln_clip_encoder *e = kiln_clip_encoder_at(clip, 0);
+    e->encoder->record(e->encoder, c.ops, c.p, e->weights, &in, &out);
     CHECK_MSG(c.ops->error(c.p, &message) == KILN_OK, "%s", message);
     c.ops->program_free(c.p);
     char name[100] = "";
-    CHECK_EQ(weights_unused(clip->weights, note_name, name), 1);
+    CHECK_EQ(weights_unused(e->weights, note_name, name), 1);
     CHECK_STR(name, "text_model.embeddings.position_ids");
     rig_host()->unref(v);
     weights_unref(set);
@@ -52,7 +55,7 @@ static void test_M7_single_file_names_are_all_mapped(void)
 
 static void test_names_without_text_model(void)
 {
-    const kiln_weight_rule bare[] = {{.from = "text_encoder/text_model.*", .to = "text_encoder/*"}};
+    const kiln_weight_rule bare[] = {KILN_RULE(.from = "text_encoder/text_model.*", .to = "text_encoder/*")};
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     error e = {0};
     REQUIRE(set);
@@ -60,7 +63,7 @@ static void test_names_without_text_model(void)
     REQUIRE(view);
     kiln_value *v = clip_family.open(rig_host(), rig_ctx(), view);
     CHECK_MSG(v != NULL, "%s", rig_message());
-    if (v) check_same_tensors(set, "text_encoder/", clip_of(v)->weights, NULL);
+    if (v) check_same_tensors(set, "text_encoder/", kiln_clip_encoder_at(clip_of(v), 0)->weights, NULL);
     rig_host()->unref(v);
     weights_unref(view);
     weights_unref(set);
@@ -76,8 +79,8 @@ static void test_other_encoders_are_refused_with_a_sentence(void)
     REQUIRE(set);
     for (size_t i = 0; i < 2; i++) {
         error e = {0};
-        const kiln_weight_rule rule = {.from = "text_encoder/text_model.embeddings.token_embedding.weight",
-                                       .to = rows[i].name};
+        const kiln_weight_rule rule =
+            KILN_RULE(.from = "text_encoder/text_model.embeddings.token_embedding.weight", .to = rows[i].name);
         kiln_weights *view = weights_view(set, &rule, 1, &e);
         REQUIRE(view);
         CHECK_EQ(clip_family.detect(api(), view), 1);

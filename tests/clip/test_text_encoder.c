@@ -41,9 +41,9 @@ static void test_config_is_read(void)
     CHECK(clip_family.detect(rig_host()->ability(KILN_WEIGHTS_ABILITY), set) >= 50);
     kiln_value *v = open_tiny(set);
     REQUIRE(v);
-    const kiln_text_encoder *e = clip_of(v)->encoder;
+    const kiln_text_encoder *e = clip_of(v)->encoder->encoder;
     CHECK_EQ(e->width, tiny.width);
-    CHECK_EQ(e->length, tiny.length);
+    CHECK_EQ(e->max_length, tiny.length);
     CHECK_EQ(e->layers, tiny.layers);
     CHECK_EQ(e->default_layer, -1);
     rig_host()->unref(v);
@@ -62,7 +62,7 @@ static void test_T6_T7_every_layer_equals_transformers(void)
         char what[40];
         snprintf(what, sizeof what, "hidden state %d", i);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32);
-        piece_check(&c, text_model_hidden(&(text_recorder){&tiny, c.ops, c.p, clip_of(v)->weights}, ids, i),
+        piece_check(&c, text_model_hidden(&(text_recorder){&tiny, c.ops, c.p, clip_of(v)->encoder->weights}, ids, i),
                     golden(g, "hidden.%d", i), LAYER, what);
     }
     rig_host()->unref(v);
@@ -93,7 +93,9 @@ static void whole(uint32_t precision, double tolerance)
     for (int pooled = 0; pooled < 2; pooled++) {
         piece c = piece_new(precision);
         kiln_t ids = piece_input(&c, golden(g, "ids"), KILN_I32), end = piece_input(&c, ends_of(g), KILN_I32);
-        kiln_text_features f = clip->encoder->record(clip->encoder, c.ops, c.p, clip->weights, ids, end, -1);
+        kiln_text_inputs in = {.size = sizeof in, .layer = -1, .ids = ids, .end = end};
+        kiln_text_features f = {.size = sizeof f};
+        clip->encoder->encoder->record(clip->encoder->encoder, c.ops, c.p, clip->encoder->weights, &in, &f);
         piece_check(&c, pooled ? f.pooled : f.tokens, golden(g, pooled ? "pooled" : "last"), tolerance,
                     pooled ? "pooled" : "last");
     }

@@ -15,12 +15,12 @@ extern const cuda_library kiln_cuda_library;
 
 static kiln_bind bind_to(const char *name, void *data, uint32_t dtype, const shape *s)
 {
-    kiln_bind b = {
-        .name = name,
-        .tensor = {.size = sizeof b.tensor, .dtype = dtype, .device = KILN_CPU, .rank = s->rank, .data = data}};
-    int64_t stride = (int64_t)dtype_size(dtype);
-    for (uint32_t i = s->rank; i-- > 0; stride *= s->dim[i]) b.tensor.dim[i] = s->dim[i], b.tensor.stride[i] = stride;
-    return b;
+    return (kiln_bind)KILN_BIND(name, {.size = sizeof(kiln_tensor),
+                                       .dtype = dtype,
+                                       .device = KILN_CPU,
+                                       .rank = s->rank,
+                                       .dim = s->dim,
+                                       .data = data});
 }
 
 static runtime *open_runtime(runtime_setting s)

@@ -76,17 +76,13 @@ static kiln_program *plan_program(runtime *rt, error *e)
 
 static kiln_bind bind_to(const char *name, float *data)
 {
-    kiln_bind b = {
-        .name = name,
-        .tensor = {
-            .size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = pictures ? 4 : 2, .data = data}};
-    const int64_t picture[4] = {1, 5, 8, WIDTH}, matrix[2] = {ROWS, WIDTH};
-    int64_t stride = 4;
-    for (int d = (int)b.tensor.rank - 1; d >= 0; d--) {
-        b.tensor.dim[d] = pictures ? picture[d] : matrix[d], b.tensor.stride[d] = stride;
-        stride *= b.tensor.dim[d];
-    }
-    return b;
+    static const int64_t picture[4] = {1, 5, 8, WIDTH}, matrix[2] = {ROWS, WIDTH};
+    return (kiln_bind)KILN_BIND(name, {.size = sizeof(kiln_tensor),
+                                       .dtype = KILN_F32,
+                                       .device = KILN_CPU,
+                                       .rank = pictures ? 4 : 2,
+                                       .dim = pictures ? picture : matrix,
+                                       .data = data});
 }
 
 static kiln_status run_step(kiln_program *p, int step, float *y, error *e)

@@ -185,12 +185,9 @@ static inline void random_inputs(float *x, float *t)
 
 static inline kiln_bind bind_f32(const char *name, float *data, uint32_t rank, const int64_t *dim)
 {
-    kiln_bind b = {
-        .name = name,
-        .tensor = {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
-    int64_t stride = sizeof(float);
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) b.tensor.dim[i] = dim[i], b.tensor.stride[i] = stride;
-    return b;
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data});
 }
 
 #endif

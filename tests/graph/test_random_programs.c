@@ -113,9 +113,11 @@ static void compare(runtime *rt, uint64_t seed, double tolerance)
     float **want = plain_evaluation(r, x, t, runtime_pool(rt));
     kiln_bind in[] = {bind_f32("t", t, 3, tokens_dim), bind_f32("x", x, 4, picture_dim)}, out[RANDOM_OUTPUTS];
     uint32_t id[RANDOM_OUTPUTS];
+    shape recorded_shape[RANDOM_OUTPUTS]; /* planning moves the ops */
     size_t count[RANDOM_OUTPUTS];
     for (uint32_t i = 0; i < RANDOM_OUTPUTS; i++) {
-        const shape *s = &r->op[r->output[i].id - 1].shape;
+        shape *s = &recorded_shape[i];
+        *s = r->op[r->output[i].id - 1].shape;
         id[i] = r->output[i].id;
         count[i] = (size_t)shape_count(s);
         out[i] = bind_f32(name[i], got[i], s->rank, s->dim);

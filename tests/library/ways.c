@@ -35,6 +35,11 @@ static void test_sizes(void)
     kiln_workflow_options from = source();
     from.size = 0;
     verdict("a_struct_without_a_size_is_refused", !kiln_workflow_open(&from, &why) && why.status == KILN_ERR_BUG);
+    static const kiln_setting one = {"seed", "1"};
+    from = source();
+    from.set = &one, from.n_set = 1;
+    verdict("settings_without_a_stride_are_refused",
+            !kiln_workflow_open(&from, &why) && why.status == KILN_ERR_BUG && strstr(why.text, "set_stride is 0"));
     from = source();
     from.size = offsetof(kiln_workflow_options, set); /* an older program's: what follows is not looked at */
     from.n_set = 1000;

@@ -22,7 +22,7 @@ static kiln_value *base_model, *base_clip;
 
 static inline const kiln_model_api *models(void) { return rig_host()->ability(KILN_MODEL_ABILITY); }
 static inline kiln_weights *unet_of(const kiln_value *v) { return models()->model(rig_ctx(), v)->weights; }
-static inline kiln_weights *text_of(const kiln_value *v) { return models()->clip(rig_ctx(), v)->weights; }
+static inline kiln_weights *text_of(const kiln_value *v) { return models()->clip(rig_ctx(), v)->encoder->weights; }
 
 static inline int load_plugin(const char *name)
 {
@@ -37,7 +37,7 @@ static inline int load_plugin(const char *name)
     return ok;
 }
 
-static inline kiln_value *open_part(uint32_t kind, kiln_weights *set)
+static inline kiln_value *open_part(const char *kind, kiln_weights *set)
 {
     const kiln_model_family *f = models()->detect(kind, set);
     kiln_value *v = f ? f->open(rig_host(), rig_ctx(), set) : NULL;

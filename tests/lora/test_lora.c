@@ -31,7 +31,8 @@ static void check_unet(const kiln_value *v, const char *which)
     in.x = piece_input(&c, golden(g, "x"), KILN_F32);
     in.timestep = piece_input(&c, golden(g, "t"), KILN_F32);
     array context = golden(g, "context");
-    in.context = piece_input(&c, context, KILN_F32);
+    kiln_named_tensor named = {.size = sizeof named, .name = "context", .tensor = piece_input(&c, context, KILN_F32)};
+    in.input = &named, in.n_input = 1;
     piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", which), WHOLE,
                 which);
 }
@@ -48,8 +49,12 @@ static void check_text(const kiln_value *v, const char *which)
     ids.rank = 2;
     for (int i = 2; i > 0; i--) want.dim[i] = want.dim[i - 1];
     want.rank = 3, want.dim[0] = 1;
-    kiln_t in = piece_input(&c, ids, KILN_I32), last = piece_input(&c, end, KILN_I32);
-    piece_check(&c, m->encoder->record(m->encoder, c.ops, c.p, m->weights, in, last, -1).tokens, want, TEXT, which);
+    kiln_text_inputs in = {.size = sizeof in, .layer = -1};
+    kiln_text_features out = {.size = sizeof out};
+    in.ids = piece_input(&c, ids, KILN_I32);
+    in.end = piece_input(&c, end, KILN_I32);
+    m->encoder->encoder->record(m->encoder->encoder, c.ops, c.p, m->encoder->weights, &in, &out);
+    piece_check(&c, out.tokens, want, TEXT, which);
 }
 
 /* Every weight the golden holds of a case. */
@@ -174,14 +179,16 @@ static int plan_unet(drawn *d, const kiln_value *v)
     kiln_denoise_inputs in = {.size = sizeof in};
     in.x = piece_input(&d->c, golden(g, "x"), KILN_F32);
     in.timestep = piece_input(&d->c, golden(g, "t"), KILN_F32);
-    in.context = piece_input(&d->c, golden(g, "context"), KILN_F32);
+    kiln_named_tensor named = {
+        .size = sizeof named, .name = "context", .tensor = piece_input(&d->c, golden(g, "context"), KILN_F32)};
+    in.input = &named, in.n_input = 1;
     d->c.ops->output(d->c.p, "out", m->denoiser->record(m->denoiser, d->c.ops, d->c.p, m->weights, &in));
     return CHECK_MSG(d->c.ops->plan(d->c.ctx, d->c.p, NULL) == KILN_OK, "%s", rig_message());
 }
 
 static int draw_unet(drawn *d)
 {
-    kiln_bind out = {"out", window_of(d->out, KILN_F32, 4, KILN_DIMS(1, 8, 12, 4))};
+    kiln_bind out = KILN_BIND("out", window_of(d->out, KILN_F32, 4, KILN_DIMS(1, 8, 12, 4)));
     memset(d->out, 0, sizeof d->out);
     return CHECK_MSG(d->c.ops->run(d->c.ctx, d->c.p, d->c.in, d->c.n_in, &out, 1) == KILN_OK, "%s", rig_message());
 }

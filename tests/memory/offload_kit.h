@@ -97,13 +97,11 @@ static kiln_program *plan_program(runtime *rt, int which, error *e)
     return NULL;
 }
 
-static kiln_bind bind_to(const char *name, float *data, int64_t columns)
+static kiln_bind bind_to(const char *name, float *data, const int64_t dim[2])
 {
-    kiln_bind b = {.name = name,
-                   .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .data = data}};
-    b.tensor.dim[0] = ROWS, b.tensor.dim[1] = columns;
-    b.tensor.stride[0] = columns * 4, b.tensor.stride[1] = 4;
-    return b;
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = dim, .data = data});
 }
 
 /* step: other numbers go in each time. */
@@ -113,8 +111,8 @@ static kiln_status run_program(kiln_program *p, int which, int step, float *y, e
     dice d = {(uint64_t)step + 3};
     int64_t in = width[shape_of[which].first], out = width[shape_of[which].last];
     for (int i = 0; i < ROWS * in; i++) x[i] = dice_real(&d);
-    return run_or_estimate(p, (kiln_bind[]){bind_to("x", x, in)}, 1, (kiln_bind[]){bind_to("y", y, out)}, 1, NULL, NULL,
-                           e);
+    return run_or_estimate(p, (kiln_bind[]){bind_to("x", x, KILN_DIMS(ROWS, in))}, 1,
+                           (kiln_bind[]){bind_to("y", y, KILN_DIMS(ROWS, out))}, 1, NULL, NULL, e);
 }
 
 static inline size_t y_bytes(int which) { return (size_t)(ROWS * width[shape_of[which].last]) * sizeof(float); }

@@ -68,15 +68,10 @@ static kiln_program *plan_net(runtime *rt, int step_invariant, error *e)
 
 static kiln_bind bound(const char *name, float *data)
 {
-    kiln_bind b = {.name = name,
-                   .tensor = {.size = sizeof b.tensor,
-                              .dtype = KILN_F32,
-                              .device = KILN_CPU,
-                              .rank = 2,
-                              .dim = {ROWS, WIDTH},
-                              .data = data}};
-    b.tensor.stride[0] = WIDTH * 4, b.tensor.stride[1] = 4;
-    return b;
+    static const int64_t dim[] = {ROWS, WIDTH};
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = dim, .data = data});
 }
 
 typedef struct {

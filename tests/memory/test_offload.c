@@ -296,9 +296,9 @@ static void test_what_is_wanted_last_goes_first(void)
                 if (!rehearsal && round == 1 && k == 1 && order[i - 1] == 1)
                     residency_give_up(runtime_residency(rt), 1); /* one weight's worth */
                 if (!rehearsal && round == 1 && k == 2) packed[0] = residency_traffic_get(runtime_residency(rt)).packed;
-                REQUIRE(run_or_estimate(all[k], (kiln_bind[]){bind_to("x", x, width[part[k]])}, 1,
-                                        (kiln_bind[]){bind_to("y", y, width[part[k + 1]])}, 1, NULL, NULL,
-                                        &e) == KILN_OK);
+                REQUIRE(run_or_estimate(all[k], (kiln_bind[]){bind_to("x", x, KILN_DIMS(ROWS, width[part[k]]))}, 1,
+                                        (kiln_bind[]){bind_to("y", y, KILN_DIMS(ROWS, width[part[k + 1]]))}, 1, NULL,
+                                        NULL, &e) == KILN_OK);
             }
     }
     packed[1] = residency_traffic_get(runtime_residency(rt)).packed;

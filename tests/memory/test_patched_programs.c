@@ -152,15 +152,10 @@ static kiln_program *plan_program(runtime *rt, kiln_weights *w)
 
 static kiln_bind bind_to(const char *name, float *data)
 {
-    kiln_bind b = {.name = name,
-                   .tensor = {.size = sizeof b.tensor,
-                              .dtype = KILN_F32,
-                              .device = KILN_CPU,
-                              .rank = 3,
-                              .dim = {1, TOKENS, WIDTH},
-                              .stride = {NUMBERS * 4, WIDTH * 4, 4},
-                              .data = data}};
-    return b;
+    static const int64_t dim[] = {1, TOKENS, WIDTH};
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 3, .dim = dim, .data = data});
 }
 
 static kiln_status run_program(kiln_program *p, float *y, error *e)

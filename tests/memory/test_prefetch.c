@@ -28,8 +28,9 @@ static kiln_status run_part(const ensemble *s, int k, float *y, int (*cancelled)
     dice d = {(uint64_t)k + 11};
     for (int i = 0; i < ROWS * width[part_at[k]]; i++) x[i] = dice_real(&d);
     memset(y, 0, part_bytes(k));
-    return run_or_estimate(s->p[k], (kiln_bind[]){bind_to("x", x, width[part_at[k]])}, 1,
-                           (kiln_bind[]){bind_to("y", y, width[part_at[k + 1]])}, 1, cancelled, NULL, e);
+    return run_or_estimate(s->p[k], (kiln_bind[]){bind_to("x", x, KILN_DIMS(ROWS, width[part_at[k]]))}, 1,
+                           (kiln_bind[]){bind_to("y", y, KILN_DIMS(ROWS, width[part_at[k + 1]]))}, 1, cancelled, NULL,
+                           e);
 }
 
 static void close_ensemble(ensemble *s)

@@ -54,10 +54,10 @@ static int write_file(uint32_t dtype)
  * that are stacked too. */
 static kiln_weights *view_of(kiln_weights *w, int turn_k)
 {
-    const kiln_weight_rule rules[] = {{.from = "turned", .to = "turned", .transpose = 1},
-                                      {.from = "long", .to = "rows", .row = WIDTH, .rows = WIDTH},
-                                      {.from = "k", .to = "k", .transpose = (uint32_t)turn_k},
-                                      {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {KILN_RULE(.from = "turned", .to = "turned", .transpose = 1),
+                                      KILN_RULE(.from = "long", .to = "rows", .row = WIDTH, .rows = WIDTH),
+                                      KILN_RULE(.from = "k", .to = "k", .transpose = (uint32_t)turn_k),
+                                      KILN_RULE(.from = "*", .to = "*")};
     return weights_view(w, rules, 4, NULL);
 }
 
@@ -94,15 +94,10 @@ static kiln_status run_net(kiln_program *p, float *y, error *e)
     float x[TOKENS * WIDTH];
     dice d = {9};
     for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = dice_real(&d);
-    kiln_bind b[2] = {{.name = "x"}, {.name = "y"}};
-    for (int i = 0; i < 2; i++)
-        b[i].tensor = (kiln_tensor){.size = sizeof b[i].tensor,
-                                    .dtype = KILN_F32,
-                                    .device = KILN_CPU,
-                                    .rank = 3,
-                                    .data = i ? y : x,
-                                    .dim = {1, TOKENS, WIDTH},
-                                    .stride = {TOKENS * WIDTH * 4, WIDTH * 4, 4}};
+    static const int64_t dim[] = {1, TOKENS, WIDTH};
+    kiln_tensor window = {.size = sizeof window, .dtype = KILN_F32, .device = KILN_CPU, .rank = 3, .dim = dim};
+    kiln_bind b[2] = {KILN_BIND("x", window), KILN_BIND("y", window)};
+    b[0].tensor.data = x, b[1].tensor.data = y;
     return run_or_estimate(p, b, 1, b + 1, 1, NULL, NULL, e);
 }
 

@@ -28,7 +28,7 @@ static const kiln_param every_row[] = {
     {EVERY_ROW(KILN_P_INT, width), .flags = KILN_PARAM_FLOORED, .def = 64, .min = 16, .max = 512, .step = 8},
     {EVERY_ROW(KILN_P_SEED, seed), .def = 7},
     {EVERY_ROW(KILN_P_FLOAT, cfg), .def = 7.5, .min = -0.5, .max = 100, .step = 0.1},
-    {EVERY_ROW(KILN_P_ENUM, mode), .def = 4, .choice = every_mode},
+    {EVERY_ROW(KILN_P_ENUM, mode), .def = 4, KILN_CHOICES(every_mode)},
     {EVERY_ROW(KILN_P_NAME, sampler), .def_str = "euler", .from = "sampler"},
     {EVERY_ROW(KILN_P_STRING, text), .def_str = "a \"star\""},
     {EVERY_ROW(KILN_P_FILE, file), .def_str = "", .from = "input"},

@@ -282,7 +282,7 @@ static param_value random_value(const kiln_param *p, char text[40])
     case KILN_P_INT: return (param_value){.kind = PARAM_INT, .whole = (int64_t)whole, .number = whole};
     case KILN_P_SEED: return (param_value){.kind = PARAM_SEED, .bits = random_bits() >> random_bits() % 64};
     case KILN_P_FLOAT: return (param_value){.kind = PARAM_NUMBER, .number = random_number(p->min, p->max)};
-    case KILN_P_ENUM: return (param_value){.kind = PARAM_TEXT, .text = p->choice[random_bits() % 3].name};
+    case KILN_P_ENUM: return (param_value){.kind = PARAM_TEXT, .text = kiln_choice_at(p, random_bits() % 3).name};
     case KILN_P_NAME: return (param_value){.kind = PARAM_TEXT, .text = every_sampler[random_bits() % 3]};
     default: return (param_value){.kind = PARAM_TEXT, .text = random_text(text)};
     }
@@ -390,7 +390,7 @@ static void test_a_message_lists_a_dozen_choices(void)
 {
     static kiln_choice many[15];
     static char name[14][8];
-    static const kiln_param row = {.name = "many", .type = KILN_P_ENUM, .choice = many};
+    static const kiln_param row = {.name = "many", .type = KILN_P_ENUM, KILN_CHOICES(many)};
     for (size_t i = 0; i < 14; i++) {
         snprintf(name[i], sizeof name[i], "way%zu", i);
         many[i].name = name[i];
@@ -475,10 +475,11 @@ static void test_a_table_is_legal_or_says_why(void)
         {{.name = "a", .doc = "x", .type = KILN_P_BOOL, .def = 2}, "a BOOL is 0 or 1"},
         {{.name = "a", .doc = "x", .type = KILN_P_SEED, .def = -1}, "a SEED is 0 or more"},
         {{.name = "a", .doc = "x", .type = KILN_P_ENUM}, "an ENUM without choices"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = none}, "an ENUM without choices"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = large}, "beyond int32_t"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = twice}, "the choice 'a' twice"},
-        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, .choice = every_mode, .def = 5}, "is the value of no choice"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(none)}, "an ENUM without choices"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(large)}, "beyond int32_t"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(twice)}, "the choice 'a' twice"},
+        {{.name = "a", .doc = "x", .type = KILN_P_ENUM, KILN_CHOICES(every_mode), .def = 5},
+         "is the value of no choice"},
         {{.name = "a", .doc = "x", .type = KILN_P_NAME}, "where its names come from"},
     };
     error e = {0};

@@ -22,7 +22,7 @@ static const kiln_choice ways[] = {{.name = "forward", .value = 0}, {.name = "ba
 static const kiln_param rows[] = {
     {.name = "eta", .doc = "Noise.", .type = KILN_P_FLOAT, .offset = offsetof(settings, eta), .def = 0.5, .max = 1},
     {.name = "order", .doc = "Of it.", .type = KILN_P_INT, .offset = offsetof(settings, order), .def = 2, .min = 1, .max = 4},
-    {.name = "way", .doc = "Which.", .type = KILN_P_ENUM, .offset = offsetof(settings, way), .choice = ways},
+    {.name = "way", .doc = "Which.", .type = KILN_P_ENUM, .offset = offsetof(settings, way), KILN_CHOICES(ways)},
     {.name = "label", .doc = "Said.", .type = KILN_P_STRING, .offset = offsetof(settings, label), .def_str = "none"},
 };
 static const kiln_param_table table = {

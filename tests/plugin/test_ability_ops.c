@@ -9,12 +9,9 @@ static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY);
 
 static kiln_bind bind_to(const char *name, float *data, uint32_t rank, const int64_t *dim)
 {
-    kiln_bind b = {
-        .name = name,
-        .tensor = {.size = sizeof b.tensor, .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .data = data}};
-    int64_t stride = 4;
-    for (uint32_t i = rank; i-- > 0; stride *= dim[i]) b.tensor.dim[i] = dim[i], b.tensor.stride[i] = stride;
-    return b;
+    return (kiln_bind)KILN_BIND(
+        name,
+        {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = rank, .dim = dim, .data = data});
 }
 
 static void expect(kiln_status status, kiln_status wanted, const char *says)
@@ -35,8 +32,9 @@ static void test_a_program_from_recording_to_result(void)
     kiln_t in = o->input(p, "x", KILN_F32, 4, KILN_DIMS(1, 3, 3, 1));
     kiln_t h =
         o->conv2d(p, in, o->constant(p, w, 4, KILN_DIMS(2, 1, 3, 3)), o->constant(p, bias, 1, KILN_DIMS(2)), NULL);
-    int64_t dim[KILN_MAX_RANK];
-    CHECK(o->shape(p, h, dim) == 4 && dim[1] == 1 && dim[2] == 1 && dim[3] == 2);
+    int64_t dim[4], few[2] = {-1, -1};
+    CHECK(o->shape(p, h, dim, 4) == 4 && dim[1] == 1 && dim[2] == 1 && dim[3] == 2);
+    CHECK(o->shape(p, h, few, 1) == 4 && few[0] == 1 && few[1] == -1); /* no more than there is room for */
     o->output(p, "eps", h);
     kiln_program_info info = {.size = sizeof info};
     CHECK_EQ(o->plan(rig_ctx(), p, &info), KILN_OK);

@@ -218,7 +218,7 @@ static void test_a_wrong_input_is_refused_before_the_call(void)
 static void test_abilities_by_name(void)
 {
     static const char *const names[] = {"kiln.value/1", "kiln.ops/1",     "kiln.weights/1",
-                                        "kiln.model/1", "kiln.sampler/1", "kiln.files/1"};
+                                        "kiln.model/2", "kiln.sampler/1", "kiln.files/1"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const uint32_t *table = engine_host.ability(names[i]);
         CHECK_MSG(table && *table >= sizeof(void *) * 2 && *table < 4096 && *table % sizeof(void *) == 0, "%s",

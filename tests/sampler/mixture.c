@@ -29,7 +29,7 @@ static void guess_point(const double *x, double sigma, double *d)
 
 void mixture_guess(const rig *r, const double *x, double sigma, double *d, double *u)
 {
-    double alpha = r->api.prediction == KILN_PREDICT_FLOW ? 1 - sigma : 1;
+    double alpha = r->api.process == KILN_PROCESS_FLOW ? 1 - sigma : 1;
     if (alpha < 1e-9) alpha = 1e-9; /* at flow's sigma 1 there is nothing of x0 in x */
     for (size_t i = 0; i + 1 < r->count; i += 2)
         guess_point((double[]){x[i] / alpha, x[i + 1] / alpha}, sigma / alpha, d + i);

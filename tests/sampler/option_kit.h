@@ -9,10 +9,10 @@ static inline int other_value(const kiln_param *p, int k, char text[80])
 {
     const double number[] = {p->def + 0.37, p->def * 0.63, 0.2, 1.9}, whole[] = {p->def - 1, p->def + 1, p->min};
     int choices = 0;
-    while (p->type == KILN_P_ENUM && p->choice[choices].name) choices++;
+    while (p->type == KILN_P_ENUM && kiln_choice_at(p, choices).name) choices++;
     switch (p->type) {
     case KILN_P_BOOL: return k < 1 ? snprintf(text, 80, "%s=%s", p->name, p->def != 0 ? "false" : "true") : 0;
-    case KILN_P_ENUM: return k < choices ? snprintf(text, 80, "%s=%s", p->name, p->choice[k].name) : 0;
+    case KILN_P_ENUM: return k < choices ? snprintf(text, 80, "%s=%s", p->name, kiln_choice_at(p, k).name) : 0;
     case KILN_P_INT: return k < 3 ? snprintf(text, 80, "%s=%d", p->name, (int)fmin(fmax(whole[k], p->min), p->max)) : 0;
     case KILN_P_FLOAT:
         return k < 4 ? snprintf(text, 80, "%s=%.17g", p->name, fmin(fmax(number[k], p->min), p->max)) : 0;

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "rig.h"
 
+#include "kiln/standard_sampling.h"
 #include "model_sampling.h"
 #include "plugin/abilities.h"
 #include "sampler_nodes.h"
@@ -37,11 +38,11 @@ static inline kiln_t network_record(const kiln_denoiser *d, const kiln_ops *ops,
 {
     int64_t n[KILN_MAX_RANK] = {0};
     (void)d, (void)w;
-    ops->shape(p, in->x, n);
+    ops->shape(p, in->x, n, KILN_MAX_RANK);
     const int64_t beside[4] = {n[0], 1, 1, CHANNELS};
     kiln_timestep_embedding cos_first = {.size = sizeof cos_first, .cos_first = 1};
     kiln_t t = ops->reshape(p, ops->timestep_embedding(p, in->timestep, CHANNELS, &cos_first), 4, beside);
-    kiln_t c = ops->reshape(p, ops->slice(p, in->context, 1, 0, 1), 4, beside);
+    kiln_t c = ops->reshape(p, ops->slice(p, kiln_input(in->input, in->n_input, "context"), 1, 0, 1), 4, beside);
     kiln_t x = ops->affine(p, in->x, 0.5f, 0);
     return ops->act(p, ops->add(p, ops->add(p, x, c), t), KILN_ACT_TANH);
 }
@@ -59,13 +60,20 @@ static inline const double *table(void)
     return training_table;
 }
 
-static kiln_denoiser network = {
-    .size = sizeof network,
-    .family = "written-down",
-    .latent = {.size = sizeof network.latent, .channels = CHANNELS, .factor = 8, .scale = 0.5, .shift = 0.1},
-    .context_dim = CHANNELS,
-    .in_channels = CHANNELS,
-    .record = network_record};
+static const double network_scale = 0.5, network_shift = 0.1;
+static const kiln_latent_scaling network_scaling = {sizeof network_scaling, 1, &network_scale, &network_shift};
+static const kiln_latent_format network_latent = {
+    .size = sizeof network_latent, .channels = CHANNELS, .factor = 8, .scaling = &network_scaling};
+static const kiln_input_spec network_input[] = {
+    {.size = sizeof *network_input, .kind = KILN_INPUT_TOKENS, .name = "context", .key = "tokens", .width = CHANNELS}};
+static kiln_standard_sampling network_sampling;
+static kiln_denoiser network = {.size = sizeof network,
+                                .family = "written-down",
+                                .latent = &network_latent,
+                                .in_channels = CHANNELS,
+                                .sampling = &network_sampling.base,
+                                KILN_ARRAY(input, network_input),
+                                .record = network_record};
 
 static inline kiln_value *network_model(void)
 {
@@ -74,11 +82,10 @@ static inline kiln_value *network_model(void)
     error e = {0};
     snprintf(path, sizeof path, "%s/tests/golden/timestep.safetensors", test_root());
     kiln_weights *w = weights_open(path, &e); /* any set will do: the network asks for none of it */
-    network.sampling = (kiln_model_sampling){
-        .size = sizeof network.sampling, .prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()};
-    kiln_value *v = models->model_new(
-        rig_ctx(),
-        &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w, .sampling = network.sampling});
+    kiln_standard_sampling_init(
+        &network_sampling, &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = 1000, .sigma = table()});
+    kiln_value *v =
+        models->model_new(rig_ctx(), &(kiln_model){.size = sizeof(kiln_model), .denoiser = &network, .weights = w});
     if (!CHECK_MSG(v != NULL, "%s %s", rig_message(), e.message)) exit(1);
     weights_unref(w);
     return v;

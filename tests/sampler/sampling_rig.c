@@ -104,7 +104,7 @@ static double rig_percent(const kiln_sampling *s, double percent)
 {
     if (percent <= 0) return 1e9;
     if (percent >= 1) return 0;
-    if (s->prediction == KILN_PREDICT_FLOW) return 1 - percent;
+    if (s->process == KILN_PROCESS_FLOW) return 1 - percent;
     double kept[1000], product = 1, place = (1 - percent) * 999;
     for (int i = 0; i < 1000; i++) {
         double root = sqrt(0.00085) + (sqrt(0.012) - sqrt(0.00085)) * i / 999;
@@ -171,7 +171,7 @@ void rig_open(rig *r, const kiln_sampler *row, const double *sigma, size_t n, co
     r->api = (kiln_sampling){.size = sizeof r->api,
                              .n = n,
                              .sigma = sigma,
-                             .prediction = KILN_PREDICT_EPS,
+                             .process = KILN_PROCESS_DIFFUSION,
                              .options = r->options,
                              .x = &r->x,
                              .seed = 42,

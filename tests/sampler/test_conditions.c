@@ -30,16 +30,27 @@ static kiln_value *with_box(const char *key, const double box[4])
     return out;
 }
 
+typedef struct {
+    int64_t batch, height, width;
+} latent_size; /* pictures; cells */
+
+static condition_reading reading_of(const kiln_call *c, const kiln_value *model, latent_size size)
+{
+    const kiln_model *m = ((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model);
+    return (condition_reading){.call = c,
+                               .model = m,
+                               .counted = model_sampling_of(m),
+                               .shape = {size.batch, 1, size.height, size.width, CHANNELS, 4},
+                               .what = "positive"};
+}
+
 static condition read_one(const kiln_value *list, latent_size size)
 {
     kiln_value *model = network_model();
-    model_sampling l =
-        model_sampling_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
     kiln_call c = reading();
+    condition_reading r = reading_of(&c, model, size);
     conditions found = {0};
-    if (!CHECK_MSG(conditions_read(&c, list, "positive", &size, &l, CHANNELS, &found) == KILN_OK && found.n == 1, "%s",
-                   rig_message()))
-        exit(1);
+    if (!CHECK_MSG(conditions_read(&r, list, &found) == KILN_OK && found.n == 1, "%s", rig_message())) exit(1);
     drop(model);
     return found.entry[0];
 }
@@ -132,11 +143,10 @@ static void test_each_picture_has_its_mask(void)
 static void test_masks_that_do_not_divide_are_refused(void)
 {
     kiln_value *model = network_model(), *list = with_masks(2, three);
-    model_sampling l =
-        model_sampling_of(((const kiln_model_api *)rig_host()->ability(KILN_MODEL_ABILITY))->model(rig_ctx(), model));
     kiln_call c = reading();
+    condition_reading r = reading_of(&c, model, (latent_size){3, 2, 2});
     conditions found;
-    CHECK(conditions_read(&c, list, "positive", &(latent_size){3, 2, 2}, &l, CHANNELS, &found) == KILN_ERR_INVALID);
+    CHECK(conditions_read(&r, list, &found) == KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "2 masks for 3 pictures") != NULL, "%s", rig_message());
     drop(list), drop(model);
 }

@@ -77,7 +77,7 @@ static void check(const char *row, const char *source_name, const float *want)
     double worst = 0;
     const float *x = samples_of(out[0]);
     for (int i = 0; i < NUMBERS; i++)
-        worst = fmax(worst, fabs(((double)x[i] - network.latent.shift) * network.latent.scale - (double)want[i]));
+        worst = fmax(worst, fabs(((double)x[i] - network_shift) * network_scale - (double)want[i]));
     CHECK_MSG(worst <= TOLERANCE, "%s with %s: off by %g", row, source_name, worst);
     drop(out[0]), drop(out[1]);
 }
@@ -144,7 +144,7 @@ static void test_first_noise(void)
         if (!CHECK_MSG(status == KILN_OK, "%s", call_why.message)) continue;
         const float *x = samples_of(out[0]), *drawn = cuda ? other : want;
         for (int i = 0; i < NUMBERS; i++)
-            CHECK_NEAR(((double)x[i] - network.latent.shift) * network.latent.scale / 3, (double)drawn[i], TOLERANCE);
+            CHECK_NEAR(((double)x[i] - network_shift) * network_scale / 3, (double)drawn[i], TOLERANCE);
         drop(out[0]), drop(out[1]);
     }
 }

@@ -7,6 +7,7 @@
 #include "base/memory_alloc.h"
 #include "harness.h"
 #include "kiln/sampler.h"
+#include "kiln/standard_sampling.h"
 #include "schedules.h"
 #include "torch_random.h"
 #include "weights/weights.h"
@@ -188,10 +189,11 @@ static void test_S3_sigma_to_timestep_interpolates(void)
     REQUIRE(n > 3 && read_floats(w, "sigma.t_interpolated", t, 256) == n);
     for (size_t i = 0; i < n;
          i++) /* the golden's sigma is rounded to float32: 6e-8 of sigma is up to 6e-3 of a place */
-        CHECK_MSG(fabs(sigma_to_t(table, 1000, (double)sigma[i]) - (double)t[i]) <= 1e-2, "sigma %g", (double)sigma[i]);
+        CHECK_MSG(fabs(kiln_sigma_to_t(table, 1000, (double)sigma[i]) - (double)t[i]) <= 1e-2, "sigma %g",
+                  (double)sigma[i]);
     n = read_floats(w, "t", t, 256);
     REQUIRE(n > 3 && read_floats(w, "t.sigma", back, 256) == n);
-    for (size_t i = 0; i < n; i++) CHECK_NEAR(t_to_sigma(table, 1000, (double)t[i]), (double)back[i], 2e-6);
+    for (size_t i = 0; i < n; i++) CHECK_NEAR(kiln_t_to_sigma(table, 1000, (double)t[i]), (double)back[i], 2e-6);
     weights_unref(w);
 }
 

@@ -128,12 +128,12 @@ static void judge(const char *name, const double *x, size_t n, double scale)
         printf("# %-40s mean %+.4f %+.4f covariance %+.4f %+.4f %+.4f\n", name, off[0], off[1], off[2], off[3], off[4]);
 }
 
-static void check_law(const char *name, const char *options, uint32_t prediction)
+static void check_law(const char *name, const char *options, uint32_t process)
 {
     const kiln_sampler *row = rig_sampler(name, strlen(name));
     double sigma[STEPS + 1];
     size_t n = draws();
-    int flow = prediction == KILN_PREDICT_FLOW;
+    int flow = process == KILN_PROCESS_FLOW;
     char label[128];
     REQUIRE(row);
     double *x = malloc(2 * n * sizeof *x);
@@ -142,7 +142,7 @@ static void check_law(const char *name, const char *options, uint32_t prediction
     start(x, n, sigma[0], flow);
     rig r;
     rig_open(&r, row, sigma, STEPS, x, 2 * n);
-    r.api.prediction = prediction;
+    r.api.process = process;
     last.from = -1;
     r.guess = mixture_guess, r.draw = row->flags & KILN_SAMPLER_BROWNIAN ? draw_path : draw_white;
     CHECK_MSG(rig_options(&r, row, options), "%s %s", name, options);
@@ -175,7 +175,7 @@ enum { N_STOCHASTIC = sizeof stochastic / sizeof stochastic[0] };
 
 static void test_S6_mean_and_covariance(void)
 {
-    for (size_t i = 0; i < N_STOCHASTIC; i++) check_law(stochastic[i], "", KILN_PREDICT_EPS);
+    for (size_t i = 0; i < N_STOCHASTIC; i++) check_law(stochastic[i], "", KILN_PROCESS_DIFFUSION);
 }
 
 /* Noise by option: churn (much of it only where the step is of second order), half the noise. */
@@ -188,7 +188,7 @@ static void test_S6_with_options(void)
                                         {"dpmpp_2m_sde", "eta=0.5"},
                                         {"er_sde", "solver_type=Reverse-time SDE"},
                                         {"seeds_2", "eta=0.5,solver_type=phi_2"}};
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i][0], of[i][1], KILN_PREDICT_EPS);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i][0], of[i][1], KILN_PROCESS_DIFFUSION);
 }
 
 static void test_S6_flow(void)
@@ -206,7 +206,7 @@ static void test_S6_flow(void)
                                      "seeds_3",
                                      "exp_heun_2_x0_sde",
                                      "sa_solver"};
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i], "", KILN_PREDICT_FLOW);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) check_law(of[i], "", KILN_PROCESS_FLOW);
 }
 
 /* Whoever asks for noise is above, but for: the _gpu names, LCM (a consistency model's guess, noised anew, is no draw

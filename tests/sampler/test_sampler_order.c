@@ -120,7 +120,7 @@ static void start(double *x)
     for (int k = 0; k < COUNT; k++) x[k] = 10 * gauss_next(&g);
 }
 
-static double error_of(const order_case *c, const kiln_sampler *row, size_t n, uint32_t prediction)
+static double error_of(const order_case *c, const kiln_sampler *row, size_t n, uint32_t process)
 {
     static walk w;
     static double sigma[STEPS_MAX + 1];
@@ -136,14 +136,13 @@ static double error_of(const order_case *c, const kiln_sampler *row, size_t n, u
     memcpy(w.exact[judged], w.exact[c->exact], sizeof w.exact[0]);
     mixture_flow(w.exact[judged], COUNT, sigma[c->exact], sigma[judged]);
     memcpy(x, w.exact[0], sizeof x);
-    if (prediction ==
-        KILN_PREDICT_FLOW) { /* the same problem in flow's numbers: x / (1 + sigma) at sigma / (1 + sigma) */
+    if (process == KILN_PROCESS_FLOW) { /* the same problem in flow's numbers: x / (1 + sigma) at sigma / (1 + sigma) */
         for (size_t i = 0; i <= n; i++) sigma[i] /= 1 + sigma[i];
         for (int k = 0; k < COUNT; k++) x[k] *= 1 - sigma[0], w.exact[judged][k] *= 1 - sigma[judged];
     }
     rig r;
     rig_open(&r, row, sigma, n, x, COUNT);
-    r.api.prediction = prediction;
+    r.api.process = process;
     r.guess = mixture_guess, r.draw = draw, r.stepped = stepped, r.with = &w;
     CHECK_MSG(rig_options(&r, row, c->options), "%s: %s", c->name, c->options);
     CHECK_MSG(row->run(&r.api) == KILN_OK, "%s: %s", c->name, r.failure);
@@ -151,23 +150,24 @@ static double error_of(const order_case *c, const kiln_sampler *row, size_t n, u
     return w.error;
 }
 
-static void check_order(const order_case *c, uint32_t prediction)
+static void check_order(const order_case *c, uint32_t process)
 {
     const kiln_sampler *row = rig_sampler(c->name, strlen(c->name));
     REQUIRE(row);
     static const size_t steps[5] = {20, 41, 80, 161, 320}; /* two of three end dpm_fast's with a step of order 2 */
     size_t scale = c->finer ? c->finer : 1;
     double error[5], order = c->order > 0 ? c->order : row->order;
-    for (int k = 0; k < 5; k++) error[k] = error_of(c, row, steps[k] * scale, prediction);
+    for (int k = 0; k < 5; k++) error[k] = error_of(c, row, steps[k] * scale, process);
     double slope = log(error[3] / error[4]) / log((double)steps[4] / (double)steps[3]);
     CHECK_MSG(fabs(slope - order) <= 0.15, "%s %s%s: slope %.3f, stated %g; errors %.2e %.2e %.2e %.2e %.2e", c->name,
-              c->options, prediction == KILN_PREDICT_FLOW ? " (flow)" : "", slope, order, error[0], error[1], error[2],
+              c->options, process == KILN_PROCESS_FLOW ? " (flow)" : "", slope, order, error[0], error[1], error[2],
               error[3], error[4]);
 }
 
 static void test_S5_order_on_the_probability_flow(void)
 {
-    for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++) check_order(&cases_eps[i], KILN_PREDICT_EPS);
+    for (size_t i = 0; i < sizeof cases_eps / sizeof cases_eps[0]; i++)
+        check_order(&cases_eps[i], KILN_PROCESS_DIFFUSION);
 }
 
 static void test_S5_order_of_the_flow_forms(void)
@@ -178,7 +178,7 @@ static void test_S5_order_of_the_flow_forms(void)
         "exp_heun_2_x0"};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         order_case c = {of[i], strcmp(of[i], "exp_heun_2_x0") == 0 ? "" : "eta=0", 0, 0, 0, 0, 0};
-        check_order(&c, KILN_PREDICT_FLOW);
+        check_order(&c, KILN_PROCESS_FLOW);
     }
 }
 
@@ -300,7 +300,7 @@ static void test_write_the_curves(void)
         if (i && strcmp(plain.name, cases_eps[i - 1].name) == 0) continue;
         for (size_t k = 0; row && k < sizeof steps / sizeof steps[0]; k++)
             fprintf(out, "%s %zu %.0f %.6e\n", plain.name, steps[k], row->evaluations * (double)steps[k],
-                    error_of(&plain, row, steps[k], KILN_PREDICT_EPS));
+                    error_of(&plain, row, steps[k], KILN_PROCESS_DIFFUSION));
     }
     fclose(out);
 }

@@ -10,6 +10,7 @@
  * that it has every sampler.
  */
 #include "harness.h"
+#include "kiln/params.h"
 #include "samplers.h"
 #include "sampling_rig.h"
 #include "weights/weights.h"
@@ -129,7 +130,7 @@ static void compare(const char *name, const kiln_sampler *row, const char *optio
     /* an adaptive step's length follows from the difference of two nearly equal latents: in float32 it has no five
      * digits */
     if (strcmp(row->name, "dpm_adaptive") == 0) r.single = 0;
-    if (strstr(name, ":flow")) r.api.prediction = KILN_PREDICT_FLOW;
+    if (strstr(name, ":flow")) r.api.process = KILN_PROCESS_FLOW;
     if (options) CHECK_MSG(rig_options(&r, row, options), "%s: %s", row->name, options);
     CHECK_MSG(row->run(&r.api) == KILN_OK, "%s: %s", name, r.failure);
     if (CHECK_MSG(r.evaluations == rows - 2, "%s as %s: %zu evaluations, wanted %zu", name, row->name, r.evaluations,
@@ -441,7 +442,7 @@ static void other_value(const kiln_param *p, char *out, size_t capacity)
         snprintf(out, capacity, "%s=%d", p->name, p->def == 0);
     else if (p->type == KILN_P_ENUM)
         snprintf(out, capacity, "%s=%s", p->name,
-                 (double)p->choice[0].value == p->def ? p->choice[1].name : p->choice[0].name);
+                 (double)kiln_choice_at(p, 0).value == p->def ? kiln_choice_at(p, 1).name : kiln_choice_at(p, 0).name);
     else if (p->type == KILN_P_INT)
         snprintf(out, capacity, "%s=%.0f", p->name, p->def > p->min ? p->def - 1 : p->def + 1);
     else if (strcmp(p->name, "s_tmin") == 0)
@@ -506,20 +507,19 @@ static void test_S13_every_option_has_an_effect(void)
 
 /* ---- a run that is taken up again ---- */
 
-static void check_resume(const kiln_sampler *row, const double *sigma, size_t n, uint32_t prediction,
-                         const char *options)
+static void check_resume(const kiln_sampler *row, const double *sigma, size_t n, uint32_t process, const char *options)
 {
     double start[SIZE] = {3, -9, 12, 20, -4, 1, 0.5, -17};
-    if (prediction == KILN_PREDICT_FLOW)
+    if (process == KILN_PROCESS_FLOW)
         for (int i = 0; i < SIZE; i++) start[i] /= 10;
     rig whole, part;
     toy_open(&whole, row, sigma, n, start);
-    whole.api.prediction = prediction;
+    whole.api.process = process;
     rig_options(&whole, row, options);
     CHECK_MSG(row->run(&whole.api) == KILN_OK, "%s: %s", row->name, whole.failure);
     for (size_t stop = 1; stop < whole.steps; stop++) {
         toy_open(&part, row, sigma, n, start);
-        part.api.prediction = prediction;
+        part.api.process = process;
         rig_options(&part, row, options);
         part.stop_at = stop;
         CHECK_EQ(row->run(&part.api), KILN_CANCELLED);
@@ -537,9 +537,9 @@ static void test_a_run_taken_up_again_gives_the_same_bytes(void)
 {
     static const double flow[] = {1, 0.95, 0.9, 0.8, 0.65, 0.5, 0.3, 0.1, 0};
     for (size_t k = 0; k < sampler_row_count; k++) {
-        check_resume(sampler_rows[k], even, 12, KILN_PREDICT_EPS, "");
-        check_resume(sampler_rows[k], even, 11, KILN_PREDICT_EPS, "eta=0.5");
-        check_resume(sampler_rows[k], flow, 8, KILN_PREDICT_FLOW, "");
+        check_resume(sampler_rows[k], even, 12, KILN_PROCESS_DIFFUSION, "");
+        check_resume(sampler_rows[k], even, 11, KILN_PROCESS_DIFFUSION, "eta=0.5");
+        check_resume(sampler_rows[k], flow, 8, KILN_PROCESS_FLOW, "");
     }
 }
 

@@ -63,13 +63,13 @@ static void test_tensors(void)
     value_unref(x);
     const struct {
         uint32_t dtype, device, rank;
-        int64_t dim[7];
+        int64_t dim[9];
         kiln_status status;
     } bad[] = {
         {0, KILN_CPU, 1, {1}, KILN_ERR_INVALID},
         {99, KILN_CPU, 1, {1}, KILN_ERR_INVALID},
         {KILN_F32, KILN_CUDA, 1, {1}, KILN_ERR_UNSUPPORTED},
-        {KILN_F32, KILN_CPU, 7, {1, 1, 1, 1, 1, 1, 1}, KILN_ERR_INVALID},
+        {KILN_F32, KILN_CPU, 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}, KILN_ERR_INVALID},
         {KILN_F32, KILN_CPU, 1, {-1}, KILN_ERR_INVALID},
         {KILN_F32, KILN_CPU, 2, {INT64_MAX, INT64_MAX}, KILN_ERR_INVALID},
         {KILN_F32, KILN_CPU, 3, {1ll << 31, 1ll << 31, 4}, KILN_ERR_INVALID},
@@ -79,6 +79,10 @@ static void test_tensors(void)
         CHECK(value_tensor_new(bad[i].dtype, bad[i].device, bad[i].rank, bad[i].dim, &why) == NULL);
         CHECK_MSG(why.status == bad[i].status, "row %zu: %s", i, status_name(why.status));
     }
+    kiln_value *most = tensor(KILN_F32, 8, (int64_t[]){1, 2, 1, 1, 1, 1, 1, 3});
+    CHECK(most != NULL && value_view(most, &t, &e) == KILN_OK && t.rank == 8 && t.dim[1] == 2 && t.dim[7] == 3 &&
+          t.stride[0] == 24 && t.stride[1] == 12 && t.stride[7] == 4);
+    value_unref(most);
     kiln_value *empty = tensor(KILN_F32, 2, (int64_t[]){0, 5});
     CHECK(empty != NULL && value_view(empty, &t, &e) == KILN_OK && t.dim[0] == 0);
     value_unref(empty);

@@ -6,6 +6,7 @@
  */
 #include "golden_kit.h"
 
+#include "kiln/standard_sampling.h"
 #include "unet_blocks.h"
 #include "unet_family.h"
 
@@ -187,7 +188,9 @@ static void check_whole(const char *folder, const char *goldens, uint32_t precis
         kiln_denoise_inputs in = {.size = sizeof in};
         in.x = piece_input(&c, x, KILN_F32);
         in.timestep = piece_input(&c, golden(g, "%s.t", cases[i]), KILN_F32);
-        in.context = piece_input(&c, golden(g, "%s.context", cases[i]), KILN_F32);
+        kiln_named_tensor named = {.size = sizeof named, .name = "context"};
+        in.input = &named, in.n_input = 1;
+        named.tensor = piece_input(&c, golden(g, "%s.context", cases[i]), KILN_F32);
         piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(g, "%s.out", cases[i]),
                     tolerance, cases[i]);
     }
@@ -215,14 +218,19 @@ static void test_S1_settings_are_read(void)
     kiln_value *v = open_unet(set);
     REQUIRE(v);
     const kiln_model *m = model_of(v);
-    CHECK_EQ(m->denoiser->context_dim, 32);
+    kiln_input_spec context = kiln_input_spec_at(m->denoiser->input, m->denoiser->input_stride, 0);
+    const kiln_standard_sampling *sampling = m->denoiser->sampling->self;
+    CHECK_EQ(m->denoiser->n_input, 1);
+    CHECK_STR(context.name, "context");
+    CHECK_STR(context.key, "tokens");
+    CHECK_EQ(context.width, 32);
     CHECK_EQ(m->denoiser->in_channels, 4);
-    CHECK_EQ(m->denoiser->latent.factor, 8);
-    CHECK_EQ(m->sampling.prediction, KILN_PREDICT_EPS);
-    CHECK_EQ(m->sampling.n_sigma, 1000);
-    CHECK_NEAR(m->denoiser->latent.scale, 0.18215, 1e-12);
-    CHECK_NEAR(m->sampling.sigma[0], 0.0291672, 1e-5); /* the digits ComfyUI's table is quoted with */
-    CHECK_NEAR(m->sampling.sigma[999], 14.6146412, 1e-7);
+    CHECK_EQ(m->denoiser->latent->factor, 8);
+    CHECK_EQ(sampling->row.prediction, KILN_PREDICT_EPS);
+    CHECK_EQ(sampling->base.n_sigma, 1000);
+    CHECK_NEAR(m->denoiser->latent->scaling->scale[0], 0.18215, 1e-12);
+    CHECK_NEAR(sampling->base.sigma[0], 0.0291672, 1e-5); /* the digits ComfyUI's table is quoted with */
+    CHECK_NEAR(sampling->base.sigma[999], 14.6146412, 1e-7);
     rig_host()->unref(v);
     weights_unref(set);
 }
@@ -236,13 +244,23 @@ typedef struct {
     size_t acted;
 } log_of_places;
 
-static kiln_t log_place(void *self, const kiln_ops *ops, kiln_program *p, kiln_t x, const kiln_hook_info *info)
+static kiln_t log_place(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *info)
 {
-    log_of_places *l = self;
+    log_of_places *l = h->self;
     if (l->n < 200) snprintf(l->place[l->n++], 64, "%s", info->place);
     if (!l->act_at || strcmp(info->place, l->act_at) != 0) return x;
     l->acted++;
-    return ops->affine(p, x, 0.5f, 0);
+    return r->ops->affine(r->program, x, 0.5f, 0);
+}
+
+/* Attentions are places too. */
+static void log_attention(const kiln_hook *h, const kiln_recording *r, kiln_attention_info *a)
+{
+    log_of_places *l = h->self;
+    if (l->n < 200) snprintf(l->place[l->n++], 64, "%s", a->place);
+    if (!l->act_at || strcmp(a->place, l->act_at) != 0) return;
+    l->acted++;
+    a->q = r->ops->affine(r->program, a->q, 0.5f, 0);
 }
 
 static void list_place(void *arg, const char *place)
@@ -254,13 +272,16 @@ static void list_place(void *arg, const char *place)
 static void record_hooked(const kiln_model *m, log_of_places *seen, int *ok)
 {
     piece c = piece_new(KILN_F32);
-    kiln_hook hook = {.size = sizeof hook, .self = seen, .identity = "test", .at = log_place};
+    kiln_hook hook = {
+        .size = sizeof hook, .self = seen, .identity = "test", .at = log_place, .before_attention = log_attention};
     const kiln_hook *hooks[] = {&hook};
     kiln_denoise_inputs in = {.size = sizeof in, .hook = hooks, .n_hook = 1};
     const char *message = NULL;
     in.x = c.ops->input(c.p, "x", KILN_F32, 4, KILN_DIMS(2, 8, 8, 4));
     in.timestep = c.ops->input(c.p, "t", KILN_F32, 1, KILN_DIMS(2));
-    in.context = c.ops->input(c.p, "context", KILN_F32, 3, KILN_DIMS(2, 77, 32));
+    kiln_named_tensor named = {.size = sizeof named, .name = "context"};
+    in.input = &named, in.n_input = 1;
+    named.tensor = c.ops->input(c.p, "context", KILN_F32, 3, KILN_DIMS(2, 77, 32));
     m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in);
     *ok = c.ops->error(c.p, &message) == KILN_OK;
     CHECK_MSG(*ok, "%s", message);

@@ -30,7 +30,9 @@ static kiln_t record(const kiln_model *m, piece *c)
     kiln_denoise_inputs in = {.size = sizeof in};
     in.x = c->ops->input(c->p, "x", KILN_F32, 4, KILN_DIMS(1, 8, 8, 4));
     in.timestep = c->ops->input(c->p, "t", KILN_F32, 1, KILN_DIMS(1));
-    in.context = c->ops->input(c->p, "context", KILN_F32, 3, KILN_DIMS(1, 3, 32));
+    kiln_named_tensor named = {.size = sizeof named, .name = "context"};
+    in.input = &named, in.n_input = 1;
+    named.tensor = c->ops->input(c->p, "context", KILN_F32, 3, KILN_DIMS(1, 3, 32));
     return m->denoiser->record(m->denoiser, c->ops, c->p, m->weights, &in);
 }
 
@@ -66,14 +68,15 @@ static void test_M6_M7_every_tensor_is_asked_for(void)
 {
     char message[1024], name[100] = "";
     size_t unused = 999;
-    CHECK_EQ(record_through(&(kiln_weight_rule){.from = "*", .to = "*"}, 1, message, &unused, name), KILN_OK);
+    CHECK_EQ(record_through(&(kiln_weight_rule)KILN_RULE(.from = "*", .to = "*"), 1, message, &unused, name), KILN_OK);
     CHECK_MSG(unused == 0, "%zu not asked for: %s; %s", unused, name, message);
 }
 
 static void test_M7_a_missing_tensor_is_named(void)
 {
-    const kiln_weight_rule rules[] = {{.from = "unet/up_blocks.1.attentions.0.proj_out.bias", .to = "unet/lost"},
-                                      {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {
+        KILN_RULE(.from = "unet/up_blocks.1.attentions.0.proj_out.bias", .to = "unet/lost"),
+        KILN_RULE(.from = "*", .to = "*")};
     char message[1024], name[100] = "";
     size_t unused = 999;
     CHECK(record_through(rules, 2, message, &unused, name) != KILN_OK);
@@ -82,8 +85,8 @@ static void test_M7_a_missing_tensor_is_named(void)
 
 static void test_M7_a_tensor_too_many_is_counted(void)
 {
-    const kiln_weight_rule rules[] = {{.from = "vae/quant_conv.bias", .to = "unet/middle_nowhere.bias"},
-                                      {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {KILN_RULE(.from = "vae/quant_conv.bias", .to = "unet/middle_nowhere.bias"),
+                                      KILN_RULE(.from = "*", .to = "*")};
     char message[1024], name[100] = "";
     size_t unused = 0;
     CHECK_EQ(record_through(rules, 2, message, &unused, name), KILN_OK);
@@ -108,12 +111,11 @@ static void check_stranger(const kiln_weight_rule *rule, size_t n, const char *w
 static void test_other_models_are_refused_with_a_sentence(void)
 {
     const kiln_weight_rule sdxl[] = {
-        {.from = "unet/conv_in.weight", .to = "unet/add_embedding.linear_1.weight", .more = 1},
-        {.from = "*", .to = "*"}};
-    const kiln_weight_rule sd2[] = {{.from = "unet/mid_block.attentions.0.proj_in.weight",
-                                     .to = "unet/mid_block.attentions.0.proj_in.weight",
-                                     .squeeze = 1},
-                                    {.from = "*", .to = "*"}};
+        KILN_RULE(.from = "unet/conv_in.weight", .to = "unet/add_embedding.linear_1.weight", .more = 1),
+        KILN_RULE(.from = "*", .to = "*")};
+    const kiln_weight_rule sd2[] = {KILN_RULE(.from = "unet/mid_block.attentions.0.proj_in.weight",
+                                              .to = "unet/mid_block.attentions.0.proj_in.weight", .squeeze = 1),
+                                    KILN_RULE(.from = "*", .to = "*")};
     check_stranger(sdxl, 2, "SDXL");
     check_stranger(sd2, 2, "SD2");
     kiln_weights *set = open_weights("tests/golden/text_encoder.safetensors");

@@ -27,11 +27,12 @@ static void test_M7_single_file_names_are_all_mapped(void)
 static void test_M10_old_names_are_mapped(void)
 {
     static const kiln_weight_rule old[] = {
-        {.from = "vae/{}.mid_block.attentions.0.to_q.*", .to = "vae/{}.mid_block.attentions.0.query.*"},
-        {.from = "vae/{}.mid_block.attentions.0.to_k.*", .to = "vae/{}.mid_block.attentions.0.key.*"},
-        {.from = "vae/{}.mid_block.attentions.0.to_v.*", .to = "vae/{}.mid_block.attentions.0.value.*"},
-        {.from = "vae/{}.mid_block.attentions.0.to_out.0.*", .to = "vae/{}.mid_block.attentions.0.proj_attn.*"},
-        {.from = "vae/*", .to = "vae/*"}};
+        KILN_RULE(.from = "vae/{}.mid_block.attentions.0.to_q.*", .to = "vae/{}.mid_block.attentions.0.query.*"),
+        KILN_RULE(.from = "vae/{}.mid_block.attentions.0.to_k.*", .to = "vae/{}.mid_block.attentions.0.key.*"),
+        KILN_RULE(.from = "vae/{}.mid_block.attentions.0.to_v.*", .to = "vae/{}.mid_block.attentions.0.value.*"),
+        KILN_RULE(.from = "vae/{}.mid_block.attentions.0.to_out.0.*",
+                  .to = "vae/{}.mid_block.attentions.0.proj_attn.*"),
+        KILN_RULE(.from = "vae/*", .to = "vae/*")};
     static vae_rules rules;
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     error e = {0};
@@ -61,8 +62,11 @@ static void test_M7_every_tensor_is_asked_for(void)
         const char *message = "";
         piece c = piece_new(KILN_F32);
         kiln_t x = c.ops->input(c.p, "x", KILN_F32, 4, encode ? KILN_DIMS(1, 16, 16, 3) : KILN_DIMS(1, 2, 2, 4));
-        (encode ? vae->autoencoder->record_encode : vae->autoencoder->record_decode)(vae->autoencoder, c.ops, c.p,
-                                                                                     vae->weights, x);
+        kiln_latent_distribution d = {.size = sizeof d};
+        if (encode)
+            vae->autoencoder->record_encode(vae->autoencoder, c.ops, c.p, vae->weights, x, &d);
+        else
+            vae->autoencoder->record_decode(vae->autoencoder, c.ops, c.p, vae->weights, x);
         CHECK_MSG(c.ops->error(c.p, &message) == KILN_OK, "%s", message);
         c.ops->program_free(c.p);
     }
@@ -75,7 +79,7 @@ static void test_M7_every_tensor_is_asked_for(void)
 
 static void test_what_is_no_autoencoder(void)
 {
-    const kiln_weight_rule unet_only = {.from = "unet/*", .to = "unet/*"};
+    const kiln_weight_rule unet_only = KILN_RULE(.from = "unet/*", .to = "unet/*");
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     error e = {0};
     REQUIRE(set);

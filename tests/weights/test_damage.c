@@ -104,7 +104,8 @@ static void try_memory(const char *path, const kiln_weight_rule *rule, size_t n_
 
 static void test_memory_fails_at_every_allocation(void)
 {
-    static const kiln_weight_rule rule = {.from = "unet/*", .to = "*"}, all = {.from = "*", .to = "*"};
+    static const kiln_weight_rule rule = KILN_RULE(.from = "unet/*", .to = "*"),
+                                  all = KILN_RULE(.from = "*", .to = "*");
     put_text("memory/model_index.json", "{}");
     put_one("memory/unet/diffusion_pytorch_model.safetensors", "a");
     put_one("memory/vae/model-1.safetensors", "a");

@@ -192,10 +192,10 @@ static void test_views_of_patched_tensors(void)
     static float want[MOST];
     kiln_weights *base = open_base(), *from = open_factors(), *w = NULL, *v = NULL, *u = NULL;
     REQUIRE(base && from && (w = patch_w(base, from)));
-    const kiln_weight_rule rule[] = {{.from = "w", .to = "rows", .row = 3, .rows = 66, .more = 1},
-                                     {.from = "w", .to = "flip", .transpose = 1, .more = 1},
-                                     {.from = "w", .to = "part", .row = 65, .rows = 4, .transpose = 1},
-                                     {.from = "c", .to = "c"}};
+    const kiln_weight_rule rule[] = {KILN_RULE(.from = "w", .to = "rows", .row = 3, .rows = 66, .more = 1),
+                                     KILN_RULE(.from = "w", .to = "flip", .transpose = 1, .more = 1),
+                                     KILN_RULE(.from = "w", .to = "part", .row = 65, .rows = 4, .transpose = 1),
+                                     KILN_RULE(.from = "c", .to = "c")};
     REQUIRE((v = view_of(w, rule, 4)));
     CHECK(same(v, "rows", want_w + 3 * I, 66 * I));
     transpose(want, want_w, O, I);
@@ -204,12 +204,12 @@ static void test_views_of_patched_tensors(void)
     CHECK(same(v, "part", want, 4 * I));
     CHECK(!weights_bytes(v, "rows", NULL) && weights_bytes(v, "c", NULL) == weights_bytes(base, "c", NULL));
     CHECK_EQ(weights_scratch_bytes(v, "flip"), 4096 * 4 + 32 * I * 4);
-    const kiln_weight_rule again[] = {{.from = "rows", .to = "row", .row = 60, .rows = 1},
-                                      {.from = "flip", .to = "back", .transpose = 1}};
+    const kiln_weight_rule again[] = {KILN_RULE(.from = "rows", .to = "row", .row = 60, .rows = 1),
+                                      KILN_RULE(.from = "flip", .to = "back", .transpose = 1)};
     REQUIRE((u = view_of(v, again, 2)));
     CHECK(same(u, "row", want_w + 63 * I, I) && same(u, "back", want_w, O * I));
     error e = {0};
-    CHECK(!weights_view(v, &(kiln_weight_rule){.from = "flip", .to = "x", .rows = 1}, 1,
+    CHECK(!weights_view(v, &(kiln_weight_rule)KILN_RULE(.from = "flip", .to = "x", .rows = 1), 1,
                         &e)); /* as of any transposed tensor */
     contains(e.message, "take its rows in the view before");
     weights_unref(w), weights_unref(base), weights_unref(from), weights_unref(v);
@@ -223,13 +223,13 @@ static void test_patches_of_views(void)
 {
     static float want[MOST], flipped[MOST];
     kiln_weights *base = open_base(), *from = open_factors(), *v = NULL, *f = NULL, *w = NULL, *u = NULL;
-    const kiln_weight_rule rule[] = {{.from = "w", .to = "top", .rows = 1, .transpose = 1, .more = 1},
-                                     {.from = "w", .to = "wT", .transpose = 1, .more = 1},
-                                     {.from = "w", .to = "low", .row = 40, .rows = 30}};
-    const kiln_weight_rule factor[] = {{.from = "up", .to = "upT", .transpose = 1},
-                                       {.from = "down", .to = "downT", .transpose = 1},
-                                       {.from = "d", .to = "dlow", .row = 1, .rows = 30, .more = 1},
-                                       {.from = "d", .to = "dtop", .row = 7, .rows = 1, .transpose = 1}};
+    const kiln_weight_rule rule[] = {KILN_RULE(.from = "w", .to = "top", .rows = 1, .transpose = 1, .more = 1),
+                                     KILN_RULE(.from = "w", .to = "wT", .transpose = 1, .more = 1),
+                                     KILN_RULE(.from = "w", .to = "low", .row = 40, .rows = 30)};
+    const kiln_weight_rule factor[] = {KILN_RULE(.from = "up", .to = "upT", .transpose = 1),
+                                       KILN_RULE(.from = "down", .to = "downT", .transpose = 1),
+                                       KILN_RULE(.from = "d", .to = "dlow", .row = 1, .rows = 30, .more = 1),
+                                       KILN_RULE(.from = "d", .to = "dtop", .row = 7, .rows = 1, .transpose = 1)};
     REQUIRE(base && from && (v = view_of(base, rule, 3)) && (f = view_of(from, factor, 4)));
     const kiln_weight_patch p[] = {PATCH("wT", f, .up = "downT", .down = "upT"), PATCH("low", f, .difference = "dlow"),
                                    PATCH("top", f, .difference = "dtop")};
@@ -243,8 +243,8 @@ static void test_patches_of_views(void)
     CHECK(same(w, "wT", want, O * I));
     for (int i = 0; i < 30 * I; i++) want[i] = numbers[0][40 * I + i] + numbers[1][I + i];
     CHECK(same(w, "low", want, 30 * I));
-    const kiln_weight_rule cut[] = {{.from = "top", .to = "top", .transpose = 1},
-                                    {.from = "wT", .to = "w", .row = 33, .rows = 9, .transpose = 1}};
+    const kiln_weight_rule cut[] = {KILN_RULE(.from = "top", .to = "top", .transpose = 1),
+                                    KILN_RULE(.from = "wT", .to = "w", .row = 33, .rows = 9, .transpose = 1)};
     REQUIRE((u = view_of(w, cut, 2)));
     for (int i = 0; i < I; i++) want[i] = numbers[0][i] + numbers[1][7 * I + i];
     CHECK(same(w, "top", want, I) && same(u, "top", want, I));
@@ -262,15 +262,17 @@ static void test_a_part_of_a_row(void)
 {
     kiln_weights *base = open_base(), *from = open_factors(), *one = NULL, *f = NULL, *w = NULL, *line = NULL,
                  *part = NULL;
-    REQUIRE(base && from && (one = view_of(base, &(kiln_weight_rule){.from = "w", .to = "w", .row = 2, .rows = 1}, 1)));
-    REQUIRE((f = view_of(
-                 from,
-                 (kiln_weight_rule[]){{.from = "up", .to = "up", .row = 4, .rows = 1}, {.from = "down", .to = "down"}},
-                 2)));
+    REQUIRE(base && from &&
+            (one = view_of(base, &(kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .row = 2, .rows = 1), 1)));
+    REQUIRE((f = view_of(from,
+                         (kiln_weight_rule[]){KILN_RULE(.from = "up", .to = "up", .row = 4, .rows = 1),
+                                              KILN_RULE(.from = "down", .to = "down")},
+                         2)));
     REQUIRE((w = patched(one, &(kiln_weight_patch)PATCH("w", f, .up = "up", .down = "down"), 1)));
-    REQUIRE((line = view_of(w, &(kiln_weight_rule){.from = "w", .to = "w", .transpose = 1}, 1)));
-    kiln_weights *flat = view_of(line, &(kiln_weight_rule){.from = "w", .to = "w", .squeeze = 1}, 1);
-    REQUIRE(flat && (part = view_of(flat, &(kiln_weight_rule){.from = "w", .to = "w", .row = 30, .rows = 40}, 1)));
+    REQUIRE((line = view_of(w, &(kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .transpose = 1), 1)));
+    kiln_weights *flat = view_of(line, &(kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .squeeze = 1), 1);
+    REQUIRE(flat &&
+            (part = view_of(flat, &(kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .row = 30, .rows = 40), 1)));
     float want[I];
     memcpy(want, numbers[0] + 2 * I, sizeof want);
     reference(want, numbers[2] + 4 * R, numbers[3], 1, I, R, 1);
@@ -289,7 +291,7 @@ static void test_patches_add_up(void)
         {.size = sizeof *p, .name = "w", .strength = 0.1, .scale = 1, .from = from, .difference = "d"}};
     REQUIRE(base && from && (w = patch_w(base, from)));
     kiln_weights *a = patched(base, &p[0], 1), *b = patched(a, &p[1], 1),
-                 *v = view_of(b, &(kiln_weight_rule){.from = "*", .to = "*"}, 1), *c = patched(v, &p[2], 1);
+                 *v = view_of(b, &(kiln_weight_rule)KILN_RULE(.from = "*", .to = "*"), 1), *c = patched(v, &p[2], 1);
     REQUIRE(a && b && c);
     CHECK(same(c, "w", want_w, O * I));
     weights_unref(a), weights_unref(b), weights_unref(v), weights_unref(w), weights_unref(base), weights_unref(from);
@@ -343,9 +345,9 @@ static void test_identities(void)
     }
     /* the same tensor under another name, and other rows of it */
     kiln_weights *v = view_of(set[1],
-                              (kiln_weight_rule[]){{.from = "w", .to = "v", .more = 1},
-                                                   {.from = "w", .to = "top", .rows = 5, .more = 1},
-                                                   {.from = "w", .to = "next", .row = 5, .rows = 5}},
+                              (kiln_weight_rule[]){KILN_RULE(.from = "w", .to = "v", .more = 1),
+                                                   KILN_RULE(.from = "w", .to = "top", .rows = 5, .more = 1),
+                                                   KILN_RULE(.from = "w", .to = "next", .row = 5, .rows = 5)},
                               3);
     REQUIRE(v);
     identity_of(v, "v", mine);
@@ -521,7 +523,7 @@ static void test_every_allocation_may_fail(void)
                                        PATCH("w", from, .difference = "d"), PATCH("b", from, .difference = "db")};
         kiln_weights *w = weights_patch(base, p, 3, &e);
         kiln_weights *v =
-            w ? weights_view(w, &(kiln_weight_rule){.from = "w", .to = "w", .transpose = 1}, 1, &e) : NULL;
+            w ? weights_view(w, &(kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .transpose = 1), 1, &e) : NULL;
         status = v ? weights_read_f32(v, "w", got, &e) : e.status;
         if (status == KILN_OK) status = weights_tensor_identity(v, "w", hex, &e);
         mem_fail_at(-1, 0);

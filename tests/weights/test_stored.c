@@ -61,10 +61,11 @@ static void test_the_bytes_are_the_maps(void)
 {
     kiln_weights *w = opened(put_file("plain.safetensors"));
     REQUIRE(w);
-    const kiln_weight_rule rules[] = {{.from = "half", .to = "rows", .row = 9, .rows = 20, .more = 1},
-                                      {.from = "half", .to = "turned", .transpose = 1, .more = 1},
-                                      {.from = "large", .to = "end", .row = LARGE - 1000, .rows = 1000, .more = 1},
-                                      {.from = "*", .to = "*"}};
+    const kiln_weight_rule rules[] = {
+        KILN_RULE(.from = "half", .to = "rows", .row = 9, .rows = 20, .more = 1),
+        KILN_RULE(.from = "half", .to = "turned", .transpose = 1, .more = 1),
+        KILN_RULE(.from = "large", .to = "end", .row = LARGE - 1000, .rows = 1000, .more = 1),
+        KILN_RULE(.from = "*", .to = "*")};
     kiln_weights *v = weights_view(w, rules, 4, NULL);
     REQUIRE(v);
     CHECK_EQ(weights_count(v), 8);

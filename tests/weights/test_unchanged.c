@@ -76,7 +76,7 @@ static kiln_weights *turned(kiln_weights *base, kiln_weights *factors)
 {
     error e = {0};
     (void)factors;
-    kiln_weights *w = weights_view(base, &(kiln_weight_rule){.to = "w", .from = "w", .transpose = 1}, 1, &e);
+    kiln_weights *w = weights_view(base, &(kiln_weight_rule)KILN_RULE(.to = "w", .from = "w", .transpose = 1), 1, &e);
     CHECK_MSG(w != NULL, "%s", e.message);
     return w;
 }

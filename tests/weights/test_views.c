@@ -56,7 +56,7 @@ static void test_patterns(void)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         kiln_weights *w = named(rows[i].name), *v = NULL;
-        const kiln_weight_rule rule = {.from = rows[i].from, .to = rows[i].to};
+        const kiln_weight_rule rule = KILN_RULE(.from = rows[i].from, .to = rows[i].to);
         REQUIRE(w && (v = view_of(w, &rule, 1)));
         kiln_weight_info info = {.size = sizeof info};
         CHECK_MSG(weights_count(v) == (rows[i].gives != NULL), "'%s' on '%s': %zu tensors", rows[i].from, rows[i].name,
@@ -73,18 +73,18 @@ static void test_rules_that_are_refused(void)
         kiln_weight_rule rule;
         const char *says;
     } rows[] = {
-        {{.from = "a", .to = NULL}, "no `from` or no `to`"},
-        {{.to = "a"}, "no `from` or no `to`"},
-        {{.from = "a", .to = "*"}, "'*' has more wildcards than 'a'"},
-        {{.from = "{}", .to = "{}{}"}, "more wildcards"},
-        {{.from = "{}{}{}{}{}{}{}{}{}", .to = "a"}, "more than 8 wildcards"},
-        {{.from = "*", .to = "*", .rows = -1}, "negative rows"},
-        {{.from = "*", .to = "*", .row = -1, .rows = 1}, "negative rows"},
-        {{.from = "*", .to = "*", .row = 3, .rows = 2}, "'m' has 4 rows; 2 from row 3"},
-        {{.from = "*", .to = "*", .row = 0, .rows = 5}, "has 4 rows"},
-        {{.from = "*", .to = "*", .row = INT64_MAX, .rows = INT64_MAX}, "has 4 rows"},
-        {{.from = "t", .to = "x", .transpose = 1}, "'t' has 3 dimensions"},
-        {{.from = "*", .to = "same"}, "two tensors come to be called 'same'"},
+        {KILN_RULE(.from = "a", .to = NULL), "no `from` or no `to`"},
+        {KILN_RULE(.to = "a"), "no `from` or no `to`"},
+        {KILN_RULE(.from = "a", .to = "*"), "'*' has more wildcards than 'a'"},
+        {KILN_RULE(.from = "{}", .to = "{}{}"), "more wildcards"},
+        {KILN_RULE(.from = "{}{}{}{}{}{}{}{}{}", .to = "a"), "more than 8 wildcards"},
+        {KILN_RULE(.from = "*", .to = "*", .rows = -1), "negative rows"},
+        {KILN_RULE(.from = "*", .to = "*", .row = -1, .rows = 1), "negative rows"},
+        {KILN_RULE(.from = "*", .to = "*", .row = 3, .rows = 2), "'m' has 4 rows; 2 from row 3"},
+        {KILN_RULE(.from = "*", .to = "*", .row = 0, .rows = 5), "has 4 rows"},
+        {KILN_RULE(.from = "*", .to = "*", .row = INT64_MAX, .rows = INT64_MAX), "has 4 rows"},
+        {KILN_RULE(.from = "t", .to = "x", .transpose = 1), "'t' has 3 dimensions"},
+        {KILN_RULE(.from = "*", .to = "same"), "two tensors come to be called 'same'"},
     };
     const safetensors_source t[] = {{.name = "m", DIMS(4, 2)}, {.name = "t", DIMS(4, 1, 2)}};
     kiln_weights *w = base_of("refused.safetensors", t, 2);
@@ -106,8 +106,9 @@ static void test_rules_that_are_refused(void)
 
 static void test_first_rule_wins_unless_more(void)
 {
-    const kiln_weight_rule rule[] = {
-        {.from = "a.*", .to = "first.*"}, {.from = "b.*", .to = "one.*", .more = 1}, {.from = "*", .to = "rest.*"}};
+    const kiln_weight_rule rule[] = {KILN_RULE(.from = "a.*", .to = "first.*"),
+                                     KILN_RULE(.from = "b.*", .to = "one.*", .more = 1),
+                                     KILN_RULE(.from = "*", .to = "rest.*")};
     const safetensors_source t[] = {{.name = "a.x", DIMS(1)}, {.name = "b.x", DIMS(1)}, {.name = "c", DIMS(1)}};
     static const char *const wanted[] = {"first.x", "one.x", "rest.b.x", "rest.c"};
     kiln_weights *w = base_of("order.safetensors", t, 3), *v = NULL;
@@ -130,11 +131,8 @@ static void test_M11_fused_projection_splits_into_rows(void)
     kiln_weight_rule rule[6];
     static const char *const to[] = {"q.weight", "k.weight", "v.weight", "q.bias", "k.bias", "v.bias"};
     for (int i = 0; i < 6; i++)
-        rule[i] = (kiln_weight_rule){.from = i < 3 ? "attn.in_proj_weight" : "attn.in_proj_bias",
-                                     .to = to[i],
-                                     .row = i % 3 * 2,
-                                     .rows = 2,
-                                     .more = 1};
+        rule[i] = (kiln_weight_rule)KILN_RULE(.from = i < 3 ? "attn.in_proj_weight" : "attn.in_proj_bias", .to = to[i],
+                                              .row = i % 3 * 2, .rows = 2, .more = 1);
     kiln_weights *w = base_of("fused.safetensors", t, 2), *v = NULL;
     REQUIRE(w && (v = view_of(w, rule, 6)));
     float got[4];
@@ -148,7 +146,7 @@ static void test_M11_fused_projection_splits_into_rows(void)
     const float *mapped = weights_map(v, "v.weight", NULL);
     CHECK(mapped && memcmp(mapped, (float[]){8, 9, 10, 11}, 16) == 0);
     /* a slice of a slice */
-    const kiln_weight_rule again = {.from = "k.weight", .to = "row", .row = 1, .rows = 1};
+    const kiln_weight_rule again = KILN_RULE(.from = "k.weight", .to = "row", .row = 1, .rows = 1);
     kiln_weights *u = view_of(v, &again, 1);
     CHECK(u && weights_read_f32(u, "row", got, NULL) == KILN_OK && got[0] == 6 && got[1] == 7);
     weights_unref(u);
@@ -159,7 +157,8 @@ static void test_M11_fused_projection_splits_into_rows(void)
 static void test_M8_transposed_once(void)
 {
     const safetensors_source t = {.name = "m", DIMS(2, 3)};
-    const kiln_weight_rule flip = {.from = "m", .to = "m", .transpose = 1}, plain = {.from = "m", .to = "m"};
+    const kiln_weight_rule flip = KILN_RULE(.from = "m", .to = "m", .transpose = 1),
+                           plain = KILN_RULE(.from = "m", .to = "m");
     kiln_weights *w = base_of("transpose.safetensors", &t, 1), *v = NULL, *u = NULL, *back = NULL;
     REQUIRE(w && (v = view_of(w, &flip, 1)));
     float got[6];
@@ -177,7 +176,7 @@ static void test_M8_transposed_once(void)
     CHECK_ARRAY(got, ((float[]){0, 1, 2, 3, 4, 5}), 6, 0);
     CHECK(weights_map(back, "m", NULL) != NULL);
     e = (error){0};
-    CHECK(!weights_view(v, &(kiln_weight_rule){.from = "m", .to = "m", .rows = 1}, 1, &e));
+    CHECK(!weights_view(v, &(kiln_weight_rule)KILN_RULE(.from = "m", .to = "m", .rows = 1), 1, &e));
     contains(e.message, "take its rows in the view before");
     weights_unref(back);
     weights_unref(u);
@@ -193,7 +192,7 @@ static void test_transposed_large(void)
     static float got[ROWS * COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++) stored[i] = (uint16_t)(0x3f80 + i % 64);
     const safetensors_source t = {.name = "m", .dtype = KILN_BF16, DIMS(ROWS, COLUMNS), .data = stored};
-    const kiln_weight_rule flip = {.from = "*", .to = "*", .transpose = 1};
+    const kiln_weight_rule flip = KILN_RULE(.from = "*", .to = "*", .transpose = 1);
     kiln_weights *w = opened(put_tensors("large.safetensors", &t, 1)), *v = NULL;
     REQUIRE(w && (v = view_of(w, &flip, 1)));
     CHECK_EQ(weights_read_f32(v, "m", got, NULL), KILN_OK);
@@ -216,9 +215,9 @@ static void test_M10_old_attention_names_and_shapes(void)
                                     {.name = "mid.attentions.0.proj_attn.weight", DIMS(2, 2, 1, 1)},
                                     {.name = "mid.norm.weight", DIMS(1)}};
     const kiln_weight_rule rule[] = {
-        {.from = "{}.attentions.{}.query.*", .to = "{}.attentions.{}.to_q.*", .squeeze = 1},
-        {.from = "{}.attentions.{}.proj_attn.*", .to = "{}.attentions.{}.to_out.0.*", .squeeze = 1},
-        {.from = "*", .to = "*", .squeeze = 1}};
+        KILN_RULE(.from = "{}.attentions.{}.query.*", .to = "{}.attentions.{}.to_q.*", .squeeze = 1),
+        KILN_RULE(.from = "{}.attentions.{}.proj_attn.*", .to = "{}.attentions.{}.to_out.0.*", .squeeze = 1),
+        KILN_RULE(.from = "*", .to = "*", .squeeze = 1)};
     kiln_weights *w = base_of("old.safetensors", t, 4), *v = NULL;
     REQUIRE(w && (v = view_of(w, rule, 3)));
     kiln_weight_info info = {.size = sizeof info};
@@ -263,10 +262,10 @@ static void test_M7_used_and_unused(void)
                                     {.name = "unet/b", DIMS(1)},
                                     {.name = "vae/a", DIMS(1)},
                                     {.name = "z", DIMS(1)}};
-    const kiln_weight_rule unet[] = {{.from = "unet/a", .to = "low", .rows = 2, .more = 1},
-                                     {.from = "unet/a", .to = "high", .row = 2, .rows = 2, .more = 1},
-                                     {.from = "unet/*", .to = "*"}};
-    const kiln_weight_rule all = {.from = "*", .to = "x.*"};
+    const kiln_weight_rule unet[] = {KILN_RULE(.from = "unet/a", .to = "low", .rows = 2, .more = 1),
+                                     KILN_RULE(.from = "unet/a", .to = "high", .row = 2, .rows = 2, .more = 1),
+                                     KILN_RULE(.from = "unet/*", .to = "*")};
+    const kiln_weight_rule all = KILN_RULE(.from = "*", .to = "x.*");
     float got[8];
     kiln_weights *w = base_of("used.safetensors", t, 4), *v = NULL, *u = NULL;
     REQUIRE(w && (v = view_of(w, unet, 3)) && (u = view_of(v, &all, 1)));
@@ -295,12 +294,12 @@ static void test_M7_used_and_unused(void)
 static void test_identity_of_views(void)
 {
     const safetensors_source t[] = {{.name = "a", DIMS(2, 2)}, {.name = "b", DIMS(2, 2)}};
-    const kiln_weight_rule rules[] = {{.from = "a", .to = "x"},
-                                      {.from = "b", .to = "x"},
-                                      {.from = "a", .to = "y"},
-                                      {.from = "a", .to = "x", .transpose = 1},
-                                      {.from = "a", .to = "x", .rows = 1},
-                                      {.from = "a", .to = "x", .row = 1, .rows = 1}};
+    const kiln_weight_rule rules[] = {KILN_RULE(.from = "a", .to = "x"),
+                                      KILN_RULE(.from = "b", .to = "x"),
+                                      KILN_RULE(.from = "a", .to = "y"),
+                                      KILN_RULE(.from = "a", .to = "x", .transpose = 1),
+                                      KILN_RULE(.from = "a", .to = "x", .rows = 1),
+                                      KILN_RULE(.from = "a", .to = "x", .row = 1, .rows = 1)};
     char id[6][33];
     kiln_weights *w = base_of("views.safetensors", t, 2);
     REQUIRE(w);
@@ -317,7 +316,7 @@ static void test_identity_of_views(void)
     put_one("parts/unet/model.safetensors", "a");
     put_one("parts/vae/model.safetensors", "a");
     w = opened(at_path("parts"));
-    kiln_weights *v = view_of(w, &(kiln_weight_rule){.from = "unet/*", .to = "*"}, 1);
+    kiln_weights *v = view_of(w, &(kiln_weight_rule)KILN_RULE(.from = "unet/*", .to = "*"), 1);
     unlink(at_path("parts/vae/model.safetensors"));
     error e = {0};
     CHECK_MSG(v && weights_identity(v, &e), "%s", e.message);
@@ -330,7 +329,8 @@ static void test_texts_of_the_base(void)
 {
     put_one("texts/unet/model.safetensors", "a");
     put_text("texts/unet/config.json", "{}");
-    kiln_weights *w = opened(at_path("texts")), *v = view_of(w, &(kiln_weight_rule){.from = "unet/*", .to = "*"}, 1);
+    kiln_weights *w = opened(at_path("texts")),
+                 *v = view_of(w, &(kiln_weight_rule)KILN_RULE(.from = "unet/*", .to = "*"), 1);
     weights_unref(w);
     CHECK_STR(weights_text(v, "unet/config.json", NULL), "{}");
     CHECK_STR(weights_text(v, "unet/__metadata__/format", NULL), "pt");

@@ -88,7 +88,7 @@ static const kiln_param fake_sample_param[] = {
      .offset = offsetof(fake_sample_params, sampler),
      .def_str = "euler",
      .from = "sampler"},
-    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample_params, mode), .choice = fake_modes},
+    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(fake_sample_params, mode), KILN_CHOICES(fake_modes)},
     {.name = "noise", .type = KILN_P_BOOL, .offset = offsetof(fake_sample_params, noise), .def = 1, .max = 1},
     {.name = "preview",
      .type = KILN_P_INT,

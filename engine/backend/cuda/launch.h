@@ -23,8 +23,8 @@ enum {
     CU_ACT_RELU,
     CU_ACT_SIGMOID,
     CU_ACT_TANH
-}; /* as kiln_act */
-enum { CU_RANK = 6 };
+};                    /* as kiln_act */
+enum { CU_RANK = 8 }; /* KILN_MAX_RANK */
 
 typedef struct {
     int act, geglu;       /* geglu: columns 2j and 2j + 1 of the GEMM are value and gate of column j */

@@ -26,7 +26,7 @@ static const kiln_param param[] = {
      .min = 0,
      .max = 16,
      .doc = "Gain."},
-    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(values, mode), .choice = modes, .doc = "Mode."},
+    {.name = "mode", .type = KILN_P_ENUM, .offset = offsetof(values, mode), KILN_CHOICES(modes), .doc = "Mode."},
 };
 static kiln_value *kept;
 

@@ -16,7 +16,7 @@ typedef struct {
 } values;
 static const kiln_port out[] = {{.name = "INT", .type = "INT", .doc = "Nothing that ever comes."}};
 static const kiln_param param[] = {
-    {.name = "way", .type = KILN_P_ENUM, .offset = offsetof(values, way), .choice = ways, .doc = "How it ends."}};
+    {.name = "way", .type = KILN_P_ENUM, .offset = offsetof(values, way), KILN_CHOICES(ways), .doc = "How it ends."}};
 
 static int *volatile nowhere = (int *)8;
 static volatile int depth;

@@ -133,7 +133,7 @@ static const param_row param[] = {
         .max = 16),
     ROW(param, .name = "mode", .doc = "How.", .type = KILN_P_ENUM, .offset = offsetof(values, mode),
 #ifndef WAY_enum_no_choice
-        .choice = modes,
+        KILN_CHOICES(modes),
 #endif
 #ifdef WAY_enum_default
         .def = 7
@@ -329,7 +329,7 @@ const kiln_plugin kiln_plugin_v1 = {
     .abi_major = KILN_ABI_MAJOR,
 #endif
 #ifdef WAY_minor
-    .abi_minor = KILN_ABI_MINOR + 1,
+    .abi_minor = KILN_ABI_NEWEST + 1,
 #else
     .abi_minor = KILN_ABI_MINOR,
 #endif

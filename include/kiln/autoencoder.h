@@ -1,0 +1,62 @@
+/* autoencoder.h - what a VAE is: pictures, videos or sound <-> latents.
+ *
+ * A constant table that records both ways, and the VAE value that has it with its weights. VAEDecode and VAEEncode
+ * decide how much goes through at once: whole, picture by picture, or in tiles as `tile` advises.
+ */
+#ifndef KILN_AUTOENCODER_H
+#define KILN_AUTOENCODER_H
+
+#include "denoiser.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a picture may be cut, in latent cells; 0 in a member: not along this dimension. */
+typedef struct {
+    uint32_t size;
+    int32_t height, width, frames; /* of a tile that fits comfortably             */
+    int32_t overlap;               /* cells on each side that a tile shares with its neighbour */
+    int32_t frame_overlap;
+} kiln_tile_advice;
+
+/* What an encoder gives. */
+typedef struct {
+    uint32_t size;
+    kiln_t mean;         /* of the latent's shape, unscaled */
+    kiln_t log_variance; /* the same, clamped as the family does; {0}: it has none and the mean is the latent */
+} kiln_latent_distribution;
+
+typedef struct kiln_autoencoder {
+    uint32_t size;
+    const char *family; /* all that decides what is recorded but shapes and weights: part of programs' keys */
+    void *self;
+    const kiln_latent_format *latent;
+    int32_t image_channels;       /* 0: 3; 4: with alpha; of sound its channels */
+    const kiln_tile_advice *tile; /* NULL: it is not to be cut */
+    /* image [N,H,W,channels] in -1..1 (a video [N,T,H,W,channels], sound [N,L,channels]), of sizes that the format
+     * divides. Unscaled. NULL: it only decodes. */
+    void (*record_encode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                          kiln_t image, kiln_latent_distribution *out);
+    /* latent [N,...,C], unscaled -> image about -1..1, not clamped. NULL: it only encodes. */
+    kiln_t (*record_decode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                            kiln_t latent);
+    /* Further inputs of the decoder (a timestep): recorded by its record_decode as ops->input of these names; filled
+     * with their fallback. */
+    const kiln_input_spec *input;
+    uint32_t n_input, input_stride;
+} kiln_autoencoder;
+
+typedef struct {
+    uint32_t size;
+    const kiln_autoencoder *autoencoder;
+    kiln_weights *weights;
+    void *owned;
+    void (*release)(void *owned);
+    kiln_value *base;
+} kiln_vae;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

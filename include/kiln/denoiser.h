@@ -1,0 +1,201 @@
+/* denoiser.h - what a denoiser is: its latents, how it counts noise, its inputs, and the MODEL value that has it.
+ *
+ * A denoiser is a constant table with a record function: it writes its network into a program (ops.h) and does nothing
+ * else. A MODEL is that table with weights and settings; a node like LoraLoader returns the same table with other
+ * weights, FreeU the same with one more hook. Several MODELs may share one value: see kiln_model_range.
+ */
+#ifndef KILN_DENOISER_H
+#define KILN_DENOISER_H
+
+#include "hook.h"
+#include "latent.h"
+#include "weights.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- latents ---- */
+
+/* model space = (latent - shift) * scale. */
+typedef struct {
+    uint32_t size;
+    uint32_t n;                  /* 1: for all channels; else one a channel */
+    const double *scale, *shift; /* [n]; shift NULL: 0                      */
+} kiln_latent_scaling;
+
+/* Samples are [N,...,channels]: rank 3 is [N,L,C], 4 [N,H,W,C], 5 [N,T,H,W,C]. Of P pixels along a dimension there are
+ * (P - first) / factor + (first != 0) cells, rounded down; a causal video has first 1 in time. */
+typedef struct {
+    uint32_t size;
+    int32_t rank;     /* 0: 4 */
+    int32_t channels; /* of the first stream */
+    int32_t factor;   /* pixels a cell, height and width; 0: 1 */
+    int32_t time_factor, time_first;
+    const kiln_latent_scaling *scaling;
+    const float (*rgb)[3]; /* [channels]: latent -> preview colour -1..1; NULL: none */
+} kiln_latent_format;
+
+/* ---- noise ---- */
+
+/* How a clean latent and noise mix. Samplers that add noise ask. */
+typedef enum {
+    KILN_PROCESS_DIFFUSION = 1, /* x = clean + sigma noise                                       */
+    KILN_PROCESS_FLOW,          /* x = (1 - sigma) clean + sigma noise, sigma 0..1               */
+    KILN_PROCESS_IMAGE          /* no noise: picture to picture; a flow to what asks for nothing else */
+} kiln_process;
+
+/* Everything affine about level sigma: x0 = of_x x + of_prediction p, p what the network says of input x; a latent at
+ * this level is clean x0 + noise n. */
+typedef struct {
+    uint32_t size;
+    double input, of_x, of_prediction, clean, noise;
+} kiln_level;
+
+/* What a run knows: where the levels follow from it (shifts by the number of tokens). 0: not known. */
+typedef struct {
+    uint32_t size;
+    int64_t cells; /* of one latent: frames x height x width */
+    int64_t steps;
+} kiln_run_facts;
+
+typedef struct kiln_model_sampling kiln_model_sampling;
+
+/* How a model counts noise. All functions are [any], pure, and live as long as the MODEL. standard_sampling.h has the
+ * known ones ready. */
+struct kiln_model_sampling {
+    uint32_t size;
+    uint32_t process;     /* kiln_process                                                                     */
+    const void *self;     /* of the maker's                                                                   */
+    const char *identity; /* all that decides what the functions give: part of results' keys                  */
+    double sigma_min, sigma_max;
+    /* Ascending training levels for schedules that want a table; sigma NULL: level i of n_sigma
+     * is percent_to_sigma(1 - (i + 1) / n_sigma). */
+    const double *sigma;
+    uint32_t n_sigma; /* 2 or more */
+    void (*level)(const kiln_model_sampling *, double sigma, kiln_level *out);
+    /* What the network is given at a level, and back. */
+    double (*timestep)(const kiln_model_sampling *, double sigma);
+    double (*sigma_at)(const kiln_model_sampling *, double timestep, const kiln_run_facts *);
+    /* The level at a share of the way: 0 is above everything (infinity, a flow: 1), 1 is 0. */
+    double (*percent_to_sigma)(const kiln_model_sampling *, double percent, const kiln_run_facts *);
+    /* Optional. Where a sampling begins, if that differs from level(): x = clean latent + noise n. */
+    void (*start)(const kiln_model_sampling *, double sigma, double *clean, double *noise);
+    /* Optional. What is handed on where a sampling ends: scale x + shift. Without it: x / level().clean, where that is
+     * neither 0 nor 1. */
+    void (*end)(const kiln_model_sampling *, double sigma, double *scale, double *shift);
+};
+
+/* ---- the denoiser ---- */
+
+typedef enum {
+    KILN_TIMESTEP_PICTURE = 0, /* f32 [N]                                                                */
+    KILN_TIMESTEP_FRAME        /* f32 [N,T]: a frame that the noise mask keeps has timestep 0, others a share by the
+                                  mask's mean over the frame */
+} kiln_timestep_kind;
+
+/* What a denoiser may make inputs of. */
+typedef struct kiln_derivation {
+    uint32_t size;
+    const kiln_host *host;
+    kiln_ctx *ctx;
+    const kiln_value *conditioning; /* the entry: a map                            */
+    const kiln_value *latent;       /* the LATENT that is sampled                  */
+    const int64_t *dim;             /* [rank] of x                                 */
+    uint32_t rank;
+    uint32_t estimate; /* as kiln_call.estimate */
+    void *self;
+    /* Gives the input of this name. The tensor's data and dim are the call's scratch, dim[0] is how many pictures it
+     * has; in an estimate it has no data. */
+    void (*add)(const struct kiln_derivation *, const char *name, const kiln_tensor *);
+} kiln_derivation;
+
+typedef struct kiln_denoiser {
+    uint32_t size;
+    const char *family; /* all that decides what record() records but shapes and weights: part of programs' keys */
+    void *self;
+    const kiln_latent_format *latent;
+    const kiln_model_sampling *sampling; /* the model's own; a MODEL may override it         */
+    int64_t in_channels;                 /* of x; LATENT inputs that are concatenated are not counted */
+    uint32_t timestep;                   /* kiln_timestep_kind                                */
+    uint32_t n_input, input_stride;
+    const kiln_input_spec *input;
+    /* Records one evaluation -> x's shape with the latent's channels. Every tensor of `weights` is asked for. */
+    kiln_t (*record)(const struct kiln_denoiser *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                     const kiln_denoise_inputs *);
+    /* Calls fn for each named place a hook may act at, in order. NULL: there are none. */
+    void (*places)(const struct kiln_denoiser *, void (*fn)(void *arg, const char *place), void *arg);
+    /* Optional [run]: inputs that do not stand in the entry as they are needed: a mask and a masked latent beside one
+     * another, an embedding with noise on it. What it adds goes before what the entry has. */
+    kiln_status (*derive)(const struct kiln_denoiser *, const kiln_derivation *);
+    /* Optional: the further streams of x after the first (audio beside video): their formats. */
+    const kiln_latent_format *stream;
+    uint32_t n_stream, stream_stride;
+} kiln_denoiser;
+
+/* ---- guidance: what is made of the guesses at each level ---- */
+
+/* One evaluation, in model space. All latents have one shape; all but x0 are only read. */
+typedef struct {
+    uint32_t size;
+    const kiln_model_sampling *sampling; /* of the model                                                 */
+    const kiln_latents *latents;         /* what to compute with                                         */
+    double sigma, cfg;
+    kiln_latent *x;        /* the noisy latent                                                 */
+    kiln_latent *positive; /* the guess of x0 under the positive conditioning                  */
+    kiln_latent *negative; /* under the negative one; NULL: it was not evaluated (cfg 1)       */
+    kiln_latent *extra;    /* under `conditioning` of this guidance; NULL: it has none         */
+    kiln_latent *x0;       /* what the sampler will get; to be changed in place                */
+} kiln_guesses;
+
+enum {
+    KILN_GUIDANCE_REPLACE = 1,      /* stands for negative + cfg (positive - negative): of several on a model only
+                                       the last acts, and it is not called where there is no negative guess */
+    KILN_GUIDANCE_UNCONDITIONAL = 2 /* wants the negative guess even at cfg 1 */
+};
+
+/* RescaleCFG and its like: hangs on a MODEL and acts in whatever samples it. Those without REPLACE act in order,
+ * after the guesses were combined. */
+typedef struct {
+    uint32_t size, flags;
+    void *self;
+    const char *identity;           /* all that decides what apply() does, its `conditioning` aside */
+    const kiln_value *conditioning; /* a CONDITIONING to be evaluated as well, or NULL              */
+    kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
+} kiln_guidance;
+
+/* ---- MODEL ---- */
+
+/* Another MODEL that evaluates levels below `below` in this one's place, with its own weights, hooks and inputs (a
+ * refiner, the low-noise half of a pair). Latents are of one format. An entry of a CONDITIONING with the key
+ * "model_range" and this name is for this range alone; one without it is for all. */
+typedef struct {
+    uint32_t size;
+    const char *name; /* "refiner" */
+    double below;     /* a level */
+    const kiln_value *model;
+} kiln_model_range;
+
+/* What all pointers point to lives as long as the value: `owned` or `base` keeps it. */
+typedef struct {
+    uint32_t size;
+    const kiln_denoiser *denoiser;
+    kiln_weights *weights;
+    const kiln_hook *const *hook;
+    size_t n_hook;
+    const kiln_model_sampling *sampling; /* NULL: the denoiser's */
+    const kiln_guidance *const *guidance;
+    size_t n_guidance;
+    const kiln_latent_scaling *latent; /* NULL: the denoiser's */
+    const kiln_model_range *range;     /* by falling `below`; n_range structs of the first's size */
+    size_t n_range;
+    const char *name; /* of the range this one stands for, to which entries may be bound ("base"); NULL: none */
+    void *owned;      /* what release() frees when the last value goes */
+    void (*release)(void *owned);
+    kiln_value *base; /* or the value this one was made from, kept alive */
+} kiln_model;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

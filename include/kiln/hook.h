@@ -1,0 +1,183 @@
+/* hook.h - changing a denoiser from outside, at named places, while it is recorded.
+ *
+ * A family lists its places (kiln_denoiser.places) and calls kiln_place(), kiln_attention_at() and kiln_left_out() at
+ * them. A hook hangs on a MODEL and says where it acts; the residuals of controls are added at the same places.
+ *
+ * Places are words with dots: a block ("input.4", "middle.1", "output.3", "double.7"), a part of one ("output.3.skip"),
+ * an attention ("input.4.attn2") with what goes into and comes out of it ("input.4.attn2.in", ".out"). A hook's pattern
+ * may have "*" for one word. A pattern that matches no place of the model is an error before anything is recorded.
+ *
+ * An IP-Adapter, say, is a hook at "*.*.attn2.out" with an input of its own (image tokens) and weights of its own:
+ *
+ *     static kiln_t at(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *i)
+ *     {
+ *         kiln_t tokens = kiln_hook_input(h, r, "tokens");
+ *         kiln_t k = r->ops->linear(r->program, tokens, ...), v = ...;
+ *         return r->ops->add(r->program, x, r->ops->attention(r->program, i->attention->q, k, v, &options));
+ *     }
+ */
+#ifndef KILN_HOOK_H
+#define KILN_HOOK_H
+
+#include "inputs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kiln_hook kiln_hook;
+
+/* What a control adds at a place: already times its strength. Arrays: n structs of the first's size. */
+typedef struct {
+    uint32_t size;
+    const char *place;
+    kiln_t tensor;
+} kiln_residual;
+
+/* The inputs of one evaluation of a denoiser, while it is recorded. */
+typedef struct {
+    uint32_t size;
+    uint32_t n_stream;
+    kiln_t x;                       /* [N,...,in channels], already scaled for the network                  */
+    const kiln_t *stream;           /* [n_stream] where a latent is several tensors (video and audio): x is the first */
+    kiln_t timestep;                /* f32 [N]; [N,T] or [N,tokens] where the denoiser asks for that        */
+    const kiln_named_tensor *input; /* the denoiser's and the hooks' named inputs             */
+    size_t n_input;
+    const kiln_hook *const *hook;
+    size_t n_hook;
+    const kiln_residual *residual;
+    size_t n_residual;
+} kiln_denoise_inputs;
+
+/* What is being recorded. */
+typedef struct {
+    uint32_t size;
+    const kiln_ops *ops;
+    kiln_program *program;
+    const kiln_denoise_inputs *in;
+} kiln_recording;
+
+/* An attention: softmax(scale q k^T + mask) v. */
+typedef struct {
+    uint32_t size;
+    int32_t heads;
+    const char *place; /* "input.4.attn2"                                                */
+    kiln_t x, context; /* [N,T,C] what q was made of, and what k and v were made of      */
+    kiln_t q, k, v;    /* q [N,Tq,heads*D], k and v [N,Tk,heads*D]                       */
+    kiln_t mask;       /* optional, f32, added to the scores                             */
+    float scale;       /* 0: 1/sqrt(D)                                                   */
+    uint32_t causal;
+    int64_t grid[3]; /* the picture's cells that x's tokens are: frames, rows, columns; 0: not known */
+} kiln_attention_info;
+
+/* What a hook is told of a place. */
+typedef struct {
+    uint32_t size;
+    const char *place;
+    kiln_t timestep_embedding;            /* {0}: the family has none             */
+    kiln_t input;                         /* of a block: what went into it; or {0} */
+    const kiln_attention_info *attention; /* at ".attnN.out"; else NULL           */
+} kiln_place_info;
+
+struct kiln_hook {
+    uint32_t size;
+    uint32_t n_input, input_stride;
+    void *self;
+    const char *identity;     /* all that decides what is recorded: part of programs' and results' keys  */
+    const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place              */
+    double start, end;        /* shares of the way between which it acts; both 0: always. Outside it nothing of it is
+                                 computed */
+    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`
+     * under
+     * "<name>.unconditional" for the guider's unconditional set, then under the name. */
+    const kiln_input_spec *input;
+    const kiln_value *values; /* a map, kept alive by the MODEL's owned or base; NULL: none */
+    /* All are optional. */
+    /* Returns x, or what shall take its place (same shape). */
+    kiln_t (*at)(const kiln_hook *, const kiln_recording *, kiln_t x, const kiln_place_info *);
+    /* Changes q, k, v, mask or scale before the attention: further keys and values are appended here. */
+    void (*before_attention)(const kiln_hook *, const kiln_recording *, kiln_attention_info *);
+    /* The result [N,Tq,heads*D] in place of the attention's; {0}: not at this place. Of several hooks the last that
+     * gives one counts. */
+    kiln_t (*attention)(const kiln_hook *, const kiln_recording *, const kiln_attention_info *);
+    /* 1: the block is left out, what goes in comes out. Asked at places of blocks. */
+    int (*leaves_out)(const kiln_hook *, const char *place);
+};
+
+/* ---- for hooks ---- */
+
+/* An input of the hook's own, by its name; {0}: it was left out. */
+static inline kiln_t kiln_hook_input(const kiln_hook *h, const kiln_recording *r, const char *name)
+{
+    return kiln_input_of(h, r->in->input, r->in->n_input, name, 0);
+}
+
+/* ---- for families: what to call while recording ---- */
+
+/* Word by word, "*" for any one word. */
+static inline int kiln_place_matches(const char *pattern, const char *at)
+{
+    while (*pattern && *at) {
+        if (*pattern == '*') {
+            while (*at && *at != '.') at++;
+            pattern++;
+        } else if (*pattern++ != *at++)
+            return 0;
+    }
+    return !*pattern && !*at;
+}
+
+static inline int kiln_hook_acts_at(const kiln_hook *h, const char *at)
+{
+    if (!h->place) return 1;
+    for (size_t i = 0; h->place[i]; i++)
+        if (kiln_place_matches(h->place[i], at)) return 1;
+    return 0;
+}
+
+/* x at a place: first the controls' residuals are added, then hooks act in order. */
+static inline kiln_t kiln_place(const kiln_recording *r, kiln_t x, const kiln_place_info *info)
+{
+    const kiln_denoise_inputs *in = r->in;
+    const char *at = (const char *)in->residual;
+    for (size_t i = 0; i < in->n_residual; i++) {
+        const kiln_residual *residual = (const kiln_residual *)(const void *)(at + i * in->residual->size);
+        if (strcmp(residual->place, info->place) == 0) x = r->ops->add(r->program, x, residual->tensor);
+    }
+    for (size_t i = 0; i < in->n_hook; i++)
+        if (in->hook[i]->at && kiln_hook_acts_at(in->hook[i], info->place))
+            x = in->hook[i]->at(in->hook[i], r, x, info);
+    return x;
+}
+
+/* 1: a hook leaves the block out. */
+static inline int kiln_left_out(const kiln_recording *r, const char *block)
+{
+    for (size_t i = 0; i < r->in->n_hook; i++) {
+        const kiln_hook *h = r->in->hook[i];
+        if (h->leaves_out && kiln_hook_acts_at(h, block) && h->leaves_out(h, block)) return 1;
+    }
+    return 0;
+}
+
+/* The attention at a place, as hooks want it; `a` has what they made of it afterwards. */
+static inline kiln_t kiln_attention_at(const kiln_recording *r, kiln_attention_info *a)
+{
+    kiln_t result = {0};
+    for (size_t i = 0; i < r->in->n_hook; i++) {
+        const kiln_hook *h = r->in->hook[i];
+        if (h->before_attention && kiln_hook_acts_at(h, a->place)) h->before_attention(h, r, a);
+    }
+    for (size_t i = r->in->n_hook; i-- > 0 && !result.id;) {
+        const kiln_hook *h = r->in->hook[i];
+        if (h->attention && kiln_hook_acts_at(h, a->place)) result = h->attention(h, r, a);
+    }
+    if (result.id) return result;
+    kiln_attention options = {sizeof options, a->heads, a->scale, a->causal, a->mask};
+    return r->ops->attention(r->program, a->q, a->k, a->v, &options);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* network.h - a network of any kind: named tensors in, named tensors out.
+ *
+ * Denoisers, text encoders and autoencoders have tables of their own (denoiser.h, text.h, autoencoder.h), because the
+ * sampling and the nodes drive them in ways of their own. Everything else is a kiln_network: a control, a vision
+ * encoder, an upscaler, a kind nobody has thought of yet. It is a value of a type that its kind's nodes agree on
+ * (CONTROL_NET, CLIP_VISION, UPSCALE_MODEL, ...), made by a family (model.h) that is detected like any other.
+ *
+ *     const kiln_net *vision = models->net(c->ctx, c->in[0], "CLIP_VISION");
+ *     const kiln_network *n = vision->network;
+ *     n->record(n, ops, program, vision->weights, inputs, 1, &outputs);
+ *
+ * A CONTROL_NET's inputs are x and timestep, which are those of the denoiser's evaluation (x already scaled), and the
+ * rows it declares: they are looked for in the control's own map (hint, ...), then in the CONDITIONING's entry. Its
+ * outputs are named by the denoiser's places they are added at ("input.3", "middle.2", "output.0.skip").
+ */
+#ifndef KILN_NETWORK_H
+#define KILN_NETWORK_H
+
+#include "inputs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    KILN_NETWORK_APART = 1 /* a control: a program of its own, whose results are bound to the denoiser's. Without it, it
+                              is recorded into the denoiser's program, and only what changes is computed each step */
+};
+
+typedef struct kiln_network {
+    uint32_t size, flags;
+    const char *family; /* all that decides what record() records but shapes and weights: part of programs' keys */
+    void *self;
+    const kiln_input_spec *input;
+    uint32_t n_input, input_stride;
+    /* Writes the network and adds its results to `out`. Every tensor of `weights` is asked for. */
+    void (*record)(const struct kiln_network *, const kiln_ops *, kiln_program *, kiln_weights *weights,
+                   const kiln_named_tensor *in, size_t n_in, const kiln_outputs *out);
+    /* Facts that nodes of this kind read ("image_size", "mean", "scale", ...), a map of plain values; NULL: none. It
+     * lives as long as the value. */
+    const kiln_value *facts;
+} kiln_network;
+
+/* What such a value holds. */
+typedef struct {
+    uint32_t size;
+    const kiln_network *network;
+    kiln_weights *weights;
+    void *owned; /* what release() frees when the last value goes */
+    void (*release)(void *owned);
+    kiln_value *base; /* or the value this one was made from, kept alive */
+} kiln_net;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* control_use.c - see control_use.h. */
+#include "control_use.h"
+
+#include "kiln/kit.h"
+
+#include <stdio.h>
+
+static kiln_status read_number(const input_search *s, const kiln_value *map, const char *key, double otherwise,
+                               double *out)
+{
+    const kiln_value_api *v = kit_values(s->call);
+    const kiln_value *value = v->map_get(map, key);
+    *out = otherwise;
+    if (!value || v->get_float(value, out) == KILN_OK) return KILN_OK;
+    return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID, "%s: a control's '%s' has to be a number", s->what, key);
+}
+
+static kiln_status read_use(const input_search *search, const kiln_value *entry, const kiln_value *map, size_t number,
+                            const model_sampling *counted, control_use *out)
+{
+    const kiln_call *c = search->call;
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    const kiln_value_api *v = kit_values(c);
+    double start, end;
+    *out = (control_use){0};
+    if (v->kind(map) != KILN_V_MAP || !v->map_get(map, "control_net"))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%s: entry %zu of its 'control' is no map with a control_net; ControlNetApply makes them",
+                             search->what, number);
+    if (!(out->net = models->net(c->ctx, v->map_get(map, "control_net"), "CONTROL_NET"))) return KILN_ERR_INVALID;
+    TRY(read_number(search, map, "strength", 1, &out->strength));
+    TRY(read_number(search, map, "start_percent", 0, &start));
+    TRY(read_number(search, map, "end_percent", 1, &end));
+    out->sigma_start = model_sampling_percent_to_sigma(counted, start);
+    out->sigma_end = model_sampling_percent_to_sigma(counted, end);
+    snprintf(out->prefix, sizeof out->prefix, "control.%zu.", number);
+    snprintf(out->strength_name, sizeof out->strength_name, "%sstrength", out->prefix);
+    input_search own = *search;
+    own.owner = out->net->network->family;
+    own.prefix = out->prefix;
+    own.map[0] = map, own.map[1] = entry;
+    own.beside = NULL, own.hook = -1, own.control = 1;
+    own.spec = out->net->network->input;
+    own.n_spec = out->net->network->n_input, own.stride = out->net->network->input_stride;
+    return input_values_find(&own, &out->inputs);
+}
+
+kiln_status control_uses_read(const input_search *search, const kiln_value *entry, const model_sampling *counted,
+                              control_uses *out)
+{
+    const kiln_call *c = search->call;
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *list = v->map_get(entry, "control");
+    *out = (control_uses){0};
+    if (!list) return KILN_OK;
+    if (v->kind(list) != KILN_V_LIST || v->count(list) > CONTROLS_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: its 'control' has to be a list of at most %d maps",
+                             search->what, CONTROLS_MAX);
+    out->use = c->host->scratch(c->ctx, (v->count(list) + 1) * sizeof *out->use, KILN_CPU);
+    if (!out->use) return KILN_ERR_NOMEM;
+    for (; out->n < v->count(list); out->n++)
+        TRY(read_use(search, entry, v->list_at(list, out->n), out->n, counted, &out->use[out->n]));
+    return KILN_OK;
+}

@@ -1,0 +1,37 @@
+/* control_use.h - the controls of one entry of a CONDITIONING: which networks, when, how strongly, on what.
+ *
+ * The entry's "control" is a list of maps: control_net (a CONTROL_NET value), strength, start_percent, end_percent, and
+ * what the network's inputs are called (hint, ...).
+ */
+#ifndef KILN_SAMPLER_CONTROL_USE_H
+#define KILN_SAMPLER_CONTROL_USE_H
+
+#include "input_values.h"
+#include "model_sampling.h"
+
+enum { CONTROLS_MAX = 16 };
+
+typedef struct {
+    const kiln_net *net;
+    char prefix[24];        /* of its inputs in a program: "control.0." */
+    char strength_name[40]; /* "control.0.strength" */
+    double sigma_start, sigma_end, strength;
+    input_values inputs;
+} control_use;
+
+typedef struct {
+    control_use *use;
+    size_t n;
+} control_uses;
+
+/* `search` says for whom: its call, what, shape, format and scaling. */
+kiln_status control_uses_read(const input_search *search, const kiln_value *entry, const model_sampling *counted,
+                              control_uses *out);
+
+/* 1: it adds something at this level. */
+static inline int control_acts(const control_use *u, double sigma)
+{
+    return u->strength != 0 && sigma <= u->sigma_start && sigma >= u->sigma_end;
+}
+
+#endif

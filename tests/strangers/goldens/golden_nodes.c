@@ -1,0 +1,153 @@
+/* golden_nodes.c - a plugin for tests: latents, conditionings and pictures from the tensors of a .safetensors file, and
+ * a node that holds a latent against one of them and reports on standard output: "golden NAME 3.2e-07", the largest
+ * difference by the largest value. TestDump writes a latent's bytes.
+ */
+#include "kiln/files.h"
+#include "kiln/kit.h"
+#include "kiln/weights.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    const char *path, *name;
+} tensor_params;
+
+static const kiln_param tensor_param[] = {
+    {.name = "file",
+     .type = KILN_P_FILE,
+     .flags = KILN_PARAM_REQUIRED,
+     .offset = offsetof(tensor_params, path),
+     .from = "input",
+     .doc = "A .safetensors file."},
+    {.name = "name",
+     .type = KILN_P_STRING,
+     .flags = KILN_PARAM_REQUIRED,
+     .offset = offsetof(tensor_params, name),
+     .doc = "Of the tensor."},
+};
+
+/* The tensor as a value, read when numbers are wanted. */
+static kiln_value *tensor_of(const kiln_call *c)
+{
+    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
+    const tensor_params *p = c->params;
+    kiln_weight_info info = {.size = sizeof info};
+    kiln_weights *set = w->open(c->ctx, p->path);
+    kiln_value *value = NULL;
+    kiln_tensor t;
+    if (!set) return NULL;
+    if (w->find(set, p->name, &info) != KILN_OK)
+        c->host->fail(c->ctx, KILN_ERR_INVALID, "%s has no tensor '%s'", p->path, p->name);
+    else if (kit_new_f32(c, info.rank, info.dim, &value, &t) == KILN_OK && !kit_estimating(c) &&
+             w->read_f32(c->ctx, set, p->name, t.data) != KILN_OK)
+        c->host->unref(value), value = NULL;
+    w->unref(set);
+    return value;
+}
+
+/* ---- TestLatent, TestImage, TestConditioning ---- */
+
+static const kiln_port latent_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The tensor as samples."}};
+static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The tensor as it stands."}};
+static const kiln_port conditioning_out[] = {
+    {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "One entry with the tensor as tokens."}};
+
+static kiln_status run_latent(const kiln_call *c)
+{
+    kiln_value *samples = tensor_of(c);
+    return samples ? kit_latent(c, NULL, samples, &c->out[0]) : KILN_ERR_INVALID;
+}
+
+static kiln_status run_image(const kiln_call *c)
+{
+    return (c->out[0] = tensor_of(c)) ? KILN_OK : KILN_ERR_INVALID;
+}
+
+static kiln_status run_conditioning(const kiln_call *c)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *tokens = tensor_of(c), *map = v->new_map(c->ctx), *list = v->new_list(c->ctx);
+    kiln_status status = tokens && map && list ? kit_set(c, map, "tokens", tokens) : KILN_ERR_INVALID;
+    if (status == KILN_OK) status = v->list_push(list, map);
+    c->host->unref(map);
+    c->out[0] = list;
+    return status;
+}
+
+static const kiln_node latent_node = {KIT_NODE("TestLatent", "Latent", "test", "A latent from a file."),
+                                      KILN_ARRAY(out, latent_out), KIT_PARAMS(tensor_params, tensor_param),
+                                      .run = run_latent};
+static const kiln_node image_node = {KIT_NODE("TestImage", "Image", "test", "A picture from a file."),
+                                     KILN_ARRAY(out, image_out), KIT_PARAMS(tensor_params, tensor_param),
+                                     .run = run_image};
+static const kiln_node conditioning_node = {
+    KIT_NODE("TestConditioning", "Conditioning", "test", "A conditioning from a file."),
+    KILN_ARRAY(out, conditioning_out), KIT_PARAMS(tensor_params, tensor_param), .run = run_conditioning};
+
+/* ---- TestGolden ---- */
+
+static const kiln_port golden_in[] = {
+    {.name = "value", .type = "*", .doc = "A LATENT, or a tensor such as an IMAGE."}};
+
+static double error_of(const float *got, const float *want, size_t n)
+{
+    double most = 0, largest = 1e-30;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)got[i] - (double)want[i]);
+        most = d > most || isnan(d) ? d : most;
+        largest = fmax(largest, fabs((double)want[i]));
+    }
+    return most / largest;
+}
+
+static kiln_status run_golden(const kiln_call *c)
+{
+    const kiln_value_api *v = kit_values(c);
+    const tensor_params *p = c->params;
+    const kiln_value *value = v->kind(c->in[0]) == KILN_V_MAP ? v->map_get(c->in[0], "samples") : c->in[0];
+    kiln_value *golden = tensor_of(c);
+    kiln_tensor got, want;
+    if (!golden) return KILN_ERR_INVALID;
+    kit_tensor_clear(&got), kit_tensor_clear(&want);
+    kiln_status status = c->host->view(c->ctx, golden, &want);
+    if (status == KILN_OK) status = kit_f32(c, value, want.rank, "what is held against a golden", &got);
+    for (uint32_t i = 0; status == KILN_OK && i < want.rank; i++)
+        if (got.dim[i] != want.dim[i])
+            status = c->host->fail(c->ctx, KILN_ERR_INVALID, "golden '%s': dimension %u is %lld, not %lld", p->name, i,
+                                   (long long)got.dim[i], (long long)want.dim[i]);
+    if (status == KILN_OK) {
+        printf("golden %s %.1e\n", p->name, error_of(got.data, want.data, kit_count(&want)));
+        fflush(stdout);
+    }
+    c->host->unref(golden);
+    return status;
+}
+
+static const kiln_node golden_node = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestGolden", "Golden", "test", "Holds a result against a file."),
+    KILN_ARRAY(in, golden_in), KIT_PARAMS(tensor_params, tensor_param), .run = run_golden};
+
+/* ---- TestDump ---- */
+
+static const kiln_port dump_in[] = {{.name = "samples", .type = "LATENT", .doc = "To write: samples_00001_.f32."}};
+
+static kiln_status run_dump(const kiln_call *c)
+{
+    const kiln_files_api *files = c->host->ability(KILN_FILES_ABILITY);
+    kiln_tensor t;
+    TRY(kit_samples(c, c->in[0], &t));
+    kiln_file *f = files->create(c->ctx, KILN_FILES_OUTPUT, "samples", "f32");
+    if (!f) return KILN_ERR_IO;
+    TRY(files->write(f, t.data, kit_count(&t) * sizeof(float)));
+    return files->commit(f, NULL);
+}
+
+static const kiln_node dump_node = {
+    KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
+    KILN_ARRAY(in, dump_in), .run = run_dump};
+
+KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &conditioning_node, &golden_node,
+            &dump_node);

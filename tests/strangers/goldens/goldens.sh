@@ -1,0 +1,43 @@
+# goldens.sh - what the tests of strangers here share: kiln is installed, a plugin is built against the installed headers alone, and latents are held
+# against goldens by the nodes of golden_nodes.c. To be sourced; $work, $kiln and $prefix are set then.
+status=0
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+umask 022
+verdict() { # NAME RESULT: a status of 0 is a pass
+    if [ "$2" -eq 0 ]; then echo "ok $1"; else echo "FAIL $1"; status=1; fi
+}
+unset MAKEFLAGS MFLAGS MAKELEVEL KILN_PLUGIN_PATH
+export XDG_CACHE_HOME="$work/xdg"
+prefix="$work/usr" kiln="$work/usr/bin/kiln"
+make -s -C "$KILN_ROOT" install NVCC= PREFIX="$prefix" DEBUG="$(case $KILN_BUILD in *debug*) echo 1 ;; esac)" \
+    SAN="$(case $KILN_BUILD in *-address) echo address ;; *-undefined) echo undefined ;; *-thread) echo thread ;; esac)" >"$work/install.txt" 2>&1 ||
+    { tail -n 5 "$work/install.txt"; echo "FAIL install"; exit 1; }
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+mkdir "$work/plugins"
+build() { # NAME.so SOURCES...: as anybody builds a plugin
+    local out="$work/plugins/$1"; shift
+    # shellcheck disable=SC2046
+    cc -std=c11 -O1 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden -ffp-contract=off $(pkg-config --cflags kiln) -shared "$@" -o "$out" -ljansson -lm &&
+        chmod go-w "$out"
+}
+# run NAME WORKFLOW ARG...: into $work/NAME, what is said into $work/NAME.txt
+run() {
+    local name=$1 file=$2; shift 2
+    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$here/models" --input "$here:$here/input" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
+}
+# as_golden NAME RUN [GOLDEN]: that run held its result against the golden, and was within 1e-5 of it
+as_golden() {
+    local error; error=$(sed -n "s/^golden golden\.${3:-$1} //p" "$work/$2.txt" | head -n 1)
+    awk -v e="${error:-none}" 'BEGIN { exit !(e != "none" && e != "nan" && e + 0 <= 1e-5) }'
+    result=$?; [ $result -eq 0 ] || grep -v '^golden' "$work/$2.txt" | tail -n 5
+    echo "# $1: ${error:-not compared}"
+    verdict "$1" $result
+}
+# refused NAME WORKFLOW STATUS WORDS: the run fails with that exit status and says so
+refused() {
+    run "$1" "$2" --no-cache; local got=$?
+    [ $got -eq "$3" ] && grep -qE "$4" "$work/$1.txt"; result=$?
+    [ $result -eq 0 ] || { echo "  exit status $got"; tail -n 3 "$work/$1.txt" | cut -c 1-600; }
+    verdict "$1" $result
+}
