@@ -1,8 +1,9 @@
 # test_expand.sh - a stranger brings a node that expands (plugins/examples/refine.c): built against an installed kiln and nothing else. The golden is
 # the same workflow written out: the same bytes, and the same keys.
-here="$KILN_ROOT/workflows"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 cd "$work" || exit 2
+here="$work/given"
+mkdir -p given/input && ln -s "$KILN_ROOT/workflows/models" given/models
 build refine.so "$KILN_ROOT/plugins/examples/refine.c"; verdict builds_against_the_installed_headers $?
 [ -z "$(readelf -d plugins/refine.so | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
 
