@@ -4,7 +4,7 @@
 cd "$work" || exit 2
 here="$work/given"
 mkdir -p given/input && ln -s "$KILN_ROOT/workflows/models" given/models
-build refine.so "$KILN_ROOT/plugins/examples/refine.c"; verdict builds_against_the_installed_headers $?
+build refine.so "$KILN_ROOT/plugins/examples/refine.c" && build ppm.so "$KILN_ROOT/plugins/examples/ppm.c"; verdict builds_against_the_installed_headers $?
 [ -z "$(readelf -d plugins/refine.so | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
 
 begin() {
@@ -21,7 +21,7 @@ END
 {
     begin
     echo '  r: {class_type: ExampleRefine, inputs: {image: [blank, 0], model: [model, 0], positive: [yes, 0], negative: [no, 0], vae: [model, 2], times: "${times}", scale: 1.25, steps: "${steps}", seed: 5, denoise: 0.6}}'
-    echo '  save: {class_type: SaveImage, inputs: {images: [r, image], filename_prefix: p}}'
+    echo '  save: {class_type: ExampleSavePPM, inputs: {images: [r, image], filename_prefix: p}}'
 } >expanding.yaml
 written_out() { # TIMES
     begin | sed 's/times: 2, //'
@@ -35,11 +35,11 @@ written_out() { # TIMES
 END
         last=d$i
     done
-    echo "  save: {class_type: SaveImage, inputs: {images: [$last, 0], filename_prefix: p}}"
+    echo "  save: {class_type: ExampleSavePPM, inputs: {images: [$last, 0], filename_prefix: p}}"
 }
 for times in 1 2 3; do
     written_out $times >flat.yaml
-    run expanded$times expanding.yaml --no-cache --set times=$times && run flat$times flat.yaml --no-cache && cmp expanded$times/p_00001_.png flat$times/p_00001_.png
+    run expanded$times expanding.yaml --no-cache --set times=$times && run flat$times flat.yaml --no-cache && cmp expanded$times/p_00001_.ppm flat$times/p_00001_.ppm
     verdict "the_bytes_of_${times}_written_out" $?
 done
 run kept expanding.yaml --cache cache --set times=3 && run again flat.yaml --cache cache --events events && [ "$(grep -c '"from": "computed"' events)" = 1 ]
