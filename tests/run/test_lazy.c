@@ -207,8 +207,8 @@ static void test_switches_behind_switches(void)
 static void test_a_failure_in_the_unwanted_branch_harms_nobody(void)
 {
     bench b;
-    REQUIRE(start(&b, "nodes:\n" BLANK("a", "16") BLANK("fail", "32") DECODE("d", "fail") SWITCH("s0", "a", "d")
-                          SAVE("s0") "  p: {class_type: Save, inputs: {images: [fail, 0]}}\n"));
+    REQUIRE(start(&b, "nodes:\n" BLANK("fail", "32") "  p: {class_type: Save, inputs: {images: [fail, 0]}}\n" BLANK(
+                          "a", "16") DECODE("d", "fail") SWITCH("s0", "a", "d") SAVE("s0")));
     go(&b, 1);
     CHECK(b.status == KILN_ERR_IO && CALLS("s0") == 1 && CALLS("o") == 1 && CALLS("p") == 0 && CALLS("d") == 0);
     finish(&b);

@@ -130,13 +130,14 @@ typedef struct {
     kiln_status status;
 } bench;
 
-static int start(bench *b, const char *text)
+static int start_with(bench *b, const char *text, const catalog_view *catalog)
 {
     memset(b, 0, sizeof *b);
-    b->o = open_text(text);
+    b->o = open_with(text, catalog);
     b->s.w = &b->o->w;
     return CHECK_MSG(b->o->d.n_fault == 0, "%s", b->o->faults);
 }
+static int start(bench *b, const char *text) { return start_with(b, text, NULL); }
 
 static void go(bench *b)
 {
@@ -216,6 +217,28 @@ static void test_an_empty_list_runs_nothing(void)
     CHECK_STR(str_text(&b.s.saved), "j([])");
     CHECK(b.s.calls == 3 && b.sum.ran == 6 && b.sum.outputs_done == 2); /* m, j, p */
     CHECK_EQ(b.s.finished, 3);
+    finish(&b);
+}
+
+/* There is no last item to repeat. */
+static void test_an_empty_list_beside_another_runs_nothing(void)
+{
+    bench b;
+    catalog_view c = fake_catalog();
+    c.wants = NULL; /* both inputs of the switch are there */
+    REQUIRE(start_with(&b,
+                       "nodes:\n" BATCHES("m", "0") BATCHES(
+                           "k", "3") "  s: {class_type: Switch, inputs: {off: [m, 0], yes: [k, 0]}}\n" SAVE("[s, 0]"),
+                       &c));
+    go(&b);
+    CHECK_MSG(b.status == KILN_OK && !b.s.saved.len && b.s.calls == 2, "%s %s", b.e.message, str_text(&b.s.saved));
+    finish(&b);
+    REQUIRE(start_with(&b,
+                       "nodes:\n" BATCHES("m", "2") BATCHES(
+                           "k", "3") "  s: {class_type: Switch, inputs: {off: [m, 0], yes: [k, 0]}}\n" SAVE("[s, 0]"),
+                       &c));
+    go(&b);
+    CHECK_STR(str_text(&b.s.saved), "s(m1 k1) s(m2 k2) s(m2 k3)");
     finish(&b);
 }
 
@@ -349,6 +372,7 @@ int main(int argc, char **argv)
         CASE(test_shorter_lists_repeat_their_last_item),
         CASE(test_lists_in_lists_are_one),
         CASE(test_an_empty_list_runs_nothing),
+        CASE(test_an_empty_list_beside_another_runs_nothing),
         CASE(test_a_calls_key_is_what_its_item_is),
         CASE(test_repeated_and_plain_sources_are_told_apart),
         CASE(test_calls_that_are_there_are_told),

@@ -77,8 +77,9 @@ static void test_parameters_are_passed_on(void)
 
 static void test_a_parameter_that_makes_nodes_is_a_value_in_pictures(void)
 {
-    opened *o = open_text("params: {n: 2, w: 96}\nnodes:\n  a: {class_type: Blank, inputs: {width: \"${w}\"}}\n  c: "
-                          "{class_type: Chain, inputs: {amount: \"${n}\", images: [a, 0]}}\n" SAVE("[c, 0]"));
+    opened *o =
+        open_text("params: {n: 16, w: 96}\nnodes:\n  a: {class_type: Blank, inputs: {width: \"${w}\", height: "
+                  "\"${n}\"}}\n  c: {class_type: Chain, inputs: {amount: \"${n}\", images: [a, 0]}}\n" SAVE("[c, 0]"));
     char *text = describe_source(&o->w, SOURCE_NONE);
     CHECK_MSG(text && strstr(text, "\"params\": {\"w\": 96}") && !strstr(text, "${n}"), "%s",
               text ? text : "no memory");
