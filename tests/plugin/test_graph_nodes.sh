@@ -104,6 +104,11 @@ sed 's/Slowly/ImageInvert/' twelve.yaml >invert.yaml
 "$kiln" run invert.yaml --plugins good --cache other --dry-run >run.txt 2>&1; grep -Eq '^slow +ImageInvert .* run 12/12' run.txt; verdict a_dry_run_counts_items $?
 "$kiln" run invert.yaml --plugins good --cache other --out o3 -q >run.txt 2>&1
 "$kiln" run invert.yaml --plugins good --cache other --dry-run >run.txt 2>&1; grep -Eq '^inverted .* cached' run.txt && ! grep -q '^slow' run.txt; verdict a_dry_run_knows_the_kept_list $?
+pictures 40 41 42 43 44 45 46 47 48 49 50 51 52 >thirteen.yaml
+sed 's/EmptyImage, inputs: {width: \([0-9]*\), height: 8, color: [0-9]*}/PrimitiveInt, inputs: {value: \1}/; s/slow: .*/slow: {class_type: EmptyImage, inputs: {width: [list, 0], height: 8}}/' thirteen.yaml >numbers13.yaml
+sed '/ w52:/d; s/\[w52, 0\], //' numbers13.yaml >numbers12.yaml
+"$kiln" run numbers12.yaml --cache other --out o4 -q >run.txt 2>&1; "$kiln" run numbers13.yaml --cache other --dry-run >run.txt 2>&1
+grep -Eq '^slow +EmptyImage .* run 1/13' run.txt && grep -Eq '^inverted +ImageInvert .* run 1/13' run.txt; verdict a_dry_run_knows_kept_items $?
 "$kiln" run invert.yaml --plugins good --explain >run.txt 2>&1; verdict a_list_is_explained $?
 
 # Two processes share the calls of one list.
@@ -150,6 +155,9 @@ rm -rf out; run sizes.yaml; [ $? -eq 1 ] && grep -q "node 'whole' (RebatchImages
 verdict pictures_of_two_sizes_are_no_batch $?
 run sizes.yaml --over extra=8,12,16 --set whole.batch_size=1 && [ "$(ls out/*.png | wc -l)" = 6 ] && [ "$(grep -c '"status": "done"' out/manifest.jsonl)" = 3 ]
 verdict a_sweep_over_an_item $?
+"$kiln" run three.yaml --plugins good --cache rows --out rows --over w8.color=1,2 >run.txt 2>&1
+sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' rows/manifest.jsonl | sort -n | tr '\n' ' ' >seconds # 0.2 s a call: three of them, then one
+read -r one three <seconds; awk -v a="$one" -v b="$three" 'BEGIN { exit !(a < b && a >= 0.2 && b >= 0.6 && b < 1.1) }'; verdict the_manifest_counts_a_list_once $?
 
 "$kiln" graph sizes.yaml --plugins good -o - >run.txt 2>&1 && grep -q 'label="image\\nEmptyImage\\nfor each item", peripheries=2' run.txt &&
     grep -q 'label="INT list", tooltip="width", style=bold' run.txt && grep -q 'label="whole\\nRebatchImages"\]' run.txt

@@ -56,7 +56,8 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     pthread_mutex_lock(&s->lock);
     s->calls[i]++;
     for (uint32_t p = 0; p < g->type->n_in; p++) {
-        int wired = g->in[p].n > 0, wanted = !g->type->wants || (wants_all(g->doc->name) >> p & 1);
+        int lazy = (node_in(g->type, p)->flags & KILN_PORT_LAZY) != 0;
+        int wired = g->in[p].n > 0, wanted = !lazy || (wants_all(g->doc->name) >> p & 1);
         s->wrong += (in[p] != NULL) != (wired && wanted);
     }
     pthread_mutex_unlock(&s->lock);
@@ -212,6 +213,15 @@ static void test_a_failure_in_the_unwanted_branch_harms_nobody(void)
     go(&b, 1);
     CHECK(b.status == KILN_ERR_IO && CALLS("s0") == 1 && CALLS("o") == 1 && CALLS("p") == 0 && CALLS("d") == 0);
     finish(&b);
+    /* and the same where the switch still waits for another input when that fails */
+    REQUIRE(start(
+        &b, "nodes:\n" BLANK("fail", "32") "  p: {class_type: Save, inputs: {images: [fail, 0]}}\n" BLANK("a", "16")
+                DECODE("d", "fail") BLANK(
+                    "x",
+                    "48") "  s0: {class_type: Switch, inputs: {off: [a, 0], yes: [d, 0], also: [x, 0]}}\n" SAVE("s0")));
+    go(&b, 1);
+    CHECK(b.status == KILN_ERR_IO && CALLS("x") == 1 && CALLS("s0") == 1 && CALLS("o") == 1);
+    finish(&b);
 }
 
 static void test_a_failure_in_the_wanted_branch_skips(void)
@@ -285,6 +295,7 @@ static void random_switch(str *s, unsigned i)
     str_printf(s, "  s%uw%u: {class_type: Switch, inputs: {on: %s, off: [n%u, 0], yes: [n%u, 0]", kind, i,
                kind % 2 ? "true" : "false", pick(i), pick(i));
     if (kind >= 2) str_printf(s, ", other: [n%u, 0]", pick(i));
+    if (pick(3) == 0) str_printf(s, ", also: [n%u, 0]", pick(i));
     str_append(s, "}}\n");
 }
 
@@ -331,7 +342,8 @@ static void must_run(const workflow *w, int32_t i, unsigned char *wanted)
     wanted[i] = 1;
     for (uint32_t p = 0; p < g->type->n_in; p++)
         for (uint32_t k = 0; k < g->in[p].n; k++)
-            if (!g->type->wants || (wants_all(g->doc->name) >> p & 1)) must_run(w, g->in[p].from[k].node, wanted);
+            if (!(node_in(g->type, p)->flags & KILN_PORT_LAZY) || (wants_all(g->doc->name) >> p & 1))
+                must_run(w, g->in[p].from[k].node, wanted);
 }
 
 /* A node ran, or one of equal key did, exactly when it had to; equal keys may pull in one more. */

@@ -109,7 +109,8 @@ static const kiln_param fake_switch_param[] = {
 static const kiln_port fake_switch_in[] = {
     {.name = "off", .type = "*T", .flags = KILN_PORT_LAZY},
     {.name = "yes", .type = "*T", .flags = KILN_PORT_LAZY},
-    {.name = "other", .type = "*T", .flags = KILN_PORT_LAZY | KILN_PORT_OPTIONAL}};
+    {.name = "other", .type = "*T", .flags = KILN_PORT_LAZY | KILN_PORT_OPTIONAL},
+    {.name = "also", .type = "*", .flags = KILN_PORT_OPTIONAL}};
 static const kiln_port fake_var_out[] = {{.name = "out", .type = "*T"}};
 static const kiln_port fake_items_in[] = {{.name = "items", .type = "*T", .flags = KILN_PORT_LIST}};
 static const kiln_port fake_items_out[] = {{.name = "list", .type = "*T", .flags = KILN_PORT_LIST}};
