@@ -90,8 +90,9 @@ struct kiln_model_sampling {
 
 typedef enum {
     KILN_TIMESTEP_PICTURE = 0, /* f32 [N]                                                                */
-    KILN_TIMESTEP_FRAME        /* f32 [N,T]: a frame that the noise mask keeps has timestep 0, others a share by the
+    KILN_TIMESTEP_FRAME,       /* f32 [N,T]: a frame that the noise mask keeps has timestep 0, others a share by the
                                   mask's mean over the frame */
+    KILN_TIMESTEP_TOKEN        /* f32 [N,cells]: the same cell by cell, in memory order (frames, rows, columns) */
 } kiln_timestep_kind;
 
 /* What a denoiser may make inputs of. */
@@ -128,7 +129,8 @@ typedef struct kiln_denoiser {
     /* Optional [run]: inputs that do not stand in the entry as they are needed: a mask and a masked latent beside one
      * another, an embedding with noise on it. What it adds goes before what the entry has. */
     kiln_status (*derive)(const struct kiln_denoiser *, const kiln_derivation *);
-    /* Optional: the further streams of x after the first (audio beside video): their formats. */
+    /* Optional: the further streams of x after the first (audio beside video): their formats. In a LATENT they are its
+     * "streams", a list of tensors; record() adds its predictions of them to the inputs' `out` as "1", "2", ... */
     const kiln_latent_format *stream;
     uint32_t n_stream, stream_stride;
 } kiln_denoiser;

@@ -47,6 +47,7 @@ typedef struct {
     size_t n_hook;
     const kiln_residual *residual;
     size_t n_residual;
+    const kiln_outputs *out; /* for the predictions of further streams: "1", "2", ... */
 } kiln_denoise_inputs;
 
 /* What is being recorded. */

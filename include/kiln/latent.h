@@ -9,6 +9,10 @@
  *     kiln_latent *mean = l->create(l, NULL);
  *     l->lincomb(l, mean, 2, (double[]){0.5, 0.5}, (kiln_latent *[]){a, b});
  *
+ * A latent of several streams (video and audio) is one kiln_latent: what is said of shapes, masks and parts is said of
+ * the first; sums, norms and products are over all; blend() keeps a's further streams; crop, paste, roll and the like
+ * are refused.
+ *
  * All functions are [run], on the sampling's thread. Latents live as long as the call and belong to the sampling that
  * made them. Latents that are combined have one shape. A function without a status notes the first failure, and what
  * returns a status next (denoise, step, finish) returns it.

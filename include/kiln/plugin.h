@@ -97,7 +97,8 @@ enum { KILN_PORT_OPTIONAL = 1 /* may be left unwired: in[i] is NULL */, KILN_POR
 /* One wire end. `type` is the name of a value type: the field's standard ones are
  *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
  *   MASK         tensor f32 [N,H,W]
- *   LATENT       map { samples: f32 [N,H,W,C], noise_mask?: MASK, batch_index?: list of int }
+ *   LATENT       map { samples: f32 [N,H,W,C], [N,T,H,W,C] or [N,L,C], streams?: list of such,
+ *                noise_mask?: MASK, batch_index?: list of int }
  *   CONDITIONING list of maps { tokens?: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }: what the model's inputs
  *                are called (inputs.h)
  *   SIGMAS       tensor f32 [n+1]

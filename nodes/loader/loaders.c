@@ -25,7 +25,7 @@ typedef struct {
 
 typedef void record_fn(const loading *l, kiln_program *p, const kiln_value *v);
 
-enum { INPUTS_MAX = 64, TINY = 8 };
+enum { INPUTS_MAX = 64, STREAMS_MAX = 8, TINY = 8 };
 
 /* The smallest shape of an input of this kind; returns the rank. */
 static uint32_t tiny_shape(const kiln_input_spec *s, const kiln_latent_format *f, int64_t dim[5])
@@ -64,19 +64,47 @@ static size_t tiny_inputs(const loading *l, kiln_program *p, const kiln_denoiser
     return n;
 }
 
+/* What the further streams' predictions are is nothing to a check. */
+static void ignore(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
+
+/* The further streams of x, the first being there. */
+static uint32_t tiny_streams(const loading *l, kiln_program *p, const kiln_denoiser *d, kiln_t stream[STREAMS_MAX])
+{
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < d->n_stream && n < STREAMS_MAX; i++) {
+        const kiln_latent_format *f = (const void *)((const char *)d->stream + i * d->stream_stride);
+        kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = f->channels};
+        char name[32];
+        int64_t dim[5];
+        uint32_t rank = tiny_shape(&latent, f, dim);
+        snprintf(name, sizeof name, "stream.%u", n);
+        stream[n++] = l->ops->input(p, name, KILN_F32, rank, dim);
+    }
+    return n;
+}
+
+static kiln_t tiny_timestep(const loading *l, kiln_program *p, const kiln_denoiser *d, uint32_t rank, const int64_t *x)
+{
+    int64_t dim[2] = {1, 1};
+    for (uint32_t i = 1; d->timestep == KILN_TIMESTEP_TOKEN && i + 1 < rank; i++) dim[1] *= x[i];
+    if (d->timestep == KILN_TIMESTEP_FRAME && rank == 5) dim[1] = x[1];
+    return l->ops->input(p, "timestep", KILN_F32, d->timestep == KILN_TIMESTEP_PICTURE ? 1 : 2, dim);
+}
+
 static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_model *m = l->models->model(l->call->ctx, v);
     const kiln_denoiser *d = m->denoiser;
     kiln_named_tensor input[INPUTS_MAX];
     kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = d->in_channels};
-    kiln_denoise_inputs in = {.size = sizeof in, .input = input, .n_stream = 1, .stream = &in.x};
+    kiln_t stream[STREAMS_MAX];
+    const kiln_outputs out = {.size = sizeof out, .add = ignore};
+    kiln_denoise_inputs in = {.size = sizeof in, .input = input, .stream = stream, .out = &out};
     int64_t dim[5];
     uint32_t rank = tiny_shape(&latent, d->latent, dim);
-    in.x = l->ops->input(p, "x", KILN_F32, rank, dim);
-    in.timestep = d->timestep == KILN_TIMESTEP_FRAME
-                      ? l->ops->input(p, "timestep", KILN_F32, 2, KILN_DIMS(1, rank == 5 ? dim[1] : 1))
-                      : l->ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(1));
+    in.x = stream[0] = l->ops->input(p, "x", KILN_F32, rank, dim);
+    in.n_stream = tiny_streams(l, p, d, stream);
+    in.timestep = tiny_timestep(l, p, d, rank, dim);
     in.n_input = tiny_inputs(l, p, d, input);
     d->record(d, l->ops, p, m->weights, &in);
 }

@@ -183,19 +183,14 @@ static int is_wanted(const kiln_model *m, const control_uses *controls, const ch
     return m->denoiser->derive != NULL; /* it reads what it likes */
 }
 
-static void say_unwanted(const condition_reading *r, const kiln_value *entry, const condition *e)
+static void meet_keys(const condition_reading *r, const kiln_value *entry, const condition *e)
 {
     const kiln_value_api *v = kit_values(r->call);
-    char text[300];
-    for (size_t i = 0; i < v->count(entry); i++) {
-        const char *key;
-        v->map_at(entry, i, &key);
-        if (is_wanted(r->model, &e->controls, key)) continue;
-        snprintf(text, sizeof text,
-                 "%.40s: the conditioning's '%.60s' is used by nothing: the model (%.60s) has no such "
-                 "input",
-                 r->what, key, r->model->denoiser->family);
-        r->call->host->log(KILN_LOG_WARN, text);
+    for (size_t i = 0; r->keys && i < v->count(entry); i++) {
+        entry_key met = {.what = r->what, .family = r->model->denoiser->family};
+        v->map_at(entry, i, &met.key);
+        met.wanted = is_wanted(r->model, &e->controls, met.key);
+        entry_keys_meet(r->keys, &met);
     }
 }
 
@@ -285,7 +280,7 @@ static kiln_status read_entry(const condition_reading *r, const kiln_value *entr
     TRY(read_weight(c, entry, &m, &r->shape, e));
     e->sigma_start = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "start_percent", 0));
     e->sigma_end = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "end_percent", 1));
-    say_unwanted(r, entry, e);
+    meet_keys(r, entry, e);
     return KILN_OK;
 }
 

@@ -9,6 +9,7 @@
 #define KILN_SAMPLER_CONDITIONS_H
 
 #include "control_use.h"
+#include "entry_keys.h"
 #include "latent_space.h"
 #include "model_sampling.h"
 
@@ -51,11 +52,12 @@ typedef struct {
     const char *what; /* "positive"              */
     int unconditional;
     const kiln_value *latent; /* that is sampled */
+    entry_keys *keys;         /* that entries have; NULL: nobody asks */
 } condition_reading;
 
 /* Entries that are bound to another range are left out. A batch of masks goes to a batch of pictures one each: more
  * than there are pictures are dropped, fewer are given again from the first on, and a number that does not divide
- * theirs is refused. An entry's key that nothing reads is said once. */
+ * theirs is refused. */
 kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that

@@ -12,11 +12,37 @@ static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
 
 /* ---- setting up ---- */
 
+static double scale_at(const kiln_latent_scaling *s, uint32_t k) { return s->scale[s->n > 1 ? k : 0]; }
+static double shift_at(const kiln_latent_scaling *s, uint32_t k) { return s->shift ? s->shift[s->n > 1 ? k : 0] : 0; }
+
+/* Latents are in the first model's space: another one has to scale them alike. Both have as many channels. */
+static kiln_status check_scaling(const evaluator *e, const char *name, const kiln_model *m)
+{
+    const kiln_latent_scaling *first =
+        e->model[0]->latent ? e->model[0]->latent : e->model[0]->denoiser->latent->scaling;
+    const kiln_latent_scaling *own = m->latent ? m->latent : m->denoiser->latent->scaling;
+    for (uint32_t k = 0; k < (uint32_t)m->denoiser->latent->channels; k++)
+        if (scale_at(own, k) != scale_at(first, k) || shift_at(own, k) != shift_at(first, k))
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "%s has latents scaled by %g (shift %g), %s by %g (shift %g); they have to be of "
+                                    "one kind: take a model of "
+                                    "the same family",
+                                    name, scale_at(own, k), shift_at(own, k),
+                                    e->by.row ? guider_model(e->by.row, 0)->name : "the first model",
+                                    scale_at(first, k), shift_at(first, k));
+    return KILN_OK;
+}
+
 static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
 {
     const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
     int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
-    if (own->channels == first->channels && rank == wanted) return KILN_OK;
+    if (m->denoiser->n_stream != e->model[0]->denoiser->n_stream)
+        return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                "%s has latents of %u further streams, the first model of %u; they have to be of one "
+                                "kind",
+                                name, m->denoiser->n_stream, e->model[0]->denoiser->n_stream);
+    if (own->channels == first->channels && rank == wanted) return check_scaling(e, name, m);
     if (rank != wanted)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                 "%s has latents of %d dimensions, %s of %d; they have to be of one kind", name, rank,
@@ -55,8 +81,11 @@ static void tell_facts(const evaluator *e, model_sampling *counted)
 static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
-    set->range[0] =
-        (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL, .below = INFINITY};
+    set->range[0] = (denoise_range){.model = m,
+                                    .name = m->name      ? m->name
+                                            : m->n_range ? "base"
+                                                         : NULL,
+                                    .below = INFINITY};
     set->n = 1;
     if (m->n_range >= DENOISE_RANGES)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID, "a MODEL of %zu ranges; at most %d are possible",
@@ -87,7 +116,8 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .shape = e->space->shape,
                                      .what = name,
                                      .unconditional = e->by.row ? set == e->by.row->unconditional : e->unconditional,
-                                     .latent = e->latent};
+                                     .latent = e->latent,
+                                     .keys = &e->last->keys};
         TRY(conditions_read(&reading, conditioning, &r->given));
     }
     return KILN_OK;
@@ -379,24 +409,44 @@ static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, n
     return add_strengths(p, g, b, input);
 }
 
-/* One a picture, or one a frame: less where the noise mask keeps the frame. */
+/* How many timesteps a picture has in a part of h x w cells. */
+static size_t timesteps_of(uint32_t kind, const kiln_latent_shape *s, const condition *c)
+{
+    return kind == KILN_TIMESTEP_FRAME   ? (size_t)s->frames
+           : kind == KILN_TIMESTEP_TOKEN ? (size_t)(s->frames * c->h * c->w)
+                                         : 1;
+}
+
+/* The share of the timestep that number i of a member's has: how far the noise mask frees it. */
+static double timestep_share(const evaluator *e, uint32_t kind, const condition *c, size_t i)
+{
+    const kiln_latent_shape *s = &e->space->shape;
+    if (kind == KILN_TIMESTEP_FRAME && e->frame_share) return (double)e->frame_share[i];
+    if (kind != KILN_TIMESTEP_TOKEN || !e->cell_share) return 1;
+    int64_t cell = (int64_t)i % (c->h * c->w), plane = (int64_t)i / (c->h * c->w), y = c->top + cell / c->w,
+            x = c->left + cell % c->w;
+    return (double)e->cell_share[(plane * s->height + y) * s->width + x];
+}
+
+/* One a picture, a frame or a cell: less where the noise mask keeps what is there. */
 static kiln_status set_timestep(const pass *p, const batch *g, network_batch *b)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
-    int frames = g->by->model->denoiser->timestep == KILN_TIMESTEP_FRAME;
-    size_t each = frames ? (size_t)s->frames : 1, n = (size_t)b->dim[0] * each, own = (size_t)s->pictures * each;
+    const condition *first = g->group.member[0];
+    uint32_t kind = g->by->model->denoiser->timestep;
+    size_t each = timesteps_of(kind, s, first), own = (size_t)s->pictures * each, n = own * g->group.n;
     double timestep = model_sampling_timestep(&g->by->counted, p->sigma);
     float *data = reserve(p->e, &p->v->timestep, n, KILN_CPU);
     if (!data) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
-        data[i] = (float)(frames && p->e->frame_share ? timestep * (double)p->e->frame_share[i % own] : timestep);
+        data[i] = (float)(timestep * timestep_share(p->e, kind, g->group.member[i / own], i % own));
     b->timestep = (network_input){.name = "timestep",
                                   .own = "timestep",
                                   .hook = -1,
                                   .dtype = KILN_F32,
                                   .device = KILN_CPU,
-                                  .rank = frames ? 2 : 1,
-                                  .dim = {b->dim[0], s->frames},
+                                  .rank = kind == KILN_TIMESTEP_PICTURE ? 1 : 2,
+                                  .dim = {b->dim[0], (int64_t)each},
                                   .data = data,
                                   .changes = 1};
     return KILN_OK;
@@ -415,6 +465,62 @@ static kiln_status set_latents(pass *p, const batch *g, double scale, network_ba
         const float *part;
         TRY(part_of_x(p, g->group.member[i], &part));
         TRY(e->space->ops->combine(e->call->ctx, x + i * g->picture, g->picture, 1, &scale, &part));
+    }
+    return KILN_OK;
+}
+
+/* ---- further streams ---- */
+
+/* Where stream k begins in a latent. */
+static size_t stream_at(const latent_space *s, size_t k)
+{
+    size_t at = latent_shape_count(&s->shape);
+    for (size_t i = 0; i < k; i++) at += latent_shape_count(&s->stream[i]);
+    return at;
+}
+
+/* They go through whole: there is no part of a sound that belongs to a part of a picture. */
+static kiln_status check_streams(const pass *p, const batch *g)
+{
+    const evaluator *e = p->e;
+    int whole = p->v->x.more == e->space->more;
+    for (size_t i = 0; i < g->group.n; i++) whole = whole && g->member[i]->alone;
+    if (whole || !e->space->n_stream) return KILN_OK;
+    return host_of(e)->fail(e->call->ctx, KILN_ERR_UNSUPPORTED,
+                            "a latent of several streams is evaluated whole: conditionings with areas, masks or "
+                            "strengths, several at once, and tiles are not possible");
+}
+
+static kiln_status set_streams(pass *p, const batch *g, double scale, network_batch *b)
+{
+    const evaluator *e = p->e;
+    TRY(check_streams(p, g));
+    for (size_t k = 0; k < e->space->n_stream; k++) {
+        kiln_latent_shape shape = e->space->stream[k];
+        size_t n = latent_shape_count(&shape);
+        const float *from = p->v->x.data + stream_at(e->space, k);
+        float *x = reserve(e, &p->v->stream_in[k], g->group.n * n, e->space->device);
+        b->stream[k].x = x,
+        b->stream[k].prediction = reserve(e, &p->v->stream_out[k], g->group.n * n, e->space->device);
+        if (!x || !b->stream[k].prediction) return KILN_ERR_NOMEM;
+        for (size_t i = 0; i < g->group.n; i++)
+            TRY(e->space->ops->combine(e->call->ctx, x + i * n, n, 1, &scale, &from));
+        shape.pictures *= (int64_t)g->group.n;
+        b->stream[k].rank = latent_dims(&shape, shape.channels, b->stream[k].dim);
+        b->n_stream++;
+    }
+    return KILN_OK;
+}
+
+/* x0 of member i's further streams, behind that of its first. */
+static kiln_status take_streams(pass *p, const batch *g, size_t i, const network_batch *b, kiln_level scale)
+{
+    const evaluator *e = p->e;
+    for (size_t k = 0; k < b->n_stream; k++) {
+        size_t n = latent_shape_count(&e->space->stream[k]), at = stream_at(e->space, k);
+        TRY(e->space->ops->combine(e->call->ctx, p->v->guess[g->member[i]->set].data + at, n, 2,
+                                   (double[]){scale.of_x, scale.of_prediction},
+                                   (const float *[]){p->v->x.data + at, b->stream[k].prediction + i * n}));
     }
     return KILN_OK;
 }
@@ -447,11 +553,13 @@ static kiln_status evaluate_batch(pass *p, item *first)
     shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
     b.rank = latent_dims(&shape, shape.channels, b.dim);
     TRY(set_latents(p, &g, scale.input, &b));
+    TRY(set_streams(p, &g, scale.input, &b));
     TRY(set_inputs(p, &g, &b, input));
     TRY(set_timestep(p, &g, &b));
     TRY(network_run(p->e->call, &b));
     for (size_t i = 0; i < g.group.n; i++) {
         TRY(take_prediction(p, g.member[i], b.prediction + i * g.picture, g.picture, scale));
+        TRY(take_streams(p, &g, i, &b, scale));
         g.member[i]->done = 1;
     }
     return KILN_OK;
@@ -464,7 +572,7 @@ static kiln_status prepare_set(pass *p, int set, int sums)
     evaluation *v = p->v;
     kiln_latent_shape cells = v->x.shape;
     cells.channels = 1;
-    v->guess[set] = (kiln_latent){.space = e->space, .shape = v->x.shape};
+    v->guess[set] = (kiln_latent){.space = e->space, .shape = v->x.shape, .more = v->x.more};
     v->guess[set].data = reserve(e, &v->guess_memory[set], latent_count(&v->x), e->space->device);
     if (!v->guess[set].data) return KILN_ERR_NOMEM;
     if (!sums) return KILN_OK;
@@ -600,7 +708,7 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     uint32_t wanted = e->by.row ? wanted_sets(e, sigma) : 1;
     assert(x->space == e->space && out->space == e->space);
     TRY(find_area(e, place, &x->shape, sigma, &area));
-    v->x = (kiln_latent){.space = e->space, .shape = x->shape};
+    v->x = (kiln_latent){.space = e->space, .shape = x->shape, .more = x->more};
     if (!(v->x.data = reserve(e, &v->x_memory, latent_count(x), e->space->device))) return KILN_ERR_NOMEM;
     TRY(latent_copy(e->space, &v->x, x));
     v->by = e, v->area = area, v->sigma = sigma, v->evaluated = 0;

@@ -20,7 +20,7 @@ enum { DENOISE_RANGES = 8 };
 /* A model that evaluates a conditioning, from the level `below` down (the first: from above everything). */
 typedef struct {
     const kiln_model *model;
-    const char *name;       /* NULL: the MODEL has no ranges */
+    const char *name;       /* NULL: the MODEL has neither name nor ranges */
     model_sampling counted; /* how the model counts noise */
     double below;
     conditions given; /* for the whole picture; n 0: there is none */
@@ -54,13 +54,15 @@ typedef struct {
     denoise_area *area;
     double sigma;
     uint32_t evaluated;              /* sets whose guesses are of this evaluation, as bits */
+    entry_keys keys;                 /* of all conditionings                               */
     int wants_unconditional;         /* 1: a sampler asks for the unconditional guess: it is evaluated always */
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */
     float_buffer x_memory, guess_memory[DENOISE_SETS], total[DENOISE_SETS]; /* on the device */
-    float_buffer in, out;        /* the network's, a part for each conditioning */
-    float_buffer part, x0;       /* of one conditioning with an area or weights */
-    struct apart_results *apart; /* what controls that run apart give */
+    float_buffer in, out;                                         /* the network's, a part for each conditioning */
+    float_buffer stream_in[STREAMS_MAX], stream_out[STREAMS_MAX]; /* the same of further streams */
+    float_buffer part, x0;                                        /* of one conditioning with an area or weights */
+    struct apart_results *apart;                                  /* what controls that run apart give */
     float_buffer timestep, strength[CONTROLS_MAX], input[NETWORK_INPUTS_MAX]; /* on the host */
 } evaluation;
 
@@ -76,6 +78,7 @@ struct evaluator {
     denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */
     const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
+    const float *cell_share;  /* [pictures, frames, height, width] the noise mask itself                */
     int64_t steps;            /* of the sampling */
     int unconditional;        /* of a pair: hooks take their unconditional values */
     uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */

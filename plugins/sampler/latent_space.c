@@ -28,7 +28,12 @@ uint32_t latent_dims(const kiln_latent_shape *s, int64_t channels, int64_t dim[5
 
 static int same_shape(const kiln_latent *a, const kiln_latent *b)
 {
-    return memcmp(&a->shape, &b->shape, sizeof a->shape) == 0;
+    return memcmp(&a->shape, &b->shape, sizeof a->shape) == 0 && a->more == b->more;
+}
+
+size_t latent_more(const latent_space *s, const kiln_latent_shape *shape)
+{
+    return memcmp(shape, &s->shape, sizeof *shape) == 0 ? s->more : 0;
 }
 
 /* For lists of latents that are only read. */
@@ -63,7 +68,8 @@ float *latent_floats(const latent_space *s, size_t n)
 
 kiln_status latent_init(latent_space *s, kiln_latent *x, const kiln_latent_shape *shape)
 {
-    *x = (kiln_latent){.space = s, .shape = *shape, .data = latent_floats(s, latent_shape_count(shape))};
+    *x = (kiln_latent){.space = s, .shape = *shape, .more = latent_more(s, shape)};
+    x->data = latent_floats(s, latent_count(x));
     return x->data ? KILN_OK : KILN_ERR_NOMEM;
 }
 
@@ -143,13 +149,29 @@ static void lincomb(const kiln_latents *l, kiln_latent *out, size_t n, const dou
     if (can_combine(space_of(l), out, n, x)) note(space_of(l), latent_combine(space_of(l), out, n, coefficient, x));
 }
 
+/* One picture of one stream of a latent. */
+typedef struct {
+    size_t picture, at, count;
+} segment;
+
+static size_t segments_of(const kiln_latent *x) { return 1 + (x->more ? x->space->n_stream : 0); }
+
+/* i: stream by stream, picture by picture. */
+static segment segment_at(const kiln_latent *x, size_t i)
+{
+    size_t pictures = (size_t)x->shape.pictures, stream = i / pictures, at = 0, count = latent_shape_count(&x->shape);
+    for (size_t k = 0; k < stream; k++) at += count, count = latent_shape_count(&x->space->stream[k]);
+    return (segment){i % pictures, at + i % pictures * (count / pictures), count / pictures};
+}
+
 static void lincomb_each(const kiln_latents *l, kiln_latent *out, size_t n, const double *coefficient,
                          kiln_latent *const *x)
 {
-    size_t count = latent_count(out) / (size_t)out->shape.pictures;
     if (!can_combine(space_of(l), out, n, x)) return;
-    for (size_t p = 0; p < (size_t)out->shape.pictures; p++)
-        note(space_of(l), combine_range(space_of(l), out, n, coefficient + p * n, x, p * count, count));
+    for (size_t i = 0; i < (size_t)out->shape.pictures * segments_of(out); i++) {
+        segment part = segment_at(out, i);
+        note(space_of(l), combine_range(space_of(l), out, n, coefficient + part.picture * n, x, part.at, part.count));
+    }
 }
 
 static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, double t,
@@ -181,14 +203,17 @@ static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
 {
     latent_space *s = space_of(l);
     const float *from[KILN_MAX_TERMS];
-    size_t pictures = (size_t)d->x[0]->shape.pictures, count = latent_count(d->x[0]) / pictures;
+    size_t pictures = (size_t)d->x[0]->shape.pictures;
     if (!legal(s, d->n >= 1) || !can_combine(s, d->x[0], d->n, d->x)) return;
-    for (size_t p = 0; p < pictures; p++) {
-        for (size_t k = 0; k < d->n; k++) from[k] = d->x[k]->data + p * count;
-        kiln_dot one = {.n = count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
-        if (d->shift) one.shift = d->shift[p];
-        out[p] = 0;
-        note(s, s->ops->dot(s->call->ctx, &one, &out[p]));
+    for (size_t p = 0; p < pictures; p++) out[p] = 0;
+    for (size_t i = 0; i < pictures * segments_of(d->x[0]); i++) {
+        segment part = segment_at(d->x[0], i);
+        double sum = 0;
+        for (size_t k = 0; k < d->n; k++) from[k] = d->x[k]->data + part.at;
+        kiln_dot one = {.n = part.count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
+        if (d->shift) one.shift = d->shift[part.picture];
+        note(s, s->ops->dot(s->call->ctx, &one, &sum));
+        out[part.picture] += sum;
     }
 }
 
@@ -210,8 +235,9 @@ static int is_total(const latent_space *s, const kiln_latent *total, const kiln_
 /* Pictures and channels of the whole; the vector op checks the place. */
 static int is_part(const latent_space *s, const kiln_latent *whole, const kiln_latent *part)
 {
-    return whole->space == s && part->space == s && whole->shape.pictures == part->shape.pictures &&
-           whole->shape.frames == part->shape.frames && whole->shape.channels == part->shape.channels;
+    return whole->space == s && part->space == s && !whole->more && !part->more &&
+           whole->shape.pictures == part->shape.pictures && whole->shape.frames == part->shape.frames &&
+           whole->shape.channels == part->shape.channels;
 }
 
 static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a, const kiln_latent *b,
@@ -225,8 +251,12 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
                     .a = a->data,
                     .b = b->data,
                     .mask = mask->data};
-    if (can_combine(s, out, 2, (kiln_latent *const[]){unconst(a), unconst(b)}) && legal(s, goes_with(s, mask, out)))
-        note(s, s->ops->blend(s->call->ctx, &m, out->data));
+    if (!can_combine(s, out, 2, (kiln_latent *const[]){unconst(a), unconst(b)}) || !legal(s, goes_with(s, mask, out)))
+        return;
+    note(s, s->ops->blend(s->call->ctx, &m, out->data));
+    size_t first = latent_shape_count(&out->shape);
+    if (out->more && out != a)
+        note(s, combine_range(s, out, 1, (double[]){1}, (kiln_latent *const[]){unconst(a)}, first, out->more));
 }
 
 static kiln_area area_of(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
@@ -262,7 +292,7 @@ static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *tot
 static void divide(const kiln_latents *l, kiln_latent *x, const kiln_latent *total)
 {
     latent_space *s = space_of(l);
-    if (legal(s, x->space == s && is_total(s, total, x)))
+    if (legal(s, x->space == s && !x->more && is_total(s, total, x)))
         note(s, s->ops->divide(s->call->ctx, x->data, total->data, latent_count(total), (size_t)x->shape.channels));
 }
 
@@ -317,7 +347,7 @@ static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, 
 {
     latent_space *s = space_of(l);
     int64_t h = x->shape.height, w = x->shape.width, dy = ((by.y % h) + h) % h, dx = ((by.x % w) + w) % w;
-    if (!legal(s, out != x && x->space == s && out->space == s && same_shape(out, x))) return;
+    if (!legal(s, out != x && x->space == s && out->space == s && same_shape(out, x) && !x->more)) return;
     for (int i = 0; i < 4; i++) { /* four parts: each lower or upper, right or left */
         int low = i & 1, right = i >> 1;
         kiln_area part = {
@@ -352,7 +382,6 @@ static void resize(const kiln_latents *l, kiln_latent *out, const kiln_latent *x
 static void random_noise(const kiln_latents *l, kiln_latent *out, uint64_t seed)
 {
     latent_space *s = space_of(l);
-    const kiln_latent_shape *shape = &out->shape;
     size_t n = latent_count(out);
     if (!legal(s, out->space == s)) return;
     float *data = spare(s, SPARE_HOST, 2 * n, KILN_CPU);
@@ -361,17 +390,34 @@ static void random_noise(const kiln_latents *l, kiln_latent *out, uint64_t seed)
     stream_seed(&stream, 0, seed, 0);
     if (!kit_estimating(s->call)) {
         stream_randn(&stream, data, n);
-        latent_channels_last(shape, shape->pictures, data, data + n);
+        latent_channels_last(out, data, data + n);
     }
     note(s, latent_upload(s, out, data + n));
 }
 
-void latent_channels_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out)
+/* [n,C,cells] -> [n,cells,C]. */
+static void planes_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out)
 {
     int64_t C = shape->channels, cells = shape->frames * shape->height * shape->width;
     for (int64_t b = 0; b < n; b++)
         for (int64_t k = 0; k < C; k++)
             for (int64_t i = 0; i < cells; i++) out[(b * cells + i) * C + k] = drawn[(b * C + k) * cells + i];
+}
+
+void latent_pictures_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out)
+{
+    planes_last(shape, n, drawn, out);
+}
+
+void latent_channels_last(const kiln_latent *like, const float *drawn, float *out)
+{
+    size_t at = latent_shape_count(&like->shape);
+    planes_last(&like->shape, like->shape.pictures, drawn, out);
+    for (size_t k = 0; like->more && k < like->space->n_stream; k++) {
+        const kiln_latent_shape *stream = &like->space->stream[k];
+        planes_last(stream, stream->pictures, drawn + at, out + at);
+        at += latent_shape_count(stream);
+    }
 }
 
 /* ---- to and from the host ---- */

@@ -9,13 +9,17 @@
 #include "kiln/latent.h"
 #include "kiln/ops.h"
 
+enum { STREAMS_MAX = 4 };
+
 typedef struct {
     const kiln_call *call;
     const kiln_ops *ops;
-    uint32_t device;         /* where latents are: KILN_CPU, or the device that programs run on */
-    kiln_latent_shape shape; /* of the sampling */
-    kiln_latents algebra;    /* self points back here */
-    kiln_status failed;      /* the first failure of what returns no status */
+    uint32_t device;                       /* where latents are: KILN_CPU, or the device that programs run on */
+    kiln_latent_shape shape;               /* of the sampling */
+    kiln_latent_shape stream[STREAMS_MAX]; /* further tensors of a latent, behind the first */
+    size_t n_stream, more;                 /* more: their numbers */
+    kiln_latents algebra;                  /* self points back here */
+    kiln_status failed;                    /* the first failure of what returns no status */
     struct {
         float *data;
         size_t capacity;
@@ -25,6 +29,7 @@ typedef struct {
 struct kiln_latent {
     const latent_space *space;
     kiln_latent_shape shape;
+    size_t more; /* numbers of further streams, behind the first's */
     float *data; /* on space->device */
     float *kept; /* as it was after the last step, for a saved state; NULL: never kept */
 };
@@ -34,10 +39,14 @@ kiln_status latent_space_init(latent_space *s, const kiln_call *call);
 size_t latent_shape_count(const kiln_latent_shape *s);
 /* The dimensions as programs see them, with so many channels; returns the rank. */
 uint32_t latent_dims(const kiln_latent_shape *s, int64_t channels, int64_t dim[5]);
-static inline size_t latent_count(const kiln_latent *x) { return latent_shape_count(&x->shape); }
+static inline size_t latent_count(const kiln_latent *x) { return latent_shape_count(&x->shape) + x->more; }
+/* What lies behind the first stream of a latent of this shape: the further streams, if it is the sampling's. */
+size_t latent_more(const latent_space *s, const kiln_latent_shape *shape);
 
 /* n pictures [n,C,cells], as torch draws them, -> [n,cells,C]. */
-void latent_channels_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out);
+void latent_pictures_last(const kiln_latent_shape *shape, int64_t n, const float *drawn, float *out);
+/* The same for all of a latent like that one: its streams one after the other. */
+void latent_channels_last(const kiln_latent *like, const float *drawn, float *out);
 
 /* n floats on the device, not cleared. NULL: no memory. */
 float *latent_floats(const latent_space *s, size_t n);

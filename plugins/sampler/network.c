@@ -18,8 +18,12 @@ static kiln_status key_of(const kiln_call *c, const network_batch *b, program_ke
     k->n = 0;
     TRY(program_key_weights(c, k, b->model->denoiser->family, b->model->weights));
     program_key_shape(k, "x", b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++) program_key_shape(k, "stream", b->stream[i].rank, b->stream[i].dim);
     for (size_t i = 0; i < b->n_input; i++) program_key_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
-    for (size_t i = 0; i < b->n_hook; i++) program_key_put(k, b->hook[i]->identity);
+    for (size_t i = 0; i < b->n_hook; i++) {
+        program_key_put(k, b->hook[i]->identity);
+        for (const char *const *p = b->hook[i]->place; p && *p; p++) program_key_put(k, *p);
+    }
     for (size_t i = 0; i < b->n_control; i++)
         TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
     return program_key_check(c, k);
@@ -36,7 +40,8 @@ typedef struct {
     kiln_t x, timestep;
     kiln_residual *residual; /* [RESIDUALS_MAX] */
     size_t n_residual;
-    kiln_t strength; /* of the control that is being recorded */
+    kiln_t strength;     /* of the control that is being recorded */
+    size_t n_prediction; /* of further streams, so far */
 } recorder;
 
 static const char *copy_text(const recorder *r, const char *text)
@@ -158,6 +163,22 @@ static kiln_named_tensor named(const recorder *r, const network_input *i)
         .size = sizeof(kiln_named_tensor), .name = i->own, .tensor = declare(r, i), .owner = owner};
 }
 
+static const char *const stream_names[STREAMS_MAX] = {"stream.1", "stream.2", "stream.3", "stream.4"},
+                         *const prediction_names[STREAMS_MAX] = {"prediction.1", "prediction.2", "prediction.3",
+                                                                 "prediction.4"};
+
+static void add_prediction(const kiln_outputs *out, const char *name, kiln_t t)
+{
+    recorder *r = out->self;
+    size_t number = name[0] >= '1' && name[0] <= '9' && !name[1] ? (size_t)(name[0] - '1') : STREAMS_MAX;
+    if (number < r->b->n_stream) {
+        r->ops->output(r->p, prediction_names[number], t);
+        r->n_prediction++;
+    } else
+        r->ops->fail(r->p, "the model gives a prediction '%.20s', and its latents have %zu streams beside the first",
+                     name, r->b->n_stream);
+}
+
 static kiln_status record(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
     recorder r = {.call = c, .ops = ops_of(c), .b = b, .p = p};
@@ -166,16 +187,23 @@ static kiln_status record(const kiln_call *c, const network_batch *b, kiln_progr
     r.input = c->host->scratch(c->ctx, (b->n_input + 1) * sizeof *r.input, KILN_CPU);
     r.residual = c->host->scratch(c->ctx, RESIDUALS_MAX * sizeof *r.residual, KILN_CPU);
     if (!r.input || !r.residual) return KILN_ERR_NOMEM;
-    in.x = r.x = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    kiln_t stream[STREAMS_MAX + 1];
+    kiln_outputs predictions = {.size = sizeof predictions, .self = &r, .add = add_prediction};
+    in.x = r.x = stream[0] = r.ops->input(p, "x", KILN_F32, b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++)
+        stream[i + 1] = r.ops->input(p, stream_names[i], KILN_F32, b->stream[i].rank, b->stream[i].dim);
+    in.n_stream += (uint32_t)b->n_stream;
     in.timestep = r.timestep = declare(&r, &b->timestep);
     for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
     for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, i));
-    in.stream = &in.x;
+    in.stream = stream, in.out = &predictions;
     in.input = r.input;
     in.hook = b->hook;
     in.residual = r.residual, in.n_residual = r.n_residual;
     const kiln_denoiser *d = b->model->denoiser;
     r.ops->output(p, "prediction", d->record(d, r.ops, p, b->model->weights, &in));
+    if (r.n_prediction != b->n_stream)
+        r.ops->fail(p, "the model gives %zu predictions of its %zu further streams", r.n_prediction, b->n_stream);
     return r.ops->plan(c->ctx, p, NULL);
 }
 
@@ -185,17 +213,28 @@ static kiln_bind bind_input(const network_input *i)
                        kit_window(i->dtype, i->device, (void *)(uintptr_t)i->data, i->rank, i->dim)};
 }
 
+static kiln_bind bind_device(const network_batch *b, const char *name, const float *data, uint32_t rank,
+                             const int64_t *dim)
+{
+    return (kiln_bind)KILN_BIND(name, kit_window(KILN_F32, b->device, (void *)(uintptr_t)data, rank, dim));
+}
+
 static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
-    kiln_bind in[NETWORK_INPUTS_MAX + 2];
+    kiln_bind in[NETWORK_INPUTS_MAX + STREAMS_MAX + 2], out[STREAMS_MAX + 1];
+    size_t n = 0;
     if (b->n_input > NETWORK_INPUTS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu inputs of one network; at most %d are possible", b->n_input,
                              NETWORK_INPUTS_MAX);
-    in[0] = (kiln_bind){sizeof *in, "x", kit_window(KILN_F32, b->device, (void *)(uintptr_t)b->x, b->rank, b->dim)};
-    in[1] = bind_input(&b->timestep);
-    for (size_t i = 0; i < b->n_input; i++) in[i + 2] = bind_input(&b->input[i]);
-    kiln_bind out = {sizeof out, "prediction", kit_window(KILN_F32, b->device, b->prediction, b->rank, b->dim)};
-    return ops_of(c)->run(c->ctx, p, in, b->n_input + 2, &out, 1);
+    in[n++] = bind_device(b, "x", b->x, b->rank, b->dim);
+    in[n++] = bind_input(&b->timestep);
+    for (size_t i = 0; i < b->n_input; i++) in[n++] = bind_input(&b->input[i]);
+    out[0] = bind_device(b, "prediction", b->prediction, b->rank, b->dim);
+    for (size_t i = 0; i < b->n_stream; i++) {
+        in[n++] = bind_device(b, stream_names[i], b->stream[i].x, b->stream[i].rank, b->stream[i].dim);
+        out[i + 1] = bind_device(b, prediction_names[i], b->stream[i].prediction, b->stream[i].rank, b->stream[i].dim);
+    }
+    return ops_of(c)->run(c->ctx, p, in, n, out, b->n_stream + 1);
 }
 
 static int is_of(const network_input *i, const control_use *u)

@@ -5,6 +5,7 @@
 
 #include "control_use.h"
 #include "kiln/model.h"
+#include "latent_space.h"
 
 /* A named input of the program. */
 typedef struct {
@@ -33,6 +34,13 @@ typedef struct {
     size_t n_hook;
     const control_use *control[CONTROLS_MAX]; /* that act now */
     size_t n_control;
+    struct { /* further streams of x */
+        uint32_t rank;
+        int64_t dim[5];
+        const float *x;
+        float *prediction;
+    } stream[STREAMS_MAX];
+    size_t n_stream;
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
 } network_batch;

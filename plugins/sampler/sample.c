@@ -17,19 +17,18 @@ enum { STEPS_MAX = 20000 };
 /* ---- LATENT values ---- */
 
 /* How channel k of a LATENT value becomes the network's: (latent - shift) * scale. */
+static double scale_of(const kiln_latent_scaling *s, size_t k) { return s->scale[s->n > 1 ? k : 0]; }
+static double shift_of(const kiln_latent_scaling *s, size_t k) { return s->shift ? s->shift[s->n > 1 ? k : 0] : 0; }
+
 static const kiln_latent_scaling *scaling_of(const kiln_model *m)
 {
     return m->latent ? m->latent : m->denoiser->latent->scaling;
 }
-static double scale_of(const kiln_model *m, size_t k)
+
+static const kiln_latent_format *stream_format(const kiln_model *m, size_t k)
 {
-    const kiln_latent_scaling *s = scaling_of(m);
-    return s->scale[s->n > 1 ? k : 0];
-}
-static double shift_of(const kiln_model *m, size_t k)
-{
-    const kiln_latent_scaling *s = scaling_of(m);
-    return s->shift ? s->shift[s->n > 1 ? k : 0] : 0;
+    return (const kiln_latent_format *)(const void *)((const char *)m->denoiser->stream +
+                                                      k * m->denoiser->stream_stride);
 }
 
 static int all_zero(const float *x, size_t n)
@@ -57,15 +56,13 @@ static kiln_status fail_rank(const kiln_call *c, uint32_t have, uint32_t wanted)
         have, wanted, is[wanted]);
 }
 
-/* The samples of a LATENT for the model. */
-static kiln_status samples_of(const kiln_call *c, const kiln_value *latent, const kiln_model *m, kiln_tensor *t)
+static uint32_t rank_of(const kiln_latent_format *f) { return f->rank ? (uint32_t)f->rank : 4; }
+
+/* The tensor of a LATENT's stream. */
+static kiln_status view_stream(const kiln_call *c, const kiln_value *samples, const kiln_latent_format *f,
+                               kiln_tensor *t)
 {
-    const kiln_value_api *v = kit_values(c);
-    const kiln_value *samples = v->map_get(latent, "samples");
-    uint32_t wanted = m->denoiser->latent->rank ? (uint32_t)m->denoiser->latent->rank : 4;
-    if (v->kind(samples) == KILN_V_LIST || m->denoiser->n_stream)
-        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                             "latents of several tensors (video and audio in one) cannot be sampled yet");
+    uint32_t wanted = rank_of(f);
     if (wanted < 3 || wanted > 5)
         return c->host->fail(c->ctx, KILN_ERR_BUG, "the model's latents have %u dimensions; 3 to 5 are possible",
                              wanted);
@@ -79,10 +76,10 @@ static kiln_status samples_of(const kiln_call *c, const kiln_value *latent, cons
 
 /* The shape that `latent` has for the model, and whether it is empty. An empty one of another model's channels becomes
  * one of ours; in an estimate every one of other channels counts as empty. */
-static kiln_status latent_shape(const kiln_call *c, const kiln_model *m, const kiln_tensor *t, kiln_latent_shape *shape,
-                                int *empty)
+static kiln_status latent_shape(const kiln_call *c, const kiln_latent_format *f, const kiln_tensor *t,
+                                kiln_latent_shape *shape, int *empty)
 {
-    int32_t channels = m->denoiser->latent->channels;
+    int32_t channels = f->channels;
     int64_t own = t->dim[t->rank - 1];
     *empty = kit_estimating(c) ? own != channels : all_zero(t->data, kit_count(t));
     if (own != channels && !*empty)
@@ -95,23 +92,89 @@ static kiln_status latent_shape(const kiln_call *c, const kiln_model *m, const k
     return KILN_OK;
 }
 
+/* One stream in model space. */
+static void read_stream(const kiln_session *s, const kiln_latent_scaling *by, const kiln_tensor *t, int empty,
+                        const kiln_latent_shape *shape, float *out)
+{
+    const float *latent = t->data;
+    for (size_t i = 0; i < latent_shape_count(shape) && !kit_estimating(s->call); i++) {
+        size_t k = i % (size_t)shape->channels;
+        out[i] = empty ? 0 : (float)(((double)latent[i] - shift_of(by, k)) * scale_of(by, k));
+    }
+}
+
+/* The further streams' shapes. */
+static kiln_status list_streams(kiln_session *s, const kiln_model *m, kiln_tensor *t, int *empty)
+{
+    const kiln_call *c = s->call;
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *list = v->map_get(s->job->latent, "streams");
+    size_t wanted = m->denoiser->n_stream, have = list ? v->count(list) : 0;
+    if (wanted > STREAMS_MAX || (wanted && have != wanted))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "the latent has %zu streams beside its samples, this model wants %zu (at most %d are "
+                             "possible); take the empty latent of its family",
+                             have, wanted, STREAMS_MAX);
+    s->space.n_stream = wanted;
+    for (size_t k = 0; k < wanted; k++) {
+        TRY(view_stream(c, v->list_at(list, k), stream_format(m, k), &t[k]));
+        TRY(latent_shape(c, stream_format(m, k), &t[k], &s->space.stream[k], &empty[k]));
+        if (s->space.stream[k].pictures != s->space.shape.pictures)
+            return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's streams have %lld and %lld pictures",
+                                 (long long)s->space.shape.pictures, (long long)s->space.stream[k].pictures);
+        s->space.more += latent_shape_count(&s->space.stream[k]);
+    }
+    return KILN_OK;
+}
+
 /* The given latent in model space. */
 static kiln_status read_latent(kiln_session *s, const kiln_model *m)
 {
-    kiln_tensor t;
-    int empty;
-    TRY(samples_of(s->call, s->job->latent, m, &t));
-    TRY(latent_shape(s->call, m, &t, &s->space.shape, &empty));
+    kiln_tensor t, more[STREAMS_MAX];
+    int empty, none[STREAMS_MAX];
+    TRY(view_stream(s->call, kit_values(s->call)->map_get(s->job->latent, "samples"), m->denoiser->latent, &t));
+    TRY(latent_shape(s->call, m->denoiser->latent, &t, &s->space.shape, &empty));
+    TRY(list_streams(s, m, more, none));
     s->first_height = s->space.shape.height, s->first_width = s->space.shape.width;
-    size_t n = session_count(s), channels = (size_t)s->space.shape.channels;
+    size_t n = session_count(s);
     s->start = session_floats(s, n), s->noise = session_floats(s, n), s->work = session_floats(s, n);
     if (!s->start || !s->noise || !s->work) return KILN_ERR_NOMEM;
-    const float *latent = t.data;
-    for (size_t i = 0; i < n && !kit_estimating(s->call); i++) {
-        size_t k = i % channels;
-        s->start[i] = empty ? 0 : (float)(((double)latent[i] - shift_of(m, k)) * scale_of(m, k));
-    }
+    read_stream(s, scaling_of(m), &t, empty, &s->space.shape, s->start);
+    float *at = s->start + latent_shape_count(&s->space.shape);
+    for (size_t k = 0; k < s->space.n_stream; at += latent_shape_count(&s->space.stream[k++]))
+        read_stream(s, stream_format(m, k)->scaling, &more[k], none[k], &s->space.stream[k], at);
     return KILN_OK;
+}
+
+/* One stream in the autoencoder's numbers, as a tensor. */
+static kiln_value *stream_value(const kiln_session *s, const kiln_latent_scaling *by, const kiln_latent_shape *shape,
+                                const float *x, level_rest rest)
+{
+    kiln_value *samples;
+    kiln_tensor t;
+    int64_t dim[5];
+    uint32_t rank = latent_dims(shape, shape->channels, dim);
+    if (kit_new_f32(s->call, rank, dim, &samples, &t) != KILN_OK) return NULL;
+    for (size_t i = 0; i < latent_shape_count(shape) && !kit_estimating(s->call); i++) {
+        size_t k = i % (size_t)shape->channels;
+        ((float *)t.data)[i] =
+            (float)(((double)x[i] * rest.scale + rest.shift) / rest.divided_by / scale_of(by, k) + shift_of(by, k));
+    }
+    return samples;
+}
+
+static kiln_value *streams_value(const kiln_session *s, const kiln_model *m, const float *x, level_rest rest)
+{
+    const kiln_value_api *v = kit_values(s->call);
+    kiln_value *list = v->new_list(s->call->ctx);
+    int ok = list != NULL;
+    for (size_t k = 0; ok && k < s->space.n_stream; x += latent_shape_count(&s->space.stream[k++])) {
+        kiln_value *one = stream_value(s, stream_format(m, k)->scaling, &s->space.stream[k], x, rest);
+        ok = one && v->list_push(list, one) == KILN_OK;
+        s->call->host->unref(one);
+    }
+    if (!ok) s->call->host->unref(list);
+    return ok ? list : NULL;
 }
 
 /* A LATENT like the given one with these samples, in the autoencoder's numbers. */
@@ -119,17 +182,20 @@ static kiln_status latent_value(const kiln_session *s, const kiln_model *m, cons
                                 kiln_value **out)
 {
     const kiln_latent_shape *shape = &s->space.shape;
-    size_t channels = (size_t)shape->channels;
-    kiln_value *samples;
-    kiln_tensor t;
-    int64_t dim[5];
-    uint32_t rank = latent_dims(shape, shape->channels, dim);
-    TRY(kit_new_f32(s->call, rank, dim, &samples, &t));
-    for (size_t i = 0; i < session_count(s) && !kit_estimating(s->call); i++)
-        ((float *)t.data)[i] =
-            (float)(((double)x[i] * rest.scale + rest.shift) / rest.divided_by / scale_of(m, i % channels) +
-                    shift_of(m, i % channels));
-    return kit_latent(s->call, s->job->latent, samples, out);
+    kiln_value *samples = stream_value(s, scaling_of(m), shape, x, rest);
+    if (!s->space.n_stream) return kit_latent(s->call, s->job->latent, samples, out);
+    kiln_value *base = kit_values(s->call)->map_copy(s->call->ctx, s->job->latent);
+    kiln_value *list = samples && base ? streams_value(s, m, x + latent_shape_count(shape), rest) : NULL;
+    kiln_status status = base && list ? kit_set(s->call, base, "streams", list) : KILN_ERR_NOMEM;
+    if (status == KILN_OK)
+        status = kit_set(s->call, base, "samples", samples);
+    else
+        s->call->host->unref(samples);
+    if (status == KILN_OK)
+        *out = base;
+    else
+        s->call->host->unref(base);
+    return status;
 }
 
 /* ---- noise ---- */
@@ -149,6 +215,9 @@ static kiln_status given_noise(kiln_session *s)
     uint32_t rank = latent_dims(&s->space.shape, s->space.shape.channels, dim);
     char have[120], wanted[120];
     kiln_tensor t;
+    if (s->space.n_stream)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "noise of one's own for a latent of several streams; take RandomNoise");
     TRY(kit_f32(c, s->job->noise.samples, rank, "the NOISE's samples", &t));
     write_dims(rank, t.dim, have);
     write_dims(rank, dim, wanted);
@@ -237,7 +306,8 @@ static kiln_status set_frame_shares(kiln_session *s, const float *mask)
         for (int64_t i = 0; i < cells && !kit_estimating(s->call); i++) sum += (double)mask[p * cells + i];
         share[p] = (float)(sum / (double)cells);
     }
-    for (size_t i = 0; i < s->job->n_guider; i++) s->evaluator[i].frame_share = share;
+    for (size_t i = 0; i < s->job->n_guider; i++)
+        s->evaluator[i].frame_share = share, s->evaluator[i].cell_share = mask;
     return KILN_OK;
 }
 
@@ -333,6 +403,7 @@ static kiln_status set_up(kiln_session *s)
     TRY(latent_init(&s->space, &s->x, &s->space.shape));
     if (job->wants_denoised) TRY(latent_init(&s->space, &s->denoised, &s->space.shape));
     for (size_t i = 0; i < job->n_guider; i++) TRY(evaluator_read_conditions(&s->evaluator[i]));
+    entry_keys_say(&s->last.keys, s->call->host);
     return read_mask(s);
 }
 

@@ -68,6 +68,11 @@ static kiln_status may_resize(const kiln_session *s, uint32_t method)
         return c->host->fail(c->ctx, KILN_ERR_BUG,
                              "sampler '%s' changes the size without KILN_SAMPLER_RESIZES, or in no known way",
                              s->row->name);
+    if (s->space.n_stream)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "sampler '%s' changes the size on the way, which a latent of several streams cannot; take "
+                             "another sampler",
+                             s->row->name);
     if (s->job->denoise)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "sampler '%s' changes the size on the way, and this node evaluates parts of one size; "
@@ -85,7 +90,7 @@ kiln_status session_resize(const kiln_sampling *api, double scale, uint32_t meth
 {
     kiln_session *s = api->self;
     const kiln_latent_shape *old = &s->space.shape;
-    scaling z = {.batch = old->pictures,
+    scaling z = {.batch = old->pictures * old->frames,
                  .channels = old->channels,
                  .h = old->height,
                  .w = old->width,

@@ -9,7 +9,7 @@
 
 static kiln_session *session_of(const kiln_sampling *s) { return s->self; }
 
-size_t session_count(const kiln_session *s) { return latent_shape_count(&s->space.shape); }
+size_t session_count(const kiln_session *s) { return latent_shape_count(&s->space.shape) + s->space.more; }
 
 float *session_floats(const kiln_session *s, size_t n)
 {
@@ -18,11 +18,22 @@ float *session_floats(const kiln_session *s, size_t n)
 
 /* ---- noise ---- */
 
-/* n pictures of the latent's size, at most those there are. */
+/* n pictures of the first stream, at most those there are. */
 static void draw(const kiln_session *s, noise_stream *g, int64_t n, float *out)
 {
-    stream_randn(g, s->work, (size_t)n * (session_count(s) / (size_t)s->space.shape.pictures));
-    latent_channels_last(&s->space.shape, n, s->work, out);
+    stream_randn(g, s->work, (size_t)n * (latent_shape_count(&s->space.shape) / (size_t)s->space.shape.pictures));
+    latent_pictures_last(&s->space.shape, n, s->work, out);
+}
+
+/* The further streams, one after the other. */
+static void draw_streams(const kiln_session *s, noise_stream *g, float *out)
+{
+    for (size_t k = 0; k < s->space.n_stream; k++) {
+        const kiln_latent_shape *shape = &s->space.stream[k];
+        stream_randn(g, s->work, latent_shape_count(shape));
+        latent_pictures_last(shape, shape->pictures, s->work, out);
+        out += latent_shape_count(shape);
+    }
 }
 
 /* With a batch_index the k-th picture gets the k-th draw, however many of the batch are here. */
@@ -31,7 +42,10 @@ static kiln_status draw_indexed(kiln_session *s, noise_stream *g, const kiln_val
     const kiln_call *c = s->call;
     const kiln_value_api *v = kit_values(c);
     int64_t pictures = s->space.shape.pictures, wanted, last = 0;
-    size_t one = session_count(s) / (size_t)pictures;
+    size_t one = latent_shape_count(&s->space.shape) / (size_t)pictures;
+    if (s->space.n_stream)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "a latent of several streams with a batch_index cannot be sampled; take whole batches");
     if ((int64_t)v->count(index) != pictures)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's batch_index has %zu entries for %lld latents",
                              v->count(index), (long long)pictures);
@@ -56,7 +70,9 @@ kiln_status session_first_noise(kiln_session *s, noise_stream *g, float *out)
 {
     const kiln_value *index = kit_values(s->call)->map_get(s->job->latent, "batch_index");
     if (index) return draw_indexed(s, g, index, out);
-    if (!kit_estimating(s->call)) draw(s, g, s->space.shape.pictures, out);
+    if (kit_estimating(s->call)) return KILN_OK;
+    draw(s, g, s->space.shape.pictures, out);
+    draw_streams(s, g, out + latent_shape_count(&s->space.shape));
     return KILN_OK;
 }
 
@@ -72,7 +88,7 @@ static kiln_status session_noise(const kiln_sampling *api, double from, double t
                              from, to);
     TRY(status);
     float *ours = s->noise; /* the first noise is where it is needed already */
-    latent_channels_last(&s->space.shape, s->space.shape.pictures, s->work, ours);
+    latent_channels_last(&s->x, s->work, ours);
     return latent_upload(&s->space, out, ours);
 }
 

@@ -42,11 +42,19 @@ static kiln_value *new_tensor(const kiln_session *s, uint32_t dtype, uint32_t ra
     return v;
 }
 
+/* How a latent lies in a state: as it is, or, of several streams, as numbers in a row. */
+static uint32_t state_dims(const kiln_session *s, int64_t dim[5])
+{
+    if (!s->space.more) return latent_dims(&s->space.shape, s->space.shape.channels, dim);
+    dim[0] = (int64_t)session_count(s);
+    return 1;
+}
+
 static kiln_value *new_latent(const kiln_session *s, const float *x)
 {
-    const int64_t dim[] = {s->space.shape.pictures, s->space.shape.height, s->space.shape.width,
-                           s->space.shape.channels};
-    return new_tensor(s, KILN_F32, 4, dim, x, session_count(s) * sizeof *x);
+    int64_t dim[5];
+    uint32_t rank = state_dims(s, dim);
+    return new_tensor(s, KILN_F32, rank, dim, x, session_count(s) * sizeof *x);
 }
 
 static kiln_value *new_numbers(const kiln_session *s, const double *x, size_t n)
@@ -190,9 +198,9 @@ static const void *get_tensor(const kiln_session *s, const kiln_value *value, ui
 
 static int get_latent(kiln_session *s, const kiln_value *value, kiln_latent *out)
 {
-    const int64_t dim[] = {s->space.shape.pictures, s->space.shape.height, s->space.shape.width,
-                           s->space.shape.channels};
-    const void *data = get_tensor(s, value, KILN_F32, 4, dim, sizeof(float));
+    int64_t dim[5];
+    uint32_t rank = state_dims(s, dim);
+    const void *data = get_tensor(s, value, KILN_F32, rank, dim, sizeof(float));
     return data && latent_upload(&s->space, out, data) == KILN_OK;
 }
 
@@ -282,8 +290,8 @@ static int take_size(kiln_session *s, const kiln_value *x)
     const int64_t times = 64; /* more than any sampler makes of a size: a damaged state asks for no more than that */
     kiln_tensor t = {.size = sizeof t};
     if (!(s->row->flags & KILN_SAMPLER_RESIZES)) return 1;
-    if (kit_values(c)->kind(x) != KILN_V_TENSOR || c->host->view(c->ctx, x, &t) != KILN_OK || t.rank != 4) return 0;
-    int64_t h = t.dim[1], w = t.dim[2];
+    if (kit_values(c)->kind(x) != KILN_V_TENSOR || c->host->view(c->ctx, x, &t) != KILN_OK || t.rank < 3) return 0;
+    int64_t h = t.rank > 3 ? t.dim[t.rank - 3] : 1, w = t.dim[t.rank - 2];
     if (h == s->space.shape.height && w == s->space.shape.width) return 1;
     return h > 0 && w > 0 && h / times <= s->first_height && w / times <= s->first_width &&
            session_set_size(s, h, w) == KILN_OK;

@@ -7,6 +7,7 @@
 #include "sampling_kit.h"
 
 #include "conditions.h"
+#include "noise_source.h"
 
 enum { H = 4, W = 6, C = CHANNELS, CELL = H * W * C };
 
@@ -184,6 +185,12 @@ static kiln_value *with_tokens(int64_t n, const float *row)
     kiln_value *e = entry();
     set(e, "tokens", tokens(n, row));
     return e;
+}
+
+static const float *samples_of_any(const kiln_value *latent)
+{
+    size_t have = 0;
+    return latent ? floats_of(values()->map_get(latent, "samples"), &have) : NULL;
 }
 
 /* ---- sampling ---- */
@@ -425,6 +432,50 @@ static void test_inputs_are_cut_with_areas(void)
     }
 }
 
+/* ---- a timestep a cell ---- */
+
+static kiln_t token_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                           const kiln_denoise_inputs *in)
+{
+    int64_t n[4];
+    (void)d, (void)w;
+    ops->shape(p, in->x, n, 4);
+    return ops->add(p, ops->affine(p, in->x, 0, 0), ops->reshape(p, in->timestep, 4, KILN_DIMS(n[0], n[1], n[2], 1)));
+}
+
+/* The network says the timestep of each cell, also of a part of the picture; own_timestep() is sigma. */
+static void test_a_timestep_for_each_cell(void)
+{
+    static network_of n;
+    static const float zero[2 * CELL];
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *plain_model = model_with(&n, NULL, 0, NULL), *e = entry(), *result[2] = {NULL};
+    n.table.timestep = KILN_TIMESTEP_TOKEN, n.table.record = token_record;
+    kiln_model m = *models->model(rig_ctx(), plain_model);
+    kiln_value *model = models->model_new(rig_ctx(), &m),
+               *latent = map_of("samples", tensor_value(4, (const int64_t[]){2, H, W, C}, zero));
+    float mask[H * W];
+    for (int i = 0; i < H * W; i++) mask[i] = (float)i / 32;
+    set(latent, "noise_mask", tensor_value(3, (const int64_t[]){1, H, W}, mask));
+    set(e, "area", four(2, 3, 1, 2));
+    kiln_value *list = list_of(e, NULL), *guider = made(&node_basic_guider, "", model, list),
+               *noise = map_of("samples", tensor_value(4, (const int64_t[]){2, H, W, C}, zero));
+    set(noise, "seed", values()->new_int(NULL, 1));
+    CHECK_MSG(sample((parts){.model = model,
+                             .guider = guider,
+                             .latent = latent,
+                             .noise = noise,
+                             .sigmas = sigmas_of(2, (double[]){1, 0})},
+                     result) == KILN_OK,
+              "%s", call_why.message);
+    const float *x = samples_of_any(result[0]);
+    for (int i = 0; x && i < CELL; i++) {
+        int cell = i / C, y = cell / W, left = cell % W, inside = y >= 1 && y < 3 && left >= 2 && left < 5;
+        if (inside) CHECK_NEAR(x[i], mask[cell] * mask[cell], 1e-6); /* kept again by the mask on the way out */
+    }
+    drop(plain_model), drop(list), drop(result[0]), drop(result[1]);
+}
+
 /* ---- derive ---- */
 
 static kiln_status derive_vector(const kiln_denoiser *d, const kiln_derivation *by)
@@ -625,6 +676,97 @@ static void test_controls_that_do_not_fit_are_refused(void)
     CHECK_MSG(strstr(call_why.message, "CONTROL_NET") != NULL, "%s", call_why.message);
 }
 
+/* ---- further streams ---- */
+
+static const double two = 2;
+static const kiln_latent_scaling halved = {sizeof halved, 1, &two, &one_number};
+static const kiln_latent_format sound[] = {{.size = sizeof *sound, .rank = 3, .channels = 2, .scaling = &halved}};
+enum { SOUND = 2 * 5 * 2 };
+
+static kiln_t duet_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                          const kiln_denoise_inputs *in)
+{
+    (void)d, (void)w;
+    CHECK_EQ(in->n_stream, 2);
+    in->out->add(in->out, "1", ops->affine(p, in->stream[1], 0, 7));
+    return ops->affine(p, in->x, 0, 3);
+}
+
+static kiln_value *duet(network_of *n)
+{
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *plain_model = model_with(n, NULL, 0, NULL);
+    n->table.stream = sound, n->table.n_stream = 1, n->table.stream_stride = sizeof *sound;
+    n->table.record = duet_record;
+    kiln_model m = *models->model(rig_ctx(), plain_model);
+    kiln_value *v = models->model_new(rig_ctx(), &m);
+    CHECK_MSG(v != NULL, "%s", rig_message());
+    drop(plain_model);
+    return v;
+}
+
+/* One step from 1 to `to`; samples and the stream. */
+static kiln_status draw_duet(double to, kiln_value *noise, kiln_value *conditioning, float *video, float *audio)
+{
+    static network_of n;
+    static const float zero[2 * CELL];
+    kiln_value *result[2] = {NULL}, *latent = map_of("samples", tensor_value(4, (const int64_t[]){2, H, W, C}, zero)),
+               *model = duet(&n), *guider = made(&node_basic_guider, "", model, conditioning);
+    set(latent, "streams", list_of(tensor_value(3, (const int64_t[]){2, 5, 2}, zero), NULL));
+    drop(conditioning);
+    kiln_status status = sample((parts){.model = model,
+                                        .guider = guider,
+                                        .latent = latent,
+                                        .noise = noise,
+                                        .sigmas = sigmas_of(2, (double[]){1, to})},
+                                result);
+    size_t have = 0;
+    if (status == KILN_OK) {
+        memcpy(video, floats_of(values()->map_get(result[0], "samples"), &have), 2 * CELL * sizeof *video);
+        const float *x = floats_of(values()->list_at(values()->map_get(result[0], "streams"), 0), &have);
+        if (CHECK_EQ(have, SOUND)) memcpy(audio, x, SOUND * sizeof *audio);
+    }
+    drop(result[0]), drop(result[1]);
+    return status;
+}
+
+static void test_a_latent_of_two_streams(void)
+{
+    float audio[SOUND], drawn[2 * CELL + SOUND];
+    kiln_value *noise = made(&node_random_noise, "noise_seed=5", NULL, NULL);
+    CHECK_MSG(draw_duet(0, rig_host()->ref(noise), list_of(entry(), NULL), out, audio) == KILN_OK, "%s",
+              call_why.message);
+    check_all(out, 3, "the first");
+    for (int i = 0; i < SOUND; i++) CHECK_EQ(audio[i], 7.0f / 2 + 1); /* in its own scaling */
+    /* To one half: x is the mean of noise and x0, and is handed on over 1 - 1/2; so the noise is the rest. */
+    CHECK_EQ(draw_duet(0.5, noise, list_of(entry(), NULL), out, audio), KILN_OK);
+    noise_stream g;
+    stream_seed(&g, 0, 5, 0);
+    stream_randn(&g, drawn, 2 * CELL);
+    stream_randn(&g, drawn + 2 * CELL, SOUND); /* as torch draws one tensor after the other, channels first */
+    for (int i = 0; i < 2 * CELL; i++) {
+        int b = i / CELL, cell = i % CELL / C, k = i % C;
+        CHECK_NEAR(out[i], 3 + drawn[(b * C + k) * H * W + cell], 1e-5);
+    }
+    for (int i = 0; i < SOUND; i++) {
+        int b = i / 10, cell = i % 10 / 2, k = i % 2;
+        CHECK_NEAR((audio[i] - 1) * 2, 7 + drawn[2 * CELL + (b * 2 + k) * 5 + cell], 1e-5);
+    }
+}
+
+static void test_streams_go_through_whole(void)
+{
+    float audio[SOUND];
+    kiln_value *e = entry();
+    set(e, "area", four(2, 3, 1, 2));
+    CHECK(draw_duet(0, made(&node_random_noise, "noise_seed=5", NULL, NULL), list_of(e, NULL), out, audio) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "several streams") != NULL, "%s", call_why.message);
+    static network_of n;
+    CHECK(draw(duet(&n), list_of(entry(), NULL), out) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "0 streams beside its samples, this model wants 1") != NULL, "%s",
+              call_why.message);
+}
+
 int main(int argc, char **argv)
 {
     open_plugin();
@@ -636,12 +778,15 @@ int main(int argc, char **argv)
                                       CASE(test_unequal_conditionings_by_their_rule),
                                       CASE(test_lengths_of_padded_tokens),
                                       CASE(test_inputs_are_cut_with_areas),
+                                      CASE(test_a_timestep_for_each_cell),
                                       CASE(test_a_denoiser_derives_inputs),
                                       CASE(test_another_model_from_a_level_down),
                                       CASE(test_hooks_have_inputs_of_their_own),
                                       CASE(test_hooks_at_no_place_are_refused),
                                       CASE(test_controls_add_what_they_say),
                                       CASE(test_controls_apart_add_the_same),
-                                      CASE(test_controls_that_do_not_fit_are_refused)};
+                                      CASE(test_controls_that_do_not_fit_are_refused),
+                                      CASE(test_a_latent_of_two_streams),
+                                      CASE(test_streams_go_through_whole)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -143,8 +143,8 @@ static kiln_status run_apart(const kiln_call *c)
     const kiln_net *given = models->net(c->ctx, c->in[0], "CONTROL_NET");
     apart_network *own = given ? calloc(1, sizeof *own) : NULL;
     if (!own) return given ? KILN_ERR_NOMEM : KILN_ERR_INVALID;
-    memcpy(&own->network, given->network, given->network->size < sizeof own->network ? given->network->size
-                                                                                      : sizeof own->network);
+    memcpy(&own->network, given->network,
+           given->network->size < sizeof own->network ? given->network->size : sizeof own->network);
     own->network.size = sizeof own->network;
     own->network.flags |= KILN_NETWORK_APART;
     kiln_net net = {.size = sizeof net,

@@ -156,8 +156,8 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
     out->context = config_int(&c, "cross_attention_dim", 768, 1, 1 << 16);
     out->groups = config_int(&c, "norm_num_groups", 32, 1, 1024);
     out->eps = (float)config_number(&c, "norm_eps", 1e-5, 0, 1);
-    out->n_hint_width = config_ints(&c, "conditioning_embedding_out_channels", 0, 1, 1 << 12, 0, out->hint_widths,
-                                    CONTROL_LEVELS_MAX);
+    out->n_hint_width =
+        config_ints(&c, "conditioning_embedding_out_channels", 0, 1, 1 << 12, 0, out->hint_widths, CONTROL_LEVELS_MAX);
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }

@@ -83,7 +83,7 @@ kiln_t controlnet_resnet(const controlnet_recorder *r, const char *name, kiln_t 
     const kiln_ops *o = r->ops;
     char full[NAME_LENGTH];
     kiln_t h = silu(r, group_norm(r, name, "norm1", x, r->config->eps));
-    h = controlnet_conv(r, NAME("conv1"), h, out, 3, 1);           /* [N,H,W,out] */
+    h = controlnet_conv(r, NAME("conv1"), h, out, 3, 1);          /* [N,H,W,out] */
     kiln_t t = linear(r, name, "time_emb_proj", r->temb, out, 1); /* [N,out]     */
     h = o->add(r->p, h, o->reshape(r->p, t, 4, KILN_DIMS(control_dim(o, r->p, t, 0), 1, 1, out)));
     h = silu(r, group_norm(r, name, "norm2", h, r->config->eps));
