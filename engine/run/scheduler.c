@@ -4,11 +4,10 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/memory_alloc.h"
-#include "run/node_args.h"
+#include "run/item_calls.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -345,76 +344,15 @@ static void fetch_node(scheduler *s, uint32_t i)
     wake_others(s);
 }
 
-static kiln_status call_once(scheduler *s, uint32_t i, size_t item, kiln_value **out, error *e)
+/* One call of a mapped node is done. 0: the run stops. */
+static int item_did(void *of, const run_event *ev)
 {
-    arg_values v = values_of(s, i);
-    node_args a;
-    kiln_status status = args_make(&v, i, item, &a, e);
-    if (status == KILN_OK) status = s->hooks->call(s->hooks->self, i, a.params, a.in, out, e);
-    args_free(&a);
-    return status;
-}
-
-/* The calls of a mapped node, one after the other: its instance is one. */
-typedef struct {
-    size_t n, taken;
-    digest *key;      /* [n]     */
-    kiln_value **out; /* [n_out] */
-} calls;
-
-static int was_taken(const scheduler *s, uint32_t i) { return s->hooks->taken && s->hooks->taken(s->hooks->self, i); }
-
-static kiln_status call_item(scheduler *s, uint32_t i, size_t item, calls *c, error *e)
-{
-    const kiln_node *t = s->w->node[i].type;
-    arg_values v = values_of(s, i);
-    double start = clock_seconds();
-    if (s->setting->cancel && atomic_load(s->setting->cancel)) return error_set(e, KILN_CANCELLED, "cancelled");
-    TRY(args_key(&v, i, item, &c->key[item], e));
-    run_item which = {.index = item, .n = c->n, .key = c->key[item]};
-    if (s->hooks->item) s->hooks->item(s->hooks->self, i, &which);
-    memset(c->out, 0, t->n_out * sizeof *c->out);
-    kiln_status status = call_once(s, i, item, c->out, e);
-    for (uint32_t k = 0; status == KILN_OK && k < t->n_out; k++)
-        if (c->out[k]) value_publish(c->out[k]);
-    if (status == KILN_OK) outputs_set_origin(t, c->key[item], c->out);
-    if (status == KILN_OK) status = outputs_append(t, s->slot[i].out, c->out, e);
-    for (uint32_t k = 0; k < t->n_out; k++) value_unref(c->out[k]);
-    if (status != KILN_OK) return status;
-    int taken = was_taken(s, i);
-    c->taken += (size_t)taken;
+    scheduler *s = of;
     pthread_mutex_lock(&s->lock);
-    notify(s, (run_event){.kind = taken ? RUN_ITEM_FETCHED : RUN_ITEM_DONE,
-                          .node = i,
-                          .seconds = clock_seconds() - start,
-                          .item = &which});
+    notify(s, *ev);
+    int on = !s->stop;
     pthread_mutex_unlock(&s->lock);
-    return KILN_OK;
-}
-
-static void name_item(error *e, size_t item, size_t n)
-{
-    size_t used = strlen(e->message);
-    if (e->status != KILN_CANCELLED)
-        snprintf(e->message + used, sizeof e->message - used, " (item %zu of %zu)", item + 1, n);
-}
-
-/* *taken: every call's values came from elsewhere. */
-static kiln_status call_items(scheduler *s, uint32_t i, int *taken, error *e)
-{
-    const kiln_node *t = s->w->node[i].type;
-    arg_values v = values_of(s, i);
-    calls c = {.n = args_calls(&v, i)};
-    c.key = mem_calloc(c.n + 1, sizeof *c.key);
-    c.out = mem_calloc(t->n_out + 1u, sizeof *c.out);
-    kiln_status status = c.key && c.out ? KILN_OK : error_set(e, KILN_ERR_NOMEM, "out of memory");
-    if (status == KILN_OK) status = outputs_lists(t, s->slot[i].out, e);
-    for (size_t k = 0; k < c.n && status == KILN_OK; k++)
-        if ((status = call_item(s, i, k, &c, e)) != KILN_OK) name_item(e, k, c.n);
-    if (status == KILN_OK && s->hooks->items) s->hooks->items(s->hooks->self, i, c.n, c.key);
-    *taken = c.n > 0 && c.taken == c.n;
-    mem_free(c.key), mem_free(c.out);
-    return status;
+    return on;
 }
 
 /* Called and left with the lock held. */
@@ -423,21 +361,31 @@ static void run_node(scheduler *s, uint32_t i)
     const graph_node *g = &s->w->node[i];
     error failure = {0};
     int device = (g->type->flags & KILN_NODE_DEVICE) != 0, taken = 0;
+    item_calls calls = {.hooks = s->hooks,
+                        .values = values_of(s, i),
+                        .node = i,
+                        .cancel = s->setting->cancel,
+                        .did = item_did,
+                        .of = s};
     s->slot[i].state = RUNNING;
     s->running++;
     if (device) s->device_busy = 1;
     notify(s, (run_event){.kind = RUN_NODE_START, .node = i});
     pthread_mutex_unlock(&s->lock);
     double start = clock_seconds();
-    kiln_status status = g->mapped ? call_items(s, i, &taken, &failure) : call_once(s, i, 0, s->slot[i].out, &failure);
+    kiln_status status = g->mapped ? call_items(&calls, s->slot[i].out, &taken, &failure)
+                                   : call_node(&calls, 0, s->slot[i].out, &failure);
     double seconds = clock_seconds() - start;
     pthread_mutex_lock(&s->lock);
     if (device) s->device_busy = 0;
     s->running--;
     if (status == KILN_OK) {
         publish_values(s, i);
-        if (!g->mapped) taken = was_taken(s, i);
+        if (!g->mapped) taken = s->hooks->taken && s->hooks->taken(s->hooks->self, i);
         node_done(s, i, taken ? RUN_NODE_FETCHED : RUN_NODE_DONE, seconds);
+    } else if (g->mapped && s->stop && status == KILN_CANCELLED && failure.status == KILN_OK) {
+        drop_values(s, i); /* between two items: it is neither done nor failed */
+        s->slot[i].state = WAITING;
     } else {
         if (failure.status == KILN_OK)
             error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));

@@ -9,6 +9,7 @@
 #include "workflow/open_kit.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum { CALLS_MAX = 200 };
 
@@ -93,6 +94,27 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
         out[0] = text_of(&made);
     }
     return KILN_OK;
+}
+
+/* `slow` fails while the first item of d is in its call, which ends when that has been noticed. */
+static atomic_int in_item, has_failed;
+static kiln_status call_and_meet(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out,
+                                 error *e)
+{
+    const graph_node *g = &((script *)self)->w->node[i];
+    if (strcmp(g->doc->name, "slow") == 0) {
+        for (int k = 0; k < 5000 && !atomic_load(&in_item); k++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        atomic_store(&has_failed, 1);
+        return error_set(e, KILN_ERR_IO, "node 'slow' cannot");
+    }
+    if (strcmp(g->doc->name, "d") == 0) {
+        atomic_store(&in_item, 1);
+        for (int k = 0; k < 5000 && !atomic_load(&has_failed); k++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return call(self, i, params, in, out, e);
 }
 
 static void item(void *self, size_t i, const run_item *which)
@@ -364,6 +386,19 @@ static void test_a_cancel_is_heard_between_items(void)
     finish(&b);
 }
 
+/* Another node fails meanwhile: with fail_fast no further item is begun. */
+static void test_fail_fast_is_heard_between_items(void)
+{
+    bench b;
+    REQUIRE(start(&b, "nodes:\n" BATCHES("m", "9") DECODE("d", "[m, 0]") SAVE("[d, 0]")
+                          BATCHES("slow", "1") "  p: {class_type: Save, inputs: {images: [slow, 0]}}\n"));
+    run_hooks hooks = {.self = &b.s, .call = call_and_meet, .event = on_event, .item = item, .items = items};
+    b.status = run_schedule(&b.o->w, &hooks, &(run_setting){.workers = 2, .fail_fast = 1}, &b.sum, &b.e);
+    CHECK_EQ(b.status, KILN_ERR_IO);
+    CHECK_MSG(b.s.events == 1 && b.s.finished == 0 && !b.sum.cancelled, "%d items", b.s.events);
+    finish(&b);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -380,6 +415,7 @@ int main(int argc, char **argv)
         CASE(test_a_failure_names_the_item),
         CASE(test_a_bad_item_for_a_parameter_is_named),
         CASE(test_a_cancel_is_heard_between_items),
+        CASE(test_fail_fast_is_heard_between_items),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
