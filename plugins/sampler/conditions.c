@@ -257,9 +257,10 @@ static kiln_status read_hook_inputs(const condition_reading *r, const kiln_value
 {
     const kiln_hook *h = r->model->hook[number];
     input_search s = search_of(r, entry);
-    char prefix[32];
+    char prefix[32], owner[100];
     snprintf(prefix, sizeof prefix, "hook.%zu.", number);
-    s.owner = h->identity, s.prefix = prefix, s.hook = (int)number;
+    snprintf(owner, sizeof owner, "the hook '%.*s'", (int)strcspn(h->identity, "/"), h->identity);
+    s.owner = owner, s.prefix = prefix, s.hook = (int)number;
     s.beside = h->values;
     s.spec = h->input, s.n_spec = h->n_input, s.stride = h->input_stride;
     return input_values_find(&s, out);

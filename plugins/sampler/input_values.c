@@ -67,6 +67,11 @@ static kiln_status fail_missing(const input_search *s, const kiln_input_spec *sp
 
 static kiln_status fail_width(const input_search *s, const kiln_input_spec *spec, int64_t have)
 {
+    if (s->control || s->hook >= 0)
+        return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
+                                   "%s: its '%s' is %lld wide but %s wants %lld; take one that was made for this model "
+                                   "and this input",
+                                   s->what, key_of(spec), (long long)have, s->owner, (long long)spec->width);
     if (spec->kind == KILN_INPUT_TOKENS || spec->kind == KILN_INPUT_VECTOR)
         return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
                                    "%s: its %s are %lld wide but %s wants %lld; encode the text with the CLIP of the "
