@@ -101,13 +101,17 @@ static const struct {
     {"IMAGE", image},   {"MASK", mask},   {"LATENT", latent}, {"CONDITIONING", conditioning},
     {"SIGMAS", sigmas}, {"INT", whole},   {"FLOAT", number},  {"BOOLEAN", yes},
     {"STRING", words},  {"VIDEO", video}, {"AUDIO", audio},   {"TOKENS", tokens},
-    {"*", image},
 };
+
+static int fits(const char *type, const kiln_port *p)
+{
+    return strcmp(type, p->type) == 0 || (p->type[0] == '*' && strcmp(type, "IMAGE") == 0);
+}
 
 int sample_known(const kiln_port *p)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].type, p->type) == 0) return 1;
+        if (fits(known[i].type, p)) return 1;
     return 0;
 }
 
@@ -115,7 +119,7 @@ kiln_value *sample_value(const kiln_port *p)
 {
     kiln_value *v = NULL;
     for (size_t i = 0; !v && i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].type, p->type) == 0) v = known[i].make();
+        if (fits(known[i].type, p)) v = known[i].make();
     if (v && p->flags & KILN_PORT_LIST) v = list_with(v);
     if (v) value_publish(v);
     return v;

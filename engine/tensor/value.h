@@ -43,8 +43,14 @@ kiln_status value_add_files(const kiln_value *v, struct file_list *to, error *e)
 
 uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
-/* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
+/* Digest of the content (objects: type and fingerprint). Equal values, equal digests; of an estimate's tensors the
+ * shapes alone count. */
 kiln_status value_digest(const kiln_value *v, digest *out, error *e);
+/* Which value it is, for the keys of what is computed from one item of a list: the digest of its content where all of
+ * it is plain data that is there; else what value_set_origin said first, for nothing but where it came from tells apart
+ * objects, and an estimate's shapes. Of published values. KILN_ERR_INVALID: neither. */
+kiln_status value_identity(kiln_value *v, digest *out, error *e);
+void value_set_origin(kiln_value *v, digest origin);
 /* NaN or infinity in any f32/f16/bf16 tensor inside. */
 int value_has_nonfinite(const kiln_value *v);
 

@@ -21,11 +21,20 @@
 
 #include "inputs.h"
 
+#include <stdio.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct kiln_hook kiln_hook;
+
+/* What a family calls at a place, and so what can act there. */
+enum {
+    KILN_PLACE_POINT = 1,    /* kiln_place(): residuals, at()                                   */
+    KILN_PLACE_BLOCK = 2,    /* kiln_left_out() and, on its way out, kiln_place()               */
+    KILN_PLACE_ATTENTION = 4 /* kiln_attention_at(): before_attention(), attention()           */
+};
 
 /* What a control adds at a place: already times its strength. Arrays: n structs of the first's size. */
 typedef struct {
@@ -38,7 +47,7 @@ typedef struct {
 typedef struct {
     uint32_t size;
     uint32_t n_stream;
-    kiln_t x;                       /* [N,...,in channels], already scaled for the network                  */
+    kiln_t x;                       /* [N,...,channels], already scaled for the network                     */
     const kiln_t *stream;           /* [n_stream] where a latent is several tensors (video and audio): x is the first */
     kiln_t timestep;                /* f32 [N]; [N,T] or [N,tokens] where the denoiser asks for that        */
     const kiln_named_tensor *input; /* the denoiser's and the hooks' named inputs             */
@@ -85,12 +94,13 @@ struct kiln_hook {
     uint32_t n_input, input_stride;
     void *self;
     const char *identity;     /* all that decides what is recorded: part of programs' and results' keys  */
-    const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place              */
+    const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place. Each has to match a place
+                                 where one of its functions is asked                                     */
     double start, end;        /* shares of the way between which it acts; both 0: always. Outside it nothing of it is
                                  computed */
-    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`
-     * under
-     * "<name>.unconditional" for the guider's unconditional set, then under the name. */
+    /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`: for
+     * the guider's unconditional set under "<name>.unconditional", then under the name. An input called "tokens"
+     * without a key of its own takes the prompt's: give it one that no text encoder writes. */
     const kiln_input_spec *input;
     const kiln_value *values; /* a map, kept alive by the MODEL's owned or base; NULL: none */
     /* All are optional. */
@@ -136,6 +146,32 @@ static inline int kiln_hook_acts_at(const kiln_hook *h, const char *at)
     return 0;
 }
 
+/* "[2,64,64,4]" */
+static inline void kiln_shape_text(const int64_t *dim, uint32_t rank, char text[128])
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < rank && i < KILN_MAX_RANK && n < 100; i++)
+        n += (size_t)snprintf(text + n, 24, "%s%lld", i ? "," : "[", (long long)dim[i]);
+    snprintf(text + n, 8, "%s", n ? "]" : "[]");
+}
+
+/* x with a control's residual on it, which has x's shape, or 1 where it repeats. */
+static inline kiln_t kiln_add_residual(const kiln_recording *r, kiln_t x, const kiln_residual *residual)
+{
+    int64_t own[KILN_MAX_RANK] = {0}, added[KILN_MAX_RANK] = {0};
+    uint32_t rank = r->ops->shape(r->program, x, own, KILN_MAX_RANK);
+    uint32_t n = r->ops->shape(r->program, residual->tensor, added, KILN_MAX_RANK);
+    char has[128], gets[128];
+    int fits = rank == n;
+    for (uint32_t i = 0; fits && i < rank; i++) fits = added[i] == own[i] || added[i] == 1;
+    if (fits || r->ops->error(r->program, NULL) != KILN_OK) return r->ops->add(r->program, x, residual->tensor);
+    kiln_shape_text(own, rank, has);
+    kiln_shape_text(added, n, gets);
+    return r->ops->fail(r->program,
+                        "a control adds %s at '%s', where the model has %s; it was made for another family of models",
+                        gets, residual->place, has);
+}
+
 /* x at a place: first the controls' residuals are added, then hooks act in order. */
 static inline kiln_t kiln_place(const kiln_recording *r, kiln_t x, const kiln_place_info *info)
 {
@@ -143,7 +179,7 @@ static inline kiln_t kiln_place(const kiln_recording *r, kiln_t x, const kiln_pl
     const char *at = (const char *)in->residual;
     for (size_t i = 0; i < in->n_residual; i++) {
         const kiln_residual *residual = (const kiln_residual *)(const void *)(at + i * in->residual->size);
-        if (strcmp(residual->place, info->place) == 0) x = r->ops->add(r->program, x, residual->tensor);
+        if (strcmp(residual->place, info->place) == 0) x = kiln_add_residual(r, x, residual);
     }
     for (size_t i = 0; i < in->n_hook; i++)
         if (in->hook[i]->at && kiln_hook_acts_at(in->hook[i], info->place))

@@ -15,6 +15,16 @@ static kiln_status read_number(const input_search *s, const kiln_value *map, con
     return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID, "%s: a control's '%s' has to be a number", s->what, key);
 }
 
+static kiln_status check_type(const input_search *s, const kiln_value *net, size_t number)
+{
+    const char *type = kit_values(s->call)->object_type(net);
+    if (type && strcmp(type, "CONTROL_NET") == 0) return KILN_OK;
+    return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
+                               "%s: the control_net of entry %zu of its 'control' is %s%s and no CONTROL_NET; a "
+                               "ControlNetLoader makes one",
+                               s->what, number, type ? "a " : "plain data", type ? type : "");
+}
+
 static kiln_status read_use(const input_search *search, const kiln_value *entry, const kiln_value *map, size_t number,
                             const model_sampling *counted, control_use *out)
 {
@@ -27,16 +37,19 @@ static kiln_status read_use(const input_search *search, const kiln_value *entry,
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "%s: entry %zu of its 'control' is no map with a control_net; ControlNetApply makes them",
                              search->what, number);
+    TRY(check_type(search, v->map_get(map, "control_net"), number));
     if (!(out->net = models->net(c->ctx, v->map_get(map, "control_net"), "CONTROL_NET"))) return KILN_ERR_INVALID;
     TRY(read_number(search, map, "strength", 1, &out->strength));
     TRY(read_number(search, map, "start_percent", 0, &start));
     TRY(read_number(search, map, "end_percent", 1, &end));
     out->sigma_start = model_sampling_percent_to_sigma(counted, start);
     out->sigma_end = model_sampling_percent_to_sigma(counted, end);
+    const char *family = out->net->network->family; /* a name, then the numbers that decide what is recorded */
+    snprintf(out->owner, sizeof out->owner, "the control '%.*s'", (int)strcspn(family, "/"), family);
     snprintf(out->prefix, sizeof out->prefix, "control.%zu.", number);
     snprintf(out->strength_name, sizeof out->strength_name, "%sstrength", out->prefix);
     input_search own = *search;
-    own.owner = out->net->network->family;
+    own.owner = out->owner;
     own.prefix = out->prefix;
     own.map[0] = map, own.map[1] = entry;
     own.beside = NULL, own.hook = -1, own.control = 1;

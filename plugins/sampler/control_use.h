@@ -13,6 +13,7 @@ enum { CONTROLS_MAX = 16 };
 
 typedef struct {
     const kiln_net *net;
+    char owner[80];         /* for people: "the control 'controlnet'" */
     char prefix[24];        /* of its inputs in a program: "control.0." */
     char strength_name[40]; /* "control.0.strength" */
     double sigma_start, sigma_end, strength;

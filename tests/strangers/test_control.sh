@@ -3,7 +3,7 @@
 here="$KILN_ROOT/tests/strangers/control" models="$KILN_ROOT/tests/strangers/control/models:$KILN_ROOT/tests/golden"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 build control.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
-[ -z "$(readelf -d "$work/plugins/control.so" | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
+! readelf -d "$work/plugins/control.so" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
 
 # ---- workflows
 begin() {
@@ -80,6 +80,11 @@ for name in $cases; do as_golden ${name}_apart all_apart $name; done
 run net_apart "$work/net_apart.yaml" --no-cache; verdict one_apart_beside_one_within $?
 for name in both_kinds pair_two_hints areas odd; do as_golden ${name}_one_apart net_apart $name; done
 
+# On a device, whose memory the controls' results never leave.
+steps_only() { apply on_net_step "yes no" net dots 0.8; both net_step step; apply on_adapter_step "yes no" adapter_apart dots 1; both adapter_step step; apply first_odd "yes no" adapter odd 1; apply on_odd first_odd net_apart odd 0.6; both odd step x_odd; }
+{ begin; steps_only; } >"$work/steps.yaml"
+if on_device on_the_emulated_device "$work/steps.yaml"; then for name in net_step adapter_step odd; do as_golden ${name}_on_the_device on_the_emulated_device $name; done; fi
+
 # ---- what is computed: outside its range, and at strength 0, nothing of a control is in the program
 controlled_steps() { grep -c '"name": "timestep_embedding".*"denoiser/control ' "$work/$1.trace"; } # ControlNet's own time embedding: one a step
 one_case() { { begin; "$@"; echo "  dump: {class_type: TestDump, inputs: {samples: [${case_name}_latent, 0]}}"; } >"$work/$case_name.yaml"; }
@@ -109,6 +114,13 @@ case_name=positive_only; positive_case() { apply on_positive_only "yes no" net d
 run apart "$work/positive_only.yaml" --no-cache -v && [ "$(recorded apart ControlNet 1)" -eq 1 ] && [ "$(recorded apart ControlNet 2)" -eq 0 ]; verdict on_one_side_the_sides_are_evaluated_apart $?
 run together "$work/net.yaml" --no-cache -v && [ "$(recorded together ControlNet 2)" -eq 1 ] && [ "$(recorded together ControlNet 1)" -eq 0 ]; verdict on_both_sides_they_are_one_batch $?
 
+# What follows from the hint alone is computed once and kept from step to step: all of a T2I-Adapter, ControlNet's embedding of the hint.
+case_name=adapter; adapter_case() { apply on_adapter "yes no" adapter dots 1; both adapter; }; one_case adapter_case
+run kept "$work/adapter.yaml" --no-cache --trace "$work/kept.trace"
+convolutions() { grep -c '"name": "conv2d".*"'"$2"'' "$work/$1.trace"; }
+echo "# $(convolutions kept denoiser/control) convolutions of the T2I-Adapter in five steps, $(convolutions always denoiser/control) of the ControlNet"
+[ "$(convolutions kept denoiser/control)" -eq 10 ] && [ "$(convolutions always denoiser/control)" -eq $((5 * 28 + 8)) ]; verdict features_of_the_hint_are_computed_once $?
+
 # ---- looked at without running, and taken up again after a kill
 run dry "$work/net.yaml" --no-cache --dry-run && ! [ -e "$work/dry/samples_00001_.f32" ]; verdict a_dry_run_runs_nothing $?
 long() {
@@ -122,4 +134,48 @@ long() {
 long >"$work/long.yaml"
 resumes_after_a_kill "$work/long.yaml"; verdict resumes_after_a_kill $?
 
+# ---- bad use: a sentence that names node, input and remedy, and an exit status
+build bad_controls.so "$KILN_ROOT/tests/strangers/goldens/bad_controls.c"; verdict bad_controls_build $?
+needs() { # what these workflows use of the head, so that they warn of nothing
+    begin | sed -n '1,/^nodes/p'
+    begin | grep -E "^  ($1):"
+    [ -z "$2" ] || begin | grep -E "^  $2:"
+}
+text_of_its_own='  other: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}
+  o_yes: {class_type: CLIPTextEncode, inputs: {clip: [other, CLIP], text: a}}
+  o_no: {class_type: CLIPTextEncode, inputs: {clip: [other, CLIP], text: b}}'
+ends() { # POSITIVE NEGATIVE [MODEL]
+    echo "  drawn: {class_type: KSampler, inputs: {model: [${3:-model}, 0], positive: [$1], negative: [$2], latent_image: [x, 0], seed: 7, steps: 2, cfg: 3.0, sampler_name: euler, scheduler: normal}}"
+    echo "  dump: {class_type: TestDump, inputs: {samples: [drawn, 0]}}"
+}
+bad() { # NAME WORDS: a conditioning with that control
+    { needs 'model|net|yes|no|x'; echo "  bad: {class_type: TestBadControl, inputs: {conditioning: [yes, 0], control_net: [$([ "$1" = 'other value' ] && echo model || echo net), 0], what: $1}}"; ends "bad, 0" "no, 0"; } >"$work/bad.yaml"
+    refused "control_${1// /_}" "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): positive: $2"
+}
+bad number "entry 0 of its 'control' is no map with a control_net; ControlNetApply makes them"
+bad 'empty map' "entry 0 of its 'control' is no map with a control_net; ControlNetApply makes them"
+bad 'no list' "its 'control' has to be a list of at most 16 maps"
+bad strength "a control's 'strength' has to be a number"
+bad 'other value' "the control_net of entry 0 of its 'control' is a MODEL and no CONTROL_NET; a ControlNetLoader makes one"
+bad 'plain data' "the control_net of entry 0 of its 'control' is plain data and no CONTROL_NET; a ControlNetLoader makes one"
+hung() { # NODES NET IMAGE-INPUT: on both sides
+    needs "model|$1|yes|no|x"
+    echo "  on: {class_type: ExampleControlNetApply, inputs: {positive: [yes, 0], negative: [no, 0], control_net: [$2, 0]$3}}"; ends "on, 0" "on, 1"
+}
+hung net net >"$work/bad.yaml"
+refused no_hint "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): positive: the control 'example-controlnet' wants 'hint' \(an image: the picture that the result shall follow\), and the conditioning has no entry of that name"
+{ hung 'net|dots' net ', image: [rgba, 0]'; echo '  mask: {class_type: SolidMask, inputs: {width: 160, height: 64}}'; echo '  rgba: {class_type: JoinImageWithAlpha, inputs: {image: [dots, 0], alpha: [mask, 0]}}'; } >"$work/bad.yaml"
+refused a_hint_with_transparency "$work/bad.yaml" 1 "positive: its 'hint' is 4 wide but the control 'example-controlnet' wants 3; take one that was made for"
+{ hung dots deep ', image: [dots, 0]'; echo '  deep: {class_type: ExampleControlNetLoader, inputs: {control_net_name: deep}}'; } >"$work/bad.yaml"
+refused made_for_other_places "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*the control 'example-controlnet' adds at 'output.8.skip', a place that this model does not have; it was made for another family of models"
+{ hung dots apart ', image: [dots, 0]'; echo '  deep: {class_type: ExampleControlNetLoader, inputs: {control_net_name: deep}}'; echo '  apart: {class_type: ExampleControlNetApart, inputs: {control_net: [deep, 0]}}'; } >"$work/bad.yaml"
+refused made_for_other_places_apart "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*adds at 'output.8.skip', a place that this model does not have; it was made for another family of models"
+{ needs 'adapter|dots|x'; echo "$text_of_its_own"; apply on "o_yes o_no" adapter dots 1; ends "on, 0" "on, 1" other; } >"$work/bad.yaml"
+refused made_for_other_widths "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*a control adds \[2,8,20,8\] at 'input.2', where the model has \[2,4,10,8\]; it was made for another family of models"
+{ needs 'net|dots|x'; echo "$text_of_its_own"; apply on "o_yes o_no" net dots 1; ends "on, 0" "on, 1" other; } >"$work/bad.yaml"
+refused made_for_other_tokens "$work/bad.yaml" 1 "positive: its 'tokens' is 32 wide but the control 'example-controlnet' wants 16; take one that was made for"
+{ hung dots model ', image: [dots, 0]'; } >"$work/bad.yaml"
+refused a_model_is_no_control "$work/bad.yaml" 2 "node 'on' \(ExampleControlNetApply\): input 'control_net' takes CONTROL_NET, but output 'MODEL' of 'model' \(UNETLoader\) is MODEL"
+{ hung dots net ', image: [dots, 0]'; echo "  net: {class_type: ExampleControlNetLoader, inputs: {control_net_name: $here/models/diffusion_models/tiny}}"; } >"$work/bad.yaml"
+refused no_control_in_the_file "$work/bad.yaml" 1 "node 'net' \(ExampleControlNetLoader\): .*models/tiny: no loaded plugin knows a control in it"
 exit $status

@@ -4,7 +4,7 @@ here="$KILN_ROOT/tests/strangers/ip_adapter"
 models="$here/models:$KILN_ROOT/tests/strangers/control/models:$KILN_ROOT/tests/golden"
 . "$KILN_ROOT/tests/strangers/goldens/goldens.sh"
 build ip_adapter.so "$here"/*.c && build goldens.so "$KILN_ROOT/tests/strangers/goldens/golden_nodes.c"; verdict builds_against_the_installed_headers $?
-[ -z "$(readelf -d "$work/plugins/ip_adapter.so" | grep NEEDED | grep -vE 'libc\.|libm\.|libjansson\.')" ]; verdict links_nothing_of_kilns $?
+! readelf -d "$work/plugins/ip_adapter.so" | grep NEEDED | grep -qvE 'libc\.|libm\.|libjansson\.'; verdict links_nothing_of_kilns $?
 
 # ---- workflows
 begin() {
@@ -65,6 +65,9 @@ all_cases() {
 run all "$work/all.yaml" --no-cache; verdict everything_is_sampled $?
 for name in small wide $cases; do as_golden "$name" all; done
 
+{ begin; golden wide wide; adapt fox_small model fox small 0.7; sample adapter_step fox_small step; golden adapter_step; } >"$work/steps.yaml"
+if on_device on_the_emulated_device "$work/steps.yaml"; then for name in wide adapter_step; do as_golden ${name}_on_the_device on_the_emulated_device $name; done; fi
+
 # ---- what is recorded and computed
 attentions() { grep -c '"name": "attention".*"denoiser/' "$work/$1.trace"; }
 recorded() { grep -c 'IP-Adapter: recorded' "$work/$1.txt"; }
@@ -113,4 +116,26 @@ long >"$work/long.yaml"
 resumes_after_a_kill "$work/long.yaml"; verdict resumes_after_a_kill $?
 
 # ---- bad use: a sentence that names node, input and remedy, and an exit status
+needs() { begin | sed -n '1,/^nodes/p'; begin | grep -E "^  ($1):"; }
+ends() { # MODEL [POSITIVE]
+    echo "  drawn: {class_type: KSampler, inputs: {model: [$1, 0], positive: [${2:-yes}, 0], negative: [no, 0], latent_image: [x, 0], seed: 7, steps: 2, cfg: 3.0, sampler_name: euler, scheduler: normal}}"
+    echo "  dump: {class_type: TestDump, inputs: {samples: [drawn, 0]}}"
+}
+used='model|vision|small_image|small|yes|no|x'
+{ needs "$used"; adapt a model fox small 0.7 0 1 'double.*.attn2.out'; ends a; } >"$work/bad.yaml"
+refused a_hook_at_no_place "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*the hook 'example-ip-adapter' acts at 'double.\*.attn2.out', a place that this model does not have; it was made for another family of models"
+{ needs "$used"; adapt a model fox small 0.7 0 1 '*.*.attn1.out'; ends a; } >"$work/bad.yaml"
+refused an_adapter_at_self_attention "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*IP-Adapter is to act at 'input.1.attn1.out', which is no cross-attention"
+{ needs 'vision|small_image|small|x'; adapt a other fox small 0.7; echo '  other: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}'; ends a; } | sed 's/\[yes, 0\]/[o, 0]/; s/\[no, 0\]/[o, 0]/' >"$work/bad.yaml"
+echo '  o: {class_type: CLIPTextEncode, inputs: {clip: [other, CLIP], text: a}}' >>"$work/bad.yaml"
+refused an_adapter_of_another_model "$work/bad.yaml" 1 "node 'a' \(ExampleIPAdapter\): the IP-Adapter is for a model with 6 cross-attentions, and this one has 10; take the one that was made for"
+{ needs "$used"; echo '  hint: {class_type: ExampleControlNetApply, inputs: {positive: [yes, 0], negative: [no, 0], control_net: [vision, 0], image: [small_image, 0]}}'; ends model hint; } >"$work/bad.yaml"
+refused a_vision_encoder_is_no_control "$work/bad.yaml" 2 "node 'hint' \(ExampleControlNetApply\): input 'control_net' takes CONTROL_NET, but output 'CLIP_VISION' of 'vision' \(ExampleCLIPVisionLoader\) is CLIP_VISION"
+{ needs "$used" | sed 's/image: \[small_image, 0\]/image: [rgba, 0]/'; echo '  mask: {class_type: SolidMask, inputs: {width: 32, height: 32}}'; echo '  rgba: {class_type: JoinImageWithAlpha, inputs: {image: [small_image, 0], alpha: [mask, 0]}}'; adapt a model fox small 0.7; ends a; } >"$work/bad.yaml"
+refused a_picture_with_transparency "$work/bad.yaml" 1 "node 'small' \(ExampleCLIPVisionEncode\): the picture has 4 channels, and the encoder takes 3; SplitImageWithAlpha drops a fourth"
+{ needs 'model|yes|no|x'; echo '  a: {class_type: ExampleLeaveOut, inputs: {model: [model, 0], first: output.3}}'; ends a; } >"$work/bad.yaml"
+refused a_block_that_cannot_be_left_out "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): .*a hook leaves out block 'output.3', which changes 12 channels to 8; nothing else can do that"
+{ needs 'model|yes|no|x'; echo '  keys: {class_type: TestTensor, inputs: {file: goldens.safetensors, name: keys}}'; echo '  a: {class_type: ExampleFurtherKeys, inputs: {model: [model, 0], keys: [x, 0], values: [keys, 0]}}'; ends a; } | sed 's/keys: \[x, 0\]/keys: [yes_as, 0]/' >"$work/bad.yaml"
+echo '  yes_as: {class_type: TestTensor, inputs: {file: goldens.safetensors, name: x}}' >>"$work/bad.yaml"
+refused keys_of_four_dimensions "$work/bad.yaml" 1 "node 'drawn' \(KSampler\): positive: its 'keys' has 4 dimensions, and the hook 'example-further-keys' wants 3 \(tokens\)"
 exit $status

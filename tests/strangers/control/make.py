@@ -21,7 +21,7 @@ CONTROLNET = {
 DEEP = {
     **CONTROLNET,
     "block_out_channels": [4, 4, 4],
-    "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"],
+    "down_block_types": ["DownBlock2D"] * 3,
     "conditioning_embedding_out_channels": [4, 4, 4, 4],
 }
 ADAPTER = {

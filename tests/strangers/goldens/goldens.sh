@@ -34,6 +34,13 @@ as_golden() {
     echo "# $1: ${error:-not compared}"
     verdict "$1" $result
 }
+# on_device NAME WORKFLOW: the same over the emulated device, where it was built; no fault of memory or streams
+on_device() {
+    local emu; emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
+    [ -e "$emu" ] || return 1
+    KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=$work/report run "$1" "$2" --no-cache --device cuda && grep -q '^faults 0 kernel_faults 0 ' "$work/report"
+    verdict "$1" $?
+}
 # refused NAME WORKFLOW STATUS WORDS: the run fails with that exit status and says so
 refused() {
     run "$1" "$2" --no-cache; local got=$?

@@ -75,10 +75,12 @@ typedef struct {
     const char *pattern;
 } place_list;
 
-static void add_place(void *arg, const char *place)
+static void add_place(void *arg, const char *place, uint32_t kind)
 {
+    (void)kind;
     const place_list *list = arg;
     ip_adapter *self = list->self;
+    (void)kind;
     if (self->n_place == PLACES_MAX || !kiln_place_matches(list->pattern, place)) return;
     snprintf(self->place[self->n_place++], PLACE_LENGTH, "%s", place);
 }
