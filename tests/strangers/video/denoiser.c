@@ -104,7 +104,6 @@ static const kiln_denoiser denoiser = {
     .family = "example-video/1",
     .latent = &video_latent,
     .sampling = &video_flow,
-    .in_channels = CHANNELS,
     .timestep = KILN_TIMESTEP_FRAME,
     KILN_ARRAY(input, inputs),
     .record = record,
