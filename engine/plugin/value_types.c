@@ -44,7 +44,7 @@ static const kiln_value_entry conditioning_entry[] = {
     {OPTIONAL("start_percent", "Share of the way from which it acts."), NUMBER},
     {OPTIONAL("end_percent", "Share of the way up to which it acts."), NUMBER},
     {OPTIONAL("model_range", "The one range of a MODEL that it is for."), KIND(KILN_V_STRING)},
-    {OPTIONAL("control", "Networks that steer it, each with its own inputs."), KIND(KILN_V_LIST)},
+    {OPTIONAL("control", "A list of networks that steer it, each with its own inputs; the sampling looks at it.")},
 };
 static const kiln_value_entry video_entry[] = {
     {ENTRY("images", "The frames in order."), .type = "IMAGE"},
