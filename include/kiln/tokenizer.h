@@ -71,9 +71,10 @@ typedef struct {
 } kiln_encoding;
 
 typedef struct {
+    uint32_t size;       /* of this struct: the messages of an array are as far apart as the first one says */
     const char *role;    /* "system", "user", "assistant", ... */
     const char *content; /* UTF-8 */
-} kiln_message;
+} kiln_chat_message;
 
 typedef struct {
     uint32_t size;
@@ -96,7 +97,7 @@ typedef struct {
     /* The text of messages under a chat template by name ("chatml", "llama3", "gemma", "mistral", ...; NULL: what the
      * model's files say, where that is one of these). `open_turn` 1: ends where the assistant begins. As decode(). 0
      * with a reason in why: no such template, or a role it does not have. */
-    size_t (*render)(const kiln_tokenizer *, const char *template_name, const kiln_message *, size_t n,
+    size_t (*render)(const kiln_tokenizer *, const char *template_name, const kiln_chat_message *, size_t n,
                      uint32_t open_turn, char *out, size_t capacity, char *why);
     /* Highest id + 1. */
     int32_t (*count)(const kiln_tokenizer *);
