@@ -83,6 +83,14 @@ static uint32_t tiny_streams(const loading *l, kiln_program *p, const kiln_denoi
     return n;
 }
 
+static kiln_t tiny_timestep(const loading *l, kiln_program *p, const kiln_denoiser *d, uint32_t rank, const int64_t *x)
+{
+    int64_t dim[2] = {1, 1};
+    for (uint32_t i = 1; d->timestep == KILN_TIMESTEP_TOKEN && i + 1 < rank; i++) dim[1] *= x[i];
+    if (d->timestep == KILN_TIMESTEP_FRAME && rank == 5) dim[1] = x[1];
+    return l->ops->input(p, "timestep", KILN_F32, d->timestep == KILN_TIMESTEP_PICTURE ? 1 : 2, dim);
+}
+
 static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_model *m = l->models->model(l->call->ctx, v);
@@ -96,9 +104,7 @@ static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
     uint32_t rank = tiny_shape(&latent, d->latent, dim);
     in.x = stream[0] = l->ops->input(p, "x", KILN_F32, rank, dim);
     in.n_stream = tiny_streams(l, p, d, stream);
-    in.timestep = d->timestep == KILN_TIMESTEP_FRAME
-                      ? l->ops->input(p, "timestep", KILN_F32, 2, KILN_DIMS(1, rank == 5 ? dim[1] : 1))
-                      : l->ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(1));
+    in.timestep = tiny_timestep(l, p, d, rank, dim);
     in.n_input = tiny_inputs(l, p, d, input);
     d->record(d, l->ops, p, m->weights, &in);
 }

@@ -12,6 +12,27 @@ static const kiln_host *host_of(const evaluator *e) { return e->call->host; }
 
 /* ---- setting up ---- */
 
+static double scale_at(const kiln_latent_scaling *s, uint32_t k) { return s->scale[s->n > 1 ? k : 0]; }
+static double shift_at(const kiln_latent_scaling *s, uint32_t k) { return s->shift ? s->shift[s->n > 1 ? k : 0] : 0; }
+
+/* Latents are in the first model's space: another one has to scale them alike. Both have as many channels. */
+static kiln_status check_scaling(const evaluator *e, const char *name, const kiln_model *m)
+{
+    const kiln_latent_scaling *first =
+        e->model[0]->latent ? e->model[0]->latent : e->model[0]->denoiser->latent->scaling;
+    const kiln_latent_scaling *own = m->latent ? m->latent : m->denoiser->latent->scaling;
+    for (uint32_t k = 0; k < (uint32_t)m->denoiser->latent->channels; k++)
+        if (scale_at(own, k) != scale_at(first, k) || shift_at(own, k) != shift_at(first, k))
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "%s has latents scaled by %g (shift %g), %s by %g (shift %g); they have to be of "
+                                    "one kind: take a model of "
+                                    "the same family",
+                                    name, scale_at(own, k), shift_at(own, k),
+                                    e->by.row ? guider_model(e->by.row, 0)->name : "the first model",
+                                    scale_at(first, k), shift_at(first, k));
+    return KILN_OK;
+}
+
 static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
 {
     const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
@@ -21,7 +42,7 @@ static kiln_status check_latents(const evaluator *e, const char *name, const kil
                                 "%s has latents of %u further streams, the first model of %u; they have to be of one "
                                 "kind",
                                 name, m->denoiser->n_stream, e->model[0]->denoiser->n_stream);
-    if (own->channels == first->channels && rank == wanted) return KILN_OK;
+    if (own->channels == first->channels && rank == wanted) return check_scaling(e, name, m);
     if (rank != wanted)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                 "%s has latents of %d dimensions, %s of %d; they have to be of one kind", name, rank,
@@ -60,8 +81,11 @@ static void tell_facts(const evaluator *e, model_sampling *counted)
 static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *set)
 {
     const kiln_model_api *models = host_of(e)->ability(KILN_MODEL_ABILITY);
-    set->range[0] =
-        (denoise_range){.model = m, .name = m->n_range ? (m->name ? m->name : "base") : NULL, .below = INFINITY};
+    set->range[0] = (denoise_range){.model = m,
+                                    .name = m->name      ? m->name
+                                            : m->n_range ? "base"
+                                                         : NULL,
+                                    .below = INFINITY};
     set->n = 1;
     if (m->n_range >= DENOISE_RANGES)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID, "a MODEL of %zu ranges; at most %d are possible",
@@ -386,24 +410,44 @@ static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, n
     return add_strengths(p, g, b, input);
 }
 
-/* One a picture, or one a frame: less where the noise mask keeps the frame. */
+/* How many timesteps a picture has in a part of h x w cells. */
+static size_t timesteps_of(uint32_t kind, const kiln_latent_shape *s, const condition *c)
+{
+    return kind == KILN_TIMESTEP_FRAME   ? (size_t)s->frames
+           : kind == KILN_TIMESTEP_TOKEN ? (size_t)(s->frames * c->h * c->w)
+                                         : 1;
+}
+
+/* The share of the timestep that number i of a member's has: how far the noise mask frees it. */
+static double timestep_share(const evaluator *e, uint32_t kind, const condition *c, size_t i)
+{
+    const kiln_latent_shape *s = &e->space->shape;
+    if (kind == KILN_TIMESTEP_FRAME && e->frame_share) return (double)e->frame_share[i];
+    if (kind != KILN_TIMESTEP_TOKEN || !e->cell_share) return 1;
+    int64_t cell = (int64_t)i % (c->h * c->w), plane = (int64_t)i / (c->h * c->w), y = c->top + cell / c->w,
+            x = c->left + cell % c->w;
+    return (double)e->cell_share[(plane * s->height + y) * s->width + x];
+}
+
+/* One a picture, a frame or a cell: less where the noise mask keeps what is there. */
 static kiln_status set_timestep(const pass *p, const batch *g, network_batch *b)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
-    int frames = g->by->model->denoiser->timestep == KILN_TIMESTEP_FRAME;
-    size_t each = frames ? (size_t)s->frames : 1, n = (size_t)b->dim[0] * each, own = (size_t)s->pictures * each;
+    const condition *first = g->group.member[0];
+    uint32_t kind = g->by->model->denoiser->timestep;
+    size_t each = timesteps_of(kind, s, first), own = (size_t)s->pictures * each, n = own * g->group.n;
     double timestep = model_sampling_timestep(&g->by->counted, p->sigma);
     float *data = reserve(p->e, &p->v->timestep, n, KILN_CPU);
     if (!data) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
-        data[i] = (float)(frames && p->e->frame_share ? timestep * (double)p->e->frame_share[i % own] : timestep);
+        data[i] = (float)(timestep * timestep_share(p->e, kind, g->group.member[i / own], i % own));
     b->timestep = (network_input){.name = "timestep",
                                   .own = "timestep",
                                   .hook = -1,
                                   .dtype = KILN_F32,
                                   .device = KILN_CPU,
-                                  .rank = frames ? 2 : 1,
-                                  .dim = {b->dim[0], s->frames},
+                                  .rank = kind == KILN_TIMESTEP_PICTURE ? 1 : 2,
+                                  .dim = {b->dim[0], (int64_t)each},
                                   .data = data,
                                   .changes = 1};
     return KILN_OK;

@@ -20,7 +20,7 @@ enum { DENOISE_RANGES = 8 };
 /* A model that evaluates a conditioning, from the level `below` down (the first: from above everything). */
 typedef struct {
     const kiln_model *model;
-    const char *name;       /* NULL: the MODEL has no ranges */
+    const char *name;       /* NULL: the MODEL has neither name nor ranges */
     model_sampling counted; /* how the model counts noise */
     double below;
     conditions given; /* for the whole picture; n 0: there is none */
@@ -78,6 +78,7 @@ struct evaluator {
     denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */
     const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
+    const float *cell_share;  /* [pictures, frames, height, width] the noise mask itself                */
     int64_t steps;            /* of the sampling */
     int unconditional;        /* of a pair: hooks take their unconditional values */
     uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */

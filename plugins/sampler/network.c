@@ -20,7 +20,10 @@ static kiln_status key_of(const kiln_call *c, const network_batch *b, program_ke
     program_key_shape(k, "x", b->rank, b->dim);
     for (size_t i = 0; i < b->n_stream; i++) program_key_shape(k, "stream", b->stream[i].rank, b->stream[i].dim);
     for (size_t i = 0; i < b->n_input; i++) program_key_shape(k, b->input[i].name, b->input[i].rank, b->input[i].dim);
-    for (size_t i = 0; i < b->n_hook; i++) program_key_put(k, b->hook[i]->identity);
+    for (size_t i = 0; i < b->n_hook; i++) {
+        program_key_put(k, b->hook[i]->identity);
+        for (const char *const *p = b->hook[i]->place; p && *p; p++) program_key_put(k, *p);
+    }
     for (size_t i = 0; i < b->n_control; i++)
         TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
     return program_key_check(c, k);

@@ -32,13 +32,17 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
                         .last = &s->last,
                         .latent = s->job->latent,
                         .frame_share = s->evaluator->frame_share,
+                        .cell_share = s->evaluator->cell_share,
                         .steps = (int64_t)s->job->n};
     TRY(evaluator_open_pair(&p->by, model, e->conditioning, p->unconditional));
     const kiln_latent_format *own = p->by.model[0]->denoiser->latent, *first = s->evaluator->model[0]->denoiser->latent;
-    if (own->channels != first->channels || (own->rank ? own->rank : 4) != (first->rank ? first->rank : 4))
-        return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
-                                   "a model with latents of %d channels was asked to evaluate latents of %d",
-                                   own->channels, first->channels);
+    if (own->channels != first->channels || (own->rank ? own->rank : 4) != (first->rank ? first->rank : 4) ||
+        p->by.model[0]->denoiser->n_stream != s->evaluator->model[0]->denoiser->n_stream)
+        return s->call->host->fail(
+            s->call->ctx, KILN_ERR_INVALID,
+            "a model with latents of another kind (%d channels) was asked to evaluate latents of %d "
+            "channels",
+            own->channels, first->channels);
     entry_keys_say(&s->last.keys, s->call->host);
     p->next = s->pairs;
     *out = s->pairs = p;

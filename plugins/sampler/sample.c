@@ -308,7 +308,8 @@ static kiln_status set_frame_shares(kiln_session *s, const float *mask)
         for (int64_t i = 0; i < cells && !kit_estimating(s->call); i++) sum += (double)mask[p * cells + i];
         share[p] = (float)(sum / (double)cells);
     }
-    for (size_t i = 0; i < s->job->n_guider; i++) s->evaluator[i].frame_share = share;
+    for (size_t i = 0; i < s->job->n_guider; i++)
+        s->evaluator[i].frame_share = share, s->evaluator[i].cell_share = mask;
     return KILN_OK;
 }
 

@@ -187,6 +187,12 @@ static kiln_value *with_tokens(int64_t n, const float *row)
     return e;
 }
 
+static const float *samples_of_any(const kiln_value *latent)
+{
+    size_t have = 0;
+    return latent ? floats_of(values()->map_get(latent, "samples"), &have) : NULL;
+}
+
 /* ---- sampling ---- */
 
 /* One step from 1 to 0 (or by other levels) under the guider; takes all. out[pictures][H][W][C]. */
@@ -424,6 +430,50 @@ static void test_inputs_are_cut_with_areas(void)
         int y = i / C / W, x = i / C % W, inside = y >= 1 && y < 3 && x >= 2 && x < 5;
         if (inside) CHECK_EQ(out[i], hint[i]);
     }
+}
+
+/* ---- a timestep a cell ---- */
+
+static kiln_t token_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                           const kiln_denoise_inputs *in)
+{
+    int64_t n[4];
+    (void)d, (void)w;
+    ops->shape(p, in->x, n, 4);
+    return ops->add(p, ops->affine(p, in->x, 0, 0), ops->reshape(p, in->timestep, 4, KILN_DIMS(n[0], n[1], n[2], 1)));
+}
+
+/* The network says the timestep of each cell, also of a part of the picture; own_timestep() is sigma. */
+static void test_a_timestep_for_each_cell(void)
+{
+    static network_of n;
+    static const float zero[2 * CELL];
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *plain_model = model_with(&n, NULL, 0, NULL), *e = entry(), *result[2] = {NULL};
+    n.table.timestep = KILN_TIMESTEP_TOKEN, n.table.record = token_record;
+    kiln_model m = *models->model(rig_ctx(), plain_model);
+    kiln_value *model = models->model_new(rig_ctx(), &m),
+               *latent = map_of("samples", tensor_value(4, (const int64_t[]){2, H, W, C}, zero));
+    float mask[H * W];
+    for (int i = 0; i < H * W; i++) mask[i] = (float)i / 32;
+    set(latent, "noise_mask", tensor_value(3, (const int64_t[]){1, H, W}, mask));
+    set(e, "area", four(2, 3, 1, 2));
+    kiln_value *list = list_of(e, NULL), *guider = made(&node_basic_guider, "", model, list),
+               *noise = map_of("samples", tensor_value(4, (const int64_t[]){2, H, W, C}, zero));
+    set(noise, "seed", values()->new_int(NULL, 1));
+    CHECK_MSG(sample((parts){.model = model,
+                             .guider = guider,
+                             .latent = latent,
+                             .noise = noise,
+                             .sigmas = sigmas_of(2, (double[]){1, 0})},
+                     result) == KILN_OK,
+              "%s", call_why.message);
+    const float *x = samples_of_any(result[0]);
+    for (int i = 0; x && i < CELL; i++) {
+        int cell = i / C, y = cell / W, left = cell % W, inside = y >= 1 && y < 3 && left >= 2 && left < 5;
+        if (inside) CHECK_NEAR(x[i], mask[cell] * mask[cell], 1e-6); /* kept again by the mask on the way out */
+    }
+    drop(plain_model), drop(list), drop(result[0]), drop(result[1]);
 }
 
 /* ---- derive ---- */
@@ -728,6 +778,7 @@ int main(int argc, char **argv)
                                       CASE(test_unequal_conditionings_by_their_rule),
                                       CASE(test_lengths_of_padded_tokens),
                                       CASE(test_inputs_are_cut_with_areas),
+                                      CASE(test_a_timestep_for_each_cell),
                                       CASE(test_a_denoiser_derives_inputs),
                                       CASE(test_another_model_from_a_level_down),
                                       CASE(test_hooks_have_inputs_of_their_own),

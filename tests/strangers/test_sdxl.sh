@@ -55,7 +55,7 @@ got, wanted = read(sys.argv[1]), read(sys.argv[2])
 if len(got) != len(wanted) or not wanted:
     sys.exit(f"{len(got)} numbers, {len(wanted)} wanted")
 far = max(abs(a - b) for a, b in zip(got, wanted)) / max(map(abs, wanted))
-print(f"# {sys.argv[1]}: {far:.1e} from the golden")
+print(f"# {sys.argv[1]}: {far:.1e} from what is wanted")
 sys.exit(not far <= 1e-5)
 P
 golden() { # OUT NAME
@@ -125,6 +125,13 @@ run tiles tiles.yaml --no-cache
 cmp tiles/own_00001_.f32 tiles/plain_00001_.f32 && cmp tiles/whole_00001_.f32 tiles/plain_00001_.f32; verdict one_tile_and_KSampler_are_the_custom_sampler $?
 golden tiles tiles
 
+# Without its refiner the base leaves out what is for the refiner.
+{
+    cat "$here/parts.yaml"
+    sampler alone load positive negative empty 3; sampler plain load yes no empty 3; dump alone plain
+} >alone.yaml
+run alone alone.yaml --no-cache; cmp alone/alone_00001_.f32 alone/plain_00001_.f32; verdict the_base_alone_leaves_the_refiners_entries_out $?
+
 # ---- before a run: what it needs, of both networks
 { cat "$here/parts.yaml"; sampler both model positive negative empty 6; dump both; } >both.yaml
 run explained both.yaml --no-cache --explain && ! grep -E '^(yes|no|fine|poor|both) .*\?' explained.txt && grep -q "least that works ('denoiser')" explained.txt && [ ! -e explained ]
@@ -166,11 +173,20 @@ killed_and_resumed() { # AFTER: a step
 killed_and_resumed 10 2>/dev/null; verdict killed_in_the_base_it_goes_on $?
 killed_and_resumed 80 2>/dev/null; verdict killed_in_the_refiner_it_goes_on $?
 
+# ---- on a device, where there is an emulated one
+emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
+if [ -e "$emu" ]; then
+    { sed 's/width: 128, height: 128/width: 64, height: 64/' "$here/parts.yaml"; sampler both model positive negative empty 2; dump both; } >device.yaml
+    KILN_CUDA_LIBRARY=$emu KILN_EMU_REPORT=report run device device.yaml --no-cache --device cuda && grep -q '^faults 0 kernel_faults 0 ' report
+    verdict both_on_the_emulated_device $?
+    run host device.yaml --no-cache --device cpu && python3 far.py device/both_00001_.f32 host/both_00001_.f32; verdict the_devices_numbers_are_the_hosts $?
+fi
+
 # ---- bad use: a sentence with node, input and remedy, and exit status 1
 refused() { # NAME WORDS...: standard input is what follows parts.yaml
     local name=$1 word result=0; shift
     { cat "$here/parts.yaml"; cat; } >bad.yaml
-    "$kiln" run bad.yaml -q --precision f32 --plugins plugins --models models --out bad --no-cache >bad.txt 2>&1
+    "$kiln" run bad.yaml -q --precision f32 --plugins plugins --models "models:$KILN_ROOT/workflows/models" --out bad --no-cache >bad.txt 2>&1
     [ $? -eq 1 ] || result=1
     for word in "$@"; do grep -qF -- "$word" bad.txt || { echo "  not said: $word"; result=1; }; done
     [ $result -eq 0 ] || sed 's/^/  /' bad.txt
@@ -191,6 +207,11 @@ refused() { # NAME WORDS...: standard input is what follows parts.yaml
   sampler sampled bad positive negative empty 2; dump sampled; } | refused a_second_refiner_is_refused bad 'has a refiner already'
 { echo '  bad: {class_type: CLIPSetLastLayer, inputs: {clip: [load, CLIP], stop_at_clip_layer: -9}}'
   echo '  text: {class_type: CLIPTextEncode, inputs: {clip: [bad, CLIP], text: a}}'; tensor text tokens; } | refused a_layer_that_is_not_there bad 'has 3 layers; say -3 to -1'
+
+{ echo '  other: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: shapes-sd1}}'
+  echo '  mixed: {class_type: SdxlRefine, inputs: {model: [load, MODEL], refiner: [other, MODEL]}}'
+  sampler bad mixed positive negative empty 2; dump bad; } |
+    refused a_refiner_of_other_latents_is_refused bad 'refiner has latents scaled by 0.18215' 'model by 0.13025' 'of the same family'
 
 # A key that no model wants is said, once, whatever the number of conditionings and models that look at it.
 { cat "$here/parts.yaml"; echo '  scored: {class_type: SdxlRefinerTextEncode, inputs: {clip: [load, CLIP], text: a, aesthetic_score: 6}}'

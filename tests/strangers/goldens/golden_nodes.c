@@ -48,11 +48,12 @@ static kiln_value *tensor_of(const kiln_call *c)
     return value;
 }
 
-/* ---- TestLatent, TestImage, TestMask, TestConditioning ---- */
+/* ---- TestLatent, TestImage, TestMask, TestTensor, TestConditioning ---- */
 
 static const kiln_port latent_out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The tensor as samples."}};
 static const kiln_port image_out[] = {{.name = "IMAGE", .type = "IMAGE", .doc = "The tensor as it stands."}};
 static const kiln_port mask_out[] = {{.name = "MASK", .type = "MASK", .doc = "The tensor as it stands."}};
+static const kiln_port tensor_out[] = {{.name = "tensor", .type = "*", .doc = "The tensor as it stands."}};
 static const kiln_port conditioning_out[] = {
     {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "One entry with the tensor as tokens."}};
 
@@ -84,13 +85,46 @@ static const kiln_node image_node = {KIT_NODE("TestImage", "Image", "test", "A p
 static const kiln_node mask_node = {KIT_NODE("TestMask", "Mask", "test", "A mask from a file."),
                                     KILN_ARRAY(out, mask_out), KIT_PARAMS(tensor_params, tensor_param),
                                     .run = run_image};
+static const kiln_node tensor_node = {KIT_NODE("TestTensor", "Tensor", "test", "A tensor from a file."),
+                                      KILN_ARRAY(out, tensor_out), KIT_PARAMS(tensor_params, tensor_param),
+                                      .run = run_image};
 static const kiln_node conditioning_node = {
     KIT_NODE("TestConditioning", "Conditioning", "test", "A conditioning from a file."),
     KILN_ARRAY(out, conditioning_out), KIT_PARAMS(tensor_params, tensor_param), .run = run_conditioning};
 
+/* ---- TestBothEmbeds ---- */
+
+static const kiln_port embeds_in[] = {
+    {.name = "first", .type = "CLIP_VISION_OUTPUT", .doc = "Of one picture, or several."},
+    {.name = "second", .type = "CLIP_VISION_OUTPUT", .doc = "The same."},
+};
+static const kiln_port embeds_out[] = {
+    {.name = "CLIP_VISION_OUTPUT", .type = "CLIP_VISION_OUTPUT", .doc = "The pictures of both."}};
+
+static kiln_status run_embeds(const kiln_call *c)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_tensor a, b, t;
+    kiln_value *both;
+    TRY(kit_f32(c, v->map_get(c->in[0], "image_embeds"), 2, "first", &a));
+    TRY(kit_f32(c, v->map_get(c->in[1], "image_embeds"), 2, "second", &b));
+    TRY(kit_new_f32(c, 2, (const int64_t[]){a.dim[0] + b.dim[0], a.dim[1]}, &both, &t));
+    if (!kit_estimating(c)) {
+        memcpy(t.data, a.data, kit_count(&a) * sizeof(float));
+        memcpy(kit_at(t.data, kit_count(&a)), b.data, kit_count(&b) * sizeof(float));
+    }
+    c->out[0] = v->new_map(c->ctx);
+    return kit_set(c, c->out[0], "image_embeds", both);
+}
+
+static const kiln_node embeds_node = {
+    KIT_NODE("TestBothEmbeds", "Both", "test", "The embeddings of two lots of pictures, one below the other."),
+    KILN_ARRAY(in, embeds_in), KILN_ARRAY(out, embeds_out), .run = run_embeds};
+
 /* ---- TestGolden ---- */
 
-static const kiln_port golden_in[] = {{.name = "value", .type = "*", .doc = "A LATENT, or a tensor such as an IMAGE."}};
+static const kiln_port golden_in[] = {
+    {.name = "value", .type = "*", .doc = "A LATENT, a CLIP_VISION_OUTPUT, or a tensor such as an IMAGE."}};
 
 static double error_of(const float *got, const float *want, size_t n)
 {
@@ -107,7 +141,8 @@ static kiln_status run_golden(const kiln_call *c)
 {
     const kiln_value_api *v = kit_values(c);
     const tensor_params *p = c->params;
-    const kiln_value *value = v->kind(c->in[0]) == KILN_V_MAP ? v->map_get(c->in[0], "samples") : c->in[0];
+    const kiln_value *samples = v->map_get(c->in[0], "samples"), *embeds = v->map_get(c->in[0], "image_embeds");
+    const kiln_value *value = samples ? samples : embeds ? embeds : c->in[0];
     kiln_value *golden = tensor_of(c);
     kiln_tensor got, want;
     if (!golden) return KILN_ERR_INVALID;
@@ -149,5 +184,5 @@ static const kiln_node dump_node = {
     KIT_NODE_FLAGS(KILN_NODE_OUTPUT, 1, "TestDump", "Dump", "test", "Writes a latent's numbers as they are."),
     KILN_ARRAY(in, dump_in), .run = run_dump};
 
-KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &conditioning_node,
-            &golden_node, &dump_node);
+KILN_PLUGIN("org.example.golden", "1.0.0", "MIT", &latent_node, &image_node, &mask_node, &tensor_node,
+            &conditioning_node, &embeds_node, &golden_node, &dump_node);

@@ -24,7 +24,7 @@ build() { # NAME.so SOURCES...: as anybody builds a plugin
 # run NAME WORKFLOW ARG...: into $work/NAME, what is said into $work/NAME.txt
 run() {
     local name=$1 file=$2; shift 2
-    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "$here/models" --input "${input:-$here:$here/input}" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
+    "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "${input:-$here:$here/input}" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
 }
 # as_golden NAME RUN [GOLDEN]: that run held its result against the golden, and was within 1e-5 of it
 as_golden() {
@@ -40,4 +40,20 @@ refused() {
     [ $got -eq "$3" ] && grep -qE "$4" "$work/$1.txt"; result=$?
     [ $result -eq 0 ] || { echo "  exit status $got"; tail -n 3 "$work/$1.txt" | cut -c 1-600; }
     verdict "$1" $result
+}
+# resumes_after_a_kill WORKFLOW: killed in the middle of a sampling and run once more, it goes on and ends with the same bytes
+resumes_after_a_kill() {
+    local file=$1 pid begun
+    run whole "$file" --no-cache || return 1
+    for _ in 1 2 3 4 5; do
+        rm -rf "$work/cache" "$work/cut" "$work/events"
+        "$kiln" run "$file" --precision f32 --plugins "$work/plugins" --models "${models:-$here/models}" --input "${input:-$here:$here/input}" --out "$work/cut" \
+            --cache "$work/cache" --save-state 0.000001 --events "$work/events" >/dev/null 2>&1 & pid=$!
+        for _ in $(seq 1000); do grep -q '"what": "step", "done": 5' "$work/events" 2>/dev/null && break; sleep 0.01; done
+        { kill -KILL $pid; wait $pid; } 2>/dev/null
+        [ -e "$work/cut/samples_00001_.f32" ] || break
+    done
+    run rest "$file" --cache "$work/cache" --events "$work/events" || return 1
+    begun=$(sed -n 's/.*"what": "step", "done": \([0-9]*\).*/\1/p' "$work/events" | head -n 1)
+    [ "${begun:-0}" -gt 1 ] && cmp "$work/whole/samples_00001_.f32" "$work/rest/samples_00001_.f32" || { echo "  begun at step ${begun:-?}"; return 1; }
 }

@@ -233,6 +233,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
+    int refiner = at && is_refiner(w, set, at->prefix);
     char from[40];
     snprintf(from, sizeof from, "%s*", at ? at->prefix : "");
     kiln_weights *view = w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1);
@@ -242,6 +243,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
         value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model),
                                                      .denoiser = &self->denoiser,
                                                      .weights = view,
+                                                     .name = refiner ? "refiner" : "base",
                                                      .owned = self,
                                                      .release = free});
     if (!value) free(self);

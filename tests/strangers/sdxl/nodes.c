@@ -224,8 +224,8 @@ static kiln_status refine_run(const kiln_call *c)
     if (!p) return KILN_ERR_NOMEM;
     p->refiner = c->host->ref(c->in[1]);
     p->range = (kiln_model_range){.size = sizeof p->range, .name = "refiner", .below = below, .model = p->refiner};
-    kiln_model m = *base;
-    m.name = "base", m.range = &p->range, m.n_range = 1;
+    kiln_model m = *base; /* its name, "base", is what entries for it are bound to */
+    m.range = &p->range, m.n_range = 1;
     m.owned = p, m.release = pair_release, m.base = c->in[0];
     if (!(c->out[0] = models->model_new(c->ctx, &m))) return pair_release(p), KILN_ERR_INVALID;
     return KILN_OK;
