@@ -1,7 +1,7 @@
 # test_contract.sh - the public headers break nothing of the archived contract (tests/abi/contract.txt): structs grow at their
 # end, enums and tables get new entries, nothing moves. And every kind of break is noticed, with a sentence that says what to do.
 status=0
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 here="$KILN_ROOT/tests/abi"
 cc=${CC:-gcc}
@@ -24,7 +24,7 @@ verdict the_headers_keep_the_contract $answer
 # ---- what must be noticed, each against the headers as they are
 cp "$work/present.txt" "$work/now.txt"
 changed() { # FILE SED: a copy of the headers with that change
-    rm -rf "$work/include" && cp -r "$KILN_ROOT/include" "$work/include" && sed -i -E "$2" "$work/include/kiln/$1" &&
+    rm -rf "$work/include" && mkdir "$work/include" && cp -r "$KILN_ROOT/include/." "$work/include" && sed -i -E "$2" "$work/include/kiln/$1" &&
         ! cmp -s "$work/include/kiln/$1" "$KILN_ROOT/include/kiln/$1"
 }
 finds() { # NAME STATUS WORDS FILE SED
