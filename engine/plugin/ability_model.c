@@ -181,6 +181,12 @@ static kiln_status check_model(kiln_ctx *c, const kiln_model *m)
     for (size_t i = 0; i < m->n_range; i++)
         if (!range_at(m, i)->name || !value_api.object(range_at(m, i)->model, "MODEL"))
             return incomplete(c, "range of a MODEL", "name or MODEL"), KILN_ERR_BUG;
+    for (size_t i = 1; i < m->n_range; i++)
+        if (!(range_at(m, i)->below < range_at(m, i - 1)->below))
+            return error_set(ctx_error(c), KILN_ERR_BUG,
+                             "a MODEL whose ranges do not fall: '%s' begins below %g, '%s' after it below %g",
+                             range_at(m, i - 1)->name, range_at(m, i - 1)->below, range_at(m, i)->name,
+                             range_at(m, i)->below);
     return KILN_OK;
 }
 

@@ -104,7 +104,8 @@ typedef struct kiln_derivation {
     const kiln_value *latent;       /* the LATENT that is sampled                  */
     const int64_t *dim;             /* [rank] of x                                 */
     uint32_t rank;
-    uint32_t estimate; /* as kiln_call.estimate */
+    uint32_t estimate;      /* as kiln_call.estimate                                           */
+    uint32_t unconditional; /* 1: the conditioning is the guider's unconditional one (negative) */
     void *self;
     /* Gives the input of this name. The tensor's data and dim are the call's scratch, dim[0] is how many pictures it
      * has; in an estimate it has no data. */
@@ -129,6 +130,7 @@ typedef struct kiln_denoiser {
     /* Optional [run]: inputs that do not stand in the entry as they are needed: a mask and a masked latent beside one
      * another, an embedding with noise on it. What it adds goes before what the entry has. */
     kiln_status (*derive)(const struct kiln_denoiser *, const kiln_derivation *);
+    const char *const *derive_key; /* the entry's keys that derive() reads, ends with NULL; NULL: any of them */
     /* Optional: the further streams of x after the first (audio beside video): their formats. In a LATENT they are its
      * "streams", a list of tensors; record() adds its predictions of them to the inputs' `out` as "1", "2", ... */
     const kiln_latent_format *stream;

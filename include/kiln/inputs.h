@@ -54,7 +54,8 @@ enum {
     KILN_INPUT_OPTIONAL = 1,    /* absent: filled with `fallback`, or with the value of `fallback_from`     */
     KILN_INPUT_OMITTED = 2,     /* (with OPTIONAL) absent: the network is recorded without it               */
     KILN_INPUT_MODEL_SPACE = 4, /* LATENT, LATENTS: shifted and scaled as x is ((latent - shift) * scale)   */
-    KILN_INPUT_CHANGES = 8      /* changes from step to step: what depends on it is not kept between steps  */
+    KILN_INPUT_CHANGES = 8,     /* changes from step to step: what depends on it is not kept between steps  */
+    KILN_INPUT_SIDED = 16       /* the guider's unconditional conditioning falls back to fallback_unconditional */
 };
 
 typedef struct {
@@ -63,9 +64,11 @@ typedef struct {
     const char *name, *doc;     /* in the recording                                                     */
     const char *key;            /* of the CONDITIONING entry; NULL: the name                            */
     int64_t width;              /* last dimension; 0: any (then it is part of the shape)                */
-    double fallback;
-    const char *fallback_from; /* another input whose value stands in; NULL: `fallback`                */
-    const char *of;            /* LENGTHS: the name of a TOKENS input                                  */
+    double fallback, fallback_unconditional;
+    /* Another input whose value stands in; or "latent.width", "latent.height": pixels that the whole latent is. NULL:
+     * the fallback. */
+    const char *fallback_from;
+    const char *of; /* LENGTHS: the name of a TOKENS input                                  */
 } kiln_input_spec;
 
 /* A tensor of the program under the input's name. Arrays: n structs of the first's size. */

@@ -31,7 +31,7 @@ typedef struct {
     int32_t *id;    /* [n_chunk][length]                                       */
     float *weight;  /* [n_chunk][length], 1 where nothing was said             */
     int32_t *end;   /* [n_chunk] place of the first end-of-text token          */
-    int32_t *count; /* [n_chunk] tokens before the padding, begin and end included */
+    int32_t *count; /* [n_chunk] tokens before the padding, begin and end included; NULL: all */
 } kiln_tokens;
 
 /* What record() is given: ids i32 [N,length], end i32 [N], and count i32 [N] where it asks for that. */
@@ -90,8 +90,13 @@ typedef struct {
     kiln_t count;          /* i32 [1], or {0}               */
 } kiln_combined;
 
+enum {
+    KILN_CLIP_EQUAL_CHUNKS = 1 /* encoders whose prompt has fewer chunks get further ones of the empty prompt, so that
+                                  combine() can lay features side by side */
+};
+
 typedef struct kiln_clip {
-    uint32_t size;
+    uint32_t size, flags;
     uint32_t n_encoder;
     const kiln_clip_encoder *encoder; /* [n_encoder], 1 or more */
     /* Adds the entry's values to `out` by key ("tokens", "pooled", ...). NULL (one encoder): its tokens and pooled. */

@@ -25,7 +25,10 @@ typedef struct {
 
 typedef void record_fn(const loading *l, kiln_program *p, const kiln_value *v);
 
-enum { INPUTS_MAX = 64, STREAMS_MAX = 8, TINY = 8 };
+enum { INPUTS_MAX = 64, STREAMS_MAX = 8, ENCODERS_MAX = 8, TINY = 8 };
+
+/* Results that a check does not look at. */
+static void ignore(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
 
 /* The smallest shape of an input of this kind; returns the rank. */
 static uint32_t tiny_shape(const kiln_input_spec *s, const kiln_latent_format *f, int64_t dim[5])
@@ -63,9 +66,6 @@ static size_t tiny_inputs(const loading *l, kiln_program *p, const kiln_denoiser
     }
     return n;
 }
-
-/* What the further streams' predictions are is nothing to a check. */
-static void ignore(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
 
 /* The further streams of x, the first being there. */
 static uint32_t tiny_streams(const loading *l, kiln_program *p, const kiln_denoiser *d, kiln_t stream[STREAMS_MAX])
@@ -112,8 +112,10 @@ static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
 static void record_clip(const loading *l, kiln_program *p, const kiln_value *v)
 {
     const kiln_clip *c = l->models->clip(l->call->ctx, v);
+    const kiln_outputs to = {.size = sizeof to, .add = ignore};
+    kiln_combined combined[ENCODERS_MAX];
     char name[32];
-    for (uint32_t i = 0; i < c->n_encoder; i++) {
+    for (uint32_t i = 0; i < c->n_encoder && i < ENCODERS_MAX; i++) {
         const kiln_clip_encoder *e = kiln_clip_encoder_at(c, i);
         kiln_text_inputs in = {.size = sizeof in, .layer = e->layer ? e->layer : e->encoder->default_layer};
         kiln_text_features out = {.size = sizeof out};
@@ -125,7 +127,10 @@ static void record_clip(const loading *l, kiln_program *p, const kiln_value *v)
         snprintf(name, sizeof name, "count.%u", i);
         if (e->encoder->flags & KILN_TEXT_COUNTED) in.count = l->ops->input(p, name, KILN_I32, 1, KILN_DIMS(1));
         e->encoder->record(e->encoder, l->ops, p, e->weights, &in, &out);
+        combined[i] = (kiln_combined){
+            .size = sizeof *combined, .name = e->name, .tokens = out.tokens, .pooled = out.pooled, .count = in.count};
     }
+    if (c->combine && c->n_encoder <= ENCODERS_MAX) c->combine(c, l->ops, p, combined, c->n_encoder, &to);
 }
 
 static void record_decoder(const loading *l, kiln_program *p, const kiln_value *v)

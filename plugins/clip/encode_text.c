@@ -147,20 +147,60 @@ static kiln_status encode_chunks(const encoding *e, const kiln_tokens *t, featur
     return all_ones(t) ? KILN_OK : weigh(e, t, f->tokens, other);
 }
 
-static kiln_status encode_one(const kiln_call *c, const kiln_clip_encoder *of, const char *text, features *out)
-{
-    encoding e = {.call = c,
-                  .ops = c->host->ability(KILN_OPS_ABILITY),
-                  .of = of,
-                  .encoder = of->encoder,
-                  .layer = of->layer ? of->layer : of->encoder->default_layer};
+/* An encoder that has read its prompt. */
+typedef struct {
+    encoding e;
     kiln_tokens tokens;
+} read_prompt;
+
+static kiln_status read_text(const kiln_call *c, const kiln_clip_encoder *of, const char *text, read_prompt *out)
+{
+    out->e = (encoding){.call = c,
+                        .ops = c->host->ability(KILN_OPS_ABILITY),
+                        .of = of,
+                        .encoder = of->encoder,
+                        .layer = of->layer ? of->layer : of->encoder->default_layer};
+    TRY(tokenise(&out->e, text, 0, &out->tokens));
+    out->e.length = out->tokens.length;
+    return KILN_OK;
+}
+
+static void *grown(const kiln_call *c, const void *old, size_t have, size_t wanted, size_t size)
+{
+    char *more = c->host->scratch(c->ctx, wanted * size, KILN_CPU);
+    if (more && have) memcpy(more, old, have * size);
+    return more;
+}
+
+/* Chunks of the empty prompt behind the prompt's own, up to n. */
+static kiln_status fill_chunks(read_prompt *r, uint32_t n)
+{
+    const kiln_call *c = r->e.call;
+    kiln_tokens *t = &r->tokens, empty;
+    size_t length = t->length, have = t->n_chunk;
+    if (t->n_chunk >= n) return KILN_OK;
+    TRY(tokenise(&r->e, "", t->length, &empty));
+    if (empty.length != t->length) return KILN_OK; /* chunks of any length are one chunk */
+    t->id = grown(c, t->id, have * length, n * length, sizeof *t->id);
+    t->weight = grown(c, t->weight, have * length, n * length, sizeof *t->weight);
+    t->end = grown(c, t->end, have, n, sizeof *t->end);
+    if (t->count) t->count = grown(c, t->count, have, n, sizeof *t->count);
+    if (!t->id || !t->weight || !t->end) return KILN_ERR_NOMEM;
+    for (; t->n_chunk < n; t->n_chunk++) {
+        memcpy(t->id + t->n_chunk * length, empty.id, length * sizeof *t->id);
+        memcpy(t->weight + t->n_chunk * length, empty.weight, length * sizeof *t->weight);
+        t->end[t->n_chunk] = empty.end[0];
+        if (t->count) t->count[t->n_chunk] = empty.count ? empty.count[0] : (int32_t)length;
+    }
+    return KILN_OK;
+}
+
+static kiln_status encode_one(read_prompt *r, features *out)
+{
     *out = (features){0};
-    TRY(tokenise(&e, text, 0, &tokens));
-    e.length = tokens.length;
-    kiln_status status = open_program(&e);
-    if (status == KILN_OK) status = encode_chunks(&e, &tokens, out);
-    if (e.program) e.ops->program_free(e.program);
+    kiln_status status = open_program(&r->e);
+    if (status == KILN_OK) status = encode_chunks(&r->e, &r->tokens, out);
+    if (r->e.program) r->e.ops->program_free(r->e.program);
     return status;
 }
 
@@ -342,6 +382,8 @@ static kiln_status encode_all(const kiln_call *c, const kiln_clip *clip, const k
                               kiln_value *entry)
 {
     features of[ENCODERS_MAX];
+    read_prompt read[ENCODERS_MAX];
+    uint32_t chunks = 0;
     TRY(check_prompts(c, clip, p, n));
     for (uint32_t i = 0; i < clip->n_encoder; i++) {
         const kiln_clip_encoder *e = kiln_clip_encoder_at(clip, i);
@@ -349,7 +391,12 @@ static kiln_status encode_all(const kiln_call *c, const kiln_clip *clip, const k
         if (!text)
             return c->host->fail(c->ctx, KILN_ERR_INVALID, "there is no prompt for the CLIP's text encoder '%s'",
                                  e->name);
-        TRY(encode_one(c, e, text, &of[i]));
+        TRY(read_text(c, e, text, &read[i]));
+        if (read[i].tokens.n_chunk > chunks) chunks = read[i].tokens.n_chunk;
+    }
+    for (uint32_t i = 0; i < clip->n_encoder; i++) {
+        if (clip->flags & KILN_CLIP_EQUAL_CHUNKS) TRY(fill_chunks(&read[i], chunks));
+        TRY(encode_one(&read[i], &of[i]));
     }
     return clip->combine ? combine(c, clip, of, entry)
                          : take_features(c, kiln_clip_encoder_at(clip, 0)->encoder, of, entry);

@@ -180,7 +180,10 @@ static int is_wanted(const kiln_model *m, const control_uses *controls, const ch
         const kiln_network *n = controls->use[i].net->network;
         if (wants_key(n->input, n->n_input, n->input_stride, key)) return 1;
     }
-    return m->denoiser->derive != NULL; /* it reads what it likes */
+    const char *const *derived = m->denoiser->derive_key;
+    if (!m->denoiser->derive || !derived) return m->denoiser->derive != NULL; /* it reads what it likes */
+    while (*derived && strcmp(*derived, key) != 0) derived++;
+    return *derived != NULL;
 }
 
 static void meet_keys(const condition_reading *r, const kiln_value *entry, const condition *e)
@@ -233,6 +236,7 @@ static kiln_status derive(const condition_reading *r, const kiln_value *entry, i
                              .dim = dim,
                              .rank = latent_dims(s, d->latent->channels, dim),
                              .estimate = r->call->estimate,
+                             .unconditional = r->unconditional != 0,
                              .self = out,
                              .add = add_derived};
     out->n = 0;

@@ -33,7 +33,7 @@ static kiln_status check_scaling(const evaluator *e, const char *name, const kil
     return KILN_OK;
 }
 
-static kiln_status check_latents(const evaluator *e, const char *name, const kiln_model *m)
+kiln_status evaluator_check_latents(const evaluator *e, const char *name, const kiln_model *m)
 {
     const kiln_latent_format *first = e->model[0]->denoiser->latent, *own = m->denoiser->latent;
     int32_t rank = own->rank ? own->rank : 4, wanted = first->rank ? first->rank : 4;
@@ -58,7 +58,7 @@ kiln_status evaluator_open(evaluator *e, const kiln_value *guider)
     TRY(guider_read(e->call, guider, &e->by));
     for (size_t i = 0; i < e->by.row->n_model; i++) {
         if (!(e->model[i] = models->model(e->call->ctx, e->by.model[i]))) return KILN_ERR_INVALID;
-        TRY(check_latents(e, guider_model(e->by.row, i)->name, e->model[i]));
+        TRY(evaluator_check_latents(e, guider_model(e->by.row, i)->name, e->model[i]));
     }
     e->counted = model_sampling_of(e->model[0]);
     return KILN_OK;
@@ -94,8 +94,37 @@ static kiln_status list_ranges(evaluator *e, const kiln_model *m, denoise_set *s
         const kiln_model_range *r = range_of(m, i);
         const kiln_model *other = models->model(e->call->ctx, r->model);
         if (!other) return KILN_ERR_INVALID;
-        TRY(check_latents(e, r->name, other));
+        TRY(evaluator_check_latents(e, r->name, other));
+        if (other->n_range)
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "the '%s' of a MODEL has ranges of its own, which nothing would evaluate; give it "
+                                    "a MODEL without",
+                                    r->name);
         set->range[set->n++] = (denoise_range){.model = other, .name = r->name, .below = r->below};
+    }
+    return KILN_OK;
+}
+
+/* An entry for a range that no model has would never act: a name that was mistyped. */
+static kiln_status check_range_names(const evaluator *e, const denoise_set *s, const kiln_value *conditioning,
+                                     const char *what)
+{
+    const kiln_value_api *v = kit_values(e->call);
+    char names[200] = "";
+    size_t n = v->kind(conditioning) == KILN_V_LIST ? v->count(conditioning) : 0;
+    for (size_t i = 0, at = 0; i < s->n && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s'%.60s'", i ? ", " : "",
+                               s->range[i].name ? s->range[i].name : "");
+    for (size_t i = 0; i < n && s->n > 1; i++) {
+        const char *range = v->get_string(v->map_get(v->list_at(conditioning, i), "model_range"), NULL);
+        int known = !range;
+        for (size_t k = 0; k < s->n && !known; k++) known = s->range[k].name && strcmp(s->range[k].name, range) == 0;
+        if (!known)
+            return host_of(e)->fail(
+                e->call->ctx, KILN_ERR_INVALID,
+                "%s: an entry of the conditioning is for the model's range '%s', and the ranges are "
+                "%s",
+                what, range, names);
     }
     return KILN_OK;
 }
@@ -105,6 +134,7 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
     denoise_set *s = &e->set[set];
     TRY(list_ranges(e, e->model[set < KILN_GUIDER_SETS && e->by.row ? guider_set(e->by.row, (size_t)set)->model : 0],
                     s));
+    TRY(check_range_names(e, s, conditioning, name));
     for (size_t i = 0; i < s->n; i++) {
         denoise_range *r = &s->range[i];
         r->counted = model_sampling_of(r->model);

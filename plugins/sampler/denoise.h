@@ -91,6 +91,8 @@ kiln_status evaluator_read_conditions(evaluator *e);
 /* out = the guess of x0. x: a part of the picture that begins at `place`. out may be x. */
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out);
+/* Fails unless the model's latents are of the kind of the evaluator's first model, scaled alike. */
+kiln_status evaluator_check_latents(const evaluator *e, const char *name, const kiln_model *m);
 /* Of one model under one conditioning, without a guider and without guidance; call, space, last and latent are set. */
 kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
                                 int unconditional);

@@ -76,6 +76,17 @@ static kiln_status fail_width(const input_search *s, const kiln_input_spec *spec
                                s->what, key_of(spec), (long long)have, s->owner, (long long)spec->width);
 }
 
+static double fallback_of(const input_search *s, const kiln_input_spec *spec)
+{
+    const kiln_latent_format *f = s->format;
+    int64_t factor = f->factor ? f->factor : 1;
+    if (spec->fallback_from && strcmp(spec->fallback_from, "latent.width") == 0)
+        return (double)(s->shape->width * factor);
+    if (spec->fallback_from && strcmp(spec->fallback_from, "latent.height") == 0)
+        return (double)(s->shape->height * factor);
+    return s->unconditional && spec->flags & KILN_INPUT_SIDED ? spec->fallback_unconditional : spec->fallback;
+}
+
 /* ---- values ---- */
 
 static float *floats(const input_search *s, size_t n)
@@ -136,7 +147,7 @@ static kiln_status take_scalar(const input_search *s, const kiln_input_spec *spe
 {
     const kiln_value_api *v = kit_values(s->call);
     const kiln_value *value = f->value;
-    double number = spec->fallback;
+    double number = fallback_of(s, spec);
     int flag = 0;
     kiln_tensor t;
     out->dtype = KILN_F32, out->rank = 1, out->dim[0] = 1;
@@ -273,7 +284,7 @@ static kiln_status fill_fallback(const input_search *s, const kiln_input_spec *s
         return fail_missing(s, spec);
     float *made = floats(s, count_of(out));
     if (!made) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < count_of(out); i++) made[i] = (float)spec->fallback;
+    for (size_t i = 0; i < count_of(out); i++) made[i] = (float)fallback_of(s, spec);
     out->data = made;
     return KILN_OK;
 }

@@ -35,14 +35,7 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
                         .cell_share = s->evaluator->cell_share,
                         .steps = (int64_t)s->job->n};
     TRY(evaluator_open_pair(&p->by, model, e->conditioning, p->unconditional));
-    const kiln_latent_format *own = p->by.model[0]->denoiser->latent, *first = s->evaluator->model[0]->denoiser->latent;
-    if (own->channels != first->channels || (own->rank ? own->rank : 4) != (first->rank ? first->rank : 4) ||
-        p->by.model[0]->denoiser->n_stream != s->evaluator->model[0]->denoiser->n_stream)
-        return s->call->host->fail(
-            s->call->ctx, KILN_ERR_INVALID,
-            "a model with latents of another kind (%d channels) was asked to evaluate latents of %d "
-            "channels",
-            own->channels, first->channels);
+    TRY(evaluator_check_latents(s->evaluator, "the model that is to evaluate", p->by.model[0]));
     entry_keys_say(&s->last.keys, s->call->host);
     p->next = s->pairs;
     *out = s->pairs = p;

@@ -21,9 +21,10 @@ cd "$work" || exit 2
 
 # ---- a plugin of five files, and its models: configurations from the tree, weights from a formula
 mkdir plugins && cp "$here"/*.c "$here"/*.h . && rm random_weights.c &&
-    cc -O2 -Wall -Wextra -Werror -std=c11 -fPIC -fvisibility=hidden -ffp-contract=off $(pkg-config --cflags kiln jansson) -shared -Wl,-z,now ./*.c \
-        -o plugins/sdxl.so $(pkg-config --libs jansson) -lm && chmod go-w plugins/sdxl.so
+    cc -O2 -Wall -Wextra -Werror -std=c11 -fPIC -fvisibility=hidden -ffp-contract=off $(pkg-config --cflags kiln) -shared -Wl,-z,now ./*.c \
+        -o plugins/sdxl.so -ljansson -lm && chmod go-w plugins/sdxl.so
 verdict builds_against_the_installed_headers $?
+[ -z "$(readelf -d plugins/sdxl.so | grep NEEDED | grep -vE 'lib(c|m|jansson)\.')" ]; verdict it_links_nothing_of_kilns $?
 cc -O2 -Wall -Wextra -Werror -std=c11 -D_GNU_SOURCE "$here/random_weights.c" -o random_weights -lm && cp -r "$here/models" . && chmod -R u+w models &&
     ./random_weights "$here/shapes.txt" models && cp -r models/base/text_encoder_2 models/refiner/
 verdict the_models_are_made $?
@@ -72,8 +73,10 @@ words() { seq -f 'word%g' -s ' ' 0 99; } # more than a chunk of 77 tokens holds
     echo '  plain_yes: {class_type: CLIPTextEncode, inputs: {clip: [load, CLIP], text: a red circle}}'
     sampler plain load plain_yes no empty 2
     dump base refiner both plain
+    echo '  decoded: {class_type: VAEDecode, inputs: {samples: [both, 0], vae: [load, VAE]}}'
+    echo '  saved: {class_type: SaveImage, inputs: {images: [decoded, 0], filename_prefix: picture}}'
 } >goldens.yaml
-run out goldens.yaml --no-cache --trace trace; verdict draws $?
+run out goldens.yaml --no-cache --trace trace && [ -s out/picture_00001_.png ]; verdict draws $?
 for name in yes_tokens yes_pooled long_tokens long_pooled base refiner both plain; do golden out $name; done
 
 # How often a network ran: its first convolution, in the trace.
@@ -95,14 +98,18 @@ run out long.yaml --no-cache --trace trace; golden out long; [ "$(runs trace)" -
 } >apart.yaml
 run out apart.yaml --no-cache --trace trace; golden out apart; [ "$(runs trace)" -eq 4 ]; verdict prompts_that_do_not_go_together_are_apart $?
 
-# Two pictures; a prompt for a part of them, at the levels of the base.
+# Two pictures; a prompt for a part of them, another for the base than for the refiner.
 {
     cat "$here/parts.yaml"
     echo '  two: {class_type: EmptyLatentImage, inputs: {width: 128, height: 128, batch_size: 2}}'
     echo '  green: {class_type: SdxlTextEncode, inputs: {clip: [load, CLIP], text_g: a green field, text_l: a green field}}'
     echo '  lower: {class_type: ConditioningSetArea, inputs: {conditioning: [green, 0], width: 96, height: 64, x: 32, y: 64, strength: 1.0}}'
     echo '  lower_base: {class_type: SdxlBindRange, inputs: {conditioning: [lower, 0], range: base}}'
-    echo '  all: {class_type: ConditioningCombine, inputs: {conditioning_1: [positive, 0], conditioning_2: [lower_base, 0]}}'
+    echo '  red: {class_type: SdxlRefinerTextEncode, inputs: {clip: [refiner_clip, CLIP], text: a red corner}}'
+    echo '  corner: {class_type: ConditioningSetArea, inputs: {conditioning: [red, 0], width: 64, height: 64, x: 0, y: 0, strength: 1.0}}'
+    echo '  corner_refiner: {class_type: SdxlBindRange, inputs: {conditioning: [corner, 0], range: refiner}}'
+    echo '  parts: {class_type: ConditioningCombine, inputs: {conditioning_1: [lower_base, 0], conditioning_2: [corner_refiner, 0]}}'
+    echo '  all: {class_type: ConditioningCombine, inputs: {conditioning_1: [positive, 0], conditioning_2: [parts, 0]}}'
     sampler batch model all negative two 4; dump batch
 } >batch.yaml
 run out batch.yaml --no-cache; golden out batch
@@ -167,11 +174,21 @@ killed_and_resumed() { # AFTER: a step
     run rest longer.yaml --cache cache --events events || return 1
     begun=$(steps 1p)
     echo "# gone on at step ${begun:-?}"
-    [ "${begun:-0}" -gt "$1" ] && cmp undisturbed/both_00001_.f32 rest/both_00001_.f32; result=$?
+    [ "${begun:-0}" -ge "$1" ] && cmp undisturbed/both_00001_.f32 rest/both_00001_.f32; result=$?
     rm -rf rest; return $result
 }
 killed_and_resumed 10 2>/dev/null; verdict killed_in_the_base_it_goes_on $?
 killed_and_resumed 80 2>/dev/null; verdict killed_in_the_refiner_it_goes_on $?
+
+# ---- kept results: the boundary and the refiner's weights are part of the key
+computed() { # ARG...: the sampler, if it was computed
+    run kept both.yaml --cache kept-cache --events kept-events "$@" || return 1
+    sed -nE 's/.*"node_done".*"node": "(both)".*"from": "computed".*/\1/p' kept-events
+}
+first=$(computed) second=$(computed) third=$(computed --set model.start=0.55)
+cp models/refiner/unet/diffusion_pytorch_model.safetensors whole && printf '\0' | dd of=models/refiner/unet/diffusion_pytorch_model.safetensors bs=1 seek="$(($(stat -c %s whole) - 2))" conv=notrunc 2>/dev/null
+fourth=$(computed); mv whole models/refiner/unet/diffusion_pytorch_model.safetensors
+[ "$first $second $third $fourth" = 'both  both both' ]; verdict another_boundary_or_refiner_is_another_result $?
 
 # ---- on a device, where there is an emulated one
 emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
@@ -205,6 +222,8 @@ refused() { # NAME WORDS...: standard input is what follows parts.yaml
     refused a_prompt_for_an_encoder_that_is_not_there bad "'l'" 'this CLIP has g' 'CLIPTextEncode'
 { echo '  bad: {class_type: SdxlRefine, inputs: {model: [model, MODEL], refiner: [refiner_unet, MODEL]}}'
   sampler sampled bad positive negative empty 2; dump sampled; } | refused a_second_refiner_is_refused bad 'has a refiner already'
+{ echo '  twice: {class_type: SdxlRefine, inputs: {model: [load, MODEL], refiner: [model, MODEL]}}'
+  sampler bad twice positive negative empty 2; dump bad; } | refused a_refiner_with_a_refiner_is_refused bad "'refiner' of a MODEL has ranges of its own" 'without'
 { echo '  bad: {class_type: CLIPSetLastLayer, inputs: {clip: [load, CLIP], stop_at_clip_layer: -9}}'
   echo '  text: {class_type: CLIPTextEncode, inputs: {clip: [bad, CLIP], text: a}}'; tensor text tokens; } | refused a_layer_that_is_not_there bad 'has 3 layers; say -3 to -1'
 
@@ -212,6 +231,11 @@ refused() { # NAME WORDS...: standard input is what follows parts.yaml
   echo '  mixed: {class_type: SdxlRefine, inputs: {model: [load, MODEL], refiner: [other, MODEL]}}'
   sampler bad mixed positive negative empty 2; dump bad; } |
     refused a_refiner_of_other_latents_is_refused bad 'refiner has latents scaled by 0.18215' 'model by 0.13025' 'of the same family'
+
+# A checkpoint whose configuration does not fit its tensors.
+mv models/base/unet/config.json config.json && tr -d '\n' <config.json | sed 's/"attention_head_dim": *\[[^]]*\]/"attention_head_dim": [3, 4]/' >models/base/unet/config.json
+{ sampler bad load yes no empty 2; dump bad; } | refused heads_that_do_not_divide_are_named load 'unet/config.json: level 0 has 32 channels, no multiple of 3 heads'
+mv config.json models/base/unet/config.json
 
 # A key that no model wants is said, once, whatever the number of conditionings and models that look at it.
 { cat "$here/parts.yaml"; echo '  scored: {class_type: SdxlRefinerTextEncode, inputs: {clip: [load, CLIP], text: a, aesthetic_score: 6}}'

@@ -235,7 +235,7 @@ def tiled(whole_guess, x, tile, overlap):
 
 def sample(steps, positive, negative, *, cfg=4.0, seed=7, batch=1, size=(16, 16), refine=None, area=None, part=None,
            tile=None):
-    """k-diffusion's Euler. refine: (share, positive, negative) of the refiner; tile: (side, overlap).
+    """k-diffusion's Euler. refine: (share, positive, negative[, area, part]) of the refiner; tile: (side, overlap).
     -> [N,H,W,C], a LATENT's numbers."""
     sigmas = karras(steps)
     noise = torch.randn(batch, 4, *size, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
@@ -245,7 +245,8 @@ def sample(steps, positive, negative, *, cfg=4.0, seed=7, batch=1, size=(16, 16)
 
         def guided(x):
             if sigma < below:
-                one, other = guess(refiner, x, sigma, refine[1]), guess(refiner, x, sigma, refine[2])
+                one = mixed(refiner, x, sigma, refine[1], *refine[3:])
+                other = mixed(refiner, x, sigma, refine[2], refine[3] if refine[3:] else None, refine[2])
             else:
                 one = mixed(base, x, sigma, positive, area, part)
                 other = mixed(base, x, sigma, negative, area, negative)
@@ -277,7 +278,8 @@ def made():
     out["refiner"] = sample(1, yes, no, cfg=1.0, refine=(-1, fine, poor))
     out["both"] = sample(6, yes, no, refine=refine)
     out["long"] = sample(4, long, no, size=(16, 24))
-    out["batch"] = sample(4, yes, no, batch=2, refine=refine, area=(8, 12, 8, 4),
+    corner = ((8, 8, 0, 0), (*encode("a red corner"), fine[2]))
+    out["batch"] = sample(4, yes, no, batch=2, refine=(*refine, *corner), area=(8, 12, 8, 4),
                           part=(*encode("a green field", "a green field"), SIZES["no"]))
     out["tiles"] = sample(4, yes, no, refine=refine, tile=(8, 4))
     fine_long = (*encode(LONG), fine[2])
