@@ -325,7 +325,8 @@ static const denoise_range *range_now(const pass *p, int set) { return &p->e->se
 static kiln_area area_of(const pass *p, const condition *c)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
-    return (kiln_area){s->pictures * s->frames, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
+    return (kiln_area){
+        sizeof(kiln_area), s->pictures * s->frames, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
 }
 
 /* Where the input's part for this conditioning is. */
@@ -352,7 +353,7 @@ static kiln_status take_prediction(pass *p, const item *i, const float *predicti
                                (const float *[]){x, prediction}));
     if (i->alone) return KILN_OK;
     kiln_area a = area_of(p, i->entry);
-    kiln_part part = {.data = x0, .weight = i->entry->weight, .weights = i->entry->weights};
+    kiln_part part = {.size = sizeof part, .data = x0, .weight = i->entry->weight, .weights = i->entry->weights};
     return e->space->ops->accumulate(e->call->ctx, &a, &part, v->guess[i->set].data, v->total[i->set].data);
 }
 
