@@ -581,6 +581,10 @@ static kiln_status evaluate_batch(pass *p, item *first)
     TRY(form_batch(p, first, &g));
     kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
     network_batch b = {.model = g.by->model, .known = &p->v->apart};
+    kiln_batch_member member[ITEMS_MAX];
+    for (size_t i = 0; i < g.group.n; i++)
+        member[i] = (kiln_batch_member){sizeof *member, g.group.member[i]->unconditional != 0, shape.pictures};
+    b.member = member, b.n_member = g.group.n;
     shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
     b.rank = latent_dims(&shape, shape.channels, b.dim);
     TRY(set_latents(p, &g, scale.input, &b));
