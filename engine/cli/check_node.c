@@ -12,6 +12,7 @@
 #include "base/memory_guard.h"
 #include "base/print.h"
 #include "cli/sample_values.h"
+#include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
@@ -368,8 +369,54 @@ static void try_no_memory(bench *b, const outcome *whole)
     }
 }
 
+/* expand() at every way of the parameters, once with all inputs wired and once with none. */
+static void try_expand(bench *b)
+{
+    char name[160];
+    for (size_t way = 0; way < 2 * sample_ways(b->type); way++) {
+        arena memory = {0};
+        error said = {0}, why = {0};
+        kiln_graph made;
+        void *params = arena_alloc(&memory, b->type->params_size + 1);
+        uint32_t *wires = arena_alloc(&memory, (b->type->n_in + 1u) * sizeof *wires);
+        int ready = params && wires && sample_params(b->type, way / 2, &memory, params);
+        for (uint32_t i = 0; ready && i < b->type->n_in; i++)
+            wires[i] = !(b->type->in[i].flags & KILN_PORT_OPTIONAL) || way % 2;
+        if (!ready || subgraph_init(&made, b->type, wires, &memory, &said) != KILN_OK) {
+            arena_free(&memory);
+            continue;
+        }
+        kiln_status status = ctx_expand("tried", "tried", b->type, params, &made, &why);
+        const char *when = sample_way_name(b->type, way / 2, name);
+        verdict(b, status == KILN_OK || status == KILN_ERR_INVALID, "expand", "%s %s", why.message, when);
+        for (uint32_t i = 0; status == KILN_OK && i < b->type->n_out; i++)
+            verdict(b, made.output[i].output != NULL, "expand", "does not say what output '%s' is %s",
+                    b->type->out[i].name, when);
+        arena_free(&memory);
+    }
+}
+
+/* wants() before anything is there: it names lazy inputs alone. */
+static void try_wants(bench *b)
+{
+    for (size_t way = 0; b->type->wants && way < sample_ways(b->type); way++) {
+        arena memory = {0};
+        error why = {0};
+        uint64_t wanted;
+        char name[160];
+        void *params = arena_alloc(&memory, b->type->params_size + 1);
+        if (params && sample_params(b->type, way, &memory, params)) {
+            kiln_status status = ctx_wants(NULL, "tried", "tried", b->type, params, NULL, &wanted, &why);
+            verdict(b, status == KILN_OK || status == KILN_ERR_INVALID, "wants", "%s %s", why.message,
+                    sample_way_name(b->type, way, name));
+        }
+        arena_free(&memory);
+    }
+}
+
 const char *check_node_needs(const kiln_node *n, char why[256])
 {
+    if (n->expand) return NULL;
     for (uint32_t i = 0; i < n->n_in; i++)
         if (!sample_known(&n->in[i]) && !(n->in[i].flags & KILN_PORT_OPTIONAL)) {
             snprintf(why, 256, "its input '%s' takes a %s, which only a workflow can bring", n->in[i].name,
@@ -393,6 +440,12 @@ check_counts check_node(const node_info *n, const char *folder, FILE *to)
     verdict(&b, b.rt != NULL, "runtime", "%s", e.message);
     if (!b.rt) return b.counts;
     watch_faults();
+    if (b.type->expand) {
+        try_expand(&b);
+        runtime_free(b.rt);
+        return b.counts;
+    }
+    try_wants(&b);
     outcome warm = call_once(&b, 0, 0x22, -1, -1); /* what it makes once and keeps is made now */
     mem_guard_damaged();
     for (size_t way = 0; way < sample_ways(b.type); way++) try_way(&b, way);

@@ -25,36 +25,80 @@ static const option options[] = {
 };
 static const manual about = {
     .usage = "kiln graph FILE -o x.svg [options]",
-    .about = "Draws which node feeds which. Nodes that would not run are grey, output nodes are round.",
+    .about = "Draws which node feeds which. Nodes that would not run are grey, output nodes are round, and what runs "
+             "for each\n"
+             "item of a list has a double border. Bold wires carry lists; dashed ones are computed only if they are "
+             "wanted,\n"
+             "dotted ones are known not to be. A box holds what one node has expanded into.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln graph workflows/txt2img.yaml -o txt2img.svg\n",
 };
 
-static void wire(str *s, const workflow *w, source from, size_t to, const char *input)
+static void quote(str *s, const char *text) { str_json(s, text, strlen(text), 1); }
+
+typedef enum { WIRE_PLAIN, WIRE_LAZY, WIRE_LEFT } wire_kind;
+
+static void wire(str *s, const workflow *w, source from, size_t to, const char *input, wire_kind kind)
 {
+    static const char *const style[] = {"", ", style=dashed", ", style=dotted, color=grey, fontcolor=grey"};
     if (from.node == SOURCE_NONE) return;
+    const graph_node *g = &w->node[from.node];
+    str label = {0};
+    str_printf(&label, "%s%s", g->made[from.output], makes_list(g, from.output) ? " list" : "");
     str_printf(s, "  n%d -> n%zu [label=", from.node, to);
-    str_json(s, node_out(w->node[from.node].type, from.output)->type,
-             strlen(node_out(w->node[from.node].type, from.output)->type), 1);
+    quote(s, str_text(&label));
     str_append(s, ", tooltip=");
-    str_json(s, input, strlen(input), 1);
-    str_append(s, "];\n");
+    quote(s, input);
+    str_printf(s, "%s%s];\n", kind == WIRE_PLAIN && makes_list(g, from.output) ? ", style=bold" : "", style[kind]);
+    str_free(&label);
+}
+
+static void draw_wires(str *s, const workflow *w, size_t i)
+{
+    const graph_node *g = &w->node[i];
+    for (uint32_t p = 0; p < g->type->n_in; p++) {
+        const kiln_port *port = node_in(g->type, p);
+        wire_kind kind = port->flags & KILN_PORT_LAZY && !g->left ? WIRE_LAZY : WIRE_PLAIN;
+        for (uint32_t k = 0; k < g->in[p].n; k++) wire(s, w, g->in[p].from[k], i, port->name, kind);
+        for (uint32_t k = 0; g->left && k < g->left[p].n; k++) wire(s, w, g->left[p].from[k], i, port->name, WIRE_LEFT);
+    }
+    for (uint32_t p = 0; p < g->type->n_param; p++)
+        wire(s, w, g->param_in[p], i, node_param(g->type, p)->name, WIRE_PLAIN);
+}
+
+/* The boxes round the nodes that one node has expanded into; dot takes a box of one name for one box. */
+static size_t open_boxes(str *s, const doc_outer *o)
+{
+    if (!o) return 0;
+    size_t depth = open_boxes(s, o->outer);
+    str text = {0};
+    str_printf(&text, "cluster_%s", o->name);
+    str_append(s, "  subgraph ");
+    quote(s, str_text(&text));
+    str_free(&text);
+    str_printf(&text, "%s\n%s", o->name, o->type);
+    str_append(s, " { label=");
+    quote(s, str_text(&text));
+    str_append(s, ";\n");
+    str_free(&text);
+    return depth + 1;
 }
 
 static void draw_node(str *s, const workflow *w, size_t i)
 {
     const graph_node *g = &w->node[i];
     str label = {0};
-    str_printf(&label, "%s\n%s", g->doc->name, g->type->type);
+    size_t boxes = open_boxes(s, g->doc->part_of);
+    str_printf(&label, "%s\n%s%s", g->doc->name, g->type->type, g->mapped ? "\nfor each item" : "");
     str_printf(s, "  n%zu [shape=%s, style=%s, label=", i, (g->type->flags & KILN_NODE_OUTPUT) ? "ellipse" : "box",
                g->needed ? "solid" : "dashed");
     str_json(s, str_text(&label), label.len, 0);
+    if (g->mapped) str_append(s, ", peripheries=2");
     str_append(s, g->needed ? "];\n" : ", color=grey, fontcolor=grey];\n");
     str_free(&label);
-    for (uint32_t p = 0; p < g->type->n_in; p++)
-        for (uint32_t k = 0; k < g->in[p].n; k++) wire(s, w, g->in[p].from[k], i, node_in(g->type, p)->name);
-    for (uint32_t p = 0; p < g->type->n_param; p++) wire(s, w, g->param_in[p], i, node_param(g->type, p)->name);
+    while (boxes--) str_append(s, "  }\n");
+    draw_wires(s, w, i);
 }
 
 static char *draw(const workflow *w)

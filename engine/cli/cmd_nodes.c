@@ -34,10 +34,12 @@ enum { N_DTYPE = sizeof dtype_name / sizeof dtype_name[0] };
 
 /* ---- text ---- */
 
-static void print_port(const kiln_port *p)
+/* "*T" is one type for all ports that say so. */
+static void print_port(const kiln_port *p, int input)
 {
-    print_text(stdout, "  %-20s %s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "",
-               p->flags & KILN_PORT_LIST ? ", any number of wires" : "", p->dtypes ? "," : "");
+    const char *list = !(p->flags & KILN_PORT_LIST) ? "" : input ? ", any number of wires, lists whole" : ", a list";
+    print_text(stdout, "  %-20s %s%s%s%s%s", p->name, p->type, p->flags & KILN_PORT_OPTIONAL ? ", optional" : "", list,
+               p->flags & KILN_PORT_LAZY ? ", computed only if it is wanted" : "", p->dtypes ? "," : "");
     for (uint32_t d = 1; d < N_DTYPE; d++)
         if (p->dtypes >> d & 1) print_text(stdout, " %s", dtype_name[d]);
     if (p->rank_max)
@@ -48,16 +50,17 @@ static void print_port(const kiln_port *p)
 static void print_node(const node_info *i)
 {
     const kiln_node *n = i->node;
-    print_text(stdout, "%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "",
-               n->flags & KILN_NODE_OUTPUT ? " (output node)" : "", n->doc);
+    print_text(stdout, "%s%s%s%s%s\n%s\n", n->type, n->title ? " - " : "", n->title ? n->title : "",
+               n->flags & KILN_NODE_OUTPUT ? " (output node)" : "",
+               n->flags & KILN_NODE_EXPANDS ? " (expands into other nodes)" : "", n->doc);
     print_text(stdout, "%s%s%splugin %s %s, revision %u\n", n->category ? "category " : "",
                n->category ? n->category : "", n->category ? ", " : "", i->plugin->id, i->plugin->version, n->revision);
     if (n->n_in) print_text(stdout, "\ninputs:\n");
-    for (uint32_t k = 0; k < n->n_in; k++) print_port(node_in(n, k));
+    for (uint32_t k = 0; k < n->n_in; k++) print_port(node_in(n, k), 1);
     if (n->n_param) print_text(stdout, "\nparameters:\n");
     for (uint32_t k = 0; k < n->n_param; k++) param_print(node_param(n, k));
     if (n->n_out) print_text(stdout, "\noutputs:\n");
-    for (uint32_t k = 0; k < n->n_out; k++) print_port(node_out(n, k));
+    for (uint32_t k = 0; k < n->n_out; k++) print_port(node_out(n, k), 0);
 }
 
 /* ---- JSON ---- */
@@ -69,10 +72,9 @@ static void json_port(str *s, const kiln_port *p, int input)
     member_field(s, "name", p->name);
     member_field(s, "type", p->type);
     member_field(s, "doc", p->doc);
-    if (input) {
-        member_bool(s, "optional", p->flags & KILN_PORT_OPTIONAL);
-        member_bool(s, "list", p->flags & KILN_PORT_LIST);
-    }
+    if (input) member_bool(s, "optional", p->flags & KILN_PORT_OPTIONAL);
+    member_bool(s, "list", p->flags & KILN_PORT_LIST);
+    if (input) member_bool(s, "lazy", p->flags & KILN_PORT_LAZY);
     member_key(s, "dtypes");
     str_append(s, "[");
     for (uint32_t d = 1, n = 0; d < N_DTYPE; d++)
@@ -96,6 +98,7 @@ static void json_node(str *s, const node_info *i)
     member_number(s, "revision", n->revision);
     member_bool(s, "pure", n->flags & KILN_NODE_PURE);
     member_bool(s, "output_node", n->flags & KILN_NODE_OUTPUT);
+    member_bool(s, "expands", n->flags & KILN_NODE_EXPANDS);
     member_key(s, "inputs");
     str_append(s, "[");
     for (uint32_t k = 0; k < n->n_in; k++) json_port(s, node_in(n, k), 1);

@@ -72,13 +72,18 @@ static const struct {
 } known[] = {
     {"IMAGE", image},   {"MASK", mask}, {"LATENT", latent}, {"CONDITIONING", conditioning},
     {"SIGMAS", sigmas}, {"INT", whole}, {"FLOAT", number},  {"BOOLEAN", yes},
-    {"STRING", words},  {"*", image},
+    {"STRING", words},
 };
+
+static int fits(const char *type, const kiln_port *p)
+{
+    return strcmp(type, p->type) == 0 || (p->type[0] == '*' && strcmp(type, "IMAGE") == 0);
+}
 
 int sample_known(const kiln_port *p)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].type, p->type) == 0) return 1;
+        if (fits(known[i].type, p)) return 1;
     return 0;
 }
 
@@ -86,7 +91,7 @@ kiln_value *sample_value(const kiln_port *p)
 {
     kiln_value *v = NULL;
     for (size_t i = 0; !v && i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].type, p->type) == 0) v = known[i].make();
+        if (fits(known[i].type, p)) v = known[i].make();
     if (v && p->flags & KILN_PORT_LIST) v = list_with(v);
     if (v) value_publish(v);
     return v;

@@ -4,6 +4,7 @@
 #include "backend/runtime.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
 #include "tensor/value.h"
@@ -54,7 +55,7 @@ static const struct {
 } abilities[] = {
     {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api},
     {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
-    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},
+    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},   {KILN_GRAPH_ABILITY, &graph_api},
 };
 
 const void *ability_of_engine(const char *id)
@@ -303,4 +304,64 @@ kiln_status ctx_check(const call_environment *env, const char *node_name, const 
     kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
     kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
     return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
+}
+
+/* ---- lazy inputs and sub-graphs ---- */
+
+static kiln_status check_wanted(kiln_ctx *c, const kiln_node *t, uint64_t wanted)
+{
+    for (uint32_t i = 0; i < 63; i++) {
+        if (!(wanted >> i & 1)) continue;
+        if (i >= t->n_in)
+            return error_set(&c->failure, KILN_ERR_BUG, "wants() asked for input %u; the node has %u", i, t->n_in);
+        if (!(port_at(t->in, t->in_stride, i)->flags & KILN_PORT_LAZY))
+            return error_set(&c->failure, KILN_ERR_BUG,
+                             "wants() asked for input '%s', which is not lazy; give it KILN_PORT_LAZY",
+                             port_at(t->in, t->in_stride, i)->name);
+    }
+    return KILN_OK;
+}
+
+kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
+                      const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
+{
+    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_value **none = mem_calloc(t->n_in + 1u, sizeof *none);
+    if (!none) return error_set(e, KILN_ERR_NOMEM, "node '%s' (%s): out of memory", node_name, t->type);
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = &engine_host,
+                      .ctx = &c,
+                      .params = params,
+                      .in = in ? in : none,
+                      .estimate = ctx_estimating(&c) != 0};
+    uint64_t before = float_state();
+    const kiln_ctx *outer = crash_report_enter(&c);
+    *inputs = 0;
+    kiln_status status = t->wants(&call, inputs);
+    crash_report_leave(&c, outer);
+    float_state_set(before);
+    status = believe(&c, status);
+    if (status == KILN_OK) status = check_wanted(&c, t, *inputs);
+    mem_free(none);
+    return finish(&c, t, status, e);
+}
+
+kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
+                       kiln_graph *g, error *e)
+{
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
+    uint64_t before = float_state();
+    const kiln_ctx *outer = crash_report_enter(&c);
+    kiln_status status = t->expand(&call, g);
+    crash_report_leave(&c, outer);
+    float_state_set(before);
+    if (g->e->status != KILN_OK) { /* what expand() made of it does not matter */
+        c.failure = (error){0};
+        status = error_set(&c.failure, g->e->status, "expand(): %s", g->e->message);
+    } else {
+        status = believe(&c, status);
+    }
+    return finish(&c, t, status, e);
 }

@@ -63,6 +63,13 @@ int ctx_estimating(const kiln_ctx *c);
 kiln_status ctx_call(const call_environment *env, size_t node, const char *node_name, const char *plugin_name,
                      const kiln_node *type, void *instance, const void *params, kiln_value *const *in, kiln_value **out,
                      error *e);
+/* The same for wants(): *inputs gets the bits of lazy inputs; naming another one is KILN_ERR_BUG. in NULL: none is
+ * there yet. */
+kiln_status ctx_wants(const call_environment *env, const char *node_name, const char *plugin_name,
+                      const kiln_node *type, const void *params, kiln_value *const *in, uint64_t *inputs, error *e);
+/* The same for expand(): `g` is what it fills; its mistakes are KILN_ERR_BUG. */
+kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *type, const void *params,
+                       kiln_graph *g, error *e);
 /* The same for check(): parameters only. KILN_OK when the node has none. */
 kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name,
                       const kiln_node *type, const void *params, error *e);

@@ -2,6 +2,7 @@
 #include "plugin/plugin_table.h"
 
 #include "base/names.h"
+#include "param/param.h"
 #include "param/param_rows.h"
 
 #include <string.h>
@@ -21,8 +22,10 @@ enum {
     STRUCT_MAX = 65536,
 };
 enum {
-    NODE_FLAGS = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_OUTPUT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES,
-    PORT_FLAGS = KILN_PORT_OPTIONAL | KILN_PORT_LIST,
+    NODE_FLAGS = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_OUTPUT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES |
+                 KILN_NODE_EXPANDS | KILN_NODE_CONSTANT,
+    PORT_FLAGS = KILN_PORT_OPTIONAL | KILN_PORT_LIST | KILN_PORT_LAZY,
+    LAZY_PORTS = 63, /* bits of what wants() says, but for KILN_WANTS_AGAIN */
     DTYPES = (1 << (KILN_BOOL8 + 1)) - 2,
 };
 
@@ -70,8 +73,9 @@ static kiln_status check_port(const reader *r, const char *what, const kiln_port
 {
     if (!name_is_valid(p->name)) return bad(r, "%s %u has no usable name; names are [A-Za-z0-9_.+-]{1,128}", what, i);
     if (!line_is_valid(p->doc)) return bad(r, "%s '%s' has no doc; give it one line of help", what, p->name);
-    if (!p->type || (strcmp(p->type, "*") != 0 && !name_is_valid(p->type)))
-        return bad(r, "%s '%s' has no usable type; say \"IMAGE\", a name of your own or \"*\"", what, p->name);
+    if (!p->type || (strcmp(p->type, "*") != 0 && !name_is_valid(p->type[0] == '*' ? p->type + 1 : p->type)))
+        return bad(r, "%s '%s' has no usable type; say \"IMAGE\", a name of your own, \"*\" or \"*NAME\"", what,
+                   p->name);
     if (p->flags & ~(uint32_t)PORT_FLAGS)
         return bad(r, "%s '%s' has flags 0x%x this version does not know", what, p->name, p->flags);
     if (p->dtypes & ~(uint32_t)DTYPES)
@@ -82,18 +86,32 @@ static kiln_status check_port(const reader *r, const char *what, const kiln_port
     return KILN_OK;
 }
 
+/* An output of type *NAME says which type only if an input has it too. */
+static kiln_status check_variable(const reader *r, const kiln_port *out)
+{
+    const kiln_node *n = r->node;
+    if (out->type[0] != '*' || !out->type[1]) return KILN_OK;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (strcmp(n->in[i].type, out->type) == 0) return KILN_OK;
+    return bad(r, "output '%s' is of type %s, which no input has; say \"*\" for any type", out->name, out->type);
+}
+
 static kiln_status check_ports(const reader *r)
 {
     const kiln_node *n = r->node;
     for (uint32_t i = 0; i < n->n_in; i++) {
         TRY(check_port(r, "input", &n->in[i], i));
+        if ((n->in[i].flags & KILN_PORT_LAZY) && i >= LAZY_PORTS)
+            return bad(r, "input %u '%s' is lazy; only the first %d can be", i, n->in[i].name, LAZY_PORTS);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(n->in[i].name, n->in[j].name) == 0)
                 return bad(r, "two inputs are called '%s'; every name once", n->in[i].name);
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
         TRY(check_port(r, "output", &n->out[i], i));
-        if (n->out[i].flags) return bad(r, "output '%s' has flags of an input (OPTIONAL, LIST)", n->out[i].name);
+        if (n->out[i].flags & ~(uint32_t)KILN_PORT_LIST)
+            return bad(r, "output '%s' has flags of an input (OPTIONAL, LAZY)", n->out[i].name);
+        TRY(check_variable(r, &n->out[i]));
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(n->out[i].name, n->out[j].name) == 0)
                 return bad(r, "two outputs are called '%s'; every name once", n->out[i].name);
@@ -122,6 +140,52 @@ static kiln_status check_params(const reader *r)
     return KILN_OK;
 }
 
+/* ---- lazy inputs, constants, sub-graphs ---- */
+
+static kiln_status check_wants(const reader *r)
+{
+    const kiln_node *n = r->node;
+    uint32_t lazy = 0;
+    for (uint32_t i = 0; i < n->n_in; i++) lazy += (n->in[i].flags & KILN_PORT_LAZY) != 0;
+    if (lazy && !n->wants) return bad(r, "has lazy inputs but no wants() that asks for them");
+    if (!lazy && n->wants) return bad(r, "wants() but no lazy input; give those KILN_PORT_LAZY");
+    return KILN_OK;
+}
+
+static kiln_status check_constant(const reader *r)
+{
+    const kiln_node *n = r->node;
+    if (!(n->flags & KILN_NODE_CONSTANT)) return KILN_OK;
+    if (n->n_in || n->n_out > n->n_param || !(n->flags & KILN_NODE_PURE))
+        return bad(r, "KILN_NODE_CONSTANT is for a PURE node without inputs whose output i is parameter i");
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (strcmp(n->out[i].type, param_wire_type(n->param[i].type)) != 0 || n->out[i].flags)
+            return bad(r, "output '%s' of a constant is no %s as its parameter is", n->out[i].name,
+                       param_wire_type(n->param[i].type));
+    return KILN_OK;
+}
+
+static kiln_status check_expands(const reader *r)
+{
+    const kiln_node *n = r->node;
+    int expands = (n->flags & KILN_NODE_EXPANDS) != 0;
+    if (expands != (n->expand != NULL)) return bad(r, "KILN_NODE_EXPANDS and expand() belong together");
+    if (!expands) return n->run ? KILN_OK : bad(r, "no run()");
+    if (n->run || n->create || n->wants)
+        return bad(r, "expands into other nodes and so has no run(), create() or lazy inputs");
+    if (n->flags & (KILN_NODE_CONSTANT | KILN_NODE_DEVICE)) return bad(r, "expands, and so does no work of its own");
+    return KILN_OK;
+}
+
+static kiln_status check_passed(const reader *r)
+{
+    const kiln_node *n = r->node;
+    for (uint32_t i = 0; i < n->n_param; i++)
+        if ((n->param[i].flags & KILN_PARAM_PASSED) && !(n->flags & KILN_NODE_EXPANDS))
+            return bad(r, "parameter '%s' has KILN_PARAM_PASSED, but the node does not expand", n->param[i].name);
+    return KILN_OK;
+}
+
 /* ---- nodes and the whole ---- */
 
 static kiln_status check_node(const reader *r)
@@ -135,12 +199,15 @@ static kiln_status check_node(const reader *r)
     if (!line_is_valid(n->doc)) return bad(r, "no doc; give it one line of help");
     if ((n->title && !line_is_valid(n->title)) || (n->category && !line_is_valid(n->category)))
         return bad(r, "title and category are one line of text each");
-    if (!n->run) return bad(r, "no run()");
+    TRY(check_expands(r));
     if (n->destroy && !n->create) return bad(r, "destroy() without create()");
     if (!n->n_out && !(n->flags & KILN_NODE_OUTPUT))
         return bad(r, "neither outputs nor KILN_NODE_OUTPUT: nothing could ever ask for it");
     TRY(check_ports(r));
-    return check_params(r);
+    TRY(check_params(r));
+    TRY(check_wants(r));
+    TRY(check_passed(r));
+    return check_constant(r);
 }
 
 static kiln_status read_node(reader *r, const void *raw, size_t i, const kiln_node **out)

@@ -70,14 +70,17 @@ static void on_node(void *self, size_t i, const node_estimate *found)
     if (!was_seen(d, g)) count_node(d, i, found, rate);
     if (d->is_sweep) return;
     if (rate > 0) snprintf(seconds, sizeof seconds, "%.2f s", (double)u->flops / rate);
+    char items[48];
+    snprintf(items, sizeof items, "run %zu/%zu", found->n_item - found->n_cached, found->n_item);
+    const char *run = found->n_item ? items : "run";
     switch (found->kind) {
     case ESTIMATED_CACHED: print_node(d, i, &(node_texts){"cached", "-", str_bytes(memory, found->bytes), "-"}); break;
     case ESTIMATED_UNKNOWN: print_node(d, i, &(node_texts){"run", "?", "?", "?"}); break;
     case ESTIMATED_RUN:
         print_node(d, i,
                    u->runs
-                       ? &(node_texts){"run", seconds, str_bytes(memory, memory_of(u)), estimate_gflop(flops, u->flops)}
-                       : &(node_texts){"run", "-", "-", "-"});
+                       ? &(node_texts){run, seconds, str_bytes(memory, memory_of(u)), estimate_gflop(flops, u->flops)}
+                       : &(node_texts){run, "-", "-", "-"});
         break;
     }
 }

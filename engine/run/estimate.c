@@ -11,6 +11,8 @@ typedef struct {
     batch *batch;
     const estimate_observer *observer;
     call_environment env;
+    run_item item;   /* of a mapped node: the call that is next */
+    size_t n_cached; /* calls of it that the store has          */
 } estimation;
 
 static void observe(const estimation *x, size_t i, const node_estimate *found)
@@ -31,11 +33,37 @@ static int can_be_called(void *self, size_t i)
 static kiln_status call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     estimation *x = self;
+    int mapped = batch_node(x->batch, i)->mapped;
     assert(can_be_called(self, i));
-    runtime_usage_reset(x->machine->runtime);
-    TRY(node_call(x->batch, &x->env, i, params, in, out, e));
-    observe(x, i, &(node_estimate){.kind = ESTIMATED_RUN, .usage = runtime_usage_get(x->machine->runtime)});
+    if (!mapped || x->item.index == 0) runtime_usage_reset(x->machine->runtime), x->n_cached = 0;
+    if (mapped && result_cache_item_fetch(x->machine->result_cache, i, out))
+        x->n_cached++;
+    else
+        TRY(node_call(x->batch, &x->env, i, params, in, out, e));
+    if (!mapped)
+        observe(x, i, &(node_estimate){.kind = ESTIMATED_RUN, .usage = runtime_usage_get(x->machine->runtime)});
     return KILN_OK;
+}
+
+static void item(void *self, size_t i, const run_item *which)
+{
+    estimation *x = self;
+    x->item = *which;
+    result_cache_item(x->machine->result_cache, i, which->key);
+}
+
+/* All calls of a mapped node: one estimate. Nothing was computed, so nothing is kept. */
+static void items(void *self, size_t i, size_t n, const digest *key)
+{
+    estimation *x = self;
+    (void)key;
+    if (n == 0) runtime_usage_reset(x->machine->runtime), x->n_cached = 0;
+    result_cache_items(x->machine->result_cache, i, SIZE_MAX, NULL);
+    observe(x, i,
+            &(node_estimate){.kind = n && x->n_cached == n ? ESTIMATED_CACHED : ESTIMATED_RUN,
+                             .usage = runtime_usage_get(x->machine->runtime),
+                             .n_item = n,
+                             .n_cached = x->n_cached});
 }
 
 static void on_event(void *self, const run_event *ev)
@@ -65,8 +93,14 @@ kiln_status estimate_batch(machine *m, batch *b, const estimate_observer *o, err
                                .text = env_text,
                                .arg = &x,
                                .estimate = 1};
-    run_hooks hooks = {
-        .self = &x, .call = call, .event = on_event, .known = known, .fetch = fetch, .can_be_called = can_be_called};
+    run_hooks hooks = {.self = &x,
+                       .call = call,
+                       .event = on_event,
+                       .known = known,
+                       .fetch = fetch,
+                       .item = item,
+                       .items = items,
+                       .can_be_called = can_be_called};
     run_setting setting = {.workers = 1, .fail_fast = 1, .cancel = &interrupted, .part_of = b->merged.part_of};
     runtime_estimate_reset(m->runtime);
     kiln_status status = run_schedule(&b->merged.all, &hooks, &setting, &summary, e);

@@ -14,8 +14,9 @@ typedef enum { ESTIMATED_RUN, ESTIMATED_CACHED, ESTIMATED_UNKNOWN } estimated_ki
 
 typedef struct {
     estimated_kind kind;
-    runtime_usage usage; /* RUN: what the node's programs would need */
-    uint64_t bytes;      /* CACHED: what is read from the store      */
+    runtime_usage usage;     /* RUN: what the node's programs would need, in all its calls */
+    uint64_t bytes;          /* CACHED: what is read from the store      */
+    size_t n_item, n_cached; /* of a mapped node: calls, and those whose values are in the store; 0: not mapped */
 } node_estimate;
 
 typedef struct {

@@ -2,6 +2,7 @@
 #include "run/execute.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "plugin/output.h"
 #include "run/interrupt.h"
 #include "run/node_call.h"
@@ -115,13 +116,34 @@ static kiln_status call(void *self, size_t i, const void *params, kiln_value *co
     execution *x = self;
     report *to = x->machine->report;
     const graph_node *g = batch_node(x->batch, i);
-    int may_keep = x->loaders && g->cacheable && !is_output(g), fetched;
+    int may_keep = x->loaders && g->cacheable && !is_output(g) && !g->mapped, fetched;
     if (may_keep && loader_cache_take(x->loaders, g, out)) return report_note(to, i, "kept from earlier rows"), KILN_OK;
     pending_call c = {.x = x, .node = i, .params = params, .in = in};
     kiln_status status = result_cache_compute(x->machine->result_cache, i, compute, &c, out, &fetched, e);
-    if (fetched) report_note(to, i, "made by another process");
+    if (fetched && !g->mapped) report_note(to, i, "made by another process");
     if (status == KILN_OK && may_keep) loader_cache_keep(x->loaders, g, out);
     return status;
+}
+
+static void item(void *self, size_t i, const run_item *which)
+{
+    result_cache_item(((execution *)self)->machine->result_cache, i, which->key);
+}
+
+static void items(void *self, size_t i, size_t n, const digest *key)
+{
+    const execution *x = self;
+    const graph_node *g = batch_node(x->batch, i);
+    result_cache_items(x->machine->result_cache, i, n, key);
+    if (n == 0 && is_output(g))
+        log_warn("node '%s' (%s): the list that it takes is empty, so it does nothing", g->doc->name, g->type->type);
+}
+
+static kiln_status wants(void *self, size_t i, const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
+{
+    execution *x = self;
+    const graph_node *g = batch_node(x->batch, i);
+    return ctx_wants(&x->env, g->doc->name, x->batch->info[i]->plugin->id, g->type, params, in, inputs, e);
 }
 
 static void on_event(void *self, const run_event *ev)
@@ -144,7 +166,15 @@ kiln_status execute_batch(execution *x, run_summary *summary, error *e)
 {
     output_folder output = {.path = x->log->out};
     x->env = environment(x, &output);
-    run_hooks hooks = {.self = x, .call = call, .event = on_event, .known = known, .fetch = fetch, .taken = taken};
+    run_hooks hooks = {.self = x,
+                       .call = call,
+                       .event = on_event,
+                       .known = known,
+                       .fetch = fetch,
+                       .taken = taken,
+                       .item = item,
+                       .items = items,
+                       .wants = wants};
     run_setting setting = {.workers = x->setting->jobs,
                            .fail_fast = x->setting->fail_fast,
                            .cancel = &interrupted,

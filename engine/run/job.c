@@ -39,6 +39,25 @@ static const char *view_file(void *self, arena *a, const char *from, const char 
     return file_roots_resolve(&((job *)self)->roots, a, from, name, e);
 }
 
+static const char *plugin_of(void *self, const kiln_node *t)
+{
+    const node_info *n = catalog_find(((job *)self)->catalog, t->type);
+    return n ? n->plugin->id : "?";
+}
+
+static kiln_status view_wants(void *self, const char *node, const kiln_node *t, const void *params, uint64_t *inputs,
+                              error *e)
+{
+    return ctx_wants(NULL, node, plugin_of(self, t), t, params, NULL, inputs, e);
+}
+
+static kiln_status view_expand(void *self, const char *node, const kiln_node *t, const void *params, kiln_graph *g,
+                               error *e)
+{
+    TRY(ctx_check(NULL, node, plugin_of(self, t), t, params, e));
+    return ctx_expand(node, plugin_of(self, t), t, params, g, e);
+}
+
 /* ---- reading ---- */
 
 /* What the nodes themselves find wrong with their parameters. */
@@ -62,7 +81,9 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
                          .n_type = catalog_nodes(j->catalog),
                          .type_at = view_type,
                          .name_at = view_name,
-                         .file = view_file};
+                         .file = view_file,
+                         .wants = view_wants,
+                         .expand = view_expand};
     TRY(workflow_check(&r->doc, &view, &r->w, e));
     r->info = arena_alloc(&r->doc.memory, (r->w.n + 1) * sizeof(node_info *));
     if (!r->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");

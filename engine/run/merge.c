@@ -14,7 +14,8 @@ static int shifted_ports(arena *a, graph_node *g, int32_t by)
         in[p] = (port_sources){.n = g->in[p].n, .from = arena_alloc(a, (g->in[p].n + 1u) * sizeof(source))};
         if (!in[p].from) return 0;
         for (uint32_t k = 0; k < in[p].n; k++)
-            in[p].from[k] = (source){.node = g->in[p].from[k].node + by, .output = g->in[p].from[k].output};
+            in[p].from[k] = (source){
+                .node = g->in[p].from[k].node + by, .output = g->in[p].from[k].output, .wire = g->in[p].from[k].wire};
     }
     for (uint32_t p = 0; p < g->type->n_param; p++) {
         param[p] = g->param_in[p];
@@ -31,6 +32,7 @@ static int add_part(merged *m, const workflow *part, size_t at)
     for (size_t i = 0; i < part->n; i++) {
         graph_node *g = &m->all.node[first + i];
         *g = part->node[i];
+        g->left = NULL; /* its nodes are the part's */
         m->part_of[first + i] = (uint32_t)at;
         m->all.order[first + i] = (uint32_t)first + part->order[i];
         if (!shifted_ports(&m->memory, g, (int32_t)first)) return 0;

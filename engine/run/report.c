@@ -299,8 +299,31 @@ static void event_fields(const report *r, const run_event *ev, str *fields)
     if (ev->kind == RUN_NODE_SKIPPED) json_text(fields, "because", ev->because);
 }
 
+/* One call of a mapped node. */
+static void report_item(report *r, const run_event *ev)
+{
+    str fields = {0};
+    char key[33];
+    int fetched = ev->kind == RUN_ITEM_FETCHED;
+    pthread_mutex_lock(&r->lock);
+    node_fields(r, &fields, ev->node);
+    str_printf(&fields, ", \"item\": %zu, \"items\": %zu", ev->item->index + 1, ev->item->n);
+    json_number(&fields, "seconds", (double)(long long)(ev->seconds * 1e6) / 1e6);
+    json_text(&fields, "key", digest_hex(ev->item->key, key));
+    str_printf(&fields, ", \"cached\": %s", fetched ? "true" : "false");
+    emit(r, "item_done", &fields);
+    if (r->verbose && !r->quiet)
+        say(r, "%s (%s): item %zu of %zu %s", name_of(r, ev->node), type_of(r, ev->node), ev->item->index + 1,
+            ev->item->n, fetched ? "from the cache" : "computed");
+    pthread_mutex_unlock(&r->lock);
+}
+
 void report_event(report *r, const run_event *ev)
 {
+    if (ev->item) {
+        report_item(r, ev);
+        return;
+    }
     static const char *const name[] = {"node_start", "node_done",   "node_done",
                                        "node_done",  "node_failed", "node_skipped"};
     str fields = {0};

@@ -4,9 +4,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "run/node_args.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,9 @@ typedef struct {
     unsigned char found;  /* when the run began, the store had it */
     unsigned char taken;  /* another process had computed it while we were about to */
     unsigned char stated; /* a state of this key may lie in the store           */
+    unsigned char called; /* of a mapped node: `call` is the key of one call    */
+    digest call;
+    size_t kept; /* calls whose values are in the store */
 } node_mark;
 
 struct result_cache {
@@ -58,14 +63,16 @@ kiln_status result_cache_open(const result_cache_setting *setting, result_cache 
 
 /* ---- what can be kept ---- */
 
-/* Port types whose values are plain data; "*" may be. Others are objects, kept when their plugin has said how. */
+/* Port types whose values are plain data; "*" and "*NAME" may be. Others are objects, kept when their plugin has said
+ * how. */
 static int may_be_kept(const result_cache *k, const char *type)
 {
     static const char *const plain[] = {"IMAGE", "MASK",  "LATENT", "CONDITIONING", "SIGMAS",
-                                        "INT",   "FLOAT", "STRING", "BOOLEAN",      "*"};
+                                        "INT",   "FLOAT", "STRING", "BOOLEAN"};
     const codec_types *t = k->setting.types;
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (strcmp(type, plain[i]) == 0) return 1;
+    if (type[0] == '*') return 1;
     return t && t->revision && t->revision(t->self, type) != 0;
 }
 
@@ -76,6 +83,11 @@ static int keeps(const result_cache *k, size_t node)
     for (uint32_t i = 0; i < g->type->n_out; i++)
         if (!may_be_kept(k, node_out(g->type, i)->type)) return 0;
     return 1;
+}
+
+static digest key_of(const result_cache *k, size_t node)
+{
+    return k->mark[node].called ? k->mark[node].call : k->w->node[node].key;
 }
 
 /* One transaction for all: one for each node would cost more than most nodes do. */
@@ -121,12 +133,36 @@ void result_cache_close(result_cache *k)
     mem_free(k);
 }
 
+/* Keys are kept as texts: a value has no unsigned numbers. */
+static kiln_status read_key(const kiln_value *list, size_t i, digest *key, error *e)
+{
+    unsigned long long hi, lo;
+    const char *text = value_api.get_string(value_api.list_at(list, i), NULL);
+    if (!text || strlen(text) != 32 || sscanf(text, "%16llx%16llx", &hi, &lo) != 2)
+        return error_set(e, KILN_ERR_IO, "a kept list of results is damaged");
+    *key = (digest){.hi = hi, .lo = lo};
+    return KILN_OK;
+}
+
+/* Of a mapped node's result: what the values of all its calls are. */
+static void add_calls(result_cache *k, size_t node, store_entry *out)
+{
+    kiln_value *keys = NULL;
+    store_entry one;
+    digest key;
+    if (store_get(k->store, k->w->node[node].key, 1, &keys, NULL) != KILN_OK) return;
+    for (size_t i = 0; i < value_api.count(keys); i++)
+        if (read_key(keys, i, &key, NULL) == KILN_OK && store_find(k->store, key, &one)) out->bytes += one.bytes;
+    value_unref(keys);
+}
+
 int result_cache_look(result_cache *k, size_t node, store_entry *out)
 {
     store_entry found;
     if (!k || !keeps(k, node) || !store_find(k->store, k->w->node[node].key, &found)) return 0;
     if (out) *out = found;
-    return found.n_value == k->w->node[node].type->n_out;
+    if (out && k->w->node[node].mapped) add_calls(k, node, out);
+    return k->w->node[node].mapped || found.n_value == k->w->node[node].type->n_out;
 }
 
 int result_cache_known(result_cache *k, size_t node) { return k && k->mark[node].found; }
@@ -139,16 +175,101 @@ static kiln_status fits(const graph_node *g, kiln_value *const *out, error *e)
     return KILN_OK;
 }
 
-kiln_status result_cache_fetch(result_cache *k, size_t node, kiln_value **out, error *e)
+static void drop(const graph_node *g, kiln_value **out)
 {
-    const graph_node *g = &k->w->node[node];
-    TRY(store_get(k->store, g->key, g->type->n_out, out, e));
-    kiln_status status = fits(g, out, e);
-    for (uint32_t i = 0; status != KILN_OK && i < g->type->n_out; i++) {
+    for (uint32_t i = 0; i < g->type->n_out; i++) {
         value_unref(out[i]);
         out[i] = NULL;
     }
+}
+
+/* The values of one call. */
+static kiln_status fetch_key(result_cache *k, size_t node, digest key, kiln_value **out, error *e)
+{
+    const graph_node *g = &k->w->node[node];
+    TRY(store_get(k->store, key, g->type->n_out, out, e));
+    kiln_status status = fits(g, out, e);
+    if (status != KILN_OK) drop(g, out);
     return status;
+}
+
+/* ---- mapped nodes ---- */
+
+static kiln_status fetch_call(result_cache *k, size_t node, const kiln_value *keys, size_t i, kiln_value **lists,
+                              error *e)
+{
+    const graph_node *g = &k->w->node[node];
+    digest key;
+    TRY(read_key(keys, i, &key, e));
+    kiln_value **one = mem_calloc(g->type->n_out + 1u, sizeof *one);
+    kiln_status status = one ? fetch_key(k, node, key, one, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (uint32_t o = 0; status == KILN_OK && o < g->type->n_out; o++)
+        if (one[o]) value_publish(one[o]);
+    if (status == KILN_OK) {
+        outputs_set_origin(g->type, key, one);
+        status = outputs_append(g->type, lists, one, e);
+    }
+    if (one) drop(g, one);
+    mem_free(one);
+    return status;
+}
+
+static kiln_status fetch_calls(result_cache *k, size_t node, kiln_value **out, error *e)
+{
+    const graph_node *g = &k->w->node[node];
+    kiln_value *keys = NULL;
+    TRY(store_get(k->store, g->key, 1, &keys, e));
+    kiln_status status = value_kind(keys) == KILN_V_LIST ? outputs_lists(g->type, out, e)
+                                                         : error_set(e, KILN_ERR_IO, "no list of results");
+    for (size_t i = 0; status == KILN_OK && i < value_api.count(keys); i++)
+        status = fetch_call(k, node, keys, i, out, e);
+    if (status != KILN_OK) drop(g, out);
+    value_unref(keys);
+    return status;
+}
+
+void result_cache_item(result_cache *k, size_t node, digest key)
+{
+    if (!k) return;
+    node_mark *m = &k->mark[node];
+    if (!m->called) m->kept = 0;
+    m->called = 1, m->call = key;
+    m->taken = m->stated = 0;
+}
+
+int result_cache_item_fetch(result_cache *k, size_t node, kiln_value **out)
+{
+    error gone = {0};
+    if (!k || !keeps(k, node) || fetch_key(k, node, key_of(k, node), out, &gone) != KILN_OK) return 0;
+    k->mark[node].kept++;
+    return 1;
+}
+
+void result_cache_items(result_cache *k, size_t node, size_t n, const digest *key)
+{
+    error e = {0};
+    char text[33];
+    if (!k) return;
+    size_t kept = k->mark[node].called ? k->mark[node].kept : 0;
+    k->mark[node].called = 0;
+    if (!keeps(k, node) || kept != n) return; /* an estimate says SIZE_MAX */
+    kiln_value *keys = value_list();
+    int whole = keys != NULL;
+    for (size_t i = 0; i < n && whole; i++) {
+        kiln_value *one = value_string(digest_hex(key[i], text), 32);
+        whole = one && value_api.list_push(keys, one) == KILN_OK;
+        value_unref(one);
+    }
+    const graph_node *g = &k->w->node[node];
+    snprintf(text, sizeof text, "list of %zu", n);
+    if (whole) store_put(k->store, g->key, &(store_note){.type = g->type->type, .what = text}, 1, &keys, &e);
+    value_unref(keys);
+}
+
+kiln_status result_cache_fetch(result_cache *k, size_t node, kiln_value **out, error *e)
+{
+    const graph_node *g = &k->w->node[node];
+    return g->mapped ? fetch_calls(k, node, out, e) : fetch_key(k, node, g->key, out, e);
 }
 
 /* ---- computing ---- */
@@ -159,8 +280,9 @@ static void keep(result_cache *k, size_t node, double seconds, kiln_value *const
     error e = {0};
     for (uint32_t i = 0; i < g->type->n_out; i++)
         if (!codec_can_encode(out[i], k->setting.types)) return;
-    kiln_status status =
-        store_put(k->store, g->key, &(store_note){.type = g->type->type, .seconds = seconds}, g->type->n_out, out, &e);
+    kiln_status status = store_put(k->store, key_of(k, node), &(store_note){.type = g->type->type, .seconds = seconds},
+                                   g->type->n_out, out, &e);
+    if (status == KILN_OK) k->mark[node].kept++;
     if (status == KILN_OK || status == KILN_ERR_UNSUPPORTED) return;
     if (!atomic_exchange(&k->complained, 1)) log_warn("%s; the run goes on, but not all results are kept", e.message);
 }
@@ -188,14 +310,17 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
 {
     *fetched = 0;
     if (!k || !keeps(k, node)) return compute(arg, out, e);
-    const graph_node *g = &k->w->node[node];
+    digest key = key_of(k, node);
     store_claim *claim = NULL;
     waiter w = {.k = k, .node = node};
     error gone = {0};
-    store_turn turn = store_claim_unseen(k->store, g->key, waiter_cancelled, waiter_waiting, &w, &claim);
+    store_turn turn = k->mark[node].called
+                          ? store_claim_key(k->store, key, waiter_cancelled, waiter_waiting, &w, &claim)
+                          : store_claim_unseen(k->store, key, waiter_cancelled, waiter_waiting, &w, &claim);
     if (turn == STORE_STOPPED) return error_set(e, KILN_CANCELLED, "cancelled");
-    if (turn == STORE_IS_THERE && result_cache_fetch(k, node, out, &gone) == KILN_OK) {
+    if (turn == STORE_IS_THERE && fetch_key(k, node, key, out, &gone) == KILN_OK) {
         *fetched = k->mark[node].taken = 1;
+        k->mark[node].kept++;
         store_release(claim);
         return KILN_OK;
     }
@@ -203,7 +328,7 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
     double start = clock_seconds();
     kiln_status status = compute(arg, out, e);
     if (status == KILN_OK) keep(k, node, clock_seconds() - start, out);
-    if (status == KILN_OK && k->mark[node].stated) store_state_drop(k->store, g->key);
+    if (status == KILN_OK && k->mark[node].stated) store_state_drop(k->store, key);
     store_release(claim);
     return status;
 }
@@ -220,7 +345,7 @@ static int has_states(const result_cache *k, size_t node)
 kiln_value *result_cache_state_load(result_cache *k, size_t node)
 {
     if (!has_states(k, node)) return NULL;
-    kiln_value *state = store_state_get(k->store, k->w->node[node].key);
+    kiln_value *state = store_state_get(k->store, key_of(k, node));
     if (state) k->mark[node].stated = 1;
     return state;
 }
@@ -234,7 +359,7 @@ kiln_status result_cache_state_save(result_cache *k, size_t node, const kiln_val
 {
     if (!has_states(k, node)) return KILN_OK;
     k->mark[node].state_at = clock_seconds();
-    kiln_status status = store_state_put(k->store, k->w->node[node].key, state, e);
+    kiln_status status = store_state_put(k->store, key_of(k, node), state, e);
     if (status == KILN_OK)
         k->mark[node].stated = 1;
     else if (!atomic_exchange(&k->complained, 1))

@@ -43,6 +43,15 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
                                  kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
                                  kiln_value **out, int *fetched, error *e);
 
+/* ---- mapped nodes (graph_node.mapped): a result for each call, and for the node a list of their keys ---- */
+
+/* From here on `node` means one call of it, with a key of its own: for compute, taken and the states. */
+void result_cache_item(result_cache *k, size_t node, digest key);
+/* The kept values of that call; 0: there are none. */
+int result_cache_item_fetch(result_cache *k, size_t node, kiln_value **out);
+/* All n calls are done. Keeps their keys, so that the next run knows the node, if each call's values were kept. */
+void result_cache_items(result_cache *k, size_t node, size_t n, const digest *key);
+
 /* 1: result_cache_compute took the values from the store instead. */
 int result_cache_taken(result_cache *k, size_t node);
 

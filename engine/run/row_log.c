@@ -137,7 +137,7 @@ void row_log_event(row_log *l, const run_event *ev)
     open_row *row = &l->batch->row[part];
     row_record *record = &l->rows->record[row->row];
     int failed = ev->kind == RUN_NODE_FAILED || ev->kind == RUN_NODE_SKIPPED;
-    if (ev->kind == RUN_NODE_START) return;
+    if (ev->kind == RUN_NODE_START || ev->item) return;
     record->seconds += ev->seconds;
     if (ev->kind == RUN_NODE_FAILED && ev->failure->status == KILN_CANCELLED) row->cancelled = 1;
     if (interrupt_asked(NULL) && failed) row->cancelled = 1; /* a row that was interrupted has not failed */

@@ -3,10 +3,8 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/memory_alloc.h"
-#include "param/param.h"
-#include "plugin/abilities.h"
+#include "run/item_calls.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -14,7 +12,22 @@
 #include <string.h>
 
 enum { WORKERS_DEFAULT = 3, WORKERS_MAX = 64, NO_NODE = -1 };
-typedef enum { WAITING, READY, RUNNING, DONE, FAILED, SKIPPED, LOST /* for this round: a value was gone */ } node_state;
+typedef enum {
+    WAITING,
+    READY,
+    RUNNING,
+    DONE,
+    FAILED,
+    SKIPPED,
+    LOST,    /* for this round: a value was gone                        */
+    UNNEEDED /* only lazy inputs led to it, and none of them wanted it */
+} node_state;
+
+enum { NOT_LAZY = -1 };
+typedef struct {
+    uint32_t node;
+    int32_t lazy; /* the user's lazy input that the wire leads to, or NOT_LAZY */
+} user;
 
 typedef struct {
     node_state state;
@@ -23,8 +36,10 @@ typedef struct {
     int32_t duplicate_of;           /* index of the node with the same key that runs for both, or -1 */
     uint32_t place;                 /* in the workflow's order */
     uint8_t wanted, known, unknown; /* known: can be fetched; unknown: is not called, and has no values */
+    uint8_t asked;                  /* 0: so far only lazy inputs lead to it, and none has asked for it: it waits */
+    uint64_t asked_for;             /* bits of the node's own lazy inputs that it has asked for */
     kiln_value **out;
-    uint32_t *users; /* nodes that wait for us, one entry a wire */
+    user *users; /* nodes that wait for us, one entry a wire */
     uint32_t n_users;
 } slot;
 
@@ -45,8 +60,10 @@ typedef struct {
     slot *slot;
     heap ready, ready_device; /* nodes that may start; those that need the device and do run there */
     uint8_t *settled;         /* by node, over all rounds: SETTLED, GONE                              */
+    uint32_t *stack, *doomed; /* [n]: nodes to ask for, nodes that nobody can ask for any more */
+    size_t n_doomed;
     size_t unfinished, running, lost;
-    int device_busy, stop;
+    int device_busy, stop, lists; /* lists: there are some, so values say where they came from */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     arena memory;
@@ -95,32 +112,40 @@ static int runs_on_device(const scheduler *s, uint32_t i)
 
 /* ---- the graph's wires, one after the other ---- */
 
+static int is_lazy(const scheduler *s, const kiln_node *t, uint32_t port)
+{
+    return s->hooks->wants && t->wants && (node_in(t, port)->flags & KILN_PORT_LAZY) != 0;
+}
+
 /* Calls fn for each source of node i that will run, parameters' wires included. */
-static void each_source(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t user, source))
+typedef void source_fn(scheduler *, uint32_t to, source, int32_t lazy);
+static void each_source(scheduler *s, uint32_t i, source_fn *fn)
 {
     const graph_node *g = &s->w->node[i];
     for (uint32_t p = 0; p < g->type->n_in; p++)
-        for (uint32_t k = 0; k < g->in[p].n; k++) fn(s, i, g->in[p].from[k]);
+        for (uint32_t k = 0; k < g->in[p].n; k++)
+            fn(s, i, g->in[p].from[k], is_lazy(s, g->type, p) ? (int32_t)p : NOT_LAZY);
     for (uint32_t p = 0; p < g->type->n_param; p++)
-        if (g->param_in[p].node != SOURCE_NONE) fn(s, i, g->param_in[p]);
+        if (g->param_in[p].node != SOURCE_NONE) fn(s, i, g->param_in[p], NOT_LAZY);
 }
 
 /* The same for what node i waits for: nothing when it is fetched or takes another node's values. */
-static void each_awaited(scheduler *s, uint32_t i, void (*fn)(scheduler *, uint32_t, source))
+static void each_awaited(scheduler *s, uint32_t i, source_fn *fn)
 {
     if (s->slot[i].wanted && !s->slot[i].known && s->slot[i].duplicate_of == NO_NODE) each_source(s, i, fn);
 }
 
-static void count_user(scheduler *s, uint32_t user, source from)
+/* A lazy input keeps its source's values, and waits for them only once it has asked. */
+static void count_user(scheduler *s, uint32_t to, source from, int32_t lazy)
 {
     s->slot[from.node].n_users++;
     s->slot[from.node].uses_left++;
-    s->slot[user].waits_for++;
+    if (lazy == NOT_LAZY) s->slot[to].waits_for++;
 }
 
-static void note_user(scheduler *s, uint32_t user, source from)
+static void note_user(scheduler *s, uint32_t to, source from, int32_t lazy)
 {
-    s->slot[from.node].users[s->slot[from.node].n_users++] = user;
+    s->slot[from.node].users[s->slot[from.node].n_users++] = (user){to, lazy};
 }
 
 static void drop_values(scheduler *s, uint32_t i)
@@ -132,20 +157,58 @@ static void drop_values(scheduler *s, uint32_t i)
     }
 }
 
-static void release_source(scheduler *s, uint32_t user, source from)
+static void release(scheduler *s, uint32_t i)
 {
-    (void)user;
-    assert(s->slot[from.node].uses_left > 0);
-    if (--s->slot[from.node].uses_left == 0) drop_values(s, (uint32_t)from.node);
+    slot *x = &s->slot[i];
+    assert(x->uses_left > 0);
+    if (--x->uses_left > 0) return;
+    drop_values(s, i);
+    if (x->state == WAITING && !x->asked) s->doomed[s->n_doomed++] = i;
+}
+
+static void release_source(scheduler *s, uint32_t to, source from, int32_t lazy)
+{
+    (void)to, (void)lazy;
+    release(s, (uint32_t)from.node);
+}
+
+/* Nodes that nobody can ask for any more: their sources lose a user each. */
+static void settle_doomed(scheduler *s)
+{
+    while (s->n_doomed) {
+        uint32_t i = s->doomed[--s->n_doomed];
+        s->slot[i].state = UNNEEDED;
+        s->unfinished--;
+        s->summary->total--;
+        each_awaited(s, i, release_source);
+        if (s->slot[i].duplicate_of != NO_NODE) release(s, (uint32_t)s->slot[i].duplicate_of);
+    }
 }
 
 /* ---- finishing a node ---- */
 
 static void make_ready(scheduler *s, uint32_t i)
 {
-    assert(s->slot[i].state == WAITING && s->slot[i].waits_for == 0);
+    assert(s->slot[i].state == WAITING && s->slot[i].waits_for == 0 && s->slot[i].asked);
     s->slot[i].state = READY;
     heap_push(runs_on_device(s, i) ? &s->ready_device : &s->ready, s->slot[i].place);
+}
+
+static void skip_node(scheduler *s, uint32_t i, uint32_t cause, node_state as)
+{
+    s->slot[i].state = as;
+    s->unfinished--;
+    each_awaited(s, i, release_source);
+    if (as != SKIPPED) return;
+    s->summary->skipped++;
+    s->settled[i] |= SETTLED;
+    notify(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = i, .because = s->w->node[cause].doc->name});
+}
+
+/* 1: the user waits for the node, or will in any case. */
+static int depends(const scheduler *s, user u)
+{
+    return u.lazy == NOT_LAZY || (s->slot[u.node].asked_for >> u.lazy & 1);
 }
 
 /* Everything that hangs on node `cause` becomes `as` (SKIPPED, or LOST until the next round), without recursion. */
@@ -162,28 +225,24 @@ static void skip_users(scheduler *s, uint32_t cause, node_state as)
     while (n > 0) {
         uint32_t from = stack[--n];
         for (uint32_t k = 0; k < s->slot[from].n_users; k++) {
-            uint32_t user = s->slot[from].users[k];
-            if (s->slot[user].state != WAITING) continue;
-            s->slot[user].state = as;
-            s->unfinished--;
-            each_awaited(s, user, release_source);
-            if (as == SKIPPED) {
-                s->summary->skipped++;
-                s->settled[user] |= SETTLED;
-                notify(s, (run_event){.kind = RUN_NODE_SKIPPED, .node = user, .because = s->w->node[cause].doc->name});
-            }
-            stack[n++] = user;
+            user u = s->slot[from].users[k];
+            if (s->slot[u.node].state != WAITING || !depends(s, u)) continue;
+            skip_node(s, u.node, cause, as);
+            stack[n++] = u.node;
         }
     }
     mem_free(stack);
+    settle_doomed(s);
 }
 
 static void wake_users(scheduler *s, uint32_t i)
 {
     for (uint32_t k = 0; k < s->slot[i].n_users; k++) {
-        uint32_t user = s->slot[i].users[k];
-        assert(s->slot[user].waits_for > 0);
-        if (--s->slot[user].waits_for == 0 && s->slot[user].state == WAITING) make_ready(s, user);
+        user u = s->slot[i].users[k];
+        slot *x = &s->slot[u.node];
+        if (!depends(s, u)) continue;
+        assert(x->waits_for > 0);
+        if (--x->waits_for == 0 && x->state == WAITING && x->asked) make_ready(s, u.node);
     }
 }
 
@@ -202,6 +261,7 @@ static void node_done(scheduler *s, uint32_t i, run_event_kind kind, double seco
     notify(s, (run_event){.kind = kind, .node = i, .seconds = seconds});
     wake_users(s, i);
     if (s->slot[i].uses_left == 0) drop_values(s, i);
+    settle_doomed(s);
 }
 
 static void node_failed(scheduler *s, uint32_t i, const error *failure, double seconds)
@@ -230,71 +290,19 @@ static void node_lost(scheduler *s, uint32_t i)
 
 /* ---- running a node ---- */
 
-typedef struct {
-    void *params;
-    kiln_value **in;
-    kiln_value **lists; /* list values made here, to be let go */
-    size_t n_list;
-} arguments;
-
-static void arguments_free(arguments *a)
+static kiln_value *value_of(const void *of, source from)
 {
-    for (size_t i = 0; i < a->n_list; i++) value_unref(a->lists[i]);
-    mem_free(a->params);
-    mem_free(a->in);
-    mem_free(a->lists);
+    return ((const scheduler *)of)->slot[from.node].out[from.output];
 }
 
-static kiln_value *value_of(const scheduler *s, source from) { return s->slot[from.node].out[from.output]; }
-
-static kiln_status list_port(const scheduler *s, const port_sources *p, arguments *a, kiln_value **out)
+static arg_values values_of(const scheduler *s, uint32_t i)
 {
-    kiln_value *list = value_list();
-    if (!list) return KILN_ERR_NOMEM;
-    a->lists[a->n_list++] = list;
-    for (uint32_t k = 0; k < p->n; k++) TRY(value_api.list_push(list, value_of(s, p->from[k])));
-    value_publish(list); /* inputs are read-only, this one too */
-    *out = list;
-    return KILN_OK;
-}
-
-/* A wired value, put where its parameter lies by the rule for a written one. */
-static kiln_status fill_param(const graph_node *g, const kiln_param *p, const kiln_value *v, arena *memory,
-                              void *params, error *e)
-{
-    error why = {0};
-    int64_t given, used;
-    param_value plain = param_wired(&value_api, v);
-    kiln_status status = param_put(p, &plain, &registry_names, memory, params, &why);
-    if (status != KILN_OK)
-        return error_set(e, status, "node '%s' (%s): wired input '%s': %s", g->doc->name, g->type->type, p->name,
-                         why.message[0] ? why.message : status_text(status));
-    if (param_floored(p, params, &given, &used))
-        log_warn("node '%s' (%s): wired input '%s': %lld is no multiple of %g; %lld will be used", g->doc->name,
-                 g->type->type, p->name, (long long)given, p->step, (long long)used);
-    return KILN_OK;
-}
-
-static kiln_status gather(scheduler *s, uint32_t i, arguments *a, arena *memory, error *e)
-{
-    const graph_node *g = &s->w->node[i];
-    const kiln_node *t = g->type;
-    *a = (arguments){.params = mem_calloc(1, t->params_size + 1),
-                     .in = mem_calloc(t->n_in + 1u, sizeof *a->in),
-                     .lists = mem_calloc(t->n_in + 1u, sizeof *a->lists)};
-    if (!a->params || !a->in || !a->lists) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    memcpy(a->params, g->params, t->params_size);
-    for (uint32_t p = 0; p < t->n_in; p++) {
-        if (g->in[p].n == 0) continue;
-        if (node_in(t, p)->flags & KILN_PORT_LIST)
-            TRY(list_port(s, &g->in[p], a, &a->in[p]));
-        else
-            a->in[p] = value_of(s, g->in[p].from[0]);
-    }
-    for (uint32_t p = 0; p < t->n_param; p++)
-        if (g->param_in[p].node != SOURCE_NONE)
-            TRY(fill_param(g, node_param(t, p), value_of(s, g->param_in[p]), memory, a->params, e));
-    return KILN_OK;
+    const kiln_node *t = s->w->node[i].type;
+    arg_values v = {.w = s->w, .value = value_of, .of = s};
+    for (uint32_t p = 0; p < t->n_in && p < 63; p++)
+        if (is_lazy(s, t, p)) v.absent |= UINT64_C(1) << p;
+    v.absent &= ~s->slot[i].asked_for;
+    return v;
 }
 
 static int stopping(const scheduler *s) { return s->stop || (s->setting->cancel && atomic_load(s->setting->cancel)); }
@@ -308,8 +316,10 @@ static void wake_others(scheduler *s)
 
 static void publish_values(scheduler *s, uint32_t i)
 {
-    for (uint32_t k = 0; k < s->w->node[i].type->n_out; k++)
+    const graph_node *g = &s->w->node[i];
+    for (uint32_t k = 0; k < g->type->n_out; k++)
         if (s->slot[i].out[k]) value_publish(s->slot[i].out[k]);
+    if (s->lists && !g->mapped) outputs_set_origin(g->type, g->key, s->slot[i].out);
 }
 
 /* Called and left with the lock held. */
@@ -334,32 +344,48 @@ static void fetch_node(scheduler *s, uint32_t i)
     wake_others(s);
 }
 
+/* One call of a mapped node is done. 0: the run stops. */
+static int item_did(void *of, const run_event *ev)
+{
+    scheduler *s = of;
+    pthread_mutex_lock(&s->lock);
+    notify(s, *ev);
+    int on = !s->stop;
+    pthread_mutex_unlock(&s->lock);
+    return on;
+}
+
 /* Called and left with the lock held. */
 static void run_node(scheduler *s, uint32_t i)
 {
     const graph_node *g = &s->w->node[i];
-    arguments a = {0};
-    arena memory = {0};
     error failure = {0};
-    int device = (g->type->flags & KILN_NODE_DEVICE) != 0;
+    int device = (g->type->flags & KILN_NODE_DEVICE) != 0, taken = 0;
+    item_calls calls = {.hooks = s->hooks,
+                        .values = values_of(s, i),
+                        .node = i,
+                        .cancel = s->setting->cancel,
+                        .did = item_did,
+                        .of = s};
     s->slot[i].state = RUNNING;
     s->running++;
     if (device) s->device_busy = 1;
     notify(s, (run_event){.kind = RUN_NODE_START, .node = i});
-    kiln_status status = gather(s, i, &a, &memory, &failure);
     pthread_mutex_unlock(&s->lock);
     double start = clock_seconds();
-    if (status == KILN_OK) status = s->hooks->call(s->hooks->self, i, a.params, a.in, s->slot[i].out, &failure);
+    kiln_status status = g->mapped ? call_items(&calls, s->slot[i].out, &taken, &failure)
+                                   : call_node(&calls, 0, s->slot[i].out, &failure);
     double seconds = clock_seconds() - start;
     pthread_mutex_lock(&s->lock);
-    arguments_free(&a);
-    arena_free(&memory);
     if (device) s->device_busy = 0;
     s->running--;
     if (status == KILN_OK) {
         publish_values(s, i);
-        node_done(s, i, s->hooks->taken && s->hooks->taken(s->hooks->self, i) ? RUN_NODE_FETCHED : RUN_NODE_DONE,
-                  seconds);
+        if (!g->mapped) taken = s->hooks->taken && s->hooks->taken(s->hooks->self, i);
+        node_done(s, i, taken ? RUN_NODE_FETCHED : RUN_NODE_DONE, seconds);
+    } else if (g->mapped && s->stop && status == KILN_CANCELLED && failure.status == KILN_OK) {
+        drop_values(s, i); /* between two items: it is neither done nor failed */
+        s->slot[i].state = WAITING;
     } else {
         if (failure.status == KILN_OK)
             error_set(&failure, status, "node '%s' (%s) failed: %s", g->doc->name, g->type->type, status_text(status));
@@ -367,6 +393,100 @@ static void run_node(scheduler *s, uint32_t i)
         node_failed(s, i, &failure, seconds);
     }
     wake_others(s);
+}
+
+/* ---- lazy inputs ---- */
+
+/* Node i runs, and so does what it waits for. */
+static void ask(scheduler *s, uint32_t i)
+{
+    size_t n = 0;
+    if (s->slot[i].asked) return;
+    s->slot[i].asked = 1;
+    for (s->stack[n++] = i; n > 0;) {
+        uint32_t at = s->stack[--n];
+        const graph_node *g = &s->w->node[at];
+        slot *x = &s->slot[at];
+        if (x->state == WAITING && x->waits_for == 0) make_ready(s, at);
+        if (x->duplicate_of != NO_NODE && !s->slot[x->duplicate_of].asked)
+            s->slot[x->duplicate_of].asked = 1, s->stack[n++] = (uint32_t)x->duplicate_of;
+        if (x->duplicate_of != NO_NODE || x->known) continue;
+        for (uint32_t p = 0; p < g->type->n_in + g->type->n_param; p++) {
+            int port = p < g->type->n_in;
+            const source *from = port ? g->in[p].from : &g->param_in[p - g->type->n_in];
+            uint32_t many = port ? is_lazy(s, g->type, p) ? 0 : g->in[p].n : from->node != SOURCE_NONE;
+            for (uint32_t k = 0; k < many; k++)
+                if (!s->slot[from[k].node].asked)
+                    s->slot[from[k].node].asked = 1, s->stack[n++] = (uint32_t)from[k].node;
+        }
+    }
+}
+
+/* What the node asks for with the inputs it has; KILN_WANTS_AGAIN means nothing here, since it is asked again anyhow.
+ */
+static kiln_status ask_node(scheduler *s, uint32_t i, uint64_t *wanted, error *e)
+{
+    arg_values v = values_of(s, i);
+    kiln_status status = KILN_OK;
+    *wanted = 0;
+    for (size_t k = 0, n = args_calls(&v, i); k < n && status == KILN_OK; k++) {
+        node_args a;
+        uint64_t bits = 0;
+        status = args_make(&v, i, k, &a, e);
+        if (status == KILN_OK) status = s->hooks->wants(s->hooks->self, i, a.params, a.in, &bits, e);
+        args_free(&a);
+        *wanted |= bits & ~KILN_WANTS_AGAIN;
+    }
+    return status;
+}
+
+/* Lets the node wait for a lazy input. A source that has failed takes the node down with it: *as, *cause. */
+static void await_input(scheduler *s, uint32_t i, const port_sources *p, node_state *as, uint32_t *cause)
+{
+    for (uint32_t k = 0; k < p->n; k++) {
+        uint32_t from = (uint32_t)p->from[k].node;
+        node_state state = s->slot[from].state;
+        if (state == DONE) continue;
+        if (state == FAILED || state == SKIPPED || state == LOST) {
+            *as = state == LOST ? LOST : SKIPPED, *cause = from;
+            continue;
+        }
+        s->slot[i].waits_for++;
+        ask(s, from);
+    }
+}
+
+/* 1: node i has asked for more, and waits or is done with; 0: it can run. Called under the lock, since what it asks for
+ * may have been done meanwhile otherwise; wants() is cheap. */
+static int asks_for_more(scheduler *s, uint32_t i)
+{
+    const graph_node *g = &s->w->node[i];
+    error failure = {0};
+    uint64_t wanted = 0;
+    node_state as = WAITING;
+    uint32_t cause = i;
+    if (!s->hooks->wants || !g->type->wants) return 0;
+    if (ask_node(s, i, &wanted, &failure) != KILN_OK) {
+        node_failed(s, i, &failure, 0);
+        wake_others(s);
+        return 1;
+    }
+    uint64_t more = wanted & ~s->slot[i].asked_for;
+    for (uint32_t p = 0; p < g->type->n_in && p < 63; p++)
+        if (g->in[p].n == 0) more &= ~(UINT64_C(1) << p); /* an optional input that is not wired */
+    if (!more) return 0;
+    s->slot[i].state = WAITING;
+    s->slot[i].asked_for |= more;
+    for (uint32_t p = 0; p < g->type->n_in && p < 63; p++)
+        if (more >> p & 1) await_input(s, i, &g->in[p], &as, &cause);
+    if (as != WAITING) {
+        skip_node(s, i, cause, as);
+        skip_users(s, i, as);
+    } else if (s->slot[i].waits_for == 0) {
+        make_ready(s, i);
+    }
+    pthread_cond_broadcast(&s->changed);
+    return 1;
 }
 
 /* A node of the same key has run: its values are this one's too. */
@@ -378,15 +498,16 @@ static void take_shared(scheduler *s, uint32_t i)
         s->slot[i].out[k] = duplicate->out[k] ? value_ref(duplicate->out[k]) : NULL;
     s->slot[i].unknown = duplicate->unknown;
     node_done(s, i, s->slot[i].unknown ? RUN_NODE_UNKNOWN : RUN_NODE_SHARED, 0);
-    if (--duplicate->uses_left == 0) drop_values(s, (uint32_t)s->slot[i].duplicate_of);
+    release(s, (uint32_t)s->slot[i].duplicate_of);
     wake_others(s);
 }
 
 /* ---- nodes that are not called ---- */
 
-static void inherit_unknown(scheduler *s, uint32_t user, source from)
+static void inherit_unknown(scheduler *s, uint32_t to, source from, int32_t lazy)
 {
-    if (s->slot[from.node].unknown) s->slot[user].unknown = 1;
+    (void)lazy;
+    if (s->slot[from.node].unknown) s->slot[to].unknown = 1;
 }
 
 static int is_unknown(scheduler *s, uint32_t i)
@@ -428,7 +549,7 @@ static void *worker(void *arg)
             fetch_node(s, (uint32_t)i);
         } else if (is_unknown(s, (uint32_t)i)) {
             pass_unknown(s, (uint32_t)i);
-        } else {
+        } else if (!asks_for_more(s, (uint32_t)i)) {
             run_node(s, (uint32_t)i);
         }
     }
@@ -489,8 +610,17 @@ static kiln_status find_duplicates(scheduler *s)
     return KILN_OK;
 }
 
-static void want(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].wanted = 1; }
-static void note_used(scheduler *s, uint32_t user, source from) { (void)user, s->slot[from.node].n_users = 1; }
+static void want(scheduler *s, uint32_t to, source from, int32_t lazy)
+{
+    s->slot[from.node].wanted = 1;
+    if (lazy == NOT_LAZY && s->slot[to].asked) s->slot[from.node].asked = 1;
+}
+
+static void note_used(scheduler *s, uint32_t to, source from, int32_t lazy)
+{
+    (void)to, (void)lazy;
+    s->slot[from.node].n_users = 1;
+}
 
 /* From the ends backwards: what is wanted and not at hand wants its sources. Ends are nodes that write, and nodes
  * nobody uses. */
@@ -505,7 +635,7 @@ static void demand(scheduler *s)
         slot *x = &s->slot[i];
         x->place = (uint32_t)p;
         if (!g->needed) continue;
-        if ((g->type->flags & KILN_NODE_OUTPUT) || !x->n_users) x->wanted = !(s->settled[i] & SETTLED);
+        if ((g->type->flags & KILN_NODE_OUTPUT) || !x->n_users) x->wanted = x->asked = !(s->settled[i] & SETTLED);
         if (!x->wanted) continue;
         x->known = !(s->settled[i] & GONE) && s->hooks->known && s->hooks->known(s->hooks->self, i) != 0;
         if (!x->known) each_source(s, i, want);
@@ -519,7 +649,9 @@ static kiln_status make_slots(scheduler *s)
     s->slot = arena_alloc(&s->memory, (n + 1) * sizeof *s->slot);
     s->ready.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
     s->ready_device.place = arena_alloc(&s->memory, (n + 1) * sizeof(uint32_t));
-    if (!s->slot || !s->ready.place || !s->ready_device.place) return KILN_ERR_NOMEM;
+    s->stack = arena_alloc(&s->memory, (n + 1) * sizeof *s->stack);
+    s->doomed = arena_alloc(&s->memory, (n + 1) * sizeof *s->doomed);
+    if (!s->slot || !s->ready.place || !s->ready_device.place || !s->stack || !s->doomed) return KILN_ERR_NOMEM;
     for (size_t i = 0; i < n; i++) s->slot[i].duplicate_of = NO_NODE;
     demand(s);
     return find_duplicates(s);
@@ -533,7 +665,7 @@ static kiln_status setup(scheduler *s)
     for (size_t i = 0; i < n; i++) {
         if (!s->slot[i].wanted) continue;
         s->slot[i].out = arena_alloc(&s->memory, (s->w->node[i].type->n_out + 1) * sizeof(kiln_value *));
-        s->slot[i].users = arena_alloc(&s->memory, (s->slot[i].n_users + 1) * sizeof(uint32_t));
+        s->slot[i].users = arena_alloc(&s->memory, (s->slot[i].n_users + 1) * sizeof(user));
         if (!s->slot[i].out || !s->slot[i].users) return KILN_ERR_NOMEM;
         s->slot[i].n_users = 0;
         s->unfinished++;
@@ -542,11 +674,17 @@ static kiln_status setup(scheduler *s)
         if (!s->slot[i].wanted) continue;
         each_awaited(s, i, note_user);
         int32_t duplicate = s->slot[i].duplicate_of;
-        if (duplicate != NO_NODE) s->slot[duplicate].users[s->slot[duplicate].n_users++] = i;
+        if (duplicate != NO_NODE) s->slot[duplicate].users[s->slot[duplicate].n_users++] = (user){i, NOT_LAZY};
     }
     s->summary->total = run_finished(s->summary) + s->unfinished;
     for (size_t i = 0; i < n; i++)
-        if (s->slot[i].wanted && s->slot[i].waits_for == 0) make_ready(s, (uint32_t)i);
+        if (s->slot[i].wanted && s->slot[i].asked && s->slot[i].duplicate_of != NO_NODE)
+            ask(s, (uint32_t)s->slot[i].duplicate_of);
+    for (size_t i = 0; i < n; i++) /* what only a node wanted that takes another's values */
+        if (s->slot[i].wanted && !s->slot[i].asked && s->slot[i].uses_left == 0) s->doomed[s->n_doomed++] = (uint32_t)i;
+    settle_doomed(s);
+    for (size_t i = 0; i < n; i++)
+        if (s->slot[i].state == WAITING && s->slot[i].asked && s->slot[i].waits_for == 0) make_ready(s, (uint32_t)i);
     return KILN_OK;
 }
 
@@ -584,6 +722,9 @@ kiln_status run_schedule(const workflow *w, const run_hooks *hooks, const run_se
     *summary = (run_summary){0};
     s.settled = mem_calloc(w->n + 1, 1);
     if (!s.settled) return error_set(s.e, KILN_ERR_NOMEM, "out of memory for the run");
+    for (size_t i = 0; i < w->n; i++)
+        for (uint32_t k = 0; w->node[i].needed && k < w->node[i].type->n_out; k++)
+            s.lists |= makes_list(&w->node[i], k);
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.changed, NULL);
     do {

@@ -5,6 +5,9 @@
  * could run, the first in the workflow's order does: what comes early in it is finished before what comes late is
  * begun. When a node fails, what hangs on it is skipped and everything else goes on, unless fail_fast.
  *
+ * A mapped node (graph_node.mapped) is called once for each item of its lists (node_args.h), one item after the other.
+ * What only lazy inputs lead to waits until one of them asks for it (run_hooks.wants), and is left out when none does.
+ *
  * A node whose values are at hand (`known`) is fetched instead of run, and what only it needs is not run at all. If the
  * values are gone when they are fetched, what hangs on them is done in a further round.
  */
@@ -23,8 +26,16 @@ typedef enum {
     RUN_NODE_SHARED,
     RUN_NODE_FAILED,
     RUN_NODE_SKIPPED,
-    RUN_NODE_UNKNOWN /* was not called (run_hooks.can_be_called) */
+    RUN_NODE_UNKNOWN, /* was not called (run_hooks.can_be_called) */
+    RUN_ITEM_DONE,    /* one call of a mapped node, between its START and its DONE or FETCHED */
+    RUN_ITEM_FETCHED  /* the same, and nothing was computed                                   */
 } run_event_kind;
+
+/* One call of a mapped node. */
+typedef struct {
+    size_t index, n; /* from 0; of how many */
+    digest key;
+} run_item;
 
 typedef struct {
     run_event_kind kind;
@@ -33,6 +44,7 @@ typedef struct {
     size_t done, total;   /* nodes finished in any way, nodes to be run    */
     const error *failure; /* FAILED                                        */
     const char *because;  /* SKIPPED: name of the node that failed         */
+    const run_item *item; /* ITEM_DONE, ITEM_FETCHED                       */
 } run_event;
 
 typedef struct {
@@ -50,6 +62,13 @@ typedef struct {
     kiln_status (*fetch)(void *self, size_t index, kiln_value **out, error *e);
     /* Asked after a call that succeeded: 1 when it took the values from elsewhere and computed nothing. NULL: never. */
     int (*taken)(void *self, size_t index);
+    /* Of a mapped node, on the thread that calls it: before each `call`, which one it is; and after the last, that all
+     * succeeded, with their keys. May be NULL. */
+    void (*item)(void *self, size_t index, const run_item *item);
+    void (*items)(void *self, size_t index, size_t n, const digest *key);
+    /* The node's wants(): bits of its lazy inputs. Under the lock. NULL: all lazy inputs are computed. */
+    kiln_status (*wants)(void *self, size_t index, const void *params, kiln_value *const *in, uint64_t *inputs,
+                         error *e);
     /* 0: the node cannot be called; its values stay unknown, and what hangs on them is not called either. NULL: all
      * can.
      */

@@ -45,6 +45,11 @@ uint32_t value_kind(const kiln_value *v);
 kiln_status value_view(const kiln_value *v, kiln_tensor *out, error *e); /* honours out->size */
 /* Digest of the content (objects: type and fingerprint). Equal values, equal digests. */
 kiln_status value_digest(const kiln_value *v, digest *out, error *e);
+/* Which value it is, for the keys of what is computed from one item of a list: the digest of its content where all of
+ * it is plain data that is there; else what value_set_origin said first, for nothing but where it came from tells apart
+ * objects, and an estimate's shapes. Of published values. KILN_ERR_INVALID: neither. */
+kiln_status value_identity(kiln_value *v, digest *out, error *e);
+void value_set_origin(kiln_value *v, digest origin);
 /* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type
  * names ("LATENT", "IMAGE", ...); KILN_OK for types the engine does not know. */
 kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *e);

@@ -2,6 +2,7 @@
 #ifndef KILN_TENSOR_VALUE_STRUCT_H
 #define KILN_TENSOR_VALUE_STRUCT_H
 
+#include "base/hash.h"
 #include "kiln/value.h"
 
 #include <stdatomic.h>
@@ -17,6 +18,8 @@ struct kiln_value {
     atomic_uint refs;
     atomic_int published;
     kiln_value *next_doomed; /* while being freed */
+    digest identity;         /* once has_identity; both under a lock of value_type.c */
+    int has_identity;
     union {
         struct {
             kiln_tensor window; /* its dim and stride are these */

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,6 +153,49 @@ kiln_status value_digest(const kiln_value *v, digest *out, error *e)
     *out = hasher_digest(h);
     hasher_free(h);
     return status;
+}
+
+/* ---- identity ---- */
+
+static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* 1: data all the way down, and it is there. */
+static int is_plain(const kiln_value *v, int depth)
+{
+    if (v->kind == KILN_V_TENSOR) return v->as.tensor.window.data != NULL;
+    if (v->kind == KILN_V_OBJECT || depth > DEPTH_MAX) return 0;
+    if (v->kind != KILN_V_LIST && v->kind != KILN_V_MAP) return 1;
+    for (size_t i = 0; i < v->as.many.n; i++)
+        if (!is_plain(v->as.many.item[i], depth + 1)) return 0;
+    return 1;
+}
+
+static void set_identity(kiln_value *v, digest d)
+{
+    pthread_mutex_lock(&identity_lock);
+    if (!v->has_identity) v->identity = d, v->has_identity = 1;
+    pthread_mutex_unlock(&identity_lock);
+}
+
+void value_set_origin(kiln_value *v, digest origin)
+{
+    if (v && !is_plain(v, 0)) set_identity(v, origin);
+}
+
+kiln_status value_identity(kiln_value *v, digest *out, error *e)
+{
+    digest content;
+    pthread_mutex_lock(&identity_lock);
+    int known = v->has_identity;
+    *out = v->identity;
+    pthread_mutex_unlock(&identity_lock);
+    if (known) return KILN_OK;
+    assert(value_published(v)); /* its content is final */
+    if (!is_plain(v, 0)) return error_set(e, KILN_ERR_INVALID, "nothing says which value this is");
+    TRY(value_digest(v, &content, e));
+    set_identity(v, content);
+    *out = content;
+    return KILN_OK;
 }
 
 /* ---- NaN and infinity ---- */

@@ -5,18 +5,12 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "param/param_text.h"
+#include "workflow/checker.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct {
-    document *doc;
-    const catalog_view *catalog;
-    workflow *w;
-    uint32_t *by_name; /* node indices sorted by name */
-} checker;
 
 const kiln_port *node_in(const kiln_node *n, uint32_t i)
 {
@@ -34,6 +28,11 @@ const kiln_param *node_param(const kiln_node *n, uint32_t i)
     return (const void *)((const char *)n->param + (size_t)i * n->param_stride);
 }
 
+int makes_list(const graph_node *g, uint32_t output)
+{
+    return g->mapped || (node_out(g->type, output)->flags & KILN_PORT_LIST) != 0;
+}
+
 /* ---- finding nodes by name ---- */
 
 static _Thread_local const workflow *sorting;
@@ -43,7 +42,7 @@ static int by_node_name(const void *a, const void *b)
     return strcmp(sorting->node[*(const uint32_t *)a].doc->name, sorting->node[*(const uint32_t *)b].doc->name);
 }
 
-static int32_t find_node(const checker *k, const char *name)
+int32_t checker_find(const checker *k, const char *name)
 {
     size_t low = 0, high = k->w->n;
     while (low < high) {
@@ -68,11 +67,8 @@ static const char *type_at(void *arg, size_t i)
     return c->type_at(c->self, i);
 }
 
-static int resolve_type(checker *k, graph_node *g)
+static void unknown_type(checker *k, const graph_node *g)
 {
-    if (!g->doc->type) return 0;
-    g->type = k->catalog->find(k->catalog->self, g->doc->type, &g->plugin);
-    if (g->type) return 1;
     const char *near = NULL;
     if (document_may_suggest(k->doc, k->catalog->n_type))
         near = nearest_name(g->doc->type, type_at, k->catalog->n_type, (void *)(uintptr_t)k->catalog);
@@ -84,10 +80,9 @@ static int resolve_type(checker *k, graph_node *g)
             k->doc, g->doc->type_at, g->doc,
             "no node type is called '%.130s'; `kiln nodes` lists those there are, `kiln plugins` what did not load",
             g->doc->type);
-    return 0;
 }
 
-static int allocate(checker *k, graph_node *g)
+int checker_allocate(checker *k, graph_node *g)
 {
     arena *a = &k->doc->memory;
     const kiln_node *t = g->type;
@@ -105,40 +100,26 @@ static int allocate(checker *k, graph_node *g)
 
 /* ---- wires ---- */
 
-static int types_fit(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0 || strcmp(a, "*") == 0 || strcmp(b, "*") == 0;
-}
-
-static int find_output(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr,
-                       const graph_node *from, uint32_t *out)
+int output_named(const kiln_node *t, const char *output, uint32_t *out, char have[300])
 {
     int64_t number;
-    if (str_to_i64(wr->output, strlen(wr->output), &number) && number >= 0 && number < (int64_t)from->type->n_out) {
-        *out = (uint32_t)number;
-        return 1;
-    }
-    for (uint32_t i = 0; i < from->type->n_out; i++)
-        if (strcmp(node_out(from->type, i)->name, wr->output) == 0) {
-            *out = i;
-            return 1;
-        }
-    char have[300] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < from->type->n_out && used < sizeof have - 1; i++) {
-        int n = snprintf(have + used, sizeof have - used, "%s%u %s", i ? ", " : "", i, node_out(from->type, i)->name);
+    if (str_to_i64(output, strlen(output), &number) && number >= 0 && number < (int64_t)t->n_out)
+        return *out = (uint32_t)number, 1;
+    for (uint32_t i = 0; i < t->n_out; i++)
+        if (strcmp(node_out(t, i)->name, output) == 0) return *out = i, 1;
+    snprintf(have, 300, "none");
+    for (uint32_t i = 0; i < t->n_out && used < 299; i++) {
+        int n = snprintf(have + used, 300 - used, "%s%u %s", i ? ", " : "", i, node_out(t, i)->name);
         used += n > 0 ? (size_t)n : 0;
     }
-    document_fault(k->doc, wr->at, user->doc, "input '%s': '%s' (%s) has no output '%.60s'; it has %s", in->name,
-                   from->doc->name, from->type->type, wr->output, have[0] ? have : "none");
     return 0;
 }
 
-/* The output that a wire names, if it exists and has the wanted type; else 0 after a fault. */
-static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, const char *type,
-                        source *out)
+/* The output that a wire names, if it exists; else 0 after a fault. */
+static int resolve_wire(checker *k, const graph_node *user, const doc_input *in, const doc_wire *wr, source *out)
 {
-    int32_t at = find_node(k, wr->node);
+    int32_t at = checker_find(k, wr->node);
     if (at == SOURCE_NONE) {
         const char *near =
             document_may_suggest(k->doc, k->w->n) ? nearest_name(wr->node, node_name_at, k->w->n, k->w) : NULL;
@@ -148,17 +129,37 @@ static int resolve_wire(checker *k, const graph_node *user, const doc_input *in,
     }
     const graph_node *from = &k->w->node[at];
     uint32_t output;
-    if (!from->type || !find_output(k, user, in, wr, from, &output)) return 0;
-    const char *made = node_out(from->type, output)->type;
-    if (!types_fit(made, type)) {
-        document_fault(k->doc, wr->at, user->doc, "input '%s' takes %s, but output '%s' of '%s' (%s) is %s", in->name,
-                       type, node_out(from->type, output)->name, from->doc->name, from->type->type, made);
+    char have[300];
+    if (!from->type) return 0;
+    if (!output_named(from->type, wr->output, &output, have)) {
+        document_fault(k->doc, wr->at, user->doc, "input '%s': '%s' (%s) has no output '%.60s'; it has %s", in->name,
+                       from->doc->name, from->type->type, wr->output, have);
         return 0;
     }
-    *out = (source){.node = at, .output = output};
+    *out = (source){.node = at, .output = output, .wire = wr};
     return 1;
 }
 
+/* "images.image0" is one more wire of a list input `images`: so ComfyUI writes inputs that grow. */
+static int is_part_of(const char *name, const kiln_port *p)
+{
+    size_t n = strlen(p->name);
+    return (p->flags & KILN_PORT_LIST) && strncmp(name, p->name, n) == 0 && name[n] == '.' && name[n + 1];
+}
+
+/* Room for all wires that the node's inputs of this name have together. */
+static int reserve_wires(checker *k, const graph_node *g, const kiln_port *p, port_sources *to)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->doc->n_input; i++)
+        if (strcmp(g->doc->input[i].name, p->name) == 0 || is_part_of(g->doc->input[i].name, p))
+            n += g->doc->input[i].n_wire;
+    to->from = arena_alloc(&k->doc->memory, (n + 1) * sizeof *to->from);
+    if (!to->from) k->doc->failed = 1;
+    return to->from != NULL;
+}
+
+/* Adds the wires behind those that are there: of a list input, `images` and `images.NAME` are the same. */
 static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t port)
 {
     const kiln_port *p = node_in(g->type, port);
@@ -171,18 +172,10 @@ static void check_port(checker *k, graph_node *g, const doc_input *in, uint32_t 
         document_fault(k->doc, in->value_at, g->doc, "input '%s' takes one wire, not %zu", in->name, in->n_wire);
         return;
     }
-    g->in[port].from = arena_alloc(&k->doc->memory, in->n_wire * sizeof(source));
-    if (!g->in[port].from) {
-        k->doc->failed = 1;
-        return;
-    }
+    port_sources *to = &g->in[port];
+    if (!to->from && !reserve_wires(k, g, p, to)) return;
     for (size_t i = 0; i < in->n_wire; i++)
-        if (resolve_wire(k, g, in, &in->wires[i], p->type, &g->in[port].from[g->in[port].n])) g->in[port].n++;
-}
-
-static param_names names_of(const catalog_view *c)
-{
-    return (param_names){.self = c->self, .name_at = c->name_at, .file = c->file};
+        if (resolve_wire(k, g, in, &in->wires[i], &to->from[to->n])) to->n++;
 }
 
 /* A fault that says what the parameter takes: "input 'steps' BEFORE a whole number from 1 to 10000AFTER". */
@@ -190,7 +183,7 @@ static void fault_takes(checker *k, const graph_node *g, const kiln_param *p, pl
                         const char *after)
 {
     str takes = {0};
-    param_names names = names_of(k->catalog);
+    param_names names = checker_names(k);
     param_describe(p, &names, PARAM_LISTED, &takes);
     if (takes.failed) k->doc->failed = 1;
     document_fault(k->doc, at, g->doc, "input '%s' %s %s%s", p->name, before, str_text(&takes), after);
@@ -205,7 +198,7 @@ static void check_param_wire(checker *k, graph_node *g, const doc_input *in, uin
     else if (p->type == KILN_P_FILE)
         document_fault(k->doc, in->value_at, g->doc, "input '%s' names a file and cannot be wired", in->name);
     else
-        resolve_wire(k, g, in, &in->wires[0], param_wire_type(p->type), &g->param_in[index]);
+        resolve_wire(k, g, in, &in->wires[0], &g->param_in[index]);
 }
 
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
@@ -221,7 +214,7 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
         fault_takes(k, g, p, in->value_at, "takes", ", not a list or map");
         return;
     }
-    param_names names = names_of(k->catalog);
+    param_names names = checker_names(k);
     param_value v = param_written(in->text, in->quoted);
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
@@ -258,10 +251,50 @@ static void unknown_input(checker *k, const graph_node *g, const doc_input *in)
         document_fault(k->doc, in->at, g->doc, "has no input '%.100s'; see `kiln nodes %s`", in->name, g->type->type);
 }
 
+/* The number that a name ends with; -1: none. */
+static int64_t number_of(const char *name)
+{
+    size_t n = strlen(name), first = n;
+    int64_t number;
+    while (first > 0 && name[first - 1] >= '0' && name[first - 1] <= '9') first--;
+    return str_to_i64(name + first, n - first, &number) ? number : -1;
+}
+
+typedef struct {
+    int64_t number;
+    size_t at;
+    doc_input in;
+} numbered;
+
+static int by_number(const void *a, const void *b)
+{
+    const numbered *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* `images.image2` comes before `images.image10`, wherever they stand: so it is in ComfyUI. Others keep their order. */
+static void sort_parts(document *d, doc_node *n, const kiln_port *p)
+{
+    numbered *part = mem_alloc((n->n_input + 1) * sizeof *part);
+    size_t parts = 0, next = 0;
+    if (!part) {
+        d->failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < n->n_input; i++)
+        if (is_part_of(n->input[i].name, p) && number_of(n->input[i].name) >= 0)
+            part[parts++] = (numbered){number_of(n->input[i].name), i, n->input[i]};
+    if (parts > 1) qsort(part, parts, sizeof *part, by_number);
+    for (size_t i = 0; i < n->n_input && next < parts; i++)
+        if (is_part_of(n->input[i].name, p) && number_of(n->input[i].name) >= 0) n->input[i] = part[next++].in;
+    mem_free(part);
+}
+
 static void check_input(checker *k, graph_node *g, const doc_input *in, unsigned char *given)
 {
     for (uint32_t i = 0; i < g->type->n_in; i++)
-        if (strcmp(node_in(g->type, i)->name, in->name) == 0) {
+        if (strcmp(node_in(g->type, i)->name, in->name) == 0 || is_part_of(in->name, node_in(g->type, i))) {
             given[i] = 1;
             check_port(k, g, in, i);
             return;
@@ -295,7 +328,7 @@ static void check_absent(checker *k, graph_node *g, const unsigned char *given)
     }
 }
 
-static void check_node(checker *k, graph_node *g)
+void checker_node(checker *k, graph_node *g)
 {
     const kiln_node *t = g->type;
     for (uint32_t i = 0; i < t->n_param; i++) {
@@ -308,6 +341,8 @@ static void check_node(checker *k, graph_node *g)
         k->doc->failed = 1;
         return;
     }
+    for (uint32_t i = 0; i < t->n_in; i++)
+        if (node_in(t, i)->flags & KILN_PORT_LIST) sort_parts(k->doc, &k->doc->node[g - k->w->node], node_in(t, i));
     for (size_t i = 0; i < g->doc->n_input; i++) check_input(k, g, &g->doc->input[i], given);
     check_absent(k, g, given);
     mem_free(given);
@@ -381,9 +416,40 @@ static void order_nodes(checker *k)
         }
         for (; depth > 0; depth--) state[stack[depth - 1].node] = 2;
     }
+    w->n_order = n;
     assert(n == w->n || k->doc->failed || k->doc->n_fault > 0);
     mem_free(state);
     mem_free(stack);
+}
+
+/* What only an unwanted lazy input hangs on is not needed, and nothing is wrong with that. */
+static void spare_left(checker *k, unsigned char *spared)
+{
+    workflow *w = k->w;
+    for (size_t i = w->n; i-- > 0;) {
+        const graph_node *g = &w->node[w->order[i]];
+        for (uint32_t p = 0; g->left && (g->needed || spared[w->order[i]]) && p < g->type->n_in; p++)
+            for (uint32_t s = 0; s < g->left[p].n; s++) spared[g->left[p].from[s].node] = 1;
+        walk at = {0};
+        for (int32_t s; spared[w->order[i]] && (s = next_source(g, &at)) != SOURCE_NONE;) spared[s] = 1;
+    }
+}
+
+static void warn_of_unneeded(checker *k)
+{
+    workflow *w = k->w;
+    unsigned char *spared = mem_calloc(w->n + 1, 1);
+    if (!spared) {
+        k->doc->failed = 1;
+        return;
+    }
+    spare_left(k, spared);
+    for (size_t i = 0; i < w->n; i++) {
+        const doc_node *d = w->node[i].doc;
+        if (!w->node[i].needed && !spared[i] && !d->part_of && !d->folded)
+            document_warn(k->doc, d->at, d, "nothing that is written depends on it; it will not run");
+    }
+    mem_free(spared);
 }
 
 static void mark_needed(checker *k)
@@ -402,32 +468,72 @@ static void mark_needed(checker *k)
                        "no node writes anything; add one like SaveImage");
         return;
     }
-    for (size_t i = 0; i < w->n; i++)
-        if (!w->node[i].needed)
-            document_warn(k->doc, w->node[i].doc->at, w->node[i].doc,
-                          "nothing that is written depends on it; it will not run");
+    warn_of_unneeded(k);
+}
+
+/* ---- the whole ---- */
+
+/* Nodes with the rows of their types, and their names in order. 0: no memory. */
+static int open_graph(checker *k)
+{
+    document *d = k->doc;
+    workflow *w = k->w;
+    *w = (workflow){.doc = d, .n = d->n_node};
+    w->node = arena_alloc(&d->memory, (w->n + 1) * sizeof *w->node);
+    w->order = arena_alloc(&d->memory, (w->n + 1) * sizeof *w->order);
+    k->by_name = arena_alloc(&d->memory, (w->n + 1) * sizeof *k->by_name);
+    if (!w->node || !w->order || !k->by_name) return 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        graph_node *g = &w->node[i];
+        g->doc = &d->node[i];
+        if (g->doc->type) g->type = k->catalog->find(k->catalog->self, g->doc->type, &g->plugin);
+        k->by_name[i] = i;
+    }
+    sorting = w;
+    qsort(k->by_name, w->n, sizeof *k->by_name, by_node_name);
+    return 1;
+}
+
+/* Only what is made by expanding can have a name that is there already. */
+static void check_names(checker *k)
+{
+    for (size_t i = 1; i < k->w->n; i++) {
+        const doc_node *a = k->w->node[k->by_name[i - 1]].doc, *b = k->w->node[k->by_name[i]].doc;
+        if (strcmp(a->name, b->name) != 0) continue;
+        const doc_node *own = a->part_of ? b : a, *made = a->part_of ? a : b;
+        document_fault(k->doc, own->at, own,
+                       "has a name that '%.200s' (%s) gives to a node it expands into; call it "
+                       "otherwise",
+                       made->part_of ? made->part_of->name : "", made->part_of ? made->part_of->type : "");
+    }
+}
+
+static void check_graph(checker *k)
+{
+    document *d = k->doc;
+    workflow *w = k->w;
+    check_names(k);
+    for (size_t i = 0; i < w->n && !d->failed; i++) {
+        graph_node *g = &w->node[i];
+        if (g->type)
+            checker_allocate(k, g);
+        else if (g->doc->type)
+            unknown_type(k, g);
+    }
+    for (size_t i = 0; i < w->n && !d->failed; i++)
+        if (w->node[i].type && !w->node[i].doc->stuck) checker_node(k, &w->node[i]);
+    if (!d->failed) order_nodes(k);
 }
 
 kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow *w, error *e)
 {
-    arena *a = &doc->memory;
-    *w = (workflow){.doc = doc, .n = doc->n_node};
-    w->node = arena_alloc(a, w->n * sizeof *w->node);
-    w->order = arena_alloc(a, w->n * sizeof *w->order);
-    checker k = {.doc = doc, .catalog = catalog, .w = w, .by_name = arena_alloc(a, w->n * sizeof(uint32_t))};
-    if (!w->node || !w->order || !k.by_name) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", doc->path);
+    checker k = {.doc = doc, .catalog = catalog, .w = w};
     size_t faults_before = doc->n_fault;
-    for (uint32_t i = 0; i < w->n; i++) {
-        w->node[i].doc = &doc->node[i];
-        k.by_name[i] = i;
-    }
-    sorting = w;
-    qsort(k.by_name, w->n, sizeof *k.by_name, by_node_name);
-    for (size_t i = 0; i < w->n; i++)
-        if (resolve_type(&k, &w->node[i]) && !allocate(&k, &w->node[i])) break;
-    for (size_t i = 0; i < w->n && !doc->failed; i++)
-        if (w->node[i].type) check_node(&k, &w->node[i]);
-    if (!doc->failed) order_nodes(&k);
+    do
+        if (!open_graph(&k)) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", doc->path);
+    while (!doc->failed && expand_level(&k));
+    if (!doc->failed) check_graph(&k);
+    if (!doc->failed) wiring_check(&k);
     if (!doc->failed && doc->n_fault == faults_before && w->n) mark_needed(&k);
     document_sort_faults(doc);
     return doc->failed ? error_set(e, KILN_ERR_NOMEM, "%s: out of memory", doc->path) : KILN_OK;

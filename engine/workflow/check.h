@@ -13,6 +13,8 @@
 #include "kiln/plugin.h"
 #include "workflow/document.h"
 
+struct kiln_graph;
+
 typedef struct {
     void *self;
     /* The row of a type, or NULL. *identity: digest of the code it may run, its plugin's first of all. */
@@ -24,6 +26,12 @@ typedef struct {
     /* The path of `name` among the files of kind `from`, allocated in `a`; NULL with a message that says where it
      * looked and what it found. */
     const char *(*file)(void *self, arena *a, const char *from, const char *name, error *e);
+    /* Asks a node's wants() before anything is computed, and lets a node's expand() fill a graph; messages name the
+     * node. NULL: no node of this catalog has them. */
+    kiln_status (*wants)(void *self, const char *node, const kiln_node *type, const void *params, uint64_t *inputs,
+                         error *e);
+    kiln_status (*expand)(void *self, const char *node, const kiln_node *type, const void *params, struct kiln_graph *g,
+                          error *e);
 } catalog_view;
 
 enum { SOURCE_NONE = -1 };
@@ -31,6 +39,7 @@ enum { SOURCE_NONE = -1 };
 typedef struct {
     int32_t node; /* index in workflow.node, or SOURCE_NONE */
     uint32_t output;
+    const doc_wire *wire; /* where it is written */
 } source;
 
 typedef struct {
@@ -46,9 +55,13 @@ typedef struct {
     port_sources *in;      /* [type->n_in]                                          */
     source *param_in;      /* [type->n_param]: wired parameters                      */
     const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
+    const char **made;     /* [type->n_out]: type of each output; where the row has *NAME, what the wires say */
+    port_sources *left;    /* [type->n_in]: wires of lazy inputs that the parameters do not want; NULL: none are left */
+    int mapped;            /* a list comes in over an ordinary input or parameter: it runs once for each item */
     const file_seen *seen; /* [n_seen]: the files those consist of, and their state when the key was made (key.h) */
     size_t n_seen;
     digest key;    /* see key.h                                                   */
+    digest self;   /* of a mapped node: the part of its key that is not what is wired in */
     int cacheable; /* the key covers everything the result depends on: it can be kept (key.h) */
     int needed;    /* an output node depends on it                                */
 } graph_node;
@@ -58,6 +71,7 @@ typedef struct {
     graph_node *node;
     size_t n;
     uint32_t *order; /* all nodes, sources before users */
+    size_t n_order;  /* n, but for nodes of a cycle     */
 } workflow;
 
 /* KILN_OK: *w can be run unless doc->n_fault > 0. The workflow is allocated in the document's arena. */
@@ -67,5 +81,8 @@ kiln_status workflow_check(document *doc, const catalog_view *catalog, workflow 
 const kiln_port *node_in(const kiln_node *n, uint32_t i);
 const kiln_port *node_out(const kiln_node *n, uint32_t i);
 const kiln_param *node_param(const kiln_node *n, uint32_t i);
+
+/* 1: the output's value is a list, of which whoever takes it over an ordinary input gets one item after the other. */
+int makes_list(const graph_node *g, uint32_t output);
 
 #endif

@@ -45,22 +45,49 @@ static void append_wire(str *s, const workflow *w, source from)
     str_printf(s, ", %u]", from.output);
 }
 
+void describe_wires(const graph_node *g, void (*fn)(void *arg, const char *name, const source *from, size_t n),
+                    void *arg)
+{
+    for (uint32_t i = 0; i < g->type->n_in; i++) {
+        const port_sources *p = g->left && g->left[i].n ? &g->left[i] : &g->in[i];
+        const char *name = node_in(g->type, i)->name;
+        size_t length = strlen(name), at = 0;
+        for (size_t k = 0; k < g->doc->n_input && at < p->n; k++) {
+            const doc_input *in = &g->doc->input[k];
+            if (!in->is_wire || strncmp(in->name, name, length) != 0 || (in->name[length] && in->name[length] != '.'))
+                continue;
+            size_t n = in->n_wire < p->n - at ? in->n_wire : p->n - at;
+            fn(arg, in->name, p->from + at, n);
+            at += n;
+        }
+    }
+}
+
+typedef struct {
+    str *s;
+    const workflow *w;
+    int first;
+} wire_writer;
+
+static void append_wires(void *arg, const char *name, const source *from, size_t n)
+{
+    wire_writer *x = arg;
+    str_append(x->s, x->first ? "" : ", ");
+    str_json(x->s, name, strlen(name), 1);
+    str_append(x->s, n > 1 ? ": [" : ": ");
+    for (size_t k = 0; k < n; k++) {
+        if (k) str_append(x->s, ", ");
+        append_wire(x->s, x->w, from[k]);
+    }
+    if (n > 1) str_char(x->s, ']');
+    x->first = 0;
+}
+
 static void append_inputs(str *s, const workflow *w, const graph_node *g)
 {
-    int first = 1;
-    for (uint32_t i = 0; i < g->type->n_in; i++) {
-        if (g->in[i].n == 0) continue;
-        const char *name = node_in(g->type, i)->name;
-        str_append(s, first ? "" : ", ");
-        str_json(s, name, strlen(name), 1);
-        str_append(s, g->in[i].n > 1 ? ": [" : ": ");
-        for (uint32_t k = 0; k < g->in[i].n; k++) {
-            if (k) str_append(s, ", ");
-            append_wire(s, w, g->in[i].from[k]);
-        }
-        if (g->in[i].n > 1) str_char(s, ']');
-        first = 0;
-    }
+    wire_writer wires = {.s = s, .w = w, .first = 1};
+    describe_wires(g, append_wires, &wires);
+    int first = wires.first;
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;
@@ -82,10 +109,12 @@ void describe_mark(const workflow *w, int32_t node, unsigned char *wanted)
     if (node != SOURCE_NONE) wanted[node] = 1;
     for (size_t i = w->n; i-- > 0;) {
         const graph_node *g = &w->node[w->order[i]];
-        if (node == SOURCE_NONE) wanted[w->order[i]] = (unsigned char)(g->needed != 0);
+        if (node == SOURCE_NONE && g->needed) wanted[w->order[i]] = 1;
         if (!wanted[w->order[i]]) continue;
         for (uint32_t p = 0; p < g->type->n_in; p++)
             for (uint32_t k = 0; k < g->in[p].n; k++) wanted[g->in[p].from[k].node] = 1;
+        for (uint32_t p = 0; g->left && p < g->type->n_in; p++) /* without them the switch would lack an input */
+            for (uint32_t k = 0; k < g->left[p].n; k++) wanted[g->left[p].from[k].node] = 1;
         for (uint32_t p = 0; p < g->type->n_param; p++)
             if (g->param_in[p].node != SOURCE_NONE) wanted[g->param_in[p].node] = 1;
     }
@@ -162,6 +191,14 @@ static void append_param(str *s, const workflow *w, int32_t node, const char *na
     const graph_node *g = node == SOURCE_NONE ? NULL : &w->node[node];
     const kiln_param *p = g ? param_named(g, name) : NULL;
     if (!p) return;
+    for (uint32_t i = 0; i < g->type->n_param; i++) {
+        source from = g->param_in[i];
+        if (node_param(g->type, i) != p || from.node == SOURCE_NONE) continue;
+        g = &w->node[from.node]; /* what comes by wire is known of constants alone */
+        if (!(g->type->flags & KILN_NODE_CONSTANT)) return;
+        p = node_param(g->type, from.output);
+        break;
+    }
     const char *file = p->type == KILN_P_FILE ? describe_literal(g, name) : NULL;
     str_append(s, label);
     if (file)

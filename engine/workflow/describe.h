@@ -28,6 +28,10 @@ void describe_value(str *s, const graph_node *g, const kiln_param *p, int json);
 /* What the document has for an input that is not wired: a file's name and not the path it was found at. NULL: nothing.
  */
 const char *describe_literal(const graph_node *g, const char *name);
+/* Calls fn(arg, name, from, n) for each wired input of the node as the file names it: `inputs.input0` of a list input
+ * is an input of its own, and what a lazy input is wired to is there also where it is not wanted. */
+void describe_wires(const graph_node *g, void (*fn)(void *arg, const char *name, const source *from, size_t n),
+                    void *arg);
 /* wanted[w->n]: 1 for `node` and what it depends on; for SOURCE_NONE what any output depends on. */
 void describe_mark(const workflow *w, int32_t node, unsigned char *wanted);
 

@@ -17,6 +17,7 @@ typedef struct {
     unsigned char *wanted;       /* [node]: is written                                        */
     unsigned char *fixed, *used; /* [parameter]: replaced by its value; written as a parameter */
     str out;
+    const char *comma; /* before the next input */
 } writer;
 
 /* ---- references ---- */
@@ -137,21 +138,25 @@ static void put_wire(writer *x, source from)
     str_printf(&x->out, ", %u]", from.output);
 }
 
+static void put_wires(void *arg, const char *name, const source *from, size_t n)
+{
+    writer *x = arg;
+    str_append(&x->out, x->comma);
+    put_text(x, name);
+    str_append(&x->out, n > 1 ? ": [" : ": ");
+    for (size_t k = 0; k < n; k++) {
+        if (k) str_append(&x->out, ", ");
+        put_wire(x, from[k]);
+    }
+    if (n > 1) str_char(&x->out, ']');
+    x->comma = ", ";
+}
+
 static void put_inputs(writer *x, const graph_node *g)
 {
-    const char *comma = "";
-    for (uint32_t i = 0; i < g->type->n_in; i++) {
-        if (g->in[i].n == 0) continue;
-        str_append(&x->out, comma);
-        put_text(x, node_in(g->type, i)->name);
-        str_append(&x->out, g->in[i].n > 1 ? ": [" : ": ");
-        for (uint32_t k = 0; k < g->in[i].n; k++) {
-            if (k) str_append(&x->out, ", ");
-            put_wire(x, g->in[i].from[k]);
-        }
-        if (g->in[i].n > 1) str_char(&x->out, ']');
-        comma = ", ";
-    }
+    x->comma = "";
+    describe_wires(g, put_wires, x);
+    const char *comma = x->comma;
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;

@@ -23,7 +23,10 @@ static void add_fault(document *d, place at, const doc_node *n, int warning, con
     if ((*(warning ? &d->n_warning : &d->n_fault))++ >= FAULTS_MAX) return; /* counted, but not stored */
     char text[1024];
     int used = 0;
-    if (n && n->type)
+    if (n && n->type && n->part_of)
+        used = snprintf(text, sizeof text, "node '%.200s' (%.130s), which '%.100s' (%.130s) expands into: ", n->name,
+                        n->type, n->part_of->name, n->part_of->type);
+    else if (n && n->type)
         used = snprintf(text, sizeof text, "node '%.200s' (%.130s): ", n->name, n->type);
     else if (n)
         used = snprintf(text, sizeof text, "node '%.200s': ", n->name);
@@ -210,7 +213,7 @@ static const char *keep(document *d, str *s)
     return copy ? copy : "";
 }
 
-static void note_structural(document *d, const char *source)
+void document_note_structural(document *d, const char *source)
 {
     source_text *s = arena_alloc(&d->memory, sizeof *s);
     if (!s)
@@ -239,7 +242,7 @@ static const char *expand(document *d, const doc_node *owner, const yaml_node *s
         if (source)
             *source = text;
         else
-            note_structural(d, text);
+            document_note_structural(d, text);
     }
     str_free(&x.source);
     return keep(d, &x.out);

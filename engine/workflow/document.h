@@ -42,6 +42,13 @@ typedef struct {
     int not_scalar; /* a literal list or map, which no parameter takes */
 } doc_input;
 
+/* A node that was expanded: the one that its inner nodes are of. */
+typedef struct doc_outer {
+    const struct doc_outer *outer; /* that this one is itself a part of, or NULL */
+    const char *name, *type;
+    unsigned depth;
+} doc_outer;
+
 typedef struct {
     const char *name;
     place at;
@@ -51,6 +58,9 @@ typedef struct {
     doc_input *input;
     size_t n_input;
     const yaml_node *include; /* while reading: the entry, if it includes a file (include.h) */
+    const doc_outer *part_of; /* the node that expanded into this one; NULL: it stands in a file */
+    unsigned char stuck;      /* it would expand, but cannot: there has been a fault             */
+    unsigned char folded;     /* a constant whose value went into another node's check           */
 } doc_node;
 
 typedef struct {
@@ -111,6 +121,8 @@ void document_warn(document *d, place at, const doc_node *n, const char *fmt, ..
     __attribute__((format(printf, 4, 5)));
 void document_sort_faults(document *d);
 /* 0: too many candidates or too many faults already to search for the nearest name, which is slow. */
+/* Says that a value's source (doc_input.source) decides more than values: so it is one in pictures (describe.h). */
+void document_note_structural(document *d, const char *source);
 int document_may_suggest(const document *d, size_t n_candidates);
 const char *document_file(const document *d, place at); /* the path of the file a place is in */
 /* Calls line() for every fault, with "path:line:column: error: text". */

@@ -63,13 +63,16 @@ static int is_unreadable(const graph_node *g, const kiln_param *p, uint32_t inde
     return p->type == KILN_P_FILE && g->file[index] && on->unreadable && on->unreadable(on->arg, g->file[index]);
 }
 
+/* w NULL: what is wired in stays out. */
 static int hash_source(hasher *h, const workflow *w, source s)
 {
+    if (!w) return 1;
     hash_digest(h, w->node[s.node].key);
     hash_u64(h, s.output);
     return w->node[s.node].cacheable;
 }
 
+/* w NULL: *g's own part alone, into `self`. */
 static kiln_status node_key(const workflow *w, graph_node *g, const key_setting *on, hasher *h, file_list *seen,
                             error *e)
 {
@@ -105,9 +108,10 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
     }
     for (uint32_t i = 0; i < t->n_in; i++) {
         hash_text(h, node_in(t, i)->name);
-        hash_u64(h, g->in[i].n);
+        if (w) hash_u64(h, g->in[i].n);
         for (uint32_t k = 0; k < g->in[i].n; k++) cacheable &= hash_source(h, w, g->in[i].from[k]);
     }
+    if (!w) return g->self = hasher_digest(h), KILN_OK;
     g->key = hasher_digest(h);
     g->cacheable = cacheable;
     return KILN_OK;
@@ -139,6 +143,7 @@ kiln_status workflow_keys(workflow *w, const key_setting *on, error *e)
         file_list *seen = file_list_new();
         g->seen = NULL, g->n_seen = 0;
         status = seen ? node_key(w, g, on, h, seen, e) : error_set(e, KILN_ERR_NOMEM, "out of memory");
+        if (status == KILN_OK && g->mapped) status = node_key(NULL, g, on, h, seen, e);
         if (status == KILN_OK) status = keep_seen(w, g, seen, e);
         file_list_unref(seen);
         if (status != KILN_OK) error_prefix(e, "node '%s' (%s)", g->doc->name, g->type->type);

@@ -7,6 +7,10 @@
  * folder are not part of it; but the name is for a node that is not PURE, since two of those give different results and
  * whoever uses one must not pass for a user of the other. Such a node, and whatever depends on it, is not
  * `cacheable`: its key is good for one run.
+ *
+ * A node that a list comes to (graph_node.mapped) is called once for each item, and each call has a key of its own,
+ * known when the item is: its own part (graph_node.self) and the identity of what this call is given (run/node_args.h).
+ * A lazy input that the parameters do not want has no wires here, so it is in no key.
  */
 #ifndef KILN_WORKFLOW_KEY_H
 #define KILN_WORKFLOW_KEY_H

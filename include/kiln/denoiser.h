@@ -34,6 +34,9 @@ typedef struct {
     int32_t time_factor, time_first;
     const kiln_latent_scaling *scaling;
     const float (*rgb)[3]; /* [channels]: latent -> preview colour -1..1; NULL: none */
+    /* Cells that a network takes together: height and width (and frames) have to be multiples of them, and areas are
+     * widened to such. 0: 1. */
+    int32_t patch, time_patch;
 } kiln_latent_format;
 
 /* ---- noise ---- */
@@ -118,15 +121,14 @@ typedef struct kiln_denoiser {
     void *self;
     const kiln_latent_format *latent;
     const kiln_model_sampling *sampling; /* the model's own; a MODEL may override it         */
-    int64_t in_channels;                 /* of x; LATENT inputs that are concatenated are not counted */
     uint32_t timestep;                   /* kiln_timestep_kind                                */
     uint32_t n_input, input_stride;
     const kiln_input_spec *input;
     /* Records one evaluation -> x's shape with the latent's channels. Every tensor of `weights` is asked for. */
     kiln_t (*record)(const struct kiln_denoiser *, const kiln_ops *, kiln_program *, kiln_weights *weights,
                      const kiln_denoise_inputs *);
-    /* Calls fn for each named place a hook may act at, in order. NULL: there are none. */
-    void (*places)(const struct kiln_denoiser *, void (*fn)(void *arg, const char *place), void *arg);
+    /* Calls fn for each named place a hook may act at, in order, with its KILN_PLACE_... kind. NULL: there are none. */
+    void (*places)(const struct kiln_denoiser *, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg);
     /* Optional [run]: inputs that do not stand in the entry as they are needed: a mask and a masked latent beside one
      * another, an embedding with noise on it. What it adds goes before what the entry has. */
     kiln_status (*derive)(const struct kiln_denoiser *, const kiln_derivation *);

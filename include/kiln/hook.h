@@ -27,6 +27,13 @@ extern "C" {
 
 typedef struct kiln_hook kiln_hook;
 
+/* What a family calls at a place, and so what can act there. */
+enum {
+    KILN_PLACE_POINT = 1,    /* kiln_place(): residuals, at()                                   */
+    KILN_PLACE_BLOCK = 2,    /* kiln_left_out() and, on its way out, kiln_place()               */
+    KILN_PLACE_ATTENTION = 4 /* kiln_attention_at(): before_attention(), attention()           */
+};
+
 /* What a control adds at a place: already times its strength. Arrays: n structs of the first's size. */
 typedef struct {
     uint32_t size;
@@ -38,7 +45,7 @@ typedef struct {
 typedef struct {
     uint32_t size;
     uint32_t n_stream;
-    kiln_t x;                       /* [N,...,in channels], already scaled for the network                  */
+    kiln_t x;                       /* [N,...,channels], already scaled for the network                     */
     const kiln_t *stream;           /* [n_stream] where a latent is several tensors (video and audio): x is the first */
     kiln_t timestep;                /* f32 [N]; [N,T] or [N,tokens] where the denoiser asks for that        */
     const kiln_named_tensor *input; /* the denoiser's and the hooks' named inputs             */
@@ -85,7 +92,8 @@ struct kiln_hook {
     uint32_t n_input, input_stride;
     void *self;
     const char *identity;     /* all that decides what is recorded: part of programs' and results' keys  */
-    const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place              */
+    const char *const *place; /* patterns; ends with NULL. NULL: it is asked at every place. Each has to match a place
+                                 where one of its functions is asked                                     */
     double start, end;        /* shares of the way between which it acts; both 0: always. Outside it nothing of it is
                                  computed */
     /* Inputs of its own. A value is looked for in the CONDITIONING's entry under the input's key, then in `values`

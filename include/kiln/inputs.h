@@ -36,12 +36,13 @@ typedef enum {
     KILN_INPUT_IMAGE,      /* f32 [N,H,W,width] (a video: [N,T,H,W,width]): x's cells times the latent's factor */
     KILN_INPUT_MASK,       /* f32 of x's rank, [N,...,1]: cell by cell x's                                */
     KILN_INPUT_LENGTHS,    /* i32 [N]: how many rows of the tokens `of` are the conditioning's own; made, not given */
-    KILN_INPUT_IDS,        /* i32 [N,T]                                                                   */
+    KILN_INPUT_IDS,        /* i32 [N,width]: a class, say. Its value: an integer, a list of them, or a tensor [n,T] */
     KILN_INPUT_TABLE,      /* f32 of the value's own shape, one for the whole batch                       */
     KILN_INPUT_LATENTS     /* a list of latents of any size: one tensor [N,...,width] each, all under this name */
 } kiln_input_kind;
 
-/* What is done when conditionings of one batch have tensors of different shapes. */
+/* What is done when conditionings of one batch have tensors of different shapes. PAD and REPEAT are for TOKENS; others
+ * are evaluated apart, or refused. */
 typedef enum {
     KILN_BATCH_APART = 0, /* nothing: they are evaluated one after the other                           */
     KILN_BATCH_PAD,       /* shorter ones get rows of `fallback` at their end; LENGTHS tells how many are real */

@@ -11,7 +11,7 @@
  *
  * The other headers beside this one hold abilities that a plugin asks for by
  * name (host->ability("kiln.ops/1")): value.h, params.h, ops.h, weights.h, model.h,
- * sampler.h, files.h, store.h. plugins/template shows the smallest plugin.
+ * sampler.h, graph.h, files.h, store.h. plugins/template shows the smallest plugin.
  *
  * Call tags:  [scan] no code of the plugin runs, the table is only read
  *             [open] once per process, one thread
@@ -117,10 +117,15 @@ typedef struct {
 
 /* ---- what a node declares ---- */
 
-enum {
-    KILN_PORT_OPTIONAL = 1, /* may be left unwired: in[i] is NULL          */
-    KILN_PORT_LIST = 2      /* takes any number of wires; in[i] is a list  */
-};
+/* LIST makes a node take or give many values:
+ *   - an output with it gives a list (a list value). Whoever takes such an output over an ordinary input, or as a
+ *     parameter, runs once for each item, and its own outputs are lists from there on. Of several lists the longest
+ *     says how often; a shorter one repeats its last item; an empty one means not at all.
+ *   - an input with it takes any number of wires, and all items of lists: in[i] is one list of everything.
+ * A node whose LIST output meets a list at its own inputs gives the items of all its calls, one after the other.
+ *
+ * LAZY (an input, of the first 63): it is computed only if kiln_node.wants() asks for it; else in[i] is NULL. */
+enum { KILN_PORT_OPTIONAL = 1 /* may be left unwired: in[i] is NULL */, KILN_PORT_LIST = 2, KILN_PORT_LAZY = 4 };
 
 /* One wire end. `type` is the name of a value type: the field's standard ones are
  *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
@@ -133,6 +138,7 @@ enum {
  *   NOISE, SAMPLER, GUIDER   maps { seed, ... }, { sampler, options }, { kind, model, ... } (docs/custom-sampling.md)
  *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars
  *   *            anything
+ *   *NAME        one type for all ports of the node that say so, found from what is wired to its inputs
  * and any other name is yours: two ports fit when their type names are equal, or one is "*". */
 typedef struct {
     const char *name, *doc;
@@ -159,9 +165,12 @@ enum {
     KILN_PARAM_REQUIRED = 1,  /* no default: the workflow has to say it         */
     KILN_PARAM_MULTILINE = 2, /* a hint for editors                             */
     KILN_PARAM_NEUTRAL = 4,   /* does not change the result: not part of its key */
-    KILN_PARAM_FLOORED = 8    /* INT: the node takes the value down to a multiple of `step`, as for
+    KILN_PARAM_FLOORED = 8,   /* INT: the node takes the value down to a multiple of `step`, as for
                                  pixels of which eight are a cell. A value that is none is used,
                                  and the engine warns of what will be used instead    */
+    KILN_PARAM_PASSED = 16    /* of a node that expands: expand() only passes it on to the nodes it
+                                 makes (kiln_graph_api.pass) and never looks at it, so it may be
+                                 wired to what is computed                            */
 };
 
 typedef struct {
@@ -258,12 +267,20 @@ typedef struct {
  * A node without KILN_NODE_ESTIMATES is not called in an estimate: what it would make is unknown, and what hangs on it
  * is not called either. */
 enum {
-    KILN_NODE_PURE = 1,      /* same key -> same bytes: the result may be kept       */
-    KILN_NODE_REENTRANT = 2, /* run() may be entered twice at once on one instance   */
-    KILN_NODE_OUTPUT = 4,    /* has an effect outside: it is what a run is for       */
-    KILN_NODE_DEVICE = 8,    /* does heavy work on the device: one such node at a time */
-    KILN_NODE_ESTIMATES = 16 /* run() may be called with call->estimate set, see above */
+    KILN_NODE_PURE = 1,       /* same key -> same bytes: the result may be kept       */
+    KILN_NODE_REENTRANT = 2,  /* run() may be entered twice at once on one instance   */
+    KILN_NODE_OUTPUT = 4,     /* has an effect outside: it is what a run is for       */
+    KILN_NODE_DEVICE = 8,     /* does heavy work on the device: one such node at a time */
+    KILN_NODE_ESTIMATES = 16, /* run() may be called with call->estimate set, see above */
+    KILN_NODE_EXPANDS = 32,   /* stands for other nodes, which expand() names; has no run() */
+    KILN_NODE_CONSTANT = 64   /* output i is the value of parameter i, and there are no inputs: what is wired to it is
+                                 known before anything runs */
 };
+
+/* Of what wants() says: it may ask for more once what it asks for now is there. */
+#define KILN_WANTS_AGAIN (UINT64_C(1) << 63)
+
+typedef struct kiln_graph kiln_graph; /* the nodes that another one expands into (graph.h) */
 
 typedef struct {
     uint32_t size, flags, devices;
@@ -279,10 +296,23 @@ typedef struct {
     size_t params_size;
     kiln_status (*run)(const kiln_call *); /* [run] */
     /* Optional [run]: says before anything runs what is wrong with the parameters (c->in and
-     * c->out are NULL); cheap, opens no file's body. */
+     * c->out are NULL); cheap, opens no file's body. Before expand(), where there is one. */
     kiln_status (*check)(const kiln_call *);
     kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
     void (*destroy)(void *instance);                           /* [any] */
+
+    /* Of a node with LAZY inputs [run]: sets bit i of *inputs for each lazy input i that is needed, given the
+     * parameters and the inputs so far (in[i] NULL: not wired, or not there yet); cheap. Asked before the run too when
+     * all parameters are known then, with in[] all NULL: unless KILN_WANTS_AGAIN is among the bits that answer is
+     * final, and what is not wanted is no part of the workflow, its keys and its estimates. During a run it is asked as
+     * soon as the other inputs are there, and again when what it asked for is, until it wants nothing new; then run()
+     * is called. A node whose choice depends on an input says KILN_WANTS_AGAIN as long as that is NULL. out and
+     * instance are NULL. A node in a list's way is asked for each item, and gets what any of them wants. */
+    kiln_status (*wants)(const kiln_call *, uint64_t *inputs);
+    /* Of a node with KILN_NODE_EXPANDS [run]: builds the nodes it stands for, by kiln.graph/1 (graph.h), from its
+     * parameters; when the workflow is checked, before anything has a key. in, out and instance are NULL. The same
+     * parameters and wires make the same nodes. */
+    kiln_status (*expand)(const kiln_call *, kiln_graph *);
 } kiln_node;
 
 typedef struct { /* the first 16 bytes are frozen for ever */

@@ -45,7 +45,8 @@ typedef struct {
 typedef struct {
     uint32_t size;
     /* "clip-bpe", "byte-bpe", "sentencepiece" (BPE or unigram, the model says which), "wordpiece"; NULL: what the files
-     * say. */
+     * say. vocab.json and merges.txt say nothing of themselves: NULL is "clip-bpe" when the vocabulary has CLIP's
+     * <|startoftext|> and "</w>", and "byte-bpe" with GPT-2's pattern otherwise. */
     const char *kind;
     const kiln_tokenizer_file *file; /* n_file structs of the first's size; not needed after open() */
     size_t n_file;
@@ -53,15 +54,16 @@ typedef struct {
 
 typedef struct {
     uint32_t size;
-    const char *text; /* UTF-8; bytes that are none are taken as U+FFFD */
+    const char *text; /* UTF-8; bytes that are none are taken as U+FFFD, each alone */
     size_t n;
-    uint32_t special; /* 1: special tokens are recognised in the text ("<|im_start|>"); 0: their text is text */
-    uint32_t ends;    /* 1: the begin and end tokens that the model's files prescribe are added */
-    float weight;     /* what every token gets; 0 stands for 1 */
+    uint32_t special;    /* 1: special tokens are recognised in the text ("<|im_start|>"); 0: their text is text */
+    uint32_t ends;       /* 1: the begin and end tokens that the model's files prescribe are added */
+    const float *weight; /* what every token gets; NULL: 1 */
 } kiln_tokenizer_input;
 
-/* Ids with the bytes of the text they came from: token i stands for text[from[i] .. to[i]). A token that stands for
- * nothing of the text (begin, end) has from = to. */
+/* Ids with the bytes of the text they came from: token i stands for text[from[i] .. to[i]). A token that is a part of a
+ * character (one byte of it) has the whole character. A token that stands for nothing of the text (begin, end) has
+ * from = to. What a normaliser removed belongs to no token, or to the one before it. */
 typedef struct {
     uint32_t size;
     size_t n;
@@ -88,22 +90,25 @@ typedef struct {
      * a reason in why[KILN_TOKENIZER_WHY]. */
     kiln_status (*encode)(const kiln_tokenizer *, const kiln_tokenizer_input *, kiln_encoding *out, char *why);
     void (*encoding_free)(kiln_encoding *);
-    /* The text of ids. Writes up to capacity bytes and no NUL; returns how many there are. Special tokens are left out
-     * unless `special`. An id that does not exist gives nothing. */
+    /* The text of ids. Writes up to capacity bytes and no NUL; returns how many there are (0 also: no memory). Special
+     * tokens are left out unless `special`. An id that does not exist gives nothing. What normalising took away (case,
+     * blanks) does not come back. */
     size_t (*decode)(const kiln_tokenizer *, const int32_t *id, size_t n, uint32_t special, char *out, size_t capacity);
     /* The id of "bos", "eos", "pad", "unk", "mask", "sep", "cls", or of a token by its text ("<|im_end|>"); -1: none.
      */
     int32_t (*special)(const kiln_tokenizer *, const char *name);
-    /* The text of messages under a chat template by name ("chatml", "llama3", "gemma", "mistral", ...; NULL: what the
-     * model's files say, where that is one of these). `open_turn` 1: ends where the assistant begins. As decode(). 0
-     * with a reason in why: no such template, or a role it does not have. */
+    /* The text of messages under a chat template by name: "chatml" (Qwen), "llama3", "gemma", "mistral", "mistral-v3",
+     * "phi3"; NULL: what the model's files say, where that is one of these. `open_turn` 1: ends where the assistant
+     * begins. The begin token is written where the template has it: encode with special 1 and ends 0. As decode(). 0
+     * with a reason in why[KILN_TOKENIZER_WHY]: no such template, or a role it does not have. */
     size_t (*render)(const kiln_tokenizer *, const char *template_name, const kiln_chat_message *, size_t n,
                      uint32_t open_turn, char *out, size_t capacity, char *why);
     /* Highest id + 1. */
     int32_t (*count)(const kiln_tokenizer *);
     /* "clip-bpe", "byte-bpe", "sp-bpe", "sp-unigram", "wordpiece". */
     const char *(*kind)(const kiln_tokenizer *);
-    /* 32 hex digits: equal for tokenizers that give equal ids for every text. Part of results' keys. */
+    /* 32 hex digits. Tokenizers of one identity give equal ids for every text: it is made of the kind and of the files'
+     * bytes. Put it into the keys of what is made with the ids. */
     const char *(*identity)(const kiln_tokenizer *);
 } kiln_tokenizer_api;
 

@@ -1,1 +1,1 @@
-libs_clip := -ljansson -lutf8proc
+libs_clip := -ljansson

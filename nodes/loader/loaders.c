@@ -30,10 +30,14 @@ enum { INPUTS_MAX = 64, STREAMS_MAX = 8, ENCODERS_MAX = 8, TINY = 8 };
 /* Results that a check does not look at. */
 static void ignore(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
 
+/* A small number of cells that is a multiple of the network's patches. */
+static int64_t tiny_cells(int32_t patch) { return patch > 1 ? (TINY + patch - 1) / patch * patch : TINY; }
+
 /* The smallest shape of an input of this kind; returns the rank. */
 static uint32_t tiny_shape(const kiln_input_spec *s, const kiln_latent_format *f, int64_t dim[5])
 {
-    int64_t width = s->width ? s->width : 1, cells = TINY * (s->kind == KILN_INPUT_IMAGE && f->factor ? f->factor : 1);
+    int64_t width = s->width ? s->width : 1,
+            cells = tiny_cells(f->patch) * (s->kind == KILN_INPUT_IMAGE && f->factor ? f->factor : 1);
     uint32_t rank = f->rank ? (uint32_t)f->rank : 4;
     switch (s->kind) {
     case KILN_INPUT_SCALAR:
@@ -41,14 +45,16 @@ static uint32_t tiny_shape(const kiln_input_spec *s, const kiln_latent_format *f
     case KILN_INPUT_VECTOR:
     case KILN_INPUT_IDS: return dim[0] = 1, dim[1] = width, 2;
     case KILN_INPUT_TOKENS: return dim[0] = dim[1] = 1, dim[2] = width, 3;
+    case KILN_INPUT_TABLE: return dim[0] = width, 1;
     default: break;
     }
-    for (uint32_t i = 0; i + 1 < rank; i++) dim[i] = i == 0 || (rank == 5 && i == 1) ? 1 : cells;
+    for (uint32_t i = 0; i + 1 < rank; i++) dim[i] = i == 0 ? 1 : cells;
+    if (rank == 5) dim[1] = f->time_patch > 1 ? f->time_patch : 1;
     dim[rank - 1] = width;
     return rank;
 }
 
-/* The inputs that a recording cannot do without. */
+/* One of each input, those that may be left out among them: so every weight is asked for. */
 static size_t tiny_inputs(const loading *l, kiln_program *p, const kiln_denoiser *d, kiln_named_tensor *out)
 {
     size_t n = 0;
@@ -56,7 +62,6 @@ static size_t tiny_inputs(const loading *l, kiln_program *p, const kiln_denoiser
         int64_t dim[5];
         kiln_input_spec s = kiln_input_spec_at(d->input, d->input_stride, i);
         int integers = s.kind == KILN_INPUT_IDS || s.kind == KILN_INPUT_LENGTHS;
-        if (s.flags & KILN_INPUT_OMITTED || s.kind == KILN_INPUT_LATENTS || s.kind == KILN_INPUT_TABLE) continue;
         uint32_t rank = tiny_shape(&s, d->latent, dim);
         out[n++] = (kiln_named_tensor){
             .size = sizeof *out,
@@ -96,7 +101,7 @@ static void record_model(const loading *l, kiln_program *p, const kiln_value *v)
     const kiln_model *m = l->models->model(l->call->ctx, v);
     const kiln_denoiser *d = m->denoiser;
     kiln_named_tensor input[INPUTS_MAX];
-    kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = d->in_channels};
+    kiln_input_spec latent = {.kind = KILN_INPUT_LATENT, .width = d->latent->channels};
     kiln_t stream[STREAMS_MAX];
     const kiln_outputs out = {.size = sizeof out, .add = ignore};
     kiln_denoise_inputs in = {.size = sizeof in, .input = input, .stream = stream, .out = &out};

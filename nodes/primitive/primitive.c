@@ -64,32 +64,36 @@ static kiln_status primitive_string_run(const kiln_call *c)
 }
 static kiln_status primitive_multiline_run(const kiln_call *c) { return primitive_string_run(c); }
 
+/* A value that stands in the workflow: known before anything runs. */
+#define CONSTANT(type_, title_, doc_)                                                                                  \
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES | KILN_NODE_CONSTANT, 1, type_, title_,  \
+                   "utils", doc_)
 const kiln_node node_primitive_int = {
-    KIT_NODE("PrimitiveInt", "Int", "utils", "A whole number."),
+    CONSTANT("PrimitiveInt", "Int", "A whole number."),
     KILN_ARRAY(out, int_out),
     KIT_PARAMS(int_params, int_param),
     .run = primitive_int_run,
 };
 const kiln_node node_primitive_float = {
-    KIT_NODE("PrimitiveFloat", "Float", "utils", "A number."),
+    CONSTANT("PrimitiveFloat", "Float", "A number."),
     KILN_ARRAY(out, float_out),
     KIT_PARAMS(float_params, float_param),
     .run = primitive_float_run,
 };
 const kiln_node node_primitive_boolean = {
-    KIT_NODE("PrimitiveBoolean", "Boolean", "utils", "True or false."),
+    CONSTANT("PrimitiveBoolean", "Boolean", "True or false."),
     KILN_ARRAY(out, boolean_out),
     KIT_PARAMS(boolean_params, boolean_param),
     .run = primitive_boolean_run,
 };
 const kiln_node node_primitive_string = {
-    KIT_NODE("PrimitiveString", "String", "utils", "A text."),
+    CONSTANT("PrimitiveString", "String", "A text."),
     KILN_ARRAY(out, string_out),
     KIT_PARAMS(string_params, string_param),
     .run = primitive_string_run,
 };
 const kiln_node node_primitive_multiline = {
-    KIT_NODE("PrimitiveStringMultiline", "String (Multiline)", "utils", "A text of several lines."),
+    CONSTANT("PrimitiveStringMultiline", "String (Multiline)", "A text of several lines."),
     KILN_ARRAY(out, string_out),
     KIT_PARAMS(string_params, multiline_param),
     .run = primitive_multiline_run,

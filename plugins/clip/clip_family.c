@@ -20,7 +20,8 @@ typedef struct {
     kiln_text_encoder encoder;
     kiln_clip_encoder one;
     text_config config;
-    bpe *vocabulary;
+    kiln_tokenizer *opened;
+    prompt_tokenizer tokenizer;
     char family[160];
 } clip_self;
 
@@ -161,45 +162,59 @@ static char *own_merges(size_t *n)
     return text;
 }
 
-static bpe *open_vocabulary(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const checkpoint_layout *at)
+/* The tokenizer of files in memory; vocab NULL: merges alone. */
+static kiln_status open_files(const kiln_host *host, kiln_ctx *ctx, const char *vocab, size_t n_vocab,
+                              const char *merges, size_t n_merges, kiln_tokenizer **out)
+{
+    const kiln_tokenizer_file files[] = {{sizeof *files, "merges.txt", merges, n_merges},
+                                         {sizeof *files, "vocab.json", vocab, n_vocab}};
+    const kiln_tokenizer_source source = {
+        .size = sizeof source, .kind = "clip-bpe", .file = files, .n_file = vocab ? 2 : 1};
+    const kiln_tokenizer_api *api = host->ability(KILN_TOKENIZER_ABILITY);
+    if (!api)
+        return host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                          "there is no tokenizer: kiln-tokenizer.so is not among the plugins; install kiln anew");
+    if (!(*out = api->open(ctx, &source))) return KILN_ERR_INVALID;
+    return KILN_OK;
+}
+
+static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set,
+                                  const checkpoint_layout *at, kiln_tokenizer **out)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const char *vocab_file = tokenizer_files[at->kind].vocab, *merges_file = tokenizer_files[at->kind].merges;
     size_t n_vocab = 0, n_merges = 0;
-    char why[300], *own = NULL;
+    char *own = NULL;
     const char *vocab = vocab_file ? w->text(set, vocab_file, &n_vocab) : NULL;
     const char *merges = merges_file ? w->text(set, merges_file, &n_merges) : NULL;
-    if (!vocab != !merges) {
-        host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both",
-                   vocab ? vocab_file : merges_file, vocab ? merges_file : vocab_file);
-        return NULL;
-    }
-    if (!vocab && !(merges = own = own_merges(&n_merges))) {
-        host->fail(ctx, KILN_ERR_UNSUPPORTED,
-                   "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
-                   "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln anew",
-                   vocab_file ? vocab_file : "tokenizer/vocab.json");
-        return NULL;
-    }
-    bpe *b = bpe_new(vocab, n_vocab, merges, n_merges, why);
-    if (!b) host->fail(ctx, KILN_ERR_INVALID, "%s: %s", vocab ? "tokenizer" : "CLIP's own tokenizer", why);
+    if (!vocab != !merges)
+        return host->fail(ctx, KILN_ERR_INVALID, "the checkpoint has %s but no %s; the tokenizer needs both",
+                          vocab ? vocab_file : merges_file, vocab ? merges_file : vocab_file);
+    if (!vocab && !(merges = own = own_merges(&n_merges)))
+        return host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                          "the checkpoint has no tokenizer (%s and merges.txt), and CLIP's own cannot be read from "
+                          "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln "
+                          "anew",
+                          vocab_file ? vocab_file : "tokenizer/vocab.json");
+    kiln_status status = open_files(host, ctx, vocab, n_vocab, merges, n_merges, out);
     free(own);
-    return b;
+    return status;
 }
 
 /* ---- the table's functions ---- */
 
-static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *none, const kiln_host *host,
+static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *given, const kiln_host *host,
                             kiln_ctx *ctx, const char *text, kiln_tokens *out)
 {
     const clip_self *self = e->self;
-    (void)none; /* it has its own */
+    prompt_tokenizer tokenizer = self->tokenizer;
+    if (given) tokenizer = prompt_tokenizer_of(self->tokenizer.api, given);
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
     kiln_status status = KILN_OK;
     if (!prompt_parse(text, &parsed, why) ||
-        !prompt_tokenise(self->vocabulary, &parsed, (size_t)e->max_length, &chunks, why)) {
+        !prompt_tokenise(&tokenizer, &parsed, (size_t)e->max_length, &chunks, why)) {
         status = host->fail(ctx, KILN_ERR_INVALID, "%s", why);
     } else {
         size_t n = chunks.n_chunk * chunks.length;
@@ -233,7 +248,7 @@ static void record(const kiln_text_encoder *e, const kiln_ops *ops, kiln_program
 static void release(void *owned)
 {
     clip_self *self = owned;
-    bpe_free(self->vocabulary);
+    if (self->opened) self->tokenizer.api->unref(self->opened);
     free(self);
 }
 
@@ -242,12 +257,15 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 {
     text_config *t = &self->config;
     TRY(read_config(host, ctx, set, view, at->config, t));
-    if (!(self->vocabulary = open_vocabulary(host, ctx, set, at))) return KILN_ERR_INVALID;
-    if (bpe_size(self->vocabulary) > (size_t)t->vocabulary)
+    self->tokenizer.api = host->ability(KILN_TOKENIZER_ABILITY);
+    TRY(open_tokenizer(host, ctx, set, at, &self->opened));
+    self->tokenizer = prompt_tokenizer_of(self->tokenizer.api, self->opened);
+    int64_t count = self->tokenizer.api->count(self->opened);
+    if (count > t->vocabulary)
         return host->fail(ctx, KILN_ERR_INVALID,
-                          "the tokenizer has ids up to %zu, the text encoder's table %lld rows; they do not "
+                          "the tokenizer has ids up to %lld, the text encoder's table %lld rows; they do not "
                           "belong together",
-                          bpe_size(self->vocabulary) - 1, (long long)t->vocabulary);
+                          (long long)count - 1, (long long)t->vocabulary);
     /* The key of recorded programs: everything that decides what is recorded, apart from the weights. */
     snprintf(self->family, sizeof self->family, "sd1-clip/%lldx%lldx%lldx%lld.%d.%d.%u.%g", (long long)t->vocabulary,
              (long long)t->width, (long long)t->inner, (long long)t->length, t->layers, t->heads, t->act,
@@ -284,8 +302,11 @@ static kiln_value *open_clip(const kiln_host *host, kiln_ctx *ctx, kiln_weights 
     clip_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK) {
-        self->one =
-            (kiln_clip_encoder){.size = sizeof self->one, .name = "l", .encoder = &self->encoder, .weights = view};
+        self->one = (kiln_clip_encoder){.size = sizeof self->one,
+                                        .name = "l",
+                                        .encoder = &self->encoder,
+                                        .weights = view,
+                                        .tokenizer = self->opened};
         value = models->clip_new(
             ctx,
             &(kiln_clip){

@@ -5,8 +5,6 @@
  */
 #include "prompt.h"
 
-#include "words.h"
-
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
@@ -170,52 +168,48 @@ void prompt_free(prompt *p)
 
 /* ---- chunks ---- */
 
-typedef struct {
-    const bpe *b;
-    int32_t *id;
-    int32_t *work;
-    size_t n, capacity;
-    int nomem;
-} id_list;
-
-static int reserve(id_list *l, size_t more)
+/* Bytes of the character at s: RFC 3629's table. 0: it is none. */
+static size_t character_bytes(const unsigned char *s, size_t n)
 {
-    if (l->n + more <= l->capacity) return 1;
-    size_t capacity = 2 * (l->n + more) + 64;
-    int32_t *id = realloc(l->id, capacity * sizeof *id);
-    if (id) l->id = id;
-    int32_t *work = realloc(l->work, 2 * capacity * sizeof *work);
-    if (work) l->work = work;
-    l->nomem = !id || !work;
-    if (!l->nomem) l->capacity = capacity;
-    return !l->nomem;
+    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    unsigned char low = s[0] == 0xe0   ? 0xa0
+                        : s[0] == 0xf0 ? 0x90
+                                       : 0x80,
+                  high = s[0] == 0xed   ? 0x9f
+                         : s[0] == 0xf4 ? 0x8f
+                                        : 0xbf;
+    if (length > n || (length > 1 && (s[1] < low || s[1] > high))) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    return length;
 }
 
-static int add_word(void *arg, word_kind kind, const char *word, size_t n)
+/* A prompt that is no UTF-8 is refused here: the tokenizer would take the bytes for U+FFFD. */
+static int check_utf8(const prompt_segment *s, char why[300])
 {
-    id_list *l = arg;
-    if (!reserve(l, n)) return 0;
-    if (kind == WORD_PLAIN)
-        l->n += bpe_word(l->b, word, n, l->id + l->n, l->work);
-    else
-        l->id[l->n++] = kind == WORD_START_TOKEN ? bpe_start(l->b) : bpe_end(l->b);
+    for (size_t at = 0, step; at < s->n; at += step)
+        if (!(step = character_bytes((const unsigned char *)s->text + at, s->n - at))) {
+            snprintf(why, 300, "the prompt is not valid UTF-8: byte %zu of '%.40s'", at, s->text);
+            return 0;
+        }
     return 1;
 }
 
-static int segment_ids(const prompt_segment *s, id_list *l, char why[300])
+/* The ids of a segment; special tokens are known by their names in the prompt. */
+static int segment_ids(const prompt_tokenizer *t, const prompt_segment *s, kiln_encoding *e, char why[300])
 {
-    size_t bad = 0;
-    l->n = 0;
-    int got = words_each(s->text, s->n, add_word, l, &bad);
-    if (got < 0 || l->nomem) return fail(why, "no memory for the prompt");
-    if (got > 0) return 1;
-    snprintf(why, 300, "the prompt is not valid UTF-8: byte %zu of '%.40s'", bad, s->text);
+    char reason[KILN_TOKENIZER_WHY] = "";
+    e->n = 0;
+    if (!check_utf8(s, why)) return 0;
+    const kiln_tokenizer_input in = {.size = sizeof in, .text = s->text, .n = s->n, .special = 1, .weight = &s->weight};
+    if (t->api->encode(t->tokenizer, &in, e, reason) == KILN_OK) return 1;
+    snprintf(why, 300, "%.299s", reason);
     return 0;
 }
 
 typedef struct {
     prompt_chunks *out;
-    const bpe *b;
+    const prompt_tokenizer *t;
     size_t used; /* ids in the last chunk so far, BOS included */
 } filler;
 
@@ -231,10 +225,10 @@ static int open_chunk(filler *f)
     if (end) c->end = end;
     if (!id || !weight || !end) return 0;
     for (size_t i = c->n_chunk * c->length; i < all; i++) {
-        c->id[i] = bpe_end(f->b); /* CLIP-L pads with the end token */
+        c->id[i] = f->t->end; /* CLIP-L pads with the end token */
         c->weight[i] = 1;
     }
-    c->id[c->n_chunk++ * c->length] = bpe_start(f->b);
+    c->id[c->n_chunk++ * c->length] = f->t->start;
     f->used = 1;
     return 1;
 }
@@ -263,24 +257,23 @@ static int fill(filler *f, const int32_t *id, size_t n, float weight)
     return 1;
 }
 
-int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks *out, char why[300])
+int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, prompt_chunks *out, char why[300])
 {
-    id_list ids = {.b = b};
-    filler f = {.out = out, .b = b};
+    kiln_encoding ids = {.size = sizeof ids};
+    filler f = {.out = out, .t = t};
     *out = (prompt_chunks){.length = length};
     int ok = open_chunk(&f);
     if (!ok) fail(why, "no memory for the prompt");
     for (size_t i = 0; ok && i < p->n; i++) {
-        ok = segment_ids(&p->segment[i], &ids, why);
+        ok = segment_ids(t, &p->segment[i], &ids, why);
         if (ok && !fill(&f, ids.id, ids.n, p->segment[i].weight)) ok = fail(why, "no memory for the prompt");
     }
     for (size_t i = 0; ok && i < out->n_chunk; i++) {
         int32_t *row = out->id + i * length, at = 0;
-        while (row[at] != bpe_end(b)) at++; /* the last id always is one */
+        while (row[at] != t->end) at++; /* the last id always is one */
         out->end[i] = at;
     }
-    free(ids.id);
-    free(ids.work);
+    t->api->encoding_free(&ids);
     return ok;
 }
 

@@ -8,7 +8,7 @@
 #ifndef KILN_CLIP_PROMPT_H
 #define KILN_CLIP_PROMPT_H
 
-#include "bpe.h"
+#include "kiln/tokenizer.h"
 
 enum { PROMPT_BYTES_MAX = 1 << 16, PROMPT_DEPTH_MAX = 64 };
 
@@ -31,10 +31,22 @@ typedef struct {
     int32_t *end;  /* [n_chunk]: index of the first end-of-text token */
 } prompt_chunks;
 
+/* What cuts segments into ids: a tokenizer with "bos" and "eos". */
+typedef struct {
+    const kiln_tokenizer_api *api;
+    const kiln_tokenizer *tokenizer;
+    int32_t start, end;
+} prompt_tokenizer;
+
+static inline prompt_tokenizer prompt_tokenizer_of(const kiln_tokenizer_api *api, const kiln_tokenizer *t)
+{
+    return (prompt_tokenizer){api, t, api->special(t, "bos"), api->special(t, "eos")};
+}
+
 /* 1: done; 0: `why` says what is wrong. Free the result either way. */
 int prompt_parse(const char *text, prompt *out, char why[300]);
 void prompt_free(prompt *p);
-int prompt_tokenise(const bpe *b, const prompt *p, size_t length, prompt_chunks *out, char why[300]);
+int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, prompt_chunks *out, char why[300]);
 void prompt_chunks_free(prompt_chunks *c);
 
 #endif

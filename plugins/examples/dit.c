@@ -208,14 +208,22 @@ static kiln_t record(const kiln_denoiser *denoiser, const kiln_ops *o, kiln_prog
 }
 
 /* The places that record() calls kiln_place() and kiln_attention_at() at, in that order. */
-static void list_places(const kiln_denoiser *denoiser, void (*fn)(void *arg, const char *place), void *arg)
+static void list_places(const kiln_denoiser *denoiser, void (*fn)(void *arg, const char *place, uint32_t kind),
+                        void *arg)
 {
-    static const char *const parts[] = {".attn.in", ".attn", ".attn.out", ".mlp", ""};
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } parts[] = {{".attn.in", KILN_PLACE_POINT},
+                 {".attn", KILN_PLACE_ATTENTION},
+                 {".attn.out", KILN_PLACE_POINT},
+                 {".mlp", KILN_PLACE_POINT},
+                 {"", KILN_PLACE_BLOCK}};
     for (uint32_t i = 0; i < ((const dit *)denoiser->self)->depth; i++)
         for (size_t k = 0; k < COUNT(parts); k++) {
             char name[48];
-            snprintf(name, sizeof name, "block.%u%s", i, parts[k]);
-            fn(arg, name);
+            snprintf(name, sizeof name, "block.%u%s", i, parts[k].name);
+            fn(arg, name, parts[k].kind);
         }
 }
 
@@ -296,7 +304,7 @@ static kiln_status fill(const kiln_host *host, kiln_ctx *ctx, const kiln_weights
     snprintf(d->family, sizeof d->family, "example-dit/%u", d->heads); /* all else is in the weights' shapes */
     d->denoiser =
         (kiln_denoiser){.size = sizeof d->denoiser, .family = d->family, .self = d, KILN_ARRAY(input, inputs)};
-    d->denoiser.latent = &latent, d->denoiser.in_channels = d->channels;
+    d->denoiser.latent = &latent;
     d->denoiser.sampling = &d->sampling.base;
     d->denoiser.record = record, d->denoiser.places = list_places;
     return KILN_OK;

@@ -33,6 +33,15 @@ static double number(const kiln_value_api *v, const kiln_value *map, const char 
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
+/* From `at`, n cells, widened to whole patches. */
+static void widen(int32_t patch, int64_t size, int64_t *at, int64_t *n)
+{
+    int64_t end = *at + *n;
+    if (patch <= 1) return;
+    *at = *at / patch * patch;
+    *n = clamp((end + patch - 1) / patch * patch, patch, size) - *at;
+}
+
 static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_t height, int64_t width, condition *out)
 {
     const kiln_value_api *v = kit_values(c);
@@ -280,6 +289,8 @@ static kiln_status read_entry(const condition_reading *r, const kiln_value *entr
     int to_bounds = 0;
     if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
         if (!kit_estimating(c)) area_from_masks(&m, r->shape.height, r->shape.width, e); /* an estimate has the whole */
+    widen(r->model->denoiser->latent->patch, r->shape.height, &e->y, &e->h);
+    widen(r->model->denoiser->latent->patch, r->shape.width, &e->x, &e->w);
     e->top = e->y, e->left = e->x;
     TRY(read_weight(c, entry, &m, &r->shape, e));
     e->sigma_start = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "start_percent", 0));

@@ -731,6 +731,25 @@ static uint32_t wanted_sets(const evaluator *e, double sigma)
     return wanted;
 }
 
+/* Latents, or parts of them, that a network cannot take. */
+static kiln_status check_patches(const evaluator *e, const kiln_latent_shape *s)
+{
+    for (int k = 0; k < DENOISE_SETS; k++)
+        for (size_t i = 0; i < e->set[k].n; i++) {
+            const kiln_latent_format *f = e->set[k].range[i].model->denoiser->latent;
+            int64_t patch = f->patch > 1 ? f->patch : 1, frames = f->time_patch > 1 ? f->time_patch : 1,
+                    factor = f->factor > 1 ? f->factor : 1;
+            if (s->height % patch == 0 && s->width % patch == 0 && s->frames % frames == 0) continue;
+            return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
+                                    "the model takes latents in patches of %lldx%lld cells and %lld frames, and this "
+                                    "one, or this part of one, has %lldx%lld cells and %lld frames; make width and "
+                                    "height multiples of %lld pixels",
+                                    (long long)patch, (long long)patch, (long long)frames, (long long)s->width,
+                                    (long long)s->height, (long long)s->frames, (long long)(patch * factor));
+        }
+    return KILN_OK;
+}
+
 kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_place place, double sigma,
                               kiln_latent *out)
 {
@@ -738,6 +757,7 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     denoise_area *area;
     uint32_t wanted = e->by.row ? wanted_sets(e, sigma) : 1;
     assert(x->space == e->space && out->space == e->space);
+    TRY(check_patches(e, &x->shape));
     TRY(find_area(e, place, &x->shape, sigma, &area));
     v->x = (kiln_latent){.space = e->space, .shape = x->shape, .more = x->more};
     if (!(v->x.data = reserve(e, &v->x_memory, latent_count(x), e->space->device))) return KILN_ERR_NOMEM;

@@ -168,6 +168,28 @@ static kiln_status take_scalar(const input_search *s, const kiln_input_spec *spe
     return KILN_OK;
 }
 
+/* An integer, a list of them, or a tensor [n,T]. */
+static kiln_status take_ids(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
+{
+    const kiln_value_api *v = kit_values(s->call);
+    const kiln_value *value = f->value;
+    int is_list = value && v->kind(value) == KILN_V_LIST;
+    size_t n = is_list ? v->count(value) : 1;
+    int64_t one = 0;
+    int32_t *ids = s->call->host->scratch(s->call->ctx, (n + 1) * sizeof *ids, KILN_CPU);
+    if (!ids) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const kiln_value *item = is_list ? v->list_at(value, i) : value;
+        if (v->get_int(item, &one) != KILN_OK || one < INT32_MIN || one > INT32_MAX || n == 0)
+            return s->call->host->fail(s->call->ctx, KILN_ERR_INVALID,
+                                       "%s: its '%s' has to be an integer, a list of integers, or a tensor of them",
+                                       s->what, key_of(spec));
+        ids[i] = (int32_t)one;
+    }
+    out->dtype = KILN_I32, out->rank = 2, out->dim[0] = 1, out->dim[1] = (int64_t)n, out->data = ids;
+    return check_width(s, spec, out);
+}
+
 /* ---- what follows x ---- */
 
 /* The shape of a value that follows x: [n, (frames), rows, columns, channels]; rows and columns scaled. */
@@ -266,6 +288,23 @@ static kiln_status take_latent(const input_search *s, const kiln_input_spec *spe
 
 /* ---- what stands in for an absent one ---- */
 
+/* The shape of a row that is filled with its fallback; 0: the row does not say. */
+static int fallback_shape(const input_search *s, const kiln_input_spec *spec, input_value *out)
+{
+    int64_t width = spec->width;
+    out->dtype = KILN_F32, out->dim[0] = out->dim[1] = 1;
+    switch (spec->kind) {
+    case KILN_INPUT_IDS: out->dtype = KILN_I32, out->rank = 2, out->dim[1] = width ? width : 1; return 1;
+    case KILN_INPUT_VECTOR: out->rank = 2, out->dim[1] = width; return width != 0;
+    case KILN_INPUT_TOKENS: out->rank = 3, out->dim[2] = width; return width != 0;
+    case KILN_INPUT_TABLE: out->rank = 1, out->dim[0] = width; return width != 0;
+    default:
+        if (!width && spec->kind == KILN_INPUT_MASK) width = 1;
+        shape_like_x(s, spec, 1, width, out);
+        return width != 0;
+    }
+}
+
 static kiln_status fill_fallback(const input_search *s, const kiln_input_spec *spec, input_value *out)
 {
     if (spec->flags & KILN_INPUT_OMITTED) {
@@ -273,18 +312,22 @@ static kiln_status fill_fallback(const input_search *s, const kiln_input_spec *s
         return KILN_OK;
     }
     if (spec->kind == KILN_INPUT_SCALAR) return take_scalar(s, spec, &(found){0}, out);
-    if (!spec->width) return fail_missing(s, spec);
-    if (input_follows_x(spec->kind)) {
-        shape_like_x(s, spec, 1, spec->width, out);
-    } else if (spec->kind == KILN_INPUT_VECTOR || spec->kind == KILN_INPUT_TOKENS) {
-        out->dtype = KILN_F32, out->dim[0] = out->dim[1] = 1;
-        out->rank = spec->kind == KILN_INPUT_TOKENS ? 3 : 2;
-        out->dim[out->rank - 1] = spec->width;
-    } else
-        return fail_missing(s, spec);
+    if (!fallback_shape(s, spec, out))
+        return s->call->host->fail(
+            s->call->ctx, KILN_ERR_BUG,
+            "%s declares '%s' (%s) optional without a width, so there is nothing to fill it with; "
+            "give the row a width, or KILN_INPUT_OMITTED",
+            s->owner, spec->name, kind_name(spec->kind));
     float *made = floats(s, count_of(out));
     if (!made) return KILN_ERR_NOMEM;
-    for (size_t i = 0; i < count_of(out); i++) made[i] = (float)fallback_of(s, spec);
+    for (size_t i = 0; i < count_of(out); i++) {
+        double number = fallback_of(s, spec);
+        int32_t id = (int32_t)number;
+        if (out->dtype == KILN_I32)
+            memcpy(&made[i], &id, sizeof id);
+        else
+            made[i] = (float)number;
+    }
     out->data = made;
     return KILN_OK;
 }
@@ -319,13 +362,15 @@ static kiln_status take_plain(const input_search *s, const kiln_input_spec *spec
     TRY(view_tensor(s, spec, f, &t));
     if (rank[spec->kind]) TRY(check_rank(s, spec, &t, rank[spec->kind]));
     TRY(take_dense(s, &t, out));
-    return spec->kind == KILN_INPUT_IDS ? KILN_OK : check_width(s, spec, out);
+    return check_width(s, spec, out);
 }
 
 static kiln_status take_value(const input_search *s, const kiln_input_spec *spec, const found *f, input_value *out)
 {
     if (spec->kind == KILN_INPUT_SCALAR) return take_scalar(s, spec, f, out);
     if (input_follows_x(spec->kind)) return take_like_x(s, spec, f, out);
+    if (spec->kind == KILN_INPUT_IDS && f->value && kit_values(s->call)->kind(f->value) != KILN_V_TENSOR)
+        return take_ids(s, spec, f, out);
     return take_plain(s, spec, f, out);
 }
 

@@ -58,7 +58,7 @@ static kiln_t declare(const recorder *r, const network_input *i)
     return t;
 }
 
-static int is_place(const kiln_denoiser *d, const char *pattern);
+static uint32_t kinds_of(const kiln_denoiser *d, const char *pattern);
 
 /* A control's result: what is added at the place, times the strength. */
 static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
@@ -71,11 +71,11 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
         r->ops->fail(r->p, "a control has more than %d results", RESIDUALS_MAX);
         return;
     }
-    if (!is_place(r->b->model->denoiser, place)) {
-        r->ops->fail(r->p,
-                     "a control adds at '%s', a place that this model does not have; it was made for another family of "
-                     "models",
-                     place);
+    uint32_t kinds = kinds_of(r->b->model->denoiser, place);
+    if (!(kinds & (KILN_PLACE_POINT | KILN_PLACE_BLOCK))) {
+        r->ops->fail(r->p, "a control adds at '%s', %s; it was made for another family of models", place,
+                     kinds ? "an attention, whose way out is where something can be added"
+                           : "a place that this model does not have");
         return;
     }
     t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
@@ -124,32 +124,53 @@ static kiln_status record_control(recorder *r, size_t number)
 
 typedef struct {
     const char *pattern;
-    int found;
+    uint32_t kinds;
 } place_search;
 
-static void look(void *arg, const char *place)
+static void look(void *arg, const char *place, uint32_t kind)
 {
     place_search *s = arg;
-    s->found |= kiln_place_matches(s->pattern, place);
+    if (kiln_place_matches(s->pattern, place)) s->kinds |= kind;
 }
 
-static int is_place(const kiln_denoiser *d, const char *pattern)
+/* The kinds of the places that the pattern matches; 0: there is none. */
+static uint32_t kinds_of(const kiln_denoiser *d, const char *pattern)
 {
     place_search s = {.pattern = pattern};
     if (d->places) d->places(d, look, &s);
-    return s.found;
+    return s.kinds;
+}
+
+/* Kinds of places where one of the hook's functions is asked. */
+static uint32_t kinds_where(const kiln_hook *h)
+{
+    return (h->at ? KILN_PLACE_POINT | KILN_PLACE_BLOCK : 0) | (h->leaves_out ? KILN_PLACE_BLOCK : 0) |
+           (h->before_attention || h->attention ? KILN_PLACE_ATTENTION : 0);
+}
+
+static kiln_status check_hook(const kiln_call *c, const kiln_denoiser *d, const kiln_hook *h)
+{
+    for (const char *const *p = h->place; p && *p; p++) {
+        uint32_t kinds = kinds_of(d, *p);
+        if (!kinds)
+            return c->host->fail(
+                c->ctx, KILN_ERR_INVALID,
+                "the hook '%.80s' acts at '%s', a place that this model does not have; it was made for "
+                "another family of models",
+                h->identity, *p);
+        if (!(kinds & kinds_where(h)))
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "the hook '%.80s' acts at '%s', where the model asks for nothing that it does: %s",
+                                 h->identity, *p,
+                                 kinds & KILN_PLACE_ATTENTION ? "it is an attention (before_attention, attention)"
+                                                              : "it is no attention, and no block to be left out");
+    }
+    return KILN_OK;
 }
 
 static kiln_status check_hooks(const kiln_call *c, const network_batch *b)
 {
-    for (size_t i = 0; i < b->n_hook; i++)
-        for (const char *const *p = b->hook[i]->place; p && *p; p++)
-            if (!is_place(b->model->denoiser, *p))
-                return c->host->fail(
-                    c->ctx, KILN_ERR_INVALID,
-                    "the hook '%.80s' acts at '%s', a place that this model does not have; it was made "
-                    "for another family of models",
-                    b->hook[i]->identity, *p);
+    for (size_t i = 0; i < b->n_hook; i++) TRY(check_hook(c, b->model->denoiser, b->hook[i]));
     return KILN_OK;
 }
 

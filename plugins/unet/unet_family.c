@@ -78,7 +78,7 @@ static kiln_t record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *
     return unet_record(&((const unet_self *)d->self)->config, ops, p, w, in);
 }
 
-static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place), void *arg)
+static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
     unet_places(&((const unet_self *)d->self)->config, fn, arg);
 }
@@ -119,7 +119,6 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     *d = (kiln_denoiser){.size = sizeof *d,
                          .family = self->family,
                          .self = self,
-                         .in_channels = self->config.in_channels,
                          .sampling = &self->sampling.base,
                          KILN_ARRAY(input, self->input),
                          .record = record,

@@ -116,33 +116,38 @@ kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, k
 /* ---- places ---- */
 
 typedef struct {
-    void (*fn)(void *arg, const char *place);
+    void (*fn)(void *arg, const char *place, uint32_t kind);
     void *arg;
 } visitor;
 
-static void visit(const visitor *v, const char *part, uint32_t number, const char *what)
+static void visit(const visitor *v, const char *part, uint32_t number, const char *what, uint32_t kind)
 {
     char place[80];
     snprintf(place, sizeof place, "%s.%u%s%s", part, number, *what ? "." : "", what);
-    v->fn(v->arg, place);
+    v->fn(v->arg, place, kind);
 }
 
 static void visit_block(const visitor *v, const char *part, uint32_t number, int output, int attends)
 {
-    static const char *const attention[] = {"attn1.in", "attn1", "attn1.out", "attn2.in", "attn2", "attn2.out"};
-    if (output) visit(v, part, number, "in"), visit(v, part, number, "skip");
-    for (size_t i = 0; attends && i < COUNT(attention); i++) visit(v, part, number, attention[i]);
-    visit(v, part, number, "");
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } attention[] = {{"attn1.in", KILN_PLACE_POINT}, {"attn1", KILN_PLACE_ATTENTION}, {"attn1.out", KILN_PLACE_POINT},
+                     {"attn2.in", KILN_PLACE_POINT}, {"attn2", KILN_PLACE_ATTENTION}, {"attn2.out", KILN_PLACE_POINT}};
+    if (output) visit(v, part, number, "in", KILN_PLACE_POINT), visit(v, part, number, "skip", KILN_PLACE_POINT);
+    for (size_t i = 0; attends && i < COUNT(attention); i++)
+        visit(v, part, number, attention[i].name, attention[i].kind);
+    visit(v, part, number, "", KILN_PLACE_BLOCK);
 }
 
-void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place), void *arg)
+void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
     visitor v = {fn, arg};
     uint32_t n = 0;
-    visit(&v, "input", n++, "");
+    visit(&v, "input", n++, "", KILN_PLACE_POINT);
     for (uint32_t level = 0; level < c->levels; level++) {
         for (uint32_t i = 0; i < c->layers; i++) visit_block(&v, "input", n++, 0, (int)c->attends[level]);
-        if (level + 1 < c->levels) visit(&v, "input", n++, "");
+        if (level + 1 < c->levels) visit(&v, "input", n++, "", KILN_PLACE_POINT);
     }
     for (uint32_t i = 0; i < 3; i++) visit_block(&v, "middle", i, 0, i == 1);
     n = 0;

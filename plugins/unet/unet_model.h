@@ -23,6 +23,6 @@ typedef struct {
 kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                    const kiln_denoise_inputs *in);
 /* Calls fn for each place that hooks can name, in the order of evaluation. */
-void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place), void *arg);
+void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg);
 
 #endif

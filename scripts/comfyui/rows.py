@@ -455,6 +455,51 @@ row("primitives", drawn(steps=n.PrimitiveInt(value=3), cfg=n.PrimitiveFloat(valu
                         negative=text(n.PrimitiveStringMultiline(value="two\nlines"))))
 row("primitive_boolean", decoded(custom(basic, add_noise=n.PrimitiveBoolean(value=True))))
 
+# ---- lists and switches --------------------------------------------------------------------------------------------------
+
+section("Lists and switches")
+
+
+def listed(*items):
+    return n.CreateList(**{f"inputs.input{i}": item for i, item in enumerate(items)})
+
+
+def numbers(*values):
+    return listed(*(n.PrimitiveInt(value=v) for v in values))
+
+
+def scaled(image, by):
+    return n.ImageScaleBy(image=image, upscale_method="nearest-exact", scale_by=by)
+
+
+def switched(on, on_false, on_true):
+    return n.ComfySwitchNode(**{"switch": on, "on_false": on_false, "on_true": on_true})
+
+
+colours = numbers(0xFF0000, 0x00FF00, 0x0000FF, 0x808080)
+row("list_equal", n.EmptyImage(width=numbers(8, 16, 24, 32), height=12, batch_size=1, color=colours))
+row("list_shorter_repeats", n.EmptyImage(width=numbers(8, 16), height=numbers(8, 12, 20), batch_size=1, color=colours))
+row("list_of_lists", n.ImageInvert(image=listed(photo, listed(odd, listed(square, photo)), odd)))
+row("list_written_backwards", n.ImageInvert(image=n.CreateList(**{"inputs.input1": odd, "inputs.input0": photo, "inputs.input2": square})))
+row("list_of_ten", n.EmptyImage(width=numbers(*range(8, 18)), height=8, batch_size=1, color=255))
+row("list_and_batch", n.ImageScale(image=listed(n.RepeatImageBatch(image=photo, amount=2), odd), upscale_method="area", width=numbers(16, 32, 48), height=16,
+                                   crop="disabled"))
+five = listed(n.RepeatImageBatch(image=square, amount=2), n.ImageInvert(image=square), n.RepeatImageBatch(image=square, amount=2))
+row("list_taken_whole", *(n.RebatchImages(images=five, batch_size=b) for b in (1, 2, 3, 9)))
+singles = n.RebatchImages(images=n.ImageBatch(image1=square, image2=n.ImageInvert(image=square)), batch_size=1)
+row("list_of_a_batch", scaled(singles, listed(n.PrimitiveFloat(value=0.5), n.PrimitiveFloat(value=2.0), n.PrimitiveFloat(value=0.25))))
+row("list_there_and_back", n.RebatchImages(images=n.ImageInvert(image=singles), batch_size=4))
+row("list_two_outputs", n.EmptyImage(width=n.GetImageSize(image=listed(photo, odd)), height=n.GetImageSize(image=listed(odd, photo, square))[1], batch_size=1,
+                                     color=255))
+prompts = listed(n.PrimitiveString(value="a red circle"), n.PrimitiveString(value="a green square"), n.PrimitiveString(value="a dog"))
+row("list_of_prompts", drawn(positive=text(prompts), seed=numbers(1, 2)))
+row("switch", *(switched(on, photo, odd) for on in (True, False)))
+row("switch_wired", switched(n.PrimitiveBoolean(value=True), scaled(photo, 0.5), scaled(photo, 2.0)))
+row("switch_of_switches", switched(False, switched(True, odd, square), switched(False, photo, odd)))
+row("switch_of_lists", switched(listed(n.PrimitiveBoolean(value=True), n.PrimitiveBoolean(value=False), n.PrimitiveBoolean(value=True)),
+                                listed(photo, odd), square))
+row("switch_of_a_list_and_one", switched(True, listed(photo, odd), square), switched(False, listed(photo, odd), square))
+
 nearest("sampler_dpm_fast", "basic_denoise", "align_sdxl_denoise", "gits_denoise", "optimal_steps_chroma", "first_sigma", "percent", "node_dpm_adaptative",
         "node_seeds_2")
 noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_dpmpp_2m_sde_heun_gpu", "sampler_dpmpp_3m_sde_gpu", "node_dpmpp_sde_gpu")

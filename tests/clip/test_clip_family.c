@@ -3,6 +3,7 @@
 #include "golden_kit.h"
 
 #include "clip_family.h"
+#include "tokenizer_kit.h"
 
 static const kiln_weights_api *api(void) { return rig_host()->ability(KILN_WEIGHTS_ABILITY); }
 
@@ -93,6 +94,7 @@ static void test_other_encoders_are_refused_with_a_sentence(void)
 
 int main(int argc, char **argv)
 {
+    if (!tokenizers()) return 1;
     static const test_case cases[] = {
         CASE(test_M7_every_tensor_is_asked_for), CASE(test_M7_single_file_names_are_all_mapped),
         CASE(test_names_without_text_model), CASE(test_other_encoders_are_refused_with_a_sentence)};

@@ -6,6 +6,7 @@
 #include "golden_kit.h"
 
 #include "clip_family.h"
+#include "tokenizer_kit.h"
 #include "text_encode.h"
 #include "text_model.h"
 
@@ -216,6 +217,7 @@ static void test_a_layer_that_is_not_there_is_refused(void)
 
 int main(int argc, char **argv)
 {
+    if (!tokenizers()) return 1;
     static const test_case cases[] = {CASE(test_config_is_read),
                                       CASE(test_T6_T7_every_layer_equals_transformers),
                                       CASE(test_T8_last_and_pooled_equal_transformers),

@@ -107,22 +107,42 @@ static void check_description(const workflow *w)
 static kiln_status call(void *self, size_t i, const void *params, kiln_value *const *in, kiln_value **out, error *e)
 {
     const kiln_node *t = ((const workflow *)self)->node[i].type;
-    (void)in, (void)e;
+    (void)e;
+    for (uint32_t p = 0; t->wants && p < 2; p++)
+        must((in[p] != NULL) == (((const fake_switch_params *)params)->on == (int)p), "a switch has what it wants");
     for (uint32_t k = 0; k < t->n_out; k++) {
         const char *type = node_out(t, k)->type;
-        out[k] = strcmp(type, "INT") == 0      ? value_int(((const fake_number_params *)params)->amount)
-                 : strcmp(type, "STRING") == 0 ? value_string("x", 1)
-                                               : value_map();
+        if (type[0] == '*' && type[1]) {
+            kiln_value *first = in[0] ? in[0] : in[1]; /* a List gives its list on */
+            out[k] = first ? value_ref(first) : NULL;
+            continue;
+        }
+        out[k] = node_out(t, k)->flags & KILN_PORT_LIST ? value_list()
+                 : strcmp(type, "INT") == 0             ? value_int(((const fake_number_params *)params)->amount)
+                 : strcmp(type, "STRING") == 0          ? value_string("x", 1)
+                                                        : value_map();
         if (!out[k]) return KILN_ERR_NOMEM;
+        for (int64_t n = 0; node_out(t, k)->flags & KILN_PORT_LIST && n < 3; n++) {
+            kiln_value *one = n < ((const fake_number_params *)params)->amount ? value_map() : NULL;
+            if (one) value_api.list_push(out[k], one);
+            value_unref(one);
+        }
     }
     return KILN_OK;
+}
+
+static kiln_status wants(void *self, size_t i, const void *params, kiln_value *const *in, uint64_t *inputs, error *e)
+{
+    const kiln_node *t = ((const workflow *)self)->node[i].type;
+    (void)e;
+    return t->wants(&(kiln_call){.size = sizeof(kiln_call), .params = params, .in = in}, inputs);
 }
 
 static void check_run(workflow *w)
 {
     run_summary sum;
     error e = {0};
-    run_schedule(w, &(run_hooks){.self = w, .call = call}, &(run_setting){.workers = 1}, &sum, &e);
+    run_schedule(w, &(run_hooks){.self = w, .call = call, .wants = wants}, &(run_setting){.workers = 1}, &sum, &e);
     must(sum.ran + sum.shared + sum.failed + sum.skipped == sum.total, "each needed node ends in one way");
 }
 

@@ -48,7 +48,7 @@ static inline kiln_value *open_part(const char *kind, kiln_weights *set)
 static inline int open_base(void)
 {
     if (base_model && base_clip) return 1;
-    if (!load_plugin("unet") || !load_plugin("clip")) return 0;
+    if (!load_plugin("tokenizer") || !load_plugin("unet") || !load_plugin("clip")) return 0;
     kiln_weights *set = open_weights("tests/golden/tiny-sd1");
     if (!set) return 0;
     base_model = open_part(KILN_FAMILY_DENOISER, set);

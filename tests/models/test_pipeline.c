@@ -205,7 +205,7 @@ static void test_pipeline_shapes_sd1(void)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"clip", "unet", "vae", "sampler", "loader"};
+    static const char *const names[] = {"tokenizer", "clip", "unet", "vae", "sampler", "loader"};
     const size_t n = sizeof names / sizeof names[0];
     for (size_t i = 0; i < n; i++) load_plugin(names[i]);
     if (n_plugin < n) {

@@ -70,7 +70,6 @@ static kiln_standard_sampling network_sampling;
 static kiln_denoiser network = {.size = sizeof network,
                                 .family = "written-down",
                                 .latent = &network_latent,
-                                .in_channels = CHANNELS,
                                 .sampling = &network_sampling.base,
                                 KILN_ARRAY(input, network_input),
                                 .record = network_record};

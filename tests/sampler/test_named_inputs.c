@@ -71,10 +71,11 @@ static kiln_t say_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_progr
     return kiln_place(&r, sum, &(kiln_place_info){.size = sizeof(kiln_place_info), .place = "block.0"});
 }
 
-static void say_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place), void *arg)
+static void say_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
     (void)d;
-    fn(arg, "block.0");
+    fn(arg, "block.0", KILN_PLACE_POINT);
+    fn(arg, "block.0.attn", KILN_PLACE_ATTENTION);
 }
 
 /* A way to count noise that is none of the ready ones. */
@@ -124,7 +125,6 @@ static kiln_value *model_with(network_of *n, const kiln_input_spec *input, size_
                                .family = n->family,
                                .latent = &format,
                                .sampling = &own_sampling,
-                               .in_channels = C,
                                .input = input,
                                .n_input = (uint32_t)count,
                                .input_stride = sizeof *input,
@@ -432,6 +432,81 @@ static void test_inputs_are_cut_with_areas(void)
     }
 }
 
+/* ---- ids ---- */
+
+static kiln_t class_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
+                           const kiln_denoise_inputs *in)
+{
+    int64_t n[4];
+    (void)d, (void)w;
+    ops->shape(p, in->x, n, 4);
+    kiln_t table = ops->constant(p, lengths_table, 2, KILN_DIMS(16, 1)),
+           row = ops->embedding(p, table, kiln_input(in->input, in->n_input, "class")); /* [N,1,1] */
+    return ops->add(p, ops->affine(p, in->x, 0, 0), ops->reshape(p, row, 4, KILN_DIMS(n[0], 1, 1, 1)));
+}
+
+static kiln_value *labels(kiln_value *label)
+{
+    kiln_value *e = entry();
+    if (label) set(e, "class", label);
+    return list_of(e, NULL);
+}
+
+static kiln_status draw_class(kiln_value *conditioning)
+{
+    static network_of n;
+    static const kiln_input_spec rows[] = {
+        ROW(KILN_INPUT_IDS, "class", .flags = KILN_INPUT_OPTIONAL, .width = 1, .fallback = 9)};
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *plain_model = model_with(&n, rows, 1, NULL);
+    n.table.record = class_record;
+    kiln_model m = *models->model(rig_ctx(), plain_model);
+    kiln_value *model = models->model_new(rig_ctx(), &m);
+    drop(plain_model);
+    return draw(model, conditioning, out);
+}
+
+static void test_a_class_is_a_number(void)
+{
+    kiln_value *two_classes = values()->new_list(NULL);
+    CHECK_MSG(draw_class(labels(values()->new_int(NULL, 5))) == KILN_OK, "%s", call_why.message);
+    check_all(out, 5, "a class");
+    CHECK_EQ(draw_class(labels(NULL)), KILN_OK);
+    check_all(out, 9, "the fallback");
+    for (int i = 0; i < 2; i++) {
+        kiln_value *one = values()->new_int(NULL, i);
+        CHECK_EQ(values()->list_push(two_classes, one), KILN_OK);
+        drop(one);
+    }
+    CHECK(draw_class(labels(two_classes)) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "'class' has 2") != NULL, "%s", call_why.message);
+    CHECK(draw_class(labels(number(1.5))) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "has to be an integer") != NULL, "%s", call_why.message);
+}
+
+/* ---- patches ---- */
+
+/* Areas are widened to whole patches; a latent of other sizes is refused. */
+static void test_areas_are_whole_patches(void)
+{
+    static network_of n;
+    static kiln_latent_format patched;
+    static const kiln_input_spec words[] = {TOKENS(0)};
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    for (int32_t patch = 2; patch <= 3; patch++) {
+        kiln_value *plain_model = model_with(&n, words, 1, NULL), *e = with_tokens(1, (const float[]){1});
+        patched = format, patched.patch = patch, n.table.latent = &patched;
+        kiln_model m = *models->model(rig_ctx(), plain_model);
+        kiln_value *model = models->model_new(rig_ctx(), &m);
+        set(e, "area", four(1, 3, 1, 3));
+        drop(plain_model);
+        kiln_status status = draw(model, list_of(e, NULL), out);
+        if (patch == 2) CHECK_MSG(status == KILN_OK && calls[0].h == 2 && calls[0].w == 4, "%s", call_why.message);
+        if (patch == 3)
+            CHECK_MSG(status != KILN_OK && strstr(call_why.message, "multiples of 6 pixels"), "%s", call_why.message);
+    }
+}
+
 /* ---- a timestep a cell ---- */
 
 static kiln_t token_record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
@@ -591,6 +666,22 @@ static void test_hooks_at_no_place_are_refused(void)
     CHECK_MSG(strstr(call_why.message, "'adapter'") && strstr(call_why.message, "'input.4'"), "%s", call_why.message);
 }
 
+static int leaves(const kiln_hook *h, const char *block) { return (void)h, (void)block, 1; }
+
+/* Each function is asked at places of its kind alone. */
+static void test_hooks_at_places_of_another_kind_are_refused(void)
+{
+    static network_of n;
+    static const char *const attention[] = {"block.0.attn", NULL}, *const point[] = {"block.0", NULL};
+    kiln_hook adds = {.size = sizeof adds, .identity = "adds", .place = attention, .at = hook_adds};
+    kiln_hook skips = {.size = sizeof skips, .identity = "skips", .place = point, .leaves_out = leaves};
+    const kiln_hook *first[] = {&adds}, *second[] = {&skips};
+    CHECK(draw(hooked(&n, first, 1), word(1), out) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "it is an attention") != NULL, "%s", call_why.message);
+    CHECK(draw(hooked(&n, second, 1), word(1), out) != KILN_OK);
+    CHECK_MSG(strstr(call_why.message, "no block to be left out") != NULL, "%s", call_why.message);
+}
+
 /* ---- controls ---- */
 
 static void control_record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
@@ -611,7 +702,7 @@ static kiln_value *control_net(kiln_network *n, uint32_t flags, const char *plac
     kiln_weights *w = weights_open(path, &e);
     *n = (kiln_network){.size = sizeof *n,
                         .flags = flags,
-                        .family = "doubles",
+                        .family = place ? place : "doubles",
                         .self = (void *)(uintptr_t)place,
                         KILN_ARRAY(input, hint_row),
                         .record = control_record};
@@ -663,6 +754,9 @@ static void test_controls_that_do_not_fit_are_refused(void)
     static network_of n;
     static kiln_network net;
     for (uint32_t flags = 0; flags <= KILN_NETWORK_APART; flags++) {
+        CHECK(draw(hooked(&n, NULL, 0), controlled(1, control_net(&net, flags, "block.0.attn"), 1, 0, 1), out) !=
+              KILN_OK);
+        CHECK_MSG(strstr(call_why.message, "whose way out") != NULL, "%s", call_why.message);
         kiln_value *v = control_net(&net, flags, "double.3");
         CHECK(draw(hooked(&n, NULL, 0), controlled(1, v, 1, 0, 1), out) != KILN_OK);
         CHECK_MSG(strstr(call_why.message, "'double.3'") != NULL, "%s", call_why.message);
@@ -783,6 +877,9 @@ int main(int argc, char **argv)
                                       CASE(test_another_model_from_a_level_down),
                                       CASE(test_hooks_have_inputs_of_their_own),
                                       CASE(test_hooks_at_no_place_are_refused),
+                                      CASE(test_hooks_at_places_of_another_kind_are_refused),
+                                      CASE(test_a_class_is_a_number),
+                                      CASE(test_areas_are_whole_patches),
                                       CASE(test_controls_add_what_they_say),
                                       CASE(test_controls_apart_add_the_same),
                                       CASE(test_controls_that_do_not_fit_are_refused),

@@ -224,7 +224,7 @@ static void test_S1_settings_are_read(void)
     CHECK_STR(context.name, "context");
     CHECK_STR(context.key, "tokens");
     CHECK_EQ(context.width, 32);
-    CHECK_EQ(m->denoiser->in_channels, 4);
+    CHECK_EQ(m->denoiser->latent->channels, 4);
     CHECK_EQ(m->denoiser->latent->factor, 8);
     CHECK_EQ(sampling->row.prediction, KILN_PREDICT_EPS);
     CHECK_EQ(sampling->base.n_sigma, 1000);
@@ -263,8 +263,9 @@ static void log_attention(const kiln_hook *h, const kiln_recording *r, kiln_atte
     a->q = r->ops->affine(r->program, a->q, 0.5f, 0);
 }
 
-static void list_place(void *arg, const char *place)
+static void list_place(void *arg, const char *place, uint32_t kind)
 {
+    (void)kind;
     log_of_places *l = arg;
     if (l->n < 200) snprintf(l->place[l->n++], 64, "%s", place);
 }

@@ -197,7 +197,10 @@ static const kiln_node hook_node = {KIT_NODE("TestHook", "Hook", "test", "A hook
 
 /* ---- TestPlaces: what the denoiser says its places are ---- */
 
-static void say_listed(void *arg, const char *place) { (void)arg, printf("listed %s\n", place); }
+static void say_listed(void *arg, const char *place, uint32_t kind)
+{
+    (void)arg, (void)kind, printf("listed %s\n", place);
+}
 
 static kiln_status places_run(const kiln_call *c)
 {

@@ -75,8 +75,9 @@ typedef struct {
     const char *pattern;
 } place_list;
 
-static void add_place(void *arg, const char *place)
+static void add_place(void *arg, const char *place, uint32_t kind)
 {
+    (void)kind;
     const place_list *list = arg;
     ip_adapter *self = list->self;
     if (self->n_place == PLACES_MAX || !kiln_place_matches(list->pattern, place)) return;

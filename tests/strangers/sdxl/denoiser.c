@@ -174,7 +174,7 @@ static kiln_t record(const kiln_denoiser *d, const kiln_ops *o, kiln_program *p,
     return sdxl_unet_record(&((const denoiser_self *)d->self)->unet, o, p, w, in);
 }
 
-static void places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place), void *arg)
+static void places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
     sdxl_unet_places(&((const denoiser_self *)d->self)->unet, fn, arg);
 }
@@ -201,7 +201,6 @@ static void set_table(denoiser_self *self)
                                      .self = self,
                                      .latent = &self->latent,
                                      .sampling = &self->sampling.base,
-                                     .in_channels = self->unet.latent,
                                      .record = record,
                                      .places = places};
 }

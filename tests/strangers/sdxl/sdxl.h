@@ -29,7 +29,7 @@ typedef struct {
 kiln_t sdxl_unet_record(const sdxl_unet *c, const kiln_ops *o, kiln_program *p, kiln_weights *w,
                         const kiln_denoise_inputs *in);
 /* The places where hooks and controls may act. */
-void sdxl_unet_places(const sdxl_unet *c, void (*fn)(void *arg, const char *place), void *arg);
+void sdxl_unet_places(const sdxl_unet *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg);
 
 extern const kiln_model_family sdxl_text_family, sdxl_base_family, sdxl_refiner_family;
 extern const kiln_node sdxl_dump_node;

@@ -257,16 +257,16 @@ kiln_t sdxl_unet_record(const sdxl_unet *c, const kiln_ops *o, kiln_program *p, 
 
 /* ---- places ---- */
 
-static void visit(void (*fn)(void *, const char *), void *arg, const char *part, uint32_t number, int attends)
+static void visit(void (*fn)(void *, const char *, uint32_t), void *arg, const char *part, uint32_t number, int attends)
 {
     char place[NAME];
-    fn(arg, name_of(place, "%s.%u", part, number));
+    fn(arg, name_of(place, "%s.%u", part, number), KILN_PLACE_POINT);
     if (!attends) return;
-    fn(arg, name_of(place, "%s.%u.attn1", part, number));
-    fn(arg, name_of(place, "%s.%u.attn2", part, number));
+    fn(arg, name_of(place, "%s.%u.attn1", part, number), KILN_PLACE_ATTENTION);
+    fn(arg, name_of(place, "%s.%u.attn2", part, number), KILN_PLACE_ATTENTION);
 }
 
-void sdxl_unet_places(const sdxl_unet *c, void (*fn)(void *arg, const char *place), void *arg)
+void sdxl_unet_places(const sdxl_unet *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
     uint32_t n = 0;
     visit(fn, arg, "input", n++, 0);

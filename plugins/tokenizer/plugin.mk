@@ -1,0 +1,1 @@
+libs_tokenizer := -ljansson -lutf8proc -lxxhash
