@@ -87,7 +87,7 @@ def compare_members(old, new):
 def compare_growth(old, new, fixed, strided):
     """Faults of what was added to a struct."""
     added = [m for m in new.members if m.name not in {o.name for o in old.members}]
-    if not added and new.size != old.size:
+    if len(new.members) == len(old.members) and not added and new.size != old.size:
         yield f"struct {old.name}: {old.size} bytes have become {new.size}, with the same members"
     if added and old.name in fixed:
         yield (f"struct {old.name} has grown, and cannot: it goes by value ({fixed[old.name]}); make a new struct, and a "

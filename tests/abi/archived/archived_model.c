@@ -56,11 +56,11 @@ static kiln_t record(const kiln_denoiser *d, const kiln_ops *o, kiln_program *p,
     return o->reshape(p, o->add(p, y, o->affine(p, x, 0.25f, 0)), 4, dim);
 }
 
-static void places(const kiln_denoiser *d, void (*fn)(void *, const char *), void *arg)
+static void places(const kiln_denoiser *d, void (*fn)(void *, const char *, uint32_t), void *arg)
 {
     (void)d;
-    fn(arg, "block.attn1");
-    fn(arg, "block.attn1.out");
+    fn(arg, "block.attn1", KILN_PLACE_ATTENTION);
+    fn(arg, "block.attn1.out", KILN_PLACE_POINT);
 }
 
 static const kiln_latent_scaling scaling = {.size = sizeof scaling, .n = 1, .scale = (const double[]){0.5}};
@@ -110,7 +110,6 @@ static kiln_status set_up(const kiln_call *c, owned *m)
                                   .family = "archived",
                                   .latent = &format,
                                   .sampling = &m->sampling.base,
-                                  .in_channels = C,
                                   KILN_ARRAY(input, inputs),
                                   .record = record,
                                   .places = places};
