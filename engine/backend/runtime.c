@@ -202,13 +202,11 @@ kiln_status program_plan(kiln_program *p, error *e)
 
 kiln_status program_info(const kiln_program *p, kiln_program_info *info)
 {
-    if (!p->planned || info->size < sizeof *info) return KILN_ERR_INVALID;
-    *info = (kiln_program_info){.size = sizeof *info,
-                                .n_recorded = p->n_recorded,
-                                .n_planned = p->x.plan.n_run,
-                                .arena_bytes = p->x.plan.arena_bytes,
-                                .scratch_bytes = p->x.scratch_bytes,
-                                .weight_bytes = p->x.weight_bytes,
-                                .flops = p->x.plan.flops};
-    return KILN_OK;
+    const kiln_program_info full = {.n_recorded = p->n_recorded,
+                                    .n_planned = p->x.plan.n_run,
+                                    .arena_bytes = p->x.plan.arena_bytes,
+                                    .scratch_bytes = p->x.scratch_bytes,
+                                    .weight_bytes = p->x.weight_bytes,
+                                    .flops = p->x.plan.flops};
+    return p->planned && KILN_WRITE(info, &full, flops) ? KILN_OK : KILN_ERR_INVALID;
 }

@@ -158,7 +158,8 @@ kiln_status runtime_norm(runtime *rt, const float *x, size_t n, double *out, err
 {
     const double one = 1;
     double sum = 0;
-    TRY(runtime_dot(rt, &(kiln_dot){.n = n, .terms = 1, .a = &one, .b = &one, .x = &x}, &sum, e));
+    TRY(runtime_dot(rt, &(kiln_dot){.size = sizeof(kiln_dot), .n = n, .terms = 1, .a = &one, .b = &one, .x = &x}, &sum,
+                    e));
     *out = n ? sqrt(sum / (double)n) : 0;
     return KILN_OK;
 }

@@ -178,6 +178,8 @@ static kiln_status check_model(kiln_ctx *c, const kiln_model *m)
         return error_set(ctx_error(c), KILN_ERR_BUG,
                          "a MODEL whose latent scaling is neither one number nor one for each of its %d channels",
                          f->channels);
+    if (m->n_range && !KILN_HAS(kiln_model_range, m->range, model))
+        return incomplete(c, "range of a MODEL", "size (.size = sizeof)"), KILN_ERR_BUG;
     for (size_t i = 0; i < m->n_range; i++)
         if (!range_at(m, i)->name || !value_api.object(range_at(m, i)->model, "MODEL"))
             return incomplete(c, "range of a MODEL", "name or MODEL"), KILN_ERR_BUG;
@@ -209,7 +211,7 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
 
 static const char *clip_lacks(const kiln_clip *m)
 {
-    if (!m->n_encoder || !m->encoder || !m->encoder->size) return "encoders";
+    if (!m->n_encoder || !m->encoder || !KILN_HAS(kiln_clip_encoder, m->encoder, tokenizer)) return "encoders";
     if (m->n_encoder > 1 && !m->combine) return "combine(), which more than one encoder needs";
     if (m->combine && !m->identity) return "identity, which combine() needs";
     for (size_t i = 0; i < m->n_encoder; i++) {

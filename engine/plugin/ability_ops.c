@@ -207,6 +207,12 @@ static kiln_status bad_vector(kiln_ctx *c, const char *name)
                      name);
 }
 
+static kiln_status sizeless(kiln_ctx *c, const char *function, const char *type)
+{
+    return error_set(ctx_error(c), KILN_ERR_BUG, "%s: a %s that does not say its size; set .size = sizeof(%s) first",
+                     function, type, type);
+}
+
 static kiln_status too_many(kiln_ctx *c, uint32_t terms)
 {
     return error_set(ctx_error(c), KILN_ERR_INVALID, "a sum of %u terms; up to %d are possible", terms, KILN_MAX_TERMS);
@@ -252,30 +258,36 @@ static kiln_status norm(kiln_ctx *c, const float *x, size_t n, double *out)
     return rt ? runtime_norm(rt, x, n, out, ctx_error(c)) : status;
 }
 
-static kiln_status add_difference(kiln_ctx *c, const kiln_difference *d, float *out)
+static kiln_status add_difference(kiln_ctx *c, const kiln_difference *given, float *out)
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
-    if (!d->x || !d->a || !d->b || !out) return bad_vector(c, "add_difference");
-    return rt ? runtime_add_difference(rt, d, out, ctx_error(c)) : status;
+    kiln_difference d;
+    if (!KILN_READ(&d, given, t)) return sizeless(c, "add_difference", "kiln_difference");
+    if (!d.x || !d.a || !d.b || !out) return bad_vector(c, "add_difference");
+    return rt ? runtime_add_difference(rt, &d, out, ctx_error(c)) : status;
 }
 
-static kiln_status dot(kiln_ctx *c, const kiln_dot *d, double *out)
+static kiln_status dot(kiln_ctx *c, const kiln_dot *given, double *out)
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
+    kiln_dot d;
     *out = 0;
-    if (d->terms > KILN_MAX_TERMS) return too_many(c, d->terms);
-    if (!d->terms || !d->a || !d->x) return bad_vector(c, "dot");
-    return rt ? runtime_dot(rt, d, out, ctx_error(c)) : status;
+    if (!KILN_READ(&d, given, x)) return sizeless(c, "dot", "kiln_dot");
+    if (d.terms > KILN_MAX_TERMS) return too_many(c, d.terms);
+    if (!d.terms || !d.a || !d.x) return bad_vector(c, "dot");
+    return rt ? runtime_dot(rt, &d, out, ctx_error(c)) : status;
 }
 
-static kiln_status blend(kiln_ctx *c, const kiln_blend *b, float *out)
+static kiln_status blend(kiln_ctx *c, const kiln_blend *given, float *out)
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
-    if (!b->a || !b->b || !b->mask || !b->masks || !out) return bad_vector(c, "blend");
-    return rt ? runtime_blend(rt, b, out, ctx_error(c)) : status;
+    kiln_blend b;
+    if (!KILN_READ(&b, given, mask)) return sizeless(c, "blend", "kiln_blend");
+    if (!b.a || !b.b || !b.mask || !b.masks || !out) return bad_vector(c, "blend");
+    return rt ? runtime_blend(rt, &b, out, ctx_error(c)) : status;
 }
 
 static int area_is_inside(const kiln_area *a)
@@ -284,21 +296,28 @@ static int area_is_inside(const kiln_area *a)
            a->h >= 0 && a->w >= 0 && a->y <= a->height - a->h && a->x <= a->width - a->w;
 }
 
-static kiln_status crop(kiln_ctx *c, const kiln_area *a, const float *x, float *out)
+static kiln_status crop(kiln_ctx *c, const kiln_area *given, const float *x, float *out)
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
-    if (!area_is_inside(a) || !x || !out) return bad_vector(c, "crop");
-    return rt ? runtime_crop(rt, a, x, out, ctx_error(c)) : status;
+    kiln_area a;
+    if (!KILN_READ(&a, given, w)) return sizeless(c, "crop", "kiln_area");
+    if (!area_is_inside(&a) || !x || !out) return bad_vector(c, "crop");
+    return rt ? runtime_crop(rt, &a, x, out, ctx_error(c)) : status;
 }
 
-static kiln_status accumulate(kiln_ctx *c, const kiln_area *a, const kiln_part *part, float *sum, float *total)
+static kiln_status accumulate(kiln_ctx *c, const kiln_area *given, const kiln_part *given_part, float *sum,
+                              float *total)
 {
     kiln_status status;
     runtime *rt = vector_runtime(c, &status);
-    if (!area_is_inside(a) || !part->data || (part->weight && part->weights < 1) || !sum || !total)
+    kiln_area a;
+    kiln_part part;
+    if (!KILN_READ(&a, given, w)) return sizeless(c, "accumulate", "kiln_area");
+    if (!KILN_READ(&part, given_part, weights)) return sizeless(c, "accumulate", "kiln_part");
+    if (!area_is_inside(&a) || !part.data || (part.weight && part.weights < 1) || !sum || !total)
         return bad_vector(c, "accumulate");
-    return rt ? runtime_accumulate(rt, a, part, sum, total, ctx_error(c)) : status;
+    return rt ? runtime_accumulate(rt, &a, &part, sum, total, ctx_error(c)) : status;
 }
 
 static kiln_status divide(kiln_ctx *c, float *x, const float *total, size_t cells, size_t channels)

@@ -49,7 +49,7 @@ typedef enum {
 } kiln_process;
 
 /* Everything affine about level sigma: x0 = of_x x + of_prediction p, p what the network says of input x; a latent at
- * this level is clean x0 + noise n. */
+ * this level is clean x0 + noise n. Whoever fills one keeps its size, and sets no member that lies behind it. */
 typedef struct {
     uint32_t size;
     double input, of_x, of_prediction, clean, noise;

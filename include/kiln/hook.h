@@ -43,6 +43,13 @@ typedef struct {
     kiln_t tensor;
 } kiln_residual;
 
+/* The batch is conditionings one after the other, each with all pictures. Arrays: n structs of the first's size. */
+typedef struct {
+    uint32_t size;
+    uint32_t unconditional; /* 1: of the guider's unconditional set */
+    int64_t pictures;
+} kiln_batch_member;
+
 /* The inputs of one evaluation of a denoiser, while it is recorded. */
 typedef struct {
     uint32_t size;
@@ -56,7 +63,9 @@ typedef struct {
     size_t n_hook;
     const kiln_residual *residual;
     size_t n_residual;
-    const kiln_outputs *out; /* for the predictions of further streams: "1", "2", ... */
+    const kiln_outputs *out;         /* for the predictions of further streams: "1", "2", ... */
+    const kiln_batch_member *member; /* what the batch is made of, for hooks that tell its pictures apart */
+    size_t n_member;
 } kiln_denoise_inputs;
 
 /* What is being recorded. */

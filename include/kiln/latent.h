@@ -30,13 +30,14 @@ typedef struct kiln_latent kiln_latent;
 typedef struct kiln_latents kiln_latents;
 
 /* In a request a member that is 0 stands for the sampling's own. `rank` says which of these the network sees: 4 is
- * [pictures, height, width, channels], 5 has frames too, 3 is [pictures, width, channels]. */
+ * [pictures, height, width, channels], 5 has frames too, 3 is [pictures, width, channels]. It goes by value and does
+ * not grow. */
 typedef struct {
     int64_t pictures, frames, height, width, channels;
     int64_t rank;
 } kiln_latent_shape;
 
-/* The cell where a part of a picture begins. */
+/* The cell where a part of a picture begins. It goes by value and does not grow. */
 typedef struct {
     int64_t y, x;
 } kiln_latent_place;
@@ -44,6 +45,7 @@ typedef struct {
 /* The inner product of two linear combinations of the same latents, for each picture:
  * sum over its elements i of (sum over k of a[k] x[k][i] + shift) (sum over k of b[k] x[k][i] + shift), in f64. */
 typedef struct {
+    uint32_t size;
     size_t n;              /* 1 to 64 latents            */
     const double *a, *b;   /* [n]; b NULL: the second factor is 1 */
     const double *shift;   /* [pictures]; NULL: 0        */

@@ -23,8 +23,10 @@ extern "C" {
 #endif
 
 enum {
-    KILN_NETWORK_APART = 1 /* a control: a program of its own, whose results are bound to the denoiser's. Without it, it
-                              is recorded into the denoiser's program, and only what changes is computed each step */
+    KILN_NETWORK_APART =
+        1 /* a control: a program of its own, whose results are bound to the denoiser's. Without it, it
+             is recorded into the denoiser's program, and only what changes is computed each step. Apart, both
+             programs take turns, and neither keeps from step to step what its prompt alone decides */
 };
 
 typedef struct kiln_network {

@@ -33,6 +33,7 @@ extern "C" {
 #define KILN_OPS_ABILITY "kiln.ops/1"
 
 typedef struct kiln_program kiln_program;
+/* Goes by value and does not grow. */
 typedef struct {
     uint32_t id;
 } kiln_t; /* id 0: nothing ("no bias") */
@@ -85,6 +86,7 @@ typedef struct {
 
 /* x + (a - b) * t, n numbers each. */
 typedef struct {
+    uint32_t size;
     size_t n;
     const float *x, *a, *b;
     double t;
@@ -93,8 +95,9 @@ typedef struct {
 /* The inner product of two linear combinations of the same vectors:
  * sum over i of (sum over k of a[k] x[k][i] + shift) (sum over k of b[k] x[k][i] + shift), in f64. */
 typedef struct {
+    uint32_t size;
+    uint32_t terms; /* 1 to KILN_MAX_TERMS */
     size_t n;
-    uint32_t terms;      /* 1 to KILN_MAX_TERMS */
     const double *a, *b; /* [terms]; b NULL: the second factor is 1 */
     double shift;
     const float *const *x; /* [terms][n] */
@@ -102,12 +105,14 @@ typedef struct {
 
 /* a and b [pictures, cells, channels], mask [masks, cells]; picture p has the mask p % masks. */
 typedef struct {
+    uint32_t size;
     size_t pictures, cells, channels, masks;
     const float *a, *b, *mask;
 } kiln_blend;
 
 /* Pictures of one size and a part of each: h rows of w cells from row y, column x on. */
 typedef struct {
+    uint32_t size;
     int64_t pictures, height, width, channels;
     int64_t y, x, h, w;
 } kiln_area;
@@ -115,6 +120,7 @@ typedef struct {
 /* What is added to an area: data [pictures, h, w, channels], weight [weights, h, w] or NULL for 1 everywhere. Picture p
  * has the weights p % weights. */
 typedef struct {
+    uint32_t size;
     const float *data, *weight;
     int64_t weights;
 } kiln_part;
@@ -228,7 +234,8 @@ typedef struct {
      * takes it as the bind of an f32 input or output (tensor.device says so), and nothing crosses the link then. Where
      * programs run on the host it is host memory, and every function does the same on it: the same formula, the same
      * order, the same rounding. Only dot() and norm() add up in another order on a device. All are [run], in order
-     * with runs. In a run that only estimates they compute nothing: download() gives zeros, dot() 0 and norm() 1. */
+     * with runs. In a run that only estimates they compute nothing: download() gives zeros, dot() 0 and norm() 1. A
+     * struct without its size is KILN_ERR_BUG. */
     uint32_t (*device)(kiln_ctx *); /* one bit: KILN_CPU, or the device that programs run on */
     kiln_status (*upload)(kiln_ctx *, float *device, const float *host, size_t n);
     kiln_status (*download)(kiln_ctx *, float *host, const float *device, size_t n);

@@ -26,6 +26,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,38 @@ extern "C" {
 
 /* True when the struct at `p` (of struct type `type`) was built by someone who knew about `field`. */
 #define KILN_HAS(type, p, field) ((p)->size >= offsetof(type, field) + sizeof((p)->field))
+
+/* *out = the struct at `from`, whose maker may have had an older or a newer header: what it lacks is 0, and what it has
+ * more is not read. `last` is the last member that everybody has. 0: `from` is NULL or does not say its size. */
+#define KILN_READ(out, from, last)                                                                                     \
+    kiln_read((out), (uint32_t)sizeof *(out), (from),                                                                  \
+              (uint32_t)(offsetof(__typeof__(*(out)), last) + sizeof((out)->last)))
+static inline int kiln_read(void *out, uint32_t known, const void *from, uint32_t least)
+{
+    uint32_t size = 0;
+    if (from) memcpy(&size, from, sizeof size);
+    memset(out, 0, known);
+    if (size < least || size > 65536) return 0;
+    memcpy(out, from, size < known ? size : known);
+    memcpy(out, &known, sizeof known);
+    return 1;
+}
+
+/* Fills a struct whose maker may have had an older or a newer header: as much of `from` as it says it has room for. Its
+ * size stays. 0: it is NULL or does not say its size. */
+#define KILN_WRITE(out, from, last)                                                                                    \
+    kiln_write((out), (from), (uint32_t)sizeof *(out),                                                                 \
+               (uint32_t)(offsetof(__typeof__(*(out)), last) + sizeof((out)->last)))
+static inline int kiln_write(void *out, const void *from, uint32_t known, uint32_t least)
+{
+    uint32_t size = 0;
+    if (out) memcpy(&size, out, sizeof size);
+    if (size < least || size > 65536) return 0;
+    memset(out, 0, size);
+    memcpy(out, from, size < known ? size : known);
+    memcpy(out, &size, sizeof size);
+    return 1;
+}
 
 /* ---- status: an action for the caller, not a description ---- */
 

@@ -9,7 +9,8 @@
  *     double *sigma;
  *     TRY(s->sigmas(c, model, &(kiln_sigma_options){.size = ..., .schedule = "karras", .steps = 20, .denoise = 1},
  *                   &sigma, &job.n));
- *     job.sigma = sigma, job.noise.seed = 1;
+ *     kiln_noise noise = {.size = sizeof noise, .seed = 1};
+ *     job.sigma = sigma, job.noise = &noise;
  *     TRY(s->find_sampler(c, "euler", &job.sampler));
  *     TRY(s->open(c, &job, &session));
  *     TRY(s->run(session));                                       // as KSampler does, or a loop of your own:
@@ -102,10 +103,12 @@ typedef struct kiln_session kiln_session;
 typedef enum { KILN_NOISE_AUTO, KILN_NOISE_CPU, KILN_NOISE_CUDA, KILN_NOISE_CUDA_ALL } kiln_noise_source;
 enum { KILN_NOISE_BLOCKS_MAX = 65536 };
 
+/* What a sampling begins with, and where its further noise comes from. */
 typedef struct {
+    uint32_t size;
+    int32_t source; /* kiln_noise_source                                              */
     uint64_t seed;
     int64_t blocks;            /* size of the CUDA device that is followed; 0: large enough      */
-    int32_t source;            /* kiln_noise_source                                              */
     int32_t none;              /* 1: none is added, the latent carries its own                   */
     const kiln_value *samples; /* this noise and no other: f32 of the latent's shape; NULL: drawn */
 } kiln_noise;
@@ -132,8 +135,8 @@ typedef struct {
     size_t n;
     const kiln_sampler *sampler; /* NULL: you write the loop                                            */
     const void *options;         /* the row's struct; NULL: its defaults                                */
-    kiln_noise noise;
-    int32_t wants_denoised; /* 1: finish() gives the last guess of x0 as well                           */
+    const kiln_noise *noise;     /* NULL: drawn with the seed 0                                         */
+    int32_t wants_denoised;      /* 1: finish() gives the last guess of x0 as well                           */
     /* What the sampler's denoise() does in place of the first guider's guess, inside the noise mask: call the ability's
      * denoise(), as often as need be, and write `out`, which is not x. NULL: the first guider's guess. */
     kiln_status (*denoise)(void *self, kiln_session *, kiln_latent *x, double sigma, kiln_latent *out);
@@ -143,6 +146,7 @@ typedef struct {
 /* One evaluation by a guider: of the whole picture, or of a part of it that begins at `place` and has x's height and
  * width. Areas and masks of conditionings are those of the whole picture. */
 typedef struct {
+    uint32_t size;
     uint32_t guider; /* which of the job's */
     kiln_latent *x;
     kiln_latent_place place;
@@ -175,6 +179,7 @@ typedef struct {
 
     /* ---- other values ---- */
     kiln_status (*noise_new)(const kiln_call *, const kiln_noise *, kiln_value **out);
+    /* Set out->size first. */
     kiln_status (*noise_read)(const kiln_call *, const kiln_value *noise, kiln_noise *out);
     /* The sampler of that name; fails with the nearest one. */
     kiln_status (*find_sampler)(const kiln_call *, const char *name, const kiln_sampler **out);
@@ -191,7 +196,7 @@ typedef struct {
     /* In the call's scratch, n + 1 of them; n 0 and NULL when denoise is 0. */
     kiln_status (*sigmas)(const kiln_call *, const kiln_value *model, const kiln_sigma_options *, double **sigma,
                           size_t *n);
-    /* How the model counts noise: its table, its ends, level to timestep and back. */
+    /* How the model counts noise: its table, its ends, level to timestep and back. Set out->size first. */
     kiln_status (*schedule_input)(const kiln_call *, const kiln_value *model, size_t steps, kiln_schedule_input *out);
     /* The level at a share of the way: 0 is above everything (infinity), 1 is 0. */
     kiln_status (*percent_to_sigma)(const kiln_call *, const kiln_value *model, double percent, double *sigma);

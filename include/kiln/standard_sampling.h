@@ -57,7 +57,8 @@ typedef enum {
     KILN_TIME_RATIO             /* sigma / (1 + sigma)                                                            */
 } kiln_time;
 
-/* A member that is 0 has its default. */
+/* A member that is 0 has its default. This struct and the next stay inside the plugin that makes them: others see
+ * `base` alone. */
 typedef struct {
     uint32_t prediction, time; /* kiln_prediction, kiln_time                                  */
     uint32_t n_sigma;          /* 2 or more                                                   */
@@ -198,8 +199,8 @@ static inline void kiln_row_level(const kiln_model_sampling *s, double sigma, ki
 {
     const kiln_sampling_row *r = kiln_row_of(s);
     double d = r->sigma_data, variance = sigma * sigma + d * d;
-    uint32_t size = l->size;
-    *l = (kiln_level){size, 1 / sqrt(variance), 1, -sigma, 1, sigma};
+    l->input = 1 / sqrt(variance); /* one by one: the caller's struct may be shorter than this header's */
+    l->of_x = 1, l->of_prediction = -sigma, l->clean = 1, l->noise = sigma;
     switch (r->prediction) {
     case KILN_PREDICT_V: l->of_x = d * d / variance, l->of_prediction = -sigma * d / sqrt(variance); break;
     case KILN_PREDICT_EDM: l->of_x = d * d / variance, l->of_prediction = sigma * d / sqrt(variance); break;

@@ -76,7 +76,7 @@ typedef struct {
     uint32_t size;       /* of this struct: the messages of an array are as far apart as the first one says */
     const char *role;    /* "system", "user", "assistant", ... */
     const char *content; /* UTF-8 */
-} kiln_message;
+} kiln_chat_message;
 
 typedef struct {
     uint32_t size;
@@ -101,7 +101,7 @@ typedef struct {
      * "phi3"; NULL: what the model's files say, where that is one of these. `open_turn` 1: ends where the assistant
      * begins. The begin token is written where the template has it: encode with special 1 and ends 0. As decode(). 0
      * with a reason in why[KILN_TOKENIZER_WHY]: no such template, or a role it does not have. */
-    size_t (*render)(const kiln_tokenizer *, const char *template_name, const kiln_message *, size_t n,
+    size_t (*render)(const kiln_tokenizer *, const char *template_name, const kiln_chat_message *, size_t n,
                      uint32_t open_turn, char *out, size_t capacity, char *why);
     /* Highest id + 1. */
     int32_t (*count)(const kiln_tokenizer *);

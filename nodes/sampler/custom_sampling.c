@@ -75,9 +75,10 @@ static const kiln_param custom_param[] = {
 static kiln_status custom_run(const kiln_call *c)
 {
     const custom_params *p = c->params;
-    kiln_sampling_job job = {.latent = c->in[5], .noise = p->noise};
+    kiln_noise noise = sized_noise(p->noise);
+    kiln_sampling_job job = {.latent = c->in[5], .noise = &noise};
     kiln_value *guider;
-    job.noise.none = !p->add_noise;
+    noise.none = !p->add_noise;
     TRY(cfg_guider_new(c, c->in, p->cfg, &guider));
     kiln_status status = sample_with(c, &job, guider, &c->in[3]);
     c->host->unref(guider);
@@ -103,11 +104,12 @@ static const kiln_param noise_param[] = {NOISE_SEED(noise_params, noise, "noise_
                                          NOISE_PARAMS(noise_params, noise)};
 static kiln_status random_noise_run(const kiln_call *c)
 {
-    return sampling(c)->noise_new(c, &((const noise_params *)c->params)->noise, &c->out[0]);
+    kiln_noise noise = sized_noise(((const noise_params *)c->params)->noise);
+    return sampling(c)->noise_new(c, &noise, &c->out[0]);
 }
 static kiln_status disable_noise_run(const kiln_call *c)
 {
-    return sampling(c)->noise_new(c, &(kiln_noise){.none = 1}, &c->out[0]);
+    return sampling(c)->noise_new(c, &(kiln_noise){.size = sizeof(kiln_noise), .none = 1}, &c->out[0]);
 }
 
 const kiln_node node_random_noise = {PLAIN_NODE("RandomNoise", "sampling/custom_sampling/noise", "Noise of a seed."),
@@ -276,8 +278,9 @@ static const kiln_port advanced_in[] = {
 
 static kiln_status advanced_run(const kiln_call *c)
 {
-    kiln_sampling_job job = {.latent = c->in[4]};
-    TRY(sampling(c)->noise_read(c, c->in[0], &job.noise));
+    kiln_noise noise = {.size = sizeof noise};
+    kiln_sampling_job job = {.latent = c->in[4], .noise = &noise};
+    TRY(sampling(c)->noise_read(c, c->in[0], &noise));
     return sample_with(c, &job, c->in[1], &c->in[2]);
 }
 
@@ -298,7 +301,7 @@ static const kiln_port add_out[] = {{.name = "LATENT", .type = "LATENT", .doc = 
 static kiln_status add_run(const kiln_call *c)
 {
     const kiln_sampling_api *s = sampling(c);
-    kiln_noise noise;
+    kiln_noise noise = {.size = sizeof noise};
     double *sigma;
     size_t n;
     TRY(s->noise_read(c, c->in[1], &noise));

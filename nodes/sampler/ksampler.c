@@ -82,7 +82,8 @@ static kiln_status ksampler_run(const kiln_call *c)
 {
     const ksampler_params *p = c->params;
     const kiln_sampling_api *s = c->host->ability(KILN_SAMPLING_ABILITY);
-    kiln_sampling_job job = {.noise = p->noise};
+    kiln_noise noise = sized_noise(p->noise);
+    kiln_sampling_job job = {.noise = &noise};
     double *sigma;
     TRY(s->find_sampler(c, p->sampler, &job.sampler));
     TRY(levels(c, &job, (kiln_sigma_options){.schedule = p->scheduler, .steps = p->steps, .denoise = p->denoise},
@@ -141,10 +142,11 @@ static kiln_status advanced_run(const kiln_call *c)
 {
     const advanced_params *p = c->params;
     const kiln_sampling_api *s = c->host->ability(KILN_SAMPLING_ABILITY);
-    kiln_sampling_job job = {.noise = p->noise};
+    kiln_noise noise = sized_noise(p->noise);
+    kiln_sampling_job job = {.noise = &noise};
     double *sigma;
     size_t n;
-    job.noise.none = !p->add_noise;
+    noise.none = !p->add_noise;
     TRY(s->find_sampler(c, p->sampler, &job.sampler));
     TRY(levels(c, &job, (kiln_sigma_options){.schedule = p->scheduler, .steps = p->steps, .denoise = 1}, &sigma, &n));
     if ((size_t)p->end < n) {

@@ -24,6 +24,13 @@ static const kiln_choice noise_choice[] = {
      .value = KILN_NOISE_CUDA_ALL},
     {0}};
 
+/* A noise that such rows have filled. */
+static inline kiln_noise sized_noise(kiln_noise filled)
+{
+    filled.size = sizeof filled;
+    return filled;
+}
+
 /* Two rows; `field_` is a kiln_noise of the node's struct. */
 #define NOISE_PARAMS(struct_, field_)                                                                                  \
     {.name = "noise_source",                                                                                           \

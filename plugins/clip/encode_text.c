@@ -357,6 +357,10 @@ static const char *text_for(const kiln_prompt *p, size_t n, const char *encoder)
 static kiln_status check_prompts(const kiln_call *c, const kiln_clip *clip, const kiln_prompt *p, size_t n)
 {
     char names[200] = "";
+    if (!n || p->size < sizeof *p)
+        return c->host->fail(c->ctx, KILN_ERR_BUG,
+                             "encode() was given no prompt, or one that does not say its size; set "
+                             ".size = sizeof first");
     if (clip->n_encoder > ENCODERS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a CLIP of %u text encoders; at most %d are possible",
                              clip->n_encoder, ENCODERS_MAX);

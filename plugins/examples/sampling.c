@@ -95,16 +95,17 @@ static const kiln_port latent_out[] = {{.name = "LATENT", .type = "LATENT", .doc
     KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 1, type_, type_,     \
                    "example", doc_)
 
-/* Noise, levels and latent are the inputs from `first` on. The job's guiders are set. */
-static kiln_status read_inputs(const kiln_call *c, kiln_sampling_job *job, uint32_t first)
+/* Noise, levels and latent are the inputs from `first` on. The job's guiders and memory for its noise are set. */
+static kiln_status read_inputs(const kiln_call *c, kiln_sampling_job *job, kiln_noise *noise, uint32_t first)
 {
     const kiln_sampling_api *s = sampling(c);
     double *sigma;
     size_t n;
-    TRY(s->noise_read(c, c->in[first], &job->noise));
+    noise->size = sizeof *noise;
+    TRY(s->noise_read(c, c->in[first], noise));
     TRY(s->sigmas_read(c, c->in[first + 1], kit_values(c)->map_get(job->guider[0], "model"), &sigma, &n));
     job->size = sizeof *job;
-    job->latent = c->in[first + 2];
+    job->noise = noise, job->latent = c->in[first + 2];
     job->sigma = sigma, job->n = n ? n - 1 : 0;
     return KILN_OK;
 }
@@ -113,8 +114,9 @@ static kiln_status read_inputs(const kiln_call *c, kiln_sampling_job *job, uint3
 static kiln_status sample(const kiln_call *c, kiln_sampling_job *job, uint32_t first)
 {
     const kiln_sampling_api *s = sampling(c);
+    kiln_noise noise;
     kiln_session *session;
-    TRY(read_inputs(c, job, first));
+    TRY(read_inputs(c, job, &noise, first));
     TRY(s->sampler_read(c, c->in[first + 3], &job->sampler, &job->options));
     TRY(s->open(c, job, &session));
     TRY(s->run(session));
@@ -176,7 +178,7 @@ static kiln_status add_tile(tiles *t, kiln_session *s, const kiln_latent *x, kil
                             kiln_latent *out)
 {
     const kiln_latents *l = sampling(t->call)->view(s)->latents;
-    const kiln_evaluation e = {.x = t->x, .place = at, .sigma = sigma};
+    const kiln_evaluation e = {.size = sizeof e, .x = t->x, .place = at, .sigma = sigma};
     l->crop(l, t->x, x, at);
     TRY(sampling(t->call)->denoise(s, &e, t->guess));
     l->accumulate(l, out, t->total, t->guess, t->weight, at);
@@ -239,7 +241,8 @@ static const kiln_port switch_in[] = {
 static kiln_status switched_denoise(void *self, kiln_session *s, kiln_latent *x, double sigma, kiln_latent *out)
 {
     const kiln_call *c = self;
-    const kiln_evaluation e = {.guider = sigma < ((const switch_params *)c->params)->sigma, .x = x, .sigma = sigma};
+    const kiln_evaluation e = {
+        .size = sizeof e, .guider = sigma < ((const switch_params *)c->params)->sigma, .x = x, .sigma = sigma};
     return sampling(c)->denoise(s, &e, out);
 }
 
@@ -283,9 +286,10 @@ static kiln_status loop_run(const kiln_call *c)
 {
     const kiln_sampling_api *s = sampling(c);
     kiln_sampling_job job = {.guider = &c->in[0], .n_guider = 1};
+    kiln_noise noise;
     kiln_session *session;
     if (!s) return absent(c);
-    TRY(read_inputs(c, &job, 1));
+    TRY(read_inputs(c, &job, &noise, 1));
     TRY(s->open(c, &job, &session));
     kiln_status status = euler(s->view(session));
     if (status == KILN_OK) return s->finish(session, &c->out[0], NULL);

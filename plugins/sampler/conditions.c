@@ -292,7 +292,7 @@ static kiln_status read_entry(const condition_reading *r, const kiln_value *entr
         if (!kit_estimating(c)) area_from_masks(&m, r->shape.height, r->shape.width, e); /* an estimate has the whole */
     widen(r->model->denoiser->latent->patch, r->shape.height, &e->y, &e->h);
     widen(r->model->denoiser->latent->patch, r->shape.width, &e->x, &e->w);
-    e->top = e->y, e->left = e->x;
+    e->top = e->y, e->left = e->x, e->unconditional = r->unconditional;
     TRY(read_weight(c, entry, &m, &r->shape, e));
     e->sigma_start = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "start_percent", 0));
     e->sigma_end = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "end_percent", 1));
@@ -367,6 +367,7 @@ static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e
     if (!round || (within(round, e) && within(e, round))) return KILN_OK;
     condition opposite = *e;
     opposite.inputs = round->inputs, opposite.controls = round->controls;
+    opposite.unconditional = round->unconditional;
     return append(c, to, &opposite);
 }
 

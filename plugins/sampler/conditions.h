@@ -19,6 +19,7 @@ typedef struct {
     input_values inputs; /* of the model and its hooks           */
     control_uses controls;
     int64_t y, x, h, w;            /* the part of the latent it speaks for */
+    int unconditional;             /* it is of the guider's unconditional set */
     int64_t top, left;             /* of the whole latent's cells: where that part is, however it was cut */
     const float *weight;           /* [weights][h][w]; NULL: 1 everywhere  */
     int64_t weights;               /* picture b has weight b % weights     */

@@ -325,7 +325,8 @@ static const denoise_range *range_now(const pass *p, int set) { return &p->e->se
 static kiln_area area_of(const pass *p, const condition *c)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
-    return (kiln_area){s->pictures * s->frames, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
+    return (kiln_area){
+        sizeof(kiln_area), s->pictures * s->frames, s->height, s->width, s->channels, c->y, c->x, c->h, c->w};
 }
 
 /* Where the input's part for this conditioning is. */
@@ -352,7 +353,7 @@ static kiln_status take_prediction(pass *p, const item *i, const float *predicti
                                (const float *[]){x, prediction}));
     if (i->alone) return KILN_OK;
     kiln_area a = area_of(p, i->entry);
-    kiln_part part = {.data = x0, .weight = i->entry->weight, .weights = i->entry->weights};
+    kiln_part part = {.size = sizeof part, .data = x0, .weight = i->entry->weight, .weights = i->entry->weights};
     return e->space->ops->accumulate(e->call->ctx, &a, &part, v->guess[i->set].data, v->total[i->set].data);
 }
 
@@ -580,6 +581,10 @@ static kiln_status evaluate_batch(pass *p, item *first)
     TRY(form_batch(p, first, &g));
     kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
     network_batch b = {.model = g.by->model, .known = &p->v->apart};
+    kiln_batch_member member[ITEMS_MAX];
+    for (size_t i = 0; i < g.group.n; i++)
+        member[i] = (kiln_batch_member){sizeof *member, g.group.member[i]->unconditional != 0, shape.pictures};
+    b.member = member, b.n_member = g.group.n;
     shape.pictures *= (int64_t)g.group.n, shape.height = first->entry->h, shape.width = first->entry->w;
     b.rank = latent_dims(&shape, shape.channels, b.dim);
     TRY(set_latents(p, &g, scale.input, &b));

@@ -6,6 +6,7 @@
 #include "kiln/resize.h"
 #include "kiln/sampler.h"
 #include "noise_source.h"
+#include "sizeless.h"
 
 #include <assert.h>
 #include <math.h>
@@ -178,7 +179,7 @@ static void add_difference(const kiln_latents *l, kiln_latent *out, const kiln_l
                            const kiln_latent *a, const kiln_latent *b)
 {
     latent_space *s = space_of(l);
-    kiln_difference d = {.n = latent_count(out), .x = x->data, .a = a->data, .b = b->data, .t = t};
+    kiln_difference d = {.size = sizeof d, .n = latent_count(out), .x = x->data, .a = a->data, .b = b->data, .t = t};
     if (can_combine(s, out, 3, (kiln_latent *const[]){unconst(x), unconst(a), unconst(b)}))
         note(s, s->ops->add_difference(s->call->ctx, &d, out->data));
 }
@@ -199,18 +200,23 @@ kiln_status latent_is_finite(latent_space *s, const kiln_latent *x, int *finite)
     return status;
 }
 
-static void dot(const kiln_latents *l, const kiln_latent_dot *d, double *out)
+static void dot(const kiln_latents *l, const kiln_latent_dot *given, double *out)
 {
     latent_space *s = space_of(l);
     const float *from[KILN_MAX_TERMS];
-    size_t pictures = (size_t)d->x[0]->shape.pictures;
+    kiln_latent_dot copy, *d = &copy;
+    if (!KILN_READ(d, given, x)) {
+        note(s, sizeless(s->call, "dot()", "kiln_latent_dot"));
+        return;
+    }
     if (!legal(s, d->n >= 1) || !can_combine(s, d->x[0], d->n, d->x)) return;
+    size_t pictures = (size_t)d->x[0]->shape.pictures;
     for (size_t p = 0; p < pictures; p++) out[p] = 0;
     for (size_t i = 0; i < pictures * segments_of(d->x[0]); i++) {
         segment part = segment_at(d->x[0], i);
         double sum = 0;
         for (size_t k = 0; k < d->n; k++) from[k] = d->x[k]->data + part.at;
-        kiln_dot one = {.n = part.count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
+        kiln_dot one = {.size = sizeof one, .n = part.count, .terms = (uint32_t)d->n, .a = d->a, .b = d->b, .x = from};
         if (d->shift) one.shift = d->shift[part.picture];
         note(s, s->ops->dot(s->call->ctx, &one, &sum));
         out[part.picture] += sum;
@@ -244,7 +250,8 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
                   const kiln_latent *mask)
 {
     latent_space *s = space_of(l);
-    kiln_blend m = {.pictures = (size_t)out->shape.pictures,
+    kiln_blend m = {.size = sizeof m,
+                    .pictures = (size_t)out->shape.pictures,
                     .cells = (size_t)(out->shape.frames * out->shape.height * out->shape.width),
                     .channels = (size_t)out->shape.channels,
                     .masks = (size_t)mask->shape.pictures,
@@ -261,7 +268,8 @@ static void blend(const kiln_latents *l, kiln_latent *out, const kiln_latent *a,
 
 static kiln_area area_of(const kiln_latent *whole, const kiln_latent *part, kiln_latent_place at)
 {
-    return (kiln_area){.pictures = whole->shape.pictures * whole->shape.frames,
+    return (kiln_area){.size = sizeof(kiln_area),
+                       .pictures = whole->shape.pictures * whole->shape.frames,
                        .height = whole->shape.height,
                        .width = whole->shape.width,
                        .channels = whole->shape.channels,
@@ -283,7 +291,7 @@ static void accumulate(const kiln_latents *l, kiln_latent *sum, kiln_latent *tot
 {
     latent_space *s = space_of(l);
     kiln_area a = area_of(sum, part, to);
-    kiln_part p = {.data = part->data};
+    kiln_part p = {.size = sizeof p, .data = part->data};
     if (weight) p.weight = weight->data, p.weights = weight->shape.pictures * weight->shape.frames;
     if (legal(s, is_part(s, sum, part) && is_total(s, total, sum) && (!weight || goes_with(s, weight, part))))
         note(s, s->ops->accumulate(s->call->ctx, &a, &p, sum->data, total->data));
@@ -350,8 +358,11 @@ static void roll(const kiln_latents *l, kiln_latent *out, const kiln_latent *x, 
     if (!legal(s, out != x && x->space == s && out->space == s && same_shape(out, x) && !x->more)) return;
     for (int i = 0; i < 4; i++) { /* four parts: each lower or upper, right or left */
         int low = i & 1, right = i >> 1;
-        kiln_area part = {
-            .y = low ? 0 : h - dy, .x = right ? 0 : w - dx, .h = low ? h - dy : dy, .w = right ? w - dx : dx};
+        kiln_area part = {.size = sizeof part,
+                          .y = low ? 0 : h - dy,
+                          .x = right ? 0 : w - dx,
+                          .h = low ? h - dy : dy,
+                          .w = right ? w - dx : dx};
         move_part(s, out, x, &part, (kiln_latent_place){low ? dy : 0, right ? dx : 0});
     }
 }

@@ -45,8 +45,8 @@ kiln_status perpendicular(const kiln_guesses *g, double scale)
     size_t pictures = pictures_of(g);
     directions d = directions_of(g);
     if (pictures > PICTURES_MAX) return KILN_ERR_UNSUPPORTED;
-    l->dot(l, &(kiln_latent_dot){.n = d.n, .a = d.p, .b = d.q, .x = d.x}, dot);
-    l->dot(l, &(kiln_latent_dot){.n = d.n, .a = d.p, .b = d.p, .x = d.x}, square);
+    l->dot(l, &(kiln_latent_dot){.size = sizeof(kiln_latent_dot), .n = d.n, .a = d.p, .b = d.q, .x = d.x}, dot);
+    l->dot(l, &(kiln_latent_dot){.size = sizeof(kiln_latent_dot), .n = d.n, .a = d.p, .b = d.p, .x = d.x}, square);
     for (size_t i = 0; i < pictures; i++)
         perpendicular_coefficients(g, &d, scale, square[i] > 0 ? dot[i] / square[i] : 0, c + i * d.n);
     l->lincomb_each(l, g->x0, d.n, c, d.x);
@@ -73,9 +73,10 @@ static void spread(const kiln_guesses *g, const double *c, kiln_latent *const *x
     const kiln_latents *l = g->latents;
     kiln_latent_shape s = l->shape(l, g->x0);
     double mean[PICTURES_MAX], count = (double)(s.height * s.width * s.channels);
-    l->dot(l, &(kiln_latent_dot){.n = TERMS, .a = c, .x = x}, mean);
+    l->dot(l, &(kiln_latent_dot){.size = sizeof(kiln_latent_dot), .n = TERMS, .a = c, .x = x}, mean);
     for (size_t i = 0; i < (size_t)s.pictures; i++) mean[i] = -mean[i] / count;
-    l->dot(l, &(kiln_latent_dot){.n = TERMS, .a = c, .b = c, .shift = mean, .x = x}, out);
+    l->dot(l, &(kiln_latent_dot){.size = sizeof(kiln_latent_dot), .n = TERMS, .a = c, .b = c, .shift = mean, .x = x},
+           out);
     for (size_t i = 0; i < (size_t)s.pictures; i++) out[i] = count > 1 ? sqrt(out[i] / (count - 1)) : 0;
 }
 

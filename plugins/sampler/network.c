@@ -24,6 +24,8 @@ static kiln_status key_of(const kiln_call *c, const network_batch *b, program_ke
         program_key_put(k, b->hook[i]->identity);
         for (const char *const *p = b->hook[i]->place; p && *p; p++) program_key_put(k, *p);
     }
+    for (size_t i = 0; b->n_hook && i < b->n_member; i++)
+        program_key_put(k, b->member[i].unconditional ? "unconditional" : "conditional");
     for (size_t i = 0; i < b->n_control; i++)
         TRY(program_key_weights(c, k, b->control[i]->net->network->family, b->control[i]->net->weights));
     return program_key_check(c, k);
@@ -220,6 +222,7 @@ static kiln_status record(const kiln_call *c, const network_batch *b, kiln_progr
     for (size_t i = 0; i < b->n_input; i++) r.input[i] = named(&r, &b->input[i]);
     for (size_t i = 0; i < b->n_control; i++) TRY(record_control(&r, i));
     in.stream = stream, in.out = &predictions;
+    in.member = b->member, in.n_member = b->n_member;
     in.input = r.input;
     in.hook = b->hook;
     in.residual = r.residual, in.n_residual = r.n_residual;

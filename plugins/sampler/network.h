@@ -41,6 +41,8 @@ typedef struct {
         float *prediction;
     } stream[STREAMS_MAX];
     size_t n_stream;
+    const kiln_batch_member *member; /* [n_member] */
+    size_t n_member;
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
 } network_batch;

@@ -2,11 +2,19 @@
 #include "noise_value.h"
 
 #include "kiln/kit.h"
+#include "sizeless.h"
 
-kiln_status noise_new(const kiln_call *c, const kiln_noise *noise, kiln_value **out)
+kiln_status noise_copy(const kiln_call *c, const kiln_noise *given, kiln_noise *out)
+{
+    return KILN_READ(out, given, samples) ? KILN_OK : sizeless(c, "noise", "kiln_noise");
+}
+
+kiln_status noise_new(const kiln_call *c, const kiln_noise *given, kiln_value **out)
 {
     const kiln_value_api *v = kit_values(c);
+    kiln_noise copy, *noise = &copy;
     int64_t bits;
+    TRY(noise_copy(c, given, noise));
     memcpy(&bits, &noise->seed, sizeof bits);
     kiln_value *map = v->new_map(c->ctx);
     kiln_status status = map ? kit_set(c, map, "seed", v->new_int(c->ctx, bits)) : KILN_ERR_NOMEM;
@@ -36,12 +44,12 @@ static kiln_status read_source(const kiln_call *c, const kiln_value *value, kiln
     return KILN_OK;
 }
 
-kiln_status noise_read(const kiln_call *c, const kiln_value *value, kiln_noise *out)
+kiln_status noise_read(const kiln_call *c, const kiln_value *value, kiln_noise *given)
 {
     const kiln_value_api *v = kit_values(c);
+    kiln_noise full = {0}, *out = &full;
     int64_t bits;
     int none = 0;
-    *out = (kiln_noise){0};
     if (v->get_int(v->map_get(value, "seed"), &bits) != KILN_OK)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE has to be a map with a 'seed'");
     memcpy(&out->seed, &bits, sizeof bits);
@@ -49,5 +57,6 @@ kiln_status noise_read(const kiln_call *c, const kiln_value *value, kiln_noise *
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a NOISE's 'none' has to be true or false");
     out->none = none;
     out->samples = v->map_get(value, "samples");
-    return read_source(c, value, out);
+    TRY(read_source(c, value, out));
+    return KILN_WRITE(given, &full, samples) ? KILN_OK : sizeless(c, "noise_read()", "kiln_noise");
 }

@@ -2,6 +2,7 @@
 #include "pair_evaluator.h"
 
 #include "kiln/kit.h"
+#include "sizeless.h"
 
 #include <string.h>
 
@@ -43,7 +44,7 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
 
 static int is_possible(const kiln_session *s, const kiln_model_evaluation *e, const kiln_latent *out)
 {
-    if (!s->job->n || !KILN_HAS(kiln_model_evaluation, e, sigma) || !e->conditioning || e->x == out) return 0;
+    if (!s->job->n || !e->conditioning || e->x == out) return 0;
     const kiln_latent_shape *part = &e->x->shape, *whole = &s->space.shape;
     return e->x->space == &s->space && out->space == &s->space && memcmp(part, &out->shape, sizeof *part) == 0 &&
            part->pictures == whole->pictures && part->frames == whole->frames && part->channels == whole->channels &&
@@ -51,9 +52,11 @@ static int is_possible(const kiln_session *s, const kiln_model_evaluation *e, co
            e->place.x <= whole->width - part->width;
 }
 
-kiln_status pair_evaluate(kiln_session *s, const kiln_model_evaluation *e, kiln_latent *out)
+kiln_status pair_evaluate(kiln_session *s, const kiln_model_evaluation *given, kiln_latent *out)
 {
+    kiln_model_evaluation copy, *e = &copy;
     TRY(s->space.failed);
+    if (!KILN_READ(e, given, sigma)) return sizeless(s->call, "evaluate()", "kiln_model_evaluation");
     if (!is_possible(s, e, out))
         return s->call->host->fail(s->call->ctx, KILN_ERR_BUG,
                                    "an evaluation outside the picture, without a conditioning, or into its own input");

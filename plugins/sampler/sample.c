@@ -5,9 +5,11 @@
 #include "sample.h"
 
 #include "kiln/kit.h"
+#include "noise_value.h"
 #include "options.h"
 #include "sample_session.h"
 #include "sample_state.h"
+#include "sizeless.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -218,7 +220,7 @@ static kiln_status given_noise(kiln_session *s)
     if (s->space.n_stream)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "noise of one's own for a latent of several streams; take RandomNoise");
-    TRY(kit_f32(c, s->job->noise.samples, rank, "the NOISE's samples", &t));
+    TRY(kit_f32(c, s->job->noise->samples, rank, "the NOISE's samples", &t));
     write_dims(rank, t.dim, have);
     write_dims(rank, dim, wanted);
     if (memcmp(t.dim, dim, rank * sizeof *dim) != 0)
@@ -234,7 +236,7 @@ static kiln_status given_noise(kiln_session *s)
 /* What to begin with, into s->noise; `first` has drawn it, where it was drawn. */
 static kiln_status begin_noise(kiln_session *s, noise_stream *first)
 {
-    const kiln_noise *noise = &s->job->noise;
+    const kiln_noise *noise = s->job->noise;
     stream_seed(first, noise_first_cuda(noise), noise->seed, (uint32_t)noise->blocks);
     if (noise->samples && !noise->none) return given_noise(s);
     if (!noise->none) return session_first_noise(s, first, s->noise);
@@ -252,7 +254,7 @@ static void blend_noise(const kiln_session *s, level_blend blend, float *out)
 /* What a noise mask keeps, and the noise it is given at each level. */
 static kiln_status set_outside(kiln_session *s)
 {
-    const kiln_noise *noise = &s->job->noise;
+    const kiln_noise *noise = s->job->noise;
     noise_stream fresh;
     if (!s->mask.data) return KILN_OK;
     if (s->row->flags & KILN_SAMPLER_FRESH_MASK_NOISE) {
@@ -279,7 +281,7 @@ static kiln_status make_noise(kiln_session *s)
     blend_noise(s, model_sampling_start(&s->evaluator[0].counted, job->sigma[0]), s->work);
     TRY(latent_upload(&s->space, &s->x, s->work));
     TRY(set_outside(s));
-    noise_source_init(&s->random, &job->noise, s->row, &first, job->noise.seed, job->sigma, job->n, session_count(s));
+    noise_source_init(&s->random, job->noise, s->row, &first, job->noise->seed, job->sigma, job->n, session_count(s));
     s->random.tree.capacity = tree_capacity;
     s->random.tree.owner = s;
     return KILN_OK;
@@ -355,7 +357,7 @@ static kiln_status read_mask(kiln_session *s)
 static kiln_status check_source(const kiln_session *s)
 {
     const kiln_call *c = s->call;
-    if (!s->job->noise.blocks || noise_any_cuda(&s->job->noise, s->row)) return KILN_OK;
+    if (!s->job->noise->blocks || noise_any_cuda(s->job->noise, s->row)) return KILN_OK;
     return c->host->fail(c->ctx, KILN_ERR_INVALID,
                          "cuda_blocks is the size of a CUDA device, and with this noise_source and sampler '%s' none "
                          "draws; leave it 0, or choose cuda or cuda_all",
@@ -443,19 +445,30 @@ static kiln_status start(kiln_session *s)
     return s->denoised.data ? latent_copy(&s->space, &s->denoised, &s->x) : KILN_OK;
 }
 
-kiln_status sample_open(const kiln_call *c, const kiln_sampling_job *job, kiln_session **out)
+/* The job and its noise, as far as their sizes say. */
+static kiln_status take_job(kiln_session *s, const kiln_sampling_job *asked)
+{
+    if (!KILN_READ(&s->given, asked, self)) return sizeless(s->call, "open()", "kiln_sampling_job");
+    if (s->given.noise) TRY(noise_copy(s->call, s->given.noise, &s->given_noise));
+    s->given.noise = &s->given_noise;
+    s->job = &s->given;
+    return KILN_OK;
+}
+
+kiln_status sample_open(const kiln_call *c, const kiln_sampling_job *asked, kiln_session **out)
 {
     static const kiln_sampler own_loop = {.size = sizeof own_loop, .name = "(the node's own loop)"};
-    const void *options = job->options;
     kiln_session *s = c->host->scratch(c->ctx, sizeof *s, KILN_CPU);
     if (!s) return KILN_ERR_NOMEM;
     memset(s, 0, sizeof *s);
-    s->call = c, s->job = job;
+    s->call = c;
+    TRY(take_job(s, asked));
+    const kiln_sampling_job *job = s->job;
+    const void *options = job->options;
     s->row = job->sampler ? job->sampler : &own_loop;
     *out = s;
     if (job->n == 0) return KILN_OK; /* the latent comes back as it is */
     if (!job->n_guider) return c->host->fail(c->ctx, KILN_ERR_BUG, "a sampling without a guider");
-    if (job->size < sizeof *job) return c->host->fail(c->ctx, KILN_ERR_BUG, "a sampling job without its size");
     TRY(set_up(s));
     if (!options && job->sampler) TRY(options_fill(c, job->sampler, NULL, &options));
     session_api(s, options);
@@ -503,15 +516,17 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
 
 /* ---- noise without sampling ---- */
 
-kiln_status sample_add_noise(const kiln_call *c, const kiln_value *model, const kiln_noise *noise, double sigma,
+kiln_status sample_add_noise(const kiln_call *c, const kiln_value *model, const kiln_noise *given, double sigma,
                              const kiln_value *latent, kiln_value **out)
 {
     const kiln_model *m = ((const kiln_model_api *)c->host->ability(KILN_MODEL_ABILITY))->model(c->ctx, model);
-    kiln_sampling_job job = {.size = sizeof job, .latent = latent, .noise = *noise};
+    kiln_noise copy, *noise = &copy;
+    kiln_sampling_job job = {.size = sizeof job, .latent = latent, .noise = noise};
     kiln_session *s = c->host->scratch(c->ctx, sizeof *s, KILN_CPU);
     noise_stream first;
     if (!m) return KILN_ERR_INVALID;
     if (!s) return KILN_ERR_NOMEM;
+    TRY(noise_copy(c, given, noise));
     if (noise->blocks && !noise_first_cuda(noise))
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "cuda_blocks is the size of a CUDA device, and with this noise_source none draws here; "

@@ -229,7 +229,7 @@ void session_api(kiln_session *s, const void *options)
                              .process = s->evaluator[0].counted.by->process,
                              .options = options,
                              .x = &s->x,
-                             .seed = s->job->noise.seed,
+                             .seed = s->job->noise->seed,
                              .self = s,
                              .denoise = session_denoise,
                              .unconditional = session_unconditional,

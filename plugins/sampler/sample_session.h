@@ -25,6 +25,8 @@ struct kiln_session {
     kiln_sampling api; /* self points back here */
     const kiln_call *call;
     const kiln_sampling_job *job;
+    kiln_sampling_job given; /* what job points to: the caller's, as far as its size says */
+    kiln_noise given_noise;  /* what job->noise points to */
     const kiln_sampler *row; /* the job's, or that of a loop of the node's own */
     latent_space space;
     evaluator *evaluator;         /* [job->n_guider] */

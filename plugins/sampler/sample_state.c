@@ -119,7 +119,7 @@ static kiln_status put_numbers(kiln_session *s, kiln_value *state, size_t next)
     TRY(kit_set(c, state, "version", v->new_int(c->ctx, VERSION)));
     TRY(kit_set(c, state, "sampler", v->new_string(c->ctx, s->row->name, strlen(s->row->name))));
     TRY(kit_set(c, state, "sigmas", new_numbers(s, s->job->sigma, s->job->n + 1)));
-    TRY(kit_set(c, state, "seed", new_bits(s, s->job->noise.seed)));
+    TRY(kit_set(c, state, "seed", new_bits(s, s->job->noise->seed)));
     TRY(kit_set(c, state, "first", v->new_int(c->ctx, (int64_t)next)));
     TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->last.wants_unconditional)));
     TRY(put_map(s, state, "scalars"));
@@ -274,7 +274,7 @@ static const char *other_run(const kiln_session *s, const kiln_value *state)
     const char *name = v->get_string(v->map_get(state, "sampler"), NULL);
     const void *sigma = get_tensor(s, v->map_get(state, "sigmas"), KILN_F64, 1,
                                    (const int64_t[]){(int64_t)s->job->n + 1}, sizeof(double));
-    memcpy(&seed, &s->job->noise.seed, sizeof seed);
+    memcpy(&seed, &s->job->noise->seed, sizeof seed);
     if (!get_int(s, state, "version", VERSION, VERSION, &number)) return "it is of another version";
     if (!name || strcmp(name, s->row->name) != 0) return "it is another sampler's";
     if (!sigma || memcmp(sigma, s->job->sigma, (s->job->n + 1) * sizeof(double)) != 0)

@@ -8,16 +8,20 @@
 #include "pair_evaluator.h"
 #include "sample_session.h"
 #include "sample_state.h"
+#include "sizeless.h"
 
 #include <assert.h>
 
 /* The description lives as long as the call: schedules ask it for timesteps. */
 static kiln_status schedule_input(const kiln_call *c, const kiln_value *model, size_t steps, kiln_schedule_input *out)
 {
+    kiln_schedule_input full;
     model_sampling *counted = c->host->scratch(c->ctx, sizeof *counted, KILN_CPU);
     if (!counted) return KILN_ERR_NOMEM;
     TRY(sample_model_sampling(c, model, counted));
-    return model_sampling_schedule_input(c, counted, steps, out);
+    TRY(model_sampling_schedule_input(c, counted, steps, &full));
+    if (!KILN_WRITE(out, &full, sigma_at)) return sizeless(c, "schedule_input()", "kiln_schedule_input");
+    return KILN_OK;
 }
 
 static kiln_status percent_to_sigma(const kiln_call *c, const kiln_value *model, double percent, double *sigma)
@@ -44,9 +48,11 @@ static int is_possible(const kiln_session *s, const kiln_evaluation *e, const ki
            e->place.x >= 0 && e->place.y <= whole->height - part->height && e->place.x <= whole->width - part->width;
 }
 
-static kiln_status denoise(kiln_session *s, const kiln_evaluation *e, kiln_latent *out)
+static kiln_status denoise(kiln_session *s, const kiln_evaluation *given, kiln_latent *out)
 {
+    kiln_evaluation copy, *e = &copy;
     TRY(s->space.failed);
+    if (!KILN_READ(e, given, sigma)) return sizeless(s->call, "denoise()", "kiln_evaluation");
     if (!is_possible(s, e, out))
         return s->call->host->fail(s->call->ctx, KILN_ERR_BUG,
                                    "an evaluation outside the picture, by a guider the job has not, or into its own "

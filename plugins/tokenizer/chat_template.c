@@ -85,12 +85,12 @@ const char *chat_template_of(const char *text, size_t n)
     return NULL;
 }
 
-static const kiln_message *at(const kiln_message *m, size_t i)
+static const kiln_chat_message *at(const kiln_chat_message *m, size_t i)
 {
-    return (const kiln_message *)(const void *)((const char *)m + i * m->size);
+    return (const kiln_chat_message *)(const void *)((const char *)m + i * m->size);
 }
 
-static int is(const kiln_message *m, const char *role) { return strcmp(m->role, role) == 0; }
+static int is(const kiln_chat_message *m, const char *role) { return strcmp(m->role, role) == 0; }
 
 static int refuse(char *why, const char *name, const char *what, const char *role)
 {
@@ -104,11 +104,11 @@ static void put_with_gap(writer *w, const char *s)
     put(w, "\n\n");
 }
 
-static void put_turns(writer *w, const shape *s, const kiln_message *m, size_t n)
+static void put_turns(writer *w, const shape *s, const kiln_chat_message *m, size_t n)
 {
     const char *system = n && s->no_system && is(at(m, 0), "system") ? at(m, 0)->content : NULL;
     for (size_t i = system ? 1 : 0; i < n; i++) {
-        const kiln_message *x = at(m, i);
+        const kiln_chat_message *x = at(m, i);
         put(w, s->before);
         put(w, is(x, "assistant") && s->assistant ? s->assistant : x->role);
         put(w, s->between);
@@ -119,11 +119,11 @@ static void put_turns(writer *w, const shape *s, const kiln_message *m, size_t n
 }
 
 /* Mistral's: a system prompt of its own, or (v3) put before what the user said last. */
-static int put_mistral(writer *w, int is_v3, const kiln_message *m, size_t n, char *why)
+static int put_mistral(writer *w, int is_v3, const kiln_chat_message *m, size_t n, char *why)
 {
     const char *system = is_v3 && n && is(at(m, 0), "system") ? at(m, 0)->content : NULL;
     for (size_t i = system ? 1 : 0; i < n; i++) {
-        const kiln_message *x = at(m, i);
+        const kiln_chat_message *x = at(m, i);
         if (is(x, "user")) {
             put(w, "[INST]");
             if (system && i + 1 == n) put_with_gap(w, system);
@@ -143,15 +143,15 @@ static int put_mistral(writer *w, int is_v3, const kiln_message *m, size_t n, ch
     return 1;
 }
 
-static int has_role(const shape *s, const kiln_message *x, size_t i)
+static int has_role(const shape *s, const kiln_chat_message *x, size_t i)
 {
     if (is(x, "user") || is(x, "assistant")) return 1;
     if (is(x, "system")) return !s->no_system || i == 0;
     return strcmp(s->name, "chatml") == 0 || strcmp(s->name, "llama3") == 0; /* these take any, "tool" for one */
 }
 
-size_t chat_render(const char *name, const char *bos, const kiln_message *m, size_t n, uint32_t open_turn, char *out,
-                   size_t capacity, char *why)
+size_t chat_render(const char *name, const char *bos, const kiln_chat_message *m, size_t n, uint32_t open_turn,
+                   char *out, size_t capacity, char *why)
 {
     writer w = {out, 0, capacity};
     const shape *s = find(name);

@@ -6,7 +6,7 @@
 #include "kiln/tokenizer.h"
 
 /* As kiln_tokenizer_api.render; bos: the begin token's text, for the shapes that write it. */
-size_t chat_render(const char *name, const char *bos, const kiln_message *, size_t n, uint32_t open_turn, char *out,
-                   size_t capacity, char *why);
+size_t chat_render(const char *name, const char *bos, const kiln_chat_message *, size_t n, uint32_t open_turn,
+                   char *out, size_t capacity, char *why);
 
 #endif

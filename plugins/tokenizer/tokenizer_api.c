@@ -198,8 +198,8 @@ static int32_t special_id(const kiln_tokenizer *t, const char *name)
     return vocabulary_find(&t->named, name, strlen(name));
 }
 
-static size_t render(const kiln_tokenizer *t, const char *name, const kiln_message *m, size_t n, uint32_t open_turn,
-                     char *out, size_t capacity, char *why)
+static size_t render(const kiln_tokenizer *t, const char *name, const kiln_chat_message *m, size_t n,
+                     uint32_t open_turn, char *out, size_t capacity, char *why)
 {
     const token_piece *bos = piece_of(t, t->role[ROLE_BOS]);
     return chat_render(name ? name : t->chat_template, bos ? bos->text : "", m, n, open_turn, out, capacity, why);

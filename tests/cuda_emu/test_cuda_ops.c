@@ -177,7 +177,13 @@ static int sums_agree(vectors *v)
     c[0] = 1; /* a copy keeps the sign of zeros */
     ok &= agrees(v, "copy", runtime_combine(v->rt, v->device[0], NUMBERS, 1, c, (const float *[]){v->device[4]}, &v->e),
                  (memcpy(v->host[0], v->host[4], sizeof v->host[0]), KILN_OK));
-    kiln_difference d = {.n = NUMBERS, .x = v->device[4], .a = v->device[1], .b = v->device[0], .t = 7.3}, h = d;
+    kiln_difference d = {.size = sizeof d,
+                         .n = NUMBERS,
+                         .x = v->device[4],
+                         .a = v->device[1],
+                         .b = v->device[0],
+                         .t = 7.3},
+                    h = d;
     h.x = v->host[4], h.a = v->host[1], h.b = v->host[0];
     return ok & agrees(v, "add_difference", runtime_add_difference(v->rt, &d, v->device[1], &v->e),
                        host_vector_ops.add_difference(&h, v->host[1], NULL, NULL));
@@ -190,7 +196,8 @@ static int dots_agree(vectors *v)
     const float *there[] = {v->device[0], v->device[1], v->device[4]}, *here[] = {v->host[0], v->host[1], v->host[4]};
     int ok = 1;
     for (int k = 0; k < 3; k++) {
-        kiln_dot d = {.n = NUMBERS,
+        kiln_dot d = {.size = sizeof d,
+                      .n = NUMBERS,
                       .terms = k == 2 ? 1 : 3,
                       .a = a,
                       .b = k == 1 ? NULL : b,
@@ -214,16 +221,21 @@ static int dots_agree(vectors *v)
 /* Masks, parts of pictures, weights: one for two or three pictures. */
 static int areas_agree(vectors *v)
 {
-    kiln_blend m = {.pictures = PICTURES, .cells = HEIGHT * WIDTH, .channels = CHANNELS, .masks = 2}, n = m;
+    kiln_blend m = {.size = sizeof m, .pictures = PICTURES, .cells = HEIGHT * WIDTH, .channels = CHANNELS, .masks = 2},
+               n = m;
     m.a = v->device[0], m.b = v->device[1], m.mask = v->device[4];
     n.a = v->host[0], n.b = v->host[1], n.mask = v->host[4];
     int ok = agrees(v, "blend", runtime_blend(v->rt, &m, v->device[1], &v->e),
                     host_vector_ops.blend(&n, v->host[1], NULL, NULL));
-    const kiln_area a = {PICTURES, HEIGHT, WIDTH, CHANNELS, 2, 3, 7, 5};
+    const kiln_area a = {sizeof a, PICTURES, HEIGHT, WIDTH, CHANNELS, 2, 3, 7, 5};
     ok &= agrees(v, "crop", runtime_crop(v->rt, &a, v->device[1], v->device[2], &v->e),
                  host_vector_ops.crop(&a, v->host[1], v->host[2], NULL, NULL));
     for (int64_t weights = 0; weights < 3; weights++) {
-        kiln_part p = {.data = v->device[2], .weight = weights ? v->device[4] : NULL, .weights = weights}, q = p;
+        kiln_part p = {.size = sizeof p,
+                       .data = v->device[2],
+                       .weight = weights ? v->device[4] : NULL,
+                       .weights = weights},
+                  q = p;
         q.data = v->host[2], q.weight = weights ? v->host[4] : NULL;
         ok &= agrees(v, "accumulate", runtime_accumulate(v->rt, &a, &p, v->device[0], v->device[3], &v->e),
                      host_vector_ops.accumulate(&a, &q, v->host[0], v->host[3], NULL, NULL));

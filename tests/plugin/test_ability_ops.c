@@ -121,11 +121,14 @@ static void test_vector_ops_where_programs_run(void)
     CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == 0 && back[1] == 0 && back[2] == 0);
     CHECK_EQ(o->combine(c, x, 3, KILN_MAX_TERMS + 1, NULL, NULL), KILN_ERR_INVALID);
     CHECK(o->upload(c, x, one, 3) == KILN_OK);
-    CHECK_EQ(o->add_difference(c, &(kiln_difference){.n = 3, .x = x, .a = y, .b = x, .t = 0.5}, x), KILN_OK);
+    CHECK_EQ(o->add_difference(
+                 c, &(kiln_difference){.size = sizeof(kiln_difference), .n = 3, .x = x, .a = y, .b = x, .t = 0.5}, x),
+             KILN_OK);
     CHECK(o->download(c, back, x, 3) == KILN_OK && back[0] == 5.5f && back[1] == 1 && back[2] == -1.25f);
     double dot = 0;
     CHECK_EQ(o->dot(c,
-                    &(kiln_dot){.n = 3,
+                    &(kiln_dot){.size = sizeof(kiln_dot),
+                                .n = 3,
                                 .terms = 2,
                                 .a = (const double[]){1, 1},
                                 .b = (const double[]){0, 2},
@@ -134,7 +137,8 @@ static void test_vector_ops_where_programs_run(void)
                     &dot),
              KILN_OK);
     CHECK_EQ(dot, 16.5 * 21 + 2 * 1 + 0.25 * 2);
-    CHECK_EQ(o->dot(c, &(kiln_dot){.n = 3, .x = (const float *const[]){x}, .a = &norm}, &dot), KILN_ERR_INVALID);
+    CHECK_EQ(o->dot(c, &(kiln_dot){.size = sizeof(kiln_dot), .n = 3, .x = (const float *const[]){x}, .a = &norm}, &dot),
+             KILN_ERR_INVALID);
     CHECK(rig_host()->scratch(rig_ctx(), 64, 1u << 7) == NULL); /* a device that there is not */
     CHECK_MSG(strstr(rig_message(), "kiln_ops.device()"), "%s", rig_message());
 }
@@ -150,20 +154,25 @@ static void test_vector_ops_on_parts_of_pictures(void)
         REQUIRE((v[k] = rig_host()->scratch(c, sizeof start, o->device(c))) != NULL);
         CHECK_EQ(o->upload(c, v[k], k == 1 ? half : start, 4), KILN_OK);
     }
-    kiln_blend blend = {.pictures = 1, .cells = 4, .channels = 1, .masks = 1, .a = v[0], .b = v[1], .mask = v[1]};
+    kiln_blend blend = {
+        .size = sizeof blend, .pictures = 1, .cells = 4, .channels = 1, .masks = 1, .a = v[0], .b = v[1], .mask = v[1]};
     CHECK_EQ(o->blend(c, &blend, v[2]), KILN_OK);
     CHECK(o->download(c, back, v[2], 4) == KILN_OK && back[0] == 0 && back[1] == 1.25f && back[2] == 3 && back[3] == 4);
-    kiln_area area = {1, 2, 2, 1, 0, 1, 2, 1};
+    kiln_area area = {sizeof area, 1, 2, 2, 1, 0, 1, 2, 1};
     CHECK_EQ(o->crop(c, &area, v[0], v[2]), KILN_OK);
     CHECK(o->download(c, back, v[2], 2) == KILN_OK && back[0] == 2 && back[1] == 4);
     CHECK_EQ(o->combine(c, v[3], 4, 0, NULL, NULL), KILN_OK);
     CHECK_EQ(o->upload(c, v[1], weight, 2), KILN_OK);
-    CHECK_EQ(o->accumulate(c, &area, &(kiln_part){.data = v[2], .weight = v[1], .weights = 1}, v[0], v[3]), KILN_OK);
+    CHECK_EQ(o->accumulate(c, &area,
+                           &(kiln_part){.size = sizeof(kiln_part), .data = v[2], .weight = v[1], .weights = 1}, v[0],
+                           v[3]),
+             KILN_OK);
     CHECK_EQ(o->divide(c, v[0], v[3], 4, 1), KILN_OK);
     CHECK(o->download(c, back, v[0], 4) == KILN_OK && back[0] == 1 && back[1] == 3 && back[2] == 3 && back[3] == 4);
     area.y = 1; /* two rows from row 1 on, of two */
     CHECK_EQ(o->crop(c, &area, v[0], v[2]), KILN_ERR_INVALID);
-    CHECK_EQ(o->accumulate(c, &area, &(kiln_part){.data = v[2]}, v[0], v[3]), KILN_ERR_INVALID);
+    CHECK_EQ(o->accumulate(c, &area, &(kiln_part){.size = sizeof(kiln_part), .data = v[2]}, v[0], v[3]),
+             KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "outside"), "%s", rig_message());
 }
 

@@ -656,6 +656,27 @@ static void test_hooks_have_inputs_of_their_own(void)
     drop(yes), drop(other);
 }
 
+static int64_t members_seen[2][2]; /* pictures, unconditional */
+
+static kiln_t hook_looks(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *info)
+{
+    (void)h, (void)info;
+    CHECK_EQ(r->in->n_member, 2);
+    for (size_t i = 0; i < 2 && i < r->in->n_member; i++)
+        members_seen[i][0] = r->in->member[i].pictures, members_seen[i][1] = r->in->member[i].unconditional;
+    return x;
+}
+
+static void test_hooks_know_what_the_batch_is(void)
+{
+    static network_of n;
+    kiln_hook one = {.size = sizeof one, .identity = "looks", .at = hook_looks};
+    const kiln_hook *hooks[] = {&one};
+    CHECK_MSG(draw_cfg(hooked(&n, hooks, 1), word(1), word(3), out) == KILN_OK, "%s", call_why.message);
+    CHECK_EQ(members_seen[0][0], 2), CHECK_EQ(members_seen[1][0], 2);
+    CHECK_EQ(members_seen[0][1], 0), CHECK_EQ(members_seen[1][1], 1);
+}
+
 static void test_hooks_at_no_place_are_refused(void)
 {
     static network_of n;
@@ -876,6 +897,7 @@ int main(int argc, char **argv)
                                       CASE(test_a_denoiser_derives_inputs),
                                       CASE(test_another_model_from_a_level_down),
                                       CASE(test_hooks_have_inputs_of_their_own),
+                                      CASE(test_hooks_know_what_the_batch_is),
                                       CASE(test_hooks_at_no_place_are_refused),
                                       CASE(test_hooks_at_places_of_another_kind_are_refused),
                                       CASE(test_a_class_is_a_number),

@@ -135,7 +135,7 @@ static void test_a_config_beside_the_model(void)
     kiln_encoding e = encode_text(t, "a", 1, 0, 1);
     CHECK(e.n >= 2 && e.id[0] != tokenizer_api.special(t, "bos") && e.id[e.n - 1] == tokenizer_api.special(t, "eos"));
     CHECK_EQ(tokenizer_api.special(t, "pad"), tokenizer_api.special(t, "<unk>"));
-    const kiln_message m = {sizeof m, "user", "hi"};
+    const kiln_chat_message m = {sizeof m, "user", "hi"};
     CHECK_EQ(tokenizer_api.render(t, NULL, &m, 1, 1, out, sizeof out, why), strlen("<s>[INST]hi[/INST]"));
     CHECK(memcmp(out, "<s>[INST]hi[/INST]", 18) == 0);
     tokenizer_api.encoding_free(&e);
@@ -161,7 +161,7 @@ static void test_chat_templates(void)
                 {"mistral", "<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST] hi [/INST]yo</s>[INST]bye[/INST]"},
                 {"mistral-v3", "<s>[INST] hi [/INST]yo</s>[INST]Be brief.\n\nbye[/INST]"}};
     struct { /* a message of a later version of the contract */
-        kiln_message m;
+        kiln_chat_message m;
         uint64_t more;
     } talk[] = {{{sizeof talk[0], "system", "Be brief."}, 1},
                 {{sizeof talk[0], "user", " hi "}, 2},

@@ -285,8 +285,9 @@ static kiln_status tiled_run(const kiln_call *c)
     const kiln_sampling_api *s = c->host->ability(KILN_SAMPLING_ABILITY);
     const kiln_value_api *v = kit_values(c);
     kiln_value *parts = v->new_map(c->ctx), *guider = NULL;
+    const kiln_noise none = {.size = sizeof none, .none = 1};
     kiln_sampling_job job = {
-        .size = sizeof job, .guider = &guider, .n_guider = 1, .latent = c->in[LATENT_IMAGE], .noise = {.none = 1}};
+        .size = sizeof job, .guider = &guider, .n_guider = 1, .latent = c->in[LATENT_IMAGE], .noise = &none};
     double *sigma;
     if (!parts || v->map_set(parts, "model", c->in[MODEL]) != KILN_OK ||
         v->map_set(parts, "conditioning", c->in[POSITIVE]) != KILN_OK) {
