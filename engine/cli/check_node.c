@@ -16,6 +16,7 @@
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "plugin/output.h"
+#include "plugin/value_types.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -237,7 +238,7 @@ static void look_at_outputs(const bench *b, kiln_value **out, outcome *o)
         if (!out[i]) {
             o->missing = 1;
             snprintf(o->detail, sizeof o->detail, "output '%s'", name);
-        } else if (value_check_type(out[i], &b->type->out[i], &why) != KILN_OK) {
+        } else if (value_fits_port(out[i], &b->type->out[i], &why) != KILN_OK) {
             o->wrong_type = 1;
             snprintf(o->detail, sizeof o->detail, "output '%s': %.200s", name, why.message);
         } else if (value_digest(out[i], &d, &why) == KILN_OK) {

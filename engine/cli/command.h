@@ -67,6 +67,7 @@ int cmd_check(int argc, char **argv);
 int cmd_graph(int argc, char **argv);
 int cmd_plugins(int argc, char **argv);
 int cmd_nodes(int argc, char **argv);
+int cmd_types(int argc, char **argv);
 int cmd_samplers(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_check_plugin(int argc, char **argv);

@@ -6,6 +6,7 @@ const command commands[] = {
     {"check", "report every fault of a workflow file without running it", cmd_check},
     {"graph", "draw a workflow's wiring", cmd_graph},
     {"nodes", "list the node types, or one with its inputs and parameters", cmd_nodes},
+    {"types", "list the types of values, or one with what its values are made of", cmd_types},
     {"samplers", "list the samplers, or one with its options", cmd_samplers},
     {"cache", "show and maintain the results kept between runs", cmd_cache},
     {"plugins", "list which plugins loaded, from where, and which did not and why", cmd_plugins},

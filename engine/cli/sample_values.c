@@ -61,6 +61,34 @@ static kiln_value *list_with(kiln_value *item)
 }
 
 static kiln_value *conditioning(void) { return list_with(map_with("tokens", tensor(3, (int64_t[]){1, 77, 64}))); }
+
+/* Two entries of a map. */
+static kiln_value *map_of_two(const char *one, kiln_value *first, const char *two, kiln_value *second)
+{
+    kiln_value *map = map_with(one, first);
+    if (map && (!second || value_api.map_set(map, two, second) != KILN_OK)) {
+        value_unref(map);
+        map = NULL;
+    }
+    value_unref(second);
+    return map;
+}
+
+static kiln_value *audio(void)
+{
+    return map_of_two("waveform", tensor(3, (int64_t[]){1, 320, 2}), "sample_rate", value_int(16000));
+}
+static kiln_value *video(void)
+{
+    return map_of_two("images", tensor(4, (int64_t[]){5, 32, 33, 3}), "frame_rate", value_float(8));
+}
+static kiln_value *tokens(void)
+{
+    kiln_tensor t = {.size = sizeof t};
+    kiln_value *ids = value_tensor_new(KILN_I32, KILN_CPU, 2, (int64_t[]){1, 4}, NULL);
+    if (ids && value_view(ids, &t, NULL) == KILN_OK) memcpy(t.data, (int32_t[]){1, 7, 5, 2}, 4 * sizeof(int32_t));
+    return map_with("ids", ids);
+}
 static kiln_value *whole(void) { return value_int(3); }
 static kiln_value *number(void) { return value_float(0.75); }
 static kiln_value *yes(void) { return value_bool(1); }
@@ -70,9 +98,9 @@ static const struct {
     const char *type;
     kiln_value *(*make)(void);
 } known[] = {
-    {"IMAGE", image},   {"MASK", mask}, {"LATENT", latent}, {"CONDITIONING", conditioning},
-    {"SIGMAS", sigmas}, {"INT", whole}, {"FLOAT", number},  {"BOOLEAN", yes},
-    {"STRING", words},
+    {"IMAGE", image},   {"MASK", mask},   {"LATENT", latent}, {"CONDITIONING", conditioning},
+    {"SIGMAS", sigmas}, {"INT", whole},   {"FLOAT", number},  {"BOOLEAN", yes},
+    {"STRING", words},  {"VIDEO", video}, {"AUDIO", audio},   {"TOKENS", tokens},
 };
 
 static int fits(const char *type, const kiln_port *p)

@@ -234,9 +234,10 @@ static kiln_status gather_rule(const op_attr *a, const shape *const *in, uint32_
 static kiln_status timestep_rule(const op_attr *a, const shape *const *in, uint32_t n, shape *out, error *e)
 {
     (void)n;
-    if (in[0]->rank != 1 || a->timestep.dim < 2)
-        return wrong(e, "timestep_embedding takes t [N] and 2 columns or more", in[0], NULL);
-    *out = (shape){.rank = 2, .dim = {in[0]->dim[0], a->timestep.dim}};
+    if (!in[0]->rank || in[0]->rank == KILN_MAX_RANK || a->timestep.dim < 2)
+        return wrong(e, "timestep_embedding takes times [...] and 2 columns or more", in[0], NULL);
+    *out = *in[0];
+    out->dim[out->rank++] = a->timestep.dim;
     return KILN_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "kiln/params.h"
 #include "kiln/sampler.h"
 #include "kiln/store.h"
+#include "kiln/types.h"
 #include "kiln/value.h"
 #include "kiln/weights.h"
 
@@ -48,6 +49,13 @@ const kiln_stored_type *stored_type_find(const char *type);
  * messages, scratch memory). NULL with a message. */
 kiln_value *stored_type_to_plain(const kiln_stored_type *t, const kiln_value *object, error *e);
 kiln_value *stored_type_from_plain(const kiln_stored_type *t, const kiln_value *plain, error *e);
+
+/* Rows of value types that plugins registered; value_types.h has them together with kiln's own. The row was checked. */
+kiln_status registered_type_add(const kiln_value_type *t);
+size_t registered_type_count(void);
+const kiln_value_type *registered_type_at(size_t i);
+const kiln_value_type *registered_type(const char *name);
+const char *registered_type_owner(const char *name);
 
 /* The i-th name in registry `from` ("sampler", "schedule"); NULL past the end, or when there is no such registry. */
 const char *registry_name(const char *from, size_t i);

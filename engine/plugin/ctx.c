@@ -7,6 +7,7 @@
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
+#include "plugin/value_types.h"
 #include "tensor/value.h"
 
 #include <assert.h>
@@ -55,7 +56,8 @@ static const struct {
 } abilities[] = {
     {KILN_VALUE_ABILITY, &value_api}, {KILN_OPS_ABILITY, &ops_api},         {KILN_WEIGHTS_ABILITY, &weights_api},
     {KILN_MODEL_ABILITY, &model_api}, {KILN_SAMPLER_ABILITY, &sampler_api}, {KILN_FILES_ABILITY, &files_api},
-    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},   {KILN_GRAPH_ABILITY, &graph_api},
+    {KILN_STORE_ABILITY, &store_api}, {KILN_PARAMS_ABILITY, &params_api},   {KILN_TYPES_ABILITY, &types_api},
+    {KILN_GRAPH_ABILITY, &graph_api},
 };
 
 const void *ability_of_engine(const char *id)
@@ -185,7 +187,7 @@ static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, kiln_value **o
         error why = {0};
         if (!out[i])
             return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
-        if (value_check_type(out[i], p, &why) != KILN_OK)
+        if (value_fits_port(out[i], p, &why) != KILN_OK)
             return error_set(&c->failure, KILN_ERR_BUG, "output '%s': %s", p->name, why.message);
         if (c->env && c->env->validate && value_has_nonfinite(out[i]))
             return error_set(&c->failure, KILN_ERR_INVALID, "output '%s' holds a number that is not finite", p->name);
@@ -198,7 +200,7 @@ static kiln_status check_inputs(kiln_ctx *c, const kiln_node *t, kiln_value *con
     for (uint32_t i = 0; i < t->n_in; i++) {
         const kiln_port *p = port_at(t->in, t->in_stride, i);
         error why = {0};
-        if (in[i] && value_check_type(in[i], p, &why) != KILN_OK)
+        if (in[i] && value_fits_port(in[i], p, &why) != KILN_OK)
             return error_set(&c->failure, KILN_ERR_INVALID, "input '%s': %s", p->name, why.message);
     }
     return KILN_OK;

@@ -1,5 +1,5 @@
-/* registry.c - the open tables: samplers, schedules, stored types, model families, abilities of plugins. Rows are added
- * while plugins open, one thread, and only read afterwards.
+/* registry.c - the open tables: samplers, schedules, stored types, value types, model families, abilities of plugins.
+ * Rows are added while plugins open, one thread, and only read afterwards.
  */
 #include "base/memory_alloc.h"
 #include "param/param_rows.h"
@@ -22,7 +22,7 @@ static struct {
     size_t n;
 } table;
 
-enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY };
+enum { KIND_FAMILY = 1, KIND_SAMPLER, KIND_SCHEDULE, KIND_STORED, KIND_ABILITY, KIND_TYPE };
 
 static const char *owner, *owner_data;
 static char fault[512];
@@ -205,6 +205,19 @@ kiln_status stored_type_register(const kiln_stored_type *t)
     return add(KIND_STORED, "stored type", t, t->type);
 }
 const kiln_stored_type *stored_type_find(const char *type) { return named(KIND_STORED, type); }
+
+/* ---- types of "kiln.types/1" (kiln's own, and the rest of the ability, are in value_types.c) ---- */
+
+kiln_status registered_type_add(const kiln_value_type *t) { return add(KIND_TYPE, "value type", t, t->name); }
+size_t registered_type_count(void) { return count(KIND_TYPE); }
+const kiln_value_type *registered_type_at(size_t i) { return row_at(KIND_TYPE, i); }
+const kiln_value_type *registered_type(const char *name) { return named(KIND_TYPE, name); }
+const char *registered_type_owner(const char *name)
+{
+    for (size_t i = 0; i < table.n; i++)
+        if (table.row[i].kind == KIND_TYPE && strcmp(table.row[i].name, name) == 0) return table.row[i].owner;
+    return NULL;
+}
 
 /* ---- families of "kiln.model/2" (the values are in ability_model.c) ---- */
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "plugin/value_types.h"
 #include "run/node_args.h"
 
 #include <pthread.h>
@@ -63,16 +64,12 @@ kiln_status result_cache_open(const result_cache_setting *setting, result_cache 
 
 /* ---- what can be kept ---- */
 
-/* Port types whose values are plain data; "*" and "*NAME" may be. Others are objects, kept when their plugin has said
- * how. */
+/* Types whose values are plain data; "*" and "*NAME" may be. Others are objects, kept when their plugin has said how.
+ */
 static int may_be_kept(const result_cache *k, const char *type)
 {
-    static const char *const plain[] = {"IMAGE", "MASK",  "LATENT", "CONDITIONING", "SIGMAS",
-                                        "INT",   "FLOAT", "STRING", "BOOLEAN"};
     const codec_types *t = k->setting.types;
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (strcmp(type, plain[i]) == 0) return 1;
-    if (type[0] == '*') return 1;
+    if (type[0] == '*' || value_type_is_plain(type)) return 1;
     return t && t->revision && t->revision(t->self, type) != 0;
 }
 
@@ -171,7 +168,7 @@ int result_cache_known(result_cache *k, size_t node) { return k && k->mark[node]
 static kiln_status fits(const graph_node *g, kiln_value *const *out, error *e)
 {
     for (uint32_t i = 0; i < g->type->n_out; i++)
-        if (out[i]) TRY(value_check_type(out[i], node_out(g->type, i), e));
+        if (out[i]) TRY(value_fits_port(out[i], node_out(g->type, i), e));
     return KILN_OK;
 }
 

@@ -51,9 +51,6 @@ kiln_status value_digest(const kiln_value *v, digest *out, error *e);
  * objects, and an estimate's shapes. Of published values. KILN_ERR_INVALID: neither. */
 kiln_status value_identity(kiln_value *v, digest *out, error *e);
 void value_set_origin(kiln_value *v, digest origin);
-/* KILN_ERR_INVALID with a sentence when v does not have the structure that the standard port type
- * names ("LATENT", "IMAGE", ...); KILN_OK for types the engine does not know. */
-kiln_status value_check_type(const kiln_value *v, const kiln_port *port, error *e);
 /* NaN or infinity in any f32/f16/bf16 tensor inside. */
 int value_has_nonfinite(const kiln_value *v);
 

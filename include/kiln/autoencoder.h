@@ -1,7 +1,8 @@
 /* autoencoder.h - what a VAE is: pictures, videos or sound <-> latents.
  *
  * A constant table that records both ways, and the VAE value that has it with its weights. VAEDecode and VAEEncode
- * decide how much goes through at once: whole, picture by picture, or in tiles as `tile` advises.
+ * take whole pictures or videos, one after the other or as many at once as `pictures` says; VAEDecodeTiled and
+ * VAEEncodeTiled take tiles, of the size their user asks for or as `tile` advises.
  */
 #ifndef KILN_AUTOENCODER_H
 #define KILN_AUTOENCODER_H
@@ -45,6 +46,7 @@ typedef struct kiln_autoencoder {
      * with their fallback. */
     const kiln_input_spec *input;
     uint32_t n_input, input_stride;
+    int32_t pictures; /* of a batch that go through at once; 0: 1 */
 } kiln_autoencoder;
 
 typedef struct {

@@ -94,7 +94,7 @@ struct kiln_model_sampling {
 typedef enum {
     KILN_TIMESTEP_PICTURE = 0, /* f32 [N]                                                                */
     KILN_TIMESTEP_FRAME,       /* f32 [N,T]: a frame that the noise mask keeps has timestep 0, others a share by the
-                                  mask's mean over the frame */
+                                  mask's mean over the frame. What is kept is shown without noise then */
     KILN_TIMESTEP_TOKEN        /* f32 [N,cells]: the same cell by cell, in memory order (frames, rows, columns) */
 } kiln_timestep_kind;
 

@@ -74,17 +74,27 @@ static inline const kiln_value_api *kit_values(const kiln_call *c)
     return (const kiln_value_api *)c->host->ability(KILN_VALUE_ABILITY);
 }
 
-/* A window on a tensor value that must be dense f32 of `rank`; else a message that names `what`. */
-static inline kiln_status kit_f32(const kiln_call *c, const kiln_value *v, uint32_t rank, const char *what,
-                                  kiln_tensor *out)
+/* A window on a tensor value that must be dense f32 of `rank_min` to `rank_max` dimensions; else a message that names
+ * `what`. */
+static inline kiln_status kit_f32_between(const kiln_call *c, const kiln_value *v, uint32_t rank_min, uint32_t rank_max,
+                                          const char *what, kiln_tensor *out)
 {
     kit_tensor_clear(out);
     if (!v) return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s is missing", what);
     TRY(c->host->view(c->ctx, v, out));
-    if (out->dtype != KILN_F32 || out->rank != rank)
+    if (out->dtype == KILN_F32 && out->rank >= rank_min && out->rank <= rank_max) return KILN_OK;
+    if (rank_min == rank_max)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: expected a float tensor with %u dimensions, got %u", what,
-                             rank, out->rank);
-    return KILN_OK;
+                             rank_min, out->rank);
+    return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: expected a float tensor with %u to %u dimensions, got %u", what,
+                         rank_min, rank_max, out->rank);
+}
+
+/* The same of `rank`. */
+static inline kiln_status kit_f32(const kiln_call *c, const kiln_value *v, uint32_t rank, const char *what,
+                                  kiln_tensor *out)
+{
+    return kit_f32_between(c, v, rank, rank, what, out);
 }
 
 /* Puts a value just made into a map and drops the caller's reference; NULL is no memory. */
@@ -114,10 +124,26 @@ static inline kiln_tensor kit_window(uint32_t dtype, uint32_t device, void *data
     return t;
 }
 
-/* The samples of a LATENT: f32 [N,H,W,C]. */
+/* The samples of a LATENT: f32 [N,L,C] (a sound), [N,H,W,C] (a picture) or [N,T,H,W,C] (a video). */
 static inline kiln_status kit_samples(const kiln_call *c, const kiln_value *latent, kiln_tensor *out)
 {
-    return kit_f32(c, kit_values(c)->map_get(latent, "samples"), 4, "the latent's samples", out);
+    return kit_f32_between(c, kit_values(c)->map_get(latent, "samples"), 3, 5, "the latent's samples", out);
+}
+
+/* A LATENT as planes of cells, for what is done to each frame alike: [planes, rows, columns, channels]. A picture is a
+ * plane, and so is each frame of a video; a sound has one row. */
+typedef struct {
+    int64_t planes, rows, columns, channels;
+    int64_t frames; /* of each picture: planes / pictures */
+} kit_planes;
+
+static inline kit_planes kit_planes_of(const kiln_tensor *samples)
+{
+    const int64_t *d = samples->dim;
+    uint32_t r = samples->rank;
+    kit_planes p = {d[0], r > 3 ? d[r - 3] : 1, d[r - 2], d[r - 1], r > 4 ? d[1] : 1};
+    p.planes *= p.frames;
+    return p;
 }
 
 /* A new f32 tensor value and a window on it; KILN_ERR_NOMEM when there is no memory. */

@@ -210,7 +210,7 @@ typedef struct {
     kiln_t (*embedding)(kiln_program *, kiln_t table, kiln_t ids);
     /* x [N,T,D], index i32 [N] -> [N,D] */
     kiln_t (*gather)(kiln_program *, kiln_t x, kiln_t index);
-    /* t f32 [N] -> [N,dim] */
+    /* t f32 [...], an input -> [...,dim] */
     kiln_t (*timestep_embedding)(kiln_program *, kiln_t t, int64_t dim, const kiln_timestep_embedding *);
 
     /* ---- plan and run ---- */

@@ -11,7 +11,7 @@
  *
  * The other headers beside this one hold abilities that a plugin asks for by
  * name (host->ability("kiln.ops/1")): value.h, params.h, ops.h, weights.h, model.h,
- * sampler.h, graph.h, files.h, store.h. plugins/template shows the smallest plugin.
+ * sampler.h, graph.h, files.h, store.h, types.h. plugins/template shows the smallest plugin.
  *
  * Call tags:  [scan] no code of the plugin runs, the table is only read
  *             [open] once per process, one thread
@@ -127,7 +127,7 @@ typedef struct {
  * LAZY (an input, of the first 63): it is computed only if kiln_node.wants() asks for it; else in[i] is NULL. */
 enum { KILN_PORT_OPTIONAL = 1 /* may be left unwired: in[i] is NULL */, KILN_PORT_LIST = 2, KILN_PORT_LAZY = 4 };
 
-/* One wire end. `type` is the name of a value type: the field's standard ones are
+/* One wire end. `type` is the name of a value type: the field's standard ones are (`kiln types` has them in full)
  *   IMAGE        tensor f32 [N,H,W,C] with C 3 or 4, values 0..1
  *   MASK         tensor f32 [N,H,W]
  *   LATENT       map { samples: f32 [N,H,W,C], [N,T,H,W,C] or [N,L,C], streams?: list of such,
@@ -135,11 +135,15 @@ enum { KILN_PORT_OPTIONAL = 1 /* may be left unwired: in[i] is NULL */, KILN_POR
  *   CONDITIONING list of maps { tokens?: f32 [N,T,D], pooled?: f32 [N,D], area?, mask?, ... }: what the model's inputs
  *                are called (inputs.h)
  *   SIGMAS       tensor f32 [n+1]
+ *   VIDEO        map { images: IMAGE, frame_rate: number, audio?: AUDIO }
+ *   AUDIO        map { waveform: f32 [N,samples,channels], sample_rate: int }
+ *   TOKENS       map { ids: i32 [N,T], weights?: f32 [N,T], lengths?: i32 [N] }
  *   NOISE, SAMPLER, GUIDER   maps { seed, ... }, { sampler, options }, { kind, model, ... } (docs/custom-sampling.md)
  *   MODEL, CLIP, VAE   objects (model.h)          INT, FLOAT, STRING, BOOLEAN   scalars
  *   *            anything
  *   *NAME        one type for all ports of the node that say so, found from what is wired to its inputs
- * and any other name is yours: two ports fit when their type names are equal, or one is "*". */
+ * and any other name is yours: two ports fit when their type names are equal, or one is "*". What a value of your type
+ * has to be made of can be declared, and is then checked as these are (types.h). */
 typedef struct {
     const char *name, *doc;
     const char *type;

@@ -121,6 +121,8 @@ typedef struct {
     double denoise;            /* below 1: the last part of int(steps / denoise) steps                   */
     int32_t drop_last_but_one; /* one more, and the last but one dropped (KILN_SAMPLER_EXTRA_STEP)       */
     int32_t at_most_steps;     /* also cut a schedule that makes more than steps + 1, as BasicScheduler does */
+    const kiln_value *latent;  /* the LATENT that will be sampled, where levels follow from its size (kiln_run_facts);
+                                  NULL: not known */
 } kiln_sigma_options;
 
 typedef struct {
@@ -221,6 +223,10 @@ typedef struct {
     /* out = the model's guess of x0 under the conditioning; no guidance acts. out is not x. The values have to live
      * until finish(); pairs are read once. */
     kiln_status (*evaluate)(kiln_session *, const kiln_model_evaluation *, kiln_latent *out);
+
+    /* Unit Gaussian noise as torch's CPU generator draws it from this seed for [N,C,...], into host memory of a tensor
+     * [N,...,C] of 3 to 5 dimensions. */
+    kiln_status (*random)(const kiln_call *, uint64_t seed, uint32_t rank, const int64_t *dim, float *out);
 } kiln_sampling_api;
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* latent.c - latents: empty ones, arithmetic, batches, noise masks.
  *
- * A LATENT is a map; a node copies it, replaces what it changes and carries the rest along. Samples are f32
- * [N,H,W,C] in the autoencoder's own units. Names, defaults and ranges are ComfyUI's.
+ * A LATENT is a map; a node copies it, replaces what it changes and carries the rest along. Samples are f32 in the
+ * autoencoder's own units, of pictures, videos or sound: nothing here depends on which. Names, defaults and ranges are
+ * ComfyUI's.
  */
 #include "latent.h"
 
@@ -63,6 +64,17 @@ const kiln_node node_empty_latent = {
 
 /* ---- arithmetic ---- */
 
+/* Latents that are mixed or joined: of one size but for the number of pictures. */
+static kiln_status check_sizes(const kiln_call *c, const kiln_tensor *a, const kiln_tensor *b)
+{
+    char first[LATENT_SIZE_MAX], second[LATENT_SIZE_MAX];
+    if (a->rank == b->rank && memcmp(a->dim + 1, b->dim + 1, (a->rank - 1) * sizeof *a->dim) == 0) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "samples1 is %s and samples2 %s; bring them to one size, with LatentUpscale where they are "
+                         "pictures",
+                         latent_size_text(a, first), latent_size_text(b, second));
+}
+
 /* out = f(a, b, k) cell by cell; b may have fewer pictures than a and is repeated. */
 static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, float b, double k))
 {
@@ -70,12 +82,8 @@ static kiln_status combine(const kiln_call *c, double k, float (*f)(float a, flo
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
-    if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(
-            c->ctx, KILN_ERR_INVALID,
-            "samples1 is %lldx%lld cells and samples2 %lldx%lld; bring them to one size with LatentUpscale",
-            (long long)a.dim[2], (long long)a.dim[1], (long long)b.dim[2], (long long)b.dim[1]);
-    TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    TRY(check_sizes(c, &a, &b));
+    TRY(kit_new_f32(c, a.rank, a.dim, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     size_t n = kit_count(&a), repeat = kit_count(&b);
     const float *x = a.data, *y = b.data;
@@ -132,7 +140,7 @@ static kiln_status latent_multiply_run(const kiln_call *c)
     kiln_tensor a, r;
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
-    TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    TRY(kit_new_f32(c, a.rank, a.dim, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
     for (size_t i = 0; i < kit_count(&a); i++) ((float *)r.data)[i] = (float)((double)((const float *)a.data)[i] * k);
     return kit_latent(c, c->in[0], samples, &c->out[0]);
@@ -160,14 +168,12 @@ static kiln_status latent_interpolate_run(const kiln_call *c)
     kiln_tensor a, b;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
-    if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the two latents have different sizes; bring them to one with LatentUpscale");
+    TRY(check_sizes(c, &a, &b));
     kiln_tensor r;
     kiln_value *samples;
-    TRY(kit_new_f32(c, 4, a.dim, &samples, &r));
+    TRY(kit_new_f32(c, a.rank, a.dim, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
-    int64_t C = a.dim[3], cells = (int64_t)kit_count(&a) / C, repeat = (int64_t)kit_count(&b) / C;
+    int64_t C = a.dim[a.rank - 1], cells = (int64_t)kit_count(&a) / C, repeat = (int64_t)kit_count(&b) / C;
     for (int64_t i = 0; i < cells; i++) {
         const float *x = (const float *)a.data + i * C, *y = (const float *)b.data + (i % repeat) * C;
         float *to = (float *)r.data + i * C;
@@ -234,9 +240,9 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? lo
 static kiln_status rows(const kiln_call *c, const kiln_tensor *a, int64_t first, int64_t n, kiln_value **value)
 {
     kiln_tensor r;
-    int64_t dim[KILN_MAX_RANK];
+    int64_t dim[LATENT_RANK_MAX];
     size_t row = kit_count(a) / (size_t)a->dim[0];
-    memcpy(dim, a->dim, sizeof dim);
+    memcpy(dim, a->dim, a->rank * sizeof *dim);
     dim[0] = n;
     TRY(kit_new_f32(c, a->rank, dim, value, &r));
     if (!kit_estimating(c))
@@ -244,8 +250,8 @@ static kiln_status rows(const kiln_call *c, const kiln_tensor *a, int64_t first,
     return KILN_OK;
 }
 
-/* The mask goes with the pictures it belongs to; one for all stays as it is. */
-static kiln_status cut_mask(const kiln_call *c, int64_t first, int64_t n)
+/* The mask goes with the pictures it belongs to, or all frames of them; one for all stays as it is. */
+static kiln_status cut_mask(const kiln_call *c, const kiln_tensor *samples, int64_t first, int64_t n)
 {
     const kiln_value_api *v = kit_values(c);
     const kiln_value *mask = v->map_get(c->in[0], "noise_mask");
@@ -253,6 +259,8 @@ static kiln_status cut_mask(const kiln_call *c, int64_t first, int64_t n)
     kiln_value *part;
     if (!mask) return KILN_OK;
     TRY(kit_f32(c, mask, 3, "the latent's noise_mask", &m));
+    kit_planes planes = kit_planes_of(samples);
+    if (planes.frames > 1 && m.dim[0] == planes.planes) first *= planes.frames, n *= planes.frames;
     if (m.dim[0] == 1 || first + n > m.dim[0]) return KILN_OK;
     TRY(rows(c, &m, first, n, &part));
     kiln_status status = v->map_set(c->out[0], "noise_mask", part);
@@ -272,7 +280,7 @@ static kiln_status latent_from_batch_run(const kiln_call *c)
     int64_t n = clamp(p->length, 1, a.dim[0] - first);
     TRY(rows(c, &a, first, n, &samples));
     TRY(kit_latent(c, c->in[0], samples, &c->out[0]));
-    TRY(cut_mask(c, first, n));
+    TRY(cut_mask(c, &a, first, n));
     kiln_value *list = v->new_list(c->ctx);
     kiln_status status = list ? KILN_OK : KILN_ERR_NOMEM;
     for (int64_t i = first, number; status == KILN_OK && i < first + n; i++)
@@ -296,8 +304,8 @@ static const kiln_param amount_param[] = {KIT_INT(amount_params, amount, 1, 1, 6
 static kiln_status repeat_rows(const kiln_call *c, const kiln_tensor *a, int64_t times, kiln_value **value)
 {
     kiln_tensor r;
-    int64_t dim[KILN_MAX_RANK];
-    memcpy(dim, a->dim, sizeof dim);
+    int64_t dim[LATENT_RANK_MAX];
+    memcpy(dim, a->dim, a->rank * sizeof *dim);
     dim[0] *= times;
     TRY(kit_new_f32(c, a->rank, dim, value, &r));
     for (int64_t i = 0; !kit_estimating(c) && i < times; i++)
@@ -365,10 +373,11 @@ static kiln_status latent_batch_run(const kiln_call *c)
     kiln_value *samples;
     TRY(kit_samples(c, c->in[0], &a));
     TRY(kit_samples(c, c->in[1], &b));
-    if (a.dim[1] != b.dim[1] || a.dim[2] != b.dim[2] || a.dim[3] != b.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                             "the two latents have different sizes; bring them to one with LatentUpscale");
-    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0] + b.dim[0], a.dim[1], a.dim[2], a.dim[3]}, &samples, &r));
+    int64_t dim[LATENT_RANK_MAX];
+    TRY(check_sizes(c, &a, &b));
+    memcpy(dim, a.dim, a.rank * sizeof *dim);
+    dim[0] += b.dim[0];
+    TRY(kit_new_f32(c, a.rank, dim, &samples, &r));
     if (!kit_estimating(c)) {
         memcpy(r.data, a.data, kit_count(&a) * sizeof(float));
         memcpy((float *)r.data + kit_count(&a), b.data, kit_count(&b) * sizeof(float));

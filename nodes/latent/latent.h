@@ -1,8 +1,13 @@
-/* latent.h - the rows of latent.c and latent_shape.c. */
+/* latent.h - the rows of latent.c, latent_shape.c and latent_join.c. */
 #ifndef KILN_NODES_LATENT_H
 #define KILN_NODES_LATENT_H
 
 #include "kiln/plugin.h"
+
+enum { LATENT_RANK_MAX = 5, LATENT_SIZE_MAX = 80 };
+
+/* "2 pictures of 64x48 cells of 4 channels", for messages; returns `out`. */
+const char *latent_size_text(const kiln_tensor *samples, char out[LATENT_SIZE_MAX]);
 
 /* latent.c: arithmetic and batches */
 extern const kiln_node node_empty_latent, node_latent_add, node_latent_subtract, node_latent_multiply,
@@ -11,5 +16,7 @@ extern const kiln_node node_empty_latent, node_latent_add, node_latent_subtract,
 /* latent_shape.c: where the cells go */
 extern const kiln_node node_latent_upscale, node_latent_upscale_by, node_latent_flip, node_latent_rotate,
     node_latent_crop, node_latent_composite;
+/* latent_join.c: side by side, one after the other in time */
+extern const kiln_node node_latent_concat, node_latent_cut;
 
 #endif

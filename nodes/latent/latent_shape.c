@@ -1,6 +1,7 @@
 /* latent_shape.c - latents whose cells move: scaling, flipping, turning, cutting, pasting.
  *
- * Sizes are given in pixels, eight to a cell. A noise mask is scaled with its latent only where the sampler would do
+ * What is done to a picture is done to every frame of a video alike; a sound has no height, and is refused. Sizes are
+ * given in pixels, eight to a cell. A noise mask is scaled with its latent only where the sampler would do
  * the same (it is resized to the latent when it is used), so here it is carried along. Names and defaults are
  * ComfyUI's.
  */
@@ -16,6 +17,32 @@
 static const kiln_port out[] = {{.name = "LATENT", .type = "LATENT", .doc = "The new latent."}};
 static const kiln_port one[] = {{.name = "samples", .type = "LATENT", .doc = "What to change."}};
 
+/* A latent of pictures, frame by frame. */
+typedef struct {
+    kiln_tensor t;
+    kit_planes p;
+} frames;
+
+static kiln_status read_frames(const kiln_call *c, const kiln_value *latent, frames *to)
+{
+    TRY(kit_samples(c, latent, &to->t));
+    to->p = kit_planes_of(&to->t);
+    if (to->t.rank > 3) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "the latent has no height: its samples have 3 dimensions (a sound); this is done to pictures "
+                         "and videos");
+}
+
+/* A latent like `a` with frames of h x w cells. */
+static kiln_status new_frames(const kiln_call *c, const frames *a, int64_t h, int64_t w, kiln_value **samples,
+                              kiln_tensor *r)
+{
+    int64_t dim[LATENT_RANK_MAX];
+    memcpy(dim, a->t.dim, a->t.rank * sizeof *dim);
+    dim[a->t.rank - 3] = h, dim[a->t.rank - 2] = w;
+    return kit_new_f32(c, a->t.rank, dim, samples, r);
+}
+
 /* ---- scaling ---- */
 
 static const kiln_choice method_choice[] = {
@@ -29,23 +56,25 @@ static const kiln_choice method_choice[] = {
 
 static kiln_status scaled(const kiln_call *c, int32_t method, int64_t h, int64_t w, int32_t centre)
 {
-    kiln_tensor a, r;
+    frames a;
+    kiln_tensor r;
     kiln_value *samples;
-    TRY(kit_samples(c, c->in[0], &a));
-    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, a.dim[3]}, &samples, &r));
+    TRY(read_frames(c, c->in[0], &a));
+    TRY(new_frames(c, &a, h, w, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
-    resize_box box = centre ? resize_centre(a.dim[1], a.dim[2], h, w) : (resize_box){.h = a.dim[1], .w = a.dim[2]};
+    const kit_planes *p = &a.p;
+    resize_box box = centre ? resize_centre(p->rows, p->columns, h, w) : (resize_box){.h = p->rows, .w = p->columns};
     float *between = method == RESIZE_BISLERP
-                         ? c->host->scratch(c->ctx, (size_t)(box.h * w * a.dim[3]) * sizeof(float), KILN_CPU)
+                         ? c->host->scratch(c->ctx, (size_t)(box.h * w * p->channels) * sizeof(float), KILN_CPU)
                          : NULL;
     if (method == RESIZE_BISLERP && !between) {
         c->host->unref(samples);
         return KILN_ERR_NOMEM;
     }
-    for (int64_t n = 0; n < a.dim[0]; n++) {
-        const float *src = (const float *)a.data + ((n * a.dim[1] + box.y) * a.dim[2] + box.x) * a.dim[3];
-        float *dst = (float *)r.data + n * h * w * a.dim[3];
-        resize_source plane = {.data = src, .h = box.h, .w = box.w, .c = a.dim[3], .row = a.dim[2] * a.dim[3]};
+    for (int64_t n = 0; n < p->planes; n++) {
+        const float *src = (const float *)a.t.data + ((n * p->rows + box.y) * p->columns + box.x) * p->channels;
+        float *dst = (float *)r.data + n * h * w * p->channels;
+        resize_source plane = {.data = src, .h = box.h, .w = box.w, .c = p->channels, .row = p->columns * p->channels};
         if (between)
             bislerp_plane(plane, between, dst, h, w);
         else
@@ -106,8 +135,8 @@ static int64_t in_proportion(int64_t own, int64_t other, int64_t own_other)
 static kiln_status latent_upscale_run(const kiln_call *c)
 {
     const upscale_params *p = c->params;
-    kiln_tensor a;
-    TRY(kit_samples(c, c->in[0], &a));
+    frames a;
+    TRY(read_frames(c, c->in[0], &a));
     if (p->height == 0 && p->width == 0) {
         c->out[0] = c->host->ref(c->in[0]);
         return KILN_OK;
@@ -115,8 +144,8 @@ static kiln_status latent_upscale_run(const kiln_call *c)
     say_used(c, "width", p->width);
     say_used(c, "height", p->height);
     int64_t h = at_least_64(p->height), w = at_least_64(p->width);
-    if (p->width == 0) w = in_proportion(a.dim[2], h, a.dim[1]);
-    if (p->height == 0) h = in_proportion(a.dim[1], w, a.dim[2]);
+    if (p->width == 0) w = in_proportion(a.p.columns, h, a.p.rows);
+    if (p->height == 0) h = in_proportion(a.p.rows, w, a.p.columns);
     return scaled(c, p->method, h / 8, w / 8, p->crop);
 }
 const kiln_node node_latent_upscale = {
@@ -150,10 +179,10 @@ static const kiln_param by_param[] = {
 static kiln_status latent_upscale_by_run(const kiln_call *c)
 {
     const by_params *p = c->params;
-    kiln_tensor a;
-    TRY(kit_samples(c, c->in[0], &a));
-    int64_t h = (int64_t)rint((double)a.dim[1] * p->scale),
-            w = (int64_t)rint((double)a.dim[2] * p->scale); /* halves to even */
+    frames a;
+    TRY(read_frames(c, c->in[0], &a));
+    int64_t h = (int64_t)rint((double)a.p.rows * p->scale),
+            w = (int64_t)rint((double)a.p.columns * p->scale); /* halves to even */
     return scaled(c, p->method, h < 1 ? 1 : h, w < 1 ? 1 : w, 0);
 }
 const kiln_node node_latent_upscale_by = {
@@ -188,19 +217,20 @@ static cell turned(int32_t kind, int64_t y, int64_t x, int64_t h, int64_t w)
 
 static kiln_status turn(const kiln_call *c, int32_t kind)
 {
-    kiln_tensor a, r;
+    frames a;
+    kiln_tensor r;
     kiln_value *samples;
-    TRY(kit_samples(c, c->in[0], &a));
+    TRY(read_frames(c, c->in[0], &a));
     int sideways = kind == 1 || kind == 3;
-    int64_t h = a.dim[sideways ? 2 : 1], w = a.dim[sideways ? 1 : 2], C = a.dim[3];
-    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    int64_t h = sideways ? a.p.columns : a.p.rows, w = sideways ? a.p.rows : a.p.columns, C = a.p.channels;
+    TRY(new_frames(c, &a, h, w, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
-    for (int64_t n = 0; n < a.dim[0]; n++)
+    for (int64_t n = 0; n < a.p.planes; n++)
         for (int64_t y = 0; y < h; y++)
             for (int64_t x = 0; x < w; x++) {
-                cell from = turned(kind, y, x, a.dim[1], a.dim[2]);
+                cell from = turned(kind, y, x, a.p.rows, a.p.columns);
                 memcpy((float *)r.data + ((n * h + y) * w + x) * C,
-                       (const float *)a.data + ((n * a.dim[1] + from.y) * a.dim[2] + from.x) * C,
+                       (const float *)a.t.data + ((n * a.p.rows + from.y) * a.p.columns + from.x) * C,
                        (size_t)C * sizeof(float));
             }
     return kit_latent(c, c->in[0], samples, &c->out[0]);
@@ -277,19 +307,19 @@ static int64_t at_most(int64_t v, int64_t most) { return v < most ? v : most; }
 static kiln_status latent_crop_run(const kiln_call *c)
 {
     const box_params *p = c->params;
-    kiln_tensor a, r;
+    frames a;
+    kiln_tensor r;
     kiln_value *samples;
-    TRY(kit_samples(c, c->in[0], &a));
-    int64_t y = at_most(p->y / 8, a.dim[1] > 8 ? a.dim[1] - 8 : 0),
-            x = at_most(p->x / 8, a.dim[2] > 8 ? a.dim[2] - 8 : 0);
-    int64_t h = at_most(p->height / 8, a.dim[1] - y), w = at_most(p->width / 8, a.dim[2] - x), C = a.dim[3];
-    TRY(kit_new_f32(c, 4, (const int64_t[]){a.dim[0], h, w, C}, &samples, &r));
+    TRY(read_frames(c, c->in[0], &a));
+    int64_t rows = a.p.rows, columns = a.p.columns, C = a.p.channels;
+    int64_t y = at_most(p->y / 8, rows > 8 ? rows - 8 : 0), x = at_most(p->x / 8, columns > 8 ? columns - 8 : 0);
+    int64_t h = at_most(p->height / 8, rows - y), w = at_most(p->width / 8, columns - x);
+    TRY(new_frames(c, &a, h, w, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
-    for (int64_t n = 0; n < a.dim[0]; n++)
+    for (int64_t n = 0; n < a.p.planes; n++)
         for (int64_t i = 0; i < h; i++)
             memcpy((float *)r.data + (n * h + i) * w * C,
-                   (const float *)a.data + ((n * a.dim[1] + y + i) * a.dim[2] + x) * C,
-                   (size_t)(w * C) * sizeof(float));
+                   (const float *)a.t.data + ((n * rows + y + i) * columns + x) * C, (size_t)(w * C) * sizeof(float));
     return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
 const kiln_node node_latent_crop = {
@@ -311,31 +341,62 @@ static float edge_gain(int64_t d, int64_t feather, int inner)
     return inner && d < feather ? (float)(d + 1) / (float)feather : 1.0f;
 }
 
+/* Which plane of `from` goes onto plane n of `to`: fewer pictures are repeated, and so is a single frame. */
+static int64_t pasted_plane(const kit_planes *to, const kit_planes *from, int64_t n)
+{
+    int64_t picture = n / to->frames % (from->planes / from->frames);
+    return picture * from->frames + (from->frames > 1 ? n % to->frames : 0);
+}
+
+static kiln_status check_pasted(const kiln_call *c, const frames *to, const frames *from)
+{
+    char first[LATENT_SIZE_MAX], second[LATENT_SIZE_MAX];
+    if (to->p.channels != from->p.channels)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latents have %lld and %lld channels",
+                             (long long)to->p.channels, (long long)from->p.channels);
+    if (to->t.rank == from->t.rank && (from->p.frames == 1 || from->p.frames == to->p.frames)) return KILN_OK;
+    return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                         "samples_from is %s and samples_to %s; what is pasted onto a video is a video of one frame or "
+                         "of as many",
+                         latent_size_text(&from->t, first), latent_size_text(&to->t, second));
+}
+
+typedef struct {
+    int64_t y, x, h, w, feather; /* of what is pasted, in cells */
+} paste_box;
+
+static void paste_plane(const paste_box *b, const kit_planes *to, const float *from, int64_t from_columns, float *onto)
+{
+    int64_t C = to->channels;
+    for (int64_t y = 0; y < b->h; y++)
+        for (int64_t x = 0; x < b->w; x++) {
+            float gain =
+                edge_gain(y, b->feather, b->y > 0) * edge_gain(b->h - 1 - y, b->feather, b->y + b->h < to->rows) *
+                edge_gain(x, b->feather, b->x > 0) * edge_gain(b->w - 1 - x, b->feather, b->x + b->w < to->columns);
+            float *d = onto + ((b->y + y) * to->columns + b->x + x) * C;
+            const float *s = from + (y * from_columns + x) * C;
+            for (int64_t k = 0; k < C; k++) d[k] = s[k] * gain + d[k] * (1 - gain);
+        }
+}
+
 static kiln_status latent_composite_run(const kiln_call *c)
 {
     const box_params *p = c->params;
-    kiln_tensor to, from, r;
+    frames to, from;
+    kiln_tensor r;
     kiln_value *samples;
-    TRY(kit_samples(c, c->in[0], &to));
-    TRY(kit_samples(c, c->in[1], &from));
-    if (to.dim[3] != from.dim[3])
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latents have %lld and %lld channels", (long long)to.dim[3],
-                             (long long)from.dim[3]);
-    TRY(kit_new_f32(c, 4, to.dim, &samples, &r));
+    TRY(read_frames(c, c->in[0], &to));
+    TRY(read_frames(c, c->in[1], &from));
+    TRY(check_pasted(c, &to, &from));
+    TRY(kit_new_f32(c, to.t.rank, to.t.dim, &samples, &r));
     if (kit_estimating(c)) return kit_latent(c, c->in[0], samples, &c->out[0]);
-    memcpy(r.data, to.data, kit_count(&to) * sizeof(float));
-    int64_t x0 = p->x / 8, y0 = p->y / 8, feather = p->feather / 8, C = to.dim[3];
-    int64_t h = at_most(from.dim[1], to.dim[1] - y0), w = at_most(from.dim[2], to.dim[2] - x0);
-    for (int64_t n = 0; n < to.dim[0]; n++)
-        for (int64_t y = 0; y < h; y++)
-            for (int64_t x = 0; x < w; x++) {
-                float gain = edge_gain(y, feather, y0 > 0) * edge_gain(h - 1 - y, feather, y0 + h < to.dim[1]) *
-                             edge_gain(x, feather, x0 > 0) * edge_gain(w - 1 - x, feather, x0 + w < to.dim[2]);
-                float *d = (float *)r.data + ((n * to.dim[1] + y0 + y) * to.dim[2] + x0 + x) * C;
-                const float *s =
-                    (const float *)from.data + (((n % from.dim[0]) * from.dim[1] + y) * from.dim[2] + x) * C;
-                for (int64_t k = 0; k < C; k++) d[k] = s[k] * gain + d[k] * (1 - gain);
-            }
+    memcpy(r.data, to.t.data, kit_count(&to.t) * sizeof(float));
+    paste_box b = {.y = p->y / 8, .x = p->x / 8, .feather = p->feather / 8};
+    b.h = at_most(from.p.rows, to.p.rows - b.y), b.w = at_most(from.p.columns, to.p.columns - b.x);
+    int64_t own = from.p.rows * from.p.columns * from.p.channels, all = to.p.rows * to.p.columns * to.p.channels;
+    for (int64_t n = 0; n < to.p.planes; n++)
+        paste_plane(&b, &to.p, (const float *)from.t.data + pasted_plane(&to.p, &from.p, n) * own, from.p.columns,
+                    (float *)r.data + n * all);
     return kit_latent(c, c->in[0], samples, &c->out[0]);
 }
 const kiln_node node_latent_composite = {

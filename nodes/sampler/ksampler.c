@@ -56,6 +56,7 @@ static kiln_status levels(const kiln_call *c, const kiln_sampling_job *job, kiln
 {
     const kiln_sampling_api *s = c->host->ability(KILN_SAMPLING_ABILITY);
     options.size = sizeof options;
+    options.latent = c->in[IN_LATENT];
     options.drop_last_but_one = (job->sampler->flags & KILN_SAMPLER_EXTRA_STEP) != 0;
     return s->sigmas(c, c->in[IN_MODEL], &options, sigma, n);
 }

@@ -1,6 +1,6 @@
-/* vae_plugin.c - the entry table of the vae plugin: SD1.x's autoencoder, VAEDecode, VAEEncode. */
-#include "vae.h"
+/* vae_plugin.c - the entry table of the vae plugin: SD1.x's autoencoder, VAEDecode, VAEEncode and their relatives. */
 #include "vae_family.h"
+#include "vae_nodes.h"
 
 static kiln_status open_plugin(const kiln_host *host)
 {
@@ -8,4 +8,5 @@ static kiln_status open_plugin(const kiln_host *host)
     return api ? api->register_family(&vae_family) : KILN_ERR_UNSUPPORTED;
 }
 
-KILN_PLUGIN_OPEN("org.kiln.vae", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_vae_decode, &node_vae_encode);
+KILN_PLUGIN_OPEN("org.kiln.vae", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_vae_decode, &node_vae_encode,
+                 &node_vae_decode_tiled, &node_vae_encode_tiled, &node_vae_encode_inpaint);

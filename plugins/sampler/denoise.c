@@ -634,7 +634,7 @@ static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t want
     for (int k = 0; k < DENOISE_SETS; k++)
         if (sums & 1u << k)
             TRY(e->space->ops->divide(e->call->ctx, p.v->guess[k].data, p.v->total[k].data,
-                                      (size_t)(s->pictures * s->height * s->width), (size_t)s->channels));
+                                      (size_t)(s->pictures * s->frames * s->height * s->width), (size_t)s->channels));
     return KILN_OK;
 }
 

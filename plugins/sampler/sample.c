@@ -289,11 +289,33 @@ static kiln_status make_noise(kiln_session *s)
 
 /* ---- opening ---- */
 
-/* Which of the masks plane p (a frame of a picture) has: one for all, one a picture, or one a frame. */
-static int64_t mask_of(const kiln_latent_shape *s, int64_t masks, int64_t plane)
+/* Which of the masks a plane (a frame of a picture) has: one, or a mix of two. */
+typedef struct {
+    int64_t first, second;
+    float share; /* of the second */
+} mask_pair;
+
+/* One for all, one a picture, or one a frame. Any other number are the masks of a video, of as many frames as it has
+ * pixels' and not cells': scaled in time, linearly. ComfyUI's. */
+static mask_pair masks_of(const kiln_latent_shape *s, int64_t masks, int64_t plane)
 {
-    int by_frame = s->frames > 1 && masks != s->pictures && masks % s->frames == 0;
-    return (by_frame ? plane : plane / s->frames) % masks;
+    if (s->frames == 1 || masks == s->pictures || masks == 1) return (mask_pair){.first = plane / s->frames % masks};
+    if (masks == s->pictures * s->frames) return (mask_pair){.first = plane};
+    double at = ((double)(plane % s->frames) + 0.5) * (double)masks / (double)s->frames - 0.5;
+    int64_t low = at > 0 ? (int64_t)at : 0;
+    return (mask_pair){low, low + 1 < masks ? low + 1 : low, at > 0 ? (float)(at - (double)low) : 0};
+}
+
+/* The mask of a plane at the latent's size; `work` has room for one. */
+static void plane_mask(const kiln_tensor *m, const kiln_latent_shape *s, int64_t plane, float *work, float *out)
+{
+    mask_pair of = masks_of(s, m->dim[0], plane);
+    const float *masks = m->data;
+    int64_t h = m->dim[1], w = m->dim[2];
+    resize_bilinear(masks + of.first * h * w, h, w, out, s->height, s->width);
+    if (of.share == 0) return;
+    resize_bilinear(masks + of.second * h * w, h, w, work, s->height, s->width);
+    for (int64_t i = 0; i < s->height * s->width; i++) out[i] = out[i] * (1 - of.share) + work[i] * of.share;
 }
 
 /* How much of each frame the mask frees: its mean. */
@@ -324,9 +346,8 @@ static kiln_status read_mask(kiln_session *s)
     TRY(kit_f32(c, mask, 3, "the latent's noise_mask", &m));
     float *host = session_floats(s, (size_t)(planes * cells));
     if (!host) return KILN_ERR_NOMEM;
-    for (int64_t p = 0; p < planes && !kit_estimating(c); p++)
-        resize_bilinear((const float *)m.data + mask_of(&shape, m.dim[0], p) * m.dim[1] * m.dim[2], m.dim[1], m.dim[2],
-                        host + p * cells, shape.height, shape.width);
+    if (kit_count(&m) == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's noise_mask is empty");
+    for (int64_t p = 0; p < planes && !kit_estimating(c); p++) plane_mask(&m, &shape, p, s->work, host + p * cells);
     TRY(set_frame_shares(s, host));
     shape.channels = 1;
     return latent_from_host(&s->space, &s->mask, &shape, host);

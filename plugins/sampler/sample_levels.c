@@ -62,6 +62,18 @@ static kiln_status whole_steps(const kiln_call *c, const kiln_sigma_options *opt
                          (long long)options->steps, options->denoise, wanted, STEPS_MAX);
 }
 
+/* What the levels may follow from. */
+static kiln_status tell_facts(const kiln_call *c, const kiln_sigma_options *options, size_t steps,
+                              kiln_run_facts *facts)
+{
+    kiln_tensor t;
+    facts->steps = (int64_t)steps;
+    if (!KILN_HAS(kiln_sigma_options, options, latent) || !options->latent) return KILN_OK;
+    TRY(kit_samples(c, options->latent, &t));
+    for (facts->cells = 1; t.rank > 2; t.rank--) facts->cells *= t.dim[t.rank - 2];
+    return KILN_OK;
+}
+
 /* The schedule's levels as a SIGMAS value holds them, in f32: one picture either way. */
 static kiln_status make_levels(const kiln_call *c, const kiln_schedule *row, const kiln_schedule_input *in,
                                double **out, size_t *have)
@@ -91,6 +103,7 @@ kiln_status sample_sigmas(const kiln_call *c, const kiln_value *model, const kil
     TRY(find_schedule(c, options->schedule, &row));
     if (options->denoise <= 0) return KILN_OK; /* nothing to do: the latent comes back as it is */
     TRY(whole_steps(c, options, &all));
+    TRY(tell_facts(c, options, all, &counted.facts));
     kiln_schedule_input in;
     TRY(model_sampling_schedule_input(c, &counted, all + extra, &in));
     TRY(make_levels(c, row, &in, &made, &have));

@@ -108,12 +108,20 @@ static kiln_status guess(kiln_session *s, const kiln_latent *x, double sigma, ki
     return s->space.failed;
 }
 
-/* With a noise mask, what is outside it stays the given latent: noised to sigma on the way in, put back on the way out.
- */
+/* What the network is shown of what a noise mask keeps: noised to sigma, or clean where the network is told so by a
+ * timestep of its own. */
+static level_blend kept_blend(const kiln_session *s, double sigma)
+{
+    const evaluator *e = &s->evaluator[0];
+    if (e->model[0]->denoiser->timestep != KILN_TIMESTEP_PICTURE) return (level_blend){.of_noise = 0, .of_latent = 1};
+    return model_sampling_blend(&e->counted, sigma);
+}
+
+/* With a noise mask, what is outside it stays the given latent: shown on the way in, put back on the way out. */
 static kiln_status guess_inside_mask(kiln_session *s, const kiln_latent *x, double sigma, kiln_latent *out)
 {
     const kiln_latents *l = &s->space.algebra;
-    level_blend b = model_sampling_blend(&s->evaluator[0].counted, sigma);
+    level_blend b = kept_blend(s, sigma);
     l->lincomb(l, &s->masked, 2, (double[]){b.of_noise, b.of_latent},
                (kiln_latent *[]){&s->outside_noise, &s->outside});
     l->blend(l, &s->masked, x, &s->masked, &s->mask);

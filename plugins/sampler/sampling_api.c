@@ -65,6 +65,21 @@ static void close_session(kiln_session *s, kiln_status status)
     if (s->job->n) state_finish(s, status);
 }
 
+static kiln_status random_like_torch(const kiln_call *c, uint64_t seed, uint32_t rank, const int64_t *dim, float *out)
+{
+    torch_generator g;
+    kiln_latent_shape shape = {.pictures = dim[0], .frames = 1, .height = 1, .width = 1, .channels = dim[rank - 1]};
+    if (kit_estimating(c)) return KILN_OK;
+    for (uint32_t i = 1; i + 1 < rank; i++) shape.width *= dim[i];
+    size_t n = latent_shape_count(&shape);
+    float *drawn = c->host->scratch(c->ctx, n * sizeof *drawn, KILN_CPU);
+    if (!drawn) return KILN_ERR_NOMEM;
+    torch_seed(&g, seed);
+    torch_randn(&g, drawn, n);
+    latent_pictures_last(&shape, shape.pictures, drawn, out);
+    return KILN_OK;
+}
+
 const kiln_sampling_api sampling_api = {
     .size = sizeof(kiln_sampling_api),
     .register_guider = guider_register,
@@ -90,4 +105,5 @@ const kiln_sampling_api sampling_api = {
     .finish = sample_finish,
     .close = close_session,
     .evaluate = pair_evaluate,
+    .random = random_like_torch,
 };

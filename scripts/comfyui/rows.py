@@ -347,6 +347,9 @@ dog = encoded(n.ImageFlip(image=n.ImageInvert(image=square), flip_method="x-axis
 wide = encoded(resized(photo, "bicubic", 120, 72))
 row("vae", decoded(cat), decoded(wide))
 row("vae_odd", decoded(encoded(resized(photo, "area", 77, 67))))
+row("tiled_decode", n.VAEDecodeTiled(samples=wide, vae=vae, tile_size=64, overlap=32, temporal_size=64, temporal_overlap=8),
+    n.VAEDecodeTiled(samples=wide, vae=vae, tile_size=96, overlap=0, temporal_size=64, temporal_overlap=8))
+row("tiled_encode", decoded(n.VAEEncodeTiled(pixels=resized(photo, "bicubic", 200, 136), vae=vae, tile_size=128, overlap=32, temporal_size=64, temporal_overlap=8)))
 row("latent_add", decoded(n.LatentAdd(samples1=cat, samples2=dog)))
 row("latent_subtract", decoded(n.LatentSubtract(samples1=cat, samples2=dog)))
 row("latent_multiply", decoded(n.LatentMultiply(samples=cat, multiplier=0.7)))
@@ -361,6 +364,9 @@ for method in ("x-axis: vertically", "y-axis: horizontally"):
     row(f"latent_flip_{method[0]}", decoded(n.LatentFlip(samples=wide, flip_method=method)))
 for angle in ("none", "90 degrees", "180 degrees", "270 degrees"):
     row(f"latent_rotate_{angle.split()[0]}", decoded(n.LatentRotate(samples=wide, rotation=angle)))
+for dim in ("x", "-x", "y", "-y"):
+    row(f"latent_concat_{dim}", decoded(n.LatentConcat(samples1=cat, samples2=dog, dim=dim)))
+row("latent_cut", decoded(n.LatentCut(samples=wide, dim="x", index=2, amount=9)), decoded(n.LatentCut(samples=wide, dim="y", index=-8, amount=20)))
 several = n.LatentBatch(samples1=n.RepeatLatentBatch(samples=cat, amount=2), samples2=dog)
 row("latent_from_batch", decoded(n.LatentFromBatch(samples=several, batch_index=1, length=5)))
 row("latent_repeat", decoded(several))
@@ -380,6 +386,8 @@ row("latent_upscale_tiny", decoded(n.LatentUpscale(samples=wide, upscale_method=
 row("latent_upscale_neither", decoded(n.LatentUpscale(samples=wide, upscale_method="area", width=0, height=0, crop="disabled")))
 row("upscale_and_sample", drawn(latent_image=n.LatentUpscaleBy(samples=cat, upscale_method="bislerp", scale_by=1.5), denoise=0.5))
 row("inpaint", drawn(latent_image=n.SetLatentNoiseMask(samples=cat, mask=patch)))
+row("inpaint_hole", drawn(latent_image=n.VAEEncodeForInpaint(pixels=square, vae=vae, mask=patch, grow_mask_by=6)),
+    decoded(n.VAEEncodeForInpaint(pixels=resized(photo, "area", 77, 67), vae=vae, mask=shape, grow_mask_by=0)))
 row("inpaint_soft", drawn(latent_image=n.SetLatentNoiseMask(samples=cat, mask=shape), denoise=0.7, sampler_name="dpmpp_2m"))
 row("inpaint_batch", drawn(latent_image=n.SetLatentNoiseMask(samples=n.LatentBatch(samples1=cat, samples2=dog), mask=pair), sampler_name="euler_ancestral"))
 row("inpaint_batch_fewer", drawn(latent_image=n.SetLatentNoiseMask(samples=several, mask=pair), steps=2))

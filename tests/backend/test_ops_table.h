@@ -349,6 +349,9 @@ static const op_case cases[] = {
     {"timestep odd",
      {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(3)}, .out = X(3, 33), .attr.timestep = {33, 0, 1, 10000}},
      0},
+    {"timestep of frames",
+     {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(2, 5)}, .out = X(2, 5, 24), .attr.timestep = {24, 1, 0, 10000}},
+     0},
 };
 
 static const op_case embedding_case = {

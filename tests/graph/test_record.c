@@ -285,6 +285,8 @@ static void test_shapes(void)
            "[2,7,8]");
     expect(&c, put2(&c, OP_GATHER, (op_attr){0}, s, one), "[2,8]");
     expect(&c, put1(&c, OP_TIMESTEP, (op_attr){.timestep = {.dim = 6, .max_period = 10000}}, t), "[2,6]");
+    kiln_t frames = record_input(c.r, "frames", KILN_F32, 2, DIMS(2, 3)); /* a time for each frame */
+    expect(&c, put1(&c, OP_TIMESTEP, (op_attr){.timestep = {.dim = 6, .max_period = 10000}}, frames), "[2,3,6]");
     CHECK_MSG(r.failure.status == KILN_OK, "%s", r.failure.message);
     recording_free(&r);
 }

@@ -13,7 +13,7 @@ ways=( # WAY|what the report has to say
     '1|past the end of a tensor' '2|wrote to one of its inputs' '3|instead of KILN_CANCELLED' '4|declared PURE but made other bytes'
     '5|made a NaN or infinity from finite inputs at the low ends' '6|declared PURE' '7|instead of KILN_ERR_NOMEM when allocation'
     "8|input 'image' ends with 1 references too many" "9|did not set output 'image'" '10|without a message' '11|ended the process with status 0'
-    "12|crashed with SIGABRT" "13|output 'image': an IMAGE must have 3 or 4 channels" '14|just outside a tensor\|before the beginning'
+    "12|crashed with SIGABRT" "13|output 'image': IMAGE is f32 .*; it has to be f32 .N,H,W,C., the last 3 to 4" '14|just outside a tensor\|before the beginning'
     '15|neither handed over nor let go' '16|with mode: other' '17|ms without calling progress' '18|changed the floating-point mode'
     "19|dropped a reference that is not its own.*input 'image' ends with 1 references too few" '20|past the end of a tensor or scratch block'
 )

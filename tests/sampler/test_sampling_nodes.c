@@ -367,7 +367,7 @@ static void test_samplings_refused(void)
                *seed = values()->new_int(NULL, 1);
     values()->map_set(small, "seed", seed);
     check_refused((parts){.noise = small}, "the noise is 1x1x2x4, the latent 2x2x2x4");
-    check_refused((parts){.noise = map_of("sed", seed)}, "'seed'");
+    check_refused((parts){.noise = map_of("sed", seed)}, "NOISE.seed is missing; it has to be a whole number");
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, 0, 0})}, "sigmas[1] is 0");
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, NAN, 0})}, "sigmas[1] is nan");
     check_refused((parts){.sigmas = sigmas_of(3, (const double[]){3, -1, 0})}, "sigmas[1] is -1");
@@ -375,7 +375,8 @@ static void test_samplings_refused(void)
                           .sampler = made(&node_sampler_select, "sampler_name=euler_ancestral", NULL, NULL)},
                   "sigmas[1] is 3, above the 1 before it; sampler 'euler_ancestral'");
     check_refused((parts){.sampler = sampler_map("eulr")}, "did you mean 'euler'?");
-    check_refused((parts){.sampler = map_of("name", values()->new_int(NULL, 1))}, "name of a sampler");
+    check_refused((parts){.sampler = map_of("name", values()->new_int(NULL, 1))},
+                  "SAMPLER.sampler is missing; it has to be a text");
     check_refused((parts){.guider = map_of("kind", values()->new_string(NULL, "cgf", 3))},
                   "kind 'cgf'; did you mean 'cfg'");
 }

@@ -1,4 +1,4 @@
-/* test_value.c - values: kinds, references, immutability, digests, structure, memory that runs out. */
+/* test_value.c - values: kinds, references, immutability, digests, memory that runs out. */
 #include "harness.h"
 
 #include "base/memory_alloc.h"
@@ -217,75 +217,6 @@ static void test_digests_tell_values_apart(void)
     CHECK(digest_equal(digest_of_value(one), digest_of_value(other))); /* the order of setting is no content */
 }
 
-static void test_structure_of_standard_types(void)
-{
-    static const struct {
-        const char *type;
-        uint32_t dtype, rank;
-        int64_t last;
-        int good;
-    } rows[] = {
-        {"IMAGE", KILN_F32, 4, 3, 1},  {"IMAGE", KILN_F32, 4, 4, 1},         {"IMAGE", KILN_F32, 4, 1, 0},
-        {"IMAGE", KILN_F16, 4, 3, 0},  {"IMAGE", KILN_F32, 3, 3, 0},         {"MASK", KILN_F32, 3, 9, 1},
-        {"MASK", KILN_F32, 4, 9, 0},   {"SIGMAS", KILN_F32, 1, 9, 1},        {"SIGMAS", KILN_F64, 1, 9, 0},
-        {"LATENT", KILN_F32, 4, 4, 0}, {"CONDITIONING", KILN_F32, 3, 4, 0},  {"INT", KILN_F32, 1, 1, 0},
-        {"MODEL", KILN_F32, 1, 1, 0},  {"ANYTHING_ELSE", KILN_F32, 1, 1, 1}, {"*", KILN_U8, 2, 1, 1},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int64_t dim[4] = {2, 2, 2, 2};
-        error e = {0};
-        dim[rows[i].rank - 1] = rows[i].last;
-        kiln_value *x = tensor(rows[i].dtype, rows[i].rank, dim);
-        kiln_port port = {.name = "p", .type = rows[i].type};
-        CHECK_MSG((value_check_type(x, &port, &e) == KILN_OK) == rows[i].good, "row %zu (%s): %s", i, rows[i].type,
-                  e.message);
-        CHECK((e.message[0] != '\0') == !rows[i].good);
-        value_unref(x);
-    }
-}
-
-static int fits(kiln_value *x, kiln_port port)
-{
-    error e = {0};
-    int good = value_check_type(x, &port, &e) == KILN_OK;
-    value_unref(x);
-    return good;
-}
-
-static void test_structure_of_containers_and_ports(void)
-{
-    kiln_port latent = {.type = "LATENT"}, conditioning = {.type = "CONDITIONING"}, model = {.type = "MODEL"},
-              list = {.type = "MASK", .flags = KILN_PORT_LIST};
-    int64_t four[] = {1, 2, 2, 4}, three[] = {1, 2, 2};
-    CHECK(fits(map_of("samples", tensor(KILN_F32, 4, four)), latent));
-    CHECK(!fits(map_of("samples", tensor(KILN_F32, 3, three)), latent));
-    CHECK(!fits(map_of("sample", tensor(KILN_F32, 4, four)), latent));
-    kiln_value *masked = map_of("samples", tensor(KILN_F32, 4, four)), *wrong = v->new_int(NULL, 1);
-    CHECK_EQ(v->map_set(masked, "noise_mask", wrong), KILN_OK);
-    CHECK(!fits(masked, latent));
-    value_unref(wrong);
-    for (int good = 0; good < 2; good++) {
-        kiln_value *entries = v->new_list(NULL), *entry = map_of(good ? "tokens" : "token", tensor(KILN_F32, 3, three));
-        v->list_push(entries, entry);
-        value_unref(entry);
-        CHECK_EQ(fits(entries, conditioning), good);
-    }
-    CHECK(fits(v->new_object(NULL, "MODEL", NULL, NULL, NULL), model) &&
-          !fits(v->new_object(NULL, "VAE", NULL, NULL, NULL), model));
-    for (int good = 0; good < 2; good++) { /* a list port: every item */
-        kiln_value *items = v->new_list(NULL), *a = tensor(KILN_F32, 3, three),
-                   *b = good ? tensor(KILN_F32, 3, three) : tensor(KILN_F32, 4, four);
-        v->list_push(items, a), v->list_push(items, b);
-        value_unref(a), value_unref(b);
-        CHECK_EQ(fits(items, list), good);
-    }
-    CHECK(!fits(tensor(KILN_F32, 3, three), list));
-    CHECK(!fits(NULL, latent) && !fits(NULL, model) && !fits(NULL, list));
-    kiln_port narrow = {.type = "*", .dtypes = 1 << KILN_F32 | 1 << KILN_F16, .rank_min = 2, .rank_max = 3};
-    CHECK(fits(tensor(KILN_F16, 3, three), narrow) && !fits(tensor(KILN_U8, 3, three), narrow) &&
-          !fits(tensor(KILN_F32, 4, four), narrow));
-}
-
 static void test_numbers_that_are_not_finite(void)
 {
     static const struct {
@@ -392,8 +323,6 @@ int main(int argc, char **argv)
         CASE(test_objects_are_released_once),
         CASE(test_deep_values_are_let_go),
         CASE(test_digests_tell_values_apart),
-        CASE(test_structure_of_standard_types),
-        CASE(test_structure_of_containers_and_ports),
         CASE(test_numbers_that_are_not_finite),
         CASE(test_references_from_many_threads),
         CASE(test_out_of_memory_at_each_allocation),

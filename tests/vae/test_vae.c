@@ -6,9 +6,9 @@
  */
 #include "golden_kit.h"
 
-#include "vae.h"
 #include "vae_family.h"
 #include "vae_model.h"
+#include "vae_nodes.h"
 
 #include <math.h>
 
@@ -143,8 +143,14 @@ static kiln_value *latent_of(array a)
 static kiln_status call_node(const kiln_node *node, kiln_value *data, kiln_value *vae, kiln_value **out)
 {
     kiln_value *in[2] = {data, vae};
-    kiln_call call = {
-        .size = sizeof call, .device = KILN_CPU, .host = rig_host(), .ctx = rig_ctx(), .in = in, .out = out};
+    static const uint64_t defaults[8]; /* of VAEEncode: from the mean */
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = rig_host(),
+                      .ctx = rig_ctx(),
+                      .params = defaults,
+                      .in = in,
+                      .out = out};
     *out = NULL;
     return node->run(&call);
 }

@@ -51,9 +51,9 @@ static kiln_status gather(const cpu_kernel *c, const kernel_args *a, error *e)
 static kiln_status timestep(const cpu_kernel *c, const kernel_args *a, error *e)
 {
     const operand_desc *out = &c->op.out;
-    int64_t dim = c->op.attr.timestep.dim, half = dim / 2;
+    int64_t dim = c->op.attr.timestep.dim, half = dim / 2, times = shape_count(&c->op.in[0].shape);
     (void)e;
-    for (int64_t n = 0; n < out->shape.dim[0]; n++) {
+    for (int64_t n = 0; n < times; n++) {
         float t = ((const float *)a->in[0])[n];
         for (int64_t i = 0; i < dim; i++) {
             double k = (double)(i % (half ? half : 1));

@@ -185,7 +185,7 @@ kiln_status cuda_prepare_timestep(cuda_kernel *k, error *e)
         return error_set(e, KILN_ERR_UNSUPPORTED, "a timestep of type %s", dtype_name(k->op.in[0].dtype));
     k->u.timestep = (cu_timestep){.out_type = cuda_type(k->op.out.dtype),
                                   .cos_first = (int)k->op.attr.timestep.cos_first,
-                                  .rows = k->op.out.shape.dim[0],
+                                  .rows = shape_count(&k->op.in[0].shape),
                                   .dim = k->op.attr.timestep.dim,
                                   .out_ld = k->op.out.ld,
                                   .shift = k->op.attr.timestep.shift,

@@ -85,8 +85,8 @@ kiln_status reference_convert(const op_desc *op, const kernel_args *a, error *e)
 kiln_status reference_timestep(const op_desc *op, const kernel_args *a, error *e)
 {
     (void)e;
-    int64_t dim = op->attr.timestep.dim, half = dim / 2;
-    for (int64_t n = 0; n < op->out.shape.dim[0]; n++) {
+    int64_t dim = op->attr.timestep.dim, half = dim / 2, times = shape_count(&op->in[0].shape);
+    for (int64_t n = 0; n < times; n++) {
         float t = ((const float *)a->in[0])[n];
         for (int64_t c = 0; c < dim; c++) {
             int64_t i = c % (half ? half : 1);

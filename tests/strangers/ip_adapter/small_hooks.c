@@ -97,8 +97,8 @@ static void release_further(void *owned)
 
 static const kiln_port further_in[] = {
     {.name = "model", .type = "MODEL", .doc = "The denoiser."},
-    {.name = "keys", .type = "TOKENS", .doc = "f32 [N,T,C]"},
-    {.name = "values", .type = "TOKENS", .doc = "f32 [N,T,C]"},
+    {.name = "keys", .type = "EXTRA_KEYS", .doc = "f32 [N,T,C]"},
+    {.name = "values", .type = "EXTRA_KEYS", .doc = "f32 [N,T,C]"},
 };
 
 static kiln_status run_further(const kiln_call *c)

@@ -1,0 +1,11 @@
+/* vae_nodes.h - the rows of the vae nodes. */
+#ifndef KILN_NODES_VAE_NODES_H
+#define KILN_NODES_VAE_NODES_H
+
+#include "kiln/plugin.h"
+
+extern const kiln_node node_vae_decode, node_vae_decode_tiled; /* vae_decode.c  */
+extern const kiln_node node_vae_encode, node_vae_encode_tiled; /* vae_encode.c  */
+extern const kiln_node node_vae_encode_inpaint;                /* vae_inpaint.c */
+
+#endif

@@ -1,0 +1,20 @@
+/* vae_tiles.h - a picture or video converted in tiles that overlap and fade into one another: the memory of a tile. */
+#ifndef KILN_NODES_VAE_TILES_H
+#define KILN_NODES_VAE_TILES_H
+
+#include "vae_convert.h"
+
+/* In cells of what goes in: latent cells when decoding, pixels when encoding. Tiles are larger than twice the overlap,
+ * a video's frames than the overlap, which is 1 cell at least. */
+typedef struct {
+    int64_t frames, frame_overlap;
+    int64_t side, overlap; /* rows and columns */
+} vae_tiling;
+
+/* One picture or video at x gives the other shape at y. A picture is the mean of three tilings, of squares, of low and
+ * of tall tiles, so that edges of tiles do not show. */
+kiln_status vae_run_tiled(vae_converter *v, const vae_tiling *t, const vae_shape *in, float *x, float *y);
+/* How many runs that are. */
+uint64_t vae_tiled_runs(const vae_converter *v, const vae_tiling *t, const vae_shape *in);
+
+#endif
