@@ -187,7 +187,7 @@ static kiln_status check_entry(const kiln_value_type *t, uint32_t i)
 
 static kiln_value_entry numbers_of(const kiln_value_type *t)
 {
-    return (kiln_value_entry){.kinds = 1u << t->kind,
+    return (kiln_value_entry){.kinds = t->kind <= KILN_V_OBJECT ? 1u << t->kind : 0, /* check_row refuses others */
                               .dtypes = t->dtypes,
                               .rank_min = t->rank_min,
                               .rank_max = t->rank_max,
