@@ -2,7 +2,7 @@
  *
  * A constant table that records both ways, and the VAE value that has it with its weights. VAEDecode and VAEEncode
  * take whole pictures or videos, one after the other or as many at once as `pictures` says; VAEDecodeTiled and
- * VAEEncodeTiled take tiles, of the size their user asks for or as `tile` advises.
+ * VAEEncodeTiled take tiles of the size their user asks for, where `tile` is there.
  */
 #ifndef KILN_AUTOENCODER_H
 #define KILN_AUTOENCODER_H
@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* How a picture may be cut, in latent cells; 0 in a member: not along this dimension. */
+/* That a picture may be cut, and how it would best be, in latent cells. Today only whether there is such advice is
+ * read: sizes are the node's parameters. */
 typedef struct {
     uint32_t size;
     int32_t height, width, frames; /* of a tile that fits comfortably             */

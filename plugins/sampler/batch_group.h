@@ -13,7 +13,6 @@ enum { ITEMS_MAX = 256 };
 
 typedef struct {
     const kiln_call *call;
-    const kiln_model *model;
     const condition *member[ITEMS_MAX];
     size_t n;
     double sigma;
@@ -29,7 +28,7 @@ typedef void *batch_memory(void *self, size_t i, size_t n);
 /* The batch's inputs for `pictures` of each member; all rows of hooks that act, then those of controls. Writes at most
  * NETWORK_INPUTS_MAX. */
 typedef struct {
-    int64_t pictures, frames; /* of one member */
+    int64_t pictures; /* of one member */
     const kiln_latent_format *format;
     const uint8_t *hook_acts; /* [the model's hooks] */
     batch_memory *memory;

@@ -108,7 +108,7 @@ static kiln_status add_known(const kiln_call *c, const control_use *u, const pro
     apart_results *r = c->host->scratch(c->ctx, sizeof *r, KILN_CPU);
     char *text = c->host->scratch(c->ctx, key->n + 1, KILN_CPU);
     if (!r || !text) return KILN_ERR_NOMEM;
-    *r = (apart_results){.next = *known, .network = u->net->network, .weights = u->net->weights};
+    *r = (apart_results){.next = *known, .network = u->net->network};
     r->key = memcpy(text, key->text, key->n + 1);
     *known = r;
     return KILN_OK;

@@ -14,7 +14,6 @@ enum { APART_RESULTS_MAX = 64 };
 typedef struct apart_results {
     struct apart_results *next;
     const kiln_network *network;
-    const kiln_weights *weights;
     const char *key;
     size_t n;
     struct {

@@ -426,7 +426,6 @@ static kiln_status set_inputs(const pass *p, const batch *g, network_batch *b, n
     uint8_t acts[NETWORK_HOOKS_MAX];
     const kiln_latent_shape *s = &p->v->x.shape;
     batch_layout layout = {.pictures = s->pictures,
-                           .frames = s->frames,
                            .format = g->by->model->denoiser->latent,
                            .hook_acts = acts,
                            .memory = input_memory,
@@ -561,7 +560,7 @@ static kiln_status form_batch(pass *p, item *first, batch *g)
 {
     const kiln_latent_shape *s = &p->v->x.shape;
     g->by = range_now(p, first->set);
-    g->group = (batch_group){.call = p->e->call, .model = g->by->model, .sigma = p->sigma};
+    g->group = (batch_group){.call = p->e->call, .sigma = p->sigma};
     g->picture = (size_t)(s->pictures * s->frames * first->entry->h * first->entry->w * s->channels);
     for (item *i = first; i < p->items + p->n; i++) {
         int added = 0;
