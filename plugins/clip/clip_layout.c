@@ -110,8 +110,8 @@ static kiln_status check_index(const kiln_host *host, kiln_ctx *ctx, const kiln_
 {
     static const char *const names[] = {"text_encoder", "text_encoder_2"};
     config c = config_open(host, ctx, set, "model_index.json");
-    for (int i = 0; i < 2 && !has[i] && !c.failed; i++) {
-        const json_t *entry = config_get(&c, names[i]);
+    for (int i = 0; i < 2 && !c.failed; i++) {
+        const json_t *entry = has[i] ? NULL : config_get(&c, names[i]);
         const char *class = json_string_value(json_array_get(entry, 1));
         if (class && strncmp(class, "CLIPText", 8) == 0)
             CONFIG_FAIL(&c, KILN_ERR_INVALID,
