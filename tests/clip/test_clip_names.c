@@ -37,6 +37,20 @@ static void record_encoder(const kiln_clip_encoder *e)
     c.ops->program_free(c.p);
 }
 
+/* T3: CLIP L fills a chunk up with the end token, OpenCLIP with 0; these files have no tokenizer to say it. */
+static void check_padding(const kiln_clip_encoder *e)
+{
+    kiln_tokens t = {.size = sizeof t};
+    kiln_status status = e->encoder->tokenise(e->encoder, e->tokenizer, rig_host(), rig_ctx(), "a cat", &t);
+    CHECK_MSG(status == KILN_OK, "%s: %s", e->name, rig_message());
+    if (status != KILN_OK) return;
+    CHECK_EQ(t.length, 77);
+    CHECK_EQ(t.end[0], 3);
+    CHECK_EQ(t.id[3], 49407);
+    CHECK_EQ(t.id[4], e->name[0] == 'l' ? 49407 : 0);
+    CHECK_EQ(t.id[76], t.id[4]);
+}
+
 static void show(void *arg, const kiln_weight_info *info) { (void)arg, (void)info; }
 
 static void check_file(const char *checkpoint, const char *encoders, const char *architectures, int layer)
@@ -57,6 +71,7 @@ static void check_file(const char *checkpoint, const char *encoders, const char 
                  one->encoder->architecture);
         CHECK_EQ(one->encoder->default_layer, layer);
         record_encoder(one);
+        check_padding(one);
     }
     CHECK_STR(names, encoders);
     CHECK_STR(whats, architectures);
