@@ -215,9 +215,9 @@ static void test_broken_files_are_refused_with_a_sentence(void)
             "missing");
     refused("sdxl", (outline_edit){.without = "conditioner.embedders.0."}, "has OpenCLIP bigG");
     refused("refiner", (outline_edit){.without = "conditioner.embedders.0.model.text_projection"},
-            "has no text_projection");
+            "there is no 'conditioner.embedders.0.model.text_projection'");
     refused("refiner", (outline_edit){.name = "conditioner.embedders.0.model.text_projection", .dims = "1024x1280"},
-            "text_projection leads from 1024 numbers, and the encoder is 1280 wide");
+            "text_projection' leads from 1024 numbers, and the text encoder is 1280 wide");
     refused("refiner",
             (outline_edit){.name = "conditioner.embedders.0.model.transformer.resblocks.{32}.attn.in_proj_weight",
                            .dims = "3000x1280"},
