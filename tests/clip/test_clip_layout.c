@@ -223,7 +223,7 @@ static void test_broken_files_are_refused_with_a_sentence(void)
                            .dims = "3000x1280"},
             "attn.in_proj_weight' has 3000 rows; q, k and v of a text encoder of width 1280 have 3840");
     refused("sdxl", (outline_edit){.name = "conditioner.embedders.1.model.token_embedding.weight", .dims = "1000x1280"},
-            "the tokenizer has ids up to 49407, the text encoder's table 1000 rows");
+            "there is no tokenizer beside the text encoder, and CLIP's own has ids up to 49407, its table 1000 rows");
     refused("sd2", (outline_edit){.name = "cond_stage_model.model.positional_embedding", .dims = "78848"},
             "no two-dimensional tensor 'text_model.embeddings.position_embedding.weight'");
 }
@@ -247,6 +247,13 @@ static void test_broken_folders_are_refused_with_a_sentence(void)
     write_text(test_folder(), "pad/special_tokens_map.json", "{\"pad_token\": \"<nothing>\"}");
     CHECK(clip_in(in_folder("pad")) == NULL);
     CHECK_MSG(strstr(rig_message(), "special_tokens_map.json: pad_token is '<nothing>'"), "%s", rig_message());
+
+    copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "other");
+    copy_golden("tiny-sd1", "tokenizer/vocab.json", test_folder(), "other/vocab.json");
+    copy_golden("tiny-sd1", "tokenizer/merges.txt", test_folder(), "other/merges.txt");
+    CHECK(clip_in(in_folder("other")) == NULL);
+    CHECK_MSG(strstr(rig_message(), "the tokenizer has ids up to 713, the text encoder's table 554 rows"), "%s",
+              rig_message());
 
     copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "act");
     write_text(test_folder(), "act/config.json", "{\"hidden_act\": \"relu\", \"num_attention_heads\": 1}");
