@@ -1,7 +1,9 @@
-"""unet_names.txt.gz: the tensors of released UNets, under the names of single files and of folders, with shapes.
+"""unet_names.txt.gz: the tensors of released UNets, under the names of single files and of folders, with shapes; and
+unet_kinds/ldm_names.txt.gz: what the tensors of some of the small ones are called in single files.
 
 Lists of two sources: the network that a ComfyUI checkout (COMFYUI=FOLDER) builds for single files, and diffusers', both
-without numbers. Lines: "model NAME", then "ldm NAME DIMS" and "diffusers NAME DIMS".
+without numbers. Lines: "model NAME", then "ldm NAME DIMS" and "diffusers NAME DIMS"; and "kind NAME", then
+"DIFFUSERS-NAME LDM-NAME", paired by ComfyUI.
 """
 
 import gzip
@@ -110,6 +112,39 @@ def diffusers(model):
         return UNet2DConditionModel(**MODELS[model][-1]).state_dict()
 
 
+def count(state, prefix):
+    """1 + the highest number behind a prefix."""
+    found = [int(name[len(prefix):].split(".")[0]) for name in state if name.startswith(prefix)]
+    return 1 + max(found, default=-1)
+
+
+def pairs(kind):
+    """[diffusers' name, ldm's name] of a small UNet."""
+    import comfy.utils
+    from diffusers import UNet2DConditionModel
+
+    import unet_kinds
+
+    with torch.device("meta"):
+        state = UNet2DConditionModel(**unet_kinds.KINDS[kind]).state_dict()
+    levels = count(state, "down_blocks.")
+    layers = [count(state, f"down_blocks.{i}.resnets.") for i in range(levels)]
+    depth = lambda side, b, n: [count(state, f"{side}_blocks.{b}.attentions.{i}.transformer_blocks.") for i in range(n)]
+    down = [d for i in range(levels) for d in depth("down", i, layers[i])]
+    up = [d for i in range(levels) for d in depth("up", i, layers[levels - 1 - i] + 1)]
+    known = comfy.utils.unet_to_diffusers({
+        "num_res_blocks": layers, "channel_mult": [1] * levels, "transformer_depth": down,
+        "transformer_depth_output": up[::-1], "transformer_depth_middle": count(state, "mid_block.attentions.0.transformer_blocks."),
+    })
+    known["class_embedding.weight"] = "label_emb.weight"
+    return [[name, known[name]] for name in sorted(state)]
+
+
+def write(path, lines):
+    with gzip.GzipFile(path, "wb", compresslevel=9, mtime=0) as out:
+        out.write(("\n".join(lines) + "\n").encode())
+
+
 def main():
     sys.path.insert(0, os.environ["COMFYUI"])
     sys.argv = [sys.argv[0], "--cpu"]
@@ -121,8 +156,11 @@ def main():
         lines.append(f"model {model}")
         for kind, made in (("ldm", ldm(model)), ("diffusers", diffusers(model))):
             lines += [f"{kind} {name} {' '.join(map(str, made[name].shape))}" for name in sorted(made)]
-    with gzip.GzipFile(GOLDEN / "unet_names.txt.gz", "wb", compresslevel=9, mtime=0) as out:
-        out.write(("\n".join(lines) + "\n").encode())
+    write(GOLDEN / "unet_names.txt.gz", lines)
+    lines = []
+    for kind in ("sd2", "base", "refiner", "ssd", "inpaint", "edit", "unclip", "upscaler"):
+        lines += [f"kind {kind}", *(" ".join(pair) for pair in pairs(kind))]
+    write(GOLDEN / "unet_kinds/ldm_names.txt.gz", lines)
 
 
 if __name__ == "__main__":

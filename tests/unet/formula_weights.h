@@ -50,7 +50,7 @@ static inline float formula_number(const formula_tensor *t, uint64_t seed, uint6
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     z ^= z >> 31;
     double u = ((double)(z >> 40) - 8388608.0) / 8388608.0;
-    if (t->rank == 1) return (float)(n > 7 && strcmp(t->seed + n - 7, ".weight") == 0 ? 1 + 0.2 * u : 0.1 * u);
+    if (t->rank < 2) return (float)(n > 7 && strcmp(t->seed + n - 7, ".weight") == 0 ? 1 + 0.2 * u : 0.1 * u);
     return (float)(u * sqrt(3.0 / (double)(formula_count(t) / (uint64_t)t->dim[0])));
 }
 

@@ -10,55 +10,12 @@
 
 #define WHOLE 1e-5
 
-static kiln_weights *goldens(void)
-{
-    static kiln_weights *g;
-    if (!g) g = open_weights("tests/golden/unet_kinds.safetensors");
-    return g;
-}
-
-/* Column i of [n,k] as [n]. */
-static array column(array a, int64_t i)
-{
-    int64_t n = a.dim[0], k = a.dim[1];
-    float *data = malloc((size_t)n * sizeof *data);
-    for (int64_t row = 0; row < n; row++) data[row] = a.data[row * k + i];
-    free(a.data);
-    return (array){.data = data, .rank = 1, .dim = {n}, .n = (size_t)n};
-}
-
-/* The golden of an input: a column of KIND.numbers for one of the sizes. */
-static array golden_input(const char *kind, const kiln_denoiser *d, uint32_t row, uint32_t *number)
-{
-    kiln_input_spec spec = kiln_input_spec_at(d->input, d->input_stride, row);
-    if (spec.kind == KILN_INPUT_SCALAR && strcmp(spec.name, "guidance") != 0)
-        return column(golden(goldens(), "%s.numbers", kind), (*number)++);
-    return golden(goldens(), "%s.%s", kind, spec.name);
-}
-
-static size_t bind_inputs(const char *kind, const kiln_denoiser *d, piece *c, kiln_named_tensor named[12])
-{
-    uint32_t number = 0;
-    for (uint32_t i = 0; i < d->n_input; i++) {
-        kiln_input_spec spec = kiln_input_spec_at(d->input, d->input_stride, i);
-        named[i] = (kiln_named_tensor){.size = sizeof *named, .name = spec.name};
-        named[i].tensor =
-            piece_input(c, golden_input(kind, d, i, &number), spec.kind == KILN_INPUT_IDS ? KILN_I32 : KILN_F32);
-    }
-    return d->n_input;
-}
-
-/* Evaluates, and returns the result as well, to compare with another one. */
 static void check_evaluation(const char *kind, const kiln_model *m, double tolerance, const char *what)
 {
-    piece c = piece_new(KILN_F32);
-    kiln_named_tensor named[12];
-    kiln_denoise_inputs in = {.size = sizeof in, .input = named};
-    in.x = piece_input(&c, golden(goldens(), "%s.x", kind), KILN_F32);
-    in.timestep = piece_input(&c, golden(goldens(), "%s.t", kind), KILN_F32);
-    in.n_input = bind_inputs(kind, m->denoiser, &c, named);
-    piece_check(&c, m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in), golden(goldens(), "%s.out", kind),
-                tolerance, what);
+    array got = evaluate(kind, m), wanted = golden(goldens(), "%s.out", kind);
+    if (CHECK_EQ(got.n, wanted.n)) check_array(got.data, wanted.data, got.n, tolerance, what, __FILE__, __LINE__);
+    free(got.data);
+    free(wanted.data);
 }
 
 static const struct {

@@ -100,4 +100,66 @@ static inline const kiln_model *model_of(const kiln_value *v)
     return models->model(rig_ctx(), v);
 }
 
+/* ---- one evaluation ---- */
+
+static inline kiln_weights *goldens(void)
+{
+    static kiln_weights *g;
+    if (!g) g = open_weights("tests/golden/unet_kinds.safetensors");
+    return g;
+}
+
+/* Column i of [n,k] as [n]. */
+static inline array column(array a, int64_t i)
+{
+    int64_t n = a.dim[0], k = a.dim[1];
+    float *data = malloc((size_t)n * sizeof *data);
+    for (int64_t row = 0; row < n; row++) data[row] = a.data[row * k + i];
+    free(a.data);
+    return (array){.data = data, .rank = 1, .dim = {n}, .n = (size_t)n};
+}
+
+/* The golden of an input: a column of KIND.numbers for one of the sizes. */
+static inline array golden_input(const char *kind, const kiln_denoiser *d, uint32_t row, uint32_t *number)
+{
+    kiln_input_spec spec = kiln_input_spec_at(d->input, d->input_stride, row);
+    if (spec.kind == KILN_INPUT_SCALAR && strcmp(spec.name, "guidance") != 0)
+        return column(golden(goldens(), "%s.numbers", kind), (*number)++);
+    return golden(goldens(), "%s.%s", kind, spec.name);
+}
+
+static inline size_t bind_inputs(const char *kind, const kiln_denoiser *d, piece *c, kiln_named_tensor named[12])
+{
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < d->n_input; i++) {
+        kiln_input_spec spec = kiln_input_spec_at(d->input, d->input_stride, i);
+        named[i] = (kiln_named_tensor){.size = sizeof *named, .name = spec.name};
+        named[i].tensor =
+            piece_input(c, golden_input(kind, d, i, &number), spec.kind == KILN_INPUT_IDS ? KILN_I32 : KILN_F32);
+    }
+    return d->n_input;
+}
+
+/* The kind's golden inputs through a model, in f32. */
+static inline array evaluate(const char *kind, const kiln_model *m)
+{
+    piece c = piece_new(KILN_F32);
+    kiln_named_tensor named[12];
+    kiln_denoise_inputs in = {.size = sizeof in, .input = named};
+    array x = golden(goldens(), "%s.x", kind), out = x;
+    in.x = piece_input(&c, x, KILN_F32);
+    in.timestep = piece_input(&c, golden(goldens(), "%s.t", kind), KILN_F32);
+    in.n_input = bind_inputs(kind, m->denoiser, &c, named);
+    kiln_t result = m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in);
+    out.data = calloc(out.n + 1, sizeof *out.data);
+    kiln_bind b = KILN_BIND("out", window_of(out.data, KILN_F32, out.rank, out.dim));
+    c.ops->output(c.p, "out", result);
+    kiln_status status = c.ops->plan(c.ctx, c.p, NULL);
+    if (status == KILN_OK) status = c.ops->run(c.ctx, c.p, c.in, c.n_in, &b, 1);
+    CHECK_MSG(status == KILN_OK, "%s: %s", kind, rig_message());
+    for (size_t i = 0; i < c.n_owned; i++) free(c.owned[i]);
+    c.ops->program_free(c.p);
+    return out;
+}
+
 #endif
