@@ -1,8 +1,8 @@
 /* differential_diffusion.c - DifferentialDiffusion: a MODEL whose noise masks say when a cell begins, not whether.
  *
- * After Levin and Fried 2023, "Differential Diffusion: Giving Each Pixel Its Strength" (arXiv:2306.00950): a cell is kept
- * until the share of the way that is left has fallen to its mask's number, and is drawn from there on. Shares are counted
- * in the network's timesteps, as ComfyUI counts them.
+ * After Levin and Fried 2023, "Differential Diffusion: Giving Each Pixel Its Strength" (arXiv:2306.00950): a cell is
+ * kept until the share of the way that is left has fallen to its mask's number, and is drawn from there on. Shares are
+ * counted in the network's timesteps, as ComfyUI counts them.
  */
 #include "kiln/model.h"
 #include "sampler_nodes.h"

@@ -1,7 +1,8 @@
 /* model_range_nodes.c - ModelRange and ModelRangeAtStep: a MODEL that hands over to another one on the way.
  *
- * A base and its refiner, the halves of a pair that were trained for high and for low noise: from a level down, that one
- * included, the other MODEL evaluates. ConditioningSetModelRange (nodes/conditioning) binds a conditioning to one of them.
+ * A base and its refiner, the halves of a pair that were trained for high and for low noise: from a level down, that
+ * one included, the other MODEL evaluates. ConditioningSetModelRange (nodes/conditioning) binds a conditioning to one
+ * of them.
  */
 #include "kiln/model.h"
 #include "sampler_nodes.h"
@@ -77,8 +78,7 @@ static kiln_status fill_ranges(const kiln_call *c, const kiln_model *m, ranged *
                              "the model's range '%s' begins at the same level, so one of the two would never act; let "
                              "this one begin earlier or later",
                              range_of(m, i)->name);
-    r->range[n++] =
-        (kiln_model_range){.size = sizeof r->range[0], .name = r->name, .below = below, .model = r->other};
+    r->range[n++] = (kiln_model_range){.size = sizeof r->range[0], .name = r->name, .below = below, .model = r->other};
     for (; i < m->n_range; i++) (void)KILN_READ(&r->range[n++], range_of(m, i), model);
     for (size_t k = 0; k < n; k++) r->range[k].size = sizeof r->range[0];
     return KILN_OK;
@@ -125,7 +125,8 @@ typedef struct {
     double start_percent;
 } share_params;
 static const kiln_param share_param[] = {
-    KIT_FLOAT(share_params, start_percent, 0.8, 0, 1, 0.001, "Share of the denoising after which the other takes over."),
+    KIT_FLOAT(share_params, start_percent, 0.8, 0, 1, 0.001,
+              "Share of the denoising after which the other takes over."),
     NAME(share_params),
 };
 

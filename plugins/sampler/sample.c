@@ -1,8 +1,8 @@
 /* sample.c - see sample.h.
  *
  * A LATENT value has the autoencoder's own numbers; what the network sees is (latent - shift) * scale. To and fro costs
- * a last digit, so a latent with noise left in it has the network's numbers too, as "model_samples": the next stage goes
- * on with these as long as they still say what its samples say.
+ * a last digit, so a latent with noise left in it has the network's numbers too, as "model_samples": the next stage
+ * goes on with these as long as they still say what its samples say.
  */
 #include "sample.h"
 

@@ -37,8 +37,8 @@ struct kiln_session {
     float *start, *noise, *work;       /* on the host: the given latent, noise, numbers on their way in or out */
     float *copies;                     /* of latents, for what only the host can do */
     size_t copies_capacity;
-    kiln_latent input;                          /* x, while the job's own denoise() writes x     */
-    kiln_latent mask;                           /* of the LATENT, one channel; data NULL: none   */
+    kiln_latent input;       /* x, while the job's own denoise() writes x     */
+    kiln_latent mask;        /* of the LATENT, one channel; data NULL: none   */
     const float *mask_given; /* where the MODEL has a rule for masks, on the host: the LATENT's, what */
     float *mask_now;         /* counts at mask_level (also in `mask`), */
     double mask_level;       /* the last level asked for; NaN: none    */
