@@ -243,6 +243,13 @@ static void test_broken_folders_are_refused_with_a_sentence(void)
         strstr(rig_message(), "names text_encoder_2 (CLIPTextModelWithProjection), and the folder has no tensors"),
         "%s", rig_message());
 
+    write_text(test_folder(), "half/model_index.json",
+               "{\"text_encoder\": [\"transformers\", \"CLIPTextModel\"], \"text_encoder_2\": [\"transformers\", "
+               "\"T5EncoderModel\"]}");
+    CHECK(clip_in(in_folder("half")) == NULL);
+    CHECK_MSG(strstr(rig_message(), "names text_encoder_2, a T5EncoderModel; of text encoders kiln reads CLIP L"), "%s",
+              rig_message());
+
     copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "pad");
     write_text(test_folder(), "pad/special_tokens_map.json", "{\"pad_token\": \"<nothing>\"}");
     CHECK(clip_in(in_folder("pad")) == NULL);
