@@ -146,6 +146,19 @@ static kiln_status run_tile(vae_converter *v, const tiles *w, const grid *g, con
     return KILN_OK;
 }
 
+kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape *in, int *fit)
+{
+    const int64_t corner[AXES] = {0, 0, 0};
+    grid g[TILINGS];
+    size_t n = grids_of(v, t, g);
+    *fit = 1;
+    for (size_t i = 0; i < n && *fit; i++) {
+        vae_shape part = part_shape(in, &g[i], corner);
+        TRY(vae_fits(v, &part, fit));
+    }
+    return KILN_OK;
+}
+
 /* ---- a tiling ---- */
 
 static void divide(const tiles *w, float *sum)

@@ -14,6 +14,8 @@ typedef struct {
 /* One picture or video at x gives the other shape at y. A picture is the mean of three tilings, of squares, of low and
  * of tall tiles, so that edges of tiles do not show. */
 kiln_status vae_run_tiled(vae_converter *v, const vae_tiling *t, const vae_shape *in, float *x, float *y);
+/* *fit: a tile of each tiling can run in the memory that there is. */
+kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape *in, int *fit);
 /* How many runs that are. */
 uint64_t vae_tiled_runs(const vae_converter *v, const vae_tiling *t, const vae_shape *in);
 
