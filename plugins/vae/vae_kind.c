@@ -49,6 +49,7 @@ vae_kind vae_kind_find(config *c, const kiln_weights_api *w, const kiln_weights 
         snprintf(k.name, sizeof k.name, "x4 upscaler KL-f4");
     else
         snprintf(k.name, sizeof k.name, "KL-f%d, %lld channels", factor, (long long)v->latent_channels);
-    if (config_bool(c, "force_upcast", !is_sd)) k.precisions = 1u << KILN_BF16 | 1u << KILN_F32;
+    /* diffusers writes true unless somebody said otherwise, so that only false says anything */
+    if (!is_sd && config_bool(c, "force_upcast", 1)) k.precisions = 1u << KILN_BF16 | 1u << KILN_F32;
     return k;
 }
