@@ -16,9 +16,13 @@ static vae_tiling tiles_of(const vae_converter *v, const vae_shape *one, int64_t
     int64_t all = v->encode ? vae_time_cells(v, one->frames) : one->frames;
     int64_t frames = v->rank > 4 ? either(a->frames, all) : 1,
             shared = v->rank > 4 && a->frame_overlap > 0 && a->frame_overlap < frames ? a->frame_overlap : 1;
-    vae_tiling t = {.frames = frames, .frame_overlap = shared, .side = side, .overlap = overlap};
+    vae_tiling t = {.frames = frames,
+                    .frame_overlap = shared,
+                    .side = side,
+                    .overlap = 2 * overlap,
+                    .margin = overlap > 1 ? 3 * overlap / 4 : 1};
     if (!v->encode) return t;
-    t.side *= v->factor, t.overlap *= v->factor;
+    t.side *= v->factor, t.overlap *= v->factor, t.margin *= v->factor;
     if (v->rank > 4) t.frames = vae_time_frames(v, frames), t.frame_overlap = vae_time_frames(v, shared);
     return t;
 }
@@ -48,7 +52,7 @@ static kiln_status find_tiles(vae_converter *v, const vae_shape *one, vae_tiling
     int64_t usual = either(a->height < a->width ? a->height : a->width, SIDE), overlap = either(a->overlap, OVERLAP);
     int fits = 0;
     *found = 0;
-    for (int64_t side = 4 * usual; !fits && side >= usual / 4 && side / 2 > overlap; side /= 2) {
+    for (int64_t side = 4 * usual; !fits && side >= usual / 2 && side > 4 * overlap - 1; side /= 2) {
         vae_tiling t = tiles_of(v, one, side, overlap);
         if (one->rows <= t.side && one->columns <= t.side && one->frames <= t.frames) continue;
         *out = t, *found = 1;
