@@ -244,6 +244,12 @@ typedef struct {
      * both plugins' names. Plugins are opened kiln's own first, then in the order of the search path, and tried in a
      * process of their own before: ask for another plugin's ability in run(), or be ready for NULL in open(). */
     kiln_status (*provide)(const char *id, const void *table);
+
+    /* Says that what this call makes depends on more than what it is made of: on how much memory there is. It is not
+     * kept for later runs then, and neither is what is made of it. In an estimate it does nothing. */
+    void (*not_kept)(kiln_ctx *);
+    /* The node that is called, as messages name it: "node 'sampler' (KSampler)". Lives as long as the call. */
+    const char *(*node)(kiln_ctx *);
 } kiln_host;
 
 /* The arguments of one run(). */
