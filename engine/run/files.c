@@ -103,14 +103,31 @@ static void list_names(arena *a, const char *folder, const char **name, size_t *
     if (d) closedir(d);
 }
 
+/* Folders of one kind have had several names; files lie in either. */
+static const char *const other_names[][2] = {
+    {"diffusion_models", "unet"}, {"text_encoders", "clip"}, {"controlnet", "t2i_adapter"}, {"vae", "vae_approx"}};
+enum { KIND_NAMES = 2 };
+
+/* The names of the folders where files of this kind lie, its own first; returns how many. */
+static size_t kind_names(const char *kind, const char *name[KIND_NAMES])
+{
+    size_t n = 0;
+    name[n++] = kind;
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (strcmp(kind, other_names[i][0]) == 0) name[n++] = other_names[i][1];
+        if (strcmp(kind, other_names[i][1]) == 0) name[n++] = other_names[i][0];
+    }
+    return n;
+}
+
 static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
                            error *e)
 {
-    const char *found[NAMES_MAX] = {0};
-    size_t n = 0;
+    const char *found[NAMES_MAX] = {0}, *folder[KIND_NAMES];
+    size_t n = 0, n_folder = kind_names(kind, folder);
     str where = {0};
     for (size_t i = 0; i < n_root; i++) {
-        list_names(a, join(a, root[i], kind), found, &n);
+        for (size_t k = 0; k < n_folder; k++) list_names(a, join(a, root[i], folder[k]), found, &n);
         list_names(a, root[i], found, &n);
         str_printf(&where, "%s%s", i ? ", " : "", root[i]);
     }
@@ -126,6 +143,8 @@ static const char *nothing(arena *a, const char *const *root, size_t n_root, con
 
 const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e)
 {
+    const char *folder[KIND_NAMES];
+    size_t n_folder = kind_names(kind, folder);
     int is_input = strcmp(kind, "input") == 0;
     const char *const *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
@@ -137,9 +156,11 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
                          name),
                NULL;
     for (size_t i = 0; i < n; i++) {
-        const char *path = join(a, join(a, root[i], kind), name);
-        if (exists(path)) return path;
-        path = join(a, root[i], name);
+        for (size_t k = 0; k < n_folder; k++) {
+            const char *path = join(a, join(a, root[i], folder[k]), name);
+            if (exists(path)) return path;
+        }
+        const char *path = join(a, root[i], name);
         if (exists(path)) return path;
     }
     return nothing(a, root, n, kind, name, e);
