@@ -3,8 +3,8 @@
 drop      without the tensors whose names begin so
 f8        F32 and F16 tensors in 8 bits, each number the nearest there is (TYPE: E4M3, E5M2, or both: by turns)
 of-f8     the same numbers as F32
-ema       beside each "model.X" an average as the original trainers name it, half as large, and its two counters
-averaged  each "model.X" half as large
+ema       beside each "model.X" an average as the original trainers name it, with all signs turned, and its two counters
+averaged  each "model.X" with all signs turned
 also      one more tensor of two bytes
 """
 import array
@@ -24,13 +24,14 @@ def read(path):
 
 
 def write(path, tensors):
-    header, data = {}, b""
+    header, at = {}, 0
     for name, (dtype, shape, raw) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.writelines(raw for _, _, raw in tensors.values())
 
 
 def numbers(dtype, raw):
@@ -76,10 +77,13 @@ def in_f8(tensors, kind, keep):
             tensors[name] = ("F32", shape, floats("F32", [value for value, _ in rows]))
 
 
-def halved(tensors, name_of):
+def negated(tensors, name_of):
+    signs = bytes(b ^ 0x80 for b in range(256))
     for name, (dtype, shape, raw) in list(tensors.items()):
         if name.startswith("model."):
-            tensors[name_of(name)] = (dtype, shape, floats(dtype, [v / 2 for v in numbers(dtype, raw)]))
+            other, width = bytearray(raw), 2 if dtype == "F16" else 4
+            other[width - 1 :: width] = other[width - 1 :: width].translate(signs)
+            tensors[name_of(name)] = (dtype, shape, bytes(other))
 
 
 tensors, args = read(sys.argv[1]), iter(sys.argv[3:])
@@ -90,11 +94,11 @@ for command in args:
     elif command in ("f8", "of-f8"):
         in_f8(tensors, next(args), command == "f8")
     elif command == "ema":
-        halved(tensors, lambda name: "model_ema." + name[len("model.") :].replace(".", ""))
+        negated(tensors, lambda name: "model_ema." + name[len("model.") :].replace(".", ""))
         tensors["model_ema.decay"] = ("F32", [], struct.pack("<f", 0.9999))
         tensors["model_ema.num_updates"] = ("I32", [], struct.pack("<i", 470000))
     elif command == "averaged":
-        halved(tensors, lambda name: name)
+        negated(tensors, lambda name: name)
     elif command == "also":
         name, dtype = next(args).split(":")
         tensors[name] = (dtype, [2 if dtype.startswith("F8") else 1], bytes(2))
