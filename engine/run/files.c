@@ -141,10 +141,24 @@ static const char *nothing(arena *a, const char *const *root, size_t n_root, con
     return NULL;
 }
 
-const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e)
+/* Below the roots: in the folders of the kind, then in the root itself. */
+static const char *look_below(arena *a, const char *const *root, size_t n, const char *kind, const char *name)
 {
     const char *folder[KIND_NAMES];
     size_t n_folder = kind_names(kind, folder);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n_folder; k++) {
+            const char *path = join(a, join(a, root[i], folder[k]), name);
+            if (exists(path)) return path;
+        }
+        const char *path = join(a, root[i], name);
+        if (exists(path)) return path;
+    }
+    return NULL;
+}
+
+const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, const char *name, error *e)
+{
     int is_input = strcmp(kind, "input") == 0;
     const char *const *root = is_input ? r->input : r->model;
     size_t n = is_input ? r->n_input : r->n_model;
@@ -155,13 +169,8 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
         return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead",
                          name),
                NULL;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < n_folder; k++) {
-            const char *path = join(a, join(a, root[i], folder[k]), name);
-            if (exists(path)) return path;
-        }
-        const char *path = join(a, root[i], name);
-        if (exists(path)) return path;
-    }
-    return nothing(a, root, n, kind, name, e);
+    const char *path = look_below(a, root, n, kind, name);
+    if (!path && strcmp(kind, "vae") == 0) /* "taesd": its halves are taesd_decoder and taesd_encoder */
+        path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name));
+    return path ? path : nothing(a, root, n, kind, name, e);
 }
