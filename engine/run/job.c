@@ -189,4 +189,5 @@ catalog *job_take_catalog(job *j)
 }
 
 const workflow *job_workflow(const job *j) { return &j->first.w; }
+const catalog *job_catalog(const job *j) { return j->catalog; }
 const yaml_node *job_matrix(const job *j) { return j->first.doc.matrix; }

@@ -79,6 +79,7 @@ void job_close(job *j);
 /* Takes the job's catalog over, which job_close then leaves: plugins are loaded once a process. */
 catalog *job_take_catalog(job *j);
 const workflow *job_workflow(const job *j);
+const catalog *job_catalog(const job *j);
 const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
 
 /* Runs, explains or dry-runs it; rows NULL: once, as it stands. Prints progress, faults and results. A single run

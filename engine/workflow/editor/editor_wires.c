@@ -144,7 +144,7 @@ static editor_wire cut_by(const walk *w, const editor_node *n)
     return (editor_wire){.kind = WIRE_NONE, .cut_scope = w->scope, .cut = n};
 }
 
-static void fault(const walk *w, place at, const char *what, const char *id)
+static void broken(const walk *w, place at, const char *what, const char *id)
 {
     document_fault(w->x->d, at, NULL, "node '%s%.60s' (%.130s)%s: input '%.100s' %s '%.60s'", w->user_scope->prefix,
                    w->user->id, w->user->type, editor_where(w->x, w->user_scope, w->user), w->in->name, what, id);
@@ -179,7 +179,7 @@ static editor_wire outside(walk *w, uint32_t input, const editor_link **next)
         if (!w->edge) w->edge = s, w->edge_input = input;
         w->scope = s->up;
         if (!(*next = editor_link_of(s->up->graph, slot->link)))
-            fault(w, slot->at, "is fed from outside its subgraph by a link that is not in the file:", slot->link);
+            broken(w, slot->at, "is fed from outside its subgraph by a link that is not in the file:", slot->link);
         return nothing();
     }
     if (editor_promoted(w->x, s, input, &value)) return (editor_wire){.kind = WIRE_VALUE, .value = value};
@@ -191,7 +191,7 @@ static editor_wire behind(walk *w, const editor_slot *slot, const editor_node *n
 {
     if (!slot || !slot->link) return cut_by(w, n->kind == EDITOR_NODE || n->kind == EDITOR_INSTANCE ? n : NULL);
     if (!(*next = editor_link_of(w->scope->graph, slot->link)))
-        fault(w, slot->at, "goes through a link that is not in the file:", slot->link);
+        broken(w, slot->at, "goes through a link that is not in the file:", slot->link);
     return nothing();
 }
 
@@ -219,7 +219,7 @@ static editor_wire step(walk *w, const editor_link *l, const editor_link **next)
     *next = NULL;
     if (w->scope->up && strcmp(l->from, "-10") == 0) return outside(w, l->slot, next);
     const editor_node *n = editor_node_of(w->scope->graph, l->from);
-    if (!n) return fault(w, l->at, "is linked to a node that is not in the file:", l->from), nothing();
+    if (!n) return broken(w, l->at, "is linked to a node that is not in the file:", l->from), nothing();
     if (n->kind == EDITOR_PRIMITIVE) return behind_special(w, n, next);
     if (n->mode == EDITOR_MUTED && n->kind != EDITOR_SET) return cut_by(w, n);
     if (n->kind != EDITOR_NODE && n->kind != EDITOR_INSTANCE) return behind_special(w, n, next);
@@ -232,13 +232,13 @@ editor_wire editor_follow(editor *x, editor_scope *s, const editor_node *n, cons
 {
     walk w = {.x = x, .scope = s, .user = n, .in = in, .user_scope = s, .type = type};
     const editor_link *l = in->link ? editor_link_of(s->graph, in->link) : NULL, *next;
-    if (in->link && !l) fault(&w, in->at, "has a link that is not in the file:", in->link);
+    if (in->link && !l) broken(&w, in->at, "has a link that is not in the file:", in->link);
     editor_wire found = nothing();
     for (; l && editor_step(x, 1); l = next) {
         found = step(&w, l, &next);
         if (next && ++w.hops > HOPS_MAX) {
-            fault(&w, in->at,
-                  "goes in a circle of reroutes or bypassed nodes, or through more than 10,000 of them:", l->id);
+            broken(&w, in->at,
+                   "goes in a circle of reroutes or bypassed nodes, or through more than 10,000 of them:", l->id);
             return nothing();
         }
     }
