@@ -3,6 +3,7 @@
 
 #include "base/memory_alloc.h"
 #include "base/str.h"
+#include "param/param_text.h"
 #include "workflow/check.h"
 
 #include <stdlib.h>
@@ -224,7 +225,9 @@ static void put_comment(writer *x, const char *text)
 
 static kiln_status yaml_node_text(writer *x, const doc_node *n)
 {
-    int titled = n->title && strcmp(n->title, n->type) != 0;
+    const kiln_node *row = row_of(x, n->type);
+    int titled =
+        n->title && strcmp(n->title, n->type) != 0 && !(row && row->title && strcmp(n->title, row->title) == 0);
     if (n->where && *n->where)
         str_append(&x->out, "\n  #"), put_comment(x, n->where);
     else if (titled)
@@ -261,6 +264,26 @@ static kiln_status write_yaml(writer *x, const doc_node **order)
 
 /* ---- JSON ---- */
 
+static int has_input(const doc_node *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_input; i++)
+        if (strcmp(n->input[i].name, name) == 0) return 1;
+    return 0;
+}
+
+/* ComfyUI wants every parameter said, those too that have a default. */
+static void put_defaults(writer *x, const doc_node *n, const kiln_node *row, size_t said)
+{
+    for (uint32_t i = 0; row && i < row->n_param; i++) {
+        const kiln_param *p = node_param(row, i);
+        param_value v = param_default_value(p);
+        if (p->flags & (KILN_PARAM_OWN | KILN_PARAM_REQUIRED) || has_input(n, p->name)) continue;
+        if (p->type == KILN_P_FILE && !*v.text) continue;
+        str_append(&x->out, said++ ? ",\n      " : "\n      "), put_quoted(x, p->name), str_append(&x->out, ": ");
+        param_value_json(&v, &x->out);
+    }
+}
+
 static kiln_status json_node_text(writer *x, const doc_node *n)
 {
     const kiln_node *row = row_of(x, n->type);
@@ -274,7 +297,8 @@ static kiln_status json_node_text(writer *x, const doc_node *n)
         else
             put_json_value(x, in, param_of(row, in->name));
     }
-    str_append(&x->out, n->n_input ? "\n    },\n    \"class_type\": " : "},\n    \"class_type\": ");
+    put_defaults(x, n, row, n->n_input);
+    str_append(&x->out, "\n    },\n    \"class_type\": ");
     put_quoted(x, n->type);
     if (n->title)
         str_append(&x->out, ",\n    \"_meta\": {\"title\": "), put_quoted(x, n->title), str_char(&x->out, '}');

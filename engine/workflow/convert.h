@@ -16,7 +16,8 @@ typedef struct {
  * names where the type is known. The caller frees with mem_free; NULL with a message: there is a value that no
  * parameter takes, or no memory. Values of the head's parameters have become the nodes' own. */
 char *convert_to_yaml(const document *d, const convert_rows *rows, error *e);
-/* JSON, indented. Outputs have their numbers: NULL also where a type is not known or has no such output. */
+/* JSON, indented. Outputs have their numbers: NULL also where a type is not known or has no such output. What the
+ * document leaves out is there with its default. */
 char *convert_to_api(const document *d, const convert_rows *rows, error *e);
 
 #endif

@@ -516,7 +516,8 @@ static void read_editor(document *d, const yaml_node *root, const struct catalog
 {
     const editor_note *note = NULL;
     const yaml_node *api = catalog ? editor_to_api(d, root, catalog, &note) : NULL;
-    if (!catalog) document_fault(d, root->at, NULL, "a file of ComfyUI's editor can be run, and not be a part of this");
+    if (!catalog)
+        document_fault(d, root->at, NULL, "a file of ComfyUI's editor, which cannot be read without the node types");
     d->api_format = 1;
     if (!api) return;
     read_nodes(d, api);

@@ -9,7 +9,7 @@
 int editor_is_saved(const yaml_node *root)
 {
     const yaml_node *nodes = yaml_get(root, "nodes");
-    return nodes && nodes->kind == YAML_SEQUENCE;
+    return nodes && nodes->kind == YAML_SEQUENCE && yaml_get(root, "links");
 }
 
 /* ---- the tree ---- */

@@ -19,12 +19,13 @@ const char *editor_text(const yaml_node *v)
 
 int editor_step(editor *x, size_t steps)
 {
-    size_t before = x->steps;
     x->steps += steps;
-    if (x->steps > STEPS_MAX && before <= STEPS_MAX)
+    if (x->steps > STEPS_MAX && !x->stopped) {
         document_fault(x->d, (place){.line = 1, .column = 1}, NULL,
                        "the wires of this file take more than %d steps to follow", STEPS_MAX);
-    return x->steps <= STEPS_MAX;
+        x->stopped = 1;
+    }
+    return !x->stopped;
 }
 
 /* ---- lists ---- */

@@ -78,6 +78,7 @@ typedef struct {
     size_t n_graph;
     size_t nodes; /* of all graphs, and then of all instances */
     size_t steps; /* of searches; see editor_step             */
+    int stopped;  /* a limit is exceeded, and nothing more is followed */
 } editor;
 
 /* Reads the file's tree. Look at the document's faults. */

@@ -66,11 +66,14 @@ static void unwire(made_graph *m, users *u, uint32_t user, uint32_t gone)
 static void warn_of_output(made_graph *m, const made_node *n)
 {
     doc_node d = editor_doc_node(m->x, n);
-    if (n->node->row->flags & KILN_NODE_OUTPUT)
-        document_warn(m->x->d, n->node->at, &d,
-                      "is left out: its input '%.100s' depends on node '%s%.60s' (%.130s), which is %s", n->cut_input,
-                      n->cut_scope->prefix, n->cut->id, n->cut->type,
-                      n->cut->mode == EDITOR_MUTED ? "muted" : "bypassed and has nothing to pass on");
+    const editor_node *cut = n->cut;
+    int subgraph = cut->kind == EDITOR_INSTANCE;
+    if (!(n->node->row->flags & KILN_NODE_OUTPUT)) return;
+    document_warn(m->x->d, n->node->at, &d,
+                  "is left out: its input '%.100s' depends on node '%s%.60s' (%s%.130s%s)%s, which is %s", n->cut_input,
+                  n->cut_scope->prefix, cut->id, subgraph ? "subgraph \"" : "", subgraph ? cut->inner->name : cut->type,
+                  subgraph ? "\"" : "", editor_where(m->x, n->cut_scope, cut),
+                  cut->mode == EDITOR_MUTED ? "muted" : "bypassed and has nothing to pass on");
 }
 
 static void leave_out_cut(made_graph *m, users *u)

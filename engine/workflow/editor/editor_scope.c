@@ -234,17 +234,17 @@ editor_scope *editor_scope_of(editor *x, editor_scope *up, const editor_node *n)
 {
     assert(n->kind == EDITOR_INSTANCE && n >= up->graph->node && n < up->graph->node + up->graph->n_node);
     editor_scope **child = &up->child[n - up->graph->node];
-    if (*child || x->d->failed) return *child;
+    if (*child || x->d->failed || x->stopped) return *child;
     if (up->depth == EDITOR_DEPTH_MAX) {
         document_fault(x->d, n->at, NULL,
                        "node '%s%.60s': subgraph \"%.100s\" is more than %d deep, or contains itself", up->prefix,
                        n->id, n->inner->name, EDITOR_DEPTH_MAX);
-        x->steps = SIZE_MAX / 2; /* nothing more is followed */
+        x->stopped = 1;
         return NULL;
     }
     if ((x->nodes += n->inner->n_node) > DOCUMENT_NODES_MAX) {
         document_fault(x->d, n->at, NULL, "all subgraphs expanded, there are more than %d nodes", DOCUMENT_NODES_MAX);
-        x->steps = SIZE_MAX / 2;
+        x->stopped = 1;
         return NULL;
     }
     editor_scope *s = new_scope(x, n->inner);
