@@ -234,7 +234,7 @@ editor_wire editor_follow(editor *x, editor_scope *s, const editor_node *n, cons
     const editor_link *l = in->link ? editor_link_of(s->graph, in->link) : NULL, *next;
     if (in->link && !l) broken(&w, in->at, "has a link that is not in the file:", in->link);
     editor_wire found = nothing();
-    for (; l && editor_step(x, 1); l = next) {
+    for (; l && editor_step(x, 10); l = next) { /* two searches by id */
         found = step(&w, l, &next);
         if (next && ++w.hops > HOPS_MAX) {
             broken(&w, in->at,
