@@ -512,13 +512,17 @@ static int looks_like_api(const yaml_node *root)
 }
 
 /* A file of ComfyUI's editor: as the API form, of whose nodes more is known. */
-static void read_editor(document *d, const yaml_node *root, const struct catalog_view *catalog)
+static void read_editor(document *d, const yaml_node *root, const document_source *from)
 {
     const editor_note *note = NULL;
-    const yaml_node *api = catalog ? editor_to_api(d, root, catalog, &note) : NULL;
-    if (!catalog)
-        document_fault(d, root->at, NULL, "a file of ComfyUI's editor, which cannot be read without the node types");
     d->api_format = 1;
+    if (!from->catalog) {
+        document_fault(d, root->at, NULL, "a file of ComfyUI's editor, which cannot be read without the node types");
+        return;
+    }
+    d->set_taken = arena_alloc(&d->memory, from->n_set + 1);
+    if (!d->set_taken) d->failed = 1;
+    const yaml_node *api = d->failed ? NULL : editor_to_api(d, root, from, &note);
     if (!api) return;
     read_nodes(d, api);
     for (size_t i = 0; i < d->n_node; i++) d->node[i].where = note[i].where, d->node[i].models = note[i].models;
@@ -530,7 +534,7 @@ static void read_root(document *d, const yaml_node *root, const document_source 
         root = yaml_get(root, "prompt");
     const yaml_node *nodes = root->kind == YAML_MAP ? yaml_get(root, "nodes") : NULL;
     if (editor_is_saved(root)) {
-        read_editor(d, root, from->catalog);
+        read_editor(d, root, from);
     } else if (root->kind != YAML_MAP) {
         document_fault(d, root->at, NULL, "a workflow is a map with `nodes:`, or ComfyUI's API format");
     } else if (nodes && !yaml_get(nodes, "class_type")) {
@@ -644,7 +648,7 @@ static void find_used(document *d)
 static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
-        if (!find_param(d, set[i].name, strlen(set[i].name)))
+        if (!find_param(d, set[i].name, strlen(set[i].name)) && !(d->set_taken && d->set_taken[i]))
             set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
     if (!d->included && n_set) find_used(d);
     for (size_t i = 0; i < d->n_param; i++)

@@ -98,6 +98,7 @@ typedef struct {
     place set_at;                   /* of settings: nowhere for --set, the place of `set:` in an include */
     const char *set_word;           /* "--set" or "`set`" */
     const char *const *set_source;  /* [setting]: as doc_input.source; NULL: none has references */
+    unsigned char *set_taken;       /* [setting]: an editor's file had a place for it; NULL: it is no such file */
     int failed;                     /* memory ran out: the document is incomplete */
 } document;
 

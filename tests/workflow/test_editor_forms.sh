@@ -40,6 +40,18 @@ same set_by_title "$(sums again)" "$(sums id)"
 draw two "$files/reroute.json"
 check set_reaches_it [ "$(sums two)" != "$(sums id)" ]
 expect set_in_a_subgraph 0 "" $read_ "$files/subgraph.json" --set 20:3:2.steps=3
+says_value() { # NAME WORDS OPTIONS...: a --set that an inner widget takes shows in what it says of a wrong value
+    local name=$1 words=$2; shift 2
+    expect "$name" 2 "$words" $read_ "$files/subgraph.json" "$@"
+}
+says_value set_a_promoted_widget "node '20:3:2' (KSampler) in subgraph \"First\" > \"Inner\": input 'steps': 'many'" --set 20.steps=many
+says_value set_it_by_title "node '20:3:2' (KSampler)" --set First.steps=many
+says_value set_it_deeper "node '21:3:2' (KSampler)" --set 21:3.noise=many
+says_value set_it_before_a_link "node '21:3:2' (KSampler)" --set 21.steps=many
+says_value no_promoted_widget "no node is called '20'" --set 20.model=x
+draw prompt "$files/subgraph.json" --set "20.prompt=a blue square" --set 20.steps=3 --set 22.prompt="a red circle"
+same a_promoted_text_reaches_it "$(pixels "$work/prompt/picture0_00001_.png")" "$(pixels "$work/saved_subgraph/picture1_00001_.png")"
+same and_only_its_instance "$(pixels "$work/prompt/picture1_00001_.png")" "$(pixels "$work/saved_subgraph/picture1_00001_.png")"
 expect a_title_that_two_have 2 "2 nodes have the title 'CLIP Text Encode (Prompt)': '6', '7'; name one of them" \
     $read_ "$files/reroute.json" --set "CLIP Text Encode (Prompt).text=x"
 expect a_title_that_nobody_has 2 "no node is called 'Sampler of mine'" $read_ "$files/reroute.json" --set "Sampler of mine.steps=1"

@@ -122,10 +122,10 @@ static const yaml_node *tree(editor *x, const made_graph *m, place at, const edi
     return map;
 }
 
-const yaml_node *editor_to_api(document *d, const yaml_node *root, const catalog_view *catalog,
+const yaml_node *editor_to_api(document *d, const yaml_node *root, const document_source *from,
                                const editor_note **notes)
 {
-    editor x = {.d = d, .catalog = catalog};
+    editor x = {.d = d, .catalog = from->catalog, .set = from->set, .n_set = from->n_set};
     made_graph m = {.x = &x};
     size_t before = d->n_fault;
     editor_file_read(&x, root);

@@ -23,8 +23,9 @@ typedef struct {
 
 int editor_is_saved(const yaml_node *root);
 /* The tree in API form, with the places of the file; (*notes)[i] is about its i-th node. In subgraphs a node is called
- * OUTER:INNER. NULL after faults, or without memory (d->failed). */
-const yaml_node *editor_to_api(document *d, const yaml_node *root, const struct catalog_view *catalog,
+ * OUTER:INNER. Settings of an instance's promoted widgets are taken over here (d->set_taken). NULL after faults, or
+ * without memory (d->failed). */
+const yaml_node *editor_to_api(document *d, const yaml_node *root, const document_source *from,
                                const editor_note **notes);
 
 #endif

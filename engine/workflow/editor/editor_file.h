@@ -74,6 +74,8 @@ typedef struct editor_graph {
 typedef struct {
     document *d;
     const catalog_view *catalog;
+    const set_option *set; /* [n_set]: --set */
+    size_t n_set;
     editor_graph *graph;
     size_t n_graph;
     size_t nodes; /* of all graphs, and then of all instances */

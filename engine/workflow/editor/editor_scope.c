@@ -13,6 +13,7 @@ static editor_scope *new_scope(editor *x, const editor_graph *g)
     editor_scope *s = arena_alloc(a, sizeof *s);
     if (s) *s = (editor_scope){.graph = g, .prefix = ""};
     if (!s || !(s->host = arena_alloc(a, (g->n_in + 1) * sizeof *s->host)) ||
+        !(s->set = arena_alloc(a, (g->n_in + 1) * sizeof *s->set)) ||
         !(s->child = arena_alloc(a, (g->n_node + 1) * sizeof *s->child)) ||
         !(s->made = arena_alloc(a, (g->n_node + 1) * sizeof *s->made)))
         return x->d->failed = 1, NULL;
@@ -66,7 +67,7 @@ int editor_promoted(editor *x, editor_scope *s, size_t input, const yaml_node **
 {
     const editor_graph *g = s->graph;
     const editor_link *l;
-    *value = s->host[input];
+    *value = s->set[input] ? s->set[input] : s->host[input];
     for (size_t i = 0; (l = feed(x, g, input, &i));) {
         const editor_node *n = &g->node[l->user];
         const editor_slot *slot = &n->in[l->user_slot];
@@ -209,6 +210,37 @@ static void take_overrides(editor *x, editor_scope *s)
     }
 }
 
+/* 1: `name`, n bytes, is the instance's id, or at the top its title, which no other node there has. */
+static int is_called(const editor_scope *s, const char *name, size_t n)
+{
+    const char *title = s->instance->title;
+    size_t prefix = strlen(s->up->prefix), titled = 0;
+    if (n > prefix && strncmp(name, s->up->prefix, prefix) == 0 && strlen(s->instance->id) == n - prefix &&
+        strncmp(name + prefix, s->instance->id, n - prefix) == 0)
+        return 1;
+    if (s->up->up || !*title || strlen(title) != n || strncmp(name, title, n) != 0) return 0;
+    for (size_t i = 0; i < s->up->graph->n_node; i++) titled += strcmp(s->up->graph->node[i].title, title) == 0;
+    return titled == 1;
+}
+
+/* --set INSTANCE.INPUT=VALUE, of an input that is promoted. */
+static void take_settings(editor *x, editor_scope *s)
+{
+    for (size_t i = 0; i < x->n_set && editor_step(x, 1); i++) {
+        const char *dot = strrchr(x->set[i].name, '.');
+        int input =
+            dot && is_called(s, x->set[i].name, (size_t)(dot - x->set[i].name)) ? port_named(x, s->graph, dot + 1) : -1;
+        yaml_node *v = input >= 0 && feeds_widget(x, s->graph, (size_t)input, s->depth)
+                           ? arena_alloc(&x->d->memory, sizeof *v)
+                           : NULL;
+        if (!v) continue;
+        *v = (yaml_node){.kind = YAML_SCALAR, .at = s->instance->at, .text = x->set[i].value};
+        v->length = strlen(v->text);
+        s->set[input] = v;
+        x->d->set_taken[i] = 1;
+    }
+}
+
 static void take_instance(editor *x, editor_scope *s)
 {
     const editor_node *n = s->instance;
@@ -226,6 +258,7 @@ static void take_instance(editor *x, editor_scope *s)
         take_values(x, s, values);
     take_quarantine(x, s, yaml_get(n->properties, "proxyWidgetErrorQuarantine"));
     take_overrides(x, s);
+    take_settings(x, s);
 }
 
 /* ---- instances ---- */

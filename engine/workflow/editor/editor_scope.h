@@ -26,6 +26,7 @@ typedef struct editor_scope {
     const char *prefix; /* of the ids of its nodes: "12:" */
     unsigned depth;
     const yaml_node **host;    /* [graph->n_in]: the instance's own value, NULL: none */
+    const yaml_node **set;     /* [graph->n_in]: the value of a --set, which comes before a link; NULL: none */
     editor_override *override; /* [n_override] */
     size_t n_override;
     struct editor_scope **child; /* [graph->n_node] */

@@ -174,7 +174,7 @@ static editor_wire outside(walk *w, uint32_t input, const editor_link **next)
     editor_scope *s = w->scope;
     const yaml_node *value = NULL;
     if (input >= s->graph->n_in || !editor_step(w->x, s->instance->n_in + 1)) return nothing();
-    const editor_slot *slot = editor_input(s->instance, s->graph->in[input].name);
+    const editor_slot *slot = s->set[input] ? NULL : editor_input(s->instance, s->graph->in[input].name);
     if (slot && slot->link) {
         if (!w->edge) w->edge = s, w->edge_input = input;
         w->scope = s->up;
