@@ -1,4 +1,4 @@
-/* loaders.c - CheckpointLoaderSimple, DiffusersLoader, UNETLoader, CLIPLoader, VAELoader: rows over kiln.loading/1. */
+/* loaders.c - CheckpointLoaderSimple, DiffusersLoader, UNETLoader, VAELoader: rows over kiln.loading/1. */
 #include "loaders.h"
 
 #include "kiln/kit.h"
@@ -88,84 +88,12 @@ const kiln_node node_vae_loader = {
     .run = load_vae,
 };
 
-typedef struct {
-    const char *path;
-    int32_t type, device;
-} clip_params;
-
 /* The choices are ComfyUI's, so that its workflows are understood; what is not there yet is refused by name. */
 static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, int32_t value, const char *why)
 {
     while (choice->name && choice->value != value) choice++;
     return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED, why, choice->name ? choice->name : "?");
 }
-
-static const kiln_choice clip_type[] = {
-    {.name = "stable_diffusion", .doc = "SD1.x", .value = 0},
-    {.name = "stable_cascade", .value = 1},
-    {.name = "sd3", .value = 2},
-    {.name = "stable_audio", .value = 3},
-    {.name = "mochi", .value = 4},
-    {.name = "ltxv", .value = 5},
-    {.name = "pixart", .value = 6},
-    {.name = "cosmos", .value = 7},
-    {.name = "lumina2", .value = 8},
-    {.name = "wan", .value = 9},
-    {.name = "hidream", .value = 10},
-    {.name = "chroma", .value = 11},
-    {.name = "ace", .value = 12},
-    {.name = "omnigen2", .value = 13},
-    {.name = "qwen_image", .value = 14},
-    {.name = "hunyuan_image", .value = 15},
-    {.name = "flux2", .value = 16},
-    {.name = "ovis", .value = 17},
-    {.name = "longcat_image", .value = 18},
-    {.name = "cogvideox", .value = 19},
-    {.name = "lens", .value = 20},
-    {.name = "pixeldit", .value = 21},
-    {.name = "ideogram4", .value = 22},
-    {.name = "boogu", .value = 23},
-    {.name = "krea2", .value = 24},
-    {.name = "joyimage", .value = 25},
-    {.name = "mage", .value = 26},
-    {.name = "minimax", .value = 27},
-    {0},
-};
-static const kiln_choice clip_device[] = {{.name = "default", .value = 0}, {.name = "cpu", .value = 1}, {0}};
-static const kiln_port clip_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The text encoder."}};
-static const kiln_param clip_param[] = {
-    {.name = "clip_name",
-     .type = KILN_P_FILE,
-     .flags = KILN_PARAM_REQUIRED,
-     .offset = offsetof(clip_params, path),
-     .from = "text_encoders",
-     .doc = "A .safetensors file or a folder with a text encoder."},
-    KIT_ENUM(clip_params, type, clip_type, 0, "What it is to condition."),
-    KIT_ENUM(clip_params, device, clip_device, 0, "Where it runs; there is the CPU only yet."),
-};
-static kiln_status check_clip(const kiln_call *c)
-{
-    int32_t type = ((const clip_params *)c->params)->type;
-    return type == 0 ? KILN_OK
-                     : refuse_choice(c, clip_type, type,
-                                     "type '%s' is the text encoder of a model that kiln does not read yet; SD1.x's is "
-                                     "stable_diffusion");
-}
-static kiln_status load_clip(const kiln_call *c)
-{
-    TRY(check_clip(c)); /* a link may have brought the choice */
-    return load_kind(c, ((const clip_params *)c->params)->path, KILN_FAMILY_TEXT_ENCODER);
-}
-const kiln_node node_clip_loader = {
-    LOADER,
-    .type = "CLIPLoader",
-    .title = "Load CLIP",
-    .doc = "Opens a text encoder.",
-    KILN_ARRAY(out, clip_out),
-    KIT_PARAMS(clip_params, clip_param),
-    .run = load_clip,
-    .check = check_clip,
-};
 
 typedef struct {
     const char *path;
