@@ -31,9 +31,12 @@ def spread(rows, generator, steps):
     return ((torch.arange(rows) + torch.rand(rows, generator=generator)) * (steps / rows)).long()
 
 
-def noised(clean, times, alphas, offset, generator):
-    """Noisy latents, the noise and alpha bar. offset: see unet.py."""
+def noised(clean, times, alphas, offset, generator, blotches=0.0):
+    """Noisy latents, the noise and alpha bar. offset: see unet.py; blotches: up to this much noise four and two cells wide."""
     noise = torch.randn(clean.shape, generator=generator)
+    for side in (4, 8) if blotches else ():
+        coarse = torch.randn(*clean.shape[:2], side, side, generator=generator) * torch.rand(len(clean), 1, 1, 1, generator=generator)
+        noise = noise + blotches * F.interpolate(coarse, clean.shape[2:], mode="bilinear")
     noise = noise + offset * torch.randn(len(clean), clean.shape[1], 1, 1, generator=generator)
     a = alphas[times][:, None, None, None]
     return a.sqrt() * clean + (1 - a).sqrt() * noise, noise, a.flatten()

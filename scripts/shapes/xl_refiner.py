@@ -25,6 +25,7 @@ FIRST = 30_000_000  # scenes that the base was not trained on
 LAST_TIME = 200
 BEST, WORST = 6.5, 2.5
 CLEAN_SHARE = 0.5
+BLOTCHES = 0.6  # what a base leaves wrong is not white: whole parts of a thing lean to another colour. Such noise is removed too.
 BLOCKS = {}  # the same four levels
 
 
@@ -107,7 +108,7 @@ class Task:
         tokens = data["tokens"][pick].long()
         tokens[torch.rand(rows, generator=generator) < EMPTY] = self.empty
         times = spread(rows, generator, LAST_TIME)
-        noisy, wanted, a = noised(data["latents"][pick], times, self.alphas, OFFSET, generator)
+        noisy, wanted, a = noised(data["latents"][pick], times, self.alphas, OFFSET, generator, BLOTCHES)
         noisy = noisy.contiguous(memory_format=torch.channels_last)
         context, pooled = xl_text.states_of(None, self.two, tokens, self.tokenizer.eos_token_id)
         sizes = torch.tensor([SIZE, SIZE, 0.0, 0.0]).expand(rows, -1)
