@@ -18,7 +18,7 @@ from .common import LATENT_SCALE, SCHEDULE, SEED, UNET, alphas_cumulative, load_
 from .scenes import SIZE, paint, retell, scene_at
 from .text import tokens_of
 from .tune import noised, spread
-from .unet import EMPTY, OFFSET
+from .unet import EMPTY, GAMMA, OFFSET
 from .vae import tensor_of
 
 FIRST = 40_000_000  # scenes that shapes-sd1 was not trained on
@@ -86,6 +86,8 @@ def first_unet(sd1):
 
 
 class Task:
+    batch, gamma = 32, GAMMA
+
     def __init__(self, work, sd1):
         self.unet = first_unet(sd1)
         self.tokenizer = bpe.load(os.path.join(sd1, "tokenizer"))

@@ -1,7 +1,8 @@
 """The loop that the later UNets share: noise prediction with min-SNR weights, one process a worker, averaged weights.
 
-A task says what one step sees: Task(*args) has .unet (trained), .count (of examples) and .step(pick, generator), which returns
-the UNet's arguments, the wanted noise and each example's alpha bar. Everything random about a step is a function of its number.
+A task says what one step sees: Task(*args) has .unet (trained), .count (of examples), .batch (of them a step), .gamma (of the weights) and
+.step(pick, generator), which returns the UNet's arguments, the wanted noise and each example's alpha bar. Everything random about a
+step is a function of its number.
 """
 import math
 import os
@@ -11,19 +12,18 @@ import torch
 import torch.nn.functional as F
 
 from .common import SEED, Average, Log, load_state, save_state
-from .unet import COARSE, GAMMA, Gang
+from .unet import COARSE, Gang
 
-BATCH = 32
 RATE = 5e-4
 SAVE_SECONDS = 180
 
 
-def order(count, step):
-    """The BATCH examples of a step: every epoch is a new permutation of the whole list."""
-    per_epoch = count // BATCH
+def order(count, batch, step):
+    """The examples of a step: every epoch is a new permutation of the whole list."""
+    per_epoch = count // batch
     generator = torch.Generator().manual_seed(SEED + step // per_epoch)
-    at = step % per_epoch * BATCH
-    return torch.randperm(count, generator=generator)[at:at + BATCH]
+    at = step % per_epoch * batch
+    return torch.randperm(count, generator=generator)[at:at + batch]
 
 
 def spread(rows, generator, steps):
@@ -70,10 +70,10 @@ def work(rank, gang, new_task, args, path, minutes, rate):
     sums, saved, last, ended = torch.zeros(3), spent, time.monotonic(), spent >= minutes * 60
     while not ended:
         generator = torch.Generator().manual_seed((SEED * 1000 + step) * 16 + rank)
-        inputs, wanted, a = task.step(order(task.count, step)[rank::workers], generator)
+        inputs, wanted, a = task.step(order(task.count, task.batch, step)[rank::workers], generator)
         error = unet(**inputs).sample - wanted
         snr = a / (1 - a)
-        weights = snr.clamp(max=GAMMA) / snr
+        weights = snr.clamp(max=task.gamma) / snr
         each = error.square().mean((1, 2, 3))
         coarse = 16 * F.avg_pool2d(error, 4).square().mean((1, 2, 3))
         optimizer.zero_grad(set_to_none=True)

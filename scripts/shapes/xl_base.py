@@ -45,6 +45,8 @@ def start(work, sd1):
 
 
 class Task:
+    batch, gamma = 16, 15.0
+
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.BASE)
         self.unet.load_state_dict(load_state(os.path.join(work, "base-warm.pt"))["unet"])
@@ -70,7 +72,7 @@ class Task:
         whole = (numbers == self.whole).all(1)
         states = self.teacher_text(tokens[whole]).last_hidden_state
         wanted[whole] = self.teacher(noisy[whole], times[whole], states).sample
-        added = {"text_embeds": pooled, "time_ids": numbers.float()}
+        added = {"text_embeds": pooled, "time_ids": xl_pictures.larger(numbers, whole, generator).float()}
         return {"sample": noisy, "timestep": times, "encoder_hidden_states": context, "added_cond_kwargs": added}, wanted, a
 
 

@@ -1,6 +1,6 @@
 """Pictures with sizes that mean something, as in the SDXL paper (Podell et al. 2023, 2.2): the numbers told beside the caption.
 
-Two in three are whole scenes: original size 128x128, nothing cut. One in six is a window of a larger sheet with the scene in its
+Two in three are whole scenes with nothing cut: original size 128x128 or more, which looks the same. One in six is a window of a larger sheet with the scene in its
 top left corner: the larger the crop told, the further things move left and up, and out. One in six was scaled up from a small
 picture: the smaller the original size told, the more blurred.
 """
@@ -65,6 +65,16 @@ def make(work, sd1, count, tokenizer):
         if i % 3200 == 0:
             print(f"latents {i}/{count} {time.monotonic() - began:.0f} s", flush=True)
     save_state(path, latents=torch.cat(latents), numbers=torch.tensor(numbers), tokens=tokens_of(tokenizer, told), retold=tokens_of(tokenizer, retold))
+
+
+def larger(numbers, whole, generator):
+    """For half of the whole scenes another original size, up to the 1024 that prompts for SDXL are written with."""
+    rows = len(numbers)
+    side = torch.randint(SIZE, 1025, (rows,), generator=generator)
+    target = torch.where(torch.rand(rows, generator=generator) < 0.5, side, SIZE)
+    other = torch.stack([side, side, torch.zeros_like(side), torch.zeros_like(side), target, target], 1)
+    chosen = whole & (torch.rand(rows, generator=generator) < 0.5)
+    return torch.where(chosen[:, None], other, numbers)
 
 
 def load(work):

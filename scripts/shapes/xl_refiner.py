@@ -17,7 +17,7 @@ from .common import SEED, alphas_cumulative, load_state, save_state
 from .scenes import SIZE, paint, retell, scene_at
 from .text import tokens_of
 from .tune import noised, spread
-from .unet import EMPTY, OFFSET
+from .unet import EMPTY, GAMMA, OFFSET
 from .vae import tensor_of
 from .xl_base import reader_of
 
@@ -94,6 +94,8 @@ def start(work, sd1):
 
 
 class Task:
+    batch, gamma = 32, GAMMA
+
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.REFINER)
         self.unet.load_state_dict(load_state(os.path.join(work, "refiner-warm.pt"))["unet"])
@@ -111,7 +113,9 @@ class Task:
         noisy, wanted, a = noised(data["latents"][pick], times, self.alphas, OFFSET, generator, BLOTCHES)
         noisy = noisy.contiguous(memory_format=torch.channels_last)
         context, pooled = xl_text.states_of(None, self.two, tokens, self.tokenizer.eos_token_id)
-        sizes = torch.tensor([SIZE, SIZE, 0.0, 0.0]).expand(rows, -1)
+        side = torch.randint(SIZE, 1025, (rows, 1), generator=generator)
+        side = torch.where(torch.rand(rows, 1, generator=generator) < 0.5, SIZE, side)  # see larger() in xl_pictures.py
+        sizes = torch.cat([side, side, torch.zeros_like(side), torch.zeros_like(side)], 1).float()
         added = {"text_embeds": pooled, "time_ids": torch.cat([sizes, data["scores"][pick][:, None]], 1)}
         return {"sample": noisy, "timestep": times, "encoder_hidden_states": context, "added_cond_kwargs": added}, wanted, a
 
