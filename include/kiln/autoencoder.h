@@ -47,7 +47,9 @@ typedef struct kiln_autoencoder {
      * with their fallback. */
     const kiln_input_spec *input;
     uint32_t n_input, input_stride;
-    int32_t pictures; /* of a batch that go through at once; 0: 1 */
+    int32_t pictures;         /* of a batch that go through at once; 0: 1 */
+    const char *architecture; /* what people call it: "TAESD"; NULL: the family's name */
+    uint32_t precisions;      /* as kiln_denoiser.precisions */
 } kiln_autoencoder;
 
 typedef struct {

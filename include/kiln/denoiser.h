@@ -137,6 +137,10 @@ typedef struct kiln_denoiser {
      * "streams", a list of tensors; record() adds its predictions of them to the inputs' `out` as "1", "2", ... */
     const kiln_latent_format *stream;
     uint32_t n_stream, stream_stride;
+    const char *architecture; /* what people call it: "SDXL refiner"; NULL: the family's name */
+    /* Bit KILN_BF16, KILN_F16, KILN_F32: types wide enough for its activations; 0: all. A run in another type takes
+     * the next wider one for this network (bf16 or f32 in place of f16). */
+    uint32_t precisions;
 } kiln_denoiser;
 
 /* ---- guidance: what is made of the guesses at each level ---- */
@@ -170,6 +174,19 @@ typedef struct {
     kiln_status (*apply)(void *self, const kiln_guesses *); /* [run] */
 } kiln_guidance;
 
+/* ---- noise masks ---- */
+
+/* What a noise mask (1: drawn, 0: kept) is at a level, for methods that let parts of a picture begin later. Without a
+ * rule it is the same at all levels. */
+typedef struct {
+    uint32_t size;
+    const char *identity; /* all that decides what at() gives */
+    const void *self;
+    /* The mask's number -> what counts at this level. first, last: the levels a run begins with and ends at (its last
+     * sigma). [any], pure. */
+    double (*at)(const void *self, const kiln_model_sampling *, double sigma, double first, double last, double mask);
+} kiln_mask_rule;
+
 /* ---- MODEL ---- */
 
 /* Another MODEL that evaluates levels below `below` in this one's place, with its own weights, hooks and inputs (a
@@ -198,7 +215,8 @@ typedef struct {
     const char *name; /* of the range this one stands for, to which entries may be bound ("base"); NULL: none */
     void *owned;      /* what release() frees when the last value goes */
     void (*release)(void *owned);
-    kiln_value *base; /* or the value this one was made from, kept alive */
+    kiln_value *base;                /* or the value this one was made from, kept alive */
+    const kiln_mask_rule *mask_rule; /* NULL: noise masks stay as they are */
 } kiln_model;
 
 #ifdef __cplusplus

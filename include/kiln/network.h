@@ -41,6 +41,8 @@ typedef struct kiln_network {
     /* Facts that nodes of this kind read ("image_size", "mean", "scale", ...), a map of plain values; NULL: none. It
      * lives as long as the value. */
     const kiln_value *facts;
+    const char *architecture; /* what people call it: "CLIP vision H"; NULL: the family's name */
+    uint32_t precisions;      /* as kiln_denoiser.precisions */
 } kiln_network;
 
 /* What such a value holds. */

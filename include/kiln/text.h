@@ -69,6 +69,8 @@ typedef struct kiln_text_encoder {
                             kiln_ctx *, const char *text, kiln_tokens *out);
     void (*record)(const struct kiln_text_encoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,
                    const kiln_text_inputs *, kiln_text_features *out);
+    const char *architecture; /* what people call it: "OpenCLIP bigG"; NULL: the family's name */
+    uint32_t precisions;      /* as kiln_denoiser.precisions */
 } kiln_text_encoder;
 
 /* One of a CLIP's encoders. Arrays: n structs of the first's size. */

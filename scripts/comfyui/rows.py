@@ -511,3 +511,5 @@ row("switch_of_a_list_and_one", switched(True, listed(photo, odd), square), swit
 nearest("sampler_dpm_fast", "basic_denoise", "align_sdxl_denoise", "gits_denoise", "optimal_steps_chroma", "first_sigma", "percent", "node_dpm_adaptative",
         "node_seeds_2")
 noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_dpmpp_2m_sde_heun_gpu", "sampler_dpmpp_3m_sde_gpu", "node_dpmpp_sde_gpu")
+
+import rows_sd  # noqa: E402,F401: further rows, made of what is above
