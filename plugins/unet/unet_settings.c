@@ -58,7 +58,9 @@ static void check_widths(config *c, const unet_config *u)
     size_t n = config_ints(c, "block_out_channels", 0, 1, 1 << 16, 0, width, UNET_LEVELS_MAX);
     if (config_get(c, "block_out_channels")) agree(c, "block_out_channels", (int64_t)n, u->levels);
     for (size_t i = 0; i < n && i < u->levels; i++) agree(c, "block_out_channels", width[i], u->channels[i]);
-    n = config_ints(c, "layers_per_block", 2, 1, UNET_LAYERS_MAX, u->levels, layers, UNET_LEVELS_MAX);
+    n = config_get(c, "layers_per_block")
+            ? config_ints(c, "layers_per_block", 0, 1, UNET_LAYERS_MAX, u->levels, layers, UNET_LEVELS_MAX)
+            : 0;
     for (size_t i = 0; i < n; i++) agree(c, "layers_per_block", layers[i], u->layers[i]);
 }
 
@@ -67,7 +69,7 @@ static void check_depths(config *c, const char *key, const json_t *of_block, con
 {
     for (uint32_t i = 0; i < n; i++) {
         const json_t *item = item_of(of_block, i);
-        if (depth[i]) agree(c, key, item ? config_int_of(c, key, item, 0, 64) : 1, depth[i]);
+        if (depth[i] && item) agree(c, key, config_int_of(c, key, item, 0, 64), depth[i]);
     }
 }
 
@@ -179,6 +181,11 @@ static void check_division(config *c, const unet_config *u)
             CONFIG_FAIL(c, KILN_ERR_INVALID, "%s: level %u has %lld channels, no multiple of its %lld groups", c->path,
                         i, (long long)u->channels[i], (long long)u->groups);
         if (!attends(u, i)) continue;
+        if (!c->root && (u->heads[i] < 1 || u->channels[i] % u->heads[i]))
+            CONFIG_FAIL(c, KILN_ERR_INVALID,
+                        "%s: level %u has %lld channels, which heads as released models have them do not divide; give "
+                        "the folder its config.json, or the file's metadata its text as \"unet_config\"",
+                        c->path, i, (long long)u->channels[i]);
         if (u->heads[i] < 1 || u->channels[i] % u->heads[i])
             CONFIG_FAIL(c, KILN_ERR_INVALID,
                         "%s: level %u has %lld channels, no multiple of its %lld heads ('attention_head_dim')", c->path,
@@ -237,6 +244,9 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const unet_
     TRY(unet_shapes_read(host, ctx, from->view, out));
     if (out->beside == UNET_SIZES) out->sinusoid = SINUSOID;
     if (from->path) c = config_open(host, ctx, from->set, from->path);
+    /* A single file of another size than those that were released. */
+    if (!c.root && !c.failed) c = config_open(host, ctx, from->set, "__metadata__/unet_config");
+    if (!c.root && !c.failed) c.path = "the checkpoint";
     if (c.root)
         read_config(&c, out);
     else

@@ -75,6 +75,78 @@ static void test_M5_the_size_embedding_alone(void)
     }
 }
 
+/* ---- places ---- */
+
+enum { PLACES_MAX = 600 };
+typedef struct {
+    char name[PLACES_MAX][40];
+    size_t n;
+} places;
+
+static void list_place(void *arg, const char *place, uint32_t kind)
+{
+    places *l = arg;
+    (void)kind;
+    if (l->n < PLACES_MAX) snprintf(l->name[l->n++], sizeof l->name[0], "%s", place);
+}
+
+static kiln_t pass_place(const kiln_hook *h, const kiln_recording *r, kiln_t x, const kiln_place_info *info)
+{
+    (void)r;
+    list_place(h->self, info->place, 0);
+    return x;
+}
+
+static void pass_attention(const kiln_hook *h, const kiln_recording *r, kiln_attention_info *a)
+{
+    (void)r;
+    list_place(h->self, a->place, 0);
+}
+
+static int has_place(const places *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->name[i], name) == 0) return 1;
+    return 0;
+}
+
+/* A hook meets the listed places, in their order. */
+static void check_places(const char *kind, const char *there, const char *not_there)
+{
+    static places listed, passed;
+    kiln_weights *set = open_kind(kind, tensors_of(kind));
+    kiln_value *v = open_unet(set);
+    REQUIRE(v);
+    const kiln_model *m = model_of(v);
+    kiln_hook hook = {
+        .size = sizeof hook, .self = &passed, .identity = "test", .at = pass_place, .before_attention = pass_attention};
+    const kiln_hook *hooks[] = {&hook};
+    piece c = piece_new(KILN_F32);
+    kiln_named_tensor named[12];
+    kiln_denoise_inputs in = {.size = sizeof in, .input = named, .hook = hooks, .n_hook = 1};
+    listed.n = passed.n = 0;
+    in.x = piece_input(&c, golden(goldens(), "%s.x", kind), KILN_F32);
+    in.timestep = piece_input(&c, golden(goldens(), "%s.t", kind), KILN_F32);
+    in.n_input = bind_inputs(kind, m->denoiser, &c, named);
+    m->denoiser->record(m->denoiser, c.ops, c.p, m->weights, &in);
+    m->denoiser->places(m->denoiser, list_place, &listed);
+    CHECK_EQ(passed.n, listed.n);
+    for (size_t i = 0; i < passed.n && i < listed.n; i++) CHECK_STR(passed.name[i], listed.name[i]);
+    CHECK_MSG(has_place(&listed, there), "%s has no %s", kind, there);
+    CHECK_MSG(!has_place(&listed, not_there), "%s has %s", kind, not_there);
+    for (size_t i = 0; i < c.n_owned; i++) free(c.owned[i]);
+    c.ops->program_free(c.p);
+    rig_host()->unref(v);
+    weights_unref(set);
+}
+
+static void test_hooks_pass_the_listed_places_of_every_depth(void)
+{
+    check_places("base", "middle.1.t1.attn2.out", "input.1.attn1");
+    check_places("ssd", "output.2.t2.attn1", "middle.1");
+    check_places("koala", "input.5.t2.attn2.in", "middle.0");
+}
+
 /* ---- single files ---- */
 
 /* diffusers' names under a prefix, as some tools write them. */
@@ -127,6 +199,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_M5_M8_M9_M13_every_kind_equals_diffusers), CASE(test_M5_the_size_embedding_alone),
-        CASE(test_diffusers_names_in_a_single_file), CASE(test_M8_projections_may_be_stored_either_way)};
+        CASE(test_hooks_pass_the_listed_places_of_every_depth), CASE(test_diffusers_names_in_a_single_file),
+        CASE(test_M8_projections_may_be_stored_either_way)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

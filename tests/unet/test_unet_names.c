@@ -185,6 +185,24 @@ static void test_M7_M9_both_layouts_give_the_same_bytes(void)
     }
 }
 
+/* A tensor below the prefix that no rule knows is still there, so that it can be named. */
+static void test_M7_what_is_left_over_is_seen(void)
+{
+    formula_file *f = single_of("sd2");
+    formula_add(f, "model.diffusion_model.input_blocks.9.1.mystery.weight 4");
+    kiln_weights *set = open_single("more", f, NULL);
+    kiln_value *v = open_unet(set);
+    char unused[200] = "";
+    if (v) {
+        array x = evaluate("sd2", model_of(v));
+        CHECK_EQ(weights_unused(model_of(v)->weights, note_unused, unused), 1);
+        CHECK_MSG(strstr(unused, "mystery.weight") != NULL, "%s", unused);
+        free(x.data);
+    }
+    rig_host()->unref(v);
+    weights_unref(set);
+}
+
 /* ---- markers and metadata ---- */
 
 static const struct {
@@ -243,6 +261,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_M7_released_single_files_are_wholly_known), CASE(test_M7_released_folders_are_known_without_a_config),
-        CASE(test_M7_M9_both_layouts_give_the_same_bytes), CASE(test_markers_say_what_is_predicted)};
+        CASE(test_M7_M9_both_layouts_give_the_same_bytes), CASE(test_M7_what_is_left_over_is_seen),
+        CASE(test_markers_say_what_is_predicted)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

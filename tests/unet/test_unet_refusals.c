@@ -187,11 +187,32 @@ static void test_a_scheduler_that_cannot_be(void)
                "the noise tells nothing");
 }
 
+/* A single file of another size than those that were released brings its config.json in its metadata. */
+static void test_M9_a_single_file_may_bring_its_config(void)
+{
+    static const struct {
+        const char *metadata, *wanted;
+    } rows[] = {
+        {NULL, "level 0 has 32 channels, which heads as released models have them do not divide"},
+        {"\"__metadata__\":{\"unet_config\":\"{\\\"attention_head_dim\\\": 8}\"}", ""},
+        {"\"__metadata__\":{\"unet_config\":\"{\\\"attention_head_dim\\\": 5}\"}", "no multiple of its 5 heads"},
+        {"\"__metadata__\":{\"unet_config\":\"{\"}", "not valid JSON"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        formula_file *f = tensors_of("lcm");
+        for (size_t k = 0; k < f->n; k++) { /* linear projections, as SD2 has */
+            formula_tensor *t = &f->tensor[k];
+            if (strstr(t->name, ".proj_") && t->rank == 4) t->rank = 2;
+            snprintf(t->name, FORMULA_NAME, "unet.%.150s", t->seed);
+        }
+        check_says(open_single("small", f, rows[i].metadata), "unet_config", rows[i].wanted);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_M7_a_missing_tensor_is_named), CASE(test_a_misshapen_tensor_is_named),
-                                      CASE(test_counts_that_do_not_fit),
-                                      CASE(test_a_config_that_contradicts_the_weights),
-                                      CASE(test_a_scheduler_that_cannot_be)};
+    static const test_case cases[] = {
+        CASE(test_M7_a_missing_tensor_is_named), CASE(test_a_misshapen_tensor_is_named),
+        CASE(test_counts_that_do_not_fit),       CASE(test_a_config_that_contradicts_the_weights),
+        CASE(test_a_scheduler_that_cannot_be),   CASE(test_M9_a_single_file_may_bring_its_config)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
