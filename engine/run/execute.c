@@ -59,6 +59,8 @@ static kiln_status env_unchanged(void *self, size_t node, error *e)
     return node_files_unchanged(((execution *)self)->batch, node, e);
 }
 
+static uint64_t env_wanted(void *self, size_t node) { return batch_node(((execution *)self)->batch, node)->used; }
+
 static call_environment environment(execution *x, output_folder *output)
 {
     return (call_environment){.runtime = x->machine->runtime,
@@ -74,6 +76,7 @@ static call_environment environment(execution *x, output_folder *output)
                               .opened = env_opened,
                               .not_kept = env_not_kept,
                               .unchanged = env_unchanged,
+                              .wanted = env_wanted,
                               .arg = x,
                               .validate = x->setting->validate};
 }
