@@ -154,6 +154,17 @@ static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t),
     pool_for(c && c->env ? c->env->pool : NULL, n, fn, arg);
 }
 
+static void host_not_kept(kiln_ctx *c)
+{
+    if (c && c->env && c->env->not_kept) c->env->not_kept(c->env->arg, c->node);
+}
+
+static const char *host_node(kiln_ctx *c)
+{
+    const char *text = c ? arena_printf(&c->scratch, "node '%s' (%s)", c->node_name, c->node_type) : NULL;
+    return text ? text : "a node";
+}
+
 const kiln_host engine_host = {
     .size = sizeof(kiln_host),
     .abi_major = KILN_ABI_MAJOR,
@@ -172,6 +183,8 @@ const kiln_host engine_host = {
     .parallel_for = host_parallel_for,
     .data_folder = registry_data,
     .provide = ability_provide,
+    .not_kept = host_not_kept,
+    .node = host_node,
 };
 
 /* ---- the call ---- */

@@ -32,6 +32,8 @@ typedef struct {
     kiln_status (*state_save)(void *arg, size_t node, const kiln_value *state, error *e);
     /* A file of weights was opened by the call; a failure is the call's. */
     kiln_status (*opened)(void *arg, size_t node, const char *path, const file_identity *was, error *e);
+    /* What the call makes is not to be kept; NULL where nothing is. */
+    void (*not_kept)(void *arg, size_t node);
     /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left
      * behind. */
     kiln_status (*unchanged)(void *arg, size_t node, error *e);

@@ -201,6 +201,17 @@ static void check_param_wire(checker *k, graph_node *g, const doc_input *in, uin
         resolve_wire(k, g, in, &in->wires[0], &g->param_in[index]);
 }
 
+/* Where the workflow says that a model file can be had, or NULL. */
+static const char *url_of(const doc_node *n, const char *name)
+{
+    for (size_t i = 0; n->models && n->models->kind == YAML_SEQUENCE && i < n->models->n; i++) {
+        const yaml_node *own = yaml_get(n->models->item[i], "name"), *url = yaml_get(n->models->item[i], "url");
+        if (own && own->kind == YAML_SCALAR && strcmp(own->text, name) == 0)
+            return url && url->kind == YAML_SCALAR ? url->text : NULL;
+    }
+    return NULL;
+}
+
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
@@ -219,7 +230,9 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
     if (status != KILN_OK) {
-        document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why.message);
+        const char *url = p->type == KILN_P_FILE ? url_of(g->doc, in->text) : NULL;
+        document_fault(k->doc, in->value_at, g->doc, "input '%s': %s%s%.300s", in->name, why.message,
+                       url ? "; the workflow has it from " : "", url ? url : "");
         return;
     }
     if (param_floored(p, g->params, &given, &used))

@@ -15,7 +15,7 @@
 
 struct kiln_graph;
 
-typedef struct {
+typedef struct catalog_view {
     void *self;
     /* The row of a type, or NULL. *identity: digest of the code it may run, its plugin's first of all. */
     const kiln_node *(*find)(void *self, const char *type, digest *identity);
