@@ -11,8 +11,10 @@
 #define KILN_PRECISION_H
 
 #include "ops.h"
+#include "weights.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,7 +29,9 @@ static inline uint32_t kiln_precisions_of_both(uint32_t a, uint32_t b)
 /* What a planned program computes in; 0: not known. */
 static inline uint32_t kiln_precision_of(const kiln_ops *ops, const kiln_program *program)
 {
-    kiln_program_info info = {.size = sizeof info};
+    kiln_program_info info;
+    memset(&info, 0, sizeof info);
+    info.size = (uint32_t)sizeof info;
     return ops->info(program, &info) == KILN_OK ? info.precision : 0;
 }
 
@@ -50,7 +54,9 @@ static inline int kiln_goes_wider(const kiln_call *c, const char *network, uint3
 /* The file that a set's weights lie in, for a message that says where to look; "FILE": there is none. */
 static inline const char *kiln_file_of(const kiln_weights_api *w, const kiln_weights *set)
 {
-    kiln_weight_info info = {.size = sizeof info};
+    kiln_weight_info info;
+    memset(&info, 0, sizeof info);
+    info.size = (uint32_t)sizeof info;
     return set && w->at(set, 0, &info) == KILN_OK && info.file ? info.file : "FILE";
 }
 
