@@ -54,7 +54,7 @@ static kiln_status view_wants(void *self, const char *node, const kiln_node *t, 
 static kiln_status view_expand(void *self, const char *node, const kiln_node *t, const void *params, kiln_graph *g,
                                error *e)
 {
-    TRY(ctx_check(NULL, node, plugin_of(self, t), t, params, e));
+    TRY(ctx_check(node, plugin_of(self, t), t, params, UINT64_MAX, e));
     return ctx_expand(node, plugin_of(self, t), t, params, g, e);
 }
 
@@ -67,7 +67,7 @@ static void check_nodes(reading *r)
         const graph_node *g = &r->w.node[i];
         error why = {0};
         if (!g->type || !g->type->check) continue;
-        if (ctx_check(NULL, g->doc->name, r->info[i]->plugin->id, g->type, g->params, &why) != KILN_OK)
+        if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, g->params, g->used, &why) != KILN_OK)
             document_fault(&r->doc, g->doc->at, NULL, "%s", why.message);
     }
 }

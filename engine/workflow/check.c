@@ -465,6 +465,20 @@ static void warn_of_unneeded(checker *k)
     mem_free(spared);
 }
 
+static void mark_source(workflow *w, source from)
+{
+    if (from.node == SOURCE_NONE) return;
+    w->node[from.node].needed = 1;
+    if (from.output < 64) w->node[from.node].used |= UINT64_C(1) << from.output;
+}
+
+static void mark_sources(workflow *w, const graph_node *g)
+{
+    for (uint32_t p = 0; g->type && p < g->type->n_in; p++)
+        for (uint32_t k = 0; k < g->in[p].n; k++) mark_source(w, g->in[p].from[k]);
+    for (uint32_t p = 0; g->type && p < g->type->n_param; p++) mark_source(w, g->param_in[p]);
+}
+
 static void mark_needed(checker *k)
 {
     workflow *w = k->w;
@@ -472,9 +486,7 @@ static void mark_needed(checker *k)
     for (size_t i = w->n; i-- > 0;) {
         graph_node *g = &w->node[w->order[i]];
         if (g->type && (g->type->flags & KILN_NODE_OUTPUT)) g->needed = 1, outputs++;
-        if (!g->needed) continue;
-        walk at = {0};
-        for (int32_t s; (s = next_source(g, &at)) != SOURCE_NONE;) w->node[s].needed = 1;
+        if (g->needed) mark_sources(w, g);
     }
     if (outputs == 0) {
         document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,

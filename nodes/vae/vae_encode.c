@@ -93,7 +93,8 @@ static kiln_status run(const kiln_call *c, const encode_params *p, const tile_pa
     if (status == KILN_OK) status = encode(&v, p, tiles);
     vae_close(&v);
     if (status == KILN_ERR_NOMEM && !tiles)
-        c->host->log(KILN_LOG_WARN, "VAEEncode: a picture of this size does not fit; VAEEncodeTiled needs less memory");
+        c->host->log(KILN_LOG_WARN, "VAEEncode: a picture of this size does not fit; VAEEncodeTiled with smaller tiles "
+                                    "needs less memory");
     return status;
 }
 
