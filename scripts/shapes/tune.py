@@ -59,7 +59,10 @@ def work(rank, gang, new_task, args, path, minutes, rate):
     task = new_task(*args)
     unet = task.unet.train().to(memory_format=torch.channels_last)
     parameters = list(unet.parameters())
-    optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.99), weight_decay=1e-2, fused=True)
+    numbers = [p for n, p in unet.named_parameters() if n.startswith("add_embedding")]
+    others = [p for n, p in unet.named_parameters() if not n.startswith("add_embedding")]
+    groups = [{"params": others, "scale": 1.0}] + ([{"params": numbers, "scale": 4.0}] if numbers else [])
+    optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.99), weight_decay=1e-2, fused=True)
     average, step, spent = Average(unet, 0.998), 0, 0.0
     state = load_state(path + ".pt")
     if state:
@@ -87,7 +90,7 @@ def work(rank, gang, new_task, args, path, minutes, rate):
         gang.barrier.wait()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         for group in optimizer.param_groups:
-            group["lr"] = now_rate
+            group["lr"] = now_rate * group["scale"]
         optimizer.step()
         step += 1
         if rank > 0:

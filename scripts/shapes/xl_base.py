@@ -40,6 +40,7 @@ def start(work, sd1):
     reader, left = reader_of(old, (one, two), sample_tokens(work, tokenizer), tokenizer.eos_token_id)
     unet = UNet2DConditionModel(**xl.BASE)
     fresh = warm.fill(unet, warm.sd1_unet(sd1), BLOCKS, reader)
+    warm.open_numbers(unet, xl_pictures.WHOLE)
     print(f"base: {len(fresh)} new tensors; {left:.2%} of shapes-sd1's states are lost in the new context", flush=True)
     save_state(path, unet=unet.state_dict())
 
@@ -70,8 +71,9 @@ class Task:
         context, pooled = xl_text.states_of(self.one, self.two, tokens, self.tokenizer.eos_token_id)
         numbers = data["numbers"][pick]
         whole = (numbers == self.whole).all(1)
-        states = self.teacher_text(tokens[whole]).last_hidden_state
-        wanted[whole] = self.teacher(noisy[whole], times[whole], states).sample
+        if whole.any():
+            states = self.teacher_text(tokens[whole]).last_hidden_state
+            wanted[whole] = self.teacher(noisy[whole], times[whole], states).sample
         added = {"text_embeds": pooled, "time_ids": xl_pictures.larger(numbers, whole, generator).float()}
         return {"sample": noisy, "timestep": times, "encoder_hidden_states": context, "added_cond_kwargs": added}, wanted, a
 

@@ -1,8 +1,8 @@
 """Pictures with sizes that mean something, as in the SDXL paper (Podell et al. 2023, 2.2): the numbers told beside the caption.
 
-Two in three are whole scenes with nothing cut: original size 128x128 or more, which looks the same. One in six is a window of a larger sheet with the scene in its
-top left corner: the larger the crop told, the further things move left and up, and out. One in six was scaled up from a small
-picture: the smaller the original size told, the more blurred.
+Half of them are whole scenes with nothing cut: original size 128x128 or more, which looks the same. A quarter are windows of a larger
+sheet with the scene in its top left corner: the larger the crop told, the further things move left and up, and out. A quarter
+were scaled up from a small picture: the smaller the original size told, the more blurred.
 """
 import os
 import random
@@ -78,4 +78,8 @@ def larger(numbers, whole, generator):
 
 
 def load(work):
-    return load_state(os.path.join(work, "base-data.pt"))
+    """The data, cut and blurred pictures twice: half of what is seen is whole."""
+    data = load_state(os.path.join(work, "base-data.pt"))
+    index = torch.arange(len(data["latents"]))
+    index = torch.cat([index, index[index % 6 > 3]])
+    return {name: value[index] for name, value in data.items()}
