@@ -95,7 +95,7 @@ def start(work, sd1):
 
 
 class Task:
-    batch, gamma = 32, GAMMA
+    batch, gamma, quick = 32, GAMMA, ("add_embedding",)
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.REFINER)
