@@ -19,6 +19,7 @@ SAMPLERS = """euler euler_cfg_pp euler_ancestral euler_ancestral_cfg_pp heun heu
 SCHEDULERS = "simple sgm_uniform karras exponential ddim_uniform beta normal linear_quadratic kl_optimal".split()
 
 rows, otherwise, bounds, sections = {}, {}, {}, []
+alone = {}  # {row: the process of ComfyUI it is drawn in}; the others share one
 
 
 def section(title):
@@ -511,3 +512,5 @@ row("switch_of_a_list_and_one", switched(True, listed(photo, odd), square), swit
 nearest("sampler_dpm_fast", "basic_denoise", "align_sdxl_denoise", "gits_denoise", "optimal_steps_chroma", "first_sigma", "percent", "node_dpm_adaptative",
         "node_seeds_2")
 noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_dpmpp_2m_sde_heun_gpu", "sampler_dpmpp_3m_sde_gpu", "node_dpmpp_sde_gpu")
+
+import rows_models  # at the end, for it takes from here what rows begin with
