@@ -2,7 +2,8 @@
 """Full-size models of the Stable Diffusion family with random weights of a realistic scale, for parity runs.
 
     make_random_sd.py FAMILY OUT [--single] [--cut] [--parts unet,vae] [--dtype f16|bf16|f32] [--seed N]
-    make_random_sd.py FAMILY --list        lines of FILE TENSOR DIMS, as tests/bench/sdxl/tensors.txt has them
+    make_random_sd.py FAMILY OUT --list    the folder's configurations and tensors.txt, from which tests/bench/random_model makes the
+                                           same sizes without Python (tests/bench/sdxl)
 
 FAMILY is one of sd15, sd15-inpaint, ip2p, sd21, sd21-eps, sdxl, refiner, ssd1b. OUT becomes a diffusers folder, or with --single one
 .safetensors file with the names of the original (LDM) checkpoints. --cut keeps the structure, the text encoders and the
@@ -11,7 +12,9 @@ memory is needed; SDXL in f16 takes 6.9 GB of disk, the refiner 6.1 GB. The toke
 """
 
 import argparse
+import json
 import pathlib
+import re
 import shutil
 import sys
 
@@ -176,14 +179,24 @@ def maker(family, seed):
     return make
 
 
+def index_of(family, configs, scheduler):
+    """model_index.json"""
+    index = {"_class_name": PIPELINES.get(family, "StableDiffusionPipeline"), "scheduler": ["diffusers", scheduler["_class_name"]]}
+    if family == "refiner":
+        index.update({"requires_aesthetics_score": True, "text_encoder": [None, None], "tokenizer": [None, None]})
+    for part, config in configs.items():
+        if part.startswith("text"):
+            index[part] = ["transformers", config["architectures"][0]]
+            index[part.replace("text_encoder", "tokenizer")] = ["transformers", "CLIPTokenizer"]
+        else:
+            index[part] = ["diffusers", config["_class_name"]]
+    return index
+
+
 def write_folder(out, family, dtype, seed, parts=None, cut=False):
     configs, make = configs_of(family, cut, folder=True), maker(family, seed)
-    index = {"_class_name": PIPELINES.get(family, "StableDiffusionPipeline")}
-    for part, config in configs.items():
-        kind = "transformers" if part.startswith("text") else "diffusers"
-        index[part] = [kind, config["architectures"][0] if part.startswith("text") else config["_class_name"]]
-    tiny.write_json(out / "model_index.json", index)
     scheduler = V_PREDICTION if family == "sd21" else EULER if "addition_embed_type" in configs["unet"] else tiny.SCHEDULER
+    tiny.write_json(out / "model_index.json", index_of(family, configs, scheduler))
     tiny.write_json(out / "scheduler/scheduler_config.json", scheduler)
     for part, config in configs.items():
         tiny.write_json(out / part / "config.json", config)
@@ -194,6 +207,18 @@ def write_folder(out, family, dtype, seed, parts=None, cut=False):
         shapes = shapes_of(part, config)
         typed = {name: (dtype, shape) for name, shape in shapes.items()}
         common.save_each(out / part / to_single_file.FILES[part], typed, lambda name: make(part, name, shapes[name]).to(dtype), {"format": "pt"})
+
+
+def make_folder(out, family, dtype, seed):
+    """write_folder(), unless the folder is there already; one made otherwise is refused."""
+    marker, wanted = out / "random.json", {"family": family, "dtype": dtype, "seed": seed}
+    if marker.exists():
+        found = json.loads(marker.read_text())
+        if found != wanted:
+            raise SystemExit(f"{out} was made with {found}, not {wanted}: remove it or name another folder")
+        return
+    write_folder(out, family, DTYPES[dtype], seed)
+    marker.write_text(json.dumps(wanted) + "\n")
 
 
 def write_tokenizer(folder, config):
@@ -238,19 +263,44 @@ def write_single(out, family, dtype, seed, parts=None, cut=False):
     common.save_each(out, typed, made, {"format": "pt"})
 
 
+def ranged(shapes, pattern):
+    """{name: shape} with names that differ in one number only as one: "layers.{0-11}.fc1.bias"."""
+    groups, found = {}, {}
+    for name, shape in shapes.items():
+        place = re.search(pattern, name)
+        if place:
+            groups.setdefault((name[: place.start(1)], name[place.end(1) :], shape), []).append(int(place[1]))
+        else:
+            found[name] = shape
+    for (before, after, shape), numbers in groups.items():
+        if sorted(numbers) == list(range(len(numbers))):
+            found[f"{before}{{0-{len(numbers) - 1}}}{after}" if len(numbers) > 1 else f"{before}0{after}"] = shape
+        else:
+            found.update({f"{before}{number}{after}": shape for number in numbers})
+    return found
+
+
 def listing(family):
     """Lines for tests/bench/random_model.c"""
     lines = []
     for part, config in configs_of(family, folder=True).items():
-        for name, shape in sorted(shapes_of(part, config).items()):
-            lines.append(f"{part}/{to_single_file.FILES[part]} {name} {'x'.join(map(str, shape))}")
-    return sorted(lines)
+        shapes = ranged(shapes_of(part, config), r"(?:transformer_blocks|layers)\.(\d+)\.")
+        lines += [f"{part}/{to_single_file.FILES[part]} {name} {'x'.join(map(str, shape))}" for name, shape in sorted(shapes.items())]
+    return lines
+
+
+def write_configs(out, family):
+    """What stands beside such a list: the folder without weights and tokenizers."""
+    write_folder(out, family, None, 0, parts=["none"])
+    for tokenizer in out.glob("tokenizer*"):
+        shutil.rmtree(tokenizer)
+    (out / "tensors.txt").write_text("\n".join(listing(family)) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("out", type=pathlib.Path, nargs="?")
+    parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--single", action="store_true")
     parser.add_argument("--cut", action="store_true")
@@ -258,10 +308,8 @@ def main():
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="f16")
     parser.add_argument("--seed", type=int, default=15)
     options = parser.parse_args()
-    if options.list == (options.out is not None):
-        parser.error("give OUT or --list, and one of them only")
     if options.list:
-        print("\n".join(listing(options.family)))
+        write_configs(options.out, options.family)
         return
     write = write_single if options.single else write_folder
     write(options.out, options.family, DTYPES[options.dtype], options.seed, options.parts, options.cut)
