@@ -143,6 +143,7 @@ static void hash_model(hasher *h, const kiln_model *m, error *e)
         hash_double(h, range_at(m, i)->below);
         hash_text(h, value_api.object_fingerprint(range_at(m, i)->model));
     }
+    if (m->mask_rule) hash_text(h, "mask rule"), hash_text(h, m->mask_rule->identity);
 }
 
 /* ---- MODEL ---- */
@@ -178,6 +179,8 @@ static kiln_status check_model(kiln_ctx *c, const kiln_model *m)
         return error_set(ctx_error(c), KILN_ERR_BUG,
                          "a MODEL whose latent scaling is neither one number nor one for each of its %d channels",
                          f->channels);
+    if (m->mask_rule && (!KILN_HAS(kiln_mask_rule, m->mask_rule, at) || !m->mask_rule->identity || !m->mask_rule->at))
+        return incomplete(c, "mask rule of a MODEL", "size, identity or at()"), KILN_ERR_BUG;
     if (m->n_range && !KILN_HAS(kiln_model_range, m->range, model))
         return incomplete(c, "range of a MODEL", "size (.size = sizeof)"), KILN_ERR_BUG;
     for (size_t i = 0; i < m->n_range; i++)

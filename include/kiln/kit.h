@@ -171,4 +171,25 @@ static inline kiln_status kit_latent(const kiln_call *c, const kiln_value *base,
     return status;
 }
 
+/* *out = a copy of a CONDITIONING whose entries have item[i] under key[i], i < n. The caller keeps its references. */
+static inline kiln_status kit_entries_with(const kiln_call *c, const kiln_value *list, size_t n, const char *const *key,
+                                           kiln_value *const *item, kiln_value **out)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *result = v->new_list(c->ctx);
+    kiln_status status = result ? KILN_OK : KILN_ERR_NOMEM;
+    for (size_t i = 0; status == KILN_OK && i < v->count(list); i++) {
+        kiln_value *entry = v->map_copy(c->ctx, v->list_at(list, i));
+        status = entry ? KILN_OK : KILN_ERR_NOMEM;
+        for (size_t k = 0; status == KILN_OK && k < n; k++) status = v->map_set(entry, key[k], item[k]);
+        if (status == KILN_OK) status = v->list_push(result, entry);
+        c->host->unref(entry);
+    }
+    if (status == KILN_OK)
+        *out = result;
+    else
+        c->host->unref(result);
+    return status;
+}
+
 #endif

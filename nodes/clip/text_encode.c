@@ -64,10 +64,12 @@ static const kiln_param layer_param[] = {
 
 static kiln_status check_layer(const kiln_call *c, const kiln_clip_encoder *e, int64_t layer)
 {
-    if (-layer <= e->encoder->layers) return KILN_OK;
+    const kiln_text_encoder *t = e->encoder;
+    const char *what = KILN_HAS(kiln_text_encoder, t, architecture) && t->architecture ? t->architecture : t->family;
+    if (-layer <= t->layers) return KILN_OK;
     return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                         "stop_at_clip_layer is %lld, but this text encoder has %d layers; say -%d to -1",
-                         (long long)layer, e->encoder->layers, e->encoder->layers);
+                         "stop_at_clip_layer is %lld, but the text encoder '%s' (%s) has %d layers; say -%d to -1",
+                         (long long)layer, e->name, what, t->layers, t->layers);
 }
 
 static kiln_status layer_run(const kiln_call *c)

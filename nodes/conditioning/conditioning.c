@@ -350,6 +350,32 @@ static kiln_status range_entry(const kiln_call *c, kiln_value *entry)
 
 static kiln_status set_timestep_range_run(const kiln_call *c) { return each_entry(c, c->in[0], range_entry); }
 
+/* ---- model range ---- */
+
+typedef struct {
+    const char *model_range;
+} bind_params;
+static const kiln_param bind_param[] = {
+    {.name = "model_range",
+     .type = KILN_P_STRING,
+     .offset = offsetof(bind_params, model_range),
+     .def_str = "refiner",
+     .doc = "The range's name as ModelRange has it; 'base' is what the model begins with."},
+};
+
+static kiln_status bind_entry(const kiln_call *c, kiln_value *entry)
+{
+    const char *range = ((const bind_params *)c->params)->model_range;
+    return set_new(c, entry, "model_range", kit_values(c)->new_string(c->ctx, range, strlen(range)));
+}
+
+static kiln_status set_model_range_run(const kiln_call *c)
+{
+    if (!*((const bind_params *)c->params)->model_range)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "model_range is empty; write a range's name, such as 'refiner'");
+    return each_entry(c, c->in[0], bind_entry);
+}
+
 /* ---- rows ---- */
 
 const kiln_node node_conditioning_combine = {
@@ -424,4 +450,12 @@ const kiln_node node_conditioning_set_timestep_range = {
     KILN_ARRAY(in, in_one),
     KIT_PARAMS(range_params, range_param),
     .run = set_timestep_range_run,
+};
+const kiln_node node_conditioning_set_model_range = {
+    KIT_NODE("ConditioningSetModelRange", "ConditioningSetModelRange", "conditioning",
+             "Restricts a conditioning to one model of several: a base or its refiner (ModelRange)."),
+    KILN_ARRAY(out, out),
+    KILN_ARRAY(in, in_one),
+    KIT_PARAMS(bind_params, bind_param),
+    .run = set_model_range_run,
 };

@@ -15,7 +15,7 @@ extern const kiln_node node_empty_latent, node_latent_add, node_latent_subtract,
     node_latent_batch_seed, node_set_noise_mask;
 /* latent_shape.c: where the cells go */
 extern const kiln_node node_latent_upscale, node_latent_upscale_by, node_latent_flip, node_latent_rotate,
-    node_latent_crop, node_latent_composite;
+    node_latent_crop, node_latent_composite, node_latent_composite_masked;
 /* latent_join.c: side by side, one after the other in time */
 extern const kiln_node node_latent_concat, node_latent_cut;
 

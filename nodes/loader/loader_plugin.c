@@ -1,5 +1,13 @@
-/* loader_plugin.c - the entry table of the loader plugin: nodes that open checkpoints and parts of them. */
+/* loader_plugin.c - the entry table of the loader plugin: nodes that open checkpoints and parts of them, and
+ * "kiln.loading/1". */
+#include "load_part.h"
 #include "loaders.h"
 
-KILN_PLUGIN("org.kiln.loader", KILN_PLUGIN_VERSION, "MIT", &node_checkpoint_loader, &node_unet_loader,
-            &node_clip_loader, &node_vae_loader, &node_diffusers_loader);
+static kiln_status open_plugin(const kiln_host *host)
+{
+    if (!KILN_HAS(kiln_host, host, provide)) return KILN_ERR_UNSUPPORTED;
+    return host->provide(KILN_LOADING_ABILITY, &loading_api);
+}
+
+KILN_PLUGIN_OPEN("org.kiln.loader", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_checkpoint_loader, &node_unet_loader,
+                 &node_vae_loader, &node_diffusers_loader);

@@ -4,7 +4,6 @@
 
 #include "kiln/plugin.h"
 
-extern const kiln_node node_checkpoint_loader, node_unet_loader, node_clip_loader, node_vae_loader,
-    node_diffusers_loader;
+extern const kiln_node node_checkpoint_loader, node_unet_loader, node_vae_loader, node_diffusers_loader;
 
 #endif

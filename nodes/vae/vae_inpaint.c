@@ -4,7 +4,7 @@
  * grown by some pixels, so that no seam shows.
  */
 #include "kiln/kit.h"
-#include "kiln/resize.h"
+#include "vae_hole.h"
 #include "vae_nodes.h"
 #include "vae_pixels.h"
 
@@ -22,41 +22,6 @@ typedef struct {
     int64_t grow_mask_by;
 } grow_params;
 static const kiln_param param[] = {KIT_INT(grow_params, grow_mask_by, 6, 0, 64, "Pixels by which the mask grows.")};
-
-/* A mask of the picture's size that is 0 or 1: halves to even, as torch rounds. */
-static float *scaled_mask(const kiln_call *c, const kiln_tensor *mask, const kiln_tensor *image)
-{
-    int64_t h = image->dim[1], w = image->dim[2];
-    float *made = c->host->scratch(c->ctx, (size_t)(mask->dim[0] * h * w) * sizeof *made, KILN_CPU);
-    for (int64_t i = 0; made && i < mask->dim[0] && !kit_estimating(c); i++) {
-        resize_source plane = {.data = (const float *)mask->data + i * mask->dim[1] * mask->dim[2],
-                               .h = mask->dim[1],
-                               .w = mask->dim[2],
-                               .c = 1,
-                               .row = mask->dim[2]};
-        resize_plane(plane, made + i * h * w, h, w, RESIZE_BILINEAR);
-        for (int64_t k = 0; k < h * w; k++) made[i * h * w + k] = rintf(made[i * h * w + k]);
-    }
-    return made;
-}
-
-/* The picture with grey where the mask is. */
-static kiln_status hollowed(const kiln_call *c, const kiln_tensor *image, const float *mask, int64_t masks,
-                            kiln_tensor *made)
-{
-    int64_t cells = image->dim[1] * image->dim[2], channels = image->dim[3];
-    float *data = c->host->scratch(c->ctx, kit_count(image) * sizeof *data, KILN_CPU);
-    if (!data) return KILN_ERR_NOMEM;
-    *made = *image;
-    made->data = data;
-    for (int64_t i = 0; i < image->dim[0] * cells && !kit_estimating(c); i++) {
-        float keep = 1 - mask[i / cells % masks * cells + i % cells];
-        const float *from = (const float *)image->data + i * channels;
-        for (int64_t k = 0; k < channels; k++)
-            data[i * channels + k] = k < 3 ? (from[k] - 0.5f) * keep + 0.5f : from[k];
-    }
-    return KILN_OK;
-}
 
 /* 1 when the mask has a pixel in the box of `grow` pixels a side around (y, x); an even box reaches further up and
  * left. */
@@ -98,12 +63,10 @@ static kiln_status encode(vae_converter *v)
     TRY(kit_f32(c, c->in[IN_PIXELS], 4, "the picture", &image));
     TRY(kit_f32(c, c->in[IN_MASK], 3, "the mask", &mask));
     TRY(vae_take(v, &image, "VAEEncodeForInpaint", &taking));
-    if (kit_count(&mask) == 0 || (mask.dim[0] != 1 && mask.dim[0] != image.dim[0]))
-        return c->host->fail(c->ctx, KILN_ERR_INVALID, "%lld masks for %lld pictures; give one, or one for each",
-                             (long long)mask.dim[0], (long long)image.dim[0]);
-    float *rounded = scaled_mask(c, &mask, &image);
-    if (!rounded) return KILN_ERR_NOMEM;
-    TRY(hollowed(c, &image, rounded, mask.dim[0], &hollow));
+    float *rounded;
+    TRY(vae_hole_mask(c, &mask, &image, &rounded));
+    vae_hole_round(c, rounded, &mask, &image);
+    TRY(vae_hollow(c, &image, rounded, mask.dim[0], &hollow));
     TRY(vae_encode_image(v, NULL, &hollow, &taking, &samples, NULL));
     TRY(kit_latent(c, NULL, samples, &c->out[0]));
     return noise_mask(c, &taking, &image, rounded, mask.dim[0]);

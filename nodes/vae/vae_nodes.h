@@ -4,8 +4,9 @@
 
 #include "kiln/plugin.h"
 
-extern const kiln_node node_vae_decode, node_vae_decode_tiled; /* vae_decode.c  */
-extern const kiln_node node_vae_encode, node_vae_encode_tiled; /* vae_encode.c  */
-extern const kiln_node node_vae_encode_inpaint;                /* vae_inpaint.c */
+extern const kiln_node node_vae_decode, node_vae_decode_tiled;                /* vae_decode.c  */
+extern const kiln_node node_vae_encode, node_vae_encode_tiled;                /* vae_encode.c  */
+extern const kiln_node node_vae_encode_inpaint;                               /* vae_inpaint.c */
+extern const kiln_node node_inpaint_conditioning, node_instruct_conditioning; /* inpaint_conditioning.c */
 
 #endif

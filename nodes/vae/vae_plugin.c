@@ -9,4 +9,5 @@ static kiln_status open_plugin(const kiln_host *host)
 }
 
 KILN_PLUGIN_OPEN("org.kiln.vae", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_vae_decode, &node_vae_encode,
-                 &node_vae_decode_tiled, &node_vae_encode_tiled, &node_vae_encode_inpaint);
+                 &node_vae_decode_tiled, &node_vae_encode_tiled, &node_vae_encode_inpaint, &node_inpaint_conditioning,
+                 &node_instruct_conditioning);

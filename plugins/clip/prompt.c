@@ -225,7 +225,7 @@ static int open_chunk(filler *f)
     if (end) c->end = end;
     if (!id || !weight || !end) return 0;
     for (size_t i = c->n_chunk * c->length; i < all; i++) {
-        c->id[i] = f->t->end; /* CLIP-L pads with the end token */
+        c->id[i] = f->t->pad;
         c->weight[i] = 1;
     }
     c->id[c->n_chunk++ * c->length] = f->t->start;
@@ -243,6 +243,8 @@ static void put(filler *f, const int32_t *id, size_t n, float weight)
     f->used += n;
 }
 
+static void close_chunk(filler *f) { put(f, &f->t->end, 1, 1); }
+
 static int fill(filler *f, const int32_t *id, size_t n, float weight)
 {
     size_t last = f->out->length - 1; /* reserved for the end token */
@@ -252,7 +254,9 @@ static int fill(filler *f, const int32_t *id, size_t n, float weight)
         put(f, id, take, weight);
         id += take;
         n -= take;
-        if (n > 0 && !open_chunk(f)) return 0;
+        if (n == 0) break;
+        close_chunk(f);
+        if (!open_chunk(f)) return 0;
     }
     return 1;
 }
@@ -268,9 +272,10 @@ int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, p
         ok = segment_ids(t, &p->segment[i], &ids, why);
         if (ok && !fill(&f, ids.id, ids.n, p->segment[i].weight)) ok = fail(why, "no memory for the prompt");
     }
+    if (ok) close_chunk(&f);
     for (size_t i = 0; ok && i < out->n_chunk; i++) {
         int32_t *row = out->id + i * length, at = 0;
-        while (row[at] != t->end) at++; /* the last id always is one */
+        while (row[at] != t->end) at++; /* each chunk was closed with one */
         out->end[i] = at;
     }
     t->api->encoding_free(&ids);

@@ -2,7 +2,8 @@
  *
  *   x = token_embedding[ids] + position_embedding          [N,T,C]
  *   layers times:  x += out(attention(q, k, v of norm1(x), causal)),  x += fc2(act(fc1(norm2(x))))
- *   tokens = final_norm(x after the chosen layer),  pooled = final_norm(x after the last)[first end token]
+ *   tokens = x after the chosen layer, through final_norm unless the model wants it plain
+ *   pooled = final_norm(x after the last)[first end token], through text_projection where there is one
  */
 #include "text_model.h"
 
@@ -73,18 +74,32 @@ kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers)
     return x;
 }
 
+static kiln_t pool(const text_recorder *r, kiln_t last, kiln_t end)
+{
+    const text_config *c = r->c;
+    kiln_t x = r->ops->gather(r->p, last, end); /* [N,C] */
+    if (!c->projection) return x;
+    kiln_t w = weight(r, "", "text_projection.weight", 2, KILN_DIMS(c->projection, c->width));
+    return r->ops->linear(r->p, x, w, (kiln_t){0});
+}
+
 void text_model_record(const text_recorder *r, const kiln_text_inputs *in, kiln_text_features *out)
 {
-    int32_t layers = r->c->layers, layer = in->layer;
+    const text_config *c = r->c;
+    int32_t place = c->layers + c->cut_layers + in->layer; /* of the layer, from 0 */
     kiln_t x = embed(r, in->ids), chosen = {0};
-    if (layer >= 0 || layer < -layers)
-        x = r->ops->fail(r->p, "layer %d is asked for: the text encoder has %d, -1 is the last and -%d the first",
-                         layer, layers, layers);
-    for (int32_t i = 0; i < layers; i++) {
+    if (in->layer >= 0 || place < 0 || place >= c->layers)
+        x = r->ops->fail(r->p,
+                         "layer %d is asked for, and the text encoder has layers %d (the last) to -%d (the first)",
+                         in->layer, -1 - c->cut_layers, c->layers + c->cut_layers);
+    for (int32_t i = 0; i < c->layers; i++) {
         x = layer_of(r, i, x);
-        if (i == layers + layer) chosen = x;
+        if (i == place) chosen = x;
     }
     kiln_t last = norm(r, "text_model.", "final_layer_norm", x);
-    out->tokens = layer == -1 ? last : norm(r, "text_model.", "final_layer_norm", chosen);
-    out->pooled = r->ops->gather(r->p, last, in->end);
+    if (c->plain_hidden)
+        out->tokens = chosen;
+    else
+        out->tokens = place == c->layers - 1 ? last : norm(r, "text_model.", "final_layer_norm", chosen);
+    out->pooled = pool(r, last, in->end);
 }

@@ -9,6 +9,9 @@ typedef struct {
     int32_t layers, heads;
     uint32_t act; /* kiln_act */
     float eps;
+    int64_t projection;    /* width of pooled behind text_projection; 0: pooled is as the final norm gives it */
+    int32_t cut_layers;    /* layers that the file leaves out at the end; layer -1 is the last of layers + cut_layers */
+    uint32_t plain_hidden; /* 1: tokens are a layer's output without the final norm */
 } text_config;
 
 typedef struct {
@@ -18,7 +21,7 @@ typedef struct {
     kiln_weights *w;
 } text_recorder;
 
-/* Layer -1: the last, -2: the one before, ... The final norm is applied to any layer. */
+/* Layer -1: the last, -2: the one before, ... */
 void text_model_record(const text_recorder *r, const kiln_text_inputs *in, kiln_text_features *out);
 /* The residual stream after `layers` layers (0: the embeddings) [N,length,width]. */
 kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers);

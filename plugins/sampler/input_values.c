@@ -412,17 +412,22 @@ static kiln_status take_lengths(const input_search *s, const kiln_input_spec *sp
     return KILN_OK;
 }
 
-/* The value of the row that stands in for this one. */
-static found find_stand_in(const input_search *s, const kiln_input_spec *spec)
+/* The value of the row that stands in for this one, or for that row in turn. What the last one falls back to, such as
+ * the latent's width, spec then falls back to. */
+static found find_stand_in(const input_search *s, kiln_input_spec *spec)
 {
-    for (uint32_t i = 0; spec->fallback_from && i < s->n_spec; i++) {
+    for (uint32_t i = 0, steps = 0; spec->fallback_from && i < s->n_spec; i++) {
         kiln_input_spec other = kiln_input_spec_at(s->spec, s->stride, i);
-        if (strcmp(other.name, spec->fallback_from) == 0) return find_value(s, &other);
+        if (strcmp(other.name, spec->fallback_from) != 0) continue;
+        found f = find_value(s, &other);
+        if (is_found(&f) || steps++ == s->n_spec) return f;
+        spec->fallback_from = other.fallback_from;
+        i = UINT32_MAX; /* from the first row again */
     }
     return (found){0};
 }
 
-static kiln_status find_one(const input_search *s, const kiln_input_spec *spec, input_values *out)
+static kiln_status find_one(const input_search *s, kiln_input_spec *spec, input_values *out)
 {
     found f = find_value(s, spec);
     input_value *one;

@@ -1,6 +1,8 @@
 /* sample.c - see sample.h.
  *
- * A LATENT value has the autoencoder's own numbers; what the network sees is (latent - shift) * scale.
+ * A LATENT value has the autoencoder's own numbers; what the network sees is (latent - shift) * scale. To and fro costs
+ * a last digit, so a latent with noise left in it has the network's numbers too, as "model_samples": the next stage
+ * goes on with these as long as they still say what its samples say.
  */
 #include "sample.h"
 
@@ -94,6 +96,29 @@ static kiln_status latent_shape(const kiln_call *c, const kiln_latent_format *f,
     return KILN_OK;
 }
 
+/* A number of model space as a LATENT has it. */
+static float latent_number(const kiln_latent_scaling *by, size_t k, float x, level_rest rest)
+{
+    return (float)(((double)x * rest.scale + rest.shift) / rest.divided_by / scale_of(by, k) + shift_of(by, k));
+}
+
+/* The network's own numbers that an earlier stage left beside these samples; NULL: none, or of other samples. */
+static const float *left_numbers(const kiln_session *s, const kiln_latent_scaling *by, const kiln_tensor *samples)
+{
+    const kiln_call *c = s->call;
+    const kiln_value *left = kit_values(c)->map_get(s->job->latent, "model_samples");
+    size_t channels = (size_t)samples->dim[samples->rank - 1];
+    kiln_tensor t;
+    kit_tensor_clear(&t);
+    if (!left || kit_estimating(c) || c->host->view(c->ctx, left, &t) != KILN_OK || t.dtype != KILN_F32 ||
+        t.rank != samples->rank || memcmp(t.dim, samples->dim, t.rank * sizeof *t.dim) != 0)
+        return NULL;
+    const float *x = t.data, *latent = samples->data;
+    for (size_t i = 0; i < kit_count(&t); i++)
+        if (latent_number(by, i % channels, x[i], LEVEL_REST_NONE) != latent[i]) return NULL;
+    return x;
+}
+
 /* One stream in model space. */
 static void read_stream(const kiln_session *s, const kiln_latent_scaling *by, const kiln_tensor *t, int empty,
                         const kiln_latent_shape *shape, float *out)
@@ -141,7 +166,11 @@ static kiln_status read_latent(kiln_session *s, const kiln_model *m)
     size_t n = session_count(s);
     s->start = session_floats(s, n), s->noise = session_floats(s, n), s->work = session_floats(s, n);
     if (!s->start || !s->noise || !s->work) return KILN_ERR_NOMEM;
-    read_stream(s, scaling_of(m), &t, empty, &s->space.shape, s->start);
+    const float *left = empty ? NULL : left_numbers(s, scaling_of(m), &t);
+    if (left)
+        memcpy(s->start, left, latent_shape_count(&s->space.shape) * sizeof *left);
+    else
+        read_stream(s, scaling_of(m), &t, empty, &s->space.shape, s->start);
     float *at = s->start + latent_shape_count(&s->space.shape);
     for (size_t k = 0; k < s->space.n_stream; at += latent_shape_count(&s->space.stream[k++]))
         read_stream(s, stream_format(m, k)->scaling, &more[k], none[k], &s->space.stream[k], at);
@@ -159,8 +188,7 @@ static kiln_value *stream_value(const kiln_session *s, const kiln_latent_scaling
     if (kit_new_f32(s->call, rank, dim, &samples, &t) != KILN_OK) return NULL;
     for (size_t i = 0; i < latent_shape_count(shape) && !kit_estimating(s->call); i++) {
         size_t k = i % (size_t)shape->channels;
-        ((float *)t.data)[i] =
-            (float)(((double)x[i] * rest.scale + rest.shift) / rest.divided_by / scale_of(by, k) + shift_of(by, k));
+        ((float *)t.data)[i] = latent_number(by, k, x[i], rest);
     }
     return samples;
 }
@@ -185,7 +213,10 @@ static kiln_status latent_value(const kiln_session *s, const kiln_model *m, cons
 {
     const kiln_latent_shape *shape = &s->space.shape;
     kiln_value *samples = stream_value(s, scaling_of(m), shape, x, rest);
-    if (!s->space.n_stream) return kit_latent(s->call, s->job->latent, samples, out);
+    if (!s->space.n_stream) {
+        TRY(kit_latent(s->call, s->job->latent, samples, out));
+        return kit_values(s->call)->map_set(*out, "model_samples", NULL); /* of the samples that were */
+    }
     kiln_value *base = kit_values(s->call)->map_copy(s->call->ctx, s->job->latent);
     kiln_value *list = samples && base ? streams_value(s, m, x + latent_shape_count(shape), rest) : NULL;
     kiln_status status = base && list ? kit_set(s->call, base, "streams", list) : KILN_ERR_NOMEM;
@@ -289,70 +320,6 @@ static kiln_status make_noise(kiln_session *s)
 
 /* ---- opening ---- */
 
-/* Which of the masks a plane (a frame of a picture) has: one, or a mix of two. */
-typedef struct {
-    int64_t first, second;
-    float share; /* of the second */
-} mask_pair;
-
-/* One for all, one a picture, or one a frame. Any other number are the masks of a video, of as many frames as it has
- * pixels' and not cells': scaled in time, linearly. ComfyUI's. */
-static mask_pair masks_of(const kiln_latent_shape *s, int64_t masks, int64_t plane)
-{
-    if (s->frames == 1 || masks == s->pictures || masks == 1) return (mask_pair){.first = plane / s->frames % masks};
-    if (masks == s->pictures * s->frames) return (mask_pair){.first = plane};
-    double at = ((double)(plane % s->frames) + 0.5) * (double)masks / (double)s->frames - 0.5;
-    int64_t low = at > 0 ? (int64_t)at : 0;
-    return (mask_pair){low, low + 1 < masks ? low + 1 : low, at > 0 ? (float)(at - (double)low) : 0};
-}
-
-/* The mask of a plane at the latent's size; `work` has room for one. */
-static void plane_mask(const kiln_tensor *m, const kiln_latent_shape *s, int64_t plane, float *work, float *out)
-{
-    mask_pair of = masks_of(s, m->dim[0], plane);
-    const float *masks = m->data;
-    int64_t h = m->dim[1], w = m->dim[2];
-    resize_bilinear(masks + of.first * h * w, h, w, out, s->height, s->width);
-    if (of.share == 0) return;
-    resize_bilinear(masks + of.second * h * w, h, w, work, s->height, s->width);
-    for (int64_t i = 0; i < s->height * s->width; i++) out[i] = out[i] * (1 - of.share) + work[i] * of.share;
-}
-
-/* How much of each frame the mask frees: its mean. */
-static kiln_status set_frame_shares(kiln_session *s, const float *mask)
-{
-    const kiln_latent_shape *shape = &s->space.shape;
-    int64_t planes = shape->pictures * shape->frames, cells = shape->height * shape->width;
-    float *share = session_floats(s, (size_t)planes);
-    if (!share) return KILN_ERR_NOMEM;
-    for (int64_t p = 0; p < planes; p++) {
-        double sum = 0;
-        for (int64_t i = 0; i < cells && !kit_estimating(s->call); i++) sum += (double)mask[p * cells + i];
-        share[p] = (float)(sum / (double)cells);
-    }
-    for (size_t i = 0; i < s->job->n_guider; i++)
-        s->evaluator[i].frame_share = share, s->evaluator[i].cell_share = mask;
-    return KILN_OK;
-}
-
-static kiln_status read_mask(kiln_session *s)
-{
-    const kiln_call *c = s->call;
-    const kiln_value *mask = kit_values(c)->map_get(s->job->latent, "noise_mask");
-    kiln_latent_shape shape = s->space.shape;
-    int64_t cells = shape.height * shape.width, planes = shape.pictures * shape.frames;
-    kiln_tensor m;
-    if (!mask) return KILN_OK;
-    TRY(kit_f32(c, mask, 3, "the latent's noise_mask", &m));
-    float *host = session_floats(s, (size_t)(planes * cells));
-    if (!host) return KILN_ERR_NOMEM;
-    if (kit_count(&m) == 0) return c->host->fail(c->ctx, KILN_ERR_INVALID, "the latent's noise_mask is empty");
-    for (int64_t p = 0; p < planes && !kit_estimating(c); p++) plane_mask(&m, &shape, p, s->work, host + p * cells);
-    TRY(set_frame_shares(s, host));
-    shape.channels = 1;
-    return latent_from_host(&s->space, &s->mask, &shape, host);
-}
-
 /* A CUDA device's size means nothing where no CUDA generator draws. */
 static kiln_status check_source(const kiln_session *s)
 {
@@ -427,7 +394,7 @@ static kiln_status set_up(kiln_session *s)
     if (job->wants_denoised) TRY(latent_init(&s->space, &s->denoised, &s->space.shape));
     for (size_t i = 0; i < job->n_guider; i++) TRY(evaluator_read_conditions(&s->evaluator[i]));
     entry_keys_say(&s->last.keys, s->call->host);
-    return read_mask(s);
+    return session_read_mask(s);
 }
 
 /* The beginning: what a state brought is forgotten. */
@@ -493,6 +460,21 @@ kiln_status sample_run(kiln_session *s)
     return status;
 }
 
+/* Of a latent that goes on to another stage: x itself, where samples are nothing but x in other numbers. */
+static kiln_status leave_numbers(const kiln_session *s, level_rest rest, kiln_value *latent)
+{
+    const kiln_call *c = s->call;
+    int plain = rest.scale == 1 && rest.shift == 0 && rest.divided_by == 1;
+    int64_t dim[5];
+    uint32_t rank = latent_dims(&s->space.shape, s->space.shape.channels, dim);
+    kiln_value *left;
+    kiln_tensor t;
+    if (s->job->sigma[s->job->n] == 0 || !plain || s->space.n_stream) return KILN_OK;
+    TRY(kit_new_f32(c, rank, dim, &left, &t));
+    if (!kit_estimating(c)) memcpy(t.data, s->work, kit_count(&t) * sizeof(float));
+    return kit_set(c, latent, "model_samples", left);
+}
+
 kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denoised)
 {
     const kiln_host *host = s->call->host;
@@ -507,6 +489,7 @@ kiln_status sample_finish(kiln_session *s, kiln_value **out, kiln_value **denois
     TRY(s->space.failed);
     TRY(latent_download(&s->space, &s->x, s->work));
     TRY(latent_value(s, m, s->work, rest, out));
+    TRY(leave_numbers(s, rest, *out));
     if (!denoised) return KILN_OK;
     if (!s->denoised.data)
         return host->fail(s->call->ctx, KILN_ERR_BUG, "the last guess of a job without wants_denoised");

@@ -122,6 +122,7 @@ static kiln_status guess_inside_mask(kiln_session *s, const kiln_latent *x, doub
 {
     const kiln_latents *l = &s->space.algebra;
     level_blend b = kept_blend(s, sigma);
+    TRY(session_mask_at(s, sigma));
     l->lincomb(l, &s->masked, 2, (double[]){b.of_noise, b.of_latent},
                (kiln_latent *[]){&s->outside_noise, &s->outside});
     l->blend(l, &s->masked, x, &s->masked, &s->mask);

@@ -37,8 +37,11 @@ struct kiln_session {
     float *start, *noise, *work;       /* on the host: the given latent, noise, numbers on their way in or out */
     float *copies;                     /* of latents, for what only the host can do */
     size_t copies_capacity;
-    kiln_latent input;                          /* x, while the job's own denoise() writes x     */
-    kiln_latent mask;                           /* of the LATENT, one channel; data NULL: none   */
+    kiln_latent input;       /* x, while the job's own denoise() writes x     */
+    kiln_latent mask;        /* of the LATENT, one channel; data NULL: none   */
+    const float *mask_given; /* where the MODEL has a rule for masks, on the host: the LATENT's, what */
+    float *mask_now;         /* counts at mask_level (also in `mask`), */
+    double mask_level;       /* the last level asked for; NaN: none    */
     kiln_latent outside, outside_noise, masked; /* with a mask: what is kept outside it, its noise, the mix of both */
     noise_source random;
     slot_entry slot[SLOTS_MAX], number[SLOTS_MAX];
@@ -55,6 +58,10 @@ float *session_floats(const kiln_session *s, size_t n);
 kiln_status session_first_noise(kiln_session *s, noise_stream *g, float *out);
 /* The slot or scalars of this name, made if need be. NULL: too many, or a name that is too long. */
 slot_entry *session_entry(slot_entry *entries, size_t *n, const char *name);
+/* The LATENT's noise mask, if it has one (sample_mask.c). */
+kiln_status session_read_mask(kiln_session *s);
+/* s->mask becomes what counts at this level; there is a mask. */
+kiln_status session_mask_at(kiln_session *s, double sigma);
 /* Fills s->api; the rest of the session is set. */
 void session_api(kiln_session *s, const void *options);
 /* kiln_sampling's resize(), and what is behind it: memory for latents of that size, x being nothing yet. Slots stay as

@@ -1,8 +1,8 @@
 /* unet_blocks.c - see unet_blocks.h. Shapes: N pictures, H x W cells, C channels, T = H*W tokens.
  *
  * Details that have caused bugs elsewhere: the resnet's norms have eps 1e-5 and the attention's 1e-6; the
- * transformer's projections are 1x1 convolutions in SD1.x, which on channels-last data is a linear over the
- * last dimension of a [C,C,1,1] weight; GEGLU's gate is the second half and its gelu is exact.
+ * transformer's projections are 1x1 convolutions in SD1.x and linear layers in SD2 and SDXL; GEGLU's gate is the
+ * second half and its gelu is exact.
  */
 #include "unet_blocks.h"
 
@@ -34,7 +34,7 @@ static int64_t channels_of(const unet_recorder *r, kiln_t x)
     return rank && rank <= KILN_MAX_RANK ? dim[rank - 1] : 0;
 }
 
-static kiln_t linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias)
+kiln_t unet_linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias)
 {
     kiln_t w = weight(r, name, "weight", 2, KILN_DIMS(out, channels_of(r, x)));
     return r->ops->linear(r->p, x, w, bias ? weight(r, name, "bias", 1, &out) : (kiln_t){0});
@@ -89,22 +89,6 @@ int unet_left_out(const unet_recorder *r, kiln_t x, int64_t channels)
     return 1;
 }
 
-/* ---- time ---- */
-
-kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid)
-{
-    int64_t width = 4 * r->config->channels[0];
-    kiln_t h = linear(r, "time_embedding.linear_1", sinusoid, width, 1);
-    return linear(r, "time_embedding.linear_2", r->ops->act(r->p, h, KILN_ACT_SILU), width, 1);
-}
-
-kiln_t unet_time(const unet_recorder *r, kiln_t timestep)
-{
-    kiln_timestep_embedding how = {
-        .size = sizeof how, .cos_first = r->config->cos_first, .shift = r->config->freq_shift};
-    return unet_time_mlp(r, r->ops->timestep_embedding(r->p, timestep, r->config->channels[0], &how));
-}
-
 /* ---- resnet ---- */
 
 kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out)
@@ -115,7 +99,7 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
     o->scope_push(r->p, name);
     kiln_t h = unet_group_norm(r, PART("norm1"), x, r->config->eps);
     h = unet_conv(r, PART("conv1"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1); /* [N,H,W,out] */
-    kiln_t t = linear(r, PART("time_emb_proj"), r->temb, out, 1);               /* [N,out]     */
+    kiln_t t = unet_linear(r, PART("time_emb_proj"), r->temb, out, 1);          /* [N,out]     */
     h = o->add(r->p, h, o->reshape(r->p, t, 4, KILN_DIMS(dim_of(r, t, 0), 1, 1, out)));
     h = unet_group_norm(r, PART("norm2"), h, r->config->eps);
     h = unet_conv(r, PART("conv2"), o->act(r->p, h, KILN_ACT_SILU), out, 3, 1);
@@ -137,50 +121,62 @@ static kiln_t attend(const unet_recorder *r, const char *block, const char *whic
     snprintf(place, sizeof place, "%s.%s", r->place, which);
     snprintf(out, sizeof out, "%s.out", which);
     kiln_attention_info a = {.size = sizeof a, .heads = (int32_t)heads, .place = place, .x = x, .context = to};
-    a.q = linear(r, PART("to_q"), x, c, 0);
-    a.k = linear(r, PART("to_k"), to, c, 0);
-    a.v = linear(r, PART("to_v"), to, c, 0);
+    a.q = unet_linear(r, PART("to_q"), x, c, 0);
+    a.k = unet_linear(r, PART("to_k"), to, c, 0);
+    a.v = unet_linear(r, PART("to_v"), to, c, 0);
     a.grid[0] = 1, a.grid[1] = r->grid[0], a.grid[2] = r->grid[1];
     kiln_t h = kiln_attention_at(&recording, &a);
     h = unet_place(r, out, h, &(kiln_place_info){.attention = &a});
-    return linear(r, PART("to_out.0"), h, c, 1);
+    return unet_linear(r, PART("to_out.0"), h, c, 1);
 }
 
-kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, int64_t heads)
+kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, const unet_transformer *of)
 {
     const kiln_ops *o = r->ops;
     int64_t c = channels_of(r, x);
     char part[NAME_CAPACITY];
     o->scope_push(r->p, name);
     kiln_t h = unet_place(r, "attn1.in", layer_norm(r, PART("norm1"), x), NULL);
-    x = o->add(r->p, attend(r, name, "attn1", h, h, heads), x);
+    x = o->add(r->p, attend(r, name, "attn1", h, of->context_only ? r->context : h, of->heads), x);
     h = unet_place(r, "attn2.in", layer_norm(r, PART("norm2"), x), NULL);
-    x = o->add(r->p, attend(r, name, "attn2", h, r->context, heads), x);
-    h = linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
-    h = linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                        /* [N,T,4C] -> C */
+    x = o->add(r->p, attend(r, name, "attn2", h, r->context, of->heads), x);
+    h = unet_linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
+    h = unet_linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                        /* [N,T,4C] -> C */
     x = o->add(r->p, h, x);
     o->scope_pop(r->p);
     return x;
 }
 
-kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_t heads)
+/* Cells [N,H,W,C] -> tokens [N,T,C], and back. */
+static kiln_t project_in(const unet_recorder *r, const char *name, kiln_t x, const int64_t tokens[3])
+{
+    if (r->config->linear) return unet_linear(r, name, r->ops->reshape(r->p, x, 3, tokens), tokens[2], 1);
+    return r->ops->reshape(r->p, unet_conv(r, name, x, tokens[2], 1, 1), 3, tokens);
+}
+
+static kiln_t project_out(const unet_recorder *r, const char *name, kiln_t x, const int64_t cells[4])
+{
+    if (r->config->linear) return r->ops->reshape(r->p, unet_linear(r, name, x, cells[3], 1), 4, cells);
+    return unet_conv(r, name, r->ops->reshape(r->p, x, 4, cells), cells[3], 1, 1);
+}
+
+kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, const unet_transformer *of)
 {
     const kiln_ops *o = r->ops;
     int64_t n = dim_of(r, x, 0), h = dim_of(r, x, 1), w = dim_of(r, x, 2), c = channels_of(r, x);
     char part[NAME_CAPACITY];
     o->scope_push(r->p, name);
     kiln_t y = unet_group_norm(r, PART("norm"), x, ATTENTION_EPS);
-    y = unet_conv(r, PART("proj_in"), y, c, 1, 1);
-    y = o->reshape(r->p, y, 3, KILN_DIMS(n, h * w, c));
+    y = project_in(r, PART("proj_in"), y, KILN_DIMS(n, h * w, c));
     unet_recorder inside = *r;
     inside.grid[0] = h, inside.grid[1] = w;
-    for (uint32_t i = 0; i < r->config->depth; i++) {
+    for (uint32_t i = 0; i < of->depth; i++) {
         char block[NAME_CAPACITY];
         snprintf(block, sizeof block, "%s.transformer_blocks.%u", name, i);
-        y = unet_transformer_block(&inside, block, y, heads);
+        if (i) snprintf(inside.place, sizeof inside.place, "%.30s.t%u", r->place, i);
+        y = unet_transformer_block(&inside, block, y, of);
     }
-    y = unet_conv(r, PART("proj_out"), o->reshape(r->p, y, 4, KILN_DIMS(n, h, w, c)), c, 1, 1);
-    y = o->add(r->p, y, x);
+    y = o->add(r->p, project_out(r, PART("proj_out"), y, KILN_DIMS(n, h, w, c)), x);
     o->scope_pop(r->p);
     return y;
 #undef PART

@@ -18,18 +18,22 @@ typedef struct {
     int64_t grid[2]; /* rows and columns of cells that an attention's tokens are  */
 } unet_recorder;
 
-/* The time embedding before its last silu: timestep f32 [N] -> [N,4*channels[0]]. */
-kiln_t unet_time(const unet_recorder *r, kiln_t timestep);
-/* linear, silu, linear of the sinusoid [N,channels[0]]. */
-kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid);
+/* What an attention is made of. */
+typedef struct {
+    int64_t heads;
+    uint32_t depth;        /* transformer blocks                                */
+    uint32_t context_only; /* 1: attn1 attends to the context, not to the cells */
+} unet_transformer;
+
+kiln_t unet_linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias);
 kiln_t unet_conv(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int32_t kernel, int32_t stride);
 kiln_t unet_group_norm(const unet_recorder *r, const char *name, kiln_t x, float eps);
 /* x [N,H,W,in] -> [N,H,W,out] */
 kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out);
 /* x [N,H,W,C] -> the same shape: norm, proj_in, transformer blocks, proj_out, + x */
-kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, int64_t heads);
+kiln_t unet_attention(const unet_recorder *r, const char *name, kiln_t x, const unet_transformer *of);
 /* tokens x [N,T,C] -> [N,T,C] */
-kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, int64_t heads);
+kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, const unet_transformer *of);
 /* To h x w by repeating, then a 3x3 convolution. */
 kiln_t unet_upsample(const unet_recorder *r, const char *name, kiln_t x, int64_t h, int64_t w);
 

@@ -5,7 +5,11 @@
 #include "kiln/checkpoint.h"
 #include "kiln/kit.h"
 #include "ldm_names.h"
-#include "unet_settings.h"
+#include "unet_architecture.h"
+#include "unet_inputs.h"
+#include "unet_latents.h"
+#include "unet_noise.h"
+#include "unet_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +19,11 @@ typedef struct {
     kiln_denoiser denoiser;
     unet_config config;
     kiln_standard_sampling sampling;
-    latent_numbers latent;
-    kiln_input_spec input[1];
+    unet_latents latents;
+    kiln_input_spec input[UNET_INPUTS_MAX];
     double sigma[NOISE_LEVELS_MAX];
-    char family[400];
+    char architecture[UNET_ARCHITECTURE_MAX];
+    char family[1500];
 } unet_self;
 
 /* ---- layouts ---- */
@@ -32,34 +37,50 @@ enum { DIFFUSERS, LDM };
     {                                                                                                                  \
         "input_blocks.0.0.weight", "time_embed.0.weight", "out.2.weight"                                               \
     }
+#define BOTH(prefix_)                                                                                                  \
+    {.prefix = (prefix_), .needs = LDM_NEEDS, .kind = LDM},                                                            \
+    {                                                                                                                  \
+        .prefix = (prefix_), .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS                                               \
+    }
 
 static const checkpoint_layout layouts[] = {
     {.prefix = "unet/", .config = "unet/config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
     {.prefix = "", .config = "config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
-    {.prefix = "model.diffusion_model.", .needs = LDM_NEEDS, .kind = LDM},
-    {.prefix = "diffusion_model.", .needs = LDM_NEEDS, .kind = LDM},
+    BOTH("model.diffusion_model."),
+    BOTH("diffusion_model."),
+    BOTH("model.model."),
+    BOTH("unet."),
     {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
+/* Networks with UNet's names and more: a part that they alone have. */
+static const struct {
+    const char *part, *why;
+} relatives[] = {
+    {".time_stack.", "it is a video model (Stable Video Diffusion)"},
+    {".time_mixer.", "it is a video model (Stable Video Diffusion)"},
+    {".temp_convs.", "it is a video model"},
+    {".temporal_transformer_blocks.", "it is a video model (Stable Video Diffusion)"},
+    {"motion_modules.", "it has AnimateDiff's motion modules"},
+    {"encoder_hid_proj.", "it projects the tokens of another text encoder, as Kolors does"},
+    {"position_net.", "it has GLIGEN's boxes"},
+    {"add_embedding.image_", "it embeds pictures, as Kandinsky does"},
+    {"add_embedding.pool.", "it pools its prompt itself, as DeepFloyd IF does"},
+    {"cc_projection.", "it is Zero123, which is told a camera"},
+    {"heatmap_head.", "it has a head for heat maps"},
+};
+
 /* Why the UNet at `at` is not supported, or NULL. */
-static const char *unsupported_layout(const kiln_weights_api *w, const kiln_weights *set, const checkpoint_layout *at)
+static const char *unsupported(const kiln_weights_api *w, const kiln_weights *set, const checkpoint_layout *at)
 {
-    static const struct {
-        const char *classes, *attention, *first;
-    } names[] = {
-        [DIFFUSERS] = {"add_embedding.linear_1.weight", "mid_block.attentions.0.proj_in.weight", "conv_in.weight"},
-        [LDM] = {"label_emb.0.0.weight", "middle_block.1.proj_in.weight", "input_blocks.0.0.weight"},
-    };
-    kiln_weight_info info;
-    if (checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].classes))
-        return "it takes sizes or classes beside the time, as SDXL does; SD1.x is supported";
-    if (!checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].attention))
-        return "it has no attention in the middle; SD1.x is supported";
-    if (info.rank != 4) return "its transformers have linear projections, as SD2.x has; SD1.x is supported";
-    if (!checkpoint_has(w, set, at->prefix, &info, "%s", names[at->kind].first) || info.rank != 4)
-        return "its first layer is not a 2-D convolution";
-    if (info.dim[1] == 9) return "it has 9 input channels, an inpainting model; those are not supported yet";
-    if (info.dim[1] == 8) return "it has 8 input channels, a picture-editing model; those are not supported yet";
+    kiln_weight_info info = {.size = sizeof info};
+    size_t n = strlen(at->prefix);
+    for (size_t i = 0; i < w->count(set); i++) {
+        if (w->at(set, i, &info) != KILN_OK) continue;
+        int mine = strncmp(info.name, at->prefix, n) == 0 || strncmp(info.name, "cc_projection.", 14) == 0;
+        for (size_t k = 0; mine && k < COUNT(relatives); k++)
+            if (strstr(info.name, relatives[k].part)) return relatives[k].why;
+    }
     return NULL;
 }
 
@@ -67,72 +88,116 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
 {
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
     if (!at) return 0;
-    return unsupported_layout(w, set, at) ? 1 : 90; /* 1: claimed at low rank, so that open() can say why not */
+    return unsupported(w, set, at) ? 1 : 90; /* 1: claimed at low rank, so that open() can say why not */
 }
 
 /* ---- the table's functions ---- */
 
+static const unet_config *config_of(const kiln_denoiser *d) { return &((const unet_self *)d->self)->config; }
+
 static kiln_t record(const kiln_denoiser *d, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                      const kiln_denoise_inputs *in)
 {
-    return unet_record(&((const unet_self *)d->self)->config, ops, p, w, in);
+    return unet_record(config_of(d), ops, p, w, in);
 }
 
 static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
 {
-    unet_places(&((const unet_self *)d->self)->config, fn, arg);
+    unet_places(config_of(d), fn, arg);
 }
 
-/* ---- opening ---- */
+static kiln_status derive(const kiln_denoiser *d, const kiln_derivation *of) { return unet_derive(config_of(d), of); }
+
+/* ---- views ---- */
+
+/* Attentions' projections are [C,C] or [C,C,1,1], which is the same: where a file has both, all are seen as [C,C]. */
+static kiln_weights *squeezed(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *view)
+{
+    const kiln_weight_rule rules[] = {
+        KILN_RULE(.from = "{}.{}.{}.{}.proj_in.weight", .to = "{}.{}.{}.{}.proj_in.weight", .squeeze = 1),
+        KILN_RULE(.from = "{}.{}.{}.{}.proj_out.weight", .to = "{}.{}.{}.{}.proj_out.weight", .squeeze = 1),
+        KILN_RULE(.from = "{}.{}.{}.proj_in.weight", .to = "{}.{}.{}.proj_in.weight", .squeeze = 1),
+        KILN_RULE(.from = "{}.{}.{}.proj_out.weight", .to = "{}.{}.{}.proj_out.weight", .squeeze = 1),
+        KILN_RULE(.from = "*", .to = "*")};
+    if (!view || !unet_projections_mixed(w, view)) return view;
+    kiln_weights *out = w->view(ctx, view, rules, COUNT(rules));
+    w->unref(view);
+    return out;
+}
 
 static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
     if (at->kind == DIFFUSERS) {
         char from[40];
         snprintf(from, sizeof from, "%s*", at->prefix);
-        return w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1);
+        return squeezed(w, ctx, w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1));
     }
     ldm_rules rules;
     ldm_rules_make(w, set, at->prefix, &rules);
     kiln_weights *view = rules.nomem ? NULL : w->view(ctx, set, rules.rule, rules.n);
     ldm_rules_free(&rules);
-    return view;
+    return squeezed(w, ctx, view);
 }
 
-/* Sets the key of recorded programs: everything that decides what is recorded, apart from the weights. */
+/* ---- the key of recorded programs: everything that decides what is recorded, apart from the weights ---- */
+
+__attribute__((format(printf, 2, 3))) static void say(unet_self *self, const char *fmt, ...)
+{
+    size_t at = strlen(self->family);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(self->family + at, sizeof self->family - at, fmt, args);
+    va_end(args);
+}
+
 static void name_family(unet_self *self)
 {
     const unet_config *c = &self->config;
-    int at = snprintf(self->family, sizeof self->family, "sd1-unet/%lld.%lld.%lld.%lld.%u.%u.%u.%g.%g",
-                      (long long)c->in_channels, (long long)c->out_channels, (long long)c->context,
-                      (long long)c->groups, c->layers, c->depth, c->cos_first, c->freq_shift, (double)c->eps);
-    for (uint32_t i = 0; i < c->levels && at < (int)sizeof self->family; i++)
-        at += snprintf(self->family + at, sizeof self->family - (size_t)at, "/%lld.%lld.%u", (long long)c->channels[i],
-                       (long long)c->heads[i], c->attends[i]);
+    self->family[0] = 0;
+    say(self, "sd-unet/%lld.%lld.%lld.%lld.%u.%g.%g", (long long)c->in_channels, (long long)c->out_channels,
+        (long long)c->context, (long long)c->groups, c->cos_first, c->freq_shift, (double)c->eps);
+    say(self, "/%u.%u.%u.%lld.%lld.%u.%lld", c->linear, c->concat, c->beside, (long long)c->embedded,
+        (long long)c->sinusoid, c->n_number, (long long)c->guidance);
+    say(self, "/%u.%u", c->middle, c->middle_depth);
+    for (uint32_t i = 0; i < c->levels; i++) {
+        say(self, "/%lld.%lld.%u", (long long)c->channels[i], (long long)c->heads[i], c->context_only[i]);
+        for (uint32_t k = 0; k < c->layers[i]; k++) say(self, ",%u", c->down[i][k]);
+        for (uint32_t k = 0; k <= c->layers[c->levels - 1 - i]; k++) say(self, "%c%u", k ? ',' : '-', c->up[i][k]);
+    }
 }
 
-static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,
-                             const checkpoint_layout *at, unet_self *self)
+/* ---- opening ---- */
+
+static void fill_table(unet_self *self)
 {
     kiln_denoiser *d = &self->denoiser;
-    TRY(unet_settings_read(host, ctx, set, view, at->config, &self->config));
+    const unet_config *c = &self->config;
+    uint32_t prediction = self->sampling.row.prediction;
+    int cosxl = prediction == KILN_PREDICT_V && self->sampling.row.time == KILN_TIME_LOG;
+    unet_architecture(c, prediction, self->architecture);
+    name_family(self);
     *d = (kiln_denoiser){.size = sizeof *d,
                          .family = self->family,
                          .self = self,
+                         .latent = &self->latents.format,
                          .sampling = &self->sampling.base,
-                         KILN_ARRAY(input, self->input),
+                         .input = self->input,
+                         .n_input = unet_input_rows(c, cosxl, self->input),
+                         .input_stride = sizeof self->input[0],
                          .record = record,
-                         .places = list_places};
-    self->input[0] = (kiln_input_spec){.size = sizeof self->input[0],
-                                       .kind = KILN_INPUT_TOKENS,
-                                       .name = "context",
-                                       .key = "tokens",
-                                       .doc = "what cross-attention attends to",
-                                       .width = self->config.context};
-    TRY(unet_noise_read(host, ctx, set, self->sigma, &self->sampling));
-    TRY(unet_latent_read(host, ctx, set, self->config.out_channels, &self->latent));
-    d->latent = &self->latent.format;
-    name_family(self);
+                         .places = list_places,
+                         .derive = unet_derives(c) ? derive : NULL,
+                         .derive_key = unet_derive_keys,
+                         .architecture = self->architecture,
+                         .precisions = unet_needs_range(c) ? 1u << KILN_BF16 | 1u << KILN_F32 : 0};
+}
+
+static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const unet_source *from, unet_self *self)
+{
+    TRY(unet_settings_read(host, ctx, from, &self->config));
+    TRY(unet_noise_read(host, ctx, from, &self->config, self->sigma, &self->sampling));
+    TRY(unet_latents_read(host, ctx, from, &self->config, &self->latents));
+    fill_table(self);
     return KILN_OK;
 }
 
@@ -141,7 +206,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
-    const char *why = at ? unsupported_layout(w, set, at) : "no UNet this plugin knows is in it";
+    const char *why = at ? unsupported(w, set, at) : "no UNet this plugin knows is in it";
     if (why) {
         host->fail(ctx, KILN_ERR_UNSUPPORTED, "the denoiser of this checkpoint cannot be used: %s", why);
         return NULL;
@@ -149,10 +214,11 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     kiln_weights *view = view_of(w, ctx, set, at);
     unet_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
-    if (self && fill_self(host, ctx, set, view, at, self) == KILN_OK)
+    if (self && fill_self(host, ctx, &(unet_source){set, view, at->config}, self) == KILN_OK)
         value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model),
                                                      .denoiser = &self->denoiser,
                                                      .weights = view,
+                                                     .name = unet_range_name(&self->config),
                                                      .owned = self,
                                                      .release = free});
     if (!value) free(self);
@@ -162,7 +228,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
 
 const kiln_model_family unet_family = {.size = sizeof unet_family,
                                        .kind = KILN_FAMILY_DENOISER,
-                                       .name = "sd1-unet",
-                                       .doc = "The UNet of Stable Diffusion 1.x",
+                                       .name = "sd-unet",
+                                       .doc = "The UNets of Stable Diffusion 1 and 2 and of SDXL",
                                        .detect = detect,
                                        .open = open_model};

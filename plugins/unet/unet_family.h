@@ -1,4 +1,4 @@
-/* unet_family.h - the denoiser of SD1.x: found in a checkpoint, opened as a MODEL value. */
+/* unet_family.h - the denoisers of the Stable Diffusion family: found in a checkpoint, opened as a MODEL value. */
 #ifndef KILN_UNET_FAMILY_H
 #define KILN_UNET_FAMILY_H
 

@@ -1,8 +1,10 @@
-/* unet_model.c - SD1.x's denoiser (Rombach et al. 2022), names as in diffusers' UNet2DConditionModel.
+/* unet_model.c - the denoiser of Stable Diffusion (Rombach et al. 2022) and SDXL (Podell et al. 2023), names as in
+ * diffusers' UNet2DConditionModel.
  *
- *   temb = mlp(sinusoid(timestep))                                        [N,4C]
- *   input 0: conv_in; then for each level: layers x (resnet, attention), downsample; every result is a skip
- *   middle:  resnet, attention, resnet
+ *   temb = mlp(sinusoid(timestep)), and what is embedded beside it        [N,4C]
+ *   input 0: conv_in of x and the channels beside it; then for each level: layers x (resnet, attention), downsample;
+ *            every result is a skip
+ *   middle:  resnet, attention, resnet; distilled networks have less
  *   output:  for each level upwards: (layers+1) x (concat with the last skip, resnet, attention), upsample
  *   out:     norm, silu, conv_out
  *
@@ -12,7 +14,8 @@
 #include "unet_model.h"
 
 #include "kiln/kit.h"
-#include "unet_blocks.h"
+#include "unet_embedding.h"
+#include "unet_inputs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,17 +40,25 @@ static kiln_t keep(unet_walk *s, kiln_t x)
     return x;
 }
 
+/* The attention behind a resnet, of `depth` transformer blocks; 0: there is none. */
+static kiln_t attention(unet_walk *s, const char *name, kiln_t x, uint32_t level, uint32_t depth)
+{
+    const unet_config *c = s->r.config;
+    unet_transformer of = {c->heads[level], depth, c->context_only[level]};
+    return depth ? unet_attention(&s->r, name, x, &of) : x;
+}
+
 kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
 {
     const unet_config *c = s->r.config;
     char name[80];
-    for (uint32_t i = 0; i < c->layers; i++) {
+    for (uint32_t i = 0; i < c->layers[level]; i++) {
         enter(s, "input", s->input++, x);
         if (!unet_left_out(&s->r, x, c->channels[level])) {
             snprintf(name, sizeof name, "down_blocks.%u.resnets.%u", level, i);
             x = unet_resnet(&s->r, name, x, c->channels[level]);
             snprintf(name, sizeof name, "down_blocks.%u.attentions.%u", level, i);
-            if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+            x = attention(s, name, x, level, c->down[level][i]);
         }
         x = keep(s, leave(s, x));
     }
@@ -57,18 +68,25 @@ kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
     return keep(s, leave(s, unet_conv(&s->r, name, x, c->channels[level], 3, 2)));
 }
 
+static kiln_t middle_resnet(unet_walk *s, kiln_t x, uint32_t number)
+{
+    int64_t width = s->r.config->channels[s->r.config->levels - 1];
+    const char *name = number ? "mid_block.resnets.1" : "mid_block.resnets.0";
+    enter(s, "middle", 2 * number, x);
+    return leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, name, x, width));
+}
+
 kiln_t unet_middle(unet_walk *s, kiln_t x)
 {
     const unet_config *c = s->r.config;
     uint32_t last = c->levels - 1;
-    int64_t width = c->channels[last];
-    enter(s, "middle", 0, x);
-    x = leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, "mid_block.resnets.0", x, width));
+    unet_transformer of = {c->heads[last], c->middle_depth, 0};
+    if (c->middle > 0) x = middle_resnet(s, x, 0);
+    if (c->middle < 2) return x;
     enter(s, "middle", 1, x);
-    x = leave(s,
-              unet_left_out(&s->r, x, width) ? x : unet_attention(&s->r, "mid_block.attentions.0", x, c->heads[last]));
-    enter(s, "middle", 2, x);
-    return leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, "mid_block.resnets.1", x, width));
+    int out = unet_left_out(&s->r, x, c->channels[last]);
+    x = leave(s, out ? x : unet_attention(&s->r, "mid_block.attentions.0", x, &of));
+    return middle_resnet(s, x, 1);
 }
 
 kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
@@ -76,7 +94,7 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
     const unet_config *c = s->r.config;
     uint32_t level = c->levels - 1 - up_block;
     char name[80];
-    for (uint32_t i = 0; i <= c->layers; i++) {
+    for (uint32_t i = 0; i <= c->layers[level]; i++) {
         enter(s, "output", s->output++, x);
         kiln_t h = unet_place(&s->r, "in", x, NULL);
         kiln_t skip = unet_place(&s->r, "skip", s->skip[--s->n_skip], NULL);
@@ -85,9 +103,9 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
             snprintf(name, sizeof name, "up_blocks.%u.resnets.%u", up_block, i);
             x = unet_resnet(&s->r, name, x, c->channels[level]);
             snprintf(name, sizeof name, "up_blocks.%u.attentions.%u", up_block, i);
-            if (c->attends[level]) x = unet_attention(&s->r, name, x, c->heads[level]);
+            x = attention(s, name, x, level, c->up[up_block][i]);
         }
-        if (i == c->layers && level > 0) {
+        if (i == c->layers[level] && level > 0) {
             int64_t size[KILN_MAX_RANK] = {0};
             s->r.ops->shape(s->r.p, s->skip[s->n_skip - 1], size, KILN_MAX_RANK);
             snprintf(name, sizeof name, "up_blocks.%u.upsamplers.0", up_block);
@@ -103,54 +121,13 @@ kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, k
 {
     unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in}};
     s.r.context = kiln_input(in->input, in->n_input, "context");
-    s.r.temb = ops->act(p, unet_time(&s.r, in->timestep), KILN_ACT_SILU);
+    s.r.temb = ops->act(p, unet_embedding(&s.r, in->timestep), KILN_ACT_SILU);
     enter(&s, "input", s.input++, in->x);
-    kiln_t x = keep(&s, leave(&s, unet_conv(&s.r, "conv_in", in->x, c->channels[0], 3, 1))); /* [N,H,W,C0] */
+    kiln_t x = unet_conv(&s.r, "conv_in", unet_beside_x(c, ops, p, in), c->channels[0], 3, 1); /* [N,H,W,C0] */
+    x = keep(&s, leave(&s, x));
     for (uint32_t level = 0; level < c->levels; level++) x = unet_down(&s, x, level);
     x = unet_middle(&s, x);
     for (uint32_t i = 0; i < c->levels; i++) x = unet_up(&s, x, i);
     x = ops->act(p, unet_group_norm(&s.r, "conv_norm_out", x, c->eps), KILN_ACT_SILU);
     return unet_conv(&s.r, "conv_out", x, c->out_channels, 3, 1);
-}
-
-/* ---- places ---- */
-
-typedef struct {
-    void (*fn)(void *arg, const char *place, uint32_t kind);
-    void *arg;
-} visitor;
-
-static void visit(const visitor *v, const char *part, uint32_t number, const char *what, uint32_t kind)
-{
-    char place[80];
-    snprintf(place, sizeof place, "%s.%u%s%s", part, number, *what ? "." : "", what);
-    v->fn(v->arg, place, kind);
-}
-
-static void visit_block(const visitor *v, const char *part, uint32_t number, int output, int attends)
-{
-    static const struct {
-        const char *name;
-        uint32_t kind;
-    } attention[] = {{"attn1.in", KILN_PLACE_POINT}, {"attn1", KILN_PLACE_ATTENTION}, {"attn1.out", KILN_PLACE_POINT},
-                     {"attn2.in", KILN_PLACE_POINT}, {"attn2", KILN_PLACE_ATTENTION}, {"attn2.out", KILN_PLACE_POINT}};
-    if (output) visit(v, part, number, "in", KILN_PLACE_POINT), visit(v, part, number, "skip", KILN_PLACE_POINT);
-    for (size_t i = 0; attends && i < COUNT(attention); i++)
-        visit(v, part, number, attention[i].name, attention[i].kind);
-    visit(v, part, number, "", KILN_PLACE_BLOCK);
-}
-
-void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg)
-{
-    visitor v = {fn, arg};
-    uint32_t n = 0;
-    visit(&v, "input", n++, "", KILN_PLACE_POINT);
-    for (uint32_t level = 0; level < c->levels; level++) {
-        for (uint32_t i = 0; i < c->layers; i++) visit_block(&v, "input", n++, 0, (int)c->attends[level]);
-        if (level + 1 < c->levels) visit(&v, "input", n++, "", KILN_PLACE_POINT);
-    }
-    for (uint32_t i = 0; i < 3; i++) visit_block(&v, "middle", i, 0, i == 1);
-    n = 0;
-    for (uint32_t level = c->levels; level-- > 0;)
-        for (uint32_t i = 0; i <= c->layers; i++) visit_block(&v, "output", n++, 1, (int)c->attends[level]);
 }

@@ -1,4 +1,4 @@
-/* unet_plugin.c - the entry table of the unet plugin: the denoiser family of SD1.x. */
+/* unet_plugin.c - the entry table of the unet plugin: the denoisers of the Stable Diffusion family. */
 #include "unet_family.h"
 
 static kiln_status open_plugin(const kiln_host *host)

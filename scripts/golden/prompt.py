@@ -69,9 +69,10 @@ def segments(text):
     return [(part.replace(OPEN, "(").replace(CLOSE, ")"), weight) for part, weight in weigh(hidden, 1.0)]
 
 
-def chunks(tokenizer, text):
-    """Prompt -> list of chunks, each a list of 77 pairs (id, weight)."""
-    bos, eos, pad = tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id
+def chunks(tokenizer, text, pad=None):
+    """Prompt -> list of chunks, each a list of 77 pairs (id, weight). pad: the tokenizer's own by default."""
+    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
+    pad = tokenizer.pad_token_id if pad is None else pad
     done, chunk = [], [(bos, 1.0)]
 
     def close():

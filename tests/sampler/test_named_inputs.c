@@ -321,6 +321,25 @@ static void test_absent_values_have_stand_ins(void)
     check_all(out, 128 + 2 * 1024 + 2 * 4096, "another input's value");
 }
 
+/* SDXL's target_height is its height, and that is the picture's own where nobody says it. */
+static void test_a_fallback_of_a_fallback(void)
+{
+    static network_of n;
+    static const kiln_input_spec rows[] = {
+        ROW(KILN_INPUT_SCALAR, "target", .flags = KILN_INPUT_OPTIONAL, .fallback = 9, .fallback_from = "middle"),
+        ROW(KILN_INPUT_SCALAR, "middle", .flags = KILN_INPUT_OPTIONAL, .fallback = 9, .fallback_from = "height"),
+        ROW(KILN_INPUT_SCALAR, "height", .flags = KILN_INPUT_OPTIONAL, .fallback = 7,
+            .fallback_from = "latent.height")};
+    const size_t count = sizeof rows / sizeof rows[0];
+    float high = (float)(H * format.factor);
+    kiln_value *e = entry(), *other = entry();
+    set(other, "height", number(2));
+    CHECK_MSG(draw(model_with(&n, rows, count, NULL), list_of(e, NULL), out) == KILN_OK, "%s", call_why.message);
+    check_all(out, high * 1024 + high * 4096, "the latent's height");
+    CHECK_MSG(draw(model_with(&n, rows, count, NULL), list_of(other, NULL), out) == KILN_OK, "%s", call_why.message);
+    check_all(out, 2 * 1024 + 2 * 4096, "another input's value, over a third");
+}
+
 static void check_refused(const kiln_input_spec *rows, size_t count, kiln_value *e, const char *part)
 {
     static network_of n;
@@ -885,7 +904,8 @@ static void test_streams_go_through_whole(void)
 int main(int argc, char **argv)
 {
     open_plugin();
-    static const test_case cases[] = {CASE(test_every_kind_arrives),
+    static const test_case cases[] = {CASE(test_a_fallback_of_a_fallback),
+                                      CASE(test_every_kind_arrives),
                                       CASE(test_pictures_have_values_of_their_own),
                                       CASE(test_what_follows_x_is_scaled_to_it),
                                       CASE(test_absent_values_have_stand_ins),

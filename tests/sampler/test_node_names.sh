@@ -66,6 +66,14 @@ ModelSamplingContinuousV model:MODEL sampling=v_prediction{v_prediction} sigma_m
 ModelSamplingSD3 model:MODEL shift=3[0..100] >MODEL:MODEL
 ModelSamplingAuraFlow model:MODEL shift=1.73[0..100] >MODEL:MODEL
 ModelSamplingFlux model:MODEL max_shift=1.15[0..100] base_shift=0.5[0..100] width=1024[16..16384] height=1024[16..16384] >MODEL:MODEL
+DifferentialDiffusion model:MODEL strength=1[0..1] >MODEL:MODEL
+ModelRange model:MODEL other:MODEL start_percent=0.8[0..1] name="refiner" >MODEL:MODEL
+ModelRangeAtStep model:MODEL other:MODEL sigmas:SIGMAS start_at_step=20[0..10000] name="refiner" >MODEL:MODEL
+ConditioningSetModelRange conditioning:CONDITIONING model_range="refiner" >CONDITIONING:CONDITIONING
+InpaintModelConditioning positive:CONDITIONING negative:CONDITIONING vae:VAE pixels:IMAGE mask:MASK noise_mask=true >positive:CONDITIONING >negative:CONDITIONING >latent:LATENT
+InstructPixToPixConditioning positive:CONDITIONING negative:CONDITIONING vae:VAE pixels:IMAGE >positive:CONDITIONING >negative:CONDITIONING >latent:LATENT
+SD_4XUpscale_Conditioning images:IMAGE positive:CONDITIONING negative:CONDITIONING scale_ratio=4[0..10] noise_augmentation=0[0..1] >positive:CONDITIONING >negative:CONDITIONING >latent:LATENT
+LatentCompositeMasked destination:LATENT source:LATENT x=0[0..16384] y=0[0..16384] resize_source=false mask?:MASK >LATENT:LATENT
 T
 
 # `kiln nodes NAME ...` as lines of the table's form, a token a line: "NODE TOKEN"

@@ -249,6 +249,22 @@ static void test_masks_and_part_of_the_way_resume(void)
     }
 }
 
+/* A rule for masks, and another model for the last steps: what counts at a level follows from the level. */
+static void test_rules_and_ranges_resume(void)
+{
+    static const char *const names[] = {"euler", "heun", "dpmpp_2m", "euler_ancestral", "uni_pc"};
+    kiln_value *plain = model, *other = made(&node_rescale_cfg, "", plain, NULL),
+               *ruled = made(&node_differential, "strength=0.7", plain, NULL);
+    model = made(&node_model_range, "start_percent=0.5", ruled, other);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char settings[256];
+        snprintf(settings, sizeof settings, "seed=3; steps=5; cfg=2; sampler_name=%s; scheduler=karras", names[i]);
+        CHECK(resume_everywhere(settings, 1) >= 4);
+    }
+    drop(model), drop(ruled), drop(other);
+    model = plain;
+}
+
 static void test_a_sampling_that_changes_its_size_resumes(void)
 {
     sampling = growing;
@@ -524,6 +540,7 @@ int main(int argc, char **argv)
         CASE(test_S14_every_sampler_resumes_after_every_step),
         CASE(test_every_noise_source_resumes),
         CASE(test_masks_and_part_of_the_way_resume),
+        CASE(test_rules_and_ranges_resume),
         CASE(test_a_sampling_that_changes_its_size_resumes),
         CASE(test_stopped_after_a_step),
         CASE(test_stopped_anywhere),

@@ -7,7 +7,7 @@
 #include "golden_kit.h"
 
 #include "kiln/standard_sampling.h"
-#include "unet_blocks.h"
+#include "unet_embedding.h"
 #include "unet_family.h"
 
 #define BLOCK 1e-5
@@ -20,10 +20,12 @@ static const unet_config tiny = {.in_channels = 4,
                                  .groups = 4,
                                  .channels = {8, 12, 16, 24},
                                  .heads = {2, 2, 2, 2},
-                                 .attends = {1, 1, 1, 0},
                                  .levels = 4,
-                                 .layers = 1,
-                                 .depth = 1,
+                                 .layers = {1, 1, 1, 1},
+                                 .down = {{1}, {1}, {1}},
+                                 .up = {{0}, {1, 1}, {1, 1}, {1, 1}},
+                                 .middle = 2,
+                                 .middle_depth = 1,
                                  .cos_first = 1,
                                  .eps = 1e-5f};
 static const unet_config tiny2 = {.in_channels = 4,
@@ -32,10 +34,12 @@ static const unet_config tiny2 = {.in_channels = 4,
                                   .groups = 8,
                                   .channels = {8, 8, 16, 16},
                                   .heads = {4, 4, 4, 4},
-                                  .attends = {1, 1, 1, 0},
                                   .levels = 4,
-                                  .layers = 2,
-                                  .depth = 1,
+                                  .layers = {2, 2, 2, 2},
+                                  .down = {{1, 1}, {1, 1}, {1, 1}},
+                                  .up = {{0}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+                                  .middle = 2,
+                                  .middle_depth = 1,
                                   .cos_first = 1,
                                   .eps = 1e-5f};
 
@@ -105,11 +109,12 @@ static kiln_t record_block(piece *c, unet_walk *s, const block_row *b, kiln_t x,
 {
     char name[100];
     int64_t channels = out->dim[out->rank - 1];
+    const unet_transformer of = {s->r.config->heads[0], 1, 0};
     switch (b->kind) {
     case TIME: return unet_time_mlp(&s->r, x);
     case RESNET: return unet_resnet(&s->r, b->name, x, channels);
-    case ATTENTION: return unet_attention(&s->r, b->name, x, s->r.config->heads[0]);
-    case TRANSFORMER: return unet_transformer_block(&s->r, b->name, x, s->r.config->heads[0]);
+    case ATTENTION: return unet_attention(&s->r, b->name, x, &of);
+    case TRANSFORMER: return unet_transformer_block(&s->r, b->name, x, &of);
     case DOWNSAMPLE: snprintf(name, sizeof name, "%s.conv", b->name); return unet_conv(&s->r, name, x, channels, 3, 2);
     case UPSAMPLE: return unet_upsample(&s->r, b->name, x, out->dim[1], out->dim[2]);
     case DOWN: return unet_down(s, x, b->level);

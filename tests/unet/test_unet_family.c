@@ -110,14 +110,14 @@ static void check_stranger(const kiln_weight_rule *rule, size_t n, const char *w
 
 static void test_other_models_are_refused_with_a_sentence(void)
 {
-    const kiln_weight_rule sdxl[] = {
-        KILN_RULE(.from = "unet/conv_in.weight", .to = "unet/add_embedding.linear_1.weight", .more = 1),
+    const kiln_weight_rule motion[] = {
+        KILN_RULE(.from = "vae/quant_conv.bias", .to = "unet/down_blocks.0.motion_modules.0.norm.bias"),
         KILN_RULE(.from = "*", .to = "*")};
-    const kiln_weight_rule sd2[] = {KILN_RULE(.from = "unet/mid_block.attentions.0.proj_in.weight",
-                                              .to = "unet/mid_block.attentions.0.proj_in.weight", .squeeze = 1),
-                                    KILN_RULE(.from = "*", .to = "*")};
-    check_stranger(sdxl, 2, "SDXL");
-    check_stranger(sd2, 2, "SD2");
+    const kiln_weight_rule video[] = {
+        KILN_RULE(.from = "vae/quant_conv.bias", .to = "unet/down_blocks.0.resnets.0.time_mixer.mix_factor"),
+        KILN_RULE(.from = "*", .to = "*")};
+    check_stranger(motion, 2, "AnimateDiff");
+    check_stranger(video, 2, "Stable Video Diffusion");
     kiln_weights *set = open_weights("tests/golden/text_encoder.safetensors");
     REQUIRE(set);
     CHECK_EQ(unet_family.detect(api(), set), 0);
