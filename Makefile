@@ -212,13 +212,13 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
-.PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz torture install uninstall compdb format format-check lint analyze clean help
+.PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall compdb format format-check lint analyze clean help
 all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
 # So that kiln finds what it ships from wherever it is built.
 $(B)/workflows: FORCE
 	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall compdb format format-check lint analyze clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall compdb format format-check lint analyze clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -298,6 +298,10 @@ parity-full: setup
 parity-comfyui: setup
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)KILN_BUILD=$(B) $(if $(PYTHON),PARITY_PYTHON="$(PYTHON)") scripts/parity-comfyui "$(COMFYUI)" $(ARGS)
+# What becomes of each of ComfyUI's templates: make test-templates TEMPLATES=FOLDER [ARGS="-v"] (docs/compatibility.md)
+test-templates: setup
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)KILN_BUILD=$(B) scripts/test-templates "$(TEMPLATES)" $(ARGS)
 # Ids of every kind of tokenizer against the libraries, on 100,000 strings each: make parity-tokenizers PYTHON=PYTHON [ARGS="--n 2000 gpt2"]
 parity-tokenizers: setup
 	$(Q)$(MAKE) --no-print-directory $(B)/plugins/kiln-tokenizer.so

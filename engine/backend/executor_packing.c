@@ -33,13 +33,15 @@ size_t packed_operand_bytes(const step *s, uint32_t k)
                                       : (size_t)shape_count(&s->desc.in[k].shape) * dtype_size(s->desc.in[k].dtype);
 }
 
-/* The type in which all parts lie in files as they are, or 0: they do not. */
+/* The type in which all parts lie in files as they are, and which kernels pack from; or 0: they do not, and are packed
+ * from f32. */
 static uint32_t stored_type(const packing *p)
 {
     uint32_t dtype = 0;
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
+        if (dtype_is_f8(info.dtype)) return 0;
         dtype = info.dtype;
     }
     return dtype;

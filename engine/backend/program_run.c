@@ -520,6 +520,17 @@ kiln_status program_estimate(kiln_program *p, const kiln_bind *in, size_t n_in, 
     return status;
 }
 
+int program_fits(kiln_program *p, error *e)
+{
+    runtime *rt = p->rt;
+    if (!p->planned) return 1;
+    pthread_mutex_lock(&rt->lock);
+    kiln_status status = executor_demand(&p->x, rt->residency, rt->pool, &rt->buffer, e);
+    int fits = status != KILN_OK || residency_fits(p->x.pass); /* a failure comes again when it runs */
+    pthread_mutex_unlock(&rt->lock);
+    return fits;
+}
+
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e)
 {

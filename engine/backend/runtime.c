@@ -78,6 +78,18 @@ void runtime_free(runtime *rt)
 }
 
 uint32_t runtime_precision(const runtime *rt) { return rt->setting.precision; }
+
+uint32_t runtime_wide_enough(const runtime *rt, uint32_t precisions)
+{
+    static const uint32_t by_width[] = {KILN_F16, KILN_BF16, KILN_F32};
+    uint32_t wanted = rt->setting.precision;
+    size_t i = 0;
+    if (!precisions) return wanted;
+    while (i < 2 && by_width[i] != wanted) i++;
+    while (i < 2 && !(precisions & rt->setting.backend->precisions & 1u << by_width[i])) i++;
+    return by_width[i];
+}
+
 const backend *runtime_backend(const runtime *rt) { return rt->setting.backend; }
 pool *runtime_pool(const runtime *rt) { return rt->pool; }
 size_t runtime_weight_peak(const runtime *rt) { return residency_peak(rt->residency); }
@@ -144,13 +156,18 @@ void program_free(kiln_program *p)
 
 recording *program_recording(kiln_program *p) { return &p->r; }
 
-/* The place of `key`, else of the least recently used program, else a free one. */
-static size_t kept_place(runtime *rt, const char *key)
+static int is_kept(const kiln_program *p, const char *key, uint32_t precision)
+{
+    return p && p->r.precision == precision && strcmp(p->key, key) == 0;
+}
+
+/* The place of that program, else of the least recently used one, else a free one. */
+static size_t kept_place(runtime *rt, const char *key, uint32_t precision)
 {
     assert(mutex_held(&rt->kept_lock));
     size_t best = 0;
     for (size_t i = 0; i < KEPT_MAX; i++)
-        if (rt->kept[i] && strcmp(rt->kept[i]->key, key) == 0) return i;
+        if (is_kept(rt->kept[i], key, precision)) return i;
     for (size_t i = 0; i < KEPT_MAX; i++) {
         if (!rt->kept[i]) return i;
         if (rt->kept[i]->used < rt->kept[best]->used) best = i;
@@ -160,9 +177,10 @@ static size_t kept_place(runtime *rt, const char *key)
 
 kiln_program *program_keep(runtime *rt, const char *key, const char *name, uint32_t precision, int *fresh, error *e)
 {
+    if (!precision) precision = rt->setting.precision;
     pthread_mutex_lock(&rt->kept_lock);
-    size_t i = kept_place(rt, key);
-    kiln_program *p = rt->kept[i] && strcmp(rt->kept[i]->key, key) == 0 && rt->kept[i]->planned ? rt->kept[i] : NULL;
+    size_t i = kept_place(rt, key, precision);
+    kiln_program *p = is_kept(rt->kept[i], key, precision) && rt->kept[i]->planned ? rt->kept[i] : NULL;
     *fresh = !p;
     if (!p && (p = program_new(rt, name, precision, e))) {
         p->key = mem_strdup(key);
@@ -207,6 +225,7 @@ kiln_status program_info(const kiln_program *p, kiln_program_info *info)
                                     .arena_bytes = p->x.plan.arena_bytes,
                                     .scratch_bytes = p->x.scratch_bytes,
                                     .weight_bytes = p->x.weight_bytes,
-                                    .flops = p->x.plan.flops};
+                                    .flops = p->x.plan.flops,
+                                    .precision = p->r.precision};
     return p->planned && KILN_WRITE(info, &full, flops) ? KILN_OK : KILN_ERR_INVALID;
 }

@@ -38,6 +38,8 @@ typedef struct runtime runtime;
 runtime *runtime_new(const runtime_setting *setting, error *e);
 void runtime_free(runtime *rt);
 uint32_t runtime_precision(const runtime *rt);
+/* The narrowest type that the backend has, not narrower than the runtime's, of those in `precisions` (bits; 0: all). */
+uint32_t runtime_wide_enough(const runtime *rt, uint32_t precisions);
 const backend *runtime_backend(const runtime *rt);
 pool *runtime_pool(const runtime *rt);
 
@@ -67,13 +69,15 @@ size_t runtime_weight_peak(const runtime *rt);
 
 /* ---- programs ---- */
 
-/* NULL with a message. precision 0: the runtime's. */
+/* NULL with a message. precision 0: the runtime's. A kept program is found by its key and its precision. */
 kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, error *e);
 kiln_program *program_keep(runtime *rt, const char *key, const char *name, uint32_t precision, int *fresh, error *e);
 void program_free(kiln_program *p);
 recording *program_recording(kiln_program *p); /* while it is recorded */
 kiln_status program_plan(kiln_program *p, error *e);
 kiln_status program_info(const kiln_program *p, kiln_program_info *info);
+/* 1: there is no limit on memory, or the planned program can run within it beside the tensors that are there now. */
+int program_fits(kiln_program *p, error *e);
 /* cancelled(arg) is asked between ops. */
 kiln_status program_run(kiln_program *p, const kiln_bind *in, size_t n_in, const kiln_bind *out, size_t n_out,
                         int (*cancelled)(void *arg), void *arg, error *e);

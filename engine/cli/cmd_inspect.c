@@ -1,7 +1,9 @@
-/* cmd_inspect.c - `kiln inspect`: lists the tensors of a model file or folder. */
+/* cmd_inspect.c - `kiln inspect`: what is in a model file or folder (inspect.h), or the list of its tensors. */
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/inspect.h"
+#include "cli/open_catalog.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "weights/weights.h"
@@ -10,33 +12,104 @@
 #include <string.h>
 
 static const option options[] = {
+    {"--tensors", 0, NULL, "list the tensors instead: type, shape, name", 0},
+    {"--json", 0, NULL, "print everything that was found as one JSON object", 0},
     {"--identity", 0, NULL, "also print the digest of the content (reads the whole file)", 0},
-    {"--finite", 0, NULL, "also look for NaN and infinity in every tensor", 0},
+    {"--finite", 0, NULL, "also look for NaN and infinity in every tensor (reads the whole file)", 0},
+    PLUGINS_OPTION,
 };
 static const manual about = {
     .usage = "kiln inspect PATH [options]",
-    .about = "Checks the header of a .safetensors file, or of each one in a model folder, and lists the tensors.",
+    .about =
+        "Says what is in a .safetensors file or a model folder: its parts, whether they are complete, their sizes\n"
+        "and types, what is left over, and the metadata. Only headers are read. Exit status 2 when it cannot be\n"
+        "read, when no loaded plugin knows any part of it, or when a part is not complete.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples = "  kiln inspect workflows/models/shapes-sd1\n",
+    .examples =
+        "  kiln inspect workflows/models/shapes-sd1\n  kiln inspect model.safetensors --tensors | grep conv_in\n",
 };
 
-static int list(const kiln_weights *w, int finite, error *e)
+static void list_tensors(const kiln_weights *w)
 {
     uint64_t total = 0;
     char text[80], bytes[16];
-    for (size_t i = 0; i < weights_count(w); i++) {
-        kiln_weight_info info = {.size = sizeof info};
+    kiln_weight_info info = {.size = sizeof info};
+    for (size_t i = 0; weights_at(w, i, &info) == KILN_OK; i++) {
         shape s = {0};
-        weights_at(w, i, &info);
         shape_make(&s, info.rank, info.dim);
-        print_text(stdout, "%-6s %-24s %s\n", info.dtype ? dtype_name(info.dtype) : "other", shape_text(&s, text),
-                   info.name);
+        print_text(stdout, "%-9s %-24s %s\n", weights_type_name(w, info.name), shape_text(&s, text), info.name);
         total += info.bytes;
-        if (finite && info.dtype && weights_scan_finite(w, info.name, e) != KILN_OK) return 0;
     }
     print_text(stdout, "%zu tensors, %s\n", weights_count(w), str_bytes(bytes, total));
-    return 1;
+}
+
+static kiln_status scan_all(const kiln_weights *w, error *e)
+{
+    kiln_weight_info info = {.size = sizeof info};
+    for (size_t i = 0; weights_at(w, i, &info) == KILN_OK; i++)
+        if (info.dtype && weights_scan_finite(w, info.name, e) != KILN_OK) return e->status;
+    return KILN_OK;
+}
+
+/* 1: somebody knows a part of it, and all parts are whole. */
+static int is_sound(const kiln_value *found)
+{
+    const kiln_value *parts = value_api.map_get(found, "parts");
+    int sound = value_api.count(parts) > 0;
+    for (size_t i = 0; i < value_api.count(parts); i++) {
+        int complete = 0;
+        value_api.get_bool(value_api.map_get(value_api.list_at(parts, i), "complete"), &complete);
+        sound = sound && complete;
+    }
+    return sound;
+}
+
+static int summary(kiln_weights *w, const char *path, const arguments *a, error *e)
+{
+    int status;
+    catalog *c = open_catalog("inspect", a, &status);
+    if (!c) return status;
+    kiln_value *found = inspect_set(w, path, e);
+    if (found && argument(a, "--json"))
+        inspect_print_json(found);
+    else if (found)
+        inspect_print(found);
+    status = found && is_sound(found) ? EXIT_DONE : EXIT_BAD_INPUT;
+    if (found && !value_api.count(value_api.map_get(found, "parts")))
+        error_set(e, KILN_ERR_UNSUPPORTED,
+                  "%s: no loaded plugin knows any part of it; `kiln plugins` lists what is loaded", path);
+    value_unref(found);
+    catalog_close(c);
+    return status;
+}
+
+/* How to make something of what is refused. */
+static void print_remedy(const char *path, const error *e)
+{
+    if (e->status != KILN_ERR_UNSUPPORTED || !strstr(e->message, "pickle")) return;
+    print_text(stderr,
+               "  To convert it, where you trust it, with Python's torch and safetensors:\n"
+               "  python3 -c 'import sys, torch; from safetensors.torch import save_file; d = torch.load(sys.argv[1], "
+               "map_location=\"cpu\", weights_only=True); d = d.get(\"state_dict\", d); save_file({k: v.contiguous() "
+               "for k, v in d.items() if hasattr(v, \"contiguous\")}, sys.argv[2])' '%s' model.safetensors\n",
+               path);
+}
+
+static int inspect(const arguments *a, const char *path, error *e)
+{
+    kiln_weights *w = weights_open(path, e);
+    int status = EXIT_BAD_INPUT;
+    if (!w) return status;
+    if (argument(a, "--tensors"))
+        list_tensors(w), status = EXIT_DONE;
+    else
+        status = summary(w, path, a, e);
+    if (e->status == KILN_OK && argument(a, "--finite")) scan_all(w, e);
+    const char *identity = e->status == KILN_OK && argument(a, "--identity") ? weights_identity(w, e) : NULL;
+    if (identity) print_text(stdout, "identity %s\n", identity);
+    weights_unref(w);
+    return e->status == KILN_OK ? status : EXIT_BAD_INPUT;
 }
 
 int cmd_inspect(int argc, char **argv)
@@ -51,12 +124,9 @@ int cmd_inspect(int argc, char **argv)
     }
     char shipped[SHIPPED_PATH_MAX];
     take_shipped(&a.operand[0], shipped);
-    kiln_weights *w = weights_open(a.operand[0], &e);
-    int ok = w && list(w, argument(&a, "--finite") != NULL, &e);
-    const char *identity = ok && argument(&a, "--identity") ? weights_identity(w, &e) : NULL;
-    if (identity) print_text(stdout, "identity %s\n", identity);
-    weights_unref(w);
-    if (e.status == KILN_OK) return EXIT_DONE;
+    int status = inspect(&a, a.operand[0], &e);
+    if (e.status == KILN_OK) return status;
     print_text(stderr, "kiln: error: %s\n", e.message);
-    return EXIT_BAD_INPUT;
+    print_remedy(a.operand[0], &e);
+    return status;
 }

@@ -5,6 +5,7 @@ const command commands[] = {
     {"run", "run a workflow file, or the workflow a picture carries", cmd_run},
     {"check", "report every fault of a workflow file without running it", cmd_check},
     {"graph", "draw a workflow's wiring", cmd_graph},
+    {"convert", "write a workflow in kiln's own form, or in ComfyUI's API form", cmd_convert},
     {"nodes", "list the node types, or one with its inputs and parameters", cmd_nodes},
     {"types", "list the types of values, or one with what its values are made of", cmd_types},
     {"samplers", "list the samplers, or one with its options", cmd_samplers},

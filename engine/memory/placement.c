@@ -153,3 +153,10 @@ kiln_status residency_get_estimate(const residency_pass *p, residency_estimate *
     weight_plan_free(&place);
     return KILN_OK;
 }
+
+int residency_fits(const residency_pass *p)
+{
+    weight_demand d = demand_of(p);
+    size_t limit = placement_limit(p->r);
+    return !limit || weight_plan_least(&d) + budget_held(p->r->budget, MEMORY_VALUES) <= limit;
+}

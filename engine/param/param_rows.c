@@ -11,8 +11,8 @@
 
 enum { ROWS_MAX = 1024, CHOICES_MAX = 1000, STRIDE_MAX = 65536, STRUCT_MAX = 1 << 20 };
 enum {
-    KNOWN_FLAGS =
-        KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL | KILN_PARAM_FLOORED | KILN_PARAM_PASSED
+    KNOWN_FLAGS = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE | KILN_PARAM_NEUTRAL | KILN_PARAM_FLOORED |
+                  KILN_PARAM_PASSED | KILN_PARAM_CONTROL | KILN_PARAM_OWN
 };
 enum { ROW_1_0 = offsetof(kiln_param, from) + sizeof(const char *) }; /* version 1.0: a plugin cannot be older */
 enum { CHOICE_1_0 = offsetof(kiln_choice, value) + sizeof(int64_t) };

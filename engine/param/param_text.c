@@ -184,6 +184,8 @@ void param_json(const kiln_param *p, const param_names *names, str *out)
     member_bool(out, "multiline", p->flags & KILN_PARAM_MULTILINE);
     member_bool(out, "neutral", p->flags & KILN_PARAM_NEUTRAL);
     member_bool(out, "floored", p->flags & KILN_PARAM_FLOORED);
+    member_bool(out, "control", p->flags & KILN_PARAM_CONTROL);
+    member_bool(out, "own", p->flags & KILN_PARAM_OWN);
     if (!(p->flags & KILN_PARAM_REQUIRED)) json_default(p, out);
     if (p->type == KILN_P_INT || p->type == KILN_P_FLOAT) {
         member_number(out, "min", p->min);

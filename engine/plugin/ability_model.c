@@ -84,6 +84,11 @@ static void *incomplete(kiln_ctx *c, const char *what, const char *lacks)
 
 /* ---- what values of a kind can differ in ---- */
 
+static const char *identity_of(kiln_ctx *c, const kiln_weights *w)
+{
+    return ctx_headers(c) ? "headers" : weights_identity(w, ctx_error(c));
+}
+
 static void hash_inputs(hasher *h, const kiln_value *values, error *e)
 {
     digest d = {0};
@@ -129,10 +134,11 @@ static const kiln_model_range *range_at(const kiln_model *m, size_t i)
 }
 
 /* Everything in which MODELs over the same weights can differ. */
-static void hash_model(hasher *h, const kiln_model *m, error *e)
+static void hash_model(hasher *h, const kiln_model *m, kiln_ctx *c)
 {
+    error *e = ctx_error(c);
     hash_text(h, m->denoiser->family);
-    hash_text(h, weights_identity(m->weights, e));
+    hash_text(h, identity_of(c, m->weights));
     for (size_t i = 0; i < m->n_hook; i++) hash_hook(h, m->hook[i], e);
     hash_sampling(h, m->sampling ? m->sampling : m->denoiser->sampling);
     if (m->latent) hash_scaling(h, m->latent);
@@ -203,7 +209,7 @@ static kiln_value *model_new(kiln_ctx *c, const kiln_model *given)
     const kiln_model *m = &h->as.model;
     hasher *of = check_model(c, m) == KILN_OK ? hasher_new() : NULL;
     if (!of) return holder_free(h), NULL;
-    hash_model(of, m, ctx_error(c));
+    hash_model(of, m, c);
     h->weights[0] = m->weights, h->base = m->base, h->owned = m->owned, h->release = m->release;
     kiln_value *v = object_of(c, "MODEL", h, of);
     hasher_free(of);
@@ -226,13 +232,13 @@ static const char *clip_lacks(const kiln_clip *m)
     return NULL;
 }
 
-static void hash_clip(hasher *h, const kiln_clip *m, error *e)
+static void hash_clip(hasher *h, const kiln_clip *m, kiln_ctx *c)
 {
     for (size_t i = 0; i < m->n_encoder; i++) {
         const kiln_clip_encoder *one = kiln_clip_encoder_at(m, i);
         hash_text(h, one->name);
         hash_text(h, one->encoder->family);
-        hash_text(h, weights_identity(one->weights, e));
+        hash_text(h, identity_of(c, one->weights));
         hash_u64(h, (uint64_t)(int64_t)(one->layer ? one->layer : one->encoder->default_layer));
     }
     hash_text(h, m->identity ? m->identity : "");
@@ -249,7 +255,7 @@ static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *given)
     const kiln_clip *m = &h->as.clip;
     for (size_t i = 0; i < m->n_encoder; i++) h->weights[i] = kiln_clip_encoder_at(m, i)->weights;
     h->base = m->base, h->owned = m->owned, h->release = m->release;
-    hash_clip(of, m, ctx_error(c));
+    hash_clip(of, m, c);
     kiln_value *v = object_of(c, "CLIP", h, of);
     hasher_free(of);
     return v;
@@ -263,7 +269,7 @@ static kiln_value *simple_object(kiln_ctx *c, const char *type, holder *h, const
     hasher *of = hasher_new();
     if (!of) return holder_free(h), no_memory(c);
     hash_text(of, family);
-    hash_text(of, weights_identity(weights, ctx_error(c)));
+    hash_text(of, identity_of(c, weights));
     h->weights[0] = weights;
     kiln_value *v = object_of(c, type, h, of);
     hasher_free(of);

@@ -18,16 +18,22 @@ static runtime *runtime_for(kiln_ctx *c, const kiln_program_options *o)
            NULL;
 }
 
+static uint32_t precision_of(const runtime *rt, const kiln_program_options *o)
+{
+    if (o && o->precision) return o->precision;
+    return runtime_wide_enough(rt, o && KILN_HAS(kiln_program_options, o, precisions) ? o->precisions : 0);
+}
+
 static kiln_program *new_program(kiln_ctx *c, const kiln_program_options *o)
 {
     runtime *rt = runtime_for(c, o);
-    return rt ? program_new(rt, o ? o->name : NULL, o ? o->precision : 0, ctx_error(c)) : NULL;
+    return rt ? program_new(rt, o ? o->name : NULL, precision_of(rt, o), ctx_error(c)) : NULL;
 }
 
 static kiln_program *keep_program(kiln_ctx *c, const char *key, const kiln_program_options *o, int *fresh)
 {
     runtime *rt = runtime_for(c, o);
-    return rt ? program_keep(rt, key, o ? o->name : NULL, o ? o->precision : 0, fresh, ctx_error(c)) : NULL;
+    return rt ? program_keep(rt, key, o ? o->name : NULL, precision_of(rt, o), fresh, ctx_error(c)) : NULL;
 }
 
 static kiln_t op1(kiln_program *p, op_kind kind, const op_attr *a, kiln_t x)
@@ -195,6 +201,12 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
 {
     if (ctx_estimating(c)) return program_estimate(p, in, n_in, out, n_out, ctx_error(c));
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
+}
+
+static int fits(kiln_ctx *c, const kiln_program *p)
+{
+    (void)c;
+    return program_fits((kiln_program *)(uintptr_t)p, NULL);
 }
 
 /* ---- vector ops: arguments are checked here, the work is the runtime's ---- */
@@ -376,4 +388,5 @@ const kiln_ops ops_api = {
     .crop = crop,
     .accumulate = accumulate,
     .divide = divide,
+    .fits = fits,
 };

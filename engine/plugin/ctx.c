@@ -20,6 +20,7 @@
 error *ctx_error(kiln_ctx *c) { return c ? &c->failure : NULL; }
 struct runtime *ctx_runtime(kiln_ctx *c) { return c && c->env ? c->env->runtime : NULL; }
 int ctx_estimating(const kiln_ctx *c) { return c && c->env && c->env->estimate; }
+int ctx_headers(const kiln_ctx *c) { return c && c->env && c->env->headers; }
 int ctx_cancelled(kiln_ctx *c)
 {
     int stop = c && c->env && c->env->cancelled && c->env->cancelled(c->env->arg);
@@ -153,6 +154,17 @@ static void host_parallel_for(kiln_ctx *c, size_t n, void (*fn)(void *, size_t),
     pool_for(c && c->env ? c->env->pool : NULL, n, fn, arg);
 }
 
+static void host_not_kept(kiln_ctx *c)
+{
+    if (c && c->env && c->env->not_kept) c->env->not_kept(c->env->arg, c->node);
+}
+
+static const char *host_node(kiln_ctx *c)
+{
+    const char *text = c ? arena_printf(&c->scratch, "node '%s' (%s)", c->node_name, c->node_type) : NULL;
+    return text ? text : "a node";
+}
+
 const kiln_host engine_host = {
     .size = sizeof(kiln_host),
     .abi_major = KILN_ABI_MAJOR,
@@ -171,6 +183,8 @@ const kiln_host engine_host = {
     .parallel_for = host_parallel_for,
     .data_folder = registry_data,
     .provide = ability_provide,
+    .not_kept = host_not_kept,
+    .node = host_node,
 };
 
 /* ---- the call ---- */
@@ -180,11 +194,14 @@ static const kiln_port *port_at(const kiln_port *first, uint32_t stride, uint32_
     return (const void *)((const char *)first + (size_t)i * stride);
 }
 
-static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, kiln_value **out)
+static int is_wanted(uint64_t wanted, uint32_t output) { return output >= 64 || (wanted >> output & 1); }
+
+static kiln_status check_outputs(kiln_ctx *c, const kiln_node *t, uint64_t wanted, kiln_value **out)
 {
     for (uint32_t i = 0; i < t->n_out; i++) {
         const kiln_port *p = port_at(t->out, t->out_stride, i);
         error why = {0};
+        if (!out[i] && !is_wanted(wanted, i)) continue;
         if (!out[i])
             return error_set(&c->failure, KILN_ERR_BUG, "said it succeeded but did not set output '%s'", p->name);
         if (value_fits_port(out[i], p, &why) != KILN_OK)
@@ -285,11 +302,12 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
                       .in = in,
                       .out = out,
                       .instance = instance,
-                      .estimate = ctx_estimating(&c) != 0};
+                      .estimate = ctx_estimating(&c) != 0,
+                      .wanted = env && env->wanted ? env->wanted(env->arg, node) : UINT64_MAX};
     kiln_status status = check_inputs(&c, t, in);
     if (status == KILN_OK) status = input_digests(&c, t, in, before, &c.failure);
     if (status == KILN_OK) status = believe(&c, guarded(&c, t, t->run, &call));
-    if (status == KILN_OK) status = check_outputs(&c, t, out);
+    if (status == KILN_OK) status = check_outputs(&c, t, call.wanted, out);
     if (status == KILN_OK) status = compare_inputs(&c, t, in, before);
     mem_free(before);
     for (uint32_t i = 0; status != KILN_OK && i < t->n_out; i++) {
@@ -299,12 +317,13 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
     return finish(&c, t, status, e);
 }
 
-kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name, const kiln_node *t,
-                      const void *params, error *e)
+kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
+                      uint64_t wanted, error *e)
 {
     if (!t->check) return KILN_OK;
-    kiln_ctx c = {.env = env, .node_name = node_name, .node_type = t->type, .plugin = plugin_name};
-    kiln_call call = {.size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params};
+    kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
+    kiln_call call = {
+        .size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params, .wanted = wanted};
     return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
 }
 

@@ -32,11 +32,16 @@ typedef struct {
     kiln_status (*state_save)(void *arg, size_t node, const kiln_value *state, error *e);
     /* A file of weights was opened by the call; a failure is the call's. */
     kiln_status (*opened)(void *arg, size_t node, const char *path, const file_identity *was, error *e);
+    /* What the call makes is not to be kept; NULL where nothing is. */
+    void (*not_kept)(void *arg, size_t node);
     /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left
      * behind. */
     kiln_status (*unchanged)(void *arg, size_t node, error *e);
+    /* Bit i: somebody takes output i of the node; NULL: all of them. */
+    uint64_t (*wanted)(void *arg, size_t node);
     void *arg;
     int validate; /* check inputs for writes and outputs for NaN: slower */
+    int headers;  /* values are only looked at (kiln inspect): no file is read whole to tell them apart */
     int estimate; /* calls have call->estimate set: tensors have shapes and no data (kiln/plugin.h) */
 } call_environment;
 
@@ -57,6 +62,7 @@ error *ctx_error(kiln_ctx *c);
 struct runtime *ctx_runtime(kiln_ctx *c);
 int ctx_cancelled(kiln_ctx *c);
 int ctx_estimating(const kiln_ctx *c);
+int ctx_headers(const kiln_ctx *c);
 
 /* Calls the node: floating-point state, outputs' presence and types are checked, messages get node and plugin. out:
  * n_out slots, set on KILN_OK. */
@@ -70,9 +76,9 @@ kiln_status ctx_wants(const call_environment *env, const char *node_name, const 
 /* The same for expand(): `g` is what it fills; its mistakes are KILN_ERR_BUG. */
 kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *type, const void *params,
                        kiln_graph *g, error *e);
-/* The same for check(): parameters only. KILN_OK when the node has none. */
-kiln_status ctx_check(const call_environment *env, const char *node_name, const char *plugin_name,
-                      const kiln_node *type, const void *params, error *e);
+/* The same for check(): parameters, and which outputs somebody takes. KILN_OK when the node has none. */
+kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *type, const void *params,
+                      uint64_t wanted, error *e);
 
 extern const kiln_host engine_host; /* what plugins get */
 

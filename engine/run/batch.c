@@ -6,6 +6,7 @@
 #include "workflow/describe.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- texts and instances ---- */
@@ -63,11 +64,40 @@ static kiln_status read_rows(batch *b, row_set *r, const uint32_t *todo, size_t 
     return KILN_OK;
 }
 
+typedef struct {
+    digest key;
+    graph_node *node;
+} keyed_node;
+
+static int by_digest(const void *a, const void *b)
+{
+    const keyed_node *x = a, *y = b;
+    if (x->key.hi != y->key.hi) return x->key.hi < y->key.hi ? -1 : 1;
+    return (x->key.lo > y->key.lo) - (x->key.lo < y->key.lo);
+}
+
+/* Nodes of one key are called once for all of them: what anybody takes of one is taken of each. */
+static kiln_status join_used(workflow *w, error *e)
+{
+    keyed_node *all = mem_calloc(w->n + 1, sizeof *all);
+    if (!all) return error_set(e, KILN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < w->n; i++) all[i] = (keyed_node){w->node[i].key, &w->node[i]};
+    if (w->n) qsort(all, w->n, sizeof *all, by_digest);
+    for (size_t first = 0, end; first < w->n; first = end) {
+        uint64_t used = 0;
+        for (end = first; end < w->n && digest_equal(all[end].key, all[first].key); end++) used |= all[end].node->used;
+        for (size_t i = first; i < end; i++) all[i].node->used = used;
+    }
+    mem_free(all);
+    return KILN_OK;
+}
+
 static kiln_status merge_rows(batch *b, error *e)
 {
     const workflow *part[BATCH_ROWS];
     for (size_t i = 0; i < b->n_row; i++) part[i] = &b->row[i].read->w;
     TRY(workflow_merge(&b->merged, part, b->n_row, e));
+    TRY(join_used(&b->merged.all, e));
     size_t n = b->merged.all.n + 1;
     b->info = arena_alloc(&b->merged.memory, n * sizeof *b->info);
     b->instance = mem_calloc(n, sizeof *b->instance);

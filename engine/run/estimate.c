@@ -25,6 +25,8 @@ static const char *env_text(void *self, size_t node, const char *name)
     return batch_text(((estimation *)self)->batch, node, name);
 }
 
+static uint64_t env_wanted(void *self, size_t node) { return batch_node(((estimation *)self)->batch, node)->used; }
+
 static int can_be_called(void *self, size_t i)
 {
     return (batch_node(((estimation *)self)->batch, i)->type->flags & KILN_NODE_ESTIMATES) != 0;
@@ -91,6 +93,7 @@ kiln_status estimate_batch(machine *m, batch *b, const estimate_observer *o, err
                                .pool = runtime_pool(m->runtime),
                                .cancelled = interrupt_asked,
                                .text = env_text,
+                               .wanted = env_wanted,
                                .arg = &x,
                                .estimate = 1};
     run_hooks hooks = {.self = &x,

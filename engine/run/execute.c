@@ -49,10 +49,17 @@ static kiln_status env_opened(void *self, size_t node, const char *path, const f
     return node_files_opened(((execution *)self)->batch, node, path, was, e);
 }
 
+static void env_not_kept(void *self, size_t node)
+{
+    result_cache_not_kept(((execution *)self)->machine->result_cache, node);
+}
+
 static kiln_status env_unchanged(void *self, size_t node, error *e)
 {
     return node_files_unchanged(((execution *)self)->batch, node, e);
 }
+
+static uint64_t env_wanted(void *self, size_t node) { return batch_node(((execution *)self)->batch, node)->used; }
 
 static call_environment environment(execution *x, output_folder *output)
 {
@@ -67,7 +74,9 @@ static call_environment environment(execution *x, output_folder *output)
                               .state_due = env_state_due,
                               .state_save = env_state_save,
                               .opened = env_opened,
+                              .not_kept = env_not_kept,
                               .unchanged = env_unchanged,
+                              .wanted = env_wanted,
                               .arg = x,
                               .validate = x->setting->validate};
 }

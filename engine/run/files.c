@@ -103,14 +103,31 @@ static void list_names(arena *a, const char *folder, const char **name, size_t *
     if (d) closedir(d);
 }
 
+/* Folders of one kind have had several names; files lie in either. */
+static const char *const other_names[][2] = {
+    {"diffusion_models", "unet"}, {"text_encoders", "clip"}, {"controlnet", "t2i_adapter"}, {"vae", "vae_approx"}};
+enum { KIND_NAMES = 2 };
+
+/* The names of the folders where files of this kind lie, its own first; returns how many. */
+static size_t kind_names(const char *kind, const char *name[KIND_NAMES])
+{
+    size_t n = 0;
+    name[n++] = kind;
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (strcmp(kind, other_names[i][0]) == 0) name[n++] = other_names[i][1];
+        if (strcmp(kind, other_names[i][1]) == 0) name[n++] = other_names[i][0];
+    }
+    return n;
+}
+
 static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
                            error *e)
 {
-    const char *found[NAMES_MAX] = {0};
-    size_t n = 0;
+    const char *found[NAMES_MAX] = {0}, *folder[KIND_NAMES];
+    size_t n = 0, n_folder = kind_names(kind, folder);
     str where = {0};
     for (size_t i = 0; i < n_root; i++) {
-        list_names(a, join(a, root[i], kind), found, &n);
+        for (size_t k = 0; k < n_folder; k++) list_names(a, join(a, root[i], folder[k]), found, &n);
         list_names(a, root[i], found, &n);
         str_printf(&where, "%s%s", i ? ", " : "", root[i]);
     }
@@ -121,6 +138,22 @@ static const char *nothing(arena *a, const char *const *root, size_t n_root, con
         error_set(e, KILN_ERR_INVALID, "no file '%.200s' for %s; looked in %.400s", name, kind,
                   n_root ? str_text(&where) : "no folder (give --models or --input)");
     str_free(&where);
+    return NULL;
+}
+
+/* Below the roots: in the folders of the kind, then in the root itself. */
+static const char *look_below(arena *a, const char *const *root, size_t n, const char *kind, const char *name)
+{
+    const char *folder[KIND_NAMES];
+    size_t n_folder = kind_names(kind, folder);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < n_folder; k++) {
+            const char *path = join(a, join(a, root[i], folder[k]), name);
+            if (exists(path)) return path;
+        }
+        const char *path = join(a, root[i], name);
+        if (exists(path)) return path;
+    }
     return NULL;
 }
 
@@ -136,11 +169,8 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
         return error_set(e, KILN_ERR_INVALID, "'%.200s' leaves its folder with '..'; give an absolute path instead",
                          name),
                NULL;
-    for (size_t i = 0; i < n; i++) {
-        const char *path = join(a, join(a, root[i], kind), name);
-        if (exists(path)) return path;
-        path = join(a, root[i], name);
-        if (exists(path)) return path;
-    }
-    return nothing(a, root, n, kind, name, e);
+    const char *path = look_below(a, root, n, kind, name);
+    if (!path && strcmp(kind, "vae") == 0) /* "taesd": its halves are taesd_decoder and taesd_encoder */
+        path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name));
+    return path ? path : nothing(a, root, n, kind, name, e);
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory_alloc.h"
+#include "base/str.h"
 #include "weights/weights.h"
 
 #include <dirent.h>
@@ -50,12 +51,34 @@ static kiln_status texts_beside(const char *path, kiln_status (*each)(void *to, 
     return status;
 }
 
+/* A model in two files, NAME_encoder and NAME_decoder: whoever opens one may take the other too. */
+static kiln_status other_half(const char *path, kiln_status (*each)(void *to, const char *path, error *e), void *to,
+                              error *e)
+{
+    static const char *const word[2] = {"_encoder", "_decoder"};
+    const char *name = strrchr(path, '/');
+    str other = {0};
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < 2 && ends_with(path, ".safetensors"); i++) {
+        const char *at = NULL;
+        for (const char *p = strstr(name ? name : path, word[i]); p; p = strstr(p + 1, word[i])) at = p;
+        if (!at) continue;
+        str_printf(&other, "%.*s%s%s", (int)(at - path), path, word[1 - i], at + strlen(word[i]));
+        if (other.failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", path);
+        if (status == KILN_OK && file_exists(str_text(&other))) status = each(to, str_text(&other), e);
+        break;
+    }
+    str_free(&other);
+    return status;
+}
+
 kiln_status index_files(void *arg, const char *path, kiln_status (*each)(void *to, const char *path, error *e),
                         void *to, error *e)
 {
     const file_map *m;
     error why = {0};
     (void)arg;
+    TRY(other_half(path, each, to, e));
     kiln_weights *w = ends_with(path, ".json") && file_exists(path) ? weights_open(path, &why) : NULL;
     if (!w) return KILN_OK; /* none, or one that whoever opens it will complain about */
     kiln_status status = KILN_OK;

@@ -1,5 +1,6 @@
-/* index_files.h - of an index of shards (model.safetensors.index.json): the shards, and the texts beside it that the
- * family reads its settings from. They are part of the key of the node that names the index. */
+/* index_files.h - the files that are read with a model's file, so that they are part of the key of the node that names
+ * it: of an index of shards (model.safetensors.index.json) the shards, and the texts beside it that the family reads
+ * its settings from; of half a model (NAME_decoder.safetensors) the other half, where that is there. */
 #ifndef KILN_RUN_INDEX_FILES_H
 #define KILN_RUN_INDEX_FILES_H
 

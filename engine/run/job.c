@@ -54,7 +54,7 @@ static kiln_status view_wants(void *self, const char *node, const kiln_node *t, 
 static kiln_status view_expand(void *self, const char *node, const kiln_node *t, const void *params, kiln_graph *g,
                                error *e)
 {
-    TRY(ctx_check(NULL, node, plugin_of(self, t), t, params, e));
+    TRY(ctx_check(node, plugin_of(self, t), t, params, UINT64_MAX, e));
     return ctx_expand(node, plugin_of(self, t), t, params, g, e);
 }
 
@@ -67,15 +67,14 @@ static void check_nodes(reading *r)
         const graph_node *g = &r->w.node[i];
         error why = {0};
         if (!g->type || !g->type->check) continue;
-        if (ctx_check(NULL, g->doc->name, r->info[i]->plugin->id, g->type, g->params, &why) != KILN_OK)
+        if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, g->params, g->used, &why) != KILN_OK)
             document_fault(&r->doc, g->doc->at, NULL, "%s", why.message);
     }
 }
 
 kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, error *e)
 {
-    *r = (reading){0};
-    TRY(document_parse(&r->doc, j->path, j->text, j->text_size, set, n_set, e));
+    *r = (reading){.w.doc = &r->doc};
     catalog_view view = {.self = j,
                          .find = view_find,
                          .n_type = catalog_nodes(j->catalog),
@@ -84,6 +83,10 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
                          .file = view_file,
                          .wants = view_wants,
                          .expand = view_expand};
+    const document_source from = {
+        .name = j->path, .data = j->text, .size = j->text_size, .set = set, .n_set = n_set, .catalog = &view};
+    TRY(document_read(&r->doc, &from, e));
+    if (j->unchecked) return document_sort_faults(&r->doc), KILN_OK;
     TRY(workflow_check(&r->doc, &view, &r->w, e));
     r->info = arena_alloc(&r->doc.memory, (r->w.n + 1) * sizeof(node_info *));
     if (!r->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -116,7 +119,9 @@ static kiln_status read_text(job *j, const char *path, error *e)
     if (n < 4 || strcasecmp(path + n - 4, ".png") != 0)
         return file_read(path, WORKFLOW_BYTES_MAX, &j->text, &j->text_size, e);
     TRY(png_text_find(path, "kiln", &j->text, e)); /* with parameters */
-    if (!j->text) TRY(png_text_read(path, "prompt", &j->text, e));
+    if (!j->text) TRY(png_text_find(path, "prompt", &j->text, e));
+    if (!j->text) TRY(png_text_find(path, "workflow", &j->text, e)); /* as the editor has it */
+    if (!j->text) TRY(png_text_read(path, "prompt", &j->text, e));   /* says that there is none */
     j->text_size = strlen(j->text);
     return KILN_OK;
 }
@@ -137,7 +142,7 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     if (!j->catalog && !(j->catalog = catalog_open(s->plugins, e))) return e->status;
     if (!s->catalog) warn_of_refused(j->catalog);
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    j->set = s->set, j->n_set = s->n_set;
+    j->set = s->set, j->n_set = s->n_set, j->unchecked = s->unchecked;
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_text(j, s->path, e));
     return job_read(j, s->set, s->n_set, &j->first, e);
@@ -184,4 +189,5 @@ catalog *job_take_catalog(job *j)
 }
 
 const workflow *job_workflow(const job *j) { return &j->first.w; }
+const catalog *job_catalog(const job *j) { return j->catalog; }
 const yaml_node *job_matrix(const job *j) { return j->first.doc.matrix; }

@@ -20,6 +20,8 @@ typedef struct {
     const char *input;   /* --input, or NULL                  */
     int over;            /* --over or --over-file will set more than `set` does        */
     int rows;            /* whoever opens it goes through the rows of `matrix:`, if any */
+    int unchecked;       /* it is only read: its workflow has the document alone, whose node types, values and files
+                            nobody has looked at. Such a job is of use for nothing but job_workflow */
     /* Takes each fault and warning, a line for people; NULL: they go to standard error. */
     void (*line)(void *arg, const char *text, int is_warning);
     void *arg;
@@ -77,6 +79,7 @@ void job_close(job *j);
 /* Takes the job's catalog over, which job_close then leaves: plugins are loaded once a process. */
 catalog *job_take_catalog(job *j);
 const workflow *job_workflow(const job *j);
+const catalog *job_catalog(const job *j);
 const yaml_node *job_matrix(const job *j); /* the head's `matrix:`, or NULL */
 
 /* Runs, explains or dry-runs it; rows NULL: once, as it stands. Prints progress, faults and results. A single run

@@ -38,13 +38,21 @@ static int files_unchanged(const kept_loader *k)
     return status == KILN_OK;
 }
 
+/* 1: it has every output that this node's users take; one that had no users may not have been made. */
+static int has_wanted(const kept_loader *k, uint64_t used)
+{
+    for (uint32_t o = 0; o < k->n; o++)
+        if (!k->out[o] && (o >= 64 || (used >> o & 1))) return 0;
+    return 1;
+}
+
 int loader_cache_take(loader_cache *c, const graph_node *g, kiln_value **out)
 {
     int found = 0;
     pthread_mutex_lock(&c->lock);
     for (size_t i = 0; i < LOADERS_KEPT && !found; i++) {
         kept_loader *k = &c->kept[i];
-        if (!k->out || !digest_equal(k->key, g->key) || !files_unchanged(k)) continue;
+        if (!k->out || !digest_equal(k->key, g->key) || !has_wanted(k, g->used) || !files_unchanged(k)) continue;
         assert(k->n == g->type->n_out);
         for (uint32_t o = 0; o < k->n; o++) out[o] = k->out[o] ? value_ref(k->out[o]) : NULL;
         k->used = ++c->clock;

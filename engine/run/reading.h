@@ -27,6 +27,7 @@ struct job {
     void (*line)(void *arg, const char *text, int is_warning); /* job_source's; NULL: to standard error */
     void *line_arg;
     int keeps_catalog; /* it is another's */
+    int unchecked;     /* job_source's    */
     arena memory;
 };
 

@@ -1,6 +1,7 @@
 /* result_cache.c - see result_cache.h. */
 #include "run/result_cache.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
@@ -35,6 +36,9 @@ struct result_cache {
     int rates_changed;
     pthread_mutex_t rates_lock;
     atomic_int complained; /* one warning about what cannot be kept is enough */
+    pthread_mutex_t not_kept_lock;
+    digest *not_kept; /* nodes' keys: result_cache_not_kept, and all that hangs on them */
+    size_t n_not_kept, not_kept_capacity;
 };
 
 kiln_status result_cache_open(const result_cache_setting *setting, result_cache **out, error *e)
@@ -56,6 +60,7 @@ kiln_status result_cache_open(const result_cache_setting *setting, result_cache 
     }
     *k = (result_cache){.store = s, .setting = *setting};
     pthread_mutex_init(&k->rates_lock, NULL);
+    pthread_mutex_init(&k->not_kept_lock, NULL);
     if (k->setting.state_seconds == 0) k->setting.state_seconds = STATE_SECONDS;
     store_remember_digests(s);
     *out = k;
@@ -126,6 +131,8 @@ void result_cache_close(result_cache *k)
     store_close(k->store);
     value_unref(k->rates);
     pthread_mutex_destroy(&k->rates_lock);
+    pthread_mutex_destroy(&k->not_kept_lock);
+    mem_free(k->not_kept);
     mem_free(k->mark);
     mem_free(k);
 }
@@ -269,12 +276,68 @@ kiln_status result_cache_fetch(result_cache *k, size_t node, kiln_value **out, e
     return g->mapped ? fetch_calls(k, node, out, e) : fetch_key(k, node, g->key, out, e);
 }
 
+/* ---- what its key does not say everything about ---- */
+
+static int has_key(const result_cache *k, digest key)
+{
+    for (size_t i = 0; i < k->n_not_kept; i++)
+        if (digest_equal(k->not_kept[i], key)) return 1;
+    return 0;
+}
+
+static void add_key(result_cache *k, digest key)
+{
+    if (has_key(k, key)) return;
+    if (array_reserve(&k->not_kept, &k->not_kept_capacity, k->n_not_kept + 1, sizeof *k->not_kept))
+        k->not_kept[k->n_not_kept++] = key;
+    else
+        k->setting.off = 1; /* which results they are is lost: none is kept any more */
+}
+
+void result_cache_not_kept(result_cache *k, size_t node)
+{
+    if (!k) return;
+    pthread_mutex_lock(&k->not_kept_lock);
+    add_key(k, k->w->node[node].key);
+    pthread_mutex_unlock(&k->not_kept_lock);
+}
+
+static int hangs_on_such(const result_cache *k, const graph_node *g)
+{
+    for (uint32_t p = 0; p < g->type->n_in + g->type->n_param; p++) {
+        int port = p < g->type->n_in;
+        const source *from = port ? g->in[p].from : &g->param_in[p - g->type->n_in];
+        uint32_t n = port ? g->in[p].n : from->node != SOURCE_NONE;
+        for (uint32_t i = 0; i < n; i++)
+            if (has_key(k, k->w->node[from[i].node].key)) return 1;
+    }
+    return 0;
+}
+
+/* Before a node is computed: what it is made of is there, and whether that may be kept is known. */
+static void inherit(result_cache *k, size_t node)
+{
+    const graph_node *g = &k->w->node[node];
+    pthread_mutex_lock(&k->not_kept_lock);
+    if (k->n_not_kept && hangs_on_such(k, g)) add_key(k, g->key);
+    pthread_mutex_unlock(&k->not_kept_lock);
+}
+
+static int is_not_kept(result_cache *k, size_t node)
+{
+    pthread_mutex_lock(&k->not_kept_lock);
+    int found = k->setting.off || has_key(k, k->w->node[node].key);
+    pthread_mutex_unlock(&k->not_kept_lock);
+    return found;
+}
+
 /* ---- computing ---- */
 
 static void keep(result_cache *k, size_t node, double seconds, kiln_value *const *out)
 {
     const graph_node *g = &k->w->node[node];
     error e = {0};
+    if (is_not_kept(k, node)) return;
     for (uint32_t i = 0; i < g->type->n_out; i++)
         if (!codec_can_encode(out[i], k->setting.types)) return;
     kiln_status status = store_put(k->store, key_of(k, node), &(store_note){.type = g->type->type, .seconds = seconds},
@@ -306,7 +369,8 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
                                  kiln_value **out, int *fetched, error *e)
 {
     *fetched = 0;
-    if (!k || !keeps(k, node)) return compute(arg, out, e);
+    if (k) inherit(k, node);
+    if (!k || !keeps(k, node) || is_not_kept(k, node)) return compute(arg, out, e);
     digest key = key_of(k, node);
     store_claim *claim = NULL;
     waiter w = {.k = k, .node = node};
@@ -334,9 +398,9 @@ int result_cache_taken(result_cache *k, size_t node) { return k && k->mark[node]
 
 /* ---- states ---- */
 
-static int has_states(const result_cache *k, size_t node)
+static int has_states(result_cache *k, size_t node)
 {
-    return k && k->setting.state_seconds > 0 && k->w->node[node].cacheable;
+    return k && k->setting.state_seconds > 0 && k->w->node[node].cacheable && !is_not_kept(k, node);
 }
 
 kiln_value *result_cache_state_load(result_cache *k, size_t node)

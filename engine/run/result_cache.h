@@ -43,6 +43,10 @@ kiln_status result_cache_compute(result_cache *k, size_t node,
                                  kiln_status (*compute)(void *arg, kiln_value **out, error *e), void *arg,
                                  kiln_value **out, int *fetched, error *e);
 
+/* Of the call that compute() is in: its key does not say everything about what it makes. Nothing is kept of it, nor of
+ * what is made of it in this run, states included. */
+void result_cache_not_kept(result_cache *k, size_t node);
+
 /* ---- mapped nodes (graph_node.mapped): a result for each call, and for the node a list of their keys ---- */
 
 /* From here on `node` means one call of it, with a key of its own: for compute, taken and the states. */

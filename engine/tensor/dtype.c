@@ -11,8 +11,9 @@ static const struct {
     size_t size;
     const char *name;
 } rows[] = {
-    {KILN_F32, 4, "f32"}, {KILN_F16, 2, "f16"}, {KILN_BF16, 2, "bf16"}, {KILN_U8, 1, "u8"},
-    {KILN_I32, 4, "i32"}, {KILN_I64, 8, "i64"}, {KILN_F64, 8, "f64"},   {KILN_BOOL8, 1, "bool"},
+    {KILN_F32, 4, "f32"},         {KILN_F16, 2, "f16"},         {KILN_BF16, 2, "bf16"}, {KILN_U8, 1, "u8"},
+    {KILN_I32, 4, "i32"},         {KILN_I64, 8, "i64"},         {KILN_F64, 8, "f64"},   {KILN_BOOL8, 1, "bool"},
+    {KILN_F8_E4M3, 1, "f8_e4m3"}, {KILN_F8_E5M2, 1, "f8_e5m2"},
 };
 
 size_t dtype_size(uint32_t dtype)
@@ -72,6 +73,25 @@ uint16_t f16_from_f32(float f)
     return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
 }
 
+/* OCP 8-bit Floating Point Specification 1.0, section 5: exponent bias 7, no infinity; all ones but the sign is NaN. */
+float f8_e4m3_to_f32(uint8_t v)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x;
+    uint32_t sign = (uint32_t)(v & 0x80u) << 24, exponent = (v >> 3) & 15u, fraction = v & 7u;
+    if (exponent == 0) { /* zero or subnormal: fraction * 2^-9 */
+        x.f = (float)fraction * 0x1p-9f;
+        x.u |= sign;
+    } else if (exponent == 15 && fraction == 7) {
+        x.u = sign | 0x7fc00000u;
+    } else {
+        x.u = sign | (exponent + 120) << 23 | fraction << 20;
+    }
+    return x.f;
+}
+
 int f16_all_finite(const uint16_t *v, size_t n)
 {
     enum { LANES = 64 };
@@ -93,6 +113,8 @@ static float load(const unsigned char *p, uint32_t dtype)
     case KILN_F16: memcpy(&h, p, 2), f = f16_to_f32(h); break;
     case KILN_BF16: memcpy(&h, p, 2), f = bf16_to_f32(h); break;
     case KILN_F64: memcpy(&d, p, 8), f = (float)d; break;
+    case KILN_F8_E4M3: f = f8_e4m3_to_f32(*p); break;
+    case KILN_F8_E5M2: f = f8_e5m2_to_f32(*p); break;
     default: break;
     }
     return f;
@@ -111,9 +133,21 @@ static void store(unsigned char *p, uint32_t dtype, float f)
     }
 }
 
+/* What can be written. */
 static int is_float(uint32_t dtype)
 {
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64;
+}
+
+int dtype_is_f8(uint32_t dtype) { return dtype == KILN_F8_E4M3 || dtype == KILN_F8_E5M2; }
+
+/* By a table of all there are. */
+static size_t f8_to_f32(float *dst, const unsigned char *src, uint32_t src_dtype, size_t n)
+{
+    float of[256];
+    for (unsigned i = 0; i < 256; i++) of[i] = load(&(unsigned char){(unsigned char)i}, src_dtype);
+    for (size_t i = 0; i < n; i++) dst[i] = of[src[i]];
+    return n;
 }
 
 static size_t convert_fast(void *dst, uint32_t dst_dtype, const void *src, uint32_t src_dtype, size_t n)
@@ -143,7 +177,8 @@ kiln_status dtype_convert(void *dst, uint32_t dst_dtype, const void *src, uint32
         memcpy(dst, src, n * from);
         return KILN_OK;
     }
-    if (!is_float(src_dtype) || !is_float(dst_dtype)) return KILN_ERR_UNSUPPORTED;
+    if (!(is_float(src_dtype) || dtype_is_f8(src_dtype)) || !is_float(dst_dtype)) return KILN_ERR_UNSUPPORTED;
+    if (dtype_is_f8(src_dtype) && dst_dtype == KILN_F32) return f8_to_f32(dst, src, src_dtype, n), KILN_OK;
     for (size_t i = convert_fast(dst, dst_dtype, src, src_dtype, n); i < n; i++)
         store((unsigned char *)dst + i * to, dst_dtype, load((const unsigned char *)src + i * from, src_dtype));
     return KILN_OK;

@@ -30,6 +30,11 @@ static inline uint16_t bf16_from_f32(float f)
     return (uint16_t)((x.u + 0x7fffu + ((x.u >> 16) & 1u)) >> 16);
 }
 float f16_to_f32(uint16_t v);
+float f8_e4m3_to_f32(uint8_t v);
+/* f16 without its last eight bits: bias 15, infinity and NaN as there. */
+static inline float f8_e5m2_to_f32(uint8_t v) { return f16_to_f32((uint16_t)(v << 8)); }
+/* Of weights as they are stored: read from, never written to, and of no value. */
+int dtype_is_f8(uint32_t dtype);
 uint16_t f16_from_f32(float f);
 /* 1 when none of n f16 is infinite or NaN. */
 int f16_all_finite(const uint16_t *v, size_t n);

@@ -66,8 +66,8 @@ static int strides_fit(uint32_t rank, const int64_t *dim, size_t element)
 kiln_value *value_shape_new(uint32_t dtype, uint32_t rank, const int64_t *dim, error *e)
 {
     size_t element = dtype_size(dtype), bytes;
-    if (!element || rank > KILN_MAX_RANK || !checked_bytes(rank, dim, element, &bytes) || bytes > SIZE_MAX / 4 ||
-        !strides_fit(rank, dim, element)) {
+    if (!element || dtype_is_f8(dtype) || rank > KILN_MAX_RANK || !checked_bytes(rank, dim, element, &bytes) ||
+        bytes > SIZE_MAX / 4 || !strides_fit(rank, dim, element)) {
         error_set(e, KILN_ERR_INVALID, "a tensor of this type, rank, size or device cannot be made");
         return NULL;
     }

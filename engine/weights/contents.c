@@ -7,6 +7,7 @@
 #include "base/file_list.h"
 #include "base/log.h"
 #include "base/memory_alloc.h"
+#include "tensor/dtype.h"
 #include "weights/set.h"
 
 #include <string.h>
@@ -23,13 +24,37 @@ const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_i
     return weights_data(x);
 }
 
-kiln_status weights_usable(const weights_entry *x, error *e)
+static kiln_status supported(const weights_entry *x, error *e)
 {
-    if (x->dtype) return file_map_unchanged(&x->file->map, e);
+    if (x->dtype) return KILN_OK;
+    if (x->scale)
+        return error_set(e, KILN_ERR_UNSUPPORTED,
+                         "%s: tensor '%.200s' is %s with a scale ('%.200s'), which kiln does not apply yet; convert it "
+                         "to F16 or BF16, or take a file in plain fp8",
+                         x->file->map.path, x->name, x->type_name, x->scale);
     return error_set(
         e, KILN_ERR_UNSUPPORTED,
         "%s: tensor '%.200s' is of type %s, which kiln does not compute with; convert it to F32, F16 or BF16",
         x->file->map.path, x->name, x->type_name);
+}
+
+kiln_status weights_usable(const weights_entry *x, error *e)
+{
+    TRY(supported(x, e));
+    return file_map_unchanged(&x->file->map, e);
+}
+
+kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    return x ? supported(x, e) : weights_missing(w, name, e);
+}
+
+const char *weights_type_name(const kiln_weights *w, const char *name)
+{
+    const weights_entry *x = weights_entry_of(w, name);
+    if (!x) return "?";
+    return x->dtype ? dtype_name(x->dtype) : x->scale ? "f8 scaled" : x->type_name;
 }
 
 enum { AROUND = 128 << 10 }; /* twice what a fault brings in at once */
@@ -113,6 +138,19 @@ void weights_release_pages(const kiln_weights *w, const char *name)
 }
 
 /* ---- texts ---- */
+
+int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value)
+{
+    while (w->base) w = w->base;
+    for (size_t k = 0; k < w->n_file; i -= w->file[k++].header.n_note) {
+        const safetensors_header *h = &w->file[k].header;
+        if (i >= h->n_note) continue;
+        *key = h->note[i].key;
+        *value = h->note[i].value;
+        return 1;
+    }
+    return 0;
+}
 
 static const char metadata_mark[] = "__metadata__/";
 

@@ -240,12 +240,15 @@ NONFINITE(f32, uint32_t, 0x7f800000u)
 NONFINITE(f16, uint16_t, 0x7c00u)
 NONFINITE(bf16, uint16_t, 0x7f80u)
 NONFINITE(f64, uint64_t, 0x7ff0000000000000u)
+NONFINITE(f8_e4m3, uint8_t, 0x7fu)
+NONFINITE(f8_e5m2, uint8_t, 0x7cu)
 
 static const struct {
     uint32_t dtype;
     size_t width;
     int (*any)(const uint8_t *, size_t);
-} scans[] = {{KILN_F32, 4, any_f32}, {KILN_F16, 2, any_f16}, {KILN_BF16, 2, any_bf16}, {KILN_F64, 8, any_f64}};
+} scans[] = {{KILN_F32, 4, any_f32}, {KILN_F16, 2, any_f16},         {KILN_BF16, 2, any_bf16},
+             {KILN_F64, 8, any_f64}, {KILN_F8_E4M3, 1, any_f8_e4m3}, {KILN_F8_E5M2, 1, any_f8_e5m2}};
 
 /* Index of the first element that is not finite; n: none. */
 static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*any)(const uint8_t *, size_t))

@@ -2,6 +2,7 @@
  * include/kiln/weights.h. Here the patches are checked; elements.c computes the sums, each time a tensor is read. */
 #include "base/checked.h"
 #include "base/memory_alloc.h"
+#include "tensor/dtype.h"
 #include "weights/set.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static int same_dims(const weights_entry *a, const weights_entry *b, uint32_t fi
 
 static int is_float(uint32_t dtype)
 {
-    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64;
+    return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 || dtype == KILN_F64 || dtype_is_f8(dtype);
 }
 
 static kiln_status find_number(const kiln_weights *w, const char *name, weights_entry **out, error *e)
@@ -144,6 +145,7 @@ static kiln_status copy_entries(kiln_weights *w, error *e)
         *x = (weights_entry){.name = from->name,
                              .file = from->file,
                              .type_name = from->type_name,
+                             .scale = from->scale,
                              .dtype = from->dtype,
                              .rank = from->rank,
                              .begin = from->begin,

@@ -28,6 +28,7 @@ typedef struct {
     const char *name;
     const weights_file *file; /* of a patched tensor: the base's */
     const char *type_name;    /* as in the file */
+    const char *scale;        /* fp8 that is nothing without this tensor (scaled_fp8.c); NULL: none */
     uint32_t dtype, rank;     /* dtype 0: of a type kiln does not compute with */
     int64_t dim[KILN_MAX_RANK];
     uint64_t begin, bytes;        /* in the file; of a patched tensor: in what is computed, as f32 */
@@ -83,6 +84,9 @@ kiln_status set_add_shards(kiln_weights *w, const char *index, const char *prefi
 /* 1 when `path` exists and lies in the set's folder once links are followed. A snapshot of the Hugging Face cache
  * (.../snapshots/REVISION) may link to the blobs beside it (.../blobs). */
 int set_holds_path(const kiln_weights *w, const char *path);
+/* Finds the fp8 tensors whose numbers have to be multiplied by a scale: their dtype becomes 0, and `scale` says why.
+ * The set is sorted. */
+kiln_status set_mark_scaled(kiln_weights *w, error *e);
 /* 1: the name is one that pickles have */
 int is_pickle_name(const char *path);
 

@@ -144,6 +144,7 @@ static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const ca
     weights_entry *x = &w->entry[w->n];
     *x = (weights_entry){.file = from->file,
                          .type_name = from->type_name,
+                         .scale = from->scale,
                          .dtype = from->dtype,
                          .rank = from->rank,
                          .begin = from->begin,
@@ -158,22 +159,36 @@ static kiln_status add_name(kiln_weights *w, const kiln_weight_rule *r, const ca
     return KILN_OK;
 }
 
+/* Characters before the first wildcard: most rules are passed over by these alone. */
+static size_t literal_length(const char *pattern)
+{
+    size_t n = 0;
+    while (pattern[n] && !wildcard_at(pattern + n)) n++;
+    return n;
+}
+
+typedef struct {
+    kiln_weight_rule rule;
+    size_t literal; /* literal_length() of `from` */
+} checked_rule;
+
 /* Every name the rules give; only counted while the set has no entries. */
-static kiln_status each_name(kiln_weights *w, const kiln_weight_rule *rule, size_t n, size_t *count, error *e)
+static kiln_status each_name(kiln_weights *w, const checked_rule *rule, size_t n, size_t *count, error *e)
 {
     *count = 0;
     for (size_t i = 0; i < w->base->n; i++)
         for (size_t k = 0; k < n; k++) {
             captures c = {0};
-            if (!match(rule[k].from, w->base->entry[i].name, &c)) continue;
-            if (w->entry) TRY(add_name(w, &rule[k], &c, i, e));
+            const char *from = rule[k].rule.from, *name = w->base->entry[i].name;
+            if (strncmp(from, name, rule[k].literal) != 0 || !match(from, name, &c)) continue;
+            if (w->entry) TRY(add_name(w, &rule[k].rule, &c, i, e));
             ++*count;
-            if (!rule[k].more) break;
+            if (!rule[k].rule.more) break;
         }
     return KILN_OK;
 }
 
-static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n, error *e)
+static kiln_status fill(kiln_weights *w, const checked_rule *rule, size_t n, error *e)
 {
     const char *twice = NULL;
     size_t count;
@@ -187,12 +202,13 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_rule *rule, size_t n,
 }
 
 /* The rules, checked, as structs of this version. */
-static kiln_status read_rules(const kiln_weights *w, const rule_table *t, kiln_weight_rule **out, error *e)
+static kiln_status read_rules(const kiln_weights *w, const rule_table *t, checked_rule **out, error *e)
 {
     if (!(*out = mem_calloc(t->n + 1, sizeof **out))) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     for (size_t i = 0; i < t->n; i++) {
         TRY(check_rule(w, t, i, e));
-        (*out)[i] = rule_at(t, i);
+        (*out)[i].rule = rule_at(t, i);
+        (*out)[i].literal = literal_length((*out)[i].rule.from);
     }
     return KILN_OK;
 }
@@ -201,7 +217,7 @@ kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, siz
 {
     if (!base) return error_set(e, KILN_ERR_INVALID, "a view of no weights was asked for"), NULL;
     kiln_weights *w = set_new(base->path, e);
-    kiln_weight_rule *known = NULL;
+    checked_rule *known = NULL;
     if (!w) return NULL;
     w->base = weights_ref(base);
     kiln_status status = read_rules(w, &(rule_table){rule, n}, &known, e);

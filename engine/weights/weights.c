@@ -125,7 +125,7 @@ static kiln_status add_entries(kiln_weights *w, error *e)
             TRY(add_entry(w, &w->file[i], &w->file[i].header.entry[k], e));
     if (!weights_sort(w, &twice))
         return error_set(e, KILN_ERR_INVALID, "%s: tensor '%.200s' is in two of its files", w->path, twice);
-    return KILN_OK;
+    return set_mark_scaled(w, e);
 }
 
 kiln_weights *set_new(const char *path, error *e)

@@ -39,6 +39,14 @@ kiln_status weights_tensor_identity(const kiln_weights *w, const char *name, cha
  * Returns NULL when the tensor is one of those or of a type kiln does not compute with (dtype 0). Scans for NaN/Inf are
  * the caller's (weights_scan_finite), and so is asking whether the file is still the same (they do). */
 const void *weights_bytes(const kiln_weights *w, const char *name, kiln_weight_info *info);
+/* KILN_OK, or the sentence that says why this tensor cannot be computed with: its type, or fp8 that has a scale beside
+ * it. Looks at the header alone. */
+kiln_status weights_supported(const kiln_weights *w, const char *name, error *e);
+/* For people: "f16", "f8_e4m3"; of types kiln does not compute with the file's word ("I8"), of fp8 that needs a scale
+ * "f8 scaled". "?": no such tensor. */
+const char *weights_type_name(const kiln_weights *w, const char *name);
+/* The i-th note of the files' __metadata__; 0: past the last. They live as long as the set. */
+int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value);
 /* The most that weights_read_f32 takes from the heap for this tensor, beside its result; 0 where it converts only. */
 size_t weights_scratch_bytes(const kiln_weights *w, const char *name);
 /* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or

@@ -201,6 +201,17 @@ static void check_param_wire(checker *k, graph_node *g, const doc_input *in, uin
         resolve_wire(k, g, in, &in->wires[0], &g->param_in[index]);
 }
 
+/* Where the workflow says that a model file can be had, or NULL. */
+static const char *url_of(const doc_node *n, const char *name)
+{
+    for (size_t i = 0; n->models && n->models->kind == YAML_SEQUENCE && i < n->models->n; i++) {
+        const yaml_node *own = yaml_get(n->models->item[i], "name"), *url = yaml_get(n->models->item[i], "url");
+        if (own && own->kind == YAML_SCALAR && strcmp(own->text, name) == 0)
+            return url && url->kind == YAML_SCALAR ? url->text : NULL;
+    }
+    return NULL;
+}
+
 static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t index)
 {
     const kiln_param *p = node_param(g->type, index);
@@ -219,7 +230,9 @@ static void check_param(checker *k, graph_node *g, const doc_input *in, uint32_t
     kiln_status status = param_put(p, &v, &names, &k->doc->memory, g->params, &why);
     if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
     if (status != KILN_OK) {
-        document_fault(k->doc, in->value_at, g->doc, "input '%s': %s", in->name, why.message);
+        const char *url = p->type == KILN_P_FILE ? url_of(g->doc, in->text) : NULL;
+        document_fault(k->doc, in->value_at, g->doc, "input '%s': %s%s%.300s", in->name, why.message,
+                       url ? "; the workflow has it from " : "", url ? url : "");
         return;
     }
     if (param_floored(p, g->params, &given, &used))
@@ -452,6 +465,20 @@ static void warn_of_unneeded(checker *k)
     mem_free(spared);
 }
 
+static void mark_source(workflow *w, source from)
+{
+    if (from.node == SOURCE_NONE) return;
+    w->node[from.node].needed = 1;
+    if (from.output < 64) w->node[from.node].used |= UINT64_C(1) << from.output;
+}
+
+static void mark_sources(workflow *w, const graph_node *g)
+{
+    for (uint32_t p = 0; g->type && p < g->type->n_in; p++)
+        for (uint32_t k = 0; k < g->in[p].n; k++) mark_source(w, g->in[p].from[k]);
+    for (uint32_t p = 0; g->type && p < g->type->n_param; p++) mark_source(w, g->param_in[p]);
+}
+
 static void mark_needed(checker *k)
 {
     workflow *w = k->w;
@@ -459,9 +486,7 @@ static void mark_needed(checker *k)
     for (size_t i = w->n; i-- > 0;) {
         graph_node *g = &w->node[w->order[i]];
         if (g->type && (g->type->flags & KILN_NODE_OUTPUT)) g->needed = 1, outputs++;
-        if (!g->needed) continue;
-        walk at = {0};
-        for (int32_t s; (s = next_source(g, &at)) != SOURCE_NONE;) w->node[s].needed = 1;
+        if (g->needed) mark_sources(w, g);
     }
     if (outputs == 0) {
         document_fault(k->doc, w->n ? w->node[0].doc->at : (place){.line = 1, .column = 1}, NULL,

@@ -15,7 +15,7 @@
 
 struct kiln_graph;
 
-typedef struct {
+typedef struct catalog_view {
     void *self;
     /* The row of a type, or NULL. *identity: digest of the code it may run, its plugin's first of all. */
     const kiln_node *(*find)(void *self, const char *type, digest *identity);
@@ -64,6 +64,7 @@ typedef struct {
     digest self;   /* of a mapped node: the part of its key that is not what is wired in */
     int cacheable; /* the key covers everything the result depends on: it can be kept (key.h) */
     int needed;    /* an output node depends on it                                */
+    uint64_t used; /* bit i: a needed node takes output i                         */
 } graph_node;
 
 typedef struct {

@@ -5,6 +5,7 @@
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "workflow/editor/editor.h"
 #include "workflow/include.h"
 
 #include <assert.h>
@@ -27,7 +28,8 @@ static void add_fault(document *d, place at, const doc_node *n, int warning, con
         used = snprintf(text, sizeof text, "node '%.200s' (%.130s), which '%.100s' (%.130s) expands into: ", n->name,
                         n->type, n->part_of->name, n->part_of->type);
     else if (n && n->type)
-        used = snprintf(text, sizeof text, "node '%.200s' (%.130s): ", n->name, n->type);
+        used =
+            snprintf(text, sizeof text, "node '%.200s' (%.130s)%.300s: ", n->name, n->type, n->where ? n->where : "");
     else if (n)
         used = snprintf(text, sizeof text, "node '%.200s': ", n->name);
     vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
@@ -509,19 +511,34 @@ static int looks_like_api(const yaml_node *root)
     return 0;
 }
 
-static void read_root(document *d, const yaml_node *root, const set_option *set, size_t n_set)
+/* A file of ComfyUI's editor: as the API form, of whose nodes more is known. */
+static void read_editor(document *d, const yaml_node *root, const document_source *from)
+{
+    const editor_note *note = NULL;
+    d->api_format = 1;
+    if (!from->catalog) {
+        document_fault(d, root->at, NULL, "a file of ComfyUI's editor, which cannot be read without the node types");
+        return;
+    }
+    d->set_taken = arena_alloc(&d->memory, from->n_set + 1);
+    if (!d->set_taken) d->failed = 1;
+    const yaml_node *api = d->failed ? NULL : editor_to_api(d, root, from, &note);
+    if (!api) return;
+    read_nodes(d, api);
+    for (size_t i = 0; i < d->n_node; i++) d->node[i].where = note[i].where, d->node[i].models = note[i].models;
+}
+
+static void read_root(document *d, const yaml_node *root, const document_source *from)
 {
     if (root->kind == YAML_MAP && yaml_get(root, "prompt") && looks_like_api(yaml_get(root, "prompt")))
         root = yaml_get(root, "prompt");
     const yaml_node *nodes = root->kind == YAML_MAP ? yaml_get(root, "nodes") : NULL;
-    if (nodes && nodes->kind == YAML_SEQUENCE && yaml_get(root, "links")) {
-        document_fault(d, root->at, NULL,
-                       "this is ComfyUI's editor format, which only its editor can resolve; export it with \"Export "
-                       "(API)\" and run that file");
+    if (editor_is_saved(root)) {
+        read_editor(d, root, from);
     } else if (root->kind != YAML_MAP) {
         document_fault(d, root->at, NULL, "a workflow is a map with `nodes:`, or ComfyUI's API format");
     } else if (nodes && !yaml_get(nodes, "class_type")) {
-        read_native(d, root, set, n_set);
+        read_native(d, root, from->set, from->n_set);
     } else if (looks_like_api(root)) {
         d->api_format = 1;
         read_nodes(d, root);
@@ -560,13 +577,36 @@ static void unknown_setting(document *d, const char *set, const char *name, int 
                        near ? near : "", near ? "'?" : "");
 }
 
-/* --set node.input=value: replaces or adds a literal. The node's name ends at the last dot. */
+/* The one node of that name, else of that title. NULL: none, or (after a fault, *said) several have the title. */
+static doc_node *node_to_set(document *d, const char *set, const char *name, int *said)
+{
+    doc_node *found = document_node(d, name);
+    char all[200] = "";
+    size_t n = 0, used = 0;
+    *said = 0;
+    if (found) return found;
+    for (size_t i = 0; i < d->n_node; i++) {
+        doc_node *one = &d->node[i];
+        if (!one->title || strcmp(one->title, name) != 0) continue;
+        if (used < sizeof all - 80) used += (size_t)snprintf(all + used, 80, "%s'%.60s'", n ? ", " : "", one->name);
+        if (n++ == 0) found = one;
+    }
+    if (n < 2) return found;
+    *said = 1;
+    document_fault(d, d->set_at, NULL, "%s %.200s: %zu nodes have the title '%.100s': %s; name one of them",
+                   d->set_word, set, n, name, all);
+    return NULL;
+}
+
+/* --set node.input=value: replaces or adds a literal. The node's name, or title, ends at the last dot. */
 static void set_input(document *d, const set_option *s, const char *from)
 {
     const char *dot = strrchr(s->name, '.');
     char name[256];
+    int said = 0;
     snprintf(name, sizeof name, "%.*s", dot ? (int)(dot - s->name) : (int)strlen(s->name), s->name);
-    doc_node *n = dot ? document_node(d, name) : NULL;
+    doc_node *n = dot ? node_to_set(d, s->name, name, &said) : NULL;
+    if (said) return;
     if (!n) {
         unknown_setting(d, s->name, name, dot != NULL);
         return;
@@ -608,7 +648,7 @@ static void find_used(document *d)
 static void finish(document *d, const set_option *set, size_t n_set)
 {
     for (size_t i = 0; i < n_set; i++)
-        if (!find_param(d, set[i].name, strlen(set[i].name)))
+        if (!find_param(d, set[i].name, strlen(set[i].name)) && !(d->set_taken && d->set_taken[i]))
             set_input(d, &set[i], d->set_source ? d->set_source[i] : NULL);
     if (!d->included && n_set) find_used(d);
     for (size_t i = 0; i < d->n_param; i++)
@@ -632,23 +672,30 @@ const char *document_expand(document *d, const doc_node *owner, const yaml_node 
     return expand(d, owner, scalar, &quoted, source);
 }
 
-kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
-                           size_t n_set, error *e)
+kiln_status document_read(document *d, const document_source *from, error *e)
 {
     yaml_node *root;
     *d = (document){0};
-    d->path = arena_strdup(&d->memory, name);
+    d->path = arena_strdup(&d->memory, from->name);
     d->set_word = "--set";
     include_root(d);
-    kiln_status status = d->path && !d->failed ? yaml_tree_read(&d->memory, name, 0, data, size, &root, e)
-                                               : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+    kiln_status status = d->path && !d->failed
+                             ? yaml_tree_read(&d->memory, from->name, 0, from->data, from->size, &root, e)
+                             : error_set(e, KILN_ERR_NOMEM, "%s: out of memory", from->name);
     if (status == KILN_OK) {
-        read_root(d, root, set, n_set);
-        finish(d, set, n_set);
-        if (d->failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", name);
+        read_root(d, root, from);
+        finish(d, from->set, from->n_set);
+        if (d->failed) status = error_set(e, KILN_ERR_NOMEM, "%s: out of memory", from->name);
     }
     if (status != KILN_OK) document_free(d);
     return status;
+}
+
+kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
+                           size_t n_set, error *e)
+{
+    return document_read(d, &(document_source){.name = name, .data = data, .size = size, .set = set, .n_set = n_set},
+                         e);
 }
 
 void document_free(document *d)

@@ -1,8 +1,9 @@
 /* document.h - a workflow file as nodes and inputs, before their types are known.
  *
- * Two forms, recognised by their top level: the native one (nodes: ..., with an optional head kiln:, name:,
- * description:, params:, inputs:, outputs:, matrix:) and ComfyUI's API-format JSON (a map of id -> {class_type,
- * inputs}). Faults are collected, and reading goes on after each. Everything is allocated in the document's arena.
+ * Three forms, recognised by their top level: the native one (nodes: ..., with an optional head kiln:, name:,
+ * description:, params:, inputs:, outputs:, matrix:), ComfyUI's API-format JSON (a map of id -> {class_type, inputs}),
+ * and what ComfyUI's editor saves (a list `nodes`), which is turned into the second (editor/editor.h). Faults are
+ * collected, and reading goes on after each. Everything is allocated in the document's arena.
  */
 #ifndef KILN_WORKFLOW_DOCUMENT_H
 #define KILN_WORKFLOW_DOCUMENT_H
@@ -55,6 +56,8 @@ typedef struct {
     const char *type; /* class_type; NULL when it is missing */
     place type_at;
     const char *title;
+    const char *where;       /* of an editor's file, for faults: " "Title" in subgraph "Name""; NULL: nothing to say */
+    const yaml_node *models; /* of an editor's file: where its model files can be had, a list; or NULL               */
     doc_input *input;
     size_t n_input;
     const yaml_node *include; /* while reading: the entry, if it includes a file (include.h) */
@@ -95,6 +98,7 @@ typedef struct {
     place set_at;                   /* of settings: nowhere for --set, the place of `set:` in an include */
     const char *set_word;           /* "--set" or "`set`" */
     const char *const *set_source;  /* [setting]: as doc_input.source; NULL: none has references */
+    unsigned char *set_taken;       /* [setting]: an editor's file had a place for it; NULL: it is no such file */
     int failed;                     /* memory ran out: the document is incomplete */
 } document;
 
@@ -108,8 +112,19 @@ typedef struct {
     const char *name, *value;
 } set_option;
 
-/* Parses a workflow's text; messages call it `name`. KILN_OK also when there are faults (check n_fault); an error only
- * when nothing could be read. */
+typedef struct {
+    const char *name; /* of the file, in messages */
+    const char *data;
+    size_t size;
+    const set_option *set;
+    size_t n_set;
+    const struct catalog_view *catalog; /* by which a file of ComfyUI's editor is read; NULL: such a one is refused */
+} document_source;
+
+/* Parses a workflow's text. KILN_OK also when there are faults (check n_fault); an error only when nothing could be
+ * read. */
+kiln_status document_read(document *d, const document_source *from, error *e);
+/* The same without a catalogue. */
 kiln_status document_parse(document *d, const char *name, const char *data, size_t size, const set_option *set,
                            size_t n_set, error *e);
 void document_free(document *d);

@@ -1,8 +1,8 @@
 /* autoencoder.h - what a VAE is: pictures, videos or sound <-> latents.
  *
  * A constant table that records both ways, and the VAE value that has it with its weights. VAEDecode and VAEEncode
- * take whole pictures or videos, one after the other or as many at once as `pictures` says; VAEDecodeTiled and
- * VAEEncodeTiled take tiles of the size their user asks for, where `tile` is there.
+ * take whole pictures or videos, one after the other or as many at once as `pictures` says, and tiles where that does
+ * not fit; VAEDecodeTiled and VAEEncodeTiled take tiles of the size their user asks for. Tiles want `tile`.
  */
 #ifndef KILN_AUTOENCODER_H
 #define KILN_AUTOENCODER_H
@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* That a picture may be cut, and how it would best be, in latent cells. Today only whether there is such advice is
- * read: sizes are the node's parameters. */
+/* That a picture may be cut, and how it would best be, in latent cells. Where a whole picture does not fit, VAEDecode
+ * and VAEEncode take tiles of 4, 2, 1 or 1/2 times this size; the tiled nodes' sizes are their parameters. */
 typedef struct {
     uint32_t size;
     int32_t height, width, frames; /* of a tile that fits comfortably             */

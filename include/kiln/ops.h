@@ -45,6 +45,9 @@ typedef struct {
     uint32_t device;    /* 0 = where the run computes; another is refused              */
     uint32_t precision; /* KILN_F32, KILN_BF16 or, where the device has it, KILN_F16; 0 = the run's --precision */
     const char *name;   /* for messages, traces and --explain; copied                  */
+    /* With precision 0: bits of types wide enough for what is recorded, as kiln_denoiser.precisions says; 0: all. When
+     * the run's is not among them, the program has the next wider one that the device has (bf16 or f32 for f16). */
+    uint32_t precisions;
 } kiln_program_options;
 
 typedef enum {
@@ -145,6 +148,7 @@ typedef struct {
     uint64_t scratch_bytes;         /* working memory of the kernels                  */
     uint64_t weight_bytes;          /* packed weights this program needs              */
     uint64_t flops;                 /* of one run: conv, linear and attention products, 1 MAC = 2 */
+    uint32_t precision;             /* KILN_F32, KILN_BF16 or KILN_F16: what activations are stored in */
 } kiln_program_info;
 
 typedef struct {
@@ -152,9 +156,9 @@ typedef struct {
 
     /* ---- life ---- */
     kiln_program *(*program_new)(kiln_ctx *, const kiln_program_options *); /* NULL: no memory */
-    /* A program kept by the engine under `key` (model identity, shapes, hooks, precision: all that
-     * decides what is recorded). *fresh 1: new and empty, the caller records and plans it; 0: planned
-     * already, ready to run. Either way the caller holds a reference and ends with program_free. */
+    /* A program kept by the engine under `key` (model identity, shapes, hooks: all that decides what is recorded) and
+     * the precision that it has. *fresh 1: new and empty, the caller records and plans it; 0: planned already, ready to
+     * run. Either way the caller holds a reference and ends with program_free. */
     kiln_program *(*program_keep)(kiln_ctx *, const char *key, const kiln_program_options *, int *fresh);
     void (*program_free)(kiln_program *); /* [any] drops the reference */
 
@@ -256,6 +260,11 @@ typedef struct {
     kiln_status (*accumulate)(kiln_ctx *, const kiln_area *, const kiln_part *, float *sum, float *total);
     /* x [cells, channels] /= total [cells], in f32; cells whose total is 0 or 1 stay as they are. */
     kiln_status (*divide)(kiln_ctx *, float *x, const float *total, size_t cells, size_t channels);
+
+    /* 1: the planned program can run in the memory that this run may use (--memory, or what the device has), beside the
+     * tensors that are there now, when everything else is evicted. The same in an estimate. What depends on the answer
+     * depends on the machine: see kiln_host.not_kept. */
+    int (*fits)(kiln_ctx *, const kiln_program *);
 } kiln_ops;
 
 #ifdef __cplusplus

@@ -98,7 +98,18 @@ typedef enum {
 
 enum { KILN_CPU = 1 << 0, KILN_CUDA = 1 << 1 }; /* devices, as bits */
 
-typedef enum { KILN_F32 = 1, KILN_F16, KILN_BF16, KILN_U8, KILN_I32, KILN_I64, KILN_F64, KILN_BOOL8 } kiln_dtype;
+typedef enum {
+    KILN_F32 = 1,
+    KILN_F16,
+    KILN_BF16,
+    KILN_U8,
+    KILN_I32,
+    KILN_I64,
+    KILN_F64,
+    KILN_BOOL8,
+    KILN_F8_E4M3, /* OCP 8-bit floating point, of weights as they are stored alone (weights.h): no infinity */
+    KILN_F8_E5M2  /* the same with f16's range */
+} kiln_dtype;
 
 enum { KILN_LOG_ERROR = 0, KILN_LOG_WARN, KILN_LOG_INFO, KILN_LOG_DEBUG };
 
@@ -172,9 +183,14 @@ enum {
     KILN_PARAM_FLOORED = 8,   /* INT: the node takes the value down to a multiple of `step`, as for
                                  pixels of which eight are a cell. A value that is none is used,
                                  and the engine warns of what will be used instead    */
-    KILN_PARAM_PASSED = 16    /* of a node that expands: expand() only passes it on to the nodes it
+    KILN_PARAM_PASSED = 16,   /* of a node that expands: expand() only passes it on to the nodes it
                                  makes (kiln_graph_api.pass) and never looks at it, so it may be
                                  wired to what is computed                            */
+    KILN_PARAM_CONTROL = 32,  /* INT: in a file of ComfyUI's editor, which has a node's values in the
+                                 order of its parameters, a word follows this one
+                                 (control_after_generate); behind a SEED it always does */
+    KILN_PARAM_OWN = 64       /* ComfyUI's node of this name has no such parameter, and those files
+                                 hold no value for it                                 */
 };
 
 typedef struct {
@@ -244,6 +260,12 @@ typedef struct {
      * both plugins' names. Plugins are opened kiln's own first, then in the order of the search path, and tried in a
      * process of their own before: ask for another plugin's ability in run(), or be ready for NULL in open(). */
     kiln_status (*provide)(const char *id, const void *table);
+
+    /* Says that what this call makes depends on more than what it is made of: on how much memory there is. It is not
+     * kept for later runs then, and neither is what is made of it. In an estimate it does nothing. */
+    void (*not_kept)(kiln_ctx *);
+    /* The node that is called, as messages name it: "node 'sampler' (KSampler)". Lives as long as the call. */
+    const char *(*node)(kiln_ctx *);
 } kiln_host;
 
 /* The arguments of one run(). */
@@ -256,6 +278,9 @@ typedef struct {
     kiln_value **out;      /* you set each, the engine takes the reference     */
     void *instance;        /* from create(), or NULL                           */
     uint32_t estimate;     /* 1: nothing is computed (KILN_NODE_ESTIMATES)     */
+    /* Bit i: somebody takes output i. One that nobody takes need not be made: out[i] may stay NULL. All bits are set
+     * for outputs from the 64th on, and where it is not known. check() gets it too. */
+    uint64_t wanted;
 } kiln_call;
 
 /* An estimate (kiln run --dry-run, --explain, and before a run under a memory budget) asks what a run would need: nodes

@@ -35,7 +35,8 @@ typedef struct kiln_weights kiln_weights;
 
 typedef struct {
     uint32_t size;
-    uint32_t dtype; /* as stored; 0: of a type kiln does not compute with, map() and read_f32() refuse it */
+    uint32_t dtype; /* as stored; 0: of a type kiln does not compute with (or f8 that needs a scale), map() and
+                       read_f32() refuse it */
     uint32_t rank;
     const int64_t *dim; /* [rank]; lives as long as the set */
     size_t bytes;

@@ -80,7 +80,7 @@ static const kiln_choice clip_type[] = {
 static const kiln_param clip_param[] = {
     ENCODER_FILE(clip_params, "clip_name", path),
     KIT_ENUM(clip_params, type, clip_type, 0, "What it is to condition."),
-    KIT_ENUM(clip_params, device, device, 0, "Where it runs; there is the CPU only yet."),
+    KIT_ENUM(clip_params, device, device, 0, "ComfyUI's choice; in kiln --device decides for the whole run."),
 };
 
 static kiln_status check_clip(const kiln_call *c)
@@ -134,7 +134,7 @@ static const kiln_param dual_param[] = {
     ENCODER_FILE(dual_params, "clip_name1", path[0]),
     ENCODER_FILE(dual_params, "clip_name2", path[1]),
     KIT_ENUM(dual_params, type, dual_type, 0, "What they are to condition."),
-    KIT_ENUM(dual_params, device, device, 0, "Where they run; there is the CPU only yet."),
+    KIT_ENUM(dual_params, device, device, 0, "ComfyUI's choice; in kiln --device decides for the whole run."),
 };
 
 static kiln_status check_dual(const kiln_call *c)

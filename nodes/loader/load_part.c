@@ -5,6 +5,7 @@
 #include "load_part.h"
 
 #include "bind_check.h"
+#include "ema.h"
 #include "kiln/kit.h"
 #include "kiln/model.h"
 #include "unused.h"
@@ -111,6 +112,15 @@ static kiln_status open_set(loading *l)
     return KILN_OK;
 }
 
+/* The averages go in the place of the set. */
+static kiln_status take_averages(loading *l)
+{
+    kiln_weights *averages = ema_view(l->call, l->set, l->path);
+    l->w->unref(l->set);
+    l->set = averages;
+    return averages ? KILN_OK : KILN_ERR_INVALID;
+}
+
 static kiln_status load(const kiln_call *c, const kiln_load *given, kiln_value **out)
 {
     loading l = {
@@ -119,6 +129,7 @@ static kiln_status load(const kiln_call *c, const kiln_load *given, kiln_value *
         return c->host->fail(c->ctx, KILN_ERR_BUG, "kiln.loading/1: a kiln_load without its size");
     for (size_t i = 0; i < l.what.n; i++) out[i] = NULL;
     TRY(open_set(&l));
+    if (l.what.flags & KILN_LOAD_EMA) TRY(take_averages(&l));
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < l.what.n && status == KILN_OK; i++) status = load_part(&l, l.what.kind[i], &out[i]);
     if (status == KILN_OK) report(&l, out);

@@ -1,90 +1,35 @@
-/* loaders.c - CheckpointLoaderSimple, DiffusersLoader, UNETLoader, VAELoader: rows over kiln.loading/1. */
+/* loaders.c - UNETLoader and VAELoader: one part of a file or folder each, by kiln.loading/1. */
 #include "loaders.h"
 
 #include "kiln/kit.h"
 #include "kiln/model.h"
 #include "load_part.h"
 
-/* ---- whole checkpoints ---- */
-
-static kiln_status load_kinds(const kiln_call *c, const char *path, const char *const *kind, size_t n)
+static kiln_status load_kind(const kiln_call *c, const char *path, const char *kind)
 {
-    const kiln_load what = {.size = sizeof what, .path = path, .kind = kind, .n = n};
+    const kiln_load what = {.size = sizeof what, .path = path, .kind = &kind, .n = 1};
     return loading_api.load(c, &what, c->out);
 }
 
-static kiln_status load_kind(const kiln_call *c, const char *path, const char *kind)
-{
-    return load_kinds(c, path, &kind, 1);
-}
-
+static const kiln_port vae_out[] = {{.name = "VAE", .type = "VAE", .doc = "The autoencoder."}};
 typedef struct {
     const char *path;
-} path_params;
+} vae_params;
 
-#define PATH_PARAM(name_, from_, doc_)                                                                                 \
-    {                                                                                                                  \
-        .name = name_, .type = KILN_P_FILE, .flags = KILN_PARAM_REQUIRED, .offset = offsetof(path_params, path),       \
-        .from = from_, .doc = doc_                                                                                     \
-    }
-#define LOADER                                                                                                         \
-    .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,                    \
-    .devices = KILN_CPU, .revision = 1, .category = "loaders"
-
-static const kiln_port all_out[] = {
-    {.name = "MODEL", .type = "MODEL", .doc = "The denoiser."},
-    {.name = "CLIP", .type = "CLIP", .doc = "The text encoder."},
-    {.name = "VAE", .type = "VAE", .doc = "The autoencoder."},
-};
-
-static kiln_status load_all(const kiln_call *c)
-{
-    static const char *const kinds[] = {KILN_FAMILY_DENOISER, KILN_FAMILY_TEXT_ENCODER, KILN_FAMILY_AUTOENCODER};
-    return load_kinds(c, ((const path_params *)c->params)->path, kinds, COUNT(kinds));
-}
-
-static const kiln_param checkpoint_param[] = {
-    PATH_PARAM("ckpt_name", "checkpoints",
-               "A .safetensors file or a folder in diffusers' layout, below a checkpoints folder."),
-};
-const kiln_node node_checkpoint_loader = {
-    LOADER,
-    .type = "CheckpointLoaderSimple",
-    .title = "Load Checkpoint",
-    .doc = "Opens a checkpoint: its denoiser, text encoder and autoencoder.",
-    KILN_ARRAY(out, all_out),
-    KIT_PARAMS(path_params, checkpoint_param),
-    .run = load_all,
-};
-
-static const kiln_param diffusers_param[] = {PATH_PARAM("model_path", "diffusers", "A folder in diffusers' layout.")};
-const kiln_node node_diffusers_loader = {
-    LOADER,
-    .type = "DiffusersLoader",
-    .title = "Load Diffusers Folder",
-    .doc = "Opens a folder in diffusers' layout; CheckpointLoaderSimple does too.",
-    KILN_ARRAY(out, all_out),
-    KIT_PARAMS(path_params, diffusers_param),
-    .run = load_all,
-};
-
-/* ---- parts ---- */
-
-static const kiln_port vae_out[] = {{.name = "VAE", .type = "VAE", .doc = "The autoencoder."}};
 static const kiln_param vae_param[] = {
-    PATH_PARAM("vae_name", "vae", "A .safetensors file or a folder with an autoencoder."),
+    LOADER_PATH(vae_params, "vae_name", "vae", "A .safetensors file or a folder with an autoencoder."),
 };
 static kiln_status load_vae(const kiln_call *c)
 {
-    return load_kind(c, ((const path_params *)c->params)->path, KILN_FAMILY_AUTOENCODER);
+    return load_kind(c, ((const vae_params *)c->params)->path, KILN_FAMILY_AUTOENCODER);
 }
 const kiln_node node_vae_loader = {
-    LOADER,
+    LOADER_NODE,
     .type = "VAELoader",
     .title = "Load VAE",
     .doc = "Opens an autoencoder.",
     KILN_ARRAY(out, vae_out),
-    KIT_PARAMS(path_params, vae_param),
+    KIT_PARAMS(vae_params, vae_param),
     .run = load_vae,
 };
 
@@ -124,10 +69,12 @@ static const kiln_param unet_param[] = {
 static kiln_status check_unet(const kiln_call *c)
 {
     int32_t dtype = ((const unet_params *)c->params)->dtype;
-    return dtype == 0 ? KILN_OK
-                      : refuse_choice(c, unet_dtype, dtype,
-                                      "weight_dtype '%s': kiln keeps no weights in 8 bits yet; use default, and "
-                                      "--precision bf16 or f16");
+    return dtype == 0
+               ? KILN_OK
+               : refuse_choice(
+                     c, unet_dtype, dtype,
+                     "weight_dtype '%s' means rounding weights to 8 bits, which kiln does not; use default: a file "
+                     "that is stored in fp8 is read as it is, and --precision bf16 or f16 saves memory");
 }
 static kiln_status load_unet(const kiln_call *c)
 {
@@ -135,7 +82,7 @@ static kiln_status load_unet(const kiln_call *c)
     return load_kind(c, ((const unet_params *)c->params)->path, KILN_FAMILY_DENOISER);
 }
 const kiln_node node_unet_loader = {
-    LOADER,
+    LOADER_NODE,
     .type = "UNETLoader",
     .title = "Load Diffusion Model",
     .doc = "Opens a denoiser.",

@@ -30,8 +30,11 @@ typedef struct {
 /* How much of the way from `first` to the last level that a network is asked at is left: 1 to 0. */
 static float share_left(const kiln_model_sampling *s, double sigma, double first, double last)
 {
-    double end = s->timestep(s, last > s->sigma_min ? last : s->sigma_min), begin = s->timestep(s, first);
-    return begin == end ? 1 : (float)((s->timestep(s, sigma) - end) / (begin - end));
+    double lowest = last > s->sigma_min ? last : s->sigma_min, end = s->timestep(s, lowest),
+           begin = s->timestep(s, first);
+    if (begin == end) return 1;
+    if ((float)sigma == (float)lowest) return 0; /* levels are f32, tables are not */
+    return (float)((s->timestep(s, sigma) - end) / (begin - end));
 }
 
 static double mask_at(const void *self, const kiln_model_sampling *s, double sigma, double first, double last,

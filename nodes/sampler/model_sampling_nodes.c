@@ -94,7 +94,13 @@ static const kiln_choice timestep_choice[] = {
 static const kiln_param discrete_param[] = {
     KIT_ENUM(discrete_params, sampling, discrete_choice, KILN_PREDICT_EPS, "What the network predicts."),
     KIT_BOOL(discrete_params, zsnr, 0, "Rescale the table so that its last level has no signal (Lin et al. 2023)."),
-    KIT_ENUM(discrete_params, timestep, timestep_choice, TIME_AUTO, "Which timestep a noise level is."),
+    {.name = "timestep",
+     .type = KILN_P_ENUM,
+     .flags = KILN_PARAM_OWN,
+     .offset = offsetof(discrete_params, timestep),
+     .def = TIME_AUTO,
+     KILN_CHOICES(timestep_choice),
+     .doc = "Which timestep a noise level is."},
 };
 
 /* Every skip-th entry, the last one among them. */

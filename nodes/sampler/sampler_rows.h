@@ -35,12 +35,13 @@ static inline kiln_noise sized_noise(kiln_noise filled)
 #define NOISE_PARAMS(struct_, field_)                                                                                  \
     {.name = "noise_source",                                                                                           \
      .type = KILN_P_ENUM,                                                                                              \
+     .flags = KILN_PARAM_OWN,                                                                                          \
      .offset = offsetof(struct_, field_) + offsetof(kiln_noise, source),                                               \
      KILN_CHOICES(noise_choice),                                                                                       \
      .doc = "Which of torch's generators draws the noise; docs/samplers.md compares them."},                           \
     {                                                                                                                  \
-        .name = "cuda_blocks", .type = KILN_P_INT, .offset = offsetof(struct_, field_) + offsetof(kiln_noise, blocks), \
-        .max = KILN_NOISE_BLOCKS_MAX, .step = 1,                                                                       \
+        .name = "cuda_blocks", .type = KILN_P_INT, .flags = KILN_PARAM_OWN,                                            \
+        .offset = offsetof(struct_, field_) + offsetof(kiln_noise, blocks), .max = KILN_NOISE_BLOCKS_MAX, .step = 1,   \
         .doc = "Size of the CUDA device that is followed: multiprocessors * (threads of each / 256). 0: large enough " \
                "for one wave."                                                                                         \
     }

@@ -38,6 +38,7 @@ static const kiln_param select_param[] = {
      .doc = "How a step is taken."},
     {.name = "options",
      .type = KILN_P_STRING,
+     .flags = KILN_PARAM_OWN,
      .offset = offsetof(select_params, options),
      .def_str = "",
      .doc = "The sampler's options by name, as \"eta=0.5, s_noise=1\"; what is not named keeps its default."},

@@ -5,6 +5,7 @@
 #include "vae_convert.h"
 
 #include "kiln/kit.h"
+#include "kiln/precision.h"
 
 #include <stdio.h>
 
@@ -186,11 +187,43 @@ static kiln_status open_program(vae_converter *v, const vae_shape *in)
     snprintf(key, sizeof key, "%s%s:%s:%s:%lldx%lldx%lldx%lld", what, v->variance ? " variance" : "",
              v->vae->autoencoder->family, identity, (long long)in->n, (long long)in->frames, (long long)in->rows,
              (long long)in->columns);
-    kiln_program_options options = {.size = sizeof options, .name = what};
+    kiln_program_options options = {.size = sizeof options, .name = what, .precision = v->precision};
+    if (KILN_HAS(kiln_autoencoder, v->vae->autoencoder, precisions))
+        options.precisions = v->vae->autoencoder->precisions;
     v->program = v->ops->program_keep(v->call->ctx, key, &options, &fresh);
     if (!v->program) return KILN_ERR_NOMEM;
     if (fresh) TRY(record(v));
     return fill_inputs(v);
+}
+
+kiln_status vae_fits(vae_converter *v, const vae_shape *in, int *fits)
+{
+    TRY(open_program(v, in));
+    *fits = !KILN_HAS(kiln_ops, v->ops, fits) || v->ops->fits(v->call->ctx, v->program);
+    return KILN_OK;
+}
+
+/* ---- what is not finite ---- */
+
+int vae_goes_wider(vae_converter *v)
+{
+    if (v->precision || !v->program ||
+        !kiln_goes_wider(v->call, v->encode ? "VAE's encoder" : "VAE's decoder", &v->precision,
+                         kiln_precision_of(v->ops, v->program)))
+        return 0;
+    vae_close(v);
+    memset(&v->tile, 0, sizeof v->tile);
+    return 1;
+}
+
+kiln_status vae_not_finite(const vae_converter *v, const char *what)
+{
+    const kiln_host *host = v->call->host;
+    return host->fail(v->call->ctx, KILN_ERR_INVALID,
+                      "%s has values that are not finite, in f32 too; %s is broken, or the VAE's weights are: kiln "
+                      "inspect --finite %.300s",
+                      what, v->encode ? "the picture" : "the latent",
+                      kiln_file_of(host->ability(KILN_WEIGHTS_ABILITY), v->vae->weights));
 }
 
 /* ---- a run ---- */

@@ -24,6 +24,7 @@ typedef struct {
     vae_shape of;    /* the program's input                    */
     kiln_bind *bind; /* the program's further inputs, with room for x */
     size_t n_bind;
+    uint32_t precision;   /* of the programs; 0: the run's, or what is wide enough */
     uint64_t done, total; /* runs, for progress; total 0: not known */
     struct {
         float *part, *made, *weight, *sum;
@@ -44,6 +45,13 @@ int64_t vae_at_once(const vae_converter *v);
 /* The shape of a tensor of the latent's rank, and back. */
 vae_shape vae_shape_of(const vae_converter *v, const int64_t *dim);
 void vae_dims(const vae_converter *v, const vae_shape *s, int64_t dim[5]);
+
+/* Records and plans the program for `in`; *fits: it can run in the memory that there is. */
+kiln_status vae_fits(vae_converter *v, const vae_shape *in, int *fits);
+/* What was made is not finite. 1, with a warning: it is to be made again, from here on in f32; 0: it was in f32. */
+int vae_goes_wider(vae_converter *v);
+/* The failure that follows. `what`: "the decoded picture". */
+kiln_status vae_not_finite(const vae_converter *v, const char *what);
 
 /* One run: `in` at x gives the other shape at y, and the log-variance at `variance` where the converter wants it. All
  * may be NULL in an estimate. */

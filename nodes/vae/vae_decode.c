@@ -7,7 +7,7 @@
 #include "kiln/kit.h"
 #include "vae_nodes.h"
 #include "vae_settings.h"
-#include "vae_tiles.h"
+#include "vae_way.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,25 +52,26 @@ static kiln_status read_latent(const vae_converter *v, kiln_tensor *latent, vae_
     return KILN_OK;
 }
 
-/* All pictures; tiling NULL: each whole. */
-static kiln_status decode_all(vae_converter *v, const vae_tiling *tiling, const vae_shape *cells, void *latent,
+/* All pictures; asked NULL: whole where they fit. Those that are not finite are made again. */
+static kiln_status decode_all(vae_converter *v, const vae_tiling *asked, const vae_shape *cells, void *latent,
                               void *image)
 {
-    const kiln_call *c = v->call;
-    int64_t step = tiling ? 1 : vae_at_once(v);
     vae_shape one = *cells, pixels;
+    vae_way way;
     one.n = 1;
-    v->total = tiling ? vae_tiled_runs(v, tiling, &one) * (uint64_t)cells->n : (uint64_t)((cells->n + step - 1) / step);
     pixels = vae_pixels(v, &one);
-    for (int64_t i = 0; i < cells->n; i += step) {
+    TRY(vae_choose_way(v, &one, cells->n, asked, &way));
+    for (int64_t i = 0; i < cells->n;) {
         float *from = kit_at(latent, (size_t)i * vae_count(&one)), *to = kit_at(image, (size_t)i * vae_count(&pixels));
         vae_shape now = one;
-        now.n = cells->n - i < step ? cells->n - i : step;
-        TRY(tiling ? vae_run_tiled(v, tiling, &now, from, to) : vae_run(v, &now, from, to, NULL));
-        if (!kit_estimating(c) && !to_image(to, (size_t)now.n * vae_count(&pixels)))
-            return c->host->fail(c->ctx, KILN_ERR_INVALID,
-                                 "the decoded picture has values that are not finite; the latent or the VAE "
-                                 "is broken, or try --precision f32");
+        now.n = cells->n - i < way.at_once ? cells->n - i : way.at_once;
+        TRY(way.tiled ? vae_run_tiled(v, &way.tiling, &now, from, to) : vae_run(v, &now, from, to, NULL));
+        if (kit_estimating(v->call) || to_image(to, (size_t)now.n * vae_count(&pixels))) {
+            i += now.n;
+            continue;
+        }
+        if (!vae_goes_wider(v)) return vae_not_finite(v, "the decoded picture");
+        TRY(vae_choose_way(v, &one, cells->n - i, asked, &way));
     }
     return KILN_OK;
 }
@@ -100,7 +101,8 @@ static kiln_status run(const kiln_call *c, const tile_params *tiles)
     if (status == KILN_OK) status = decode(&v, tiles);
     vae_close(&v);
     if (status == KILN_ERR_NOMEM && !tiles)
-        c->host->log(KILN_LOG_WARN, "VAEDecode: a picture of this size does not fit; VAEDecodeTiled needs less memory");
+        c->host->log(KILN_LOG_WARN, "VAEDecode: a picture of this size does not fit; VAEDecodeTiled with smaller tiles "
+                                    "needs less memory");
     return status;
 }
 

@@ -31,8 +31,18 @@ static const kiln_choice from_choice[] = {
     {0},
 };
 static const kiln_param encode_param[] = {
-    KIT_ENUM(encode_params, from, from_choice, FROM_MEAN, "What of the encoder's distribution the latent is."),
-    KIT_SEED(encode_params, seed, "Of what is drawn: torch's CPU generator. No matter for the mean."),
+    {.name = "from",
+     .type = KILN_P_ENUM,
+     .flags = KILN_PARAM_OWN,
+     .offset = offsetof(encode_params, from),
+     .def = FROM_MEAN,
+     KILN_CHOICES(from_choice),
+     .doc = "What of the encoder's distribution the latent is."},
+    {.name = "seed",
+     .type = KILN_P_SEED,
+     .flags = KILN_PARAM_OWN,
+     .offset = offsetof(encode_params, seed),
+     .doc = "Of what is drawn: torch's CPU generator. No matter for the mean."},
 };
 
 /* mean + exp(log variance / 2) n, n drawn for all pictures at once. */
@@ -83,7 +93,8 @@ static kiln_status run(const kiln_call *c, const encode_params *p, const tile_pa
     if (status == KILN_OK) status = encode(&v, p, tiles);
     vae_close(&v);
     if (status == KILN_ERR_NOMEM && !tiles)
-        c->host->log(KILN_LOG_WARN, "VAEEncode: a picture of this size does not fit; VAEEncodeTiled needs less memory");
+        c->host->log(KILN_LOG_WARN, "VAEEncode: a picture of this size does not fit; VAEEncodeTiled with smaller tiles "
+                                    "needs less memory");
     return status;
 }
 

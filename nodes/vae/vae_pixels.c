@@ -2,7 +2,9 @@
 #include "vae_pixels.h"
 
 #include "kiln/kit.h"
+#include "vae_way.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void say_cut(const kiln_call *c, const char *node, const kiln_tensor *image, const vae_shape *used)
@@ -62,25 +64,42 @@ static void copy_pixels(const vae_taking *t, const kiln_tensor *image, int64_t f
             }
 }
 
-static kiln_status encode_all(vae_converter *v, const vae_tiling *tiling, const kiln_tensor *image,
+static int all_finite(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return 0;
+    return 1;
+}
+
+/* Those that are not finite are made again. */
+static kiln_status encode_all(vae_converter *v, const vae_tiling *asked, const kiln_tensor *image,
                               const vae_taking *taking, float *latent, float *variance)
 {
     const kiln_call *c = v->call;
-    int64_t n = taking->pixels.n, step = tiling ? 1 : vae_at_once(v);
+    int64_t n = taking->pixels.n;
     vae_shape one = taking->pixels;
+    vae_way way;
     one.n = 1;
     vae_shape cells = vae_cells(v, &one);
-    float *pixels =
-        c->host->scratch(c->ctx, (size_t)(n < step ? n : step) * vae_count(&one) * sizeof *pixels, KILN_CPU);
+    TRY(vae_choose_way(v, &one, n, asked, &way));
+    int64_t room = way.at_once;
+    float *pixels = c->host->scratch(c->ctx, (size_t)room * vae_count(&one) * sizeof *pixels, KILN_CPU);
     if (!pixels) return KILN_ERR_NOMEM;
-    v->total = tiling ? vae_tiled_runs(v, tiling, &one) * (uint64_t)n : (uint64_t)((n + step - 1) / step);
-    for (int64_t i = 0; i < n; i += step) {
+    for (int64_t i = 0; i < n;) {
         vae_shape now = one;
-        size_t at = (size_t)i * vae_count(&cells);
-        now.n = n - i < step ? n - i : step;
+        float *to = kit_at(latent, (size_t)i * vae_count(&cells)),
+              *spread = kit_at(variance, (size_t)i * vae_count(&cells));
+        now.n = n - i < way.at_once ? n - i : way.at_once;
+        size_t made = (size_t)now.n * vae_count(&cells);
         if (!kit_estimating(c)) copy_pixels(taking, image, i * one.frames, now.n * one.frames, pixels);
-        TRY(tiling ? vae_run_tiled(v, tiling, &now, pixels, kit_at(latent, at))
-                   : vae_run(v, &now, pixels, kit_at(latent, at), kit_at(variance, at)));
+        TRY(way.tiled ? vae_run_tiled(v, &way.tiling, &now, pixels, to) : vae_run(v, &now, pixels, to, spread));
+        if (kit_estimating(c) || (all_finite(to, made) && (!spread || all_finite(spread, made)))) {
+            i += now.n;
+            continue;
+        }
+        if (!vae_goes_wider(v)) return vae_not_finite(v, "the encoded latent");
+        TRY(vae_choose_way(v, &one, n - i, asked, &way));
+        if (way.at_once > room) way.at_once = room;
     }
     return KILN_OK;
 }

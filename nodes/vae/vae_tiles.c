@@ -3,13 +3,14 @@
 
 #include "kiln/kit.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum { TIME, ROWS, COLUMNS, AXES, TILINGS = 3 };
 
 /* A tiling along the axes, in cells of the input. */
 typedef struct {
-    int64_t size[AXES], overlap[AXES];
+    int64_t size[AXES], overlap[AXES], margin[AXES];
 } grid;
 
 static void extents(const vae_shape *s, int64_t out[AXES])
@@ -21,11 +22,12 @@ static void extents(const vae_shape *s, int64_t out[AXES])
 static size_t grids_of(const vae_converter *v, const vae_tiling *t, grid out[TILINGS])
 {
     int64_t side = t->side;
-    grid square = {{t->frames, side, side}, {t->frame_overlap, t->overlap, t->overlap}}, tall = square, low = square;
+    grid square = {{t->frames, side, side}, {t->frame_overlap, t->overlap, t->overlap}, {0, t->margin, t->margin}},
+         tall = square, low = square;
     tall.size[ROWS] = 2 * side, tall.size[COLUMNS] = side / 2;
     low.size[ROWS] = side / 2, low.size[COLUMNS] = 2 * side;
     out[0] = square;
-    if (v->rank > 4) return 1;
+    if (v->rank > 4 || t->margin) return 1;
     if (v->encode)
         out[1] = low, out[2] = tall;
     else
@@ -74,6 +76,13 @@ static void cut(const vae_shape *all, const float *x, const int64_t at[AXES], co
                    row * sizeof *out);
 }
 
+/* Where tile number i begins. With a margin the last one is moved back to the size of the others. */
+static int64_t tile_begin(const grid *g, int axis, int64_t i, int64_t all)
+{
+    int64_t at = i * (g->size[axis] - g->overlap[axis]);
+    return g->margin[axis] && at + g->size[axis] > all && all > g->size[axis] ? all - g->size[axis] : at;
+}
+
 /* The weight of place i of n: it falls over `feather` places towards both ends. */
 static float fade(int64_t i, int64_t n, int64_t feather)
 {
@@ -85,11 +94,27 @@ static float fade(int64_t i, int64_t n, int64_t feather)
 }
 
 typedef struct {
-    vae_shape in, out;     /* of the whole                           */
-    int64_t feather[AXES]; /* in the output's cells */
-    const float *made;     /* what became of a tile */
-    float *weight;         /* [out.frames, rows, columns] the totals */
+    vae_shape in, out;                   /* of the whole                           */
+    int64_t feather[AXES], margin[AXES]; /* in the output's cells */
+    const float *made;                   /* what became of a tile */
+    float *weight;                       /* [out.frames, rows, columns] the totals */
 } tiles;
+
+/* The weight at `d` places from a tile's edge inside the picture. */
+static float rise(int64_t d, int64_t margin, int64_t feather)
+{
+    if (d < margin) return 0;
+    return d >= feather - margin ? 1 : (float)((double)(d - margin + 1) / (double)(feather - 2 * margin + 1));
+}
+
+/* The weight of place i of a tile of n places that begins at `at`. */
+static float weight_of(const tiles *w, int axis, int64_t i, int64_t n, int64_t at, int64_t all)
+{
+    int64_t margin = w->margin[axis], feather = w->feather[axis];
+    if (!margin) return fade(i, n, feather);
+    float first = at > 0 ? rise(i, margin, feather) : 1, last = at + n < all ? rise(n - 1 - i, margin, feather) : 1;
+    return first * last;
+}
 
 /* Adds a tile that begins there to the sums. */
 static void add(const tiles *w, const vae_shape *tile, const int64_t at[AXES], float *sum)
@@ -102,8 +127,9 @@ static void add(const tiles *w, const vae_shape *tile, const int64_t at[AXES], f
             for (int64_t x = 0; x < n[COLUMNS] && at[COLUMNS] + x < all[COLUMNS]; x++) {
                 int64_t to = ((at[TIME] + t) * all[ROWS] + at[ROWS] + y) * all[COLUMNS] + at[COLUMNS] + x;
                 const float *from = w->made + ((t * n[ROWS] + y) * n[COLUMNS] + x) * channels;
-                float weight = fade(t, n[TIME], w->feather[TIME]) * fade(y, n[ROWS], w->feather[ROWS]) *
-                               fade(x, n[COLUMNS], w->feather[COLUMNS]);
+                float weight = weight_of(w, TIME, t, n[TIME], at[TIME], all[TIME]) *
+                               weight_of(w, ROWS, y, n[ROWS], at[ROWS], all[ROWS]) *
+                               weight_of(w, COLUMNS, x, n[COLUMNS], at[COLUMNS], all[COLUMNS]);
                 for (int64_t k = 0; k < channels; k++) sum[to * channels + k] += from[k] * weight;
                 w->weight[to] += weight;
             }
@@ -126,12 +152,18 @@ static int64_t place(const vae_converter *v, int axis, int64_t at)
     return v->encode ? at / scale : at * scale;
 }
 
+/* Cells of the input as cells of the output. */
+static int64_t in_output(const vae_converter *v, int64_t cells)
+{
+    return v->encode ? (int64_t)rint((double)cells / (double)v->factor) : cells * v->factor;
+}
+
 /* How far a tile fades, in the output's cells: a video's overlap in time as the autoencoder counts it. */
 static int64_t feather_of(const vae_converter *v, const grid *g, int axis)
 {
     if (axis == TIME && v->rank > 4)
         return v->encode ? vae_time_cells(v, g->overlap[TIME]) : vae_time_frames(v, g->overlap[TIME]);
-    return v->encode ? (int64_t)rint((double)g->overlap[axis] / (double)v->factor) : g->overlap[axis] * v->factor;
+    return in_output(v, g->overlap[axis]);
 }
 
 static kiln_status run_tile(vae_converter *v, const tiles *w, const grid *g, const int64_t at[AXES], const float *x,
@@ -143,6 +175,19 @@ static kiln_status run_tile(vae_converter *v, const tiles *w, const grid *g, con
     TRY(vae_run(v, &part, v->tile.part, v->tile.made, NULL));
     for (int a = 0; a < AXES; a++) to[a] = place(v, a, at[a]);
     if (!kit_estimating(v->call)) add(w, &made, to, sum);
+    return KILN_OK;
+}
+
+kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape *in, int *fit)
+{
+    const int64_t corner[AXES] = {0, 0, 0};
+    grid g[TILINGS];
+    size_t n = grids_of(v, t, g);
+    *fit = 1;
+    for (size_t i = 0; i < n && *fit; i++) {
+        vae_shape part = part_shape(in, &g[i], corner);
+        TRY(vae_fits(v, &part, fit));
+    }
     return KILN_OK;
 }
 
@@ -162,12 +207,16 @@ static kiln_status run_grid(vae_converter *v, tiles *w, const grid *g, float *x,
     size_t cells = vae_count(&w->out) / (size_t)w->out.channels;
     extents(&w->in, all);
     if (fits_one_tile(g, all)) return vae_run(v, &w->in, x, y, NULL);
-    for (int a = 0; a < AXES; a++) n[a] = tiles_along(g, a, all[a]), w->feather[a] = feather_of(v, g, a);
+    for (int a = 0; a < AXES; a++) {
+        n[a] = tiles_along(g, a, all[a]);
+        w->feather[a] = feather_of(v, g, a), w->margin[a] = in_output(v, g->margin[a]);
+        assert(w->feather[a] > 2 * w->margin[a]);
+    }
     if (!kit_estimating(v->call)) memset(y, 0, vae_count(&w->out) * sizeof *y);
     memset(w->weight, 0, cells * sizeof *w->weight);
     for (int64_t i = 0; i < n[TIME] * n[ROWS] * n[COLUMNS]; i++) {
         const int64_t index[AXES] = {i / (n[ROWS] * n[COLUMNS]), i / n[COLUMNS] % n[ROWS], i % n[COLUMNS]};
-        for (int a = 0; a < AXES; a++) at[a] = index[a] * (g->size[a] - g->overlap[a]);
+        for (int a = 0; a < AXES; a++) at[a] = tile_begin(g, a, index[a], all[a]);
         TRY(run_tile(v, w, g, at, x, y));
     }
     if (!kit_estimating(v->call)) divide(w, y);

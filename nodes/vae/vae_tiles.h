@@ -9,11 +9,16 @@
 typedef struct {
     int64_t frames, frame_overlap;
     int64_t side, overlap; /* rows and columns */
+    /* 0: as ComfyUI's nodes have it: a picture is the mean of three tilings, of squares, of low and of tall tiles, and
+     * tiles fade to their edges. Else one tiling of squares, all of one size; this many cells at a tile's edge inside
+     * the picture count nothing, since what lies beyond is missing there, and the rest of the overlap fades. */
+    int64_t margin;
 } vae_tiling;
 
-/* One picture or video at x gives the other shape at y. A picture is the mean of three tilings, of squares, of low and
- * of tall tiles, so that edges of tiles do not show. */
+/* One picture or video at x gives the other shape at y. */
 kiln_status vae_run_tiled(vae_converter *v, const vae_tiling *t, const vae_shape *in, float *x, float *y);
+/* *fit: a tile of each tiling can run in the memory that there is. */
+kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape *in, int *fit);
 /* How many runs that are. */
 uint64_t vae_tiled_runs(const vae_converter *v, const vae_tiling *t, const vae_shape *in);
 

@@ -53,17 +53,17 @@ static kiln_status read_projection(const kiln_host *host, kiln_ctx *ctx, const k
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     kiln_weight_info info;
     if (part->kind == CLIP_L) return KILN_OK;
-    if (!checkpoint_has(w, view, "", &info, "text_projection.weight"))
-        return part->kind == CLIP_H
-                   ? KILN_OK
-                   : host->fail(ctx, KILN_ERR_INVALID,
-                                "the text encoder at '%s' has no text_projection, which SDXL's pooled vector is made "
-                                "with; take the encoder of CLIPTextModelWithProjection",
-                                part->prefix);
+    if (!checkpoint_has(w, view, "", &info, "text_projection.weight")) {
+        if (part->kind == CLIP_H) return KILN_OK;
+        return host->fail(ctx, KILN_ERR_INVALID,
+                          "there is no '%stext_projection', which SDXL's pooled vector is made with; take the encoder "
+                          "with it (CLIPTextModelWithProjection)",
+                          part->prefix);
+    }
     if (info.rank != 2 || info.dim[1] != t->width)
         return host->fail(ctx, KILN_ERR_INVALID,
-                          "the text encoder at '%s': text_projection leads from %lld numbers, and the encoder is %lld "
-                          "wide; they do not belong together",
+                          "'%stext_projection' leads from %lld numbers, and the text encoder is %lld wide; they do not "
+                          "belong together",
                           part->prefix, (long long)(info.rank == 2 ? info.dim[1] : 0), (long long)t->width);
     t->projection = info.dim[0];
     return KILN_OK;

@@ -2,7 +2,6 @@
 #include "clip_encoder.h"
 
 #include "clip_config.h"
-#include "clip_tokenizer.h"
 #include "kiln/kit.h"
 
 #include <stdio.h>
@@ -40,9 +39,9 @@ static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *gi
                             kiln_ctx *ctx, const char *text, kiln_tokens *out)
 {
     const clip_encoder *self = e->self;
-    prompt_tokenizer tokenizer = self->tokenizer;
-    if (given) tokenizer = prompt_tokenizer_of(self->tokenizer.api, given);
-    tokenizer.pad = self->tokenizer.pad;
+    prompt_tokenizer tokenizer = self->tokenizer.cut;
+    if (given) tokenizer = prompt_tokenizer_of(self->tokenizer.cut.api, given);
+    tokenizer.pad = self->tokenizer.cut.pad;
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
@@ -116,6 +115,21 @@ static void fill_table(clip_encoder *self, int paired)
 
 /* ---- opening one ---- */
 
+static kiln_status check_tokenizer(const kiln_host *host, kiln_ctx *ctx, const clip_encoder *one)
+{
+    long long last = one->tokenizer.cut.api->count(one->tokenizer.opened) - 1, rows = (long long)one->config.vocabulary;
+    if (last < rows) return KILN_OK;
+    if (one->tokenizer.own)
+        return host->fail(ctx, KILN_ERR_INVALID,
+                          "there is no tokenizer beside the text encoder, and CLIP's own has ids up to %lld, its table "
+                          "%lld rows; take a folder that has vocab.json and merges.txt as well",
+                          last, rows);
+    return host->fail(
+        ctx, KILN_ERR_INVALID,
+        "the tokenizer has ids up to %lld, the text encoder's table %lld rows; they do not belong together", last,
+        rows);
+}
+
 kiln_status clip_self_add(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part,
                           kiln_weights *view, clip_self *self)
 {
@@ -125,22 +139,16 @@ kiln_status clip_self_add(const kiln_host *host, kiln_ctx *ctx, const kiln_weigh
     self->n++;
     one->kind = part->kind;
     TRY(clip_config_read(host, ctx, set, view, part, &one->config));
-    TRY(clip_tokenizer_open(host, ctx, set, part, &one->tokenizer, &one->opened));
-    self->row[self->n - 1].tokenizer = one->opened;
-    int64_t count = one->tokenizer.api->count(one->opened);
-    if (count > one->config.vocabulary)
-        return host->fail(ctx, KILN_ERR_INVALID,
-                          "the tokenizer has ids up to %lld, the text encoder's table %lld rows; they do not "
-                          "belong together",
-                          (long long)count - 1, (long long)one->config.vocabulary);
-    return KILN_OK;
+    TRY(clip_tokenizer_open(host, ctx, set, part, &one->tokenizer));
+    self->row[self->n - 1].tokenizer = one->tokenizer.opened;
+    return check_tokenizer(host, ctx, one);
 }
 
 void clip_self_free(void *owned)
 {
     clip_self *self = owned;
     for (size_t i = 0; self && i < CLIP_PARTS; i++)
-        if (self->one[i].opened) self->one[i].tokenizer.api->unref(self->one[i].opened);
+        if (self->one[i].tokenizer.opened) self->one[i].tokenizer.cut.api->unref(self->one[i].tokenizer.opened);
     free(self);
 }
 
@@ -188,12 +196,12 @@ static void take(clip_self *self, const kiln_clip *from, const clip_encoder *one
 {
     clip_encoder *copy = &self->one[self->n];
     *copy = *one;
-    copy->opened = one->tokenizer.api->ref(one->opened);
+    copy->tokenizer.opened = one->tokenizer.cut.api->ref(one->tokenizer.opened);
     self->row[self->n++] = (kiln_clip_encoder){.size = sizeof *self->row,
                                                .name = kinds[one->kind].name,
                                                .encoder = &copy->encoder,
                                                .weights = kiln_clip_encoder_at(from, 0)->weights,
-                                               .tokenizer = copy->opened};
+                                               .tokenizer = copy->tokenizer.opened};
 }
 
 static const char *architecture_of(const kiln_clip *clip)

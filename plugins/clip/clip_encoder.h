@@ -10,8 +10,8 @@
 #define KILN_CLIP_ENCODER_H
 
 #include "clip_layout.h"
+#include "clip_tokenizer.h"
 #include "kiln/model.h"
-#include "prompt.h"
 #include "text_model.h"
 
 /* An encoder and what it was opened with. */
@@ -19,8 +19,7 @@ typedef struct {
     kiln_text_encoder encoder; /* its `self` is this struct */
     text_config config;
     clip_kind kind;
-    prompt_tokenizer tokenizer;
-    kiln_tokenizer *opened; /* a reference */
+    clip_tokenizer tokenizer;
     char family[160], architecture[60];
 } clip_encoder;
 

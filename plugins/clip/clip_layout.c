@@ -105,12 +105,12 @@ static kiln_status find_kind(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 
 /* ---- the encoders of a checkpoint ---- */
 
-/* Fails when model_index.json names an encoder of CLIP's kind that has no tensors in the folder. */
-static kiln_status check_index(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const int has[2])
+/* Fails when model_index.json names an encoder that was not found: its file is missing, or it is of another kind. */
+static kiln_status check_index(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const int has[3])
 {
-    static const char *const names[] = {"text_encoder", "text_encoder_2"};
+    static const char *const names[] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
     config c = config_open(host, ctx, set, "model_index.json");
-    for (int i = 0; i < 2 && !c.failed; i++) {
+    for (int i = 0; i < 3 && !c.failed; i++) {
         const json_t *entry = has[i] ? NULL : config_get(&c, names[i]);
         const char *class = json_string_value(json_array_get(entry, 1));
         if (class && strncmp(class, "CLIPText", 8) == 0)
@@ -118,6 +118,10 @@ static kiln_status check_index(const kiln_host *host, kiln_ctx *ctx, const kiln_
                         "model_index.json names %s (%.60s), and the folder has no tensors of it; add "
                         "%s/model.safetensors",
                         names[i], class, names[i]);
+        else if (class)
+            CONFIG_FAIL(&c, KILN_ERR_UNSUPPORTED,
+                        "model_index.json names %s, a %.60s; of text encoders kiln reads CLIP L, OpenCLIP H and bigG",
+                        names[i], class);
     }
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
@@ -127,7 +131,7 @@ static kiln_status find_in_folder(const kiln_host *host, kiln_ctx *ctx, const ki
                                   clip_part part[CLIP_PARTS], size_t *n)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
-    int has[2] = {0};
+    int has[3] = {0};
     *n = 0;
     if ((has[0] = look(w, set, FOLDER_1, &part[*n]))) part[(*n)++].kind = CLIP_L;
     if ((has[1] = look(w, set, FOLDER_2, &part[*n]))) part[(*n)++].kind = CLIP_G;

@@ -1,11 +1,12 @@
 /* clip_layout.h - which CLIP text encoders a checkpoint holds, and under which names. Decided by tensors and
  * configuration, never by what a file is called.
  *
- *   in a diffusers folder           in a single file                          is
- *   text_encoder                    cond_stage_model.transformer              CLIP L (SD1), or OpenCLIP H (SD2)
- *                                   cond_stage_model.model                    OpenCLIP H (SD2)
- *   text_encoder, text_encoder_2    conditioner.embedders.0.transformer, .1.model  CLIP L and OpenCLIP G (SDXL)
- *   text_encoder_2                  conditioner.embedders.0.model             OpenCLIP G (SDXL's refiner)
+ *   in a diffusers folder          in a single file                            is
+ *   text_encoder, quick_gelu       cond_stage_model.transformer                CLIP L (SD1)
+ *   text_encoder, gelu             cond_stage_model.model                      OpenCLIP H (SD2)
+ *   text_encoder, text_encoder_2   conditioner.embedders.0.transformer, and    CLIP L and OpenCLIP G (SDXL)
+ *                                  conditioner.embedders.1.model
+ *   text_encoder_2                 conditioner.embedders.0.model               OpenCLIP G (SDXL's refiner)
  *
  * An encoder by itself has no prefix. Names are transformers' or open_clip's.
  */

@@ -54,7 +54,7 @@ static const char *folder_text(const kiln_host *host, const kiln_weights *set, c
 }
 
 static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part,
-                                  kiln_tokenizer **out)
+                                  clip_tokenizer *out)
 {
     char vocab_file[80], merges_file[80], *own = NULL;
     size_t n_vocab = 0, n_merges = 0;
@@ -69,7 +69,8 @@ static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const ki
                           "clip-l/merges.txt in the folder kiln-clip.data beside the plugin kiln-clip.so; install kiln "
                           "anew",
                           vocab_file);
-    kiln_status status = open_files(host, ctx, vocab, n_vocab, merges, n_merges, out);
+    out->own = own != NULL;
+    kiln_status status = open_files(host, ctx, vocab, n_vocab, merges, n_merges, &out->opened);
     free(own);
     return status;
 }
@@ -102,9 +103,10 @@ static kiln_status find_pad(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
 }
 
 kiln_status clip_tokenizer_open(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part,
-                                prompt_tokenizer *out, kiln_tokenizer **opened)
+                                clip_tokenizer *out)
 {
-    TRY(open_tokenizer(host, ctx, set, part, opened));
-    *out = prompt_tokenizer_of(host->ability(KILN_TOKENIZER_ABILITY), *opened);
-    return find_pad(host, ctx, set, part, out);
+    *out = (clip_tokenizer){.opened = NULL};
+    TRY(open_tokenizer(host, ctx, set, part, out));
+    out->cut = prompt_tokenizer_of(host->ability(KILN_TOKENIZER_ABILITY), out->opened);
+    return find_pad(host, ctx, set, part, &out->cut);
 }

@@ -8,7 +8,9 @@
 #include "encode_text.h"
 
 #include "kiln/kit.h"
+#include "kiln/precision.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { ENCODERS_MAX = 8, OUTPUTS_MAX = 32 };
@@ -29,6 +31,7 @@ typedef struct {
     kiln_program *program;
     int64_t length; /* tokens a chunk */
     int32_t layer;
+    uint32_t precision; /* 0: the run's; it changes when a result is not finite */
 } encoding;
 
 /* ---- one encoder's program ---- */
@@ -56,7 +59,8 @@ static kiln_status open_program(encoding *e)
     int fresh = 0;
     if (!identity) return KILN_ERR_IO;
     snprintf(key, sizeof key, "text:%s:%s:%d:%lld", e->encoder->family, identity, e->layer, (long long)e->length);
-    kiln_program_options options = {.size = sizeof options, .name = "text encoder"};
+    kiln_program_options options = {.size = sizeof options, .name = "text encoder", .precision = e->precision};
+    if (KILN_HAS(kiln_text_encoder, e->encoder, precisions)) options.precisions = e->encoder->precisions;
     e->program = e->ops->program_keep(e->call->ctx, key, &options, &fresh);
     if (!e->program) return KILN_ERR_NOMEM;
     return fresh ? record(e) : KILN_OK;
@@ -195,13 +199,39 @@ static kiln_status fill_chunks(read_prompt *r, uint32_t n)
     return KILN_OK;
 }
 
-static kiln_status encode_one(read_prompt *r, features *out)
+static int all_finite(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return 0;
+    return 1;
+}
+
+static kiln_status encode_once(read_prompt *r, features *out, uint32_t *ran)
 {
     *out = (features){0};
     kiln_status status = open_program(&r->e);
     if (status == KILN_OK) status = encode_chunks(&r->e, &r->tokens, out);
+    if (status == KILN_OK) *ran = kiln_precision_of(r->e.ops, r->e.program);
     if (r->e.program) r->e.ops->program_free(r->e.program);
+    r->e.program = NULL;
     return status;
+}
+
+static kiln_status encode_one(read_prompt *r, features *out)
+{
+    const kiln_call *c = r->e.call;
+    uint32_t ran = 0;
+    for (;;) {
+        TRY(encode_once(r, out, &ran));
+        size_t n = (size_t)(out->rows * r->e.encoder->width), pooled = (size_t)r->e.encoder->pooled_width;
+        if (kit_estimating(c) || (all_finite(out->tokens, n) && (!pooled || all_finite(out->pooled, pooled))))
+            return KILN_OK;
+        if (!kiln_goes_wider(c, "text encoder", &r->e.precision, ran))
+            return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                                 "text encoder '%s' gave numbers that are not finite, in f32 too; look whether its "
+                                 "weights are whole: kiln inspect --finite %.300s",
+                                 r->e.of->name, kiln_file_of(c->host->ability(KILN_WEIGHTS_ABILITY), r->e.of->weights));
+    }
 }
 
 /* ---- what becomes of all encoders' features ---- */

@@ -138,7 +138,8 @@ kiln_status control_apart_run(const kiln_call *c, const network_batch *b, const 
                               const apart_results **out)
 {
     const kiln_ops *ops = ops_of(c);
-    kiln_program_options options = {.size = sizeof options, .name = "control"};
+    kiln_program_options options = {
+        .size = sizeof options, .name = "control", .precision = b->precision, .precisions = control_precisions(u)};
     program_key key;
     int fresh = 0;
     TRY(key_of(c, b, u, &key));

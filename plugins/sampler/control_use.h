@@ -35,4 +35,11 @@ static inline int control_acts(const control_use *u, double sigma)
     return u->strength != 0 && sigma <= u->sigma_start && sigma >= u->sigma_end;
 }
 
+/* Types wide enough for its network; 0: all. */
+static inline uint32_t control_precisions(const control_use *u)
+{
+    const kiln_network *n = u->net->network;
+    return KILN_HAS(kiln_network, n, precisions) ? n->precisions : 0;
+}
+
 #endif

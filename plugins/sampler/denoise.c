@@ -3,6 +3,7 @@
 
 #include "batch_group.h"
 #include "kiln/kit.h"
+#include "kiln/precision.h"
 
 #include <assert.h>
 #include <math.h>
@@ -579,7 +580,7 @@ static kiln_status evaluate_batch(pass *p, item *first)
     kiln_latent_shape shape = p->v->x.shape;
     TRY(form_batch(p, first, &g));
     kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
-    network_batch b = {.model = g.by->model, .known = &p->v->apart};
+    network_batch b = {.model = g.by->model, .known = &p->v->apart, .precision = p->v->precision, .ran = &p->v->ran};
     kiln_batch_member member[ITEMS_MAX];
     for (size_t i = 0; i < g.group.n; i++)
         member[i] = (kiln_batch_member){sizeof *member, g.group.member[i]->unconditional != 0, shape.pictures};
@@ -637,15 +638,21 @@ static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t want
     return KILN_OK;
 }
 
-static kiln_status check_finite(const evaluator *e, const kiln_latent *x0, double sigma)
+/* *again 1: the guess at v->x is to be made once more, with networks in f32 from here to the sampling's end. */
+static kiln_status check_finite(const evaluator *e, const kiln_latent *x0, double sigma, int *again)
 {
+    evaluation *v = e->last;
     int finite = 1;
+    *again = 0;
     TRY(latent_is_finite(e->space, x0, &finite));
     if (finite) return KILN_OK;
+    *again = !v->precision && kiln_goes_wider(e->call, "denoiser", &v->precision, v->ran);
+    if (*again) v->apart = NULL;
+    if (*again) return KILN_OK;
     return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
-                            "the model gave a number that is not finite at noise level %g; try --precision f32, "
-                            "a lower cfg, or another sampler",
-                            sigma);
+                            "the model gave a number that is not finite at noise level %g, in f32 too; try a lower cfg "
+                            "or another sampler, and look whether its weights are whole: kiln inspect --finite %.300s",
+                            sigma, kiln_file_of(host_of(e)->ability(KILN_WEIGHTS_ABILITY), e->model[0]->weights));
 }
 
 /* ---- guidance that hangs on the model ---- */
@@ -765,11 +772,16 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     v->x = (kiln_latent){.space = e->space, .shape = x->shape, .more = x->more};
     if (!(v->x.data = reserve(e, &v->x_memory, latent_count(x), e->space->device))) return KILN_ERR_NOMEM;
     TRY(latent_copy(e->space, &v->x, x));
-    v->by = e, v->area = area, v->sigma = sigma, v->evaluated = 0;
-    TRY(evaluate_sets(e, area, wanted, sigma));
-    v->evaluated = wanted;
-    TRY(e->by.row ? combine(e, out) : latent_copy(e->space, out, &v->guess[0]));
-    return check_finite(e, out, sigma);
+    v->by = e, v->area = area, v->sigma = sigma;
+    int again = 0;
+    do {
+        v->evaluated = v->ran = 0;
+        TRY(evaluate_sets(e, area, wanted, sigma));
+        v->evaluated = wanted;
+        TRY(e->by.row ? combine(e, out) : latent_copy(e->space, out, &v->guess[0]));
+        TRY(check_finite(e, out, sigma, &again));
+    } while (again);
+    return KILN_OK;
 }
 
 kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
@@ -780,9 +792,13 @@ kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
         return host_of(e)->fail(e->call->ctx, KILN_ERR_INVALID,
                                 "this sampler asks for the unconditional guess, and %s%s has none; use CFGGuider",
                                 e->by.row ? "a guider of the kind " : "this node", e->by.row ? e->by.row->name : "");
-    if (!(v->evaluated & 1u << set)) TRY(evaluate_sets(e, v->area, 1u << set, v->sigma));
-    v->evaluated |= 1u << set;
-    v->wants_unconditional = 1;
-    TRY(latent_copy(e->space, out, &v->guess[set]));
-    return check_finite(e, out, v->sigma);
+    int again = 0;
+    do {
+        if (again || !(v->evaluated & 1u << set)) TRY(evaluate_sets(e, v->area, 1u << set, v->sigma));
+        v->evaluated |= 1u << set;
+        v->wants_unconditional = 1;
+        TRY(latent_copy(e->space, out, &v->guess[set]));
+        TRY(check_finite(e, out, v->sigma, &again));
+    } while (again);
+    return KILN_OK;
 }

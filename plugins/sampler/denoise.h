@@ -55,6 +55,8 @@ typedef struct {
     double sigma;
     uint32_t evaluated;              /* sets whose guesses are of this evaluation, as bits */
     entry_keys keys;                 /* of all conditionings                               */
+    uint32_t precision;              /* of the networks; 0: the run's. It changes when a result is not finite */
+    uint32_t ran;                    /* what its networks computed in; of several the one that is not f32 */
     int wants_unconditional;         /* 1: a sampler asks for the unconditional guess: it is evaluated always */
     kiln_latent x;                   /* its input                                          */
     kiln_latent guess[DENOISE_SETS]; /* of x0                                              */

@@ -7,6 +7,7 @@
 
 #include "control_apart.h"
 #include "kiln/kit.h"
+#include "kiln/precision.h"
 #include "program_key.h"
 
 enum { RESIDUALS_MAX = 256 };
@@ -307,10 +308,21 @@ kiln_status network_run(const kiln_call *c, const network_batch *given)
     return run_whole(c, &b);
 }
 
+/* Types wide enough for the denoiser and the controls that are recorded with it. */
+static uint32_t precisions_of(const network_batch *b)
+{
+    const kiln_denoiser *d = b->model->denoiser;
+    uint32_t precisions = KILN_HAS(kiln_denoiser, d, precisions) ? d->precisions : 0;
+    for (size_t i = 0; i < b->n_control; i++)
+        if (!b->apart[i]) precisions = kiln_precisions_of_both(precisions, control_precisions(b->control[i]));
+    return precisions;
+}
+
 static kiln_status run_whole(const kiln_call *c, const network_batch *b)
 {
     const kiln_ops *ops = ops_of(c);
-    kiln_program_options options = {.size = sizeof options, .name = "denoiser"};
+    kiln_program_options options = {
+        .size = sizeof options, .name = "denoiser", .precision = b->precision, .precisions = precisions_of(b)};
     program_key key;
     int fresh = 0;
     TRY(key_of(c, b, &key));
@@ -318,6 +330,8 @@ static kiln_status run_whole(const kiln_call *c, const network_batch *b)
     if (!p) return KILN_ERR_NOMEM;
     kiln_status status = fresh ? record(c, b, p) : KILN_OK;
     if (status == KILN_OK) status = run(c, b, p);
+    uint32_t ran = kiln_precision_of(ops, p);
+    if (b->ran && (ran != KILN_F32 || !*b->ran)) *b->ran = ran;
     ops->program_free(p);
     return status;
 }

@@ -45,6 +45,8 @@ typedef struct {
     size_t n_member;
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
+    uint32_t precision;                              /* 0: the run's, or what is wide enough                  */
+    uint32_t *ran; /* gets what the denoiser computed in, if that is not f32 or nothing is there yet          */
 } network_batch;
 
 kiln_status network_run(const kiln_call *c, const network_batch *b);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 1, TWISTER_WORDS = 624 };
+enum { VERSION = 2, TWISTER_WORDS = 624 };
 
 static const kiln_call *call_of(const kiln_session *s) { return s->call; }
 
@@ -122,6 +122,7 @@ static kiln_status put_numbers(kiln_session *s, kiln_value *state, size_t next)
     TRY(kit_set(c, state, "seed", new_bits(s, s->job->noise->seed)));
     TRY(kit_set(c, state, "first", v->new_int(c->ctx, (int64_t)next)));
     TRY(kit_set(c, state, "always", v->new_int(c->ctx, s->last.wants_unconditional)));
+    TRY(kit_set(c, state, "precision", v->new_int(c->ctx, s->last.precision)));
     TRY(put_map(s, state, "scalars"));
     return put_map(s, state, "noise");
 }
@@ -300,14 +301,17 @@ static int take_size(kiln_session *s, const kiln_value *x)
 static int take_all(kiln_session *s, const kiln_value *state)
 {
     const kiln_value_api *v = kit_values(call_of(s));
-    int64_t first, always;
-    if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, 1, &always)) return 0;
+    int64_t first, always, precision;
+    if (!get_int(s, state, "first", 1, INT32_MAX, &first) || !get_int(s, state, "always", 0, 1, &always) ||
+        !get_int(s, state, "precision", 0, KILN_F32, &precision))
+        return 0;
     if (!take_size(s, v->map_get(state, "x")) || !get_latent(s, v->map_get(state, "x"), &s->x)) return 0;
     if (s->denoised.data && !get_latent(s, v->map_get(state, "denoised"), &s->denoised)) return 0;
     if (!take_slots(s, v->map_get(state, "slots")) || !take_scalars(s, v->map_get(state, "scalars")) ||
         !take_noise(s, v->map_get(state, "noise")))
         return 0;
     s->last.wants_unconditional |= (int)always;
+    s->last.precision = (uint32_t)precision;
     s->api.first = (size_t)first;
     return 1;
 }

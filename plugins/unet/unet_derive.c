@@ -6,7 +6,8 @@
  *   image                concat_latent_image or concat_image, brought to the latent's cells
  *   guidance             as LCM embeds it
  *
- * Pictures of other proportions lose their edges, as ComfyUI's "center" does.
+ * Pictures of other proportions lose their edges, as ComfyUI's "center" does; a noise_mask, which belongs to the whole
+ * latent, is stretched.
  */
 #include "kiln/kit.h"
 #include "kiln/resize.h"
@@ -62,7 +63,8 @@ static kiln_status add_picture(const kiln_derivation *d, const char *name, const
     kiln_tensor out = kit_window(KILN_F32, KILN_CPU, NULL, 4, dim);
     float *made = d->host->scratch(d->ctx, kit_count(&out) * sizeof *made, KILN_CPU);
     if (!made) return KILN_ERR_NOMEM;
-    resize_box box = resize_centre(from[1], from[2], h, w);
+    resize_box box = {0, 0, from[1], from[2]};
+    if (strcmp(what, "noise_mask") != 0) box = resize_centre(from[1], from[2], h, w);
     for (int64_t i = 0; i < from[0] && !d->estimate; i++) {
         const float *plane = data + i * from[1] * from[2] * from[3];
         resize_source src = {plane + (box.y * from[2] + box.x) * from[3], box.h, box.w, from[3], from[2] * from[3]};

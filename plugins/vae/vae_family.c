@@ -1,10 +1,12 @@
 /* vae_family.c - see vae_family.h. Opens vae/ of a folder, an autoencoder's own folder or file with diffusers' or ldm's
- * names, or the first_stage_model of a single file. */
+ * names, or the first_stage_model (vae) of a single file. SD1's and SDXL's have the same tensors: what tells them apart
+ * is in vae_kind.h. */
 #include "vae_family.h"
 
 #include "kiln/checkpoint.h"
 #include "kiln/config.h"
 #include "kiln/kit.h"
+#include "vae_kind.h"
 #include "vae_model.h"
 #include "vae_names.h"
 
@@ -18,7 +20,7 @@ typedef struct {
     double scale, shift;
     kiln_latent_scaling scaling;
     kiln_latent_format latent;
-    char family[300];
+    char family[300], architecture[64];
 } vae_self;
 
 enum { LATENT_CHANNELS_MAX = 64 };
@@ -43,6 +45,9 @@ static const checkpoint_layout layouts[] = {
     {.prefix = "vae/", .config = "vae/config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
     {.prefix = "", .config = "config.json", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
     {.prefix = "first_stage_model.", .needs = LDM_NEEDS, .kind = LDM},
+    {.prefix = "first_stage_model.", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
+    {.prefix = "vae.", .needs = LDM_NEEDS, .kind = LDM},
+    {.prefix = "vae.", .needs = DIFFUSERS_NEEDS, .kind = DIFFUSERS},
     {.prefix = "", .needs = LDM_NEEDS, .kind = LDM},
 };
 
@@ -101,6 +106,29 @@ static void read_shapes(const kiln_weights_api *w, const kiln_weights *view, vae
         c->layers++;
 }
 
+/* Encoder and decoder of one shape; AsymmetricAutoencoderKL has a wider decoder. */
+static void check_symmetry(config *c, const kiln_weights_api *w, const kiln_weights *view, const vae_config *v)
+{
+    const char *name = config_text(c, "_class_name", "AutoencoderKL");
+    kiln_weight_info info;
+    if (c->failed) return;
+    if (strcmp(name, "AutoencoderKL") != 0) {
+        CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED, "%s: it is an %.60s; of this kind only AutoencoderKL is supported",
+                    c->path, name);
+        return;
+    }
+    int alike = v->levels > 0;
+    for (uint32_t i = 0; i < v->levels && alike; i++)
+        alike = checkpoint_has(w, view, "", &info, "decoder.up_blocks.%u.resnets.%u.conv2.weight", i, v->layers) &&
+                info.dim[0] == v->channels[v->levels - 1 - i] &&
+                !checkpoint_has(w, view, "", &info, "decoder.up_blocks.%u.resnets.%u.conv2.weight", i, v->layers + 1);
+    if (!alike || checkpoint_has(w, view, "", &info, "decoder.up_blocks.%u.resnets.0.conv1.weight", v->levels))
+        CONFIG_FAIL(c, KILN_ERR_UNSUPPORTED,
+                    "%s: its decoder is not its encoder's mirror image (an asymmetric autoencoder), which is not "
+                    "supported",
+                    c->path);
+}
+
 static void expect_blocks(config *c, const char *key, const char *wanted)
 {
     const json_t *list = config_get(c, key);
@@ -148,7 +176,9 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
     v->post_quant_conv = (uint32_t)config_bool(&c, "use_post_quant_conv", (int)v->post_quant_conv);
     v->attention = (uint32_t)config_bool(&c, "mid_block_add_attention", (int)v->attention);
     if (!c.failed) check_sizes(&c, v);
-    self->scale = config_number(&c, "scaling_factor", 0.18215, 1e-6, 1e6);
+    if (!c.failed) check_symmetry(&c, host->ability(KILN_WEIGHTS_ABILITY), view, v);
+    vae_kind kind = vae_kind_find(&c, host->ability(KILN_WEIGHTS_ABILITY), set, v);
+    self->scale = kind.scale;
     self->shift = config_number(&c, "shift_factor", 0, -1e6, 1e6);
     self->scaling = (kiln_latent_scaling){sizeof self->scaling, 1, &self->scale, &self->shift};
     self->latent = (kiln_latent_format){.size = sizeof self->latent,
@@ -157,6 +187,9 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
                                         .scaling = &self->scaling};
     self->autoencoder.latent = &self->latent;
     self->autoencoder.tile = &tile;
+    snprintf(self->architecture, sizeof self->architecture, "%s", kind.name);
+    self->autoencoder.architecture = self->architecture;
+    self->autoencoder.precisions = kind.precisions;
     config_close(&c);
     return c.failed ? KILN_ERR_INVALID : KILN_OK;
 }
@@ -193,7 +226,8 @@ static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
     const kiln_model_api *models = host->ability(KILN_MODEL_ABILITY);
     const checkpoint_layout *at = layout_of(w, set);
     if (!at) {
-        host->fail(ctx, KILN_ERR_UNSUPPORTED, "this checkpoint has no autoencoder of SD1.x's kind (AutoencoderKL)");
+        host->fail(ctx, KILN_ERR_UNSUPPORTED,
+                   "this checkpoint has no autoencoder of Stable Diffusion's kind (AutoencoderKL)");
         return NULL;
     }
     kiln_weights *view = view_of(w, ctx, set, at);
@@ -219,6 +253,6 @@ static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
 const kiln_model_family vae_family = {.size = sizeof vae_family,
                                       .kind = KILN_FAMILY_AUTOENCODER,
                                       .name = "sd1-vae",
-                                      .doc = "The autoencoder of Stable Diffusion 1.x (AutoencoderKL)",
+                                      .doc = "The autoencoder of Stable Diffusion 1, 2 and XL (AutoencoderKL)",
                                       .detect = detect,
                                       .open = open_vae};

@@ -21,13 +21,16 @@ def new_unet():
 
 
 def write(folder, tokenizer_folder, vae, text_encoder, unet):
+    save(folder, tokenizer_folder, StableDiffusionPipeline(
+        vae=vae, text_encoder=text_encoder, tokenizer=bpe.load(tokenizer_folder), unet=unet,
+        scheduler=DDIMScheduler(**SCHEDULE), safety_checker=None, feature_extractor=None, requires_safety_checker=False,
+    ))
+
+
+def save(folder, tokenizer_folder, pipeline):
     """Replaces folder as a whole: it is written beside it first."""
     part = folder.rstrip("/") + ".part"
     shutil.rmtree(part, ignore_errors=True)
-    pipeline = StableDiffusionPipeline(
-        vae=vae, text_encoder=text_encoder, tokenizer=bpe.load(tokenizer_folder), unet=unet,
-        scheduler=DDIMScheduler(**SCHEDULE), safety_checker=None, feature_extractor=None, requires_safety_checker=False,
-    )
     pipeline.to(dtype=torch.float16).save_pretrained(part, safe_serialization=True)
     prefix_text_keys(os.path.join(part, "text_encoder", "model.safetensors"))
     # The tokenizer's own files, exactly as learnt: libraries rewrite them in forms of their own.

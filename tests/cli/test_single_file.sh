@@ -42,7 +42,7 @@ draw() { # FOLDER COMMAND...: the picture's path
 [ -s "$(draw one "$kiln")" ]; verdict a_single_file_draws $?
 cp out/kiln_00001_.png one.png
 [ -s "$(draw folder "$kiln")" ] && cmp one.png out/kiln_00001_.png; verdict the_folder_draws_the_same $?
-[ "$("$kiln" inspect one/small.safetensors 2>/dev/null | grep -c first_stage_model)" -gt 200 ]; verdict its_names_are_the_original_ones $?
+[ "$("$kiln" inspect one/small.safetensors --tensors 2>/dev/null | grep -c first_stage_model)" -gt 200 ]; verdict its_names_are_the_original_ones $?
 
 mkdir odd && { cat tensors.txt; echo "unet/diffusion_pytorch_model.safetensors conv_strange.weight 4x4"; } >odd.txt
 { cat "$sd15/single_file_names.txt"; printf 'unet/conv_strange.weight\tmodel.diffusion_model.strange.weight\n'; } >odd-names.txt

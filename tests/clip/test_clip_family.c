@@ -70,11 +70,33 @@ static void test_names_without_text_model(void)
     weights_unref(set);
 }
 
+/* What SD1's programs are kept under: a view of another kind or another name would record them anew. */
+static void test_sd1_keeps_its_programs(void)
+{
+    const kiln_weight_rule plain = KILN_RULE(.from = "text_encoder/text_model.*", .to = "text_model.*");
+    kiln_weights *set = open_weights("tests/golden/tiny-sd1");
+    error e = {0};
+    REQUIRE(set);
+    kiln_value *v = clip_family.open(rig_host(), rig_ctx(), set);
+    kiln_weights *view = weights_view(set, &plain, 1, &e);
+    REQUIRE(v && view);
+    const kiln_clip_encoder *l = kiln_clip_encoder_at(clip_of(v), 0);
+    char family[80];
+    snprintf(family, sizeof family, "sd1-clip/714x32x64x77.4.2.%d.1e-05", KILN_ACT_QUICK_GELU);
+    CHECK_STR(l->encoder->family, family);
+    CHECK_STR(l->encoder->architecture, "CLIP text encoder, 32x4");
+    CHECK_EQ(weights_count(l->weights), weights_count(view));
+    CHECK_STR(api()->identity(rig_ctx(), l->weights), api()->identity(rig_ctx(), view));
+    rig_host()->unref(v);
+    weights_unref(view);
+    weights_unref(set);
+}
+
 int main(int argc, char **argv)
 {
     if (!tokenizers()) return 1;
     static const test_case cases[] = {CASE(test_M7_every_tensor_is_asked_for),
                                       CASE(test_M7_single_file_names_are_all_mapped),
-                                      CASE(test_names_without_text_model)};
+                                      CASE(test_names_without_text_model), CASE(test_sd1_keeps_its_programs)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -215,15 +215,15 @@ static void test_broken_files_are_refused_with_a_sentence(void)
             "missing");
     refused("sdxl", (outline_edit){.without = "conditioner.embedders.0."}, "has OpenCLIP bigG");
     refused("refiner", (outline_edit){.without = "conditioner.embedders.0.model.text_projection"},
-            "has no text_projection");
+            "there is no 'conditioner.embedders.0.model.text_projection'");
     refused("refiner", (outline_edit){.name = "conditioner.embedders.0.model.text_projection", .dims = "1024x1280"},
-            "text_projection leads from 1024 numbers, and the encoder is 1280 wide");
+            "text_projection' leads from 1024 numbers, and the text encoder is 1280 wide");
     refused("refiner",
             (outline_edit){.name = "conditioner.embedders.0.model.transformer.resblocks.{32}.attn.in_proj_weight",
                            .dims = "3000x1280"},
             "attn.in_proj_weight' has 3000 rows; q, k and v of a text encoder of width 1280 have 3840");
     refused("sdxl", (outline_edit){.name = "conditioner.embedders.1.model.token_embedding.weight", .dims = "1000x1280"},
-            "the tokenizer has ids up to 49407, the text encoder's table 1000 rows");
+            "there is no tokenizer beside the text encoder, and CLIP's own has ids up to 49407, its table 1000 rows");
     refused("sd2", (outline_edit){.name = "cond_stage_model.model.positional_embedding", .dims = "78848"},
             "no two-dimensional tensor 'text_model.embeddings.position_embedding.weight'");
 }
@@ -243,10 +243,24 @@ static void test_broken_folders_are_refused_with_a_sentence(void)
         strstr(rig_message(), "names text_encoder_2 (CLIPTextModelWithProjection), and the folder has no tensors"),
         "%s", rig_message());
 
+    write_text(test_folder(), "half/model_index.json",
+               "{\"text_encoder\": [\"transformers\", \"CLIPTextModel\"], \"text_encoder_2\": [\"transformers\", "
+               "\"T5EncoderModel\"]}");
+    CHECK(clip_in(in_folder("half")) == NULL);
+    CHECK_MSG(strstr(rig_message(), "names text_encoder_2, a T5EncoderModel; of text encoders kiln reads CLIP L"), "%s",
+              rig_message());
+
     copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "pad");
     write_text(test_folder(), "pad/special_tokens_map.json", "{\"pad_token\": \"<nothing>\"}");
     CHECK(clip_in(in_folder("pad")) == NULL);
     CHECK_MSG(strstr(rig_message(), "special_tokens_map.json: pad_token is '<nothing>'"), "%s", rig_message());
+
+    copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "other");
+    copy_golden("tiny-sd1", "tokenizer/vocab.json", test_folder(), "other/vocab.json");
+    copy_golden("tiny-sd1", "tokenizer/merges.txt", test_folder(), "other/merges.txt");
+    CHECK(clip_in(in_folder("other")) == NULL);
+    CHECK_MSG(strstr(rig_message(), "the tokenizer has ids up to 713, the text encoder's table 554 rows"), "%s",
+              rig_message());
 
     copy_encoder("tiny-sdxl-text", "text_encoder_2", "tokenizer_2", "act");
     write_text(test_folder(), "act/config.json", "{\"hidden_act\": \"relu\", \"num_attention_heads\": 1}");

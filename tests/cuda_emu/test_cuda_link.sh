@@ -30,7 +30,7 @@ text_out() { echo $(((tokens + 1) * width * type)); }
 # weights PART NAMES: bytes of a part's tensors on the device, by engine/backend/cuda's packing: rows of products padded to eight elements, a product's bias
 # as f32 padded to 64 and once more in the activations' type (q, k and v together), looked-up tables in that type, the rest in f32.
 weights() {
-    "$kiln" inspect "$model/$1" | awk -v size="$type" -v want="$2" '
+    "$kiln" inspect "$model/$1" --tensors | awk -v size="$type" -v want="$2" '
     function up(n, to) { return int((n + to - 1) / to) * to }
     $2 !~ /^\[/ || $3 !~ want { next }
     {

@@ -20,10 +20,12 @@ there() {
     [ $code = 0 ] && grep -q '^ok' "$work/$name.out" && grep -q '^faults 0 kernel_faults 0 ' "$work/$name.report"
 }
 
-for name in test_denoise test_sampling_nodes test_resize test_noise_source; do
+for name in test_denoise test_sampling_nodes test_resize test_noise_source test_differential_diffusion; do
     there $name
     say "${name}_on_the_device" $?
 done
+there test_model_ranges test_split_at_every_step_is_one_pass test_by_step_is_two_stages
+say two_models_on_the_device $?
 if [ -n "${KILN_TEST_FULL:-}" ]; then
     there test_resume
     say test_resume_on_the_device $?

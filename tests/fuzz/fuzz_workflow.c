@@ -55,7 +55,8 @@ static int read_all(reading *r, const char *data, size_t size)
     error e = {0};
     catalog_view catalog = fake_catalog();
     catalog.file = any_file;
-    if (document_parse(&r->doc, "f", data, size, NULL, 0, &e) != KILN_OK) {
+    const document_source from = {.name = "f", .data = data, .size = size, .catalog = &catalog};
+    if (document_read(&r->doc, &from, &e) != KILN_OK) {
         must(strncmp(e.message, "f:", 2) == 0, "a message names its place");
         return 0;
     }
@@ -95,11 +96,11 @@ static void check_text(const workflow *w, char *text)
 static void check_description(const workflow *w)
 {
     check_text(w, describe_prompt(w, SOURCE_NONE));
-    char *source = describe_source(w, SOURCE_NONE);
-    if (!source || *source)
-        check_text(w, source);
+    char *text = describe_source(w, SOURCE_NONE);
+    if (!text || *text)
+        check_text(w, text);
     else
-        mem_free(source); /* there are no parameters */
+        mem_free(text); /* there are no parameters */
     for (int32_t i = 0; i < (int32_t)w->n && i < 10; i++)
         if (w->node[i].needed) mem_free(describe_parameters(w, i));
 }

@@ -4,10 +4,13 @@
  *     judge --list FILE [--at-least N]                                  lines of PICTURE<tab>PROMPT
  *     judge --features PICTURE.png                                      the numbers behind the shapes
  *     judge --difference A.png B.png                                    mean difference of their numbers, of 255
+ *     judge --colour-error FILE                                         the same lines: colours against the named ones
  *
  * Everything the prompt names is checked: the number of things, each shape and colour, the relation by centroids, and
- * size and background when they are named. Exit status: 0 right (in a list: at least N right, by default all),
- * 1 wrong, 2 not usable (arguments, files). The grammar is that of docs/models/shapes.md. */
+ * size and background when they are named. A picture's colour error is the mean over its things of how far their
+ * insides (pixels two or more from the edge) are from the exact colour they are nearest to, of 255; the list's is the
+ * mean over its pictures, and one that shows nothing makes the list unusable. Exit status: 0 right (in a list: at least
+ * N right, by default all), 1 wrong, 2 not usable (arguments, files). The grammar is that of docs/models/shapes.md. */
 #include "wish.h"
 
 #include <errno.h>
@@ -113,6 +116,57 @@ static int judge_list(const char *path, long at_least)
     return total[0] + total[1] > 0 && right[0] + right[1] >= at_least ? RIGHT_PICTURE : WRONG_PICTURE;
 }
 
+/* The picture's colour error, or -1 after a message. */
+static double colour_error(const char *path)
+{
+    struct picture picture;
+    struct sight seen;
+    uint8_t *pixels;
+    double sum = 0;
+    int things = 0;
+    if (load(path, &picture, &pixels)) return -1;
+    if (sight_look(&picture, &seen)) seen.count = 0;
+    free(pixels);
+    for (int i = 0; i < seen.count && i < SIGHT_MAX_THINGS; i++) {
+        if (seen.things[i].colour_error < 0) continue;
+        sum += seen.things[i].colour_error;
+        things++;
+    }
+    if (things == 0) fprintf(stderr, "judge: %s: shows nothing whose colour could be measured\n", path);
+    return things ? sum / things : -1;
+}
+
+static enum verdict colour_errors(const char *path)
+{
+    char line[LINE];
+    double sum = 0;
+    long count = 0;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        fprintf(stderr, "judge: %s: %s\n", path, strerror(errno));
+        return UNUSABLE;
+    }
+    while (fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\t\r\n")] = 0;
+        if (!line[0] || line[0] == '#') continue;
+        double error = colour_error(line);
+        if (error < 0) {
+            fclose(file);
+            return UNUSABLE;
+        }
+        printf("%s %.3f\n", line, error);
+        sum += error;
+        count++;
+    }
+    fclose(file);
+    if (count == 0) {
+        fprintf(stderr, "judge: %s: names no picture\n", path);
+        return UNUSABLE;
+    }
+    printf("colour error of %ld pictures: %.3f\n", count, sum / (double)count);
+    return RIGHT_PICTURE;
+}
+
 static enum verdict compare(const char *const path[2])
 {
     struct picture picture[2];
@@ -138,6 +192,7 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--difference") == 0)
         return (int)compare((const char *const[2]){argv[2], argv[3]});
+    if (argc == 3 && strcmp(argv[1], "--colour-error") == 0) return (int)colour_errors(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--features") == 0) return (int)judge(argv[2], NULL, 1);
     if ((argc == 3 || (argc == 5 && strcmp(argv[3], "--at-least") == 0)) && strcmp(argv[1], "--list") == 0) {
         char *end = NULL;
@@ -150,6 +205,6 @@ int main(int argc, char **argv)
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
     fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
-                    "PICTURE.png | judge --difference A.png B.png\n");
+                    "PICTURE.png | judge --difference A.png B.png | judge --colour-error FILE\n");
     return UNUSABLE;
 }

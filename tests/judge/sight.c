@@ -258,6 +258,23 @@ static void describe(const struct picture *p, struct workspace *w, struct thing 
     t->size = (t->radius > size_edges[0]) + (t->radius > size_edges[1]);
 }
 
+/* Mean difference of the thing's inside (mark 1, as is the 5x5 square round it) from a colour; -1 when there is none.
+ */
+static double error_inside(const struct picture *p, const uint8_t *marks, const double rgb[3])
+{
+    double sum = 0, count = 0, here[3];
+    for (int y = 2; y < p->height - 2; y++)
+        for (int x = 2; x < p->width - 2; x++) {
+            int inside = 1;
+            for (int k = 0; k < 25 && inside; k++) inside = marks[(y + k / 5 - 2) * p->width + x + k % 5 - 2] == 1;
+            if (!inside) continue;
+            pixel(p, y * p->width + x, here);
+            for (int c = 0; c < 3; c++) sum += fabs(here[c] - rgb[c]) / 3;
+            count++;
+        }
+    return count > 0 ? sum / count : -1;
+}
+
 /* Names the colour of the thing in list and redraws its marks: 1 inside, 0 elsewhere. */
 static void outline_thing(const struct picture *p, struct workspace *w, int count, const double ground[3],
                           struct thing *t)
@@ -280,6 +297,7 @@ static void outline_thing(const struct picture *p, struct workspace *w, int coun
         pure += w->marks[w->list[i]] == 2 && off_mixture(here, rgb, ground) < mixture_reach;
         w->marks[w->list[i]] = distance(here, rgb) < distance(here, ground);
     }
+    t->colour_error = error_inside(p, w->marks, colours[nearest(colours, SIGHT_COLOURS, rgb, INFINITY)]);
     if (pure < min_purity * inner) t->colour = -1;
 }
 

@@ -29,6 +29,7 @@ struct thing {
     double x, y, radius, area;
     double shape_error; /* distance to the nearest shape's features; 0 is perfect */
     double features[6];
+    double colour_error; /* mean difference of its inside from the nearest named colour, of 255; -1 without an inside */
 };
 
 struct sight {

@@ -38,6 +38,6 @@ refused() { # NAME PART
     draw; [ $? -eq 2 ] && grep -qF "$2" "$work/log" && [ ! -e "$work/out/p_00001_.png" ]; verdict "$1_by_run" $?
 }
 prompt sd3 default; refused a_type_that_is_not_there "type 'sd3' is the text encoder of a model that kiln does not read yet"
-prompt stable_diffusion fp8_e5m2; refused a_dtype_that_is_not_there "weight_dtype 'fp8_e5m2': kiln keeps no weights in 8 bits yet"
+prompt stable_diffusion fp8_e5m2; refused a_dtype_that_is_not_there "weight_dtype 'fp8_e5m2' means rounding weights to 8 bits, which kiln does not"
 prompt sd33 default; refused a_type_that_nobody_knows "sd33"
 exit $status

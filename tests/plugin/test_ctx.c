@@ -253,12 +253,65 @@ static void test_out_of_memory_at_each_allocation(void)
     CHECK_MSG(0, "never got through");
 }
 
+/* Two outputs; a node makes the first, and the second where `second` is set. */
+static const kiln_port two_out[] = {{.name = "a", .type = "IMAGE", .doc = "The first."},
+                                    {.name = "b", .type = "IMAGE", .doc = "The second."}};
+static uint64_t wanted_bits, wanted_seen;
+static uint64_t wanted(void *arg, size_t node) { return (void)arg, CHECK_EQ(node, 3), wanted_bits; }
+static kiln_status first_alone(const kiln_call *c)
+{
+    wanted_seen = c->wanted;
+    c->out[0] = c->host->ref(c->in[0]);
+    return KILN_OK;
+}
+
+static void test_an_output_that_nobody_takes(void)
+{
+    const kiln_node type = {.size = sizeof type,
+                            .type = "Tried",
+                            .run = first_alone,
+                            KILN_ARRAY(in, in),
+                            .out = two_out,
+                            .n_out = 2,
+                            .out_stride = sizeof *two_out};
+    static const struct {
+        uint64_t wanted;
+        kiln_status status;
+    } rows[] = {{1, KILN_OK}, {0, KILN_OK}, {2, KILN_ERR_BUG}, {3, KILN_ERR_BUG}, {UINT64_MAX, KILN_ERR_BUG}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        kiln_value *given = picture(), *made[2] = {NULL};
+        call_environment env = {.wanted = rows[i].wanted == UINT64_MAX ? NULL : wanted};
+        error e = {0};
+        wanted_bits = rows[i].wanted;
+        CHECK_EQ(ctx_call(&env, 3, "n", "p", &type, NULL, NULL, &given, made, &e), rows[i].status);
+        CHECK_EQ(wanted_seen, rows[i].wanted);
+        if (rows[i].status != KILN_OK) CHECK_MSG(strstr(e.message, "did not set output 'b'") != NULL, "%s", e.message);
+        CHECK((made[0] != NULL) == (rows[i].status == KILN_OK) && !made[1]);
+        value_unref(made[0]);
+        value_unref(given);
+    }
+}
+
+static kiln_status look_at_wanted(const kiln_call *c) { return wanted_seen = c->wanted, KILN_OK; }
+
+static void test_check_is_told_what_is_taken(void)
+{
+    const kiln_node type = {.size = sizeof type, .type = "Tried", .run = first_alone, .check = look_at_wanted};
+    CHECK_EQ(ctx_check("n", "p", &type, NULL, 5, NULL), KILN_OK);
+    CHECK_EQ(wanted_seen, 5);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_each_promise),           CASE(test_cancel),
-        CASE(test_float_mode_is_put_back), CASE(test_a_wrong_input_is_refused_before_the_call),
-        CASE(test_abilities_by_name),      CASE(test_out_of_memory_at_each_allocation),
+        CASE(test_each_promise),
+        CASE(test_cancel),
+        CASE(test_float_mode_is_put_back),
+        CASE(test_a_wrong_input_is_refused_before_the_call),
+        CASE(test_abilities_by_name),
+        CASE(test_out_of_memory_at_each_allocation),
+        CASE(test_an_output_that_nobody_takes),
+        CASE(test_check_is_told_what_is_taken),
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

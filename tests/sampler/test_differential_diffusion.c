@@ -78,6 +78,26 @@ static void test_a_cell_is_drawn_from_its_level_on(void)
     drop(m), drop(ruled);
 }
 
+/* A schedule whose last level is the table's end has nothing left there, so that every cell is free for one step. */
+static void test_the_table_s_end_frees_all(void)
+{
+    static const char *const schedule[] = {"normal", "karras", "exponential"};
+    const float mask[CELLS] = {1, 0, 0, 0};
+    kiln_value *m = network_model(), *ruled = made(&node_differential, "", m, NULL), *given = latent_with_mask(mask);
+    for (size_t k = 0; k < sizeof schedule / sizeof schedule[0]; k++)
+        for (int last = 0; last < 2; last++) {
+            char text[200];
+            kiln_value *in[] = {ruled, positive(), negative(), given}, *out[1] = {NULL};
+            snprintf(text, sizeof text, "steps=%d; cfg=2; sampler_name=euler; scheduler=%s; end_at_step=%d", STEPS,
+                     schedule[k], last ? STEPS : STEPS - 1);
+            CHECK_MSG(call(&node_ksampler_advanced, text, in, out) == KILN_OK, "%s", call_why.message);
+            double moved = fabs((double)samples_of(out[0])[CHANNELS] - (double)samples_of(given)[CHANNELS]);
+            CHECK_MSG(last ? moved > 1e-3 : moved < 1e-5, "%s: a cell with mask 0 moved by %g", text, moved);
+            drop(in[1]), drop(in[2]), drop(out[0]);
+        }
+    drop(m), drop(ruled), drop(given);
+}
+
 static void test_strength(void)
 {
     kiln_value *m = network_model(), *one = made(&node_differential, "", m, NULL),
@@ -147,6 +167,7 @@ int main(int argc, char **argv)
     open_plugin();
     static const test_case cases[] = {
         CASE(test_a_cell_is_drawn_from_its_level_on),
+        CASE(test_the_table_s_end_frees_all),
         CASE(test_strength),
         CASE(test_no_way_left_is_no_nan),
         CASE(test_the_model_differs_by_its_rule),

@@ -1,0 +1,121 @@
+/* checkpoint.c - CheckpointLoaderSimple and DiffusersLoader: denoiser, text encoder and autoencoder of one file or
+ * folder.
+ *
+ * A file need not have all three (a refiner without an autoencoder, a denoiser alone). What is not in it is a fault
+ * only where the workflow takes it; the rest of the file is used as it is.
+ */
+#include "kiln/kit.h"
+#include "kiln/model.h"
+#include "load_part.h"
+#include "loaders.h"
+
+enum { PARTS = 3 };
+
+static const char *const kinds[PARTS] = {KILN_FAMILY_DENOISER, KILN_FAMILY_TEXT_ENCODER, KILN_FAMILY_AUTOENCODER};
+static const struct {
+    const char *words, *loader;
+} part[PARTS] = {
+    {"denoiser", "UNETLoader"},
+    {"text encoder", "CLIPLoader or DualCLIPLoader"},
+    {"autoencoder", "VAELoader"},
+};
+static const kiln_port all_out[PARTS] = {
+    {.name = "MODEL", .type = "MODEL", .doc = "The denoiser."},
+    {.name = "CLIP", .type = "CLIP", .doc = "The text encoder."},
+    {.name = "VAE", .type = "VAE", .doc = "The autoencoder."},
+};
+
+typedef struct {
+    const char *path;
+    int32_t ema;
+} checkpoint_params;
+
+static int is_wanted(const kiln_call *c, size_t i) { return !KILN_HAS(kiln_call, c, wanted) || (c->wanted >> i & 1); }
+
+static kiln_status say_missing(const kiln_call *c, const char *path, size_t i)
+{
+    return c->host->fail(
+        c->ctx, KILN_ERR_UNSUPPORTED,
+        "%s: no loaded plugin knows %s %s in it, and %s is used; load one with %s (`kiln inspect` shows "
+        "what is in the file)",
+        path, i == 2 ? "an" : "a", part[i].words, all_out[i].name, part[i].loader);
+}
+
+static kiln_status load_all(const kiln_call *c, const char *path, uint32_t flags)
+{
+    const kiln_load what = {
+        .size = sizeof what, .flags = flags | KILN_LOAD_OPTIONAL, .path = path, .kind = kinds, .n = PARTS};
+    TRY(loading_api.load(c, &what, c->out));
+    for (size_t i = 0; i < PARTS; i++)
+        if (!c->out[i] && is_wanted(c, i)) return say_missing(c, path, i);
+    return KILN_OK;
+}
+
+/* Before anything runs: is every part there that is used? A file that cannot be opened is the run's fault to name. */
+static kiln_status check_parts(const kiln_call *c, const char *path)
+{
+    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    kiln_weights *set = path && path[0] ? w->open(NULL, path) : NULL;
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; set && i < PARTS && status == KILN_OK; i++)
+        if (is_wanted(c, i) && !models->detect(kinds[i], set)) status = say_missing(c, path, i);
+    w->unref(set);
+    return status;
+}
+
+/* ---- CheckpointLoaderSimple ---- */
+
+static const kiln_param checkpoint_param[] = {
+    LOADER_PATH(checkpoint_params, "ckpt_name", "checkpoints",
+                "A .safetensors file or a folder in diffusers' layout, below a checkpoints folder."),
+    KIT_BOOL(checkpoint_params, ema, 0,
+             "Take the averaged weights (model_ema.*) that a training file carries beside its last ones."),
+};
+static kiln_status run_checkpoint(const kiln_call *c)
+{
+    const checkpoint_params *p = c->params;
+    return load_all(c, p->path, p->ema ? KILN_LOAD_EMA : 0);
+}
+static kiln_status check_checkpoint(const kiln_call *c)
+{
+    return check_parts(c, ((const checkpoint_params *)c->params)->path);
+}
+const kiln_node node_checkpoint_loader = {
+    LOADER_NODE,
+    .type = "CheckpointLoaderSimple",
+    .title = "Load Checkpoint",
+    .doc = "Opens a checkpoint: its denoiser, text encoder and autoencoder.",
+    KILN_ARRAY(out, all_out),
+    KIT_PARAMS(checkpoint_params, checkpoint_param),
+    .run = run_checkpoint,
+    .check = check_checkpoint,
+};
+
+/* ---- DiffusersLoader ---- */
+
+typedef struct {
+    const char *path;
+} folder_params;
+
+static const kiln_param diffusers_param[] = {
+    LOADER_PATH(folder_params, "model_path", "diffusers", "A folder in diffusers' layout."),
+};
+static kiln_status run_diffusers(const kiln_call *c)
+{
+    return load_all(c, ((const folder_params *)c->params)->path, 0);
+}
+static kiln_status check_diffusers(const kiln_call *c)
+{
+    return check_parts(c, ((const folder_params *)c->params)->path);
+}
+const kiln_node node_diffusers_loader = {
+    LOADER_NODE,
+    .type = "DiffusersLoader",
+    .title = "Load Diffusers Folder",
+    .doc = "Opens a folder in diffusers' layout; CheckpointLoaderSimple does too.",
+    KILN_ARRAY(out, all_out),
+    KIT_PARAMS(folder_params, diffusers_param),
+    .run = run_diffusers,
+    .check = check_diffusers,
+};
