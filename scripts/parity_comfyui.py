@@ -168,11 +168,12 @@ def parsed():
     parser.add_argument("--comfyui", type=pathlib.Path, required=True)
     parser.add_argument("--kiln", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/parity-comfyui"))
-    parser.add_argument("--only", default="", help="rows whose name has this word")
+    parser.add_argument("--only", default="", help="rows whose name has this word, or one of several: a,b")
     parser.add_argument("--full", action="store_true", help="the rows of full-size models, one model after the other")
     parser.add_argument("--table", type=pathlib.Path, help="write the table here too")
     parser.add_argument("--keep", action="store_true", help="compare with what ComfyUI drew last time")
     options = parser.parse_args()
+    options.words = options.only.split(",")
     options.comfyui, options.kiln, options.work = (path.resolve() for path in (options.comfyui, options.kiln, options.work))
     return options
 
@@ -189,7 +190,7 @@ def judge_all(options, base, prompts, drawn):
 
 
 def small(options):
-    prompts = {name: prompt for name, prompt in rows.rows.items() if options.only in name}
+    prompts = {name: prompt for name, prompt in rows.rows.items() if any(word in name for word in options.words)}
     model.make(options.work)
     model.make_cut(options.work, prompts)
     drawn = json.loads((options.work / "drawn.json").read_text()) if options.keep else draw_all(options, options.work, prompts)
@@ -200,7 +201,7 @@ def full(options):
     """One group of models after the other: made, drawn with, compared, deleted."""
     found = []
     for families, prompts in rows.rows_models.full.values():
-        prompts = {name: prompt for name, prompt in prompts.items() if options.only in name}
+        prompts = {name: prompt for name, prompt in prompts.items() if any(word in name for word in options.words)}
         if not prompts:
             continue
         base = model.make_full(options.work / "full", families)

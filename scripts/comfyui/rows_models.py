@@ -1,7 +1,8 @@
 """The prompts of whole models: SD2.1, SDXL, its refiner, SSD-1B, inpainting models and instruct-pix2pix.
 
 Each row is drawn twice over: with a cut-down UNet always (model.py: CUT), and with the full-size model by `--full`. The same functions
-make both; the full ones carry the family's file and a picture of 512x512 more. `alone` says which rows share a process of ComfyUI, so
+make both; the full ones carry the family's file and a picture of 512x512 more. Their schedules keep to entries of the training table, for
+between them ComfyUI tells the network the nearest entry (docs/numerics.md), which v-prediction shows: 0.4 of 255. `alone` says which rows share a process of ComfyUI, so
 that not all models lie in memory at once; `full` is {group: (families whose files it needs, rows)}.
 """
 
@@ -32,13 +33,13 @@ def empty(width=128, height=64, batch=1):
 def drawn(parts, positive, negative, latent=None, **changes):
     model, _, vae = parts
     sampling = {"model": model, "positive": positive, "negative": negative, "latent_image": latent or empty(), "seed": 21, "steps": 3, "cfg": 4.0,
-                "sampler_name": "euler", "scheduler": "normal", "denoise": 1.0, **changes}
+                "sampler_name": "euler", "scheduler": "simple", "denoise": 1.0, **changes}
     return n.VAEDecode(samples=n.KSampler(**sampling), vae=vae)
 
 
 def stage(parts, positive, negative, latent, **changes):
     """KSamplerAdvanced: a LATENT."""
-    sampling = {"model": parts[0], "add_noise": "enable", "noise_seed": 22, "steps": 4, "cfg": 4.0, "sampler_name": "euler", "scheduler": "normal",
+    sampling = {"model": parts[0], "add_noise": "enable", "noise_seed": 22, "steps": 4, "cfg": 4.0, "sampler_name": "euler", "scheduler": "simple",
                 "positive": positive, "negative": negative, "latent_image": latent, "start_at_step": 0, "end_at_step": 10000,
                 "return_with_leftover_noise": "disable", **changes}
     return n.KSamplerAdvanced(**sampling)
@@ -67,7 +68,7 @@ def plain(parts):
         "long": drawn(parts, text(clip, LONG), no),
         "skip_1": drawn(parts, text(first, "a cat"), text(first, "")),
         "skip_3": drawn(parts, text(skipped, "a cat (on a mat:1.3)"), no),
-        "picture": drawn(parts, text(clip, "a cat"), no, n.VAEEncode(pixels=square, vae=vae), denoise=0.6, sampler_name="dpmpp_2m", scheduler="karras"),
+        "picture": drawn(parts, text(clip, "a cat"), no, n.VAEEncode(pixels=square, vae=vae), denoise=0.6, sampler_name="dpmpp_2m", scheduler="beta"),
         "batch": drawn(parts, text(clip, "a cat"), no, empty(64, 64, 2), sampler_name="euler_ancestral"),
     }
 
@@ -105,7 +106,7 @@ def both(base, fine):
         second = stage(fine, fine_words, fine_no, first, add_noise="disable", start_at_step=split, **changes)
         return n.VAEDecode(samples=second, vae=fine[2])
 
-    return {"split": pair(3), "split_early": pair(1, sampler_name="dpmpp_2m", scheduler="karras")}
+    return {"split": pair(3), "split_early": pair(1, sampler_name="dpmpp_2m", scheduler="beta")}
 
 
 def inpaint(parts):
