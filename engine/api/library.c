@@ -136,6 +136,7 @@ static kiln_status open_job(kiln_workflow *w, error *e)
                        .input = o->input,
                        .over = o->n_over || o->over_file,
                        .rows = 1,
+                       .thorough = KILN_HAS(kiln_workflow_options, o, thorough) && o->thorough,
                        .line = add_line,
                        .arg = w,
                        .catalog = loaded};

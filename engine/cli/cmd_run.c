@@ -158,7 +158,7 @@ static void read_sweep(const arguments *a, const char **over, kiln_workflow_opti
 }
 
 /* What `set` and `over` hold has to live as long as the workflow. NULL: said, *status is the command's. */
-static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const char **over, int *status)
+static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const char **over, int thorough, int *status)
 {
     static char shipped[SHIPPED_PATH_MAX];
     kiln_message why = {.size = sizeof why};
@@ -169,7 +169,8 @@ static kiln_workflow *open_workflow(const arguments *a, kiln_setting *set, const
                                   .set_stride = sizeof *set,
                                   .plugins = argument(a, "--plugins"),
                                   .models = argument(a, "--models"),
-                                  .input = argument(a, "--input")};
+                                  .input = argument(a, "--input"),
+                                  .thorough = (uint32_t)thorough};
     *status = EXIT_BAD_INPUT;
     if (!read_settings(a, set, &from.n_set)) return NULL;
     read_sweep(a, over, &from);
@@ -334,7 +335,7 @@ int cmd_run(int argc, char **argv)
     if (!one_file(&a, &run_manual) || !read_options(&a, &how)) return EXIT_BAD_INPUT;
     if (how.quiet) log_level_set(KILN_LOG_ERROR);
     if (how.verbose) log_level_set(KILN_LOG_INFO);
-    kiln_workflow *w = open_workflow(&a, set, over, &status);
+    kiln_workflow *w = open_workflow(&a, set, over, 0, &status);
     if (!w) return status;
     status = run_workflow(w, &how, argument(&a, "--over") || argument(&a, "--over-file"));
     kiln_workflow_close(w);
@@ -350,7 +351,7 @@ int cmd_check(int argc, char **argv)
     if (!arguments_read(&a, &check_manual, argc, argv)) return EXIT_BAD_INPUT;
     if (a.help) return manual_print(&check_manual), EXIT_DONE;
     if (!one_file(&a, &check_manual)) return EXIT_BAD_INPUT;
-    kiln_workflow *w = open_workflow(&a, set, over, &status);
+    kiln_workflow *w = open_workflow(&a, set, over, 1, &status);
     if (!w) return status;
     size_t faults = kiln_workflow_fault_count(w), nodes = kiln_workflow_node_count(w);
     if (faults == 0 && kiln_workflow_is_sweep(w))

@@ -317,13 +317,18 @@ kiln_status ctx_call(const call_environment *env, size_t node, const char *node_
     return finish(&c, t, status, e);
 }
 
-kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *t, const void *params,
-                      uint64_t wanted, error *e)
+kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *t, const ctx_checking *how,
+                      error *e)
 {
     if (!t->check) return KILN_OK;
     kiln_ctx c = {.node_name = node_name, .node_type = t->type, .plugin = plugin_name};
-    kiln_call call = {
-        .size = sizeof call, .device = KILN_CPU, .host = &engine_host, .ctx = &c, .params = params, .wanted = wanted};
+    kiln_call call = {.size = sizeof call,
+                      .device = KILN_CPU,
+                      .host = &engine_host,
+                      .ctx = &c,
+                      .params = how->params,
+                      .estimate = !how->thorough,
+                      .wanted = how->wanted};
     return finish(&c, t, believe(&c, guarded(&c, t, t->check, &call)), e);
 }
 

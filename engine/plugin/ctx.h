@@ -76,9 +76,16 @@ kiln_status ctx_wants(const call_environment *env, const char *node_name, const 
 /* The same for expand(): `g` is what it fills; its mistakes are KILN_ERR_BUG. */
 kiln_status ctx_expand(const char *node_name, const char *plugin_name, const kiln_node *type, const void *params,
                        kiln_graph *g, error *e);
-/* The same for check(): parameters, and which outputs somebody takes. KILN_OK when the node has none. */
-kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *type, const void *params,
-                      uint64_t wanted, error *e);
+/* What a node's check() is asked with. */
+typedef struct {
+    const void *params;
+    uint64_t wanted; /* which outputs somebody takes  */
+    int thorough;    /* it may look into files        */
+} ctx_checking;
+
+/* The same for check(). KILN_OK when the node has none. */
+kiln_status ctx_check(const char *node_name, const char *plugin_name, const kiln_node *type, const ctx_checking *how,
+                      error *e);
 
 extern const kiln_host engine_host; /* what plugins get */
 

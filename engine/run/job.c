@@ -54,20 +54,22 @@ static kiln_status view_wants(void *self, const char *node, const kiln_node *t, 
 static kiln_status view_expand(void *self, const char *node, const kiln_node *t, const void *params, kiln_graph *g,
                                error *e)
 {
-    TRY(ctx_check(node, plugin_of(self, t), t, params, UINT64_MAX, e));
+    const ctx_checking how = {.params = params, .wanted = UINT64_MAX, .thorough = ((job *)self)->thorough};
+    TRY(ctx_check(node, plugin_of(self, t), t, &how, e));
     return ctx_expand(node, plugin_of(self, t), t, params, g, e);
 }
 
 /* ---- reading ---- */
 
 /* What the nodes themselves find wrong with their parameters. */
-static void check_nodes(reading *r)
+static void check_nodes(const job *j, reading *r)
 {
     for (size_t i = 0; i < r->w.n; i++) {
         const graph_node *g = &r->w.node[i];
         error why = {0};
+        const ctx_checking how = {.params = g->params, .wanted = g->used, .thorough = j->thorough};
         if (!g->type || !g->type->check) continue;
-        if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, g->params, g->used, &why) != KILN_OK)
+        if (ctx_check(g->doc->name, r->info[i]->plugin->id, g->type, &how, &why) != KILN_OK)
             document_fault(&r->doc, g->doc->at, NULL, "%s", why.message);
     }
 }
@@ -92,7 +94,7 @@ kiln_status job_read(job *j, const set_option *set, size_t n_set, reading *r, er
     if (!r->info) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < r->w.n; i++)
         r->info[i] = r->w.node[i].type ? catalog_find(j->catalog, r->w.node[i].doc->type) : NULL;
-    if (r->doc.n_fault == 0) check_nodes(r);
+    if (r->doc.n_fault == 0) check_nodes(j, r);
     document_sort_faults(&r->doc);
     return KILN_OK;
 }
@@ -142,7 +144,7 @@ static kiln_status open_source(job *j, const job_source *s, error *e)
     if (!j->catalog && !(j->catalog = catalog_open(s->plugins, e))) return e->status;
     if (!s->catalog) warn_of_refused(j->catalog);
     if (!(j->path = arena_strdup(&j->memory, s->path))) return error_set(e, KILN_ERR_NOMEM, "out of memory");
-    j->set = s->set, j->n_set = s->n_set, j->unchecked = s->unchecked;
+    j->set = s->set, j->n_set = s->n_set, j->unchecked = s->unchecked, j->thorough = s->thorough;
     TRY(file_roots_find(&j->roots, &j->memory, s->path, s->models, s->input, e));
     TRY(read_text(j, s->path, e));
     return job_read(j, s->set, s->n_set, &j->first, e);

@@ -20,6 +20,7 @@ typedef struct {
     const char *input;   /* --input, or NULL                  */
     int over;            /* --over or --over-file will set more than `set` does        */
     int rows;            /* whoever opens it goes through the rows of `matrix:`, if any */
+    int thorough;        /* nodes look into files for what is wrong                     */
     int unchecked;       /* it is only read: its workflow has the document alone, whose node types, values and files
                             nobody has looked at. Such a job is of use for nothing but job_workflow */
     /* Takes each fault and warning, a line for people; NULL: they go to standard error. */

@@ -28,6 +28,7 @@ struct job {
     void *line_arg;
     int keeps_catalog; /* it is another's */
     int unchecked;     /* job_source's    */
+    int thorough;      /* job_source's    */
     arena memory;
 };
 

@@ -56,6 +56,9 @@ typedef struct {
      */
     void (*on_log)(void *arg, int level, const char *text);
     void *arg;
+    /* 1: nodes look into files for what is wrong (a checkpoint without the part that is used), as `kiln check` does; 0:
+     * they say it when they run, and a workflow whose results are all kept opens no model */
+    uint32_t thorough;
 } kiln_workflow_options;
 
 typedef enum {

@@ -325,7 +325,8 @@ typedef struct {
     size_t params_size;
     kiln_status (*run)(const kiln_call *); /* [run] */
     /* Optional [run]: says before anything runs what is wrong with the parameters (c->in and
-     * c->out are NULL); cheap, opens no file's body. Before expand(), where there is one. */
+     * c->out are NULL); cheap, opens no file's body, and with c->estimate no file at all: a run may follow, which
+     * would say it. Before expand(), where there is one. */
     kiln_status (*check)(const kiln_call *);
     kiln_status (*create)(const kiln_host *, void **instance); /* [any] optional, per workflow node */
     void (*destroy)(void *instance);                           /* [any] */

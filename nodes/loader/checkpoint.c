@@ -56,7 +56,7 @@ static kiln_status check_parts(const kiln_call *c, const char *path)
 {
     const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
-    kiln_weights *set = path && path[0] ? w->open(NULL, path) : NULL;
+    kiln_weights *set = path && path[0] && !kit_estimating(c) ? w->open(NULL, path) : NULL;
     kiln_status status = KILN_OK;
     for (size_t i = 0; set && i < PARTS && status == KILN_OK; i++)
         if (is_wanted(c, i) && !models->detect(kinds[i], set)) status = say_missing(c, path, i);

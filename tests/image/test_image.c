@@ -165,7 +165,7 @@ static void test_prefixes_that_lead_out_are_refused_before_and_while_running(voi
     node_files = 0;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error e = {0};
-        CHECK_MSG(ctx_check("test", "image", &node_save_image, &(name_params){bad[i]}, UINT64_MAX, &e) ==
+        CHECK_MSG(ctx_check("test", "image", &node_save_image, &(ctx_checking){.params = &(name_params){bad[i]}}, &e) ==
                       KILN_ERR_INVALID,
                   "'%s' passed", bad[i]);
         CHECK_MSG(strstr(e.message, "file name prefix") != NULL, "%s", e.message);
@@ -176,14 +176,16 @@ static void test_prefixes_that_lead_out_are_refused_before_and_while_running(voi
     static const char *const good[] = {"ComfyUI", "a/b", "..a", "a..b/c..", "%width%"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         error e = {0};
-        CHECK_MSG(ctx_check("test", "image", &node_save_image, &(name_params){good[i]}, UINT64_MAX, &e) == KILN_OK,
+        CHECK_MSG(ctx_check("test", "image", &node_save_image, &(ctx_checking){.params = &(name_params){good[i]}},
+                            &e) == KILN_OK,
                   "'%s': %s", good[i], e.message);
     }
     char longer[300];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
     error e = {0};
-    CHECK_EQ(ctx_check("test", "image", &node_save_image, &(name_params){longer}, UINT64_MAX, &e), KILN_ERR_INVALID);
+    CHECK_EQ(ctx_check("test", "image", &node_save_image, &(ctx_checking){.params = &(name_params){longer}}, &e),
+             KILN_ERR_INVALID);
     made m = save(image, longer);
     refused(&m, KILN_ERR_INVALID, "longer than 200");
     CHECK_EQ(node_files, 0);

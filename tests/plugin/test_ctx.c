@@ -297,7 +297,7 @@ static kiln_status look_at_wanted(const kiln_call *c) { return wanted_seen = c->
 static void test_check_is_told_what_is_taken(void)
 {
     const kiln_node type = {.size = sizeof type, .type = "Tried", .run = first_alone, .check = look_at_wanted};
-    CHECK_EQ(ctx_check("n", "p", &type, NULL, 5, NULL), KILN_OK);
+    CHECK_EQ(ctx_check("n", "p", &type, &(ctx_checking){.wanted = 5}, NULL), KILN_OK);
     CHECK_EQ(wanted_seen, 5);
 }
 
