@@ -212,13 +212,13 @@ $(B)/tests/judge/judge: $(B)/tests/judge/judge.o $(B)/tests/judge/sight.o $(B)/t
 	$(Q)$(CC) $(LDFLAGS_ALL) $^ -lpng -lm -o $@
 
 # ---- what people type --------------------------------------------------------------------------------
-.PHONY: all setup run test tests test-sanitizers bench bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall compdb format format-check lint analyze clean help
+.PHONY: all setup run test tests test-sanitizers bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers test-templates fuzz torture install uninstall compdb format format-check lint analyze clean help
 all: $(B)/kiln $(B)/libkiln.so $(plugin_so) $(cuda_so) $(B)/workflows cuda-note
 # So that kiln finds what it ships from wherever it is built.
 $(B)/workflows: FORCE
 	@mkdir -p $(@D) && ln -sfn "$$(realpath --relative-to=$(@D) workflows)" $@
 help:
-	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall compdb format format-check lint analyze clean"
+	@sed -n '1,6p' Makefile; echo; echo "targets: all run test test-memory test-places test-promises test-samplers test-sanitizers test-templates bench bench-sdxl bench-peers parity-full parity-comfyui parity-tokenizers fuzz install uninstall compdb format format-check lint analyze clean"
 
 # The first thing `make run` and `make test` do, so that a bare machine becomes a working one.
 setup:
@@ -282,12 +282,18 @@ bench: setup
 	$(Q)KILN_BUILD=$(B) scripts/bench
 	$(Q)KILN_BUILD=$(B) scripts/bench_cache
 	$(Q)KILN_BUILD=$(B) scripts/bench_memory
+# SDXL and its refiner: 13 GB of disk, 16 GB of memory; PEERS=1 draws with diffusers in turns (PEERS_PYTHON).
+bench-sdxl: setup
+	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)KILN_BUILD=$(B) scripts/bench --families sdxl,refiner --steps 3 --runs 1 $(if $(PEERS),--turns 2 --peers --peer-steps 2)
+	$(Q)KILN_BUILD=$(B) scripts/bench_memory --family sdxl --size 1024 --budgets 4G --steps 3 --runs 1
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+# make parity-full [MODELS="sdxl refiner"]: all of sd15, sd21, sdxl, refiner when not given
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
-	$(Q)KILN_BUILD=$(B) scripts/parity-full
+	$(Q)KILN_BUILD=$(B) $(if $(MODELS),MODELS="$(MODELS)") scripts/parity-full
 # The same prompts through a ComfyUI checkout: make parity-comfyui COMFYUI=FOLDER PYTHON=PYTHON [ARGS="--only WORD"]
 parity-comfyui: setup
 	$(Q)$(MAKE) --no-print-directory all

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long SD1.5 takes elsewhere on this machine: diffusers on torch, and stable-diffusion.cpp.
+"""How long SD1.5, SDXL and its refiner take elsewhere on this machine: diffusers on torch, and (SD1.5) stable-diffusion.cpp.
 
     bench_peers.py --model DIR [--out FILE.json] [--variants torch-f32,torch-bf16,...] [--steps 3] [--latent 64]
                    [--threads N] [--device cpu|cuda] [--sdcpp-python VENV/bin/python]
 
-DIR is a folder by make_random_sd15.py. Each variant runs in a process of its own, so that its peak memory is its
+DIR is a folder by scripts/bench or make_random_sd.py. Each variant runs in a process of its own, so that its peak memory is its
 own. Printed as a table and written as JSON:
     load_s    opening the folder into memory          text_s    both prompts of CFG, 77 tokens each
     step_s    one CFG step: the UNet on a batch of 2 (stable-diffusion.cpp runs it twice), median of --steps
@@ -63,15 +63,17 @@ def forget_peak():
 def torch_load(options):
     import torch
     from diffusers import AutoencoderKL, UNet2DConditionModel
-    from transformers import CLIPTextModel
+    from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
     kind = torch.bfloat16 if "bf16" in options.worker else torch.float32
     layout = torch.channels_last if "-nhwc" in options.worker else torch.contiguous_format
     parts = [
         UNet2DConditionModel.from_pretrained(options.model / "unet", torch_dtype=kind),
         AutoencoderKL.from_pretrained(options.model / "vae", torch_dtype=kind),
-        CLIPTextModel.from_pretrained(options.model / "text_encoder", dtype=kind),
     ]
+    for folder, text in (("text_encoder", CLIPTextModel), ("text_encoder_2", CLIPTextModelWithProjection)):
+        if (options.model / folder).is_dir():
+            parts.append(text.from_pretrained(options.model / folder, dtype=kind))
     return kind, layout, [part.eval().requires_grad_(False).to(memory_format=layout, device=options.device) for part in parts]
 
 
@@ -86,21 +88,32 @@ def torch_worker(options):
         return value
 
     torch.set_num_threads(options.threads)
-    (kind, layout, (unet, vae, text)), load_s = timed(lambda: torch_load(options))
+    (kind, layout, (unet, vae, *texts)), load_s = timed(lambda: torch_load(options))
     load_mb = forget_peak()
     if options.worker.endswith("-compiled"):
         unet, vae.decode = torch.compile(unet), torch.compile(vae.decode)
-    ids = torch.randint(0, text.config.vocab_size, (2, 77), generator=torch.Generator().manual_seed(1)).to(options.device)
+    ids = torch.randint(0, texts[0].config.vocab_size, (2, 77), generator=torch.Generator().manual_seed(1)).to(options.device)
     x = torch.randn(1, 4, options.latent, options.latent, generator=torch.Generator().manual_seed(2)).to(options.device, kind)
+
+    def encode():
+        """What conditions the UNet: SD1.5's last layer, SDXL's last but one of each encoder side by side."""
+        if not unet.config.projection_class_embeddings_input_dim:
+            return texts[0](input_ids=ids).last_hidden_state
+        return torch.cat([text(input_ids=ids, output_hidden_states=True).hidden_states[-2] for text in texts], dim=-1)
+
+    added = {}
+    if unet.config.projection_class_embeddings_input_dim:
+        numbers = (unet.config.projection_class_embeddings_input_dim - 1280) // unet.config.addition_time_embed_dim
+        added = {"text_embeds": torch.randn(2, 1280).to(options.device, kind), "time_ids": torch.ones(2, numbers).to(options.device, kind)}
 
     def step(context):
         both = torch.cat([x, x]).to(memory_format=layout)
-        one, other = unet(both, 500.0, encoder_hidden_states=context, return_dict=False)[0].chunk(2)
+        one, other = unet(both, 500.0, encoder_hidden_states=context, added_cond_kwargs=added, return_dict=False)[0].chunk(2)
         return one + (other - one) * 7.0
 
     with torch.inference_mode():
-        text(input_ids=ids)
-        context, text_s = timed(lambda: done(lambda: text(input_ids=ids).last_hidden_state))
+        encode()
+        context, text_s = timed(lambda: done(encode))
         _, first_s = timed(lambda: done(lambda: step(context)))
         steps = [timed(lambda: done(lambda: step(context)))[1] for _ in range(options.steps)]
         latent = (x * 5).to(memory_format=layout)
@@ -233,7 +246,7 @@ def parse():
     if unknown:
         parser.error(f"--variants: {', '.join(sorted(unknown))} is not one of {', '.join(TORCH + SDCPP)}")
     if not (options.model / "model_index.json").is_file():
-        parser.error(f"--model: {options.model} has no model_index.json; make_random_sd15.py makes such a folder")
+        parser.error(f"--model: {options.model} has no model_index.json; make_random_sd.py makes such a folder")
     if options.steps < 1 or options.latent < 8 or options.threads < 1:
         parser.error("--steps and --threads are at least 1, --latent at least 8")
     return options

@@ -58,17 +58,17 @@ TEXT = {
 }
 
 
-def blank_modules():
+def blank_modules(unet=UNET):
     """The three models without storage: they only tell names and shapes."""
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel
 
     plain = {key: value for key, value in TEXT.items() if key not in ("architectures", "model_type")}
     with torch.device("meta"):
-        unet = UNet2DConditionModel.from_config(dict(UNET))
+        network = UNet2DConditionModel.from_config(dict(unet))
         vae = AutoencoderKL.from_config(dict(VAE))
         text = CLIPTextModel(CLIPTextConfig(**plain))
-    return unet, vae, text
+    return network, vae, text
 
 
 def write_weights(path, module, seed, dtype, prefix=""):
@@ -82,14 +82,14 @@ def write_weights(path, module, seed, dtype, prefix=""):
     common.save_each(path, shapes, make, {"format": "pt", "seed": str(seed)})
 
 
-def write(out, dtype, seed):
-    unet, vae, text = blank_modules()
+def write(out, dtype, seed, unet=UNET):
+    network, vae, text = blank_modules(unet)
     tiny.write_json(out / "model_index.json", tiny.INDEX)
     tiny.write_json(out / "scheduler/scheduler_config.json", tiny.SCHEDULER)
-    for part, config in (("unet", UNET), ("vae", VAE), ("text_encoder", TEXT)):
+    for part, config in (("unet", unet), ("vae", VAE), ("text_encoder", TEXT)):
         tiny.write_json(out / part / "config.json", config)
     shutil.copytree(common.GOLDEN / "clip-tokenizer", out / "tokenizer", dirs_exist_ok=True)
-    write_weights(out / "unet/diffusion_pytorch_model.safetensors", unet, seed, dtype)
+    write_weights(out / "unet/diffusion_pytorch_model.safetensors", network, seed, dtype)
     write_weights(out / "vae/diffusion_pytorch_model.safetensors", vae, seed + 1, dtype)
     write_weights(out / "text_encoder/model.safetensors", text, seed + 2, dtype, "text_model.")
 

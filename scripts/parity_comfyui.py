@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """The same prompts through a ComfyUI checkout and through kiln: the numbers behind `make parity-comfyui`.
 
-    parity_comfyui.py --comfyui FOLDER --kiln PROGRAM [--work DIR] [--only WORD] [--table FILE] [--keep]
+    parity_comfyui.py --comfyui FOLDER --kiln PROGRAM [--work DIR] [--only WORD] [--full] [--table FILE] [--keep]
 
 Makes DIR/models and DIR/input (once, from a seed), lets ComfyUI draw every row of scripts/comfyui/rows.py in this Python, on the CPU, in
 f32, lets `kiln run --precision f32 --device cpu` draw the same prompts, and compares the PNGs they wrote, in counts of 255.
 
 A row holds when its pictures are as many and as large as ComfyUI's, differ by BOUND_MEAN at most on average and by BOUND_MAX at most in any
-value. A picture that is grey or saturated shows nothing, so a drawn one that is so does not hold either. Where kiln is given a prompt of its own
+value. --full draws the rows of full-size models instead (scripts/comfyui/rows_models.py): each model is made, drawn with and deleted
+again, for SDXL alone is 7 GB; ComfyUI keeps their f16 weights as they are and computes in f32, and the mean may be BOUND_FULL. A picture that is grey or saturated shows nothing, so a drawn one that is so does not hold either. Where kiln is given a prompt of its own
 the table says what is other in it. Exit status 1: a row does not hold, or kiln has a node that no row uses.
 """
 
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -29,9 +31,11 @@ import model
 import rows
 
 BOUND_MEAN, BOUND_MAX = 0.1, 1
+BOUND_FULL = 0.5, 255  # mean and largest
 EDGE_MOST = 0.6  # of a drawn picture's values may be 0 or 255
 SPREAD_LEAST = 5  # its standard deviation
-ROW_SECONDS = 120
+ROW_SECONDS = {False: 120, True: 900}  # by whether the models are full-size
+FULL_OPTIONS = ["--fp16-unet", "--fp16-text-enc"]
 
 
 def pictures(folder, name):
@@ -51,7 +55,7 @@ def dull(prompt, picture):
     return "grey" if picture.std() < SPREAD_LEAST else ""
 
 
-def compare(prompt, wanted, got, bound_mean):
+def compare(prompt, wanted, got, bound_mean, bound_max):
     """(mean, max, what is wrong or "")"""
     if [path.name for path in wanted] != [path.name for path in got] or not wanted:
         return None, None, f"{len(got)} pictures, ComfyUI {len(wanted)}"
@@ -66,33 +70,47 @@ def compare(prompt, wanted, got, bound_mean):
         difference = np.abs(a - b)
         total, count, worst = total + int(difference.sum()), count + difference.size, max(worst, int(difference.max()))
     mean = total / count
-    return mean, worst, "" if mean <= bound_mean and worst <= BOUND_MAX else "differs"
+    return mean, worst, "" if mean <= bound_mean and worst <= bound_max else "differs"
 
 
-def run_comfyui(options, prompts):
-    asked, done = options.work / "prompts.json", options.work / "done.json"
+def run_comfyui(options, base, prompts, more=()):
+    """{name: "" or why there is no picture}, drawn by one process."""
+    asked, done = base / "prompts.json", base / "done.json"
     asked.write_text(json.dumps(prompts))
     done.unlink(missing_ok=True)
-    shutil.rmtree(options.work / "output", ignore_errors=True)
-    (options.work / "output").mkdir()
-    with open(options.work / "comfyui.log", "w") as log:
-        command = [sys.executable, SCRIPTS / "comfyui" / "reference.py", options.comfyui, options.work, asked, done]
-        status = subprocess.run(command, stderr=log).returncode
+    with open(base / "comfyui.log", "a") as log:
+        command = [sys.executable, SCRIPTS / "comfyui" / "reference.py", options.comfyui, base, asked, done, *more]
+        calm = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}  # threads that spin while they wait are slow where others work too
+        status = subprocess.run(command, stderr=log, env=calm).returncode
     if status or not done.exists():
-        raise SystemExit(f"ComfyUI ended with status {status}; its words are in {options.work / 'comfyui.log'}")
+        raise SystemExit(f"ComfyUI ended with status {status}; its words are in {base / 'comfyui.log'}")
     return json.loads(done.read_text())
 
 
-def run_kiln(options, name, prompt):
+def draw_all(options, base, prompts, more=()):
+    """The same, a process for each group of rows that is not to share its models with others."""
+    (base / "comfyui.log").unlink(missing_ok=True)
+    shutil.rmtree(base / "output", ignore_errors=True)
+    (base / "output").mkdir()
+    groups, found = {}, {}
+    for name, prompt in prompts.items():
+        groups.setdefault(rows.alone.get(name, ""), {})[name] = prompt
+    for group in groups.values():
+        found.update(run_comfyui(options, base, group, more))
+    (base / "drawn.json").write_text(json.dumps(found))
+    return found
+
+
+def run_kiln(options, base, name, prompt):
     """"", or the last line of what it said."""
-    file = options.work / "kiln" / f"{name}.json"
+    file, seconds = base / "kiln" / f"{name}.json", ROW_SECONDS[options.full]
     file.write_text(json.dumps(prompt))
-    folders = ["--models", options.work / "models", "--input", options.work / "input", "--out", file.parent]
+    folders = ["--models", base / "models", "--input", base / "input", "--out", file.parent]
     command = [options.kiln, "run", file, *folders, "--precision", "f32", "--device", "cpu", "--no-cache", "--quiet"]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=ROW_SECONDS)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return f"not done in {ROW_SECONDS} s"
+        return f"not done in {seconds} s"
     lines = ran.stderr.strip().splitlines() or [f"status {ran.returncode}"]
     return lines[0] if ran.returncode else ""
 
@@ -104,16 +122,17 @@ def unused(options):
     return sorted(have - {node["class_type"] for prompt in given for node in prompt.values()})
 
 
-def judge(options, name, prompt, failed):
+def judge(options, base, name, prompt, failed):
     """One row of the table: (name, mean, max, holds, words)"""
     if failed:
         return name, None, None, False, f"ComfyUI: {failed}"
     given, why = rows.otherwise.get(name, (prompt, ""))
-    bound, why = rows.bounds.get(name, (BOUND_MEAN, why))
-    said = run_kiln(options, name, given)
+    bound, most = BOUND_FULL if options.full else (BOUND_MEAN, BOUND_MAX)
+    bound, why = rows.bounds.get(name, (bound, why))
+    said = run_kiln(options, base, name, given)
     if said:
         return name, None, None, False, f"kiln: {said}"
-    mean, worst, fault = compare(prompt, pictures(options.work / "output", name), pictures(options.work / "kiln", name), bound)
+    mean, worst, fault = compare(prompt, pictures(base / "output", name), pictures(base / "kiln", name), bound, most)
     return name, mean, worst, not fault, fault or why
 
 
@@ -128,7 +147,7 @@ def table(found):
 def summary(found):
     """A line for each section of rows.py but for rows with a bound of their own, then all that were given something of their own."""
     lines, by_name = ["| rows | number | worst mean | worst max |", "|---|---|---|---|"], {entry[0]: entry for entry in found}
-    for title, names in rows.sections:
+    for title, names in [*rows.sections, *((f"Full size: {group}", asked) for group, (_, asked) in rows.rows_models.full.items())]:
         entries = [by_name[name] for name in names if name in by_name and by_name[name][1] is not None and name not in rows.bounds]
         if entries:
             lines.append(f"| {title} | {len(entries)} | {max(e[1] for e in entries):.4f} | {max(e[2] for e in entries)} |")
@@ -149,26 +168,53 @@ def parsed():
     parser.add_argument("--comfyui", type=pathlib.Path, required=True)
     parser.add_argument("--kiln", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/parity-comfyui"))
-    parser.add_argument("--only", default="", help="rows whose name has this word")
+    parser.add_argument("--only", default="", help="rows whose name has this word, or one of several: a,b")
+    parser.add_argument("--full", action="store_true", help="the rows of full-size models, one model after the other")
     parser.add_argument("--table", type=pathlib.Path, help="write the table here too")
     parser.add_argument("--keep", action="store_true", help="compare with what ComfyUI drew last time")
     options = parser.parse_args()
+    options.words = options.only.split(",")
     options.comfyui, options.kiln, options.work = (path.resolve() for path in (options.comfyui, options.kiln, options.work))
     return options
 
 
-def main():
-    options = parsed()
-    prompts = {name: prompt for name, prompt in rows.rows.items() if options.only in name}
-    model.make(options.work)
-    drawn = json.loads((options.work / "done.json").read_text()) if options.keep else run_comfyui(options, prompts)
-    shutil.rmtree(options.work / "kiln", ignore_errors=True)
-    (options.work / "kiln").mkdir()
+def judge_all(options, base, prompts, drawn):
+    """Entries of the table, each printed as soon as it is known."""
+    shutil.rmtree(base / "kiln", ignore_errors=True)
+    (base / "kiln").mkdir()
     found = []
     for name, prompt in prompts.items():
-        found.append(judge(options, name, prompt, drawn.get(name, "was not asked")))
+        found.append(judge(options, base, name, prompt, drawn.get(name, "was not asked")))
         print(table(found[-1:]).splitlines()[-1], flush=True)
-    missing = [] if options.only else unused(options)
+    return found
+
+
+def small(options):
+    prompts = {name: prompt for name, prompt in rows.rows.items() if any(word in name for word in options.words)}
+    model.make(options.work)
+    model.make_cut(options.work, prompts)
+    drawn = json.loads((options.work / "drawn.json").read_text()) if options.keep else draw_all(options, options.work, prompts)
+    return judge_all(options, options.work, prompts, drawn)
+
+
+def full(options):
+    """One group of models after the other: made, drawn with, compared, deleted."""
+    found = []
+    for families, prompts in rows.rows_models.full.values():
+        prompts = {name: prompt for name, prompt in prompts.items() if any(word in name for word in options.words)}
+        if not prompts:
+            continue
+        base = model.make_full(options.work / "full", families)
+        drawn = draw_all(options, base, prompts, FULL_OPTIONS)
+        found += judge_all(options, base, prompts, drawn)
+        shutil.rmtree(base)
+    return found
+
+
+def main():
+    options = parsed()
+    found = full(options) if options.full else small(options)
+    missing = [] if options.only or options.full else unused(options)
     agreed = [entry for entry in found if entry[3]]
     worst = max((entry[1] for entry in agreed if entry[0] not in rows.bounds), default=0)
     total = f"{versions(options)}: {len(agreed)} of {len(found)} rows agree, worst mean {worst:.4f}"

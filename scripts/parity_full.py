@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Full-size SD1.5 against diffusers: the numbers behind `make parity-full`.
+"""Full-size models of the Stable Diffusion family against diffusers and transformers: the numbers behind `make parity-full`.
 
-    parity_full.py reference --cache DIR [--dtype f16] [--latent 64] [--device cpu|cuda] [--model FOLDER]
-        makes DIR/model (random weights, once; or takes FOLDER) and DIR/reference.safetensors: inputs and diffusers' outputs,
-        computed in f32 on that device (TensorFloat-32 off: its products have ten bits)
+    parity_full.py reference --cache DIR [--family sd15|sd21|sdxl|refiner|ssd1b] [--dtype f16] [--latent 64] [--device cpu|cuda] [--model FOLDER]
+        makes DIR/model (random weights, once; or takes FOLDER) and DIR/reference.safetensors: inputs and what diffusers
+        makes of them, computed in f32 on that device (TensorFloat-32 off: its products have ten bits)
     parity_full.py compare REFERENCE GOT --precision f32|bf16
         reads what kiln computed for the same inputs and prints errors beside their bounds
-    parity_full.py all --cache DIR --tool COMMAND [--precision f32,bf16]
-        reference (unless it is there), COMMAND MODEL REFERENCE GOT PRECISION, compare
+    parity_full.py all --cache DIR --tool COMMAND [--precision f32,bf16] [--forget]
+        reference (unless it is there), COMMAND MODEL REFERENCE GOT PRECISION, compare; --forget deletes DIR/model at the end
 
 Names, in REFERENCE and GOT alike; pictures and latents are NHWC, GOT may hold any float type:
-    text.ids [n,77] -> text.last, text.pooled
-    unet.x [2,h,w,4], unet.t [2], unet.context [2,77,768] -> unet.out
+    text.ENCODER.ids [n,77] -> text.ENCODER.tokens, text.ENCODER.pooled: ENCODER is l, g or h; tokens are those of the layer that
+        conditions the family's UNet, pooled is there where that UNet or SD1.x's users take it
+    unet.x [2,h,w,4], unet.t [2], unet.context [2,77,width], and of SDXL and its refiner unet.pooled [2,1280] and numbers [2] by
+        name -> unet.out
     vae.latent -> vae.decode.out; vae.image -> vae.encode.mean (kiln encodes to the mean, as ComfyUI; nothing here wants the variance)
     PART.BLOCK.in.x, .in.temb, .in.context, .in.skip.N -> PART.BLOCK.out: submodules, PART is unet or vae; a block
     that hands over skips gives .out.0 (the result) and .out.1.N
@@ -19,14 +21,15 @@ The submodules are written with --blocks alone, for tools that run them by thems
 held against goldens at their own widths by `make test`.
 
 Bounds in f32: 1e-5 for a block, 1e-4 for a whole model (largest difference over largest value); torch's own f32
-noise is about 1e-6. In bf16: 2e-2 (norm of the difference over norm of the values). A tensor that kiln did not
-write fails, unless --allow-missing. Exit status 1: out of bounds or missing.
+noise is about 1e-6. In bf16: 2e-2 (norm of the difference over norm of the values). The mean difference over the mean value is printed too.
+A tensor that kiln did not write fails, unless --allow-missing. Exit status 1: out of bounds or missing.
 """
 
 import argparse
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -37,9 +40,25 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it torch'
 import torch
 
 import common
-import make_random_sd15 as sd15
+import make_random_sd as random_sd
 
-WHOLE = ["text.last", "text.pooled", "unet.out", "vae.decode.out", "vae.encode.mean"]
+# Which encoders a family has, in which folders, which hidden state of transformers' list conditions the UNet, and whether with the
+# final norm; POOLED: what is compared of them. SD2.1's folder has no last layer, so the last there is its single file's last but one.
+ENCODERS = {
+    "sd15": {"l": ("text_encoder", -1, True)},
+    "sd21": {"h": ("text_encoder", -1, True)},
+    "sdxl": {"l": ("text_encoder", -2, False), "g": ("text_encoder_2", -2, False)},
+    "refiner": {"g": ("text_encoder_2", -2, False)},
+}
+ENCODERS["ssd1b"] = ENCODERS["sdxl"]
+POOLED = {"sd15": ["l"], "sd21": [], "sdxl": ["g"], "refiner": ["g"], "ssd1b": ["g"]}
+# What SDXL's UNets are told beside the text, two pictures each, in diffusers' order.
+SIZES = {"height": [1024.0, 640.0], "width": [1024.0, 1536.0], "crop_h": [0.0, 96.0], "crop_w": [0.0, 8.0]}
+NUMBERS = {
+    2816: {**SIZES, "target_height": [1024.0, 832.0], "target_width": [1024.0, 1216.0]},
+    2560: {**SIZES, "aesthetic_score": [6.0, 2.5]},
+}
+WHOLE = ["unet.out", "vae.decode.out", "vae.encode.mean"]
 BOUNDS = {"f32": {"block": 1e-5, "whole": 1e-4}, "bf16": {"block": 2e-2, "whole": 2e-2}}
 UNET_BLOCKS = [
     "down_blocks.0.resnets.0",
@@ -58,26 +77,61 @@ VAE_BLOCKS = [
 TIMES = [999.0, 37.25]
 
 
-def text_reference(folder, device):
-    import text
+def text_encoder(folder, part):
+    """transformers' model, with or without its projection."""
+    import json
 
-    tokenizer, encoder = text.load(folder)
-    rows = [[token for token, _ in page] for page in text.prompt.chunks(tokenizer, text.PROMPTS[5])]
-    ids = torch.tensor(rows)
-    _, last, pooled = text.layers(encoder.float().to(device), ids.to(device))
-    return {"text.ids": ids, "text.last": last, "text.pooled": pooled}
+    import transformers
+
+    kind = json.loads((folder / part / "config.json").read_text())["architectures"][0]
+    model = getattr(transformers, kind).from_pretrained(folder / part, attn_implementation="eager")
+    return model.eval().requires_grad_(False).float()
+
+
+def text_reference(folder, family, device):
+    import text
+    from transformers import CLIPTokenizer
+
+    tensors = {}
+    for name, (part, layer, normed) in ENCODERS[family].items():
+        tokenizer = CLIPTokenizer.from_pretrained(folder / part.replace("text_encoder", "tokenizer"))
+        encoder = text_encoder(folder, part).to(device)
+        pad = 49407 if name == "l" else 0
+        ids = torch.tensor([padded(page, pad) for page in text.prompt.chunks(tokenizer, text.PROMPTS[5])])
+        out = encoder(input_ids=ids.to(device), output_hidden_states=True)
+        hidden = out.hidden_states[layer]
+        tensors[f"text.{name}.ids"] = ids
+        tensors[f"text.{name}.tokens"] = out.last_hidden_state if normed and layer == -1 else text.final_norm(encoder, hidden) if normed else hidden
+        if name in POOLED[family]:
+            tensors[f"text.{name}.pooled"] = out.text_embeds if name == "g" else out.pooler_output
+    return tensors
+
+
+def padded(page, pad):
+    """The ids of a page, those after its first end token being `pad`."""
+    ids = [token for token, _ in page]
+    end = ids.index(49407)
+    return ids[: end + 1] + [pad] * (len(ids) - end - 1)
 
 
 def unet_reference(folder, latent, with_blocks, device):
     import unet
 
     network = unet.load(folder, torch.float32).to(device)
-    x = common.randn("parity.x", len(TIMES), 4, latent, latent).to(device)
-    context = common.randn("parity.context", len(TIMES), 77, network.config.cross_attention_dim).to(device)
+    count, width = len(TIMES), network.config.projection_class_embeddings_input_dim
+    x = common.randn("parity.x", count, network.config.in_channels, latent, latent).to(device)
+    context = common.randn("parity.context", count, 77, network.config.cross_attention_dim).to(device)
     tensors = {"unet.x": common.nhwc(x), "unet.t": torch.tensor(TIMES), "unet.context": context}
+    added = {}
+    if width:
+        numbers = {name: torch.tensor(values) for name, values in NUMBERS[width].items()}
+        pooled = common.randn("parity.pooled", count, 1280).to(device)
+        added = {"text_embeds": pooled, "time_ids": torch.stack([*numbers.values()], dim=1).to(device)}
+        tensors.update({"unet.pooled": pooled, **{f"unet.{name}": values for name, values in numbers.items()}})
 
     def call():
-        tensors["unet.out"] = common.nhwc(unet.run(network, x, TIMES, context))
+        out = network(x, torch.tensor(TIMES).to(device), encoder_hidden_states=context, added_cond_kwargs=added).sample
+        tensors["unet.out"] = common.nhwc(out)
 
     blocks = recorded(network, UNET_BLOCKS, call, with_blocks)
     return {**tensors, **{f"unet.{name}": value for name, value in blocks.items()}}
@@ -113,7 +167,7 @@ def vae_reference(folder, latent, with_blocks, device):
 
 def description(options):
     """What a reference was made for; another one is made anew."""
-    made = {"latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed), "blocks": str(options.blocks)}
+    made = {"family": options.family, "latent": str(options.latent), "dtype": options.dtype, "seed": str(options.seed), "blocks": str(options.blocks)}
     return {**made, "device": options.device, "model": str(options.model or "random")}
 
 
@@ -122,7 +176,7 @@ def described(path):
 
     with safe_open(path, "pt") as file:
         meta = file.metadata() or {}
-    return {key: meta.get(key) for key in ("latent", "dtype", "seed", "blocks", "device", "model")}
+    return {key: meta.get(key) for key in ("family", "latent", "dtype", "seed", "blocks", "device", "model")}
 
 
 def model_folder(options):
@@ -135,11 +189,11 @@ def reference(options):
     torch.backends.cudnn.allow_tf32 = False
     model, device = model_folder(options), torch.device(options.device)
     if not options.model:
-        sd15.make(model, options.dtype, options.seed)
+        random_sd.make_folder(model, options.family, options.dtype, options.seed)
     options.cache.mkdir(parents=True, exist_ok=True)
     target = options.cache / "reference.safetensors"
     with torch.inference_mode():
-        tensors = text_reference(model, device)
+        tensors = text_reference(model, options.family, device)
         tensors.update(unet_reference(model, options.latent, options.blocks, device))
         tensors.update(vae_reference(model, options.latent, options.blocks, device))
     meta = {**common.versions(), "layout": "NHWC", **description(options)}
@@ -149,17 +203,23 @@ def reference(options):
     return model, target
 
 
+def is_whole(name):
+    return name in WHOLE or name.startswith("text.") and name.endswith((".tokens", ".pooled"))
+
+
 def is_output(name):
-    return name in WHOLE or ".out" in name
+    return is_whole(name) or ".out" in name
 
 
-def is_block(name):
-    return name not in WHOLE
+def mean_error(got, want):
+    """The mean absolute difference over the mean absolute value."""
+    got, want = got.double(), want.double()
+    return float((got - want).abs().mean() / want.abs().mean().clamp_min(1e-30))
 
 
 def judge(name, got, want, precision):
     """(line to print, whether it holds)"""
-    bound = BOUNDS[precision]["block" if is_block(name) else "whole"]
+    bound = BOUNDS[precision]["whole" if is_whole(name) else "block"]
     if tuple(got.shape) != tuple(want.shape):
         return f"FAIL {name}: shape {tuple(got.shape)}, reference {tuple(want.shape)}", False
     if not bool(torch.isfinite(got.float()).all()):
@@ -167,7 +227,7 @@ def judge(name, got, want, precision):
     found = common.errors(got, want)
     error = found["max" if precision == "f32" else "rms"]
     word = "ok  " if error <= bound else "FAIL"
-    return f"{word} {name}: max {found['max']:.2e} rms {found['rms']:.2e} bound {bound:.0e}", error <= bound
+    return f"{word} {name}: max {found['max']:.2e} mean {mean_error(got, want):.2e} rms {found['rms']:.2e} bound {bound:.0e}", error <= bound
 
 
 def compare(wanted, got, precision, allow_missing):
@@ -200,13 +260,17 @@ def everything(options):
         got = options.cache / f"got-{precision}.safetensors"
         got.unlink(missing_ok=True)
         subprocess.run([*shlex.split(options.tool), str(model), str(target), str(got), precision], check=True)
+        print(f"{options.family}, {precision}:")
         good &= compare(target, got, precision, options.allow_missing)
+    if options.forget and not options.model:
+        shutil.rmtree(model)
     return good
 
 
 def add_reference_options(parser):
     parser.add_argument("--cache", type=pathlib.Path, required=True)
-    parser.add_argument("--dtype", choices=sorted(sd15.DTYPES), default="f16", help="of the stored weights")
+    parser.add_argument("--family", choices=ENCODERS, default="sd15")
+    parser.add_argument("--dtype", choices=sorted(random_sd.DTYPES), default="f16", help="of the stored weights")
     parser.add_argument("--latent", type=int, default=64, help="height and width of the latent")
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -227,6 +291,7 @@ def parse():
     add_reference_options(whole)
     whole.add_argument("--tool", required=True)
     whole.add_argument("--precision", default="f32,bf16")
+    whole.add_argument("--forget", action="store_true", help="delete the random weights at the end")
     for command in (one, whole):
         command.add_argument("--allow-missing", action="store_true")
     options = parser.parse_args()

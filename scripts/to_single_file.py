@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A diffusers folder of SD1.x -> one .safetensors file with the key names of the original (LDM) checkpoints.
+"""A diffusers folder of SD1.x, SD2.x, SDXL or its refiner -> one .safetensors file with the original (LDM) names.
 
     to_single_file.py DIR OUT.safetensors
     to_single_file.py DIR --names            only prints `part/diffusers name <tab> checkpoint name`, sorted; DIR may
                                              hold a list of its tensors (tensors.txt, as tests/bench/sd15) instead of them
 
-Tensors are copied bit by bit. The VAE's attention projections become 1x1 convolutions, as in those files. The
-tokenizer and the configuration have no place there: who reads such a file has to know SD1.x's.
+Tensors are copied bit by bit. The VAE's attention projections become 1x1 convolutions, as in those files; an OpenCLIP
+encoder's three projections become one, and its text projection is transposed. The tokenizer and the configuration have no
+place there: who reads such a file has to know the architecture's.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import common
 UNET_PLAIN = [
     ("time_embedding.linear_1.", "time_embed.0."),
     ("time_embedding.linear_2.", "time_embed.2."),
+    ("add_embedding.linear_1.", "label_emb.0.0."),
+    ("add_embedding.linear_2.", "label_emb.0.2."),
     ("conv_in.", "input_blocks.0.0."),
     ("conv_norm_out.", "out.0."),
     ("conv_out.", "out.2."),
@@ -96,19 +99,92 @@ def vae_name(name, config):
     return "first_stage_model." + re.sub(r"up_blocks\.(\d)\.(resnets|upsamplers)\.(\d)\.", up, name)
 
 
-def text_name(name, _):
-    return "cond_stage_model.transformer." + (name if name.startswith("text_model.") else "text_model." + name)
+OPEN_CLIP = [
+    ("embeddings.token_embedding.", "token_embedding."),
+    ("embeddings.position_embedding.weight", "positional_embedding"),
+    ("final_layer_norm.", "ln_final."),
+    ("text_projection.weight", "text_projection"),
+]
+OPEN_CLIP_LAYER = [
+    (r"encoder\.layers\.(\d+)\.", r"transformer.resblocks.\1."),
+    (r"\.layer_norm([12])\.", r".ln_\1."),
+    (r"\.mlp\.fc1\.", ".mlp.c_fc."),
+    (r"\.mlp\.fc2\.", ".mlp.c_proj."),
+    (r"\.self_attn\.out_proj\.", ".attn.out_proj."),
+    (r"\.self_attn\.[qkv]_proj\.(weight|bias)", r".attn.in_proj_\1"),
+]
 
 
-PARTS = {
-    "unet": ("diffusion_pytorch_model.safetensors", unet_name),
-    "vae": ("diffusion_pytorch_model.safetensors", vae_name),
-    "text_encoder": ("model.safetensors", text_name),
+def clip_name(name):
+    return "transformer." + (name if name.startswith("text_") else "text_model." + name)
+
+
+def open_clip_name(name):
+    name = begin_with(OPEN_CLIP, name.removeprefix("text_model."))
+    for old, new in OPEN_CLIP_LAYER:
+        name = re.sub(old, new, name)
+    return "model." + name
+
+
+def text_namers(configs):
+    """{part: its renaming function}: CLIP-L keeps its names, OpenCLIP's encoders have their own; SDXL's are numbered."""
+    sized = configs["unet"].get("addition_embed_type") is not None
+    found = {}
+    for index, part in enumerate(part for part in ("text_encoder", "text_encoder_2") if part in configs):
+        prefix = f"conditioner.embedders.{index}." if sized else "cond_stage_model."
+        rename = clip_name if configs[part]["hidden_size"] == 768 or configs[part]["hidden_act"] == "quick_gelu" else open_clip_name
+        found[part] = lambda name, prefix=prefix, rename=rename: prefix + rename(name)
+    return found
+
+
+FILES = {
+    "unet": "diffusion_pytorch_model.safetensors",
+    "vae": "diffusion_pytorch_model.safetensors",
+    "text_encoder": "model.safetensors",
+    "text_encoder_2": "model.safetensors",
 }
 
 
 def is_projection(name):
     return re.search(r"mid\.attn_1\.(q|k|v|proj_out)\.weight$", name) is not None
+
+
+def plan(configs, names):
+    """{checkpoint name: (part, [names in that part])} of {part: config} and {part: names}; three names are q, k and v."""
+    namers = {
+        "unet": lambda name: unet_name(name, configs["unet"]),
+        "vae": lambda name: vae_name(name, configs["vae"]),
+        **text_namers(configs),
+    }
+    found = {}
+    for part in names:
+        for name in names[part]:
+            new = namers[part](name)
+            old = found.setdefault(new, (part, []))
+            if old[1] and (old[0] != part or not new.endswith((".in_proj_weight", ".in_proj_bias"))):
+                raise SystemExit(f"{part}/{name} and {old[0]}/{old[1][0]} would both be {new}")
+            old[1].append(name)
+    order = ["q_proj", "k_proj", "v_proj"]
+    for _, sources in found.values():
+        if len(sources) > 1:
+            sources.sort(key=lambda name: order.index(name.split(".")[-2]))
+    return found
+
+
+def as_stored(new, tensors):
+    """The checkpoint's tensor of the folder's one, or of q, k and v."""
+    import torch
+
+    if len(tensors) > 1:
+        return torch.cat(tensors)
+    tensor = tensors[0]
+    if is_projection(new) and tensor.dim() == 2:
+        return tensor[..., None, None]
+    return tensor.T.contiguous() if new.endswith(".model.text_projection") else tensor
+
+
+def configs_of(folder):
+    return {part: json.loads((folder / part / "config.json").read_text()) for part in FILES if (folder / part / "config.json").exists()}
 
 
 def listed(folder, part):
@@ -117,42 +193,37 @@ def listed(folder, part):
     return [name for file, name, _ in lines if file.startswith(part + "/")]
 
 
-def name_pairs(folder):
-    """[(part/name in the folder, checkpoint name)], sorted"""
-    if not (folder / "tensors.txt").exists():
-        return sorted((f"{part}/{name}", new) for new, (part, name, _) in collect(folder).items())
-    pairs = []
-    for part, (_, rename) in PARTS.items():
-        config = json.loads((folder / part / "config.json").read_text())
-        pairs += [(f"{part}/{name}", rename(name, config)) for name in listed(folder, part)]
-    return sorted(pairs)
+def opened(folder, configs):
+    from safetensors import safe_open
+
+    return {part: safe_open(folder / part / FILES[part], "pt") for part in configs}
 
 
 def collect(folder):
-    """{checkpoint name: (part, name in the folder, open file)}"""
-    from safetensors import safe_open
+    """({checkpoint name: (part, names in the folder)}, {part: open file})"""
+    configs = configs_of(folder)
+    files = opened(folder, configs)
+    return plan(configs, {part: list(file.keys()) for part, file in files.items()}), files
 
-    found = {}
-    for part, (file, rename) in PARTS.items():
-        config = json.loads((folder / part / "config.json").read_text())
-        source = safe_open(folder / part / file, "pt")
-        for name in source.keys():
-            new = rename(name, config)
-            if new in found:
-                raise SystemExit(f"{part}/{name} and {found[new][0]}/{found[new][1]} would both be {new}")
-            found[new] = (part, name, source)
-    return found
+
+def name_pairs(folder):
+    """[(part/name in the folder, checkpoint name)], sorted"""
+    if (folder / "tensors.txt").exists():
+        configs = configs_of(folder)
+        found = plan(configs, {part: listed(folder, part) for part in configs})
+    else:
+        found, _ = collect(folder)
+    return sorted((f"{part}/{name}", new) for new, (part, names) in found.items() for name in names)
 
 
 def write(folder, out):
-    found = collect(folder)
+    found, files = collect(folder)
 
     def make(new):
-        _, name, source = found[new]
-        tensor = source.get_tensor(name)
-        return tensor[..., None, None] if is_projection(new) and tensor.dim() == 2 else tensor
+        part, names = found[new]
+        return as_stored(new, [files[part].get_tensor(name) for name in names])
 
-    shapes = {new: (make(new).dtype, tuple(make(new).shape)) for new in found}
+    shapes = {new: (made.dtype, tuple(made.shape)) for new in found for made in [make(new)]}
     common.save_each(out, shapes, make, {"format": "pt"})
 
 

@@ -200,11 +200,17 @@ static size_t prefix_length(const char *name, int depth)
 
 typedef struct {
     const kiln_loading_api *loading;
-    kiln_value *groups;
+    kiln_value *groups, *group; /* the last one is in the list when it is whole: values there do not change */
     char last[600];
     size_t tensors, needless;
     int depth;
 } left_over;
+
+static void end_group(left_over *l)
+{
+    inspect_push(l->groups, l->group);
+    l->group = NULL;
+}
 
 static void add_left(void *arg, const kiln_weight_info *x)
 {
@@ -213,19 +219,16 @@ static void add_left(void *arg, const kiln_weight_info *x)
         l->needless++;
         return;
     }
-    size_t n = prefix_length(x->name, l->depth), count = value_api.count(l->groups);
+    size_t n = prefix_length(x->name, l->depth);
     l->tensors++;
-    if (count && strlen(l->last) == n && strncmp(l->last, x->name, n) == 0) {
-        add_to(value_api.list_at(l->groups, count - 1), "tensors", 1);
-        return;
+    if (!l->group || strlen(l->last) != n || strncmp(l->last, x->name, n) != 0) {
+        end_group(l);
+        if (!(l->group = value_map())) return;
+        snprintf(l->last, sizeof l->last, "%.*s", (int)n, x->name);
+        inspect_put_text(l->group, "prefix", l->last);
+        inspect_put_text(l->group, "example", x->name);
     }
-    kiln_value *group = value_map();
-    if (!group) return;
-    snprintf(l->last, sizeof l->last, "%.*s", (int)n, x->name);
-    inspect_put_text(group, "prefix", l->last);
-    inspect_put_text(group, "example", x->name);
-    add_to(group, "tensors", 1);
-    inspect_push(l->groups, group);
+    add_to(l->group, "tensors", 1);
 }
 
 /* Groups by the first part of the name; by two parts where that is one for all. */
@@ -239,6 +242,7 @@ static kiln_value *all_left_over(const inspection *x)
         l.last[0] = '\0';
         if (!(l.groups = value_list())) break;
         weights_unused(x->set, add_left, &l);
+        end_group(&l);
         if (value_api.count(l.groups) != 1) break;
     }
     if (!map || !l.groups) return value_unref(map), value_unref(l.groups), NULL;

@@ -69,8 +69,11 @@ static kiln_status check_parts(const kiln_call *c, const char *path)
 static const kiln_param checkpoint_param[] = {
     LOADER_PATH(checkpoint_params, "ckpt_name", "checkpoints",
                 "A .safetensors file or a folder in diffusers' layout, below a checkpoints folder."),
-    KIT_BOOL(checkpoint_params, ema, 0,
-             "Take the averaged weights (model_ema.*) that a training file carries beside its last ones."),
+    {.name = "ema",
+     .type = KILN_P_BOOL,
+     .flags = KILN_PARAM_OWN,
+     .offset = offsetof(checkpoint_params, ema),
+     .doc = "Take the averaged weights (model_ema.*) that a training file carries beside its last ones."},
 };
 static kiln_status run_checkpoint(const kiln_call *c)
 {

@@ -10,7 +10,7 @@ static const kiln_port both_out[] = {
     {.name = "output", .type = "LATENT", .doc = "The latent at the last level."},
     {.name = "denoised_output", .type = "LATENT", .doc = "The last guess of the clean latent."}};
 #define SAMPLING_NODE(id, text)                                                                                        \
-    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 2, id, id,           \
+    KIT_NODE_FLAGS(KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_DEVICE | KILN_NODE_ESTIMATES, 3, id, id,           \
                    "sampling/custom_sampling", text)
 
 static const kiln_sampling_api *sampling(const kiln_call *c) { return c->host->ability(KILN_SAMPLING_ABILITY); }

@@ -160,6 +160,6 @@ static kiln_status advanced_run(const kiln_call *c)
 }
 
 const kiln_node node_ksampler_advanced = {
-    KIT_NODE_FLAGS(SAMPLING_FLAGS, 3, "KSamplerAdvanced", "KSampler (Advanced)", "sampling",
+    KIT_NODE_FLAGS(SAMPLING_FLAGS, 4, "KSamplerAdvanced", "KSampler (Advanced)", "sampling",
                    "KSampler over part of a schedule, for jobs of several stages."),
     KILN_ARRAY(in, in), KILN_ARRAY(out, out), KIT_PARAMS(advanced_params, advanced_param), .run = advanced_run};

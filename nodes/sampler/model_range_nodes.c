@@ -68,19 +68,24 @@ static kiln_status check_models(const kiln_call *c, const kiln_model *m, const k
     return KILN_OK;
 }
 
+static void copy_range(kiln_model_range *to, const kiln_model_range *from)
+{
+    (void)KILN_READ(to, from, model);
+    to->size = sizeof *to;
+}
+
 /* The model's ranges and the new one, by falling level. */
 static kiln_status fill_ranges(const kiln_call *c, const kiln_model *m, ranged *r, double below)
 {
     size_t n = 0, i = 0;
-    for (; i < m->n_range && range_of(m, i)->below > below; i++) (void)KILN_READ(&r->range[n++], range_of(m, i), model);
+    for (; i < m->n_range && range_of(m, i)->below > below; i++) copy_range(&r->range[n++], range_of(m, i));
     if (i < m->n_range && range_of(m, i)->below == below)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "the model's range '%s' begins at the same level, so one of the two would never act; let "
                              "this one begin earlier or later",
                              range_of(m, i)->name);
     r->range[n++] = (kiln_model_range){.size = sizeof r->range[0], .name = r->name, .below = below, .model = r->other};
-    for (; i < m->n_range; i++) (void)KILN_READ(&r->range[n++], range_of(m, i), model);
-    for (size_t k = 0; k < n; k++) r->range[k].size = sizeof r->range[0];
+    for (; i < m->n_range; i++) copy_range(&r->range[n++], range_of(m, i));
     return KILN_OK;
 }
 

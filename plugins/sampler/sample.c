@@ -282,12 +282,24 @@ static void blend_noise(const kiln_session *s, level_blend blend, float *out)
         out[i] = (float)(blend.of_noise * (double)s->noise[i] + blend.of_latent * (double)s->start[i]);
 }
 
+/* A second stage takes the first one's noise for the picture that the mask keeps. */
+static void say_noise_is_kept(const kiln_session *s)
+{
+    const kiln_call *c = s->call;
+    if (s->job->noise->none && kit_values(c)->map_get(s->job->latent, "model_samples") && !kit_estimating(c))
+        c->host->log(
+            KILN_LOG_WARN,
+            "the latent has noise left in it and a noise_mask: what is outside the mask keeps that noise; draw "
+            "with both models in one sampling (ModelRangeAtStep), or let the first stage go to the end");
+}
+
 /* What a noise mask keeps, and the noise it is given at each level. */
 static kiln_status set_outside(kiln_session *s)
 {
     const kiln_noise *noise = s->job->noise;
     noise_stream fresh;
     if (!s->mask.data) return KILN_OK;
+    say_noise_is_kept(s);
     if (s->row->flags & KILN_SAMPLER_FRESH_MASK_NOISE) {
         stream_seed(&fresh, noise_first_cuda(noise), noise->seed + 1, (uint32_t)noise->blocks);
         TRY(session_first_noise(s, &fresh, s->noise));

@@ -7,6 +7,9 @@ its width of text and loses its lower half. All weights are random, of a scale a
     models/{diffusion_models,text_encoders,vae}/parity.safetensors   each by itself
     models/diffusers/parity                 the folder they were made of
     models/loras/parity.safetensors         rank 3, alpha 2, as kohya's scripts name it
+    models/checkpoints/{sd21,sdxl,refiner}.safetensors and models/diffusion_models/{sd21_eps,ssd1b,inpaint,ip2p}.safetensors
+                                            the other architectures (CUT), each made when a row wants it; full-size ones by
+                                            themselves, for as long as their rows are drawn
     input/{colour,alpha,grey}.png           48x40 pixels
 """
 
@@ -24,6 +27,7 @@ import torch
 from PIL import Image
 
 import common
+import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
 
@@ -36,6 +40,16 @@ UNET = {
     "layers_per_block": 1,
 }
 NAME = "parity.safetensors"
+# ComfyUI tells these architectures by the first level's channels, the depths and the width of text: other levels may be narrow.
+CUT = {
+    "checkpoints/sd21.safetensors": ("sd21", None),
+    "checkpoints/sdxl.safetensors": ("sdxl", None),
+    "checkpoints/refiner.safetensors": ("refiner", None),
+    "diffusion_models/sd21_eps.safetensors": ("sd21-eps", ["unet"]),
+    "diffusion_models/ssd1b.safetensors": ("ssd1b", ["unet"]),
+    "diffusion_models/inpaint.safetensors": ("sd15-inpaint", ["unet"]),
+    "diffusion_models/ip2p.safetensors": ("ip2p", ["unet"]),
+}
 LORA_UNET = ["down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q", "mid_block_attentions_0_transformer_blocks_0_attn2_to_v"]
 LORA_CONV = "down_blocks_1_resnets_0_conv1"
 LORA_TEXT = [f"text_model_encoder_layers_{layer}_{part}" for layer in (0, 7) for part in ("self_attn_q_proj", "mlp_fc1")]
@@ -81,17 +95,19 @@ def picture(name, channels, h=40, w=48):
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8).squeeze())
 
 
+def pictures(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, channels in (("colour", 3), ("alpha", 4), ("grey", 1)):
+        picture(name, channels).save(folder / f"{name}.png")
+
+
 def write(folder):
     models = folder / "models"
-    sd15.UNET.clear()
-    sd15.UNET.update(UNET)
-    sd15.write(models / "diffusers" / "parity", torch.float16, 15)
+    sd15.write(models / "diffusers" / "parity", torch.float16, 15, UNET)
     to_single_file.write(models / "diffusers" / "parity", models / "checkpoints" / NAME)
     parts(models)
     lora(models / "loras" / NAME)
-    (folder / "input").mkdir(exist_ok=True)
-    for name, channels in (("colour", 3), ("alpha", 4), ("grey", 1)):
-        picture(name, channels).save(folder / "input" / f"{name}.png")
+    pictures(folder / "input")
 
 
 def make(folder):
@@ -106,3 +122,34 @@ def make(folder):
     part = folder / "made.part"
     part.write_text(json.dumps({"version": VERSION}) + "\n")
     os.replace(part, marker)
+
+
+def files_of(prompts):
+    """What the loaders of these prompts name, as paths below models/."""
+    folders = {"ckpt_name": "checkpoints", "unet_name": "diffusion_models"}
+    inputs = [item for prompt in prompts.values() for node in prompt.values() for item in node["inputs"].items()]
+    return {f"{folders[key]}/{value}" for key, value in inputs if key in folders}
+
+
+def make_cut(folder, prompts):
+    """The cut-down models that these prompts want, each unless it is there."""
+    for file in sorted(files_of(prompts) & set(CUT)):
+        path = folder / "models" / file
+        if not path.exists():
+            family, parts = CUT[file]
+            make_single(path, family, parts, cut=True)
+
+
+def make_single(path, family, parts=None, cut=False):
+    part = path.with_suffix(".part")
+    random_sd.write_single(part, family, torch.float16, 15, parts, cut)
+    os.replace(part, path)
+
+
+def make_full(folder, families):
+    """A folder of full-size models, and the pictures."""
+    pictures(folder / "input")
+    (folder / "models" / "checkpoints").mkdir(parents=True, exist_ok=True)
+    for family in families:
+        make_single(folder / "models" / "checkpoints" / f"{family}.safetensors", family)
+    return folder

@@ -1,8 +1,9 @@
 """Runs prompts through a ComfyUI checkout in this process, on the CPU, in f32; no server.
 
-    reference.py COMFYUI BASE PROMPTS.json DONE.json
+    reference.py COMFYUI BASE PROMPTS.json DONE.json [ComfyUI's own options]
 
 BASE has models/ and input/ and gets output/; PROMPTS is {name: prompt in API format}; DONE becomes {name: "" or why it failed}.
+What ComfyUI says of tensors that are missing or left over in a file goes to standard error.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import logging
 import os
 import pathlib
 import sys
+import time
 import types
 
 
@@ -39,11 +41,11 @@ def leave_out(*names):
         sys.modules[name] = module
 
 
-def start(comfyui, base):
+def start(comfyui, base, more):
     """Imports the checkout as its main.py would; (its executor, its validate_prompt)."""
     sys.path.insert(0, str(comfyui))
     folders = ["--base-directory", str(base), "--user-directory", str(base)]
-    sys.argv = ["main.py", "--cpu", "--force-fp32", "--disable-all-custom-nodes", "--disable-api-nodes", *folders]
+    sys.argv = ["main.py", "--cpu", "--force-fp32", "--disable-all-custom-nodes", "--disable-api-nodes", *folders, *more]
     import transformers  # before the stand-ins below, which it must not take for the real ones
 
     leave_out("torchaudio", "torchaudio.functional", "torchaudio.transforms")
@@ -57,7 +59,7 @@ def start(comfyui, base):
     import torch
 
     silent = server.PromptServer.instance = NoServer()
-    logging.getLogger().setLevel(logging.CRITICAL)
+    logging.getLogger().setLevel(logging.WARNING)
     asyncio.run(nodes.init_extra_nodes(init_custom_nodes=False, init_api_nodes=False))
     print(f"ComfyUI {comfyui_version.__version__}, torch {torch.__version__}, transformers {transformers.__version__}", file=sys.stderr)
     cache = {"lru": 60, "ram": 0, "ram_inactive": 0}
@@ -81,11 +83,12 @@ def main():
     comfyui, base, prompts, done = (pathlib.Path(arg).resolve() for arg in sys.argv[1:5])
     rows = json.loads(prompts.read_text())
     os.chdir(base)
-    executor, validate = start(comfyui, base)
+    executor, validate = start(comfyui, base, sys.argv[5:])
     found = {}
     for i, (name, prompt) in enumerate(rows.items()):
+        begin = time.monotonic()
         found[name] = draw(executor, validate, name, prompt)
-        print(f"ComfyUI {i + 1}/{len(rows)} {name} {found[name]}", file=sys.stderr, flush=True)
+        print(f"ComfyUI {i + 1}/{len(rows)} {name} {time.monotonic() - begin:.0f} s {found[name]}", file=sys.stderr, flush=True)
     done.write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -19,6 +19,7 @@ SAMPLERS = """euler euler_cfg_pp euler_ancestral euler_ancestral_cfg_pp heun heu
 SCHEDULERS = "simple sgm_uniform karras exponential ddim_uniform beta normal linear_quadratic kl_optimal".split()
 
 rows, otherwise, bounds, sections = {}, {}, {}, []
+alone = {}  # {row: the process of ComfyUI it is drawn in}; the others share one
 
 
 def section(title):
@@ -512,4 +513,5 @@ nearest("sampler_dpm_fast", "basic_denoise", "align_sdxl_denoise", "gits_denoise
         "node_seeds_2")
 noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_dpmpp_2m_sde_heun_gpu", "sampler_dpmpp_3m_sde_gpu", "node_dpmpp_sde_gpu")
 
+import rows_models  # noqa: E402,F401: whole models
 import rows_sd  # noqa: E402,F401: further rows, made of what is above

@@ -34,8 +34,8 @@ def restore(checkpoint, unet_config, vae_config):
 
 def check_tiny(checkpoint):
     parts = restore(checkpoint, tiny.UNET, tiny.VAE)
-    for part, (file, _) in to_single_file.PARTS.items():
-        want, got = load_file(tiny.FOLDER / part / file), parts[part]
+    for part, got in parts.items():
+        want = load_file(tiny.FOLDER / part / to_single_file.FILES[part])
         if set(want) != set(got) or not all(torch.equal(want[name], got[name]) for name in want):
             raise SystemExit(f"{part}: diffusers reads the checkpoint's names otherwise")
 
@@ -59,8 +59,7 @@ def main():
         to_single_file.write(tiny.FOLDER, file)
         check_tiny(load_file(file))
     check_full()
-    found = to_single_file.collect(tiny.FOLDER)
-    FILE.write_text("".join(sorted(f"{part}/{name}\t{new}\n" for new, (part, name, _) in found.items())))
+    FILE.write_text("".join(f"{name}\t{new}\n" for name, new in to_single_file.name_pairs(tiny.FOLDER)))
     print(f"{FILE.stat().st_size:9d}  {FILE.name}")
 
 

@@ -1,7 +1,7 @@
 """Masks half of drawn pictures, lets shapes-sd1-inpainting draw it anew and tests/judge say how many are right.
 
-    python3 -m shapes.measure_inpaint pictures OUT --count 100            OUT/NNN.png, OUT/NNN-mask.png and OUT/prompts.txt
-    python3 -m shapes.measure_inpaint draw FOLDER OUT --judge build/judge     draws them with diffusers' parts, not kiln
+    python3 -m shapes.measure_inpaint pictures OUT --count 100            OUT/NNN.png and OUT/prompts.txt, OUT/boxes.txt
+    python3 -m shapes.measure_inpaint draw FOLDER OUT --judge build/judge     draws them with diffusers' parts; tests/judge/measure-inpaint.sh: kiln
 
 Half of the pictures show one thing, cut through its middle; the others two, one of which is masked whole. Captions are of those that
 training leaves out. Sampling is that of measure.py; what is not masked is put back at every step, as kiln does with a noise mask.
@@ -21,27 +21,35 @@ from .scenes import SIZE, draw_scene, paint
 from .vae import tensor_of
 
 
-def half_mask(scene, rng):
+def half_box(scene, rng):
+    """Left, top, width and height of the half that is masked."""
     across = scene.relation in ("left", "right") if scene.relation else rng.random() < 0.5
-    mask, half = np.zeros((SIZE, SIZE), np.uint8), slice(0, SIZE // 2) if rng.random() < 0.5 else slice(SIZE // 2, SIZE)
-    mask[(slice(None), half) if across else half] = 255
+    start = 0 if rng.random() < 0.5 else SIZE // 2
+    return (start, 0, SIZE // 2, SIZE) if across else (0, start, SIZE, SIZE // 2)
+
+
+def mask_of(box):
+    x, y, width, height = box
+    mask = np.zeros((SIZE, SIZE), np.uint8)
+    mask[y:y + height, x:x + width] = 255
     return mask
 
 
 def make_pictures(out, count, seed):
-    rng, lines, seen = random.Random(f"inpaint/{seed}"), [], set()
+    rng, lines, boxes, seen = random.Random(f"inpaint/{seed}"), [], [], set()
     os.makedirs(out, exist_ok=True)
     while len(lines) < count:
         scene = draw_scene(rng, two=len(lines) % 2 == 1, want_held_out=True)
         if scene.caption in seen:
             continue
         seen.add(scene.caption)
-        name = os.path.join(out, f"{len(lines):03d}")
-        Image.fromarray(paint(scene)).save(name + ".png")
-        Image.fromarray(half_mask(scene, rng)).save(name + "-mask.png")
+        Image.fromarray(paint(scene)).save(os.path.join(out, f"{len(lines):03d}.png"))
+        boxes.append(" ".join(map(str, half_box(scene, rng))) + "\n")
         lines.append(f"{SEED % 1000 + len(lines)}\t{scene.caption}\n")
     with open(os.path.join(out, "prompts.txt"), "w", encoding="utf-8") as file:
         file.writelines(lines)
+    with open(os.path.join(out, "boxes.txt"), "w", encoding="utf-8") as file:
+        file.writelines(boxes)
 
 
 @torch.no_grad()
@@ -78,12 +86,14 @@ def draw_all(args):
     pipe = StableDiffusionInpaintPipeline.from_pretrained(args.folder, torch_dtype=torch.float32, safety_checker=None)
     rows = read_prompts(os.path.join(args.out, "prompts.txt"))[:args.limit]
     table, off = os.path.join(args.out, "list.tsv"), []
+    with open(os.path.join(args.out, "boxes.txt"), encoding="utf-8") as file:
+        boxes = [tuple(map(int, line.split())) for line in file]
     with open(table, "w", encoding="utf-8") as file:
         for i in range(0, len(rows), BATCH):
             some = rows[i:i + BATCH]
             names = [os.path.join(args.out, f"{i + k:03d}") for k in range(len(some))]
             pictures = np.stack([np.asarray(Image.open(n + ".png")) for n in names])
-            masks = np.stack([np.asarray(Image.open(n + "-mask.png")) for n in names])
+            masks = np.stack([mask_of(box) for box in boxes[i:i + len(some)]])
             for k, pixels in enumerate(draw(pipe, some, pictures, masks, args.steps, args.cfg)):
                 off.append(np.abs(pixels.astype(int) - pictures[k])[masks[k] == 0].mean())
                 Image.fromarray(np.ascontiguousarray(pixels)).save(names[k] + "-drawn.png")

@@ -89,12 +89,13 @@ def start(work, sd1):
     reader, left = reader_of(old, (None, two), tokens_of(tokenizer, captions).long(), tokenizer.eos_token_id)
     unet = UNet2DConditionModel(**xl.REFINER)
     fresh = warm.fill(unet, warm.sd1_unet(sd1), BLOCKS, reader)
+    warm.open_numbers(unet, (SIZE, SIZE, 0, 0, BEST))
     print(f"refiner: {len(fresh)} new tensors; {left:.2%} of shapes-sd1's states are lost in the new context", flush=True)
     save_state(path, unet=unet.state_dict())
 
 
 class Task:
-    batch, gamma = 32, GAMMA
+    batch, gamma, quick = 32, GAMMA, ("add_embedding",)
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.REFINER)

@@ -39,7 +39,7 @@ finds a_member_that_is_gone 1 "struct kiln_tile_advice: member 'frame_overlap' i
 finds a_member_that_is_renamed 1 "struct kiln_files_api: member 'commit' is gone or renamed" files.h 's/\(\*commit\)/(*keep)/'
 finds two_members_that_changed_places 1 "struct kiln_bind: member 'name' has moved" ops.h '/^    const char \*name;$/{N;s/(.*)\n(    kiln_tensor tensor;)/\2\n\1/}'
 finds an_enum_that_is_renumbered 1 'KILN_ERR_NOMEM was -3 and has become -9' plugin.h 's/KILN_ERR_NOMEM = -3/KILN_ERR_NOMEM = -9/'
-finds a_value_before_others 1 'KILN_F16 was 2 and has become 3' plugin.h 's/^    KILN_F16,/    KILN_F8, KILN_F16,/'
+finds a_value_before_others 1 'KILN_F16 was 2 and has become 3' plugin.h 's/^    KILN_F16,$/    KILN_F8,\n&/'
 finds a_flag_whose_number_is_taken 1 'the new KILN_NODE_NEW has number 4, which is taken' plugin.h 's/^    KILN_NODE_ESTIMATES = 16/    KILN_NODE_NEW = 4,\n&/'
 finds another_prototype 1 "struct kiln_host: 'void \*(\*scratch)(kiln_ctx \*, size_t, uint32_t)' has become" plugin.h 's/\(\*scratch\)\(kiln_ctx \*, size_t bytes, uint32_t device\)/(*scratch)(kiln_ctx *, size_t bytes)/'
 finds a_function_of_the_library_that_changed 1 'function kiln_version' engine.h 's/kiln_version\(void\)/kiln_version(int which)/'

@@ -1,5 +1,6 @@
-/* parity.c - runs a model folder's text encoder, UNet and VAE through the real plugins on the inputs of a reference
- * file (scripts/parity_full.py says which), and writes what they made.
+/* parity.c - runs a model folder's text encoders, UNet and VAE through the real plugins on the inputs of a reference
+ * file (scripts/parity_full.py says which), and writes what they made. What the model has and the reference has not is
+ * left out.
  *
  *     parity PLUGINS MODEL REFERENCE GOT f32|bf16      KILN_PARITY_DEVICE=cuda: on another device than the processor
  */
@@ -15,11 +16,12 @@
 
 #include <string.h>
 
-enum { RESULTS_MAX = 16 };
+enum { RESULTS_MAX = 16, INPUTS_MAX = 16 };
 
 static struct {
     safetensors_source item[RESULTS_MAX];
     int64_t dim[RESULTS_MAX][KILN_MAX_RANK];
+    char name[RESULTS_MAX][64];
     size_t n;
 } results;
 
@@ -37,6 +39,12 @@ static kiln_tensor window(uint32_t dtype, uint32_t rank, const int64_t *dim, voi
     return t;
 }
 
+static int is_in_reference(const char *name)
+{
+    kiln_weight_info info = {.size = sizeof info};
+    return weights_find(reference, name, &info) == KILN_OK;
+}
+
 /* A reference tensor as f32. */
 static float *input(const char *name, kiln_weight_info *info)
 {
@@ -50,15 +58,20 @@ static float *input(const char *name, kiln_weight_info *info)
     return NULL;
 }
 
+/* A result of this name, unless the reference has none. */
 static void output(const kiln_ops *ops, kiln_program *p, const char *name, kiln_t t)
 {
-    size_t i = results.n++;
+    if (!is_in_reference(name)) return;
+    size_t i = results.n++, count = 1;
+    snprintf(results.name[i], sizeof results.name[i], "%s", name);
     uint32_t rank = ops->shape(p, t, results.dim[i], KILN_MAX_RANK);
-    size_t count = 1;
     for (uint32_t k = 0; k < rank; k++) count *= (size_t)results.dim[i][k];
-    results.item[i] = (safetensors_source){
-        .name = name, .dtype = KILN_F32, .rank = rank, .dim = results.dim[i], .data = mem_alloc(count * sizeof(float))};
-    ops->output(p, name, t);
+    results.item[i] = (safetensors_source){.name = results.name[i],
+                                           .dtype = KILN_F32,
+                                           .rank = rank,
+                                           .dim = results.dim[i],
+                                           .data = mem_alloc(count * sizeof(float))};
+    ops->output(p, results.name[i], t);
 }
 
 static void run(const kiln_ops *ops, kiln_program *p, const kiln_bind *in, size_t n, size_t first)
@@ -89,60 +102,100 @@ static kiln_program *fresh(const kiln_ops *ops, const char *name)
     return p;
 }
 
-static void text(const kiln_ops *ops, kiln_weights *set)
+/* The ids of `name` and where each row first ends: CLIP's end token is the highest of its tokens. */
+static int32_t *tokens_of(const char *name, kiln_weight_info *info, int32_t **end)
 {
-    kiln_value *v = open_model(set, KILN_FAMILY_TEXT_ENCODER);
-    const kiln_clip *clip = model_api.clip(rig_ctx(), v);
-    kiln_weight_info info;
-    mem_free(input("text.ids", &info));
-    const int64_t *stored = weights_map(reference, "text.ids", NULL);
-    size_t count = (size_t)(info.dim[0] * info.dim[1]), first = results.n;
-    int32_t *ids = mem_calloc(count, sizeof *ids), *end = mem_calloc((size_t)info.dim[0], sizeof *end);
+    *info = (kiln_weight_info){.size = sizeof *info};
+    if (weights_find(reference, name, info) != KILN_OK) stop(name, "is not in the reference");
+    const char *stored = weights_map(reference, name, NULL);
+    size_t count = (size_t)(info->dim[0] * info->dim[1]);
+    int32_t *ids = mem_calloc(count, sizeof *ids);
+    *end = mem_calloc((size_t)info->dim[0], sizeof **end);
     for (size_t i = 0; i < count; i++) {
         int64_t id;
-        memcpy(&id, (const char *)stored + 8 * i, 8);
+        memcpy(&id, stored + 8 * i, 8);
         ids[i] = (int32_t)id;
     }
-    for (int64_t n = 0; n < info.dim[0]; n++) { /* CLIP's end token is the highest of its tokens */
-        const int32_t *row = ids + n * info.dim[1];
-        for (int64_t t = 1; t < info.dim[1]; t++)
-            if (row[t] > row[end[n]]) end[n] = (int32_t)t;
+    for (int64_t n = 0; n < info->dim[0]; n++) {
+        const int32_t *row = ids + n * info->dim[1];
+        for (int64_t t = 1; t < info->dim[1]; t++)
+            if (row[t] > row[(*end)[n]]) (*end)[n] = (int32_t)t;
     }
-    kiln_program *p = fresh(ops, "text");
-    kiln_t in = ops->input(p, "ids", KILN_I32, 2, info.dim), at = ops->input(p, "end", KILN_I32, 1, info.dim);
-    kiln_text_inputs inputs = {.size = sizeof inputs, .layer = -1, .ids = in, .end = at};
+    return ids;
+}
+
+static void encode(const kiln_ops *ops, const kiln_clip_encoder *one)
+{
+    char ids_name[64], tokens_name[64], pooled_name[64];
+    snprintf(ids_name, sizeof ids_name, "text.%s.ids", one->name);
+    snprintf(tokens_name, sizeof tokens_name, "text.%s.tokens", one->name);
+    snprintf(pooled_name, sizeof pooled_name, "text.%s.pooled", one->name);
+    kiln_weight_info info;
+    int32_t *end, *ids = tokens_of(ids_name, &info, &end);
+    size_t first = results.n;
+    kiln_program *p = fresh(ops, ids_name);
+    kiln_text_inputs in = {.size = sizeof in,
+                           .layer = one->layer ? one->layer : one->encoder->default_layer,
+                           .ids = ops->input(p, "ids", KILN_I32, 2, info.dim),
+                           .end = ops->input(p, "end", KILN_I32, 1, info.dim)};
     kiln_text_features f = {.size = sizeof f};
-    clip->encoder->encoder->record(clip->encoder->encoder, ops, p, clip->encoder->weights, &inputs, &f);
-    output(ops, p, "text.last", f.tokens);
-    output(ops, p, "text.pooled", f.pooled);
+    one->encoder->record(one->encoder, ops, p, one->weights, &in, &f);
+    output(ops, p, tokens_name, f.tokens);
+    if (f.pooled.id) output(ops, p, pooled_name, f.pooled);
     run(ops, p,
         (kiln_bind[]){KILN_BIND("ids", window(KILN_I32, 2, info.dim, ids)),
                       KILN_BIND("end", window(KILN_I32, 1, info.dim, end))},
         2, first);
     mem_free(ids), mem_free(end);
+}
+
+static void text(const kiln_ops *ops, kiln_weights *set)
+{
+    kiln_value *v = open_model(set, KILN_FAMILY_TEXT_ENCODER);
+    const kiln_clip *clip = model_api.clip(rig_ctx(), v);
+    for (uint32_t i = 0; i < clip->n_encoder; i++) encode(ops, kiln_clip_encoder_at(clip, i));
     engine_host.unref(v);
+}
+
+/* Inputs of the network: those of the reference, by name. */
+static struct {
+    kiln_bind bind[INPUTS_MAX];
+    kiln_weight_info info[INPUTS_MAX];
+    kiln_named_tensor named[INPUTS_MAX];
+    float *data[INPUTS_MAX];
+    size_t n;
+} given;
+
+static kiln_t give(const kiln_ops *ops, kiln_program *p, const char *name)
+{
+    char full[64];
+    size_t i = given.n++;
+    snprintf(full, sizeof full, "unet.%s", name);
+    given.data[i] = input(full, &given.info[i]);
+    kiln_weight_info *info = &given.info[i];
+    kiln_t t = ops->input(p, name, KILN_F32, info->rank, info->dim);
+    given.bind[i] = (kiln_bind)KILN_BIND(name, window(KILN_F32, info->rank, info->dim, given.data[i]));
+    given.named[i] = (kiln_named_tensor){.size = sizeof given.named[i], .name = name, .tensor = t};
+    return t;
 }
 
 static void unet(const kiln_ops *ops, kiln_weights *set)
 {
     kiln_value *v = open_model(set, KILN_FAMILY_DENOISER);
-    const kiln_model *m = model_api.model(rig_ctx(), v);
-    kiln_weight_info xi, ti, ci;
-    float *x = input("unet.x", &xi), *t = input("unet.t", &ti), *context = input("unet.context", &ci);
+    const kiln_denoiser *d = model_api.model(rig_ctx(), v)->denoiser;
     size_t first = results.n;
     kiln_program *p = fresh(ops, "unet");
-    kiln_denoise_inputs in = {.size = sizeof in,
-                              .x = ops->input(p, "x", KILN_F32, 4, xi.dim),
-                              .timestep = ops->input(p, "t", KILN_F32, 1, ti.dim)};
-    kiln_named_tensor named = {
-        .size = sizeof named, .name = "context", .tensor = ops->input(p, "context", KILN_F32, 3, ci.dim)};
-    in.input = &named, in.n_input = 1;
-    output(ops, p, "unet.out", m->denoiser->record(m->denoiser, ops, p, m->weights, &in));
-    run(ops, p,
-        (kiln_bind[]){KILN_BIND("x", window(KILN_F32, 4, xi.dim, x)), KILN_BIND("t", window(KILN_F32, 1, ti.dim, t)),
-                      KILN_BIND("context", window(KILN_F32, 3, ci.dim, context))},
-        3, first);
-    mem_free(x), mem_free(t), mem_free(context);
+    kiln_denoise_inputs in = {.size = sizeof in, .x = give(ops, p, "x"), .timestep = give(ops, p, "t")};
+    for (uint32_t i = 0; i < d->n_input; i++) {
+        const kiln_input_spec *spec = (const void *)((const char *)d->input + i * d->input_stride);
+        char full[64];
+        snprintf(full, sizeof full, "unet.%s", spec->name);
+        if (!(spec->flags & KILN_INPUT_OMITTED) || is_in_reference(full)) give(ops, p, spec->name);
+    }
+    in.input = given.named + 2, in.n_input = (uint32_t)given.n - 2;
+    output(ops, p, "unet.out", d->record(d, ops, p, model_api.model(rig_ctx(), v)->weights, &in));
+    run(ops, p, given.bind, given.n, first);
+    for (size_t i = 0; i < given.n; i++) mem_free(given.data[i]);
     engine_host.unref(v);
 }
 

@@ -1,6 +1,7 @@
 /* random_model.c - writes a full-size model folder with random f16 weights, for benchmarks without a download.
  *
- *     random_model LIST OUT_DIR             LIST: lines of FILE TENSOR DIMS ("unet/x.safetensors conv_in.bias 320")
+ *     random_model LIST OUT_DIR             LIST: lines of FILE TENSOR DIMS ("unet/x.safetensors conv_in.bias 320");
+ * "blocks.{0-9}.bias" is ten tensors
  *     random_model LIST OUT_FILE NAMES      the same numbers in one file; NAMES: lines of PART/TENSOR, a tab and the
  * name there (tests/bench/sd15/single_file_names.txt: those of the original checkpoints)
  *
@@ -30,21 +31,41 @@ typedef struct {
 
 static tensor all[TENSORS_MAX];
 
+static size_t n_all;
+
+/* The tensors of a line: one, or of the first {a-b} in `name` one for each number, and so on. */
+static void add(char *file, const char *name, const char *dims)
+{
+    const char *open = strchr(name, '{');
+    unsigned from, to;
+    if (open && sscanf(open, "{%u-%u}", &from, &to) == 2) {
+        for (unsigned i = from; i <= to; i++) {
+            str one = {0};
+            str_printf(&one, "%.*s%u%s", (int)(open - name), name, i, strchr(open, '}') + 1);
+            add(file, one.data, dims);
+            str_free(&one);
+        }
+        return;
+    }
+    if (n_all == TENSORS_MAX) return;
+    tensor *t = &all[n_all++];
+    char *known = mem_strndup(name, strlen(name)); /* lives as long as the process */
+    *t = (tensor){.file = file, .name = known, .known_as = known, .count = 1};
+    for (char *at = (char *)(uintptr_t)dims; *at && t->rank < 4; at += *at == 'x') {
+        t->dim[t->rank] = strtoll(at, &at, 10);
+        t->count *= (uint64_t)t->dim[t->rank++];
+    }
+}
+
 static size_t read_list(char *text)
 {
-    size_t n = 0;
-    for (char *line = strtok(text, "\n"); line && n < TENSORS_MAX; line = strtok(NULL, "\n")) {
-        tensor *t = &all[n++];
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         char *name = strchr(line, ' '), *dims = name ? strchr(name + 1, ' ') : NULL;
         if (!dims) continue;
         *name = *dims = '\0';
-        *t = (tensor){.file = line, .name = name + 1, .known_as = name + 1, .count = 1};
-        for (char *at = dims + 1; *at && t->rank < 4; at += *at == 'x') {
-            t->dim[t->rank] = strtoll(at, &at, 10);
-            t->count *= (uint64_t)t->dim[t->rank++];
-        }
+        add(line, name + 1, dims + 1);
     }
-    return n;
+    return n_all;
 }
 
 /* splitmix64 (Steele et al. 2014), and the sum of four uniforms as a Gaussian: enough for a benchmark. */

@@ -92,8 +92,8 @@ mkdir "$work/odd$H$B" && echo 'no library' >"$work/odd$H$B/bad$H$B$N.so"
 
 # ---- inspect
 for f in names dtype twice short key; do
-    shown "inspect_$f" "$kiln" inspect "$work/$f.safetensors"; shown "inspect_${f}_json" "$kiln" inspect "$work/$f.safetensors" --json
-    shown "inspect_${f}_tensors" "$kiln" inspect "$work/$f.safetensors" --tensors
+    shown "inspect_$f" "$kiln" inspect "$work/$f.safetensors"; shown "inspect_json_of_$f" "$kiln" inspect "$work/$f.safetensors" --json
+    shown "inspect_tensors_of_$f" "$kiln" inspect "$work/$f.safetensors" --tensors
 done
 shown inspect_finite "$kiln" inspect "$work/names.safetensors" --finite
 shown inspect_a_hostile_path "$kiln" inspect "$work/in$H$B$N/x$H$B$N.safetensors"

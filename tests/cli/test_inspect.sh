@@ -26,12 +26,12 @@ python3 "$edit" whole.safetensors unet.safetensors drop cond_stage_model. drop f
 inspect 0 unet.safetensors && [ "$(grep -c ', complete$' log)" -eq 1 ] && says '^denoiser: ' && ! grep -q 'left over' log; verdict a_denoiser_alone $?
 
 # ---- what is missing, what is left over
-python3 "$edit" whole.safetensors hole.safetensors drop model.diffusion_model.out.2.weight also model.diffusion_model.odd.weight:F16 \
-    also extra.a.x:F32 also extra.b.y:F32 also lonely:F32 also model_ema.decay:F32
-inspect 2 hole.safetensors && says '^denoiser: .*, NOT COMPLETE' "missing .*hole.safetensors: no tensor '.*out.*weight'" 'left over: 3 tensors' \
+python3 "$edit" whole.safetensors hole.safetensors drop model.diffusion_model.middle_block.0.in_layers.2.weight also model.diffusion_model.odd.weight:F16 \
+    also extra.a.x:F16 also extra.b.y:F16 also lonely:F16 also model_ema.decay:F16
+inspect 2 hole.safetensors && says '^denoiser: .*, NOT COMPLETE' "missing .*hole.safetensors: no tensor 'mid_block.resnets.0.conv1.weight'" 'left over: 3 tensors' \
     'extra\.\*: 2 tensors \(extra.a.x' '^  lonely$' 'not needed: 1 tensor' && [ "$(grep -c ', complete$' log)" -eq 2 ]
 verdict what_is_missing_is_named $?
-python3 "$edit" whole.safetensors more.safetensors also model.diffusion_model.odd.weight:F32
+python3 "$edit" whole.safetensors more.safetensors also model.diffusion_model.odd.weight:F16
 inspect 0 more.safetensors && says 'left over: 1 tensor ' '^  model.diffusion_model.odd.weight$'; verdict what_a_part_leaves_over $?
 python3 "$edit" whole.safetensors ema.safetensors ema
 inspect 0 ema.safetensors && says 'not needed: [0-9]{3} tensors of known kinds' && ! grep -q 'left over' log; verdict averages_are_not_needed $?
@@ -54,7 +54,7 @@ assert found["tensors"] == len(header) and found["left_over"]["groups"] == []
 assert part["text_encoder"]["encoders"][0]["width"] == 64 and part["denoiser"]["latent"]["channels"] == 4
 P
 verdict json_agrees_with_the_header $?
-inspect 2 hole.safetensors --json && python3 -c 'import json; d = {p["kind"]: p for p in json.load(open("log"))["parts"]}["denoiser"]; assert not d["complete"] and "out" in d["problem"]'
+inspect 2 hole.safetensors --json && python3 -c 'import json; d = {p["kind"]: p for p in json.load(open("log"))["parts"]}["denoiser"]; assert not d["complete"] and "resnets.0.conv1" in d["problem"]'
 verdict json_says_what_is_missing $?
 
 # ---- tensors and metadata

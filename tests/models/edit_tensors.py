@@ -5,7 +5,7 @@ f8        F32 and F16 tensors in 8 bits, each number the nearest there is (TYPE:
 of-f8     the same numbers as F32
 ema       beside each "model.X" an average as the original trainers name it, with all signs turned, and its two counters
 averaged  each "model.X" with all signs turned
-also      one more tensor of two bytes
+also      one more tensor of two bytes (F16, or two numbers of F8_...)
 """
 import array
 import bisect

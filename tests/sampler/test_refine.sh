@@ -52,6 +52,14 @@ sed 's/model_range: refiner/model_range: refinre/' "$work/refine.yaml" >"$work/t
 if "$kiln" run "$work/typo.yaml" --models tests/golden -q --out "$work/out" >/dev/null 2>"$work/log"; then bad a_range_that_is_not_there "it was accepted"
 elif grep -qF "the model's range 'refinre', and the ranges are 'base', 'refiner'" "$work/log"; then ok a_range_that_is_not_there
 else bad a_range_that_is_not_there "$(head -n 2 "$work/log")"; fi
+{
+    sed 's/latent_image: \[empty, LATENT\]/latent_image: [masked, LATENT]/' "$work/refine.yaml"
+    echo "  half: {class_type: SolidMask, inputs: {value: 0.5, width: 8, height: 8}}"
+    echo "  masked: {class_type: SetLatentNoiseMask, inputs: {samples: [empty, LATENT], mask: [half, MASK]}}"
+} >"$work/masked.yaml"
+rm -rf "$work/out"
+"$kiln" run "$work/masked.yaml" --models tests/golden --out "$work/out" >/dev/null 2>"$work/log"
+[ "$(grep -c "what is outside the mask keeps that noise" "$work/log")" = 1 ] && ok noise_that_a_mask_keeps_is_said || bad noise_that_a_mask_keeps_is_said "$(head -n 5 "$work/log")"
 
 # ---- inpainting on a model of four channels: each way draws, and the pictures differ
 cat >"$work/inpaint.yaml" <<'Y'

@@ -58,7 +58,7 @@ static const row faulty[] = {
     {"nodes:\n", "1:7", "`nodes` must be a map"},
     {"nodes: {}\n", "1:8", "there are no nodes"},
     {"{\"nodes\": [], \"links\": []}\n", "1:1", "a file of ComfyUI's editor"},
-    {"{\"last_node_id\": 3, \"nodes\": [{\"id\": 1}], \"links\": [[1]]}\n", "1:1", "Export (API)"},
+    {"{\"last_node_id\": 3, \"nodes\": [{\"id\": 1}], \"links\": [[1]]}\n", "1:1", "a file of ComfyUI's editor"},
     {"kiln: 2\nnodes: {a: {class_type: Any}}\n", "1:7", "version 1"},
     {"kiln: [1]\nnodes: {a: {class_type: Any}}\n", "1:7", "version 1"},
     {"parms: {a: 1}\nnodes: {a: {class_type: Any}}\n", "1:1", "unknown key 'parms'; did you mean 'params'?"},
