@@ -69,6 +69,14 @@ static inline int formula_add(formula_file *f, const char *line)
     return 1;
 }
 
+/* Its name in the file becomes `prefix` + diffusers' name. */
+static inline void formula_rename(formula_tensor *t, const char *prefix)
+{
+    char name[FORMULA_NAME];
+    memcpy(name, t->seed, sizeof name);
+    snprintf(t->name, sizeof t->name, "%.40s%.150s", prefix, name);
+}
+
 static inline void formula_header(const formula_file *f, const char *metadata, FILE *out)
 {
     const char *dtype = f->of ? "F32" : "F16";

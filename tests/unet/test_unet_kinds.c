@@ -152,7 +152,7 @@ static void test_hooks_pass_the_listed_places_of_every_depth(void)
 /* diffusers' names under a prefix, as some tools write them. */
 static void put_prefix(formula_file *f, const char *prefix)
 {
-    for (size_t i = 0; i < f->n; i++) snprintf(f->tensor[i].name, FORMULA_NAME, "%s%.150s", prefix, f->tensor[i].seed);
+    for (size_t i = 0; i < f->n; i++) formula_rename(&f->tensor[i], prefix);
 }
 
 static void test_diffusers_names_in_a_single_file(void)
