@@ -34,7 +34,8 @@ typedef struct {
             .doc = "What comes out.", __VA_ARGS__                                                                      \
         }                                                                                                              \
     }
-static const kiln_param int_param[] = VALUE(int_params, KILN_P_INT, KILN_PARAM_CONTROL, .min = -WIDEST, .max = WIDEST, .step = 1);
+static const kiln_param int_param[] =
+    VALUE(int_params, KILN_P_INT, KILN_PARAM_CONTROL, .min = -WIDEST, .max = WIDEST, .step = 1);
 static const kiln_param float_param[] =
     VALUE(float_params, KILN_P_FLOAT, 0, .min = -WIDEST, .max = WIDEST, .step = 0.1);
 static const kiln_param boolean_param[] = VALUE(boolean_params, KILN_P_BOOL, 0, .def = 0);
