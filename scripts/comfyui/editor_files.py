@@ -100,7 +100,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp())
     for name in ("models", "input", "output", "user"):
         (folder / name).mkdir()
-    reference.start(comfyui, folder)
+    reference.start(comfyui, folder, [])
     import comfyui_version
     import nodes
 

@@ -51,7 +51,7 @@ expect unwritable_out 1 "$work/file" tiny --out "$work/file/below"
 expect prefix_leaves_out 2 "holds '..'" tiny --set save.filename_prefix=../x --out "$work/x"
 expect not_a_workflow_picture 2 "carries no workflow" "$kiln" run tests/judge/references/$(ls tests/judge/references | grep -m1 png)
 printf '{"nodes": [], "links": []}' >"$work/ui.json"
-expect editor_format_is_refused 2 "Export (API)" "$kiln" run "$work/ui.json"
+expect an_empty_file_of_the_editor 2 "there are no nodes" "$kiln" run "$work/ui.json"
 
 cp -r tests/golden/tiny-sd1 "$work/broken"
 unet="$work/broken/unet/diffusion_pytorch_model.safetensors"

@@ -114,7 +114,7 @@ static const hostile table[] = {
     {"nodes:\n  \"b\\e[31m\\n\": {class_type: Blank, inputs: 7}\n" SOUND, "2:44",
      "node 'b\x1b[31m\n' (Blank): `inputs` must be a map", 1},
     {"nodes:\n  a: {class_type: Blank}\n", "2:3", "no node writes anything; add one like SaveImage", 1},
-    {"{\"nodes\": [], \"links\": [], \"version\": 0.4}", "1:1", "export it with \"Export (API)\"", 1},
+    {"{\"nodes\": [], \"links\": [], \"version\": 0.4}", "1:1", "a file of ComfyUI's editor", 1},
     {"{\"1\": {\"class_type\": \"Blnk\"}}", "1:22", "did you mean 'Blank'?", 1},
     {"{\"prompt\": {\"1\": {\"class_type\": \"Blnk\"}}}", "1:33", "did you mean 'Blank'?", 1},
     /* ---- inputs ---- */
