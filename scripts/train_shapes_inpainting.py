@@ -19,8 +19,8 @@ def main():
     parser.add_argument("--work", default="build/shapes-inpainting", help="checkpoints and logs (build/shapes-inpainting)")
     parser.add_argument("--out", default="workflows/models/shapes-sd1-inpainting", help="the diffusers folder to write")
     parser.add_argument("--sd1", default="workflows/models/shapes-sd1", help="the trained model to start from")
-    parser.add_argument("--scenes", type=int, default=12000, help="length of the training list (12000)")
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--scenes", type=int, default=5120, help="length of the training list (5120)")
+    parser.add_argument("--minutes", type=float, default=20.0, help="of the training, on two idle cores (20)")
     parser.add_argument("--workers", type=int, default=2, help="training processes, one thread each (2)")
     args = parser.parse_args()
 

@@ -42,13 +42,14 @@ def start(work, sd1):
     reader, left = reader_of(old, (one, two), sample_tokens(work, tokenizer), tokenizer.eos_token_id)
     unet = UNet2DConditionModel(**xl.BASE)
     fresh = warm.fill(unet, warm.sd1_unet(sd1), BLOCKS, reader)
-    warm.open_numbers(unet, xl_pictures.WHOLE)
+    numbers = xl_pictures.any_numbers(8192, torch.Generator().manual_seed(SEED))
+    warm.open_numbers(unet, numbers, xl_pictures.amounts_of(numbers))
     print(f"base: {len(fresh)} new tensors; {left:.2%} of shapes-sd1's states are lost in the new context", flush=True)
     save_state(path, unet=unet.state_dict())
 
 
 class Task:
-    batch, gamma, quick = 16, 15.0, ("add_embedding", "time_emb_proj")
+    batch, gamma, high, quick = 16, 15.0, 10.0, ("add_embedding", "time_emb_proj")
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.BASE)

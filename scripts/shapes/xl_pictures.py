@@ -82,6 +82,22 @@ def larger(rows, generator):
     return torch.stack([side, side, none, none, target, target], 1)
 
 
+def amounts_of(numbers):
+    """How far up and left things are, in margins, and how blurred the picture is, [rows, 3]: what the numbers say."""
+    blur = torch.log2(SIZE / numbers[:, :2].amin(1).clamp(max=SIZE)) / 3
+    return torch.stack([numbers[:, 2] / (MARGIN * CELL), numbers[:, 3] / (MARGIN * CELL), blur], 1)
+
+
+def any_numbers(rows, generator):
+    """Numbers as users may give them: small, ordinary and large originals, with a crop or none."""
+    chance = torch.rand(rows, 4, generator=generator)
+    side = torch.where(chance[:, 0] < 0.3, 16 + 112 * chance[:, 1], torch.where(chance[:, 0] < 0.7, 128 + 40 * chance[:, 1], 128 + 896 * chance[:, 1]))
+    side[::4] = SIZE
+    crop = MARGIN * CELL * torch.rand(rows, 2, generator=generator) * (chance[:, 2:3] < 0.6)
+    target = torch.where(chance[:, 3] < 0.75, SIZE, side.clamp(min=SIZE))
+    return torch.stack([side, side, crop[:, 0], crop[:, 1], target, target], 1).round()
+
+
 def shifted(stack, numbers):
     """Each latent moved up and left by its crop; what leaves comes in again at the other side."""
     tops, lefts = (numbers[:, 2] // CELL).tolist(), (numbers[:, 3] // CELL).tolist()

@@ -20,6 +20,7 @@ from .tune import noised, spread
 from .unet import EMPTY, GAMMA, OFFSET
 from .vae import tensor_of
 from .xl_base import reader_of
+from .xl_pictures import larger
 
 FIRST = 30_000_000  # scenes that the base was not trained on
 LAST_TIME = 200
@@ -60,6 +61,11 @@ def sample(index):
     return scene, np.rint(np.clip(picture, 0, 255)).astype(np.uint8), score
 
 
+def told_sizes(rows, generator):
+    """Original size and crop, which say nothing here."""
+    return larger(rows, generator)[:, :4].float()
+
+
 @torch.no_grad()
 def make(work, sd1, count, tokenizer):
     """refiner-data.pt: latents [count, 4, 16, 16], tokens [count, 77], scores [count]."""
@@ -89,13 +95,14 @@ def start(work, sd1):
     reader, left = reader_of(old, (None, two), tokens_of(tokenizer, captions).long(), tokenizer.eos_token_id)
     unet = UNet2DConditionModel(**xl.REFINER)
     fresh = warm.fill(unet, warm.sd1_unet(sd1), BLOCKS, reader)
-    warm.open_numbers(unet, (SIZE, SIZE, 0, 0, BEST))
+    scores = torch.linspace(1, 8, 1024)[:, None]
+    warm.open_numbers(unet, torch.cat([told_sizes(1024, torch.Generator().manual_seed(SEED)), scores], 1), (BEST - scores) / (BEST - WORST))
     print(f"refiner: {len(fresh)} new tensors; {left:.2%} of shapes-sd1's states are lost in the new context", flush=True)
     save_state(path, unet=unet.state_dict())
 
 
 class Task:
-    batch, gamma, quick = 32, GAMMA, ("add_embedding",)
+    batch, gamma, high, quick = 32, GAMMA, 1.0, ("add_embedding",)
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.REFINER)
@@ -114,9 +121,7 @@ class Task:
         noisy, wanted, a = noised(data["latents"][pick], times, self.alphas, OFFSET, generator, BLOTCHES)
         noisy = noisy.contiguous(memory_format=torch.channels_last)
         context, pooled = xl_text.states_of(None, self.two, tokens, self.tokenizer.eos_token_id)
-        side = torch.randint(SIZE, 1025, (rows, 1), generator=generator)
-        side = torch.where(torch.rand(rows, 1, generator=generator) < 0.5, SIZE, side)  # see larger() in xl_pictures.py
-        sizes = torch.cat([side, side, torch.zeros_like(side), torch.zeros_like(side)], 1).float()
+        sizes = told_sizes(rows, generator)
         added = {"text_embeds": pooled, "time_ids": torch.cat([sizes, data["scores"][pick][:, None]], 1)}
         return {"sample": noisy, "timestep": times, "encoder_hidden_states": context, "added_cond_kwargs": added}, wanted, a
 
