@@ -83,6 +83,20 @@ static void append_wires(void *arg, const char *name, const source *from, size_t
     x->first = 0;
 }
 
+/* 1: ComfyUI's node of this name has no such parameter, and it says what it says without being written. */
+static int goes_without_saying(const graph_node *g, const kiln_param *p)
+{
+    if (!(p->flags & KILN_PARAM_OWN)) return 0;
+    param_value is = param_get(p, g->params), unsaid = param_default_value(p);
+    str a = {0}, b = {0};
+    param_value_json(&is, &a);
+    param_value_json(&unsaid, &b);
+    int same = a.data && b.data && strcmp(a.data, b.data) == 0;
+    str_free(&a);
+    str_free(&b);
+    return same;
+}
+
 static void append_inputs(str *s, const workflow *w, const graph_node *g)
 {
     wire_writer wires = {.s = s, .w = w, .first = 1};
@@ -91,6 +105,7 @@ static void append_inputs(str *s, const workflow *w, const graph_node *g)
     for (uint32_t i = 0; i < g->type->n_param; i++) {
         const kiln_param *p = node_param(g->type, i);
         if (p->type == KILN_P_FILE && !g->file[i]) continue;
+        if (g->param_in[i].node == SOURCE_NONE && goes_without_saying(g, p)) continue;
         str_append(s, first ? "" : ", ");
         str_json(s, p->name, strlen(p->name), 1);
         str_append(s, ": ");
