@@ -86,7 +86,7 @@ def first_unet(sd1):
 
 
 class Task:
-    batch, gamma, high, quick = 32, GAMMA, 1.0, ()
+    batch, gamma, quick = 32, GAMMA, ()
 
     def __init__(self, work, sd1):
         self.unet = first_unet(sd1)

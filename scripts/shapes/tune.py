@@ -1,7 +1,6 @@
 """The loop that the later UNets share: noise prediction with min-SNR weights, one process a worker, averaged weights.
 
-A task says what one step sees: Task(*args) has .unet (trained), .count (of examples), .batch (of them a step), .gamma and .high (of the
-weights at low and at high noise), .quick
+A task says what one step sees: Task(*args) has .unet (trained), .count (of examples), .batch (of them a step), .gamma (of the weights), .quick
 (parts of the names of weights that have far to go) and .step(pick, generator), which returns the UNet's arguments, the wanted noise and each
 example's alpha bar. Everything random about a step is a function of its number.
 """
@@ -78,7 +77,7 @@ def work(rank, gang, new_task, args, path, minutes, rate):
         inputs, wanted, a = task.step(order(task.count, task.batch, step)[rank::workers], generator)
         error = unet(**inputs).sample - wanted
         snr = a / (1 - a)
-        weights = snr.clamp(max=task.gamma) / snr * (1 / snr).clamp(1, task.high)
+        weights = snr.clamp(max=task.gamma) / snr
         each = error.square().mean((1, 2, 3))
         coarse = 16 * F.avg_pool2d(error, 4).square().mean((1, 2, 3))
         optimizer.zero_grad(set_to_none=True)

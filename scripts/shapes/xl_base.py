@@ -49,7 +49,7 @@ def start(work, sd1):
 
 
 class Task:
-    batch, gamma, high, quick = 16, 15.0, 10.0, ("add_embedding", "time_emb_proj")
+    batch, gamma, quick = 16, 15.0, ("add_embedding", "time_emb_proj")
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.BASE)

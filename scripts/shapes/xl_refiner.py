@@ -102,7 +102,7 @@ def start(work, sd1):
 
 
 class Task:
-    batch, gamma, high, quick = 32, GAMMA, 1.0, ("add_embedding",)
+    batch, gamma, quick = 32, GAMMA, ("add_embedding",)
 
     def __init__(self, work, sd1):
         self.unet = UNet2DConditionModel(**xl.REFINER)
