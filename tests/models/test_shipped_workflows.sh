@@ -1,0 +1,77 @@
+# test_shipped_workflows.sh - every workflow that ships draws what it says, in pixels: the judge looks at what came out. A workflow that has
+# no row here fails the test.
+# shellcheck source=tests/cli/head.sh
+. "$KILN_ROOT/tests/cli/head.sh"
+export XDG_CACHE_HOME="$work/cache"
+judge="$PWD/$KILN_BUILD/tests/judge/judge"
+done_list=" "
+
+# draw NAME [option ...]: the workflow runs; $drawn are its pictures
+draw() {
+    local name=$1; shift
+    done_list+="$name "
+    drawn=$("$kiln" run "workflows/$name.yaml" --quiet --out "$work/out" "$@" 2>"$work/log")
+}
+# shows NAME PROMPT [option ...]: what the workflow draws shows the prompt
+shows() {
+    local name=$1 prompt=$2; shift 2
+    draw "$name" "$@" && "$judge" "$(head -n 1 <<<"$drawn")" "$prompt" >>"$work/log"
+    verdict "$name${1:+_${*//[^a-z0-9=]/_}}" $?
+}
+
+two="a red circle above a blue square"
+shows txt2img "$two"
+shows custom_sampling "$two"
+shows refined "$two"
+shows lora "$two on a black background"
+draw several
+wanted=("a red circle" "a blue square" "a yellow triangle")
+n=0
+while read -r picture; do "$judge" "$picture" "${wanted[n]}" >>"$work/log"; verdict "several_$((++n))" $?; done <<<"$drawn"
+
+# a batch: each picture, and one of them alone is the same
+draw batch && [ "$(wc -l <<<"$drawn")" = 4 ]; verdict batch_of_four $?
+while read -r picture; do "$judge" "$picture" "a purple ring" >>"$work/log"; verdict "batch_$(basename "$picture" _.png)" $?; done <<<"$drawn"
+third=$(sed -n 3p <<<"$drawn")
+draw batch --set first=2 --set count=1
+same batch_one_alone "$(pixels "$drawn")" "$(pixels "$third")"
+
+# halves of a wide picture
+half() { # PICTURE X: a half of it, as a picture of its own
+    printf '{"1": {"class_type": "LoadImage", "inputs": {"image": "%s"}},
+ "2": {"class_type": "ImageCrop", "inputs": {"image": ["1", 0], "width": 128, "height": 128, "x": %s, "y": 0}},
+ "3": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": "half"}}}' "$1" "$2" >"$work/half.json"
+    "$kiln" run "$work/half.json" --quiet --out "$work/out" 2>>"$work/log"
+}
+draw regional
+wide=$drawn
+"$judge" "$(half "$wide" 0)" "$two" >>"$work/log"; verdict regional_left $?
+"$judge" "$(half "$wide" 128)" "a green star above a yellow triangle" >>"$work/log"; verdict regional_right $?
+
+shows hires-fix "$two"
+draw hires-fix --set in_pixels=false; [ -s "$drawn" ]; verdict hires_in_latents $?
+
+# ---- with a picture to begin with
+draw txt2img --set 'prompt=a red circle left of a blue square'
+begun=$PWD/nowhere; [ -s "$drawn" ] && begun=$drawn
+shows img2img "a red circle left of a green star" --set image="$begun" --set 'prompt=a red circle left of a green star' --set denoise=0.9
+shows inpaint "a red circle left of a green star" --set image="$begun"
+left_half() { printf '{"1": {"class_type": "LoadImage", "inputs": {"image": "%s"}},
+ "2": {"class_type": "ImageCrop", "inputs": {"image": ["1", 0], "width": 64, "height": 128, "x": 0, "y": 0}},
+ "3": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": "left"}}}' "$1" >"$work/left.json"
+    pixels "$("$kiln" run "$work/left.json" --quiet --out "$work/out" 2>>"$work/log")"; }
+same inpaint_keeps_what_is_not_masked "$(left_half "$drawn")" "$(left_half "$begun")"
+shows outpaint "a red circle left of a green star" --set image="$begun"
+
+# ---- SDXL's kind
+shows sdxl "$two"
+alone=$(pixels "$drawn")
+shows sdxl-base-refiner "$two"
+draw sdxl-base-refiner --set handover=20 # the refiner has no step left
+same base_alone_is_the_base "$(pixels "$drawn")" "$alone"
+
+for file in workflows/*.yaml; do
+    name=$(basename "$file" .yaml)
+    [[ $done_list == *" $name "* ]]; verdict "a_row_for_$name" $?
+done
+exit $status
