@@ -26,8 +26,8 @@ static const manual about = {
         "read, when no loaded plugin knows any part of it, or when a part is not complete.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples =
-        "  kiln inspect workflows/models/shapes-sd1\n  kiln inspect model.safetensors --tensors | grep conv_in\n",
+    .examples = "  kiln inspect workflows/models/shapes-sd1\n  kiln inspect workflows/models/shapes-sd1 --tensors | "
+                "grep conv_in\n",
 };
 
 static void list_tensors(const kiln_weights *w)
