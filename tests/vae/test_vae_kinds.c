@@ -336,6 +336,7 @@ static void test_the_model_beside_it_says_whose_it_is(void)
 {
     static listing l;
     static float zeros[4 * NARROW * 9], out[PIXELS];
+    static uint16_t none[2816];
     static const struct {
         int64_t vector;
         const char *architecture;
@@ -349,8 +350,7 @@ static void test_the_model_beside_it_says_whose_it_is(void)
         l.n = own;
         l.t[l.n++] = (safetensors_source){"model.diffusion_model.input_blocks.0.0.weight", KILN_F32, 4, conv, zeros};
         if (rows[i].vector)
-            l.t[l.n++] =
-                (safetensors_source){"model.diffusion_model.label_emb.0.0.weight", KILN_F16, 2, label, l.t[0].data};
+            l.t[l.n++] = (safetensors_source){"model.diffusion_model.label_emb.0.0.weight", KILN_F16, 2, label, none};
         char file[40];
         snprintf(file, sizeof file, "beside%zu.safetensors", i);
         const char *path = put_tensors(file, l.t, l.n);
