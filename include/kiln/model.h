@@ -32,7 +32,7 @@ extern "C" {
 typedef struct {
     uint32_t size;
     const char *kind;
-    const char *name, *doc; /* "sd1-unet" */
+    const char *name, *doc; /* "sd-unet" */
     /* 0 = not mine; the highest score wins, 100 = certain. Looks at names, shapes and texts only. */
     int (*detect)(const kiln_weights_api *, const kiln_weights *set);
     /* Returns a value of the kind over `set` (it takes references of its own), or NULL with a message. Reads

@@ -117,6 +117,20 @@ static inline int kiln_discrete_sigmas(const char *schedule, double start, doubl
     return 1;
 }
 
+/* The table with almost no signal at its last level (Lin et al. 2023, algorithm 1; "ztsnr"). Its last alpha-bar is not
+ * their 0 but the number that released v-prediction models have, so that the level stays finite (4518.7). out may be
+ * sigma. */
+static inline void kiln_zero_terminal_snr(const double *sigma, size_t n, double *out)
+{
+    const double last_alpha = 4.8973451890853435e-08;
+    double first = 1 / sqrt(sigma[0] * sigma[0] + 1), last = 1 / sqrt(sigma[n - 1] * sigma[n - 1] + 1);
+    for (size_t i = 0; i < n; i++) {
+        double root = (1 / sqrt(sigma[i] * sigma[i] + 1) - last) * first / (first - last);
+        double alpha = i + 1 == n ? last_alpha : root * root;
+        out[i] = sqrt((1 - alpha) / alpha);
+    }
+}
+
 /* n levels between two ends, evenly spaced in log sigma: the table of a continuous model. */
 static inline void kiln_continuous_sigmas(double sigma_min, double sigma_max, size_t n, double *sigma)
 {

@@ -23,6 +23,9 @@ static const char *const known[] = {
     "safety_checker/*",
     "image_encoder/*",
     "*denoiser.sigmas",
+    "v_pred",
+    "ztsnr",
+    "edm_*",
 };
 
 static int matches(const char *pattern, const char *name)

@@ -133,7 +133,7 @@ static kiln_status discrete_run(const kiln_call *c)
                                                         .offset = (double)(skip - 1)});
     if (!d) return KILN_ERR_NOMEM;
     memcpy(d->sigma, own->sigma, n * sizeof d->sigma[0]);
-    if (p->zsnr) model_sampling_zero_terminal_snr(own->sigma, n, d->sigma);
+    if (p->zsnr) kiln_zero_terminal_snr(own->sigma, n, d->sigma);
     if (lcm) thin_out(d->sigma, n, LCM_LEVELS), d->row.n_sigma = LCM_LEVELS;
     return describe(c, d);
 }

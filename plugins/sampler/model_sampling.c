@@ -3,10 +3,6 @@
 
 #include <math.h>
 
-/* The last alpha-bar of a zero-terminal table: what Lin et al.'s 0 is in the released v-prediction models, so that
- * the level stays finite (4518.7). */
-static const double last_alpha = 4.8973451890853435e-08;
-
 model_sampling model_sampling_of(const kiln_model *model)
 {
     return (model_sampling){.by = model->sampling ? model->sampling : model->denoiser->sampling,
@@ -83,14 +79,4 @@ kiln_status model_sampling_schedule_input(const kiln_call *c, const model_sampli
     made[out->n_sigma - 1] = model_sampling_sigma_max(l);
     out->sigma = made;
     return KILN_OK;
-}
-
-void model_sampling_zero_terminal_snr(const double *sigma, size_t n, double *out)
-{
-    double first = 1 / sqrt(sigma[0] * sigma[0] + 1), last = 1 / sqrt(sigma[n - 1] * sigma[n - 1] + 1);
-    for (size_t i = 0; i < n; i++) {
-        double root = (1 / sqrt(sigma[i] * sigma[i] + 1) - last) * first / (first - last);
-        double alpha = i + 1 == n ? last_alpha : root * root;
-        out[i] = sqrt((1 - alpha) / alpha);
-    }
 }

@@ -46,8 +46,4 @@ level_rest model_sampling_rest(const model_sampling *l, double sigma);
 kiln_status model_sampling_schedule_input(const kiln_call *c, const model_sampling *l, size_t steps,
                                           kiln_schedule_input *out);
 
-/* SD's training table with its last level without signal: Lin et al. 2023, "Common Diffusion Noise Schedules and
- * Sample Steps are Flawed", algorithm 1. sigma, out: [n] ascending; may be the same. */
-void model_sampling_zero_terminal_snr(const double *sigma, size_t n, double *out);
-
 #endif

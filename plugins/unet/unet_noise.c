@@ -24,18 +24,6 @@ typedef struct {
 
 /* ---- tables ---- */
 
-/* The last level has almost no signal: Lin et al. 2023, algorithm 1, with ComfyUI's number for the last one. */
-static void zero_terminal_snr(size_t n, double *sigma)
-{
-    const double last_alpha = 4.8973451890853435e-08;
-    double first = 1 / sqrt(sigma[0] * sigma[0] + 1), last = 1 / sqrt(sigma[n - 1] * sigma[n - 1] + 1);
-    for (size_t i = 0; i < n; i++) {
-        double root = (1 / sqrt(sigma[i] * sigma[i] + 1) - last) * first / (first - last);
-        double alpha = i + 1 == n ? last_alpha : root * root;
-        sigma[i] = sqrt((1 - alpha) / alpha);
-    }
-}
-
 static void set_continuous(reader *r, double low, double high)
 {
     kiln_continuous_sigmas(low, high, LEVELS, r->sigma);
@@ -100,7 +88,7 @@ static void read_discrete(config *c, reader *r)
                     c->path);
     if (c->failed) return;
     kiln_discrete_sigmas(kind, start, end, (size_t)n, r->sigma);
-    if (zero) zero_terminal_snr((size_t)n, r->sigma);
+    if (zero) kiln_zero_terminal_snr(r->sigma, (size_t)n, r->sigma);
     r->row.n_sigma = (uint32_t)n;
 }
 
@@ -200,7 +188,8 @@ static kiln_status read_file(reader *r)
     }
     TRY(read_prediction(r));
     set_table(r);
-    if (r->row.prediction == KILN_PREDICT_V && has_marker(r, "ztsnr")) zero_terminal_snr(LEVELS, r->sigma);
+    if (r->row.prediction == KILN_PREDICT_V && has_marker(r, "ztsnr"))
+        kiln_zero_terminal_snr(r->sigma, LEVELS, r->sigma);
     return KILN_OK;
 }
 

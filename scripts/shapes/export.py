@@ -27,12 +27,25 @@ def write(folder, tokenizer_folder, vae, text_encoder, unet):
     ))
 
 
+def forget_paths(folder):
+    """Takes out where the parts were read from: a path of the machine that trained."""
+    for root, _, names in os.walk(folder):
+        for name in names:
+            if name == "config.json":
+                path = os.path.join(root, name)
+                with open(path) as file:
+                    lines = [line for line in file if '"_name_or_path"' not in line]
+                with open(path, "w") as file:
+                    file.writelines(lines)
+
+
 def save(folder, tokenizer_folder, pipeline):
     """Replaces folder as a whole: it is written beside it first."""
     part = folder.rstrip("/") + ".part"
     shutil.rmtree(part, ignore_errors=True)
     pipeline.to(dtype=torch.float16).save_pretrained(part, safe_serialization=True)
     prefix_text_keys(os.path.join(part, "text_encoder", "model.safetensors"))
+    forget_paths(part)
     # The tokenizer's own files, exactly as learnt: libraries rewrite them in forms of their own.
     shutil.rmtree(os.path.join(part, "tokenizer"))
     shutil.copytree(tokenizer_folder, os.path.join(part, "tokenizer"))

@@ -48,7 +48,7 @@ static void test_zero_terminal_table(void)
 {
     static const size_t where[] = {0, 1, 250, 500, 750, 998, 999};
     double all[1000], out[7];
-    model_sampling_zero_terminal_snr(table(), 1000, all);
+    kiln_zero_terminal_snr(table(), 1000, all);
     for (int i = 0; i < 7; i++) out[i] = all[where[i]];
     check_levels(out, zsnr_places, 7, LEVEL, "zsnr");
 }

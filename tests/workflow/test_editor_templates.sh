@@ -31,13 +31,9 @@ done
 check runs_sdxlturbo_example draw turbo "$at/sdxlturbo_example.json" --models tests/golden --set 20.ckpt_name=tiny-sd1 "${small[@]}"
 
 # ---- with SDXL's structure in small
-if [ -d workflows/models/shapes-xl ] && [ -d workflows/models/shapes-xl-refiner ]; then
-    xl=(--set 4.ckpt_name=shapes-xl --set 12.ckpt_name=shapes-xl-refiner)
-    small=(--set 5.width=128 --set 5.height=128)
-    check shapes_xl_and_refiner draw xl "$at/sdxl_simple_example.json" "${xl[@]}" "${small[@]}"
-    check shapes_xl_and_refiner_with_prompts_of_their_own draw xl2 "$at/sdxl_refiner_prompt_example.json" "${xl[@]}" "${small[@]}"
-    check shapes_xl_in_one_step draw xlturbo "$at/sdxlturbo_example.json" --set 20.ckpt_name=shapes-xl "${small[@]}"
-else
-    echo "skip shapes_xl_and_refiner: the models shapes-xl and shapes-xl-refiner are not here"
-fi
+xl=(--set 4.ckpt_name=shapes-xl --set 12.ckpt_name=shapes-xl-refiner)
+small=(--set 5.width=128 --set 5.height=128)
+check shapes_xl_and_refiner draw xl "$at/sdxl_simple_example.json" "${xl[@]}" "${small[@]}"
+check shapes_xl_and_refiner_with_prompts_of_their_own draw xl2 "$at/sdxl_refiner_prompt_example.json" "${xl[@]}" "${small[@]}"
+check shapes_xl_in_one_step draw xlturbo "$at/sdxlturbo_example.json" --set 20.ckpt_name=shapes-xl "${small[@]}"
 exit $status
