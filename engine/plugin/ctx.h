@@ -55,8 +55,8 @@ struct kiln_ctx {
     struct device_scratch *device_scratch;
     struct kiln_file *files;   /* open, see ability_files.c */
     struct spill_file *spills; /* open, see spill.h */
-    int lacks_text;          /* there was no memory for a text that a file of this call should hold */
-    int asked_to_stop;       /* progress() has said so: KILN_CANCELLED is an honest answer */
+    int lacks_text;            /* there was no memory for a text that a file of this call should hold */
+    int asked_to_stop;         /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */

@@ -81,8 +81,7 @@ int spill_new(kiln_ctx *c, size_t bytes)
         size_t n = strlen(tried);
         int fd = folder[i] ? make_file(folder[i], bytes) : -1;
         if (fd >= 0) return keep_open(c, fd);
-        if (folder[i])
-            snprintf(tried + n, sizeof tried - n, "%s%.600s: %s", n ? "; " : "", folder[i], strerror(errno));
+        if (folder[i]) snprintf(tried + n, sizeof tried - n, "%s%.600s: %s", n ? "; " : "", folder[i], strerror(errno));
     }
     error_set(ctx_error(c), KILN_ERR_IO,
               "cannot put %s aside that do not fit into memory (%s); free some space there, name a folder with more in "

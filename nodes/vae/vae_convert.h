@@ -28,13 +28,13 @@ typedef struct {
     uint64_t done, total; /* runs, for progress; total 0: not known */
     struct {
         float *part, *made, *weight, *sum;
-    } tile; /* memory of vae_tiles.c, taken for the first picture; all have one size */
+    } tile;               /* memory of vae_tiles.c, taken for the first picture; all have one size */
     kiln_program *traced; /* vae_trace.c's: keeps alive what was noted */
     struct {
         int fd;
         size_t bytes; /* of the file; 0: none yet */
-        float *in, *out;
-        size_t in_floats, out_floats;
+        void *in, *out;
+        size_t in_bytes, out_bytes;
     } stripe; /* file and memory of vae_stripes.c, for all pictures of the call */
 } vae_converter;
 

@@ -1,18 +1,20 @@
-/* vae_moments.c - see vae_moments.h. Loops over LANES channels have a fixed length, so that they become vectors. */
+/* vae_moments.c - see vae_moments.h. Loops over LANES channels have a fixed length, so that they become vectors; the
+ * type is a constant where the functions are called, so that there is a loop of its own for each.
+ */
 #include "vae_moments.h"
 
 #include "kiln/kit.h"
 
 #include <math.h>
 
-enum { LANES = 8, PIXELS = 32, PARTS = 16 };
+enum { LANES = 8, PIXELS = 32 };
 
 kiln_status vae_moments_new(const kiln_call *c, size_t channels, vae_moments *out)
 {
     *out = (vae_moments){.channels = channels};
     out->origin = c->host->scratch(c->ctx, channels * sizeof *out->origin, KILN_CPU);
     out->sum = c->host->scratch(c->ctx, 2 * channels * sizeof *out->sum, KILN_CPU);
-    out->part = c->host->scratch(c->ctx, PARTS * 2 * channels * sizeof *out->part, KILN_CPU);
+    out->part = c->host->scratch(c->ctx, VAE_PARTS * 2 * channels * sizeof *out->part, KILN_CPU);
     if (!out->origin || !out->sum || !out->part) return KILN_ERR_NOMEM;
     out->squares = out->sum + channels;
     return KILN_OK;
@@ -33,67 +35,83 @@ void vae_moments_clear(vae_moments *m)
     memset(m->sum, 0, 2 * m->channels * sizeof *m->sum);
 }
 
+/* ---- numbers ---- */
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+ALWAYS float load(const void *x, uint32_t dtype, size_t i)
+{
+    float wide;
+    if (dtype != KILN_BF16) return ((const float *)x)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+/* To the nearest, half to even; NaN stays NaN. */
+ALWAYS uint16_t narrow(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+ALWAYS void store(void *x, uint32_t dtype, size_t i, float y)
+{
+    if (dtype == KILN_BF16)
+        ((uint16_t *)x)[i] = narrow(y);
+    else
+        ((float *)x)[i] = y;
+}
+
 /* ---- adding ---- */
 
-/* Up to PIXELS pixels, LANES channels of each. */
-static void add_lanes(const float *x, size_t pixels, size_t channels, const float *origin, double *sum, double *squares)
+/* n <= LANES channels from c on, of PIXELS pixels or fewer. */
+ALWAYS void add_lanes(vae_moments *m, size_t part, const void *x, uint32_t dtype, size_t pixels, size_t c, size_t n)
 {
     float s[LANES] = {0}, q[LANES] = {0};
-    for (size_t p = 0; p < pixels; p++, x += channels)
-        for (size_t k = 0; k < LANES; k++) {
-            float d = x[k] - origin[k];
+    double *sum = m->part + part * 2 * m->channels + c, *squares = sum + m->channels;
+    const float *origin = m->origin + c;
+    for (size_t p = 0; p < pixels; p++)
+        for (size_t k = 0; k < n; k++) {
+            float d = load(x, dtype, p * m->channels + c + k) - origin[k];
             s[k] += d;
             q[k] += d * d;
         }
-    for (size_t k = 0; k < LANES; k++) sum[k] += (double)s[k], squares[k] += (double)q[k];
+    for (size_t k = 0; k < n; k++) sum[k] += (double)s[k], squares[k] += (double)q[k];
 }
 
-static void add_channel(const float *x, size_t pixels, size_t channels, float origin, double *sum, double *squares)
-{
-    float s = 0, q = 0;
-    for (size_t p = 0; p < pixels; p++, x += channels) {
-        float d = *x - origin;
-        s += d;
-        q += d * d;
-    }
-    *sum += (double)s, *squares += (double)q;
-}
-
-static void add_pixels(const vae_moments *m, const float *x, size_t pixels, double *sum, double *squares)
+ALWAYS void add_pixels(vae_moments *m, size_t part, const void *x, uint32_t dtype, size_t pixels)
 {
     size_t c = 0;
-    for (; c + LANES <= m->channels; c += LANES)
-        add_lanes(x + c, pixels, m->channels, m->origin + c, sum + c, squares + c);
-    for (; c < m->channels; c++) add_channel(x + c, pixels, m->channels, m->origin[c], sum + c, squares + c);
+    for (; c + LANES <= m->channels; c += LANES) add_lanes(m, part, x, dtype, pixels, c, LANES);
+    if (c < m->channels) add_lanes(m, part, x, dtype, pixels, c, m->channels - c);
 }
 
-typedef struct {
-    const vae_moments *m;
-    const vae_norm *norm;
-    float *x;
-    size_t pixels;
-} work;
-
-static size_t part_begin(const work *w, size_t part) { return w->pixels * part / PARTS; }
-
-static void add_part(void *arg, size_t part)
+void vae_moments_begin(vae_moments *m, const void *x, uint32_t dtype)
 {
-    const work *w = arg;
-    size_t channels = w->m->channels, end = part_begin(w, part + 1);
-    double *sum = w->m->part + part * 2 * channels;
-    memset(sum, 0, 2 * channels * sizeof *sum);
-    for (size_t p = part_begin(w, part); p < end; p += PIXELS)
-        add_pixels(w->m, w->x + p * channels, end - p < PIXELS ? end - p : PIXELS, sum, sum + channels);
+    memset(m->part, 0, VAE_PARTS * 2 * m->channels * sizeof *m->part);
+    for (size_t c = 0; !m->pixels && c < m->channels; c++) m->origin[c] = load(x, dtype, c);
 }
 
-void vae_moments_add(const kiln_call *c, vae_moments *m, const float *x, int64_t rows, int64_t columns)
+void vae_moments_add(vae_moments *m, size_t part, const void *x, uint32_t dtype, size_t pixels)
 {
-    work w = {.m = m, .x = (float *)(uintptr_t)x, .pixels = (size_t)(rows * columns)};
-    if (!m->pixels) memcpy(m->origin, x, m->channels * sizeof *x);
-    c->host->parallel_for(c->ctx, PARTS, add_part, &w);
-    for (size_t part = 0; part < PARTS; part++)
+    size_t bytes = m->channels * (dtype == KILN_BF16 ? sizeof(uint16_t) : sizeof(float));
+    for (size_t p = 0; p < pixels; p += PIXELS) {
+        size_t n = pixels - p < PIXELS ? pixels - p : PIXELS;
+        if (dtype == KILN_BF16)
+            add_pixels(m, part, (const char *)x + p * bytes, KILN_BF16, n);
+        else
+            add_pixels(m, part, (const char *)x + p * bytes, KILN_F32, n);
+    }
+}
+
+void vae_moments_end(vae_moments *m, int64_t pixels)
+{
+    for (size_t part = 0; part < VAE_PARTS; part++)
         for (size_t k = 0; k < 2 * m->channels; k++) m->sum[k] += m->part[part * 2 * m->channels + k];
-    m->pixels += rows * columns;
+    m->pixels += pixels;
 }
 
 /* ---- a norm ---- */
@@ -126,26 +144,28 @@ void vae_norm_make(const vae_moments *m, int32_t groups, float eps, const float 
     }
 }
 
-static void norm_pixel(const vae_norm *n, float *x)
+/* n <= LANES channels of one pixel. */
+ALWAYS void norm_lanes(const vae_norm *norm, void *x, uint32_t dtype, size_t at, size_t c, size_t n)
 {
-    size_t c = 0;
-    for (; c + LANES <= n->channels; c += LANES) {
-        float y[LANES]; /* of its own, so that what is written is none of what is read */
-        for (size_t k = 0; k < LANES; k++) y[k] = (x[c + k] - n->mean[c + k]) * n->scale[c + k] + n->shift[c + k];
-        memcpy(x + c, y, sizeof y);
+    float y[LANES]; /* of its own, so that what is written is none of what is read */
+    for (size_t k = 0; k < n; k++)
+        y[k] = (load(x, dtype, at + k) - norm->mean[c + k]) * norm->scale[c + k] + norm->shift[c + k];
+    for (size_t k = 0; k < n; k++) store(x, dtype, at + k, y[k]);
+}
+
+ALWAYS void norm_pixels(const vae_norm *norm, void *x, uint32_t dtype, size_t pixels)
+{
+    for (size_t p = 0; p < pixels; p++) {
+        size_t c = 0, at = p * norm->channels;
+        for (; c + LANES <= norm->channels; c += LANES) norm_lanes(norm, x, dtype, at + c, c, LANES);
+        if (c < norm->channels) norm_lanes(norm, x, dtype, at + c, c, norm->channels - c);
     }
-    for (; c < n->channels; c++) x[c] = (x[c] - n->mean[c]) * n->scale[c] + n->shift[c];
 }
 
-static void norm_part(void *arg, size_t part)
+void vae_norm_apply(const vae_norm *n, void *x, uint32_t dtype, size_t pixels)
 {
-    const work *w = arg;
-    for (size_t p = part_begin(w, part); p < part_begin(w, part + 1); p++)
-        norm_pixel(w->norm, w->x + p * w->norm->channels);
-}
-
-void vae_norm_apply(const kiln_call *c, const vae_norm *n, float *x, int64_t rows, int64_t columns)
-{
-    work w = {.norm = n, .x = x, .pixels = (size_t)(rows * columns)};
-    c->host->parallel_for(c->ctx, PARTS, norm_part, &w);
+    if (dtype == KILN_BF16)
+        norm_pixels(n, x, KILN_BF16, pixels);
+    else
+        norm_pixels(n, x, KILN_F32, pixels);
 }

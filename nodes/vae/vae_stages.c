@@ -221,8 +221,11 @@ kiln_status vae_stages_make(const vae_trace *t, vae_stages *out)
                .owner = host->scratch(t->call->ctx, n * sizeof *m.owner, KILN_CPU)};
     out->extent = host->scratch(t->call->ctx, n, KILN_CPU);
     out->kept = host->scratch(t->call->ctx, n, KILN_CPU);
+    out->dtype = host->scratch(t->call->ctx, n * sizeof *out->dtype, KILN_CPU);
     out->stage = host->scratch(t->call->ctx, n * sizeof *out->stage, KILN_CPU);
-    if (!m.depth || !m.mark || !m.owner || !out->extent || !out->kept || !out->stage) return KILN_ERR_NOMEM;
+    if (!m.depth || !m.mark || !m.owner || !out->extent || !out->kept || !out->dtype || !out->stage)
+        return KILN_ERR_NOMEM;
+    for (uint32_t i = 0; i < n; i++) out->dtype[i] = KILN_F32;
     find_extents(&m);
     find_kept(&m);
     for (uint32_t i = 2; can_be_kept(&m) && i <= t->n; i++)
@@ -327,17 +330,19 @@ static kiln_t record_rows(const vae_trace *t, const vae_op *o, const int64_t *fo
 {
     vae_op now = *o;
     now.dim[H] = form[FORM_ROWS];
-    if (o->kind == VAE_CONV2D) now.conv2d.pad[0] = (int32_t)form[FORM_TOP], now.conv2d.pad[2] = (int32_t)form[FORM_BOTTOM];
+    if (o->kind == VAE_CONV2D)
+        now.conv2d.pad[0] = (int32_t)form[FORM_TOP], now.conv2d.pad[2] = (int32_t)form[FORM_BOTTOM];
     if (o->kind != VAE_UPSAMPLE) return vae_op_record(t->ops, p, &now, in);
     now.dim[H] = form[FORM_ASKED] * (o->dim[H] / t->op[o->in[0]].dim[H]);
     return rows_of(t->ops, p, vae_op_record(t->ops, p, &now, in), now.dim[H], form[FORM_CROP], form[FORM_ROWS]);
 }
 
-static kiln_t record_taken(const vae_trace *t, uint32_t i, int64_t rows, kiln_program *p)
+static kiln_t record_taken(const vae_stages *s, uint32_t i, int64_t rows, kiln_program *p)
 {
+    const int64_t *dim = s->trace->op[i].dim;
     char name[32];
     snprintf(name, sizeof name, "taken %u", i);
-    return t->ops->input(p, name, KILN_F32, 4, KILN_DIMS(1, rows, t->op[i].dim[W], t->op[i].dim[C]));
+    return s->trace->ops->input(p, name, s->dtype[i], 4, KILN_DIMS(1, rows, dim[W], dim[C]));
 }
 
 /* Operands as the op reads them: of pictures the rows that it asks for. */
@@ -364,7 +369,7 @@ void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe
         const vae_op *o = &t->op[i];
         int by_rows = !g->whole && s->extent[i] == VAE_ROWS;
         if (!is_computed(s, g, i))
-            handle[i] = record_taken(t, i, form[FORM_ROWS], p);
+            handle[i] = record_taken(s, i, form[FORM_ROWS], p);
         else {
             operands(s, o, form, p, handle, by_rows ? stripe->need : NULL, in);
             handle[i] = by_rows ? record_rows(t, o, form, p, in) : vae_op_record(t->ops, p, o, in);

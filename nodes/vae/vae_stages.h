@@ -25,6 +25,7 @@ typedef struct {
     const vae_trace *trace;
     uint8_t *extent; /* [trace->n + 1] vae_extent; 0: nothing needs it */
     uint8_t *kept;   /* [trace->n + 1]                                 */
+    uint32_t *dtype; /* [trace->n + 1] in which stages take it; f32 unless somebody says more */
     vae_stage *stage;
     uint32_t n_stage; /* in the order they run; 0: it does not go in stages */
 } vae_stages;
@@ -40,8 +41,8 @@ typedef struct {
     int64_t from, to;
 } vae_rows;
 
-/* A stripe of a stage. need: the rows of each op, [trace->n + 1]. form: what decides what is recorded, [n_form]; stripes
- * with equal forms have one program. */
+/* A stripe of a stage. need: the rows of each op, [trace->n + 1]. form: what decides what is recorded, [n_form];
+ * stripes with equal forms have one program. */
 typedef struct {
     vae_rows *need;
     int64_t *form;
@@ -51,7 +52,7 @@ typedef struct {
 kiln_status vae_stripe_new(const vae_stages *s, vae_stripe *out); /* with room for every stage */
 /* The stripe that computes these rows of the stage's result. */
 void vae_stripe_find(const vae_stages *s, const vae_stage *g, vae_rows rows, vae_stripe *out);
-/* Records it. Its inputs are called "taken NUMBER", f32, its output is "y". */
+/* Records it. Its inputs are called "taken NUMBER", its output is "y". */
 void vae_stripe_record(const vae_stages *s, const vae_stage *g, const vae_stripe *stripe, kiln_program *p,
                        kiln_t *handle);
 

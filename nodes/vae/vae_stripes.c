@@ -2,6 +2,7 @@
 #include "vae_stripes.h"
 
 #include "kiln/kit.h"
+#include "kiln/precision.h"
 #include "vae_moments.h"
 
 #include <assert.h>
@@ -9,16 +10,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* MOST, LEAST: bytes of what a stripe's ops give together; more makes nothing faster, below it is a row. PROGRAMS: of one stage, kept while it
- * runs; top, middle, bottom and a few near the edges. TAKEN: what a stage may take. */
+/* MOST, LEAST: bytes of what a stripe's ops give together; more makes nothing faster, below it is a row. PROGRAMS: of
+ * one stage, kept while it runs; top, middle, bottom and a few near the edges. TAKEN: what a stage may take. */
 enum { MOST = 32 << 20, LEAST = 1 << 20, PROGRAMS = 16, TAKEN = 24 };
 enum { H = 1, W, C };
 
 /* What is kept of an op: all rows, in memory of the caller's or in the file. */
 typedef struct {
     float *memory;
-    size_t place, bytes; /* in the file; bytes 0: none of its own */
-    uint32_t born, last; /* the stages that write it and that read it last */
+    size_t place, bytes;  /* in the file, as numbers of s->stored; bytes 0: it does not lie there */
+    uint32_t born, last;  /* the stages that write it and that read it last */
     vae_moments *moments; /* NULL: no norm takes it */
 } kept_tensor;
 
@@ -43,10 +44,12 @@ struct vae_stripes {
     norm_numbers **norm; /* [trace.n + 1] */
     kiln_t *handle;      /* [trace.n + 1] for recording */
     int64_t *rows;       /* [n_stage] of a stripe */
+    uint32_t stored;     /* f32, or bf16 where that is what programs give */
+    size_t number;       /* bytes of one */
     size_t file_bytes;
     stripe_program program[PROGRAMS];
     size_t next_program;
-    size_t in_floats, out_floats; /* of the largest stripe */
+    size_t in_bytes, out_bytes; /* of the largest stripe */
     uint64_t least;
     int numbers_read; /* gammas and betas */
 };
@@ -57,7 +60,10 @@ static void *scratch(const vae_stripes *s, size_t bytes)
 }
 
 static const vae_op *op_of(const vae_stripes *s, uint32_t i) { return &s->trace.op[i]; }
-static size_t row_floats(const vae_stripes *s, uint32_t i) { return (size_t)(op_of(s, i)->dim[W] * op_of(s, i)->dim[C]); }
+static size_t row_numbers(const vae_stripes *s, uint32_t i)
+{
+    return (size_t)(op_of(s, i)->dim[W] * op_of(s, i)->dim[C]);
+}
 static int is_taken(const vae_stripes *s, const vae_stage *g, uint32_t i)
 {
     return i != g->op && vae_is_taken(&s->stages, i);
@@ -105,7 +111,7 @@ static kiln_status place_kept(vae_stripes *s)
     for (uint32_t i = 2; i <= s->trace.n; i++) {
         kept_tensor *x = &s->kept[i];
         if (!s->stages.kept[i] || is_result(s, i)) continue;
-        if (__builtin_mul_overflow(row_floats(s, i) * sizeof(float), (size_t)op_of(s, i)->dim[H], &x->bytes))
+        if (__builtin_mul_overflow(row_numbers(s, i) * s->number, (size_t)op_of(s, i)->dim[H], &x->bytes))
             return KILN_ERR_NOMEM;
         x->place = free_place(s, i);
         if (x->place + x->bytes > s->file_bytes) s->file_bytes = x->place + x->bytes;
@@ -136,8 +142,10 @@ static kiln_status make_tables(vae_stripes *s)
     for (size_t k = 0; k < PROGRAMS; k++)
         if (!(s->program[k].form = scratch(s, (s->stripe.capacity + 1) * sizeof(int64_t)))) return KILN_ERR_NOMEM;
     TRY(place_kept(s));
-    for (uint32_t i = 1; i <= s->trace.n; i++)
+    for (uint32_t i = 1; i <= s->trace.n; i++) {
         if (vae_is_norm(&s->stages, i)) TRY(new_norm(s, i));
+        if (vae_is_taken(&s->stages, i) && s->kept[source_of(s, i)].bytes) s->stages.dtype[i] = s->stored;
+    }
     return KILN_OK;
 }
 
@@ -168,6 +176,8 @@ kiln_status vae_stripes_new(vae_converter *v, const vae_shape *one, vae_stripes 
     vae_stripes *s = host->scratch(v->call->ctx, sizeof *s, KILN_CPU);
     if (!s) return KILN_ERR_NOMEM;
     s->v = v, s->one = *one;
+    s->stored = v->program && kiln_precision_of(v->ops, v->program) == KILN_BF16 ? KILN_BF16 : KILN_F32;
+    s->number = s->stored == KILN_BF16 ? sizeof(uint16_t) : sizeof(float);
     TRY(vae_trace_make(v, one, &s->trace));
     TRY(vae_stages_make(&s->trace, &s->stages));
     if (!has_stripes(s)) return KILN_OK;
@@ -222,7 +232,7 @@ static double bytes_a_row(const vae_stripes *s, const vae_stage *g)
     double bytes = 0;
     for (uint32_t j = 0; j < g->n_member; j++)
         if (s->stages.extent[g->member[j]] > VAE_FREE)
-            bytes += (double)row_floats(s, g->member[j]) * (double)op_of(s, g->member[j])->dim[H] * sizeof(float);
+            bytes += (double)row_numbers(s, g->member[j]) * (double)op_of(s, g->member[j])->dim[H] * (double)s->number;
     return bytes / (double)op_of(s, g->op)->dim[H];
 }
 
@@ -250,13 +260,17 @@ static vae_rows stripe_at(const vae_stripes *s, uint32_t k, int64_t from)
     return (vae_rows){from, all - from < s->rows[k] ? all : from + s->rows[k]};
 }
 
-static size_t taken_floats(const vae_stripes *s, const vae_stage *g)
+static size_t bytes_of(const vae_stripes *s, uint32_t i, vae_rows rows)
+{
+    size_t n = (size_t)(rows.to - rows.from) * row_numbers(s, i);
+    return n * (s->stages.dtype[i] == KILN_BF16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+static size_t taken_bytes(const vae_stripes *s, const vae_stage *g)
 {
     size_t n = 0;
-    for (uint32_t j = 0; j < g->n_member; j++) {
-        vae_rows r = s->stripe.need[g->member[j]];
-        if (is_taken(s, g, g->member[j])) n += (size_t)(r.to - r.from) * row_floats(s, g->member[j]);
-    }
+    for (uint32_t j = 0; j < g->n_member; j++)
+        if (is_taken(s, g, g->member[j])) n += bytes_of(s, g->member[j], s->stripe.need[g->member[j]]);
     return n;
 }
 
@@ -268,7 +282,7 @@ static void find_largest(vae_stripes *s, uint32_t k)
     int64_t at = 0;
     for (int64_t from = 0; from < op_of(s, g->op)->dim[H]; from += s->rows[k]) {
         vae_stripe_find(&s->stages, g, stripe_at(s, k, from), &s->stripe);
-        size_t n = taken_floats(s, g);
+        size_t n = taken_bytes(s, g);
         if (n > most) most = n, at = from;
     }
     vae_stripe_find(&s->stages, g, stripe_at(s, k, at), &s->stripe);
@@ -281,13 +295,13 @@ static kiln_status try_stage(vae_stripes *s, uint32_t k, int *fits)
     kiln_program *p;
     kiln_program_info info = {.size = sizeof info};
     find_largest(s, k);
-    size_t in = taken_floats(s, g), out = (size_t)s->rows[k] * row_floats(s, g->op);
-    if (in > s->in_floats) s->in_floats = in;
-    if (out > s->out_floats) s->out_floats = out;
+    size_t in = taken_bytes(s, g), out = (size_t)s->rows[k] * row_numbers(s, g->op) * s->number;
+    if (in > s->in_bytes) s->in_bytes = in;
+    if (out > s->out_bytes) s->out_bytes = out;
     TRY(open_program(s, g, &p));
     if (KILN_HAS(kiln_ops, s->v->ops, fits)) *fits &= s->v->ops->fits(s->v->call->ctx, p);
     TRY(s->v->ops->info(p, &info));
-    uint64_t bytes = info.arena_bytes + info.scratch_bytes + in * sizeof(float);
+    uint64_t bytes = info.arena_bytes + info.scratch_bytes + in;
     if (bytes > s->least) s->least = bytes;
     return KILN_OK;
 }
@@ -296,7 +310,7 @@ static kiln_status try_stage(vae_stripes *s, uint32_t k, int *fits)
 static kiln_status try_rows(vae_stripes *s, int all, int *fits)
 {
     kiln_status status = KILN_OK;
-    s->in_floats = s->out_floats = 0, s->least = 0, *fits = 1;
+    s->in_bytes = s->out_bytes = 0, s->least = 0, *fits = 1;
     for (uint32_t k = 0; status == KILN_OK && (all || *fits) && k < s->stages.n_stage; k++) {
         status = try_stage(s, k, fits);
         forget_programs(s);
@@ -350,21 +364,73 @@ static kiln_status open_file(vae_stripes *s)
     return KILN_OK;
 }
 
-/* All of it: write 1 to the file, 0 from it. */
-static kiln_status transfer(const vae_stripes *s, size_t place, float *data, size_t bytes, int writes)
+/* Rows on their way to or from the file, in parts and pieces: moments and norms are for what is in the cache. */
+typedef struct {
+    const vae_stripes *s;
+    char *data;
+    size_t place, pixels, pixel_bytes;
+    uint32_t dtype;
+    int from_file, to_file;
+    vae_moments *moments;  /* of what goes to the file, or NULL */
+    const vae_norm *norm;  /* of what comes from it, or NULL    */
+    int failed[VAE_PARTS]; /* errno; -1: the file ends          */
+} rows_moved;
+
+enum { PIECE = 128 << 10 };
+
+/* 0, or why not. */
+static int transfer(int fd, size_t place, char *at, size_t bytes, int writes)
 {
-    const kiln_call *c = s->v->call;
-    int fd = s->v->stripe.fd;
-    char *at = (char *)data;
     while (bytes > 0) {
         ssize_t n = writes ? pwrite(fd, at, bytes, (off_t)place) : pread(fd, at, bytes, (off_t)place);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            return c->host->fail(c->ctx, KILN_ERR_IO, "%s what is kept of a picture between its layers: %s",
-                                 writes ? "cannot write" : "cannot read", n < 0 ? strerror(errno) : "the file ends");
+        if (n <= 0) return n < 0 ? errno : -1;
         at += n, place += (size_t)n, bytes -= (size_t)n;
     }
+    return 0;
+}
+
+static int move_piece(const rows_moved *m, size_t part, size_t first, size_t pixels)
+{
+    char *at = m->data + first * m->pixel_bytes;
+    int fd = m->s->v->stripe.fd, why = 0;
+    if (m->from_file) why = transfer(fd, m->place + first * m->pixel_bytes, at, pixels * m->pixel_bytes, 0);
+    if (!why && m->norm) vae_norm_apply(m->norm, at, m->dtype, pixels);
+    if (!why && m->moments) vae_moments_add(m->moments, part, at, m->dtype, pixels);
+    if (!why && m->to_file) why = transfer(fd, m->place + first * m->pixel_bytes, at, pixels * m->pixel_bytes, 1);
+    return why;
+}
+
+static void move_part(void *arg, size_t part)
+{
+    rows_moved *m = arg;
+    size_t end = m->pixels * (part + 1) / VAE_PARTS, piece = PIECE / m->pixel_bytes + 1;
+    for (size_t p = m->pixels * part / VAE_PARTS; p < end && !m->failed[part]; p += piece)
+        m->failed[part] = move_piece(m, part, p, end - p < piece ? end - p : piece);
+}
+
+static kiln_status move_rows(rows_moved *m)
+{
+    const kiln_call *c = m->s->v->call;
+    c->host->parallel_for(c->ctx, VAE_PARTS, move_part, m);
+    for (size_t part = 0; part < VAE_PARTS; part++)
+        if (m->failed[part])
+            return c->host->fail(c->ctx, KILN_ERR_IO, "cannot %s what is kept of a picture between its layers: %s",
+                                 m->to_file ? "write" : "read",
+                                 m->failed[part] > 0 ? strerror(m->failed[part]) : "the file ends");
     return KILN_OK;
+}
+
+/* Rows of an op as they lie in memory of ours, and where they belong in the file. */
+static rows_moved moving(const vae_stripes *s, uint32_t i, vae_rows rows, void *data, uint32_t dtype)
+{
+    size_t number = dtype == KILN_BF16 ? sizeof(uint16_t) : sizeof(float);
+    return (rows_moved){.s = s,
+                        .data = data,
+                        .place = s->kept[source_of(s, i)].place + (size_t)rows.from * row_numbers(s, i) * number,
+                        .pixels = (size_t)((rows.to - rows.from) * op_of(s, i)->dim[W]),
+                        .pixel_bytes = (size_t)op_of(s, i)->dim[C] * number,
+                        .dtype = dtype};
 }
 
 /* ---- a stripe ---- */
@@ -393,19 +459,16 @@ static kiln_status read_gammas(vae_stripes *s)
 }
 
 /* Rows of what the stage takes: where they lie, or in `buffer`. */
-static kiln_status take_rows(vae_stripes *s, uint32_t i, vae_rows rows, float *buffer, float **out)
+static kiln_status take_rows(vae_stripes *s, uint32_t i, vae_rows rows, char *buffer, void **out)
 {
     const kept_tensor *x = &s->kept[source_of(s, i)];
-    size_t row = row_floats(s, i), n = (size_t)(rows.to - rows.from) * row;
     int norm = vae_is_norm(&s->stages, i);
-    if (x->memory && !norm) return *out = x->memory + (size_t)rows.from * row, KILN_OK;
-    *out = buffer;
-    if (x->memory)
-        memcpy(buffer, x->memory + (size_t)rows.from * row, n * sizeof *buffer);
-    else
-        TRY(transfer(s, x->place + (size_t)rows.from * row * sizeof *buffer, buffer, n * sizeof *buffer, 0));
-    if (norm) vae_norm_apply(s->v->call, &s->norm[i]->table, buffer, rows.to - rows.from, op_of(s, i)->dim[W]);
-    return KILN_OK;
+    float *there = x->bytes ? NULL : x->memory + (size_t)rows.from * row_numbers(s, i);
+    rows_moved m = moving(s, i, rows, buffer, s->stages.dtype[i]);
+    m.from_file = !there, m.norm = norm ? &s->norm[i]->table : NULL;
+    *out = there && !norm ? (void *)there : buffer;
+    if (there && norm) memcpy(buffer, there, m.pixels * m.pixel_bytes);
+    return there && !norm ? KILN_OK : move_rows(&m);
 }
 
 typedef struct {
@@ -418,7 +481,7 @@ typedef struct {
 /* Binds what the stage takes, and those of the decoder's further inputs that it reads. */
 static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_input *b)
 {
-    float *at = s->v->stripe.in;
+    char *at = s->v->stripe.in;
     b->n = 0;
     for (uint32_t j = 0; j < g->n_member; j++) {
         uint32_t i = g->member[j];
@@ -427,26 +490,29 @@ static kiln_status bind_taken(vae_stripes *s, const vae_stage *g, stripe_input *
             if (strcmp(s->v->bind[k].name, o->name) == 0) b->bind[b->n++] = s->v->bind[k];
         if (!is_taken(s, g, i)) continue;
         vae_rows rows = s->stripe.need[i];
-        float *data = NULL;
+        void *data = NULL;
         if (!kit_estimating(s->v->call)) TRY(take_rows(s, i, rows, at, &data));
-        if (data == at) at += (size_t)(rows.to - rows.from) * row_floats(s, i);
+        if (data == at && data) at += bytes_of(s, i, rows);
         snprintf(b->name[b->n], sizeof b->name[0], "taken %u", i);
         memcpy(b->dim[b->n], (int64_t[]){1, rows.to - rows.from, o->dim[W], o->dim[C]}, sizeof b->dim[0]);
-        b->bind[b->n] = (kiln_bind)KILN_BIND(b->name[b->n], kit_window(KILN_F32, KILN_CPU, data, 4, b->dim[b->n]));
+        b->bind[b->n] =
+            (kiln_bind)KILN_BIND(b->name[b->n], kit_window(s->stages.dtype[i], KILN_CPU, data, 4, b->dim[b->n]));
         b->n++;
     }
     return KILN_OK;
 }
 
 /* What became of it: moments, and where it belongs. */
-static kiln_status keep_rows(vae_stripes *s, uint32_t i, vae_rows rows, float *data)
+static kiln_status keep_rows(vae_stripes *s, uint32_t i, vae_rows rows, void *data, uint32_t dtype)
 {
     kept_tensor *x = &s->kept[i];
-    size_t row = row_floats(s, i);
-    if (x->moments) vae_moments_add(s->v->call, x->moments, data, rows.to - rows.from, op_of(s, i)->dim[W]);
-    if (x->memory) return KILN_OK;
-    return transfer(s, x->place + (size_t)rows.from * row * sizeof *data, data,
-                    (size_t)(rows.to - rows.from) * row * sizeof *data, 1);
+    rows_moved m = moving(s, i, rows, data, dtype);
+    if (!x->bytes && !x->moments) return KILN_OK;
+    m.to_file = x->bytes != 0, m.moments = x->moments;
+    if (x->moments) vae_moments_begin(x->moments, data, dtype);
+    TRY(move_rows(&m));
+    if (x->moments) vae_moments_end(x->moments, (int64_t)m.pixels);
+    return KILN_OK;
 }
 
 static kiln_status run_stripe(vae_stripes *s, const vae_stage *g, vae_rows rows)
@@ -454,7 +520,9 @@ static kiln_status run_stripe(vae_stripes *s, const vae_stage *g, vae_rows rows)
     vae_converter *v = s->v;
     const kiln_call *c = v->call;
     const vae_op *o = op_of(s, g->op);
-    float *memory = s->kept[g->op].memory, *data = memory ? memory + (size_t)rows.from * row_floats(s, g->op) : v->stripe.out;
+    const kept_tensor *x = &s->kept[g->op];
+    uint32_t dtype = x->bytes ? s->stored : KILN_F32;
+    void *data = x->bytes ? v->stripe.out : (void *)kit_at(x->memory, (size_t)rows.from * row_numbers(s, g->op));
     stripe_input in;
     kiln_program *p;
     TRY(c->host->progress(c->ctx, v->done++, v->total, v->encode ? "encoding" : "decoding"));
@@ -462,9 +530,9 @@ static kiln_status run_stripe(vae_stripes *s, const vae_stage *g, vae_rows rows)
     TRY(open_program(s, g, &p));
     TRY(bind_taken(s, g, &in));
     const int64_t dim[] = {1, rows.to - rows.from, o->dim[W], o->dim[C]};
-    kiln_bind out = KILN_BIND("y", kit_window(KILN_F32, KILN_CPU, data, 4, dim));
+    kiln_bind out = KILN_BIND("y", kit_window(dtype, KILN_CPU, data, 4, dim));
     TRY(v->ops->run(c->ctx, p, in.bind, in.n, &out, 1));
-    return kit_estimating(c) ? KILN_OK : keep_rows(s, g->op, rows, data);
+    return kit_estimating(c) ? KILN_OK : keep_rows(s, g->op, rows, data, dtype);
 }
 
 /* ---- a picture ---- */
@@ -492,23 +560,22 @@ static kiln_status run_stage(vae_stripes *s, uint32_t k)
 }
 
 /* The picture is there, and everybody's moments begin anew. */
-static void begin(vae_stripes *s, float *x, float *y, float *variance)
+static kiln_status begin(vae_stripes *s, float *x, float *y, float *variance)
 {
+    vae_rows all = {0, op_of(s, 1)->dim[H]};
     s->kept[1].memory = x;
     s->kept[s->trace.out[VAE_OUT_MEAN]].memory = y;
     if (s->trace.out[VAE_OUT_VARIANCE]) s->kept[s->trace.out[VAE_OUT_VARIANCE]].memory = variance;
     for (uint32_t i = 1; i <= s->trace.n; i++)
         if (s->kept[i].moments) vae_moments_clear(s->kept[i].moments);
-    if (s->kept[1].moments)
-        vae_moments_add(s->v->call, s->kept[1].moments, x, op_of(s, 1)->dim[H], op_of(s, 1)->dim[W]);
+    return keep_rows(s, 1, all, x, KILN_F32);
 }
 
-/* At least so many floats. */
-static kiln_status room(const vae_stripes *s, size_t floats, float **memory, size_t *have)
+/* At least so many bytes. */
+static kiln_status room(const vae_stripes *s, size_t bytes, void **memory, size_t *have)
 {
-    if (*have > floats) return KILN_OK;
-    *memory = scratch(s, (floats + 1) * sizeof **memory);
-    *have = *memory ? floats + 1 : 0;
+    if (*memory && *have >= bytes) return KILN_OK;
+    *memory = scratch(s, bytes + 1), *have = bytes;
     return *memory ? KILN_OK : KILN_ERR_NOMEM;
 }
 
@@ -516,10 +583,10 @@ kiln_status vae_stripes_run(vae_stripes *s, float *x, float *y, float *variance)
 {
     if (!kit_estimating(s->v->call)) {
         TRY(open_file(s));
-        TRY(room(s, s->in_floats, &s->v->stripe.in, &s->v->stripe.in_floats));
-        TRY(room(s, s->out_floats, &s->v->stripe.out, &s->v->stripe.out_floats));
+        TRY(room(s, s->in_bytes, &s->v->stripe.in, &s->v->stripe.in_bytes));
+        TRY(room(s, s->out_bytes, &s->v->stripe.out, &s->v->stripe.out_bytes));
         TRY(read_gammas(s));
-        begin(s, x, y, variance);
+        TRY(begin(s, x, y, variance));
     }
     for (uint32_t k = 0; k < s->stages.n_stage; k++) TRY(run_stage(s, k));
     return KILN_OK;
