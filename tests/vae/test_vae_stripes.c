@@ -14,13 +14,21 @@
 #include <fcntl.h>
 #include <math.h>
 
+/* Where rig.h runs. */
+static const backend *rig_backend(void)
+{
+    rig_ctx();
+    return runtime_backend(rig_runtime);
+}
+
 static void run_in(uint32_t precision)
 {
+    const runtime_setting setting = {
+        .backend = rig_backend(), .threads = 2, .precision = precision, .host_memory = SIZE_MAX};
     error e = {0};
     rig_ctx();
     runtime_free(rig_runtime);
-    rig_runtime =
-        runtime_new(&(runtime_setting){.backend = backend_find("cpu"), .threads = 2, .precision = precision}, &e);
+    rig_runtime = runtime_new(&setting, &e);
     if (!CHECK_MSG(rig_runtime != NULL, "%s", e.message)) exit(1);
     rig_environment = (call_environment){.runtime = rig_runtime, .pool = runtime_pool(rig_runtime)};
 }
@@ -367,8 +375,7 @@ static kiln_value *latent_of(int64_t rows, int64_t columns)
 static kiln_status decode(const made_up *m, uint32_t precision, kiln_value **made)
 {
     static const uint64_t defaults[8];
-    const runtime_setting setting = {
-        .backend = backend_find("cpu"), .threads = 2, .precision = precision, .memory = 1000000};
+    const runtime_setting setting = {.backend = rig_backend(), .threads = 2, .precision = precision, .memory = 1000000};
     kiln_autoencoder a = table_of(m);
     kiln_host host = *rig_host();
     error e = {0};
