@@ -380,7 +380,9 @@ static kiln_status open_evaluators(kiln_session *s)
                          .space = &s->space,
                          .last = &s->last,
                          .latent = s->job->latent,
-                         .steps = (int64_t)s->job->n};
+                         .steps = (int64_t)s->job->n,
+                         .session = &s->api,
+                         .number = i};
         TRY(evaluator_open(e, s->job->guider[i]));
         int32_t own = e->model[0]->denoiser->latent->channels,
                 first = s->evaluator->model[0]->denoiser->latent->channels;
