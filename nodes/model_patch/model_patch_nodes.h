@@ -9,5 +9,7 @@ extern const kiln_node node_apg, node_cfg_zero_star, node_cfg_norm, node_tcfg, n
 extern const kiln_node node_free_u, node_free_u_v2, node_hyper_tile, node_deep_shrink; /* unet_nodes.c */
 extern const kiln_node node_self_attention_multiply, node_cross_attention_multiply, node_temporal_attention_multiply,
     node_clip_attention_multiply; /* attention_multiply_nodes.c */
+extern const kiln_node node_model_merge_simple, node_model_merge_blocks, node_model_merge_subtract,
+    node_model_merge_add, node_clip_merge_simple, node_clip_merge_subtract, node_clip_merge_add; /* merge_nodes.c */
 
 #endif

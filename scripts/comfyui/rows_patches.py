@@ -1,6 +1,6 @@
 """Further prompts of `make parity-comfyui`: nodes that patch a model. rows.py imports this file when it has all that is used here."""
 
-from rows import both, clip, drawn, empty, masked, model, row, section, shape, text, yes
+from rows import FILE, both, clip, drawn, empty, masked, model, row, section, shape, text, yes
 from graph import n
 
 section("Model patches: guidance")
@@ -80,3 +80,15 @@ row("multiply_cross", drawn(model=n.UNetCrossAttentionMultiply(model=model, **FA
 row("multiply_both", drawn(model=n.UNetCrossAttentionMultiply(model=n.UNetSelfAttentionMultiply(model=model, **FACTORS), **FACTORS)))
 row("multiply_temporal", drawn(model=n.UNetTemporalAttentionMultiply(model=model, self_structural=1.2, self_temporal=1.0, cross_structural=0.6, cross_temporal=1.0)))
 row("multiply_clip", drawn(positive=text("a (red:1.2) circle", n.CLIPAttentionMultiply(clip=clip, **FACTORS))))
+
+section("Model patches: merged weights")
+# a model of its own: ComfyUI has the weights of one LoRA at a time in a model
+second = n.LoraLoaderModelOnly(model=n.UNETLoader(unet_name=FILE, weight_dtype="default"), lora_name=FILE, strength_model=2.0)
+row("merge_simple", *(drawn(model=n.ModelMergeSimple(model1=model, model2=second, ratio=r)) for r in (1.0, 0.35, 0.0)))
+row("merge_blocks", drawn(model=n.ModelMergeBlocks(model1=model, model2=second, input=0.2, middle=0.7, out=0.9)))
+difference = n.ModelMergeSubtract(model1=second, model2=model, multiplier=0.7)
+row("merge_add", drawn(model=n.ModelMergeAdd(model1=model, model2=difference)))
+other_clip = n.LoraLoader(model=model, clip=n.CLIPLoader(clip_name=FILE, type="stable_diffusion", device="default"), lora_name=FILE, strength_model=0.0, strength_clip=2.0)[1]
+row("merge_clip", drawn(positive=text("a cat", n.CLIPMergeSimple(clip1=clip, clip2=other_clip, ratio=0.4))))
+clip_difference = n.CLIPMergeSubtract(clip1=other_clip, clip2=clip, multiplier=0.6)
+row("merge_clip_add", drawn(positive=text("a cat", n.CLIPMergeAdd(clip1=clip, clip2=clip_difference))))
