@@ -7,8 +7,6 @@
 #include "kiln/resize.h"
 #include "model_patch_nodes.h"
 
-#include <stdio.h>
-
 static const kiln_port in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser, a UNet."}};
 static const kiln_port out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The same with the patch."}};
 #define UNET_NODE(id, title, text)                                                                                     \
@@ -128,9 +126,13 @@ static const kiln_param deep_shrink_param[] = {
 
 static kiln_status check_deep_shrink(const kiln_call *c, const deep_shrink_params *p)
 {
-    char place[PATCH_PLACE_MAX];
-    snprintf(place, sizeof place, "input.%lld.after_skip", (long long)p->block_number);
-    TRY(check_place(c, "PatchModelAddDownscale", place, place));
+    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
+    TRY(check_place(c, "PatchModelAddDownscale", "input.", ".after_skip"));
+    size_t blocks = model_patch_places(models->model(c->ctx, c->in[0]), "input.", ".after_skip");
+    if ((size_t)p->block_number >= blocks)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "block_number is %lld, and the way down of this model has blocks 0 to %zu",
+                             (long long)p->block_number, blocks - 1);
     if (p->downscale_method != BISLERP && p->upscale_method != BISLERP) return KILN_OK;
     return c->host->fail(
         c->ctx, KILN_ERR_UNSUPPORTED,

@@ -107,6 +107,10 @@ static kiln_status further(const kiln_guesses *g, const kiln_further_guess *give
     int set = given->unconditional ? a->negative : a->positive;
     if (!KILN_READ(&asked, given, n_hook))
         return fail(g, KILN_ERR_BUG, "evaluate() of a kiln_further_guess without its size (.size = sizeof)");
+    if (asked.unconditional && !g->negative)
+        return fail(g, KILN_ERR_BUG,
+                    "evaluate() under the negative conditioning, which is not evaluated at cfg 1; "
+                    "say KILN_GUIDANCE_UNCONDITIONAL");
     if (set < 0)
         return fail(g, KILN_ERR_UNSUPPORTED,
                     "this guider combines guesses of guesses, and guidance that evaluates the model once more knows no "
