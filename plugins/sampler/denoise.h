@@ -82,6 +82,7 @@ struct evaluator {
     denoise_set set[DENOISE_SETS];
     denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */
+    uint64_t seed;            /* of its noise    */
     const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
     const float *cell_share;  /* [pictures, frames, height, width] the noise mask itself                */
     int64_t steps;            /* of the sampling */
@@ -93,7 +94,7 @@ struct evaluator {
     size_t number;                /* of this evaluator in the session */
 };
 
-/* Reads a GUIDER and its models; call, space, last and latent are set. */
+/* Reads a GUIDER and its models; call, space, last, latent and seed are set. */
 kiln_status evaluator_open(evaluator *e, const kiln_value *guider);
 /* Reads the conditionings for the space's shape; again after a change of size. */
 kiln_status evaluator_read_conditions(evaluator *e);
@@ -109,7 +110,8 @@ static inline kiln_latent *evaluation_guess(evaluation *v, int set)
 }
 /* *out = one more guess at the last evaluation's level, under the conditionings of `set`. */
 kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *asked, kiln_latent **out);
-/* Of one model under one conditioning, without a guider and without guidance; call, space, last and latent are set. */
+/* Of one model under one conditioning, without a guider and without guidance; call, space, last, latent and seed are
+ * set. */
 kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
                                 int unconditional);
 /* The unconditional guess of the last evaluation, which was of out's shape. From then on it is evaluated always

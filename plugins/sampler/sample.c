@@ -380,6 +380,7 @@ static kiln_status open_evaluators(kiln_session *s)
                          .space = &s->space,
                          .last = &s->last,
                          .latent = s->job->latent,
+                         .seed = s->job->noise->seed,
                          .steps = (int64_t)s->job->n,
                          .session = &s->api,
                          .number = i};
