@@ -3,6 +3,8 @@
  */
 #include "attention_guidance.h"
 #include "guidance_by_cell.h"
+#include "guidance_by_frequency.h"
+#include "guidance_by_level.h"
 #include "guidance_by_picture.h"
 #include "model_patch.h"
 #include "model_patch_nodes.h"
@@ -120,6 +122,61 @@ const kiln_node node_cfg_norm = {
                   "Guidance that makes no cell longer than the positive guess has it."),
     KIT_PARAMS(norm_params, norm_param),
     .run = run_norm,
+};
+
+/* ---- TemporalScoreRescaling ---- */
+
+typedef struct {
+    double tsr_k, tsr_sigma;
+} rescaling_params;
+
+static const kiln_param rescaling_param[] = {
+    KIT_FLOAT(rescaling_params, tsr_k, 0.95, 0.01, 100, 0.001, "Below 1 more detail, above 1 smoother; 1: nothing."),
+    KIT_FLOAT(rescaling_params, tsr_sigma, 1, 0.01, 100, 0.001, "Larger: it acts earlier."),
+};
+
+static kiln_status apply_rescaling(void *self, const kiln_guesses *g)
+{
+    return guidance_score_rescaling(numbers(self)[0], numbers(self)[1], g);
+}
+static kiln_status run_rescaling(const kiln_call *c)
+{
+    const rescaling_params *s = c->params;
+    return put(c, model_patch_new("TemporalScoreRescaling", (double[]){s->tsr_k, s->tsr_sigma}, 2), 0, apply_rescaling);
+}
+
+const kiln_node node_score_rescaling = {
+    GUIDANCE_NODE("TemporalScoreRescaling", "TSR - Temporal Score Rescaling", "model_patches/unet",
+                  "Scales the score by the noise level, for more or less variety (arXiv:2510.01184)."),
+    KIT_PARAMS(rescaling_params, rescaling_param),
+    .run = run_rescaling,
+};
+
+/* ---- FreSca ---- */
+
+static const kiln_param frequency_param[] = {
+    KIT_FLOAT(frequency_settings, scale_low, 1, 0, 10, 0.01, "Times the low frequencies of the guidance."),
+    KIT_FLOAT(frequency_settings, scale_high, 1.25, 0, 10, 0.01, "Times the high ones."),
+    KIT_INT(frequency_settings, freq_cutoff, 20, 1, 10000, "Frequencies below this are low."),
+};
+
+static kiln_status apply_frequencies(void *self, const kiln_guesses *g)
+{
+    const double *n = numbers(self);
+    return guidance_frequencies(&(frequency_settings){n[0], n[1], (int64_t)n[2]}, g);
+}
+static kiln_status run_frequencies(const kiln_call *c)
+{
+    const frequency_settings *s = c->params;
+    double number[] = {s->scale_low, s->scale_high, (double)s->freq_cutoff};
+    return put(c, model_patch_new("FreSca", number, COUNT(number)), KILN_GUIDANCE_BEFORE, apply_frequencies);
+}
+
+const kiln_node node_fresca = {
+    GUIDANCE_NODE("FreSca", "FreSca", "experimental",
+                  "Scales low and high frequencies of the guidance (Huang et al. 2025)."),
+    KIT_PARAMS(frequency_settings, frequency_param),
+    .run = run_frequencies,
 };
 
 /* ---- PAG, NAG ---- */

@@ -53,7 +53,7 @@ static int64_t first_of(const kiln_recording *r, int unconditional, int64_t *pic
 }
 
 /* guided with a mean size of at most tau times the positive's, token by token; both means [P,T,1]. */
-static kiln_t held_back(const kiln_recording *r, kiln_t guided, kiln_t positive, double tau)
+static kiln_t limited(const kiln_recording *r, kiln_t guided, kiln_t positive, double tau)
 {
     const kiln_ops *o = r->ops;
     float least = 1e-6f / (float)program_dim(r, guided, 2);
@@ -73,7 +73,7 @@ static kiln_t at_attention(const kiln_hook *h, const kiln_recording *r, kiln_t x
     kiln_t p = o->slice(r->program, x, 0, positive, n), q = o->slice(r->program, x, 0, negative, n), part[3];
     kiln_t guided = o->add(r->program, o->affine(r->program, p, (float)number[SCALE], 0),
                            o->affine(r->program, q, (float)(1 - number[SCALE]), 0));
-    guided = held_back(r, guided, p, number[TAU]);
+    guided = limited(r, guided, p, number[TAU]);
     guided = o->add(r->program, o->affine(r->program, guided, (float)number[ALPHA], 0),
                     o->affine(r->program, p, (float)(1 - number[ALPHA]), 0));
     uint32_t parts = 0;

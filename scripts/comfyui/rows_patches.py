@@ -28,6 +28,10 @@ row("guidance_stacked", drawn(model=n.Mahiro(model=n.CFGZeroStar(model=n.TCFG(mo
     drawn(model=n.CFGNorm(model=n.RescaleCFG(model=n.TCFG(model=model), multiplier=0.7), strength=1.0, pre_cfg=False)))
 row("guidance_cfg_pp", *(drawn(model=patched, sampler_name="euler_cfg_pp", cfg=1.5) for patched in (n.TCFG(model=model), n.CFGZeroStar(model=model))))
 row("guidance_masked", drawn(model=n.CFGZeroStar(model=n.TCFG(model=model)), positive=both(yes, masked(shape)), latent_image=empty(128, 128), steps=2))
+row("score_rescaling", *(drawn(model=n.TemporalScoreRescaling(model=model, tsr_k=k, tsr_sigma=s)) for k, s in ((0.95, 1.0), (1.0, 2.0), (3.0, 0.3))))
+row("score_rescaling_flow", drawn(model=n.TemporalScoreRescaling(model=n.ModelSamplingSD3(model=model, shift=3.0), tsr_k=0.8, tsr_sigma=1.5), cfg=1.5))
+row("fresca", *(drawn(model=n.FreSca(model=model, scale_low=a, scale_high=b, freq_cutoff=f), latent_image=l) for a, b, f, l in
+                ((1.0, 1.25, 20, empty()), (0.8, 1.6, 2, empty()), (1.2, 0.7, 3, empty(72, 104, 2)), (1.3, 0.5, 20, empty(72, 104)))))
 with_each("pag", n.PerturbedAttentionGuidance(model=model, scale=3.0))
 row("pag_cfg_1", drawn(model=n.PerturbedAttentionGuidance(model=model, scale=2.0), cfg=1.0))
 row("pag_twice", drawn(model=n.PerturbedAttentionGuidance(model=n.PerturbedAttentionGuidance(model=model, scale=1.0), scale=0.5)))

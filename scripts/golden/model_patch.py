@@ -84,6 +84,8 @@ def guidance(out):
     out["guidance.zero_star"] = last(after("CFGZeroStar", "nodes_cfg"))
     out["guidance.mahiro"] = last(after("Mahiro", "nodes_mahiro"))
     out["guidance.norm_after"] = last(after("CFGNorm", "nodes_cfg", strength=0.9, pre_cfg=False))
+    for i, (low, high, cutoff) in enumerate(((0.8, 1.6, 2), (1.3, 0.5, 20))):  # the first does not reach the rim, the second does
+        out[f"guidance.fresca.{i}"] = last(next(before("FreSca", "nodes_fresca", scale_low=low, scale_high=high, freq_cutoff=cutoff))[0])
     fn = functions("nodes_cfg", "CFGNorm", strength=0.4, pre_cfg=True)["sampler_cfg_function"]
     out["guidance.norm_instead"] = last(x - fn({"cond": x - c, "uncond": x - u, "cond_scale": CFG}))
 

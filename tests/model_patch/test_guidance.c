@@ -5,7 +5,10 @@
 
 #include "attention_guidance.h"
 #include "guidance_by_cell.h"
+#include "guidance_by_frequency.h"
+#include "guidance_by_level.h"
 #include "guidance_by_picture.h"
+#include "kiln/standard_sampling.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -108,6 +111,45 @@ static void test_norm(void)
     g = guesses();
     CHECK_EQ(guidance_norm_instead(0.4, &g), KILN_OK);
     latent_check(file, "guidance.norm_instead", &x0, TOLERANCE);
+}
+
+static void test_frequencies(void)
+{
+    const frequency_settings s[] = {{0.8, 1.6, 2}, {1.3, 0.5, 20}};
+    for (int i = 0; i < 2; i++) {
+        char name[60];
+        kiln_guesses g = guesses();
+        CHECK_EQ(guidance_frequencies(&s[i], &g), KILN_OK);
+        snprintf(name, sizeof name, "guidance.fresca.%d", i);
+        latent_check(file, name, &positive, TOLERANCE);
+    }
+}
+
+/* Equation 6 by hand, of a diffusion and of a flow, at level 0.5. */
+static void test_score_rescaling(void)
+{
+    kiln_standard_sampling flow, diffusion;
+    double sigma[2] = {0.1, 10};
+    kiln_standard_sampling_init(&flow, &(kiln_sampling_row){.prediction = KILN_PREDICT_FLOW, .shift = 1});
+    kiln_standard_sampling_init(&diffusion,
+                                &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = 2, .sigma = sigma});
+    const struct {
+        const kiln_model_sampling *by;
+        double clean, power;
+    } row[] = {{&flow.base, 0.5, 1}, {&diffusion.base, 1, 4}};
+    for (size_t i = 0; i < 2; i++) {
+        kiln_guesses g = guesses();
+        kiln_latent wanted;
+        double v = row[i].power * 1.5 * 1.5, factor = (v + 1) / (v / 0.8 + 1);
+        g.sampling = row[i].by, g.sigma = 0.5;
+        kit_latents.lincomb(&kit_latents, &wanted, 2, (double[]){(1 - factor) / row[i].clean, factor},
+                            (kiln_latent *[]){&x, &x0});
+        CHECK_EQ(guidance_score_rescaling(0.8, 1.5, &g), KILN_OK);
+        check_array(x0.v, wanted.v, kit_numbers(), TOLERANCE, "equation 6", __FILE__, __LINE__);
+        wanted = x0;
+        CHECK_EQ(guidance_score_rescaling(1, 1.5, &g), KILN_OK);
+        CHECK(memcmp(&wanted, &x0, sizeof x0) == 0);
+    }
 }
 
 /* ---- what has to hold whatever the numbers are ---- */
@@ -221,9 +263,20 @@ static void test_pag(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_apg),      CASE(test_apg_momentum), CASE(test_tangential),         CASE(test_zero_star),
-        CASE(test_mahiro),   CASE(test_norm),         CASE(test_apg_neutral),        CASE(test_equal_guesses),
-        CASE(test_refusals), CASE(test_pag),          CASE(test_without_a_negative), CASE(test_guesses_of_nothing),
+        CASE(test_apg),
+        CASE(test_apg_momentum),
+        CASE(test_tangential),
+        CASE(test_zero_star),
+        CASE(test_mahiro),
+        CASE(test_norm),
+        CASE(test_frequencies),
+        CASE(test_score_rescaling),
+        CASE(test_apg_neutral),
+        CASE(test_equal_guesses),
+        CASE(test_refusals),
+        CASE(test_pag),
+        CASE(test_without_a_negative),
+        CASE(test_guesses_of_nothing),
     };
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
     weights_unref(file);

@@ -26,11 +26,11 @@ of_model="model: [model, MODEL]"
 draw() { local out=$1; shift; rm -rf "${work:?}/$out"; "$kiln" run --models tests/golden --no-cache --precision f32 --out "$work/$out" "$@" >"$work/stdout" 2>"$work/log"; }
 picture() { find "$work/$1" -name '*.png' | sort | sed -n "${2:-1}p"; }
 # alike NAME ONE OTHER, unlike NAME ONE OTHER: files
-alike() { same "$1" "$(pixels "$2")" "$(pixels "${3:-/dev/null}")"; }
+alike() { if [ -s "$2" ]; then same "$1" "$(pixels "$2")" "$(pixels "$3")"; else bad "$1" "no picture: $(tail -n 2 "$work/log")"; fi; }
 unlike() { if [ -s "$2" ] && [ -s "$3" ] && [ "$(pixels "$2")" != "$(pixels "$3")" ]; then ok "$1"; else bad "$1" "the same picture, or none: $(tail -n 2 "$work/log")"; fi; }
 
 # one_of NAME ONE A B: rows of a sweep end in any order
-one_of() { case "$(pixels "$2")" in "$(pixels "$3")" | "$(pixels "$4")") ok "$1" ;; *) bad "$1" "no picture of the sweep is the one alone" ;; esac; }
+one_of() { case "$(pixels "$2")" in "") bad "$1" "no picture: $(tail -n 2 "$work/log")" ;; "$(pixels "$3")" | "$(pixels "$4")") ok "$1" ;; *) bad "$1" "no picture of the sweep is the one alone" ;; esac; }
 
 # ---- the model itself
 drawn_by="[model, MODEL]" workflow FreeU "$of_model" >"$work/plain.yaml"
@@ -51,6 +51,11 @@ counts APG norm_threshold 5.0 2.0
 counts APG momentum 0.0 -0.5
 counts CFGNorm strength 1.0 0.8
 counts CFGNorm pre_cfg false true
+counts TemporalScoreRescaling tsr_k 0.95 0.3
+counts TemporalScoreRescaling tsr_sigma 1.0 50.0 64 2.0 "tsr_k: 0.3"
+counts FreSca scale_low 1.0 3.0
+counts FreSca scale_high 1.25 4.0 64 2.0 "freq_cutoff: 2"
+counts FreSca freq_cutoff 1 3 64 2.0 "scale_high: 4.0"
 counts PerturbedAttentionGuidance scale 3.0 30.0 128 # at 64 the middle block has one cell
 counts NAGuidance nag_scale 5.0 50.0
 counts NAGuidance nag_alpha 0.5 1.0 64 2.0 "nag_scale: 50.0, nag_tau: 10.0"
@@ -96,6 +101,7 @@ nothing() { # NAME NODE INPUTS
 nothing free_u_of_ones FreeU "b1: 1.0, b2: 1.0, s1: 1.0, s2: 1.0"
 nothing free_u_v2_of_ones FreeU_V2 "b1: 1.0, b2: 1.0, s1: 1.0, s2: 1.0"
 nothing free_u_elsewhere FreeU "b1: 5.0, b2: 1.0, s1: 5.0, s2: 1.0" # this UNet's lowest resolution is three times as wide as its first
+nothing rescaling_by_1 TemporalScoreRescaling "tsr_k: 1.0"
 nothing hyper_tile_of_one HyperTile "tile_size: 2048"
 nothing downscale_by_1 PatchModelAddDownscale "downscale_factor: 1.0, end_percent: 1.0"
 nothing downscale_at_no_level PatchModelAddDownscale "end_percent: 0.0"
