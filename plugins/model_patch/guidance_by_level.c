@@ -6,7 +6,7 @@
 kiln_status guidance_score_rescaling(double k, double sigma, const kiln_guesses *g)
 {
     kiln_level level = {.size = sizeof level};
-    if (k == 1 || g->sigma == 0) return KILN_OK;
+    if (g->sigma == 0) return KILN_OK;
     g->sampling->level(g->sampling, g->sigma, &level);
     double power = pow(level.clean / level.noise, 2) * sigma * sigma;
     if (!(power > 0)) return KILN_OK; /* nothing but noise */

@@ -130,7 +130,8 @@ static void test_score_rescaling(void)
 {
     kiln_standard_sampling flow, diffusion;
     double sigma[2] = {0.1, 10};
-    kiln_standard_sampling_init(&flow, &(kiln_sampling_row){.prediction = KILN_PREDICT_FLOW, .shift = 1});
+    kiln_standard_sampling_init(&flow,
+                                &(kiln_sampling_row){.prediction = KILN_PREDICT_FLOW, .n_sigma = 2, .sigma = sigma});
     kiln_standard_sampling_init(&diffusion,
                                 &(kiln_sampling_row){.prediction = KILN_PREDICT_EPS, .n_sigma = 2, .sigma = sigma});
     const struct {

@@ -142,6 +142,8 @@ static kiln_status ask(void *self, const kiln_guesses *g)
     CHECK(distance(g, (kiln_latent *[]){further, g->positive, ones}, (double[]){1, -1, -level.of_prediction}) < 1e-4);
     CHECK_EQ(g->evaluate(g, &elsewhere, &further), KILN_OK);
     CHECK(distance(g, (kiln_latent *[]){further, g->positive, ones}, (double[]){1, -1, 0}) > 1e-3);
+    CHECK_EQ(g->evaluate(g, &plain, &further), KILN_OK); /* of x again */
+    CHECK(distance(g, (kiln_latent *[]){further, g->positive, ones}, (double[]){1, -1, 0}) < 1e-5);
     calls++;
     return KILN_OK;
 }
