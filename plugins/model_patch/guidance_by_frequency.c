@@ -42,18 +42,20 @@ static void transpose(const double *in, int64_t rows, int64_t n, double *out)
         for (int64_t i = 0; i < n; i++) out[i * rows + r] = in[r * n + i];
 }
 
-/* The waves of both sides, and working memory. */
+/* The waves of both sides, and working memory, all of it in `memory`. */
 typedef struct {
     int64_t h, w;
-    double *row[2], *column[2], *plane, *part, *turned, *low;
+    double *memory, *row[2], *column[2], *plane, *part, *turned, *low;
 } filter;
 
 static int filter_new(filter *f, int64_t h, int64_t w, int64_t cutoff)
 {
-    double *all = calloc((size_t)(2 * h + 2 * w + 4 * h * w), sizeof *all);
-    if (!all) return 0;
-    *f = (filter){.h = h, .w = w, .row = {all, all + w}, .column = {all + 2 * w, all + 2 * w + h}};
-    f->plane = all + 2 * w + 2 * h, f->part = f->plane + h * w, f->turned = f->part + h * w, f->low = f->turned + h * w;
+    *f = (filter){.h = h, .w = w, .memory = calloc((size_t)(2 * h + 2 * w + 4 * h * w), sizeof(double))};
+    if (!f->memory) return 0;
+    f->row[0] = f->memory, f->row[1] = f->row[0] + w;
+    f->column[0] = f->row[1] + w, f->column[1] = f->column[0] + h;
+    f->plane = f->column[1] + h, f->part = f->plane + h * w;
+    f->turned = f->part + h * w, f->low = f->turned + h * w;
     sum_waves(w, cutoff, f->row[0], f->row[1]);
     sum_waves(h, cutoff, f->column[0], f->column[1]);
     return 1;
@@ -99,7 +101,7 @@ kiln_status guidance_frequencies(const frequency_settings *s, const kiln_guesses
                 scale_plane(s, &f, d.channels, p + i * plane + c, p + count + i * plane + c);
         l->upload(l, g->positive, p);
     }
-    free(f.row[0]);
+    free(f.memory);
     free(p);
     return status;
 }
