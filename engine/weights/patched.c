@@ -54,10 +54,19 @@ static tiling best_tiling(void)
 
 /* One tile's columns of b, close together: rows of b that are a power of two apart would share few lines of the cache.
  */
-static const float *panel_of(float *panel, const float *b, size_t b_ld, size_t inner, size_t columns)
+static void copy_panel(float *panel, const float *b, size_t b_ld, size_t inner, size_t columns)
 {
     for (size_t k = 0; k < inner; k++) memcpy(panel + k * columns, b + k * b_ld, columns * sizeof *panel);
-    return panel;
+}
+
+/* rows of to += factor * (a x b), of as many columns as a tile or fewer. */
+static void add_columns(tiling by, float *to, size_t to_ld, const float *a, const float *b, size_t b_ld, size_t rows,
+                        size_t width, size_t inner, float factor)
+{
+    size_t i = 0;
+    for (; width == by.columns && rows - i >= GEMM_TILE_ROWS; i += GEMM_TILE_ROWS)
+        by.tile(to + i * to_ld, to_ld, a + i * inner, inner, b, b_ld, factor);
+    for (; i < rows; i++) add_gemm(to + i * to_ld, a + i * inner, b, b_ld, width, inner, factor);
 }
 
 static void add_product(float *to, size_t to_ld, const float *a, const float *b, size_t b_ld, size_t rows,
@@ -66,13 +75,28 @@ static void add_product(float *to, size_t to_ld, const float *a, const float *b,
     _Alignas(64) float panel[PANEL_RANK * PANEL_COLUMNS];
     tiling by = best_tiling();
     for (size_t c = 0; c < columns; c += by.columns) {
-        size_t width = smaller(by.columns, columns - c), i = 0;
+        size_t width = smaller(by.columns, columns - c);
         int copied = width == by.columns && inner <= PANEL_RANK && rows >= 2 * GEMM_TILE_ROWS;
-        const float *at = copied ? panel_of(panel, b + c, b_ld, inner, width) : b + c;
-        size_t ld = copied ? width : b_ld;
-        for (; width == by.columns && rows - i >= GEMM_TILE_ROWS; i += GEMM_TILE_ROWS)
-            by.tile(to + i * to_ld + c, to_ld, a + i * inner, inner, at, ld, factor);
-        for (; i < rows; i++) add_gemm(to + i * to_ld + c, a + i * inner, at, ld, width, inner, factor);
+        if (copied) copy_panel(panel, b + c, b_ld, inner, width);
+        add_columns(by, to + c, to_ld, a, copied ? panel : b + c, copied ? width : b_ld, rows, width, inner, factor);
+    }
+}
+
+/* b [inner, columns] as panels of a tile's columns, one behind the other. */
+static void make_panels(float *panels, const float *b, size_t columns, size_t inner)
+{
+    tiling by = best_tiling();
+    for (size_t c = 0; c < columns; c += by.columns)
+        copy_panel(panels + c * inner, b + c, columns, inner, smaller(by.columns, columns - c));
+}
+
+static void add_panels(float *to, const float *a, const float *panels, size_t rows, size_t columns, size_t inner,
+                       float factor)
+{
+    tiling by = best_tiling();
+    for (size_t c = 0; c < columns; c += by.columns) {
+        size_t width = smaller(by.columns, columns - c);
+        add_columns(by, to + c, columns, a, panels + c * inner, width, rows, width, inner, factor);
     }
 }
 
@@ -81,7 +105,7 @@ static void add_product(float *to, size_t to_ld, const float *a, const float *b,
 /* A term with what it is computed from. */
 typedef struct {
     const patch_term *term;
-    float *left, *right, *prepared; /* product: up's rows of this reading, and down */
+    float *left, *right, *prepared; /* product: up's rows of this reading, and down in panels */
     kiln_weight_factor *factor;     /* change: its factors, as f32 */
     kiln_weight_call call;
     size_t rows; /* that it needs together */
@@ -203,9 +227,14 @@ static float *read_all(const reading *r, const weights_entry *x, size_t first, s
 static kiln_status load_product(const reading *r, loaded *l, error *e)
 {
     const patch_term *t = l->term;
+    size_t n = t->rank * r->p->columns;
+    float *down = NULL;
     l->left = read_all(r, t->from[0], r->row * t->rank, r->rows * t->rank, e);
-    if (l->left) l->right = read_all(r, t->from[1], 0, t->rank * r->p->columns, e);
-    return l->left && l->right ? KILN_OK : e->status;
+    if (l->left) down = read_all(r, t->from[1], 0, n, e);
+    if (down && !(l->right = mem_alloc(n * sizeof *l->right))) no_memory(r->x, e);
+    if (l->right) make_panels(l->right, down, r->p->columns, t->rank);
+    mem_free(down);
+    return l->right ? KILN_OK : e->status;
 }
 
 static kiln_status load_change(const reading *r, loaded *l, error *e)
@@ -286,8 +315,7 @@ static kiln_status apply_term(const blocks *b, const loaded *l, size_t row, size
     size_t columns = b->r->p->columns;
     if (t->change) return apply_change(b, l, row, rows, dst, e);
     if (!t->rank) return add_difference(b, l, row, rows, dst, e);
-    add_product(dst, columns, l->left + (row - b->r->row) * t->rank, l->right, columns, rows, columns, t->rank,
-                t->factor);
+    add_panels(dst, l->left + (row - b->r->row) * t->rank, l->right, rows, columns, t->rank, t->factor);
     return KILN_OK;
 }
 
@@ -413,6 +441,7 @@ size_t weights_patched_scratch(const weights_entry *x, size_t first, size_t n, s
             terms += (rows + p->columns) * t->rank * sizeof(float);
         for (uint32_t i = 0; i < t->n_from; i++)
             if (t->from[i]) nested = larger(nested, terms + weights_scratch_of(t->from[i], threads));
+        nested = larger(nested, terms + p->columns * t->rank * sizeof(float)); /* down, before it lies in panels */
         blocks_most = larger(blocks_most, block_scratch(p, t, step) * at_once);
     }
     size_t most = larger(nested, terms + blocks_most);
