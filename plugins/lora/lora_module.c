@@ -455,3 +455,60 @@ kiln_status lora_module_patch(const lora_module *m, kiln_weight_patch *out)
     TRY(make(m, &to, &x));
     return write_patch(m, &x, out);
 }
+
+/* ---- for people ---- */
+
+static kiln_status factor_facts(const lora_module *m, lora_facts *out)
+{
+    static const lora_factor hada[] = {HADA_W1_A, HADA_W1_B, HADA_W2_A, HADA_W2_B}, first[] = {LOKR_W1_A, LOKR_W1_B},
+                             second[] = {LOKR_W2_A, LOKR_W2_B}, glora[] = {GLORA_A1, GLORA_A2, GLORA_B1, GLORA_B2};
+    lora_factor f = m->k->factor;
+    tensor t = {0};
+    if (f <= HADA_T2) {
+        TRY(need(m, hada, COUNT(hada)));
+        t = part(m, HADA_W1_B);
+        out->kind = "LoHa", out->tucker = part(m, HADA_T1).name != NULL, out->rank = t.first;
+        out->columns = out->tucker ? 0 : t.rest;
+    } else if (f <= LOKR_T2) {
+        if (!part(m, LOKR_W1).name) TRY(need(m, first, 2));
+        if (!part(m, LOKR_W2).name) TRY(need(m, second, 2));
+        out->kind = "LoKr", out->tucker = part(m, LOKR_T2).name != NULL;
+        t = part(m, LOKR_W2).name ? part(m, LOKR_W1_B) : part(m, LOKR_W2_B);
+        out->rank = t.name ? t.first : 0;
+    } else if (f <= GLORA_B2) {
+        TRY(need(m, glora, COUNT(glora)));
+        t = part(m, GLORA_B2);
+        out->kind = "GLoRA", out->rank = t.first, out->columns = t.rest;
+    } else if (f == OFT_BLOCKS) {
+        t = tensor_named(m, m->key);
+        out->kind = t.rank == 4 ? "BOFT" : "OFT";
+    } else {
+        t = tensor_with(m, ".weight");
+        if (f == IA3_ON_INPUT && !t.name) return missing(m, m->key, ".weight");
+        if (t.name) m->w->map(NULL, m->file, t.name); /* it is known: marked as used */
+        out->kind = "IA3";
+    }
+    return KILN_OK;
+}
+
+kiln_status lora_module_facts(const lora_module *m, lora_facts *out)
+{
+    char name[LORA_NAME_CAPACITY];
+    kiln_weight_info info;
+    unsigned form;
+    *out = (lora_facts){.kind = m->k->role == LORA_SET ? "replacement" : "difference"};
+    if (m->k->role == LORA_FACTOR) TRY(factor_facts(m, out));
+    if (m->k->role == LORA_UP) {
+        tensor down = {0};
+        if (lora_key_other(m->key, m->k, LORA_DOWN, m->k->pair, name)) down = tensor_named(m, name);
+        if (!down.name)
+            return FAIL(m, KILN_ERR_INVALID, "%s: '%.200s' is half of a pair; '%.200s' is missing", m->path, m->key,
+                        name);
+        out->kind = "LoRA", out->tucker = part(m, LORA_MID).name != NULL, out->rank = down.first;
+        out->columns = down.rest;
+    }
+    out->dora = norms_of(m, &form).name != NULL;
+    if (out->rank && lora_key_with(m->key, m->k, ".alpha", name) && has(m, name, &info))
+        return read_number(m, &info, "an alpha", &out->alpha);
+    return KILN_OK;
+}

@@ -29,6 +29,16 @@ typedef struct {
 int lora_module_leads(const lora_module *m);
 /* KILN_OK when the tensor that leads it is in the file, or it needs none; else the sentence that names both. */
 kiln_status lora_module_led(const lora_module *m);
+/* What a leading tensor's module is, for people, without a model: its kind ("LoHa"), "DoRA" or "Tucker" beside it, its
+ * rank and its alpha (0: none, or it has none) and its columns (I times the kernel's elements; 0: unknown). Fails as
+ * lora_module_patch does where something is missing. */
+typedef struct {
+    const char *kind;
+    int dora, tucker;
+    int64_t rank, columns;
+    double alpha;
+} lora_facts;
+kiln_status lora_module_facts(const lora_module *m, lora_facts *out);
 /* The patch of a leading tensor, a difference or a replacement, without its strength. What it points to is in the
  * call's scratch memory or lives as long as the file. */
 kiln_status lora_module_patch(const lora_module *m, kiln_weight_patch *out);
