@@ -53,6 +53,7 @@ typedef struct {
     const char *what; /* "positive"              */
     int unconditional;
     const kiln_value *latent; /* that is sampled */
+    uint64_t seed;            /* of its noise    */
     entry_keys *keys;         /* that entries have; NULL: nobody asks */
 } condition_reading;
 
