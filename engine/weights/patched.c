@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 128 << 10, PANEL_RANK = 256, PANEL_COLUMNS = 16, DIFFERENCE_CHUNK = 4096 };
+enum { BLOCK_BYTES = 128 << 10, PANEL_RANK = 256, PANEL_COLUMNS = 32, DIFFERENCE_CHUNK = 4096 };
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -47,6 +47,9 @@ typedef struct {
 static tiling best_tiling(void)
 {
 #if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
+        return (tiling){gemm_tile_32, 32};
     if (__builtin_cpu_supports("avx2")) return (tiling){gemm_tile_16, 16};
 #endif
     return (tiling){gemm_tile_8, 8};

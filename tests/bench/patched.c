@@ -233,6 +233,7 @@ int main(int argc, char **argv)
             for (char *p = strtok(argv[i + 1], ","); p && n < 16; p = strtok(NULL, ",")) rank[n++] = atoi(p);
         }
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!mkdtemp(folder)) die("no temporary folder");
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) measure(sizes[i], rank, n, threads);
     rmdir(folder);
