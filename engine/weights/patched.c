@@ -62,26 +62,25 @@ static void copy_panel(float *panel, const float *b, size_t b_ld, size_t inner, 
     for (size_t k = 0; k < inner; k++) memcpy(panel + k * columns, b + k * b_ld, columns * sizeof *panel);
 }
 
-/* rows of to += factor * (a x b), of as many columns as a tile or fewer. */
-static void add_columns(tiling by, float *to, size_t to_ld, const float *a, const float *b, size_t b_ld, size_t rows,
-                        size_t width, size_t inner, float factor)
+/* Columns [c, c + width) of it, at most a tile's; b: the first of them. */
+static void add_columns(tiling by, const kiln_weight_product *p, size_t c, size_t width, const float *b, size_t b_ld)
 {
     size_t i = 0;
-    for (; width == by.columns && rows - i >= GEMM_TILE_ROWS; i += GEMM_TILE_ROWS)
-        by.tile(to + i * to_ld, to_ld, a + i * inner, inner, b, b_ld, factor);
-    for (; i < rows; i++) add_gemm(to + i * to_ld, a + i * inner, b, b_ld, width, inner, factor);
+    for (; width == by.columns && p->rows - i >= GEMM_TILE_ROWS; i += GEMM_TILE_ROWS)
+        by.tile(p->to + i * p->to_ld + c, p->to_ld, p->a + i * p->inner, p->inner, b, b_ld, p->factor);
+    for (; i < p->rows; i++)
+        add_gemm(p->to + i * p->to_ld + c, p->a + i * p->inner, b, b_ld, width, p->inner, p->factor);
 }
 
-static void add_product(float *to, size_t to_ld, const float *a, const float *b, size_t b_ld, size_t rows,
-                        size_t columns, size_t inner, float factor)
+static void add_product(const kiln_weight_product *p)
 {
     _Alignas(64) float panel[PANEL_RANK * PANEL_COLUMNS];
     tiling by = best_tiling();
-    for (size_t c = 0; c < columns; c += by.columns) {
-        size_t width = smaller(by.columns, columns - c);
-        int copied = width == by.columns && inner <= PANEL_RANK && rows >= 2 * GEMM_TILE_ROWS;
-        if (copied) copy_panel(panel, b + c, b_ld, inner, width);
-        add_columns(by, to + c, to_ld, a, copied ? panel : b + c, copied ? width : b_ld, rows, width, inner, factor);
+    for (size_t c = 0; c < p->columns; c += by.columns) {
+        size_t width = smaller(by.columns, p->columns - c);
+        int copied = width == by.columns && p->inner <= PANEL_RANK && p->rows >= 2 * GEMM_TILE_ROWS;
+        if (copied) copy_panel(panel, p->b + c, p->b_ld, p->inner, width);
+        add_columns(by, p, c, width, copied ? panel : p->b + c, copied ? width : p->b_ld);
     }
 }
 
@@ -93,13 +92,13 @@ static void make_panels(float *panels, const float *b, size_t columns, size_t in
         copy_panel(panels + c * inner, b + c, columns, inner, smaller(by.columns, columns - c));
 }
 
-static void add_panels(float *to, const float *a, const float *panels, size_t rows, size_t columns, size_t inner,
-                       float factor)
+/* The same with b in panels. */
+static void add_panels(const kiln_weight_product *p)
 {
     tiling by = best_tiling();
-    for (size_t c = 0; c < columns; c += by.columns) {
-        size_t width = smaller(by.columns, columns - c);
-        add_columns(by, to + c, columns, a, panels + c * inner, width, rows, width, inner, factor);
+    for (size_t c = 0; c < p->columns; c += by.columns) {
+        size_t width = smaller(by.columns, p->columns - c);
+        add_columns(by, p, c, width, p->b + c * p->inner, width);
     }
 }
 
@@ -318,7 +317,14 @@ static kiln_status apply_term(const blocks *b, const loaded *l, size_t row, size
     size_t columns = b->r->p->columns;
     if (t->change) return apply_change(b, l, row, rows, dst, e);
     if (!t->rank) return add_difference(b, l, row, rows, dst, e);
-    add_panels(dst, l->left + (row - b->r->row) * t->rank, l->right, rows, columns, t->rank, t->factor);
+    add_panels(&(kiln_weight_product){.to = dst,
+                                      .to_ld = columns,
+                                      .a = l->left + (row - b->r->row) * t->rank,
+                                      .b = l->right,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .inner = t->rank,
+                                      .factor = t->factor});
     return KILN_OK;
 }
 

@@ -75,6 +75,14 @@ typedef struct {
     const int64_t *dim;
 } kiln_weight_factor;
 
+/* to[i][j] += factor * sum over k of a[i][k] * b[k][j]: a lies densely, to's and b's rows are to_ld and b_ld apart. */
+typedef struct {
+    float *to;
+    const float *a, *b;
+    size_t to_ld, b_ld, rows, columns, inner;
+    float factor;
+} kiln_weight_product;
+
 typedef struct kiln_weight_call {
     uint32_t size;
     uint32_t rank;
@@ -85,10 +93,7 @@ typedef struct kiln_weight_call {
     kiln_weight_factor *factor; /* likewise, in that order */
     const float *prepared;      /* what prepare() made; during it NULL */
     void *self;                 /* the engine's */
-    /* to[i][j] += factor * sum over k of a[i][k] * b[k][j]: a lies densely, to's and b's rows are to_ld and b_ld apart.
-     */
-    void (*add_product)(float *to, size_t to_ld, const float *a, const float *b, size_t b_ld, size_t rows,
-                        size_t columns, size_t inner, float factor);
+    void (*add_product)(const kiln_weight_product *);
     /* fn(arg, i) for all i below n, on all cores where the caller is not one of several threads itself. */
     void (*each)(const struct kiln_weight_call *, size_t n, void (*fn)(void *arg, size_t i), void *arg);
 } kiln_weight_call;

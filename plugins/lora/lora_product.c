@@ -45,7 +45,15 @@ static void turn(float *to, const kiln_weight_factor *f)
 static void add_rows(const kiln_weight_call *c, float *to, const float *a, size_t inner, const float *b, size_t row,
                      size_t rows)
 {
-    c->add_product(to, c->columns, a + row * inner, b, c->columns, rows, c->columns, inner, 1);
+    c->add_product(&(kiln_weight_product){.to = to,
+                                          .to_ld = c->columns,
+                                          .a = a + row * inner,
+                                          .b = b,
+                                          .b_ld = c->columns,
+                                          .rows = rows,
+                                          .columns = c->columns,
+                                          .inner = inner,
+                                          .factor = 1});
 }
 
 /* ---- LoRA ---- */
@@ -154,7 +162,15 @@ static void lokr_prepare(const kiln_weight_call *c, float *to)
     kronecker k = kronecker_of(c);
     memset(to, 0, lokr_prepared(c) * sizeof *to);
     if (!f[K_W1].rank) {
-        c->add_product(to, k.b, f[K_W1_A].data, f[K_W1_B].data, k.b, k.a, k.b, columns_of(&f[K_W1_A]), 1);
+        c->add_product(&(kiln_weight_product){.to = to,
+                                              .to_ld = k.b,
+                                              .a = f[K_W1_A].data,
+                                              .b = f[K_W1_B].data,
+                                              .b_ld = k.b,
+                                              .rows = k.a,
+                                              .columns = k.b,
+                                              .inner = columns_of(&f[K_W1_A]),
+                                              .factor = 1});
         to += k.a * k.b;
     }
     if (f[K_W2].rank) return;
@@ -166,7 +182,15 @@ static void lokr_prepare(const kiln_weight_call *c, float *to)
         core_product(core, &f[K_T2], &f[K_W2_B]);
         left = turned, right = core, inner = dim_of(&f[K_W2_A], 0);
     }
-    c->add_product(to, k.d, left, right, k.d, k.c, k.d, inner, 1);
+    c->add_product(&(kiln_weight_product){.to = to,
+                                          .to_ld = k.d,
+                                          .a = left,
+                                          .b = right,
+                                          .b_ld = k.d,
+                                          .rows = k.c,
+                                          .columns = k.d,
+                                          .inner = inner,
+                                          .factor = 1});
 }
 
 static void lokr_rows(const kiln_weight_call *c, const float *w, size_t row, size_t rows, float *to, float *scratch)
@@ -202,8 +226,24 @@ static void glora_row(const kiln_weight_call *c, const float *w, float *to, floa
     for (size_t i = 0; i < inputs; i++)
         for (size_t k = 0; k < kernel; k++) turned[k * inputs + i] = w[i * kernel + k];
     memset(after, 0, (c->columns + kernel * r) * sizeof *after);
-    c->add_product(between, r, turned, c->factor[G_FIRST].data, r, kernel, r, inputs, 1);
-    c->add_product(after, inputs, between, c->factor[G_SECOND].data, inputs, kernel, inputs, r, 1);
+    c->add_product(&(kiln_weight_product){.to = between,
+                                          .to_ld = r,
+                                          .a = turned,
+                                          .b = c->factor[G_FIRST].data,
+                                          .b_ld = r,
+                                          .rows = kernel,
+                                          .columns = r,
+                                          .inner = inputs,
+                                          .factor = 1});
+    c->add_product(&(kiln_weight_product){.to = after,
+                                          .to_ld = inputs,
+                                          .a = between,
+                                          .b = c->factor[G_SECOND].data,
+                                          .b_ld = inputs,
+                                          .rows = kernel,
+                                          .columns = inputs,
+                                          .inner = r,
+                                          .factor = 1});
     for (size_t i = 0; i < inputs; i++)
         for (size_t k = 0; k < kernel; k++) to[i * kernel + k] += after[k * inputs + i];
 }
@@ -213,8 +253,24 @@ static void glora_rows(const kiln_weight_call *c, const float *w, size_t row, si
     size_t inputs = glora_inputs(c), r = columns_of(&c->factor[G_FIRST]), left = columns_of(&c->factor[G_LEFT]);
     if (inputs == c->columns) {
         memset(scratch, 0, rows * r * sizeof *scratch);
-        c->add_product(scratch, r, w, c->factor[G_FIRST].data, r, rows, r, inputs, 1);
-        c->add_product(to, inputs, scratch, c->factor[G_SECOND].data, inputs, rows, inputs, r, 1);
+        c->add_product(&(kiln_weight_product){.to = scratch,
+                                              .to_ld = r,
+                                              .a = w,
+                                              .b = c->factor[G_FIRST].data,
+                                              .b_ld = r,
+                                              .rows = rows,
+                                              .columns = r,
+                                              .inner = inputs,
+                                              .factor = 1});
+        c->add_product(&(kiln_weight_product){.to = to,
+                                              .to_ld = inputs,
+                                              .a = scratch,
+                                              .b = c->factor[G_SECOND].data,
+                                              .b_ld = inputs,
+                                              .rows = rows,
+                                              .columns = inputs,
+                                              .inner = r,
+                                              .factor = 1});
     } else {
         for (size_t i = 0; i < rows; i++) glora_row(c, w + i * c->columns, to + i * c->columns, scratch);
     }

@@ -137,8 +137,15 @@ static void oft_apply(const kiln_weight_call *c, float *w, size_t row, size_t ro
     size_t b = side_of(c);
     memset(scratch, 0, rows * c->columns * sizeof *scratch);
     for (size_t i = 0; i < rows; i += b)
-        c->add_product(scratch + i * c->columns, c->columns, c->prepared + (row + i) * b, w + i * c->columns,
-                       c->columns, b, c->columns, b, 1);
+        c->add_product(&(kiln_weight_product){.to = scratch + i * c->columns,
+                                              .to_ld = c->columns,
+                                              .a = c->prepared + (row + i) * b,
+                                              .b = w + i * c->columns,
+                                              .b_ld = c->columns,
+                                              .rows = b,
+                                              .columns = c->columns,
+                                              .inner = b,
+                                              .factor = 1});
     memcpy(w, scratch, rows * c->columns * sizeof *w);
     rescale(c, w, row, rows);
 }
@@ -172,7 +179,15 @@ static void run_block(void *arg, size_t i)
     const float *r = c->prepared + (s->stage * c->rows + s->row + i * b) * b;
     for (size_t j = 0; j < b; j++) memcpy(in + j * c->columns, s->w + row_in_turn(i * b + j, k) * c->columns, bytes);
     memset(out, 0, n * sizeof *out);
-    c->add_product(out, c->columns, r, in, c->columns, b, c->columns, b, 1);
+    c->add_product(&(kiln_weight_product){.to = out,
+                                          .to_ld = c->columns,
+                                          .a = r,
+                                          .b = in,
+                                          .b_ld = c->columns,
+                                          .rows = b,
+                                          .columns = c->columns,
+                                          .inner = b,
+                                          .factor = 1});
     for (size_t j = 0; j < b; j++) memcpy(s->w + row_in_turn(i * b + j, k) * c->columns, out + j * c->columns, bytes);
 }
 
