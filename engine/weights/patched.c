@@ -84,12 +84,14 @@ static void add_product(const kiln_weight_product *p)
     }
 }
 
-/* b [inner, columns] as panels of a tile's columns, one behind the other. */
-static void make_panels(float *panels, const float *b, size_t columns, size_t inner)
+/* Rows [first, first + n) of b [inner, columns] into its panels: a tile's columns each, one behind the other. */
+static void fill_panels(float *panels, const float *b, size_t columns, size_t inner, size_t first, size_t n)
 {
     tiling by = best_tiling();
-    for (size_t c = 0; c < columns; c += by.columns)
-        copy_panel(panels + c * inner, b + c, columns, inner, smaller(by.columns, columns - c));
+    for (size_t c = 0; c < columns; c += by.columns) {
+        size_t width = smaller(by.columns, columns - c);
+        copy_panel(panels + c * inner + first * width, b + c, columns, n, width);
+    }
 }
 
 /* The same with b in panels. */
@@ -226,17 +228,28 @@ static float *read_all(const reading *r, const weights_entry *x, size_t first, s
     return NULL;
 }
 
+/* Rows of down that are read at once on their way into panels: one, or all where they are computed. */
+static size_t rows_at_once(const weights_entry *down, size_t rank)
+{
+    return down->patch || down->transposed ? rank : 1;
+}
+
 static kiln_status load_product(const reading *r, loaded *l, error *e)
 {
     const patch_term *t = l->term;
-    size_t n = t->rank * r->p->columns;
-    float *down = NULL;
-    l->left = read_all(r, t->from[0], r->row * t->rank, r->rows * t->rank, e);
-    if (l->left) down = read_all(r, t->from[1], 0, n, e);
-    if (down && !(l->right = mem_alloc(n * sizeof *l->right))) no_memory(r->x, e);
-    if (l->right) make_panels(l->right, down, r->p->columns, t->rank);
-    mem_free(down);
-    return l->right ? KILN_OK : e->status;
+    const weights_entry *down = t->from[1];
+    size_t columns = r->p->columns, n = rows_at_once(down, t->rank);
+    weights_access how = {NULL, r->how.beside};
+    if (!(l->left = read_all(r, t->from[0], r->row * t->rank, r->rows * t->rank, e))) return e->status;
+    float *rows = mem_alloc(n * columns * sizeof *rows);
+    l->right = mem_alloc(t->rank * columns * sizeof *l->right);
+    kiln_status status = rows && l->right ? KILN_OK : no_memory(r->x, e);
+    for (size_t k = 0; k < t->rank && status == KILN_OK; k += n) {
+        status = weights_read_range(down, how, k * columns, n * columns, rows, r->pool, e);
+        if (status == KILN_OK) fill_panels(l->right, rows, columns, t->rank, k, n);
+    }
+    mem_free(rows);
+    return status;
 }
 
 static kiln_status load_change(const reading *r, loaded *l, error *e)
@@ -450,7 +463,8 @@ size_t weights_patched_scratch(const weights_entry *x, size_t first, size_t n, s
             terms += (rows + p->columns) * t->rank * sizeof(float);
         for (uint32_t i = 0; i < t->n_from; i++)
             if (t->from[i]) nested = larger(nested, terms + weights_scratch_of(t->from[i], threads));
-        nested = larger(nested, terms + p->columns * t->rank * sizeof(float)); /* down, before it lies in panels */
+        if (t->rank) /* rows of down before they lie in panels */
+            nested = larger(nested, terms + p->columns * rows_at_once(t->from[1], t->rank) * sizeof(float));
         blocks_most = larger(blocks_most, block_scratch(p, t, step) * at_once);
     }
     size_t most = larger(nested, terms + blocks_most);
