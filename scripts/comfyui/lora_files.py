@@ -4,6 +4,11 @@
     models/loras/sdxl.safetensors     kohya's names of SDXL: single-file blocks, te1 and te2
 """
 
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
+
 import torch
 
 import common
