@@ -72,7 +72,8 @@ static size_t factor_bytes(const packing *p)
 {
     size_t most = 0;
     for (uint32_t i = 0; copy_bytes(p) && !stored_type(p) && i < n_parts(p); i++) {
-        size_t bytes = weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name);
+        size_t bytes =
+            weights_scratch_bytes(part_of(p, i)->set, part_of(p, i)->name, p->pool ? pool_threads(p->pool) : 1);
         if (bytes > most) most = bytes;
     }
     return most;
@@ -91,7 +92,7 @@ static kiln_status gather(const packing *p, char *to, uint32_t dtype, error *e)
         if (bytes)
             memcpy(to, bytes, n);
         else
-            TRY(weights_read_f32(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, e));
+            TRY(weights_read_f32_by(part_of(p, i)->set, part_of(p, i)->name, (float *)(void *)to, p->pool, e));
         to += n;
     }
     return KILN_OK;

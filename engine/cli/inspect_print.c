@@ -152,6 +152,20 @@ static void print_picture(const kiln_value *part)
     str_free(&s);
 }
 
+/* What a network says of itself in words. */
+static void print_facts(const kiln_value *facts)
+{
+    const char *key, *text;
+    const kiln_value *v;
+    for (size_t i = 0; i < value_api.count(facts) && (v = value_api.map_at(facts, i, &key)); i++) {
+        str s = {0};
+        if (value_kind(v) != KILN_V_STRING || !(text = value_api.get_string(v, NULL))) continue;
+        str_append(&s, text);
+        line(key, &s);
+        str_free(&s);
+    }
+}
+
 static void print_part(const kiln_value *part)
 {
     str kind = {0};
@@ -175,6 +189,7 @@ static void print_part(const kiln_value *part)
     for (size_t i = 0; i < value_api.count(get(part, "encoders")); i++)
         print_encoder(value_api.list_at(get(part, "encoders"), i));
     print_inputs(get(part, "inputs"));
+    print_facts(get(part, "facts"));
     print_list("computes in", get(part, "precisions"));
 }
 

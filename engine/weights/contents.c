@@ -75,10 +75,9 @@ static kiln_status entry_unchanged(const weights_entry *x, error *e)
 {
     if (!x->patch) return file_map_unchanged(&x->file->map, e);
     TRY(entry_unchanged(x->patch->base, e));
-    for (const patch_term *t = x->patch->term; t; t = t->next) {
-        TRY(entry_unchanged(t->left, e));
-        if (t->right) TRY(entry_unchanged(t->right, e));
-    }
+    for (const patch_term *t = x->patch->term; t; t = t->next)
+        for (uint32_t i = 0; i < t->n_from; i++)
+            if (t->from[i]) TRY(entry_unchanged(t->from[i], e));
     return KILN_OK;
 }
 
@@ -119,10 +118,9 @@ static void advise_all(const weights_entry *x, size_t around, int advice)
         return;
     }
     advise_all(x->patch->base, around, advice);
-    for (const patch_term *t = x->patch->term; t; t = t->next) {
-        advise_all(t->left, around, advice);
-        if (t->right) advise_all(t->right, around, advice);
-    }
+    for (const patch_term *t = x->patch->term; t; t = t->next)
+        for (uint32_t i = 0; i < t->n_from; i++)
+            if (t->from[i]) advise_all(t->from[i], around, advice);
 }
 
 void weights_will_need(const kiln_weights *w, const char *name)
@@ -265,15 +263,34 @@ static kiln_status hash_entry(hasher *h, const weights_entry *x, error *e)
     return KILN_OK;
 }
 
+static kiln_status hash_change(hasher *h, const patch_term *t, error *e)
+{
+    hash_text(h, t->change->name);
+    hash_u64(h, t->change->revision);
+    hash_double(h, t->strength);
+    hash_double(h, t->scale);
+    hash_u64(h, (uint64_t)t->n_option << 32 | t->n_from);
+    for (uint32_t i = 0; i < t->n_option; i++) hash_double(h, t->option[i]);
+    for (uint32_t i = 0; i < t->n_from; i++) {
+        hash_u64(h, t->from[i] != NULL);
+        if (t->from[i]) TRY(hash_entry(h, t->from[i], e));
+    }
+    return KILN_OK;
+}
+
 static kiln_status hash_patch(hasher *h, const weights_patched *p, error *e)
 {
     hash_text(h, "patched");
     TRY(hash_entry(h, p->base, e));
     for (const patch_term *t = p->term; t; t = t->next) {
+        if (t->change) {
+            TRY(hash_change(h, t, e));
+            continue;
+        }
         hash_double(h, (double)t->factor);
-        TRY(hash_entry(h, t->left, e));
-        hash_u64(h, t->right != NULL);
-        if (t->right) TRY(hash_entry(h, t->right, e));
+        TRY(hash_entry(h, t->from[0], e));
+        hash_u64(h, t->n_from > 1);
+        if (t->n_from > 1) TRY(hash_entry(h, t->from[1], e));
     }
     return KILN_OK;
 }

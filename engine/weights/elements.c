@@ -1,131 +1,21 @@
-/* elements.c - a tensor as f32: converted, transposed, patched; and whether its elements are finite. See weights.h.
- *
- * Everything is read in ranges of elements, so that a slice of a patched tensor costs its own rows only. A patched
- * element is, in this order and all in f32: the base's element, then for each patch in the order given
- * factor * sum, the sum over the rank ascending from 0. It does not depend on the range or on how the loops are cut.
+/* elements.c - a tensor as f32: converted, transposed; and whether its elements are finite. See weights.h. What is
+ * patched is computed in patched.c. Everything is read in ranges of elements, so that a slice costs its own rows only.
  */
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
-#include "weights/gemm_tile.h"
 #include "weights/set.h"
 
 #include <string.h>
 
-enum { STRIP = 32, UP_ROWS = 64, DIFFERENCE_CHUNK = 4096 };
+enum { STRIP = 32 }; /* rows */
 
 static kiln_status no_memory(const weights_entry *x, error *e)
 {
     return error_set(e, KILN_ERR_NOMEM, "%s: out of memory for '%.200s'", x->file->map.path, x->name);
 }
 
-/* Where an entry's bytes are taken from: NULL, its file's map; else as they were read, or by reads beside the map. */
-typedef struct {
-    const uint8_t *stored; /* of the entry itself */
-    int beside;
-} access;
-
-static kiln_status read_range(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e);
-static access of_others(access how) { return (access){NULL, how.beside}; }
-
-/* ---- patches ---- */
-
-/* dst[0..n) += factor * sum over k of up[k] * down[k][0..n), down's rows `ld` apart: what does not fill a tile. */
-static void add_gemm(float *dst, const float *up, const float *down, size_t ld, size_t n, size_t rank, float factor)
-{
-    for (size_t j = 0; j < n; j++) {
-        float sum = 0;
-        for (size_t k = 0; k < rank; k++) sum += up[k] * down[k * ld + j];
-        dst[j] += factor * sum;
-    }
-}
-
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t up_rows(const weights_patched *p) { return smaller(UP_ROWS, p->count / p->columns); }
-
-typedef struct {
-    gemm_tile *tile;
-    size_t columns;
-} tiling;
-
-static tiling best_tiling(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) return (tiling){gemm_tile_16, 16};
-#endif
-    return (tiling){gemm_tile_8, 8};
-}
-
-/* Rows [row, row + rows) of up x down, those elements of them that lie in [first, first + n). */
-static void add_block(const weights_patched *p, const patch_term *t, const float *up, const float *down, size_t row,
-                      size_t rows, size_t first, size_t n, float *dst)
-{
-    tiling by = best_tiling();
-    for (size_t c = 0; c < p->columns; c += by.columns) {
-        size_t width = smaller(by.columns, p->columns - c);
-        for (size_t i = 0; i < rows;) {
-            size_t at = (row + i) * p->columns + c, end = at + width;
-            if (width == by.columns && rows - i >= GEMM_TILE_ROWS && at >= first &&
-                end + (GEMM_TILE_ROWS - 1) * p->columns <= first + n) {
-                by.tile(dst + (at - first), p->columns, up + i * t->rank, t->rank, down + c, p->columns, t->factor);
-                i += GEMM_TILE_ROWS;
-                continue;
-            }
-            size_t from = larger(at, first), to = smaller(end, first + n);
-            if (from < to)
-                add_gemm(dst + (from - first), up + i * t->rank, down + c + (from - at), p->columns, to - from, t->rank,
-                         t->factor);
-            i++;
-        }
-    }
-}
-
-static kiln_status add_gemm_delta(const weights_patched *p, const patch_term *t, access how, size_t first, size_t n,
-                                  float *dst, error *e)
-{
-    float *down = mem_alloc(t->rank * p->columns * sizeof *down), *up = mem_alloc(t->rank * up_rows(p) * sizeof *up);
-    kiln_status status =
-        up && down ? read_range(t->right, how, 0, t->rank * p->columns, down, e) : no_memory(p->base, e);
-    size_t end = (first + n - 1) / p->columns + 1;
-    for (size_t row = first / p->columns; row < end && status == KILN_OK; row += up_rows(p)) {
-        size_t rows = smaller(up_rows(p), end - row);
-        status = read_range(t->left, how, row * t->rank, rows * t->rank, up, e);
-        if (status == KILN_OK) add_block(p, t, up, down, row, rows, first, n, dst);
-    }
-    mem_free(up);
-    mem_free(down);
-    return status;
-}
-
-static kiln_status add_difference(const patch_term *t, access how, size_t first, size_t n, float *dst, error *e)
-{
-    float *d = mem_alloc(smaller(DIFFERENCE_CHUNK, n) * sizeof *d);
-    kiln_status status = d ? KILN_OK : no_memory(t->left, e);
-    for (size_t i = 0; i < n && status == KILN_OK; i += DIFFERENCE_CHUNK) {
-        size_t m = smaller(DIFFERENCE_CHUNK, n - i);
-        status = read_range(t->left, how, first + i, m, d, e);
-        for (size_t k = 0; k < m && status == KILN_OK; k++) dst[i + k] += t->factor * d[k];
-    }
-    mem_free(d);
-    return status;
-}
-
-static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*any)(const uint8_t *, size_t));
-static int any_f32(const uint8_t *p, size_t n);
-
-static kiln_status read_patched(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
-{
-    const weights_patched *p = x->patch;
-    TRY(read_range(p->base, how, first, n, dst, e));
-    for (const patch_term *t = p->term; t; t = t->next)
-        TRY(t->right ? add_gemm_delta(p, t, how, first, n, dst, e) : add_difference(t, how, first, n, dst, e));
-    size_t at = first_nonfinite((const uint8_t *)dst, n, sizeof *dst, any_f32);
-    if (at == n) return KILN_OK;
-    return error_set(e, KILN_ERR_INVALID,
-                     "%s: tensor '%.200s' comes out as a NaN or infinity at element %zu when it is patched; the patch "
-                     "is too strong or damaged",
-                     x->file->map.path, x->name, first + at);
-}
 
 /* ---- ranges ---- */
 
@@ -150,70 +40,87 @@ static kiln_status read_beside(const weights_entry *x, size_t first, size_t n, f
     return status;
 }
 
+typedef struct {
+    size_t first, n;
+} range;
+
 /* As it is stored, before any transposition. */
-static kiln_status read_stored(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
+static kiln_status read_stored(const weights_entry *x, weights_access how, range r, float *dst, pool *p, error *e)
 {
-    if (x->patch) return read_patched(x, of_others(how), (size_t)x->begin / sizeof(float) + first, n, dst, e);
+    if (x->patch)
+        return weights_read_patched(x, (weights_access){NULL, how.beside}, (size_t)x->begin / sizeof(float) + r.first,
+                                    r.n, dst, p, e);
     TRY(weights_usable(x, e));
-    if (how.beside && !how.stored) return read_beside(x, first, n, dst, e);
+    if (how.beside && !how.stored) return read_beside(x, r.first, r.n, dst, e);
     const uint8_t *stored = how.stored ? how.stored : weights_data(x);
-    if (dtype_convert(dst, KILN_F32, stored + first * dtype_size(x->dtype), x->dtype, n) == KILN_OK) return KILN_OK;
+    if (dtype_convert(dst, KILN_F32, stored + r.first * dtype_size(x->dtype), x->dtype, r.n) == KILN_OK) return KILN_OK;
     return error_set(e, KILN_ERR_UNSUPPORTED, "%s: tensor '%.200s' of type %s cannot be read as f32", x->file->map.path,
                      x->name, x->type_name);
 }
 
-/* The tensor is seen as [columns, rows] and stored as [rows, columns], which is read a strip of rows at a time. */
-static kiln_status read_transposed(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
+/* Rows that are read at once while a tensor is turned. What is computed from many rows together is computed once. */
+static size_t strip_of(const weights_entry *x)
 {
-    size_t rows = (size_t)x->dim[1], columns = (size_t)x->dim[0];
-    float *strip = mem_alloc(STRIP * columns * sizeof *strip);
+    size_t rows = (size_t)x->dim[1];
+    return x->patch && weights_patched_rows(x->patch) > 1 ? rows : smaller(STRIP, rows);
+}
+
+/* The tensor is seen as [columns, rows] and stored as [rows, columns], which is read a strip of rows at a time. */
+static kiln_status read_transposed(const weights_entry *x, weights_access how, range of, float *dst, pool *p, error *e)
+{
+    size_t rows = (size_t)x->dim[1], columns = (size_t)x->dim[0], step = strip_of(x);
+    float *strip = mem_alloc(step * columns * sizeof *strip);
     kiln_status status = strip ? KILN_OK : no_memory(x, e);
-    for (size_t r = 0; r < rows && status == KILN_OK; r += STRIP) {
-        size_t m = smaller(STRIP, rows - r);
-        status = read_stored(x, how, r * columns, m * columns, strip, e);
-        for (size_t c = first / rows; c * rows < first + n && status == KILN_OK; c++) {
-            size_t at = c * rows + r, from = larger(at, first), to = smaller(at + m, first + n);
-            for (size_t k = from; k < to; k++) dst[k - first] = strip[(k - at) * columns + c];
+    for (size_t r = 0; r < rows && status == KILN_OK; r += step) {
+        size_t m = smaller(step, rows - r), last = of.first + of.n;
+        status = read_stored(x, how, (range){r * columns, m * columns}, strip, p, e);
+        for (size_t c = of.first / rows; c * rows < last && status == KILN_OK; c++) {
+            size_t at = c * rows + r, from = larger(at, of.first), to = smaller(at + m, last);
+            for (size_t k = from; k < to; k++) dst[k - of.first] = strip[(k - at) * columns + c];
         }
     }
     mem_free(strip);
     return status;
 }
 
-/* Elements [first, first + n) of the tensor as its set shows it. */
-static kiln_status read_range(const weights_entry *x, access how, size_t first, size_t n, float *dst, error *e)
+kiln_status weights_read_range(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst, pool *p,
+                               error *e)
 {
+    range r = {first, n};
     if (n == 0) return KILN_OK;
-    return x->transposed ? read_transposed(x, how, first, n, dst, e) : read_stored(x, how, first, n, dst, e);
+    return x->transposed ? read_transposed(x, how, r, dst, p, e) : read_stored(x, how, r, dst, p, e);
 }
 
-static size_t scratch_of(const weights_entry *x)
+size_t weights_scratch_of(const weights_entry *x, size_t threads)
 {
-    const weights_patched *p = x->patch;
-    size_t most = p ? scratch_of(p->base) : 0;
-    for (const patch_term *t = p ? p->term : NULL; t; t = t->next) {
-        size_t own = t->right ? (p->columns + up_rows(p)) * t->rank : smaller(DIFFERENCE_CHUNK, p->count);
-        most = larger(most, own * sizeof(float) + larger(scratch_of(t->left), t->right ? scratch_of(t->right) : 0));
-    }
-    return most + (x->transposed ? STRIP * (size_t)x->dim[0] * sizeof(float) : 0);
+    size_t n = (size_t)x->bytes / sizeof(float), strip = 0;
+    if (x->transposed && x->bytes) strip = strip_of(x) * (size_t)x->dim[0] * sizeof(float);
+    if (!x->patch || !x->bytes) return strip;
+    return strip + weights_patched_scratch(x, (size_t)x->begin / sizeof(float), n, threads);
 }
 
-size_t weights_scratch_bytes(const kiln_weights *w, const char *name)
+size_t weights_scratch_bytes(const kiln_weights *w, const char *name, size_t threads)
 {
     const weights_entry *x = weights_entry_of(w, name);
-    return x ? scratch_of(x) : 0;
+    return x ? weights_scratch_of(x, threads) : 0;
 }
 
-kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e)
+kiln_status weights_read_f32_by(const kiln_weights *w, const char *name, float *dst, pool *p, error *e)
 {
     weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
     TRY(weights_usable(x, e));
     weights_mark_entry(w, x);
     error why = {0};
-    kiln_status status = read_range(x, (access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, &why);
+    kiln_status status =
+        weights_read_range(x, (weights_access){0}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, p, &why);
     TRY(weights_unchanged(w, name, e)); /* before any fault found in such bytes is reported */
     return status == KILN_OK ? status : error_set(e, status, "%s", why.message);
+}
+
+kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e)
+{
+    return weights_read_f32_by(w, name, dst, NULL, e);
 }
 
 /* ---- finite elements ---- */
@@ -262,6 +169,11 @@ static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*an
     return n;
 }
 
+size_t weights_first_nonfinite(const float *p, size_t n)
+{
+    return first_nonfinite((const uint8_t *)p, n, sizeof *p, any_f32);
+}
+
 static kiln_status scan_bytes(const weights_entry *x, const uint8_t *stored, error *e)
 {
     for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
@@ -281,10 +193,9 @@ static kiln_status scan_entry(const weights_entry *x, error *e)
     TRY(weights_usable(x, e));
     if (!x->patch) return scan_bytes(x, weights_data(x), e);
     TRY(scan_entry(x->patch->base, e));
-    for (const patch_term *t = x->patch->term; t; t = t->next) {
-        TRY(scan_entry(t->left, e));
-        if (t->right) TRY(scan_entry(t->right, e));
-    }
+    for (const patch_term *t = x->patch->term; t; t = t->next)
+        for (uint32_t i = 0; i < t->n_from; i++)
+            if (t->from[i]) TRY(scan_entry(t->from[i], e));
     return KILN_OK;
 }
 
@@ -309,7 +220,8 @@ kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *d
     if (!x) return weights_missing(w, name, e);
     if (!x->dtype) return weights_usable(x, e);
     weights_mark_entry(w, x);
-    if (x->patch) return read_range(x, (access){NULL, 1}, 0, (size_t)x->bytes / sizeof(float), dst, e);
+    if (x->patch)
+        return weights_read_range(x, (weights_access){NULL, 1}, 0, (size_t)x->bytes / sizeof(float), dst, p, e);
     kiln_status status = file_map_read(&x->file->map, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
     return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
 }
@@ -326,7 +238,9 @@ kiln_status weights_stored_as_f32(const kiln_weights *w, const char *name, const
 {
     const weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
-    if (!x->patch) return read_range(x, (access){stored, 1}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, e);
+    if (!x->patch)
+        return weights_read_range(x, (weights_access){stored, 1}, 0, (size_t)x->bytes / dtype_size(x->dtype), dst, NULL,
+                                  e);
     if (x->bytes) memcpy(dst, stored, (size_t)x->bytes);
     return KILN_OK;
 }

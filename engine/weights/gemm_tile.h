@@ -1,5 +1,5 @@
-/* gemm_tile.h - a few rows and columns of W + factor * (up x down), in registers: the body of gemm_tile_plain.c
- * and gemm_tile_avx2.c, which set LANES and NAME, and what they export. Layer: weights.
+/* gemm_tile.h - a few rows and columns of W + factor * (up x down), in registers: the body of gemm_tile_plain.c,
+ * gemm_tile_avx2.c and gemm_tile_avx512.c, which set LANES and NAME, and what they export. Layer: weights.
  *
  * dst[i][j] += factor * sum over k of up[i][k] * down[k][j], for GEMM_TILE_ROWS rows of dst (dst_ld apart) and up (rank
  * apart) and the tile's columns. Each element is summed in f32 over k ascending from 0, one multiplication at a time:
@@ -14,7 +14,7 @@ enum { GEMM_TILE_ROWS = 4 };
 
 typedef void gemm_tile(float *dst, size_t dst_ld, const float *up, size_t rank, const float *down, size_t down_ld,
                        float factor);
-gemm_tile gemm_tile_8, gemm_tile_16; /* columns */
+gemm_tile gemm_tile_8, gemm_tile_16, gemm_tile_32; /* columns */
 
 #endif
 

@@ -1,5 +1,6 @@
-/* patch.c - sets in which patches (LoRA's up x down, or plain differences) are added to some tensors; see
- * include/kiln/weights.h. Here the patches are checked; elements.c computes the sums, each time a tensor is read. */
+/* patch.c - sets in which patches (LoRA's up x down, plain differences, what plugins compute) are added to some
+ * tensors; see include/kiln/weights.h. Here the patches are checked; patched.c computes them, each time a tensor is
+ * read. */
 #include "base/checked.h"
 #include "base/memory_alloc.h"
 #include "tensor/dtype.h"
@@ -68,31 +69,96 @@ static kiln_status check_product(const kiln_weight_patch *p, const weights_entry
     return KILN_OK;
 }
 
+static kiln_status no_memory(const kiln_weights *w, error *e)
+{
+    return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
+}
+
+/* A patch says one of three things. */
+static int is_one_of_three(const kiln_weight_patch *p)
+{
+    if (p->change) return !p->difference && !p->up && !p->down && (p->n_factor == 0 || p->factor);
+    return p->difference ? !p->up && !p->down : p->up || p->down;
+}
+
+static kiln_status check_numbers(const kiln_weights *w, const kiln_weight_patch *p, error *e)
+{
+    int finite = isfinite(p->strength) && isfinite(p->scale) && isfinite((float)(p->strength * p->scale));
+    for (uint32_t i = 0; p->change && i < p->n_option && finite; i++) finite = isfinite(p->option[i]);
+    if (finite) return KILN_OK;
+    return error_set(
+        e, KILN_ERR_INVALID,
+        "%s: the patch of '%.200s' has strength %g and scale %g; their product must be a number that f32 holds",
+        w->path, p->name, p->strength, p->scale);
+}
+
+static kiln_status check_change(const kiln_weights *w, const kiln_weight_patch *p, error *e)
+{
+    const kiln_weight_change *c = p->change;
+    if (KILN_HAS(kiln_weight_change, c, apply) && c->name && c->apply) return KILN_OK;
+    return error_set(e, KILN_ERR_BUG, "%s: the change of '%.200s' has no size, no name or no apply()", w->path,
+                     p->name);
+}
+
+/* Copies what outlives the call into the set's memory. */
+static kiln_status keep_change(kiln_weights *w, const kiln_weight_patch *p, patch_term *out, error *e)
+{
+    out->change = p->change, out->strength = p->strength, out->scale = p->scale;
+    out->n_option = p->option ? p->n_option : 0;
+    out->option = arena_alloc(&w->memory, (out->n_option + 1) * sizeof *out->option);
+    if (!out->option) return no_memory(w, e);
+    if (out->n_option) memcpy(out->option, p->option, out->n_option * sizeof *out->option);
+    out->factor_of = arena_alloc(&w->memory, (out->n_from + 1) * sizeof *out->factor_of);
+    if (!out->factor_of) return no_memory(w, e);
+    for (uint32_t i = 0; i < out->n_from; i++)
+        if (out->from[i])
+            out->factor_of[i] = (kiln_weight_factor){.rank = out->from[i]->rank, .dim = out->from[i]->dim};
+    return KILN_OK;
+}
+
+/* The tensors that a patch names, all of them numbers. */
+static kiln_status find_factors(kiln_weights *w, const kiln_weight_patch *p, patch_term *out, error *e)
+{
+    const char *pair[] = {p->difference ? p->difference : p->up, p->down};
+    const char *const *name = p->change ? p->factor : pair;
+    uint32_t n = p->change ? p->n_factor : p->difference ? 1 : 2;
+    out->from = arena_alloc(&w->memory, (n + 1) * sizeof *out->from);
+    if (!out->from) return no_memory(w, e);
+    for (out->n_from = 0; out->n_from < n; out->n_from++) {
+        weights_entry *x = NULL;
+        if (name[out->n_from] || !p->change) TRY(find_number(p->from, name[out->n_from], &x, e));
+        if (x && p->change && !dtype_size(x->dtype)) return weights_usable(x, e);
+        out->from[out->n_from] = x;
+    }
+    return KILN_OK;
+}
+
+static void mark_factors(const kiln_weight_patch *p, const patch_term *t)
+{
+    for (uint32_t i = 0; i < t->n_from; i++)
+        if (t->from[i]) weights_mark_entry(p->from, (weights_entry *)(uintptr_t)t->from[i]);
+}
+
 /* What one patch says, checked. factor 0: it adds nothing. */
-static kiln_status read_patch(const kiln_weights *w, const kiln_weight_patch *p, weights_entry **base, patch_term *out,
+static kiln_status read_patch(kiln_weights *w, const kiln_weight_patch *p, weights_entry **base, patch_term *out,
                               error *e)
 {
-    weights_entry *left = NULL, *right = NULL;
-    TRY(find_number(w, p->name, base, e));
-    if (!p->from || !p->difference == (!p->up && !p->down))
+    TRY(find_number(w->base, p->name, base, e));
+    if (!p->from || !is_one_of_three(p))
         return error_set(e, KILN_ERR_INVALID,
-                         "%s: the patch of '%.200s' needs a set, and either up and down or a difference", w->path,
-                         p->name);
-    TRY(find_number(p->from, p->difference ? p->difference : p->up, &left, e));
-    if (!p->difference) TRY(find_number(p->from, p->down, &right, e));
-    *out = (patch_term){.factor = (float)(p->strength * p->scale),
-                        .rank = right ? (size_t)dim_of(right, 0) : 0,
-                        .left = left,
-                        .right = right};
-    if (right) TRY(check_product(p, *base, left, right, e));
-    if (!right && !same_dims(left, *base, 0)) return does_not_fit(p, *base, left, NULL, e);
-    if (!isfinite(p->strength) || !isfinite(p->scale) || !isfinite(out->factor))
-        return error_set(
-            e, KILN_ERR_INVALID,
-            "%s: the patch of '%.200s' has strength %g and scale %g; their product must be a number that f32 holds",
-            w->path, p->name, p->strength, p->scale);
-    weights_mark_entry(p->from, left);
-    if (right) weights_mark_entry(p->from, right);
+                         "%s: the patch of '%.200s' needs a set, and either up and down or a difference or a change",
+                         w->path, p->name);
+    *out = (patch_term){.factor = (float)(p->strength * p->scale)};
+    if (p->change) TRY(check_change(w, p, e));
+    TRY(find_factors(w, p, out, e));
+    if (p->change) TRY(keep_change(w, p, out, e));
+    if (out->n_from > 1 && !p->change) {
+        out->rank = (size_t)dim_of(out->from[1], 0);
+        TRY(check_product(p, *base, out->from[0], out->from[1], e));
+    }
+    if (p->difference && !same_dims(out->from[0], *base, 0)) return does_not_fit(p, *base, out->from[0], NULL, e);
+    TRY(check_numbers(w, p, e));
+    mark_factors(p, out);
     return KILN_OK;
 }
 
@@ -120,7 +186,7 @@ static kiln_status add_term(kiln_weights *w, const kiln_weight_patch *given, err
 {
     weights_entry *base = NULL;
     patch_term term, *copy;
-    TRY(read_patch(w->base, given, &base, &term, e));
+    TRY(read_patch(w, given, &base, &term, e));
     if (term.factor == 0 || base->bytes == 0) return KILN_OK;
     weights_entry *x = &w->entry[base - w->base->entry];
     if (x->patch == base->patch) TRY(begin_patched(w, x, base, e));
@@ -165,10 +231,12 @@ static kiln_status fill(kiln_weights *w, const kiln_weight_patch *patch, size_t 
         return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", w->path);
     for (size_t i = 0; i < n; i++) {
         const kiln_weight_patch *p = (const kiln_weight_patch *)(const void *)((const char *)patch + i * patch->size);
+        kiln_weight_patch known = {0}; /* what an older plugin's does not have is 0 */
         if (!KILN_HAS(kiln_weight_patch, p, difference) || p->size != patch->size || p->size % sizeof(void *))
             return error_set(e, KILN_ERR_BUG, "%s: patch %zu of %zu has no size, or not that of the first", w->path, i,
                              n);
-        TRY(add_term(w, p, e));
+        memcpy(&known, p, p->size < sizeof known ? p->size : sizeof known);
+        TRY(add_term(w, &known, e));
     }
     return KILN_OK;
 }

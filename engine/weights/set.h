@@ -8,6 +8,7 @@
 #define KILN_WEIGHTS_SET_H
 
 #include "base/arena.h"
+#include "base/pool.h"
 #include "weights/safetensors.h"
 #include "weights/weights.h"
 
@@ -38,12 +39,17 @@ typedef struct {
     atomic_uchar used;
 } weights_entry;
 
-/* factor * (left x right): left is up [O,r], right is down [r,...]; or, right NULL, factor * left. */
+/* from[0] x from[1] (up [O,r], down [r,...]) times factor; or, with one of them, factor * from[0]; or a change. */
 typedef struct patch_term {
     struct patch_term *next;
     float factor;
-    size_t rank;
-    const weights_entry *left, *right;
+    size_t rank;                      /* of a product; 0: of a difference or a change */
+    const kiln_weight_change *change; /* NULL: one of the others */
+    double strength, scale;
+    double *option;
+    uint32_t n_option, n_from;
+    const weights_entry **from;    /* of a change: NULL where it does without */
+    kiln_weight_factor *factor_of; /* of a change: their shapes */
 } patch_term;
 
 struct weights_patched {
@@ -96,6 +102,26 @@ void weights_describe(const weights_entry *x, kiln_weight_info *out);
 void weights_mark_entry(const kiln_weights *w, weights_entry *x);
 /* Of a type that can be read, in a file that is still the one that was opened. */
 kiln_status weights_usable(const weights_entry *x, error *e);
+/* Where an entry's bytes are taken from: NULL, its file's map; else as they were read, or by reads beside the map. */
+typedef struct {
+    const uint8_t *stored; /* of the entry itself */
+    int beside;
+} weights_access;
+
+/* Elements [first, first + n) of the tensor as its set shows it, as f32, with the pool's threads where it is patched.
+ */
+kiln_status weights_read_range(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst, pool *p,
+                               error *e);
+/* The same of a patched tensor: elements of what its patch computes. What it takes from the heap for a range of n of
+ * them (patched.c). */
+kiln_status weights_read_patched(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst,
+                                 pool *p, error *e);
+size_t weights_patched_scratch(const weights_entry *x, size_t first, size_t n, size_t threads);
+size_t weights_scratch_of(const weights_entry *x, size_t threads);
+/* Rows of its patch that are computed together. */
+size_t weights_patched_rows(const weights_patched *p);
+/* Index of the first element that is no number; n: none. */
+size_t weights_first_nonfinite(const float *p, size_t n);
 static inline const uint8_t *weights_data(const weights_entry *x) { return x->file->map.data + x->begin; }
 
 #endif

@@ -21,6 +21,8 @@ kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out);
 kiln_status weights_find(const kiln_weights *w, const char *name, kiln_weight_info *out);
 const void *weights_map(const kiln_weights *w, const char *name, error *e);
 kiln_status weights_read_f32(const kiln_weights *w, const char *name, float *dst, error *e);
+/* The same with the pool's threads, which a patched tensor's sums use. */
+kiln_status weights_read_f32_by(const kiln_weights *w, const char *name, float *dst, pool *p, error *e);
 const char *weights_text(const kiln_weights *w, const char *path, size_t *n);
 const char *weights_identity(const kiln_weights *w, error *e);
 size_t weights_unused(const kiln_weights *w, void (*fn)(void *, const kiln_weight_info *), void *arg);
@@ -47,8 +49,9 @@ kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
 const char *weights_type_name(const kiln_weights *w, const char *name);
 /* The i-th note of the files' __metadata__; 0: past the last. They live as long as the set. */
 int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value);
-/* The most that weights_read_f32 takes from the heap for this tensor, beside its result; 0 where it converts only. */
-size_t weights_scratch_bytes(const kiln_weights *w, const char *name);
+/* The most that weights_read_f32_by takes from the heap for this tensor with so many threads, beside its result; 0
+ * where it converts only. */
+size_t weights_scratch_bytes(const kiln_weights *w, const char *name, size_t threads);
 /* Of a patched tensor: its base and its factors. KILN_ERR_INVALID naming file, byte and tensor at the first NaN or
  * infinity; other types have none. */
 kiln_status weights_scan_finite(const kiln_weights *w, const char *name, error *e);

@@ -28,6 +28,7 @@ extern "C" {
 #define KILN_FAMILY_CONTROL "control"   /* CONTROL_NET    */
 #define KILN_FAMILY_VISION "vision"     /* CLIP_VISION    */
 #define KILN_FAMILY_UPSCALER "upscaler" /* UPSCALE_MODEL  */
+#define KILN_FAMILY_PATCH "patch"       /* PATCHES: what `kiln inspect` says of a LoRA; its network records nothing */
 
 typedef struct {
     uint32_t size;

@@ -64,18 +64,73 @@ typedef struct {
         .size = sizeof(kiln_weight_rule), __VA_ARGS__                                                                  \
     }
 
+/* A change of W that is no sum of products (a Hadamard or a Kronecker product, a rotation, a norm): a plugin's table,
+ * static. The engine reads the factors as f32, hands over rows of W as f32, in which earlier patches are contained, and
+ * takes what apply() leaves there, whenever the tensor is read or packed. Functions are called by any thread, apply()
+ * by several at once for different rows; all are pure: the same numbers for the same arguments, however rows are cut.
+ */
+typedef struct {
+    const float *data; /* all of it; NULL where sizes alone are asked for (rows, prepared, scratch) */
+    uint32_t rank;     /* 0: the patch names no such factor */
+    const int64_t *dim;
+} kiln_weight_factor;
+
+/* to[i][j] += factor * sum over k of a[i][k] * b[k][j]: a lies densely, to's and b's rows are to_ld and b_ld apart. */
+typedef struct {
+    float *to;
+    const float *a, *b;
+    size_t to_ld, b_ld, rows, columns, inner;
+    float factor;
+} kiln_weight_product;
+
+typedef struct kiln_weight_call {
+    uint32_t size;
+    uint32_t rank;
+    const int64_t *dim;         /* [rank] of W */
+    size_t rows, columns;       /* of W: dim[0], and all others together */
+    double strength, scale;     /* as the patch has them */
+    const double *option;       /* likewise */
+    kiln_weight_factor *factor; /* likewise, in that order */
+    const float *prepared;      /* what prepare() made; during it NULL */
+    void *self;                 /* the engine's */
+    void (*add_product)(const kiln_weight_product *);
+    /* fn(arg, i) for all i below n, on all cores where the caller is not one of several threads itself. */
+    void (*each)(const struct kiln_weight_call *, size_t n, void (*fn)(void *arg, size_t i), void *arg);
+} kiln_weight_call;
+
+typedef struct {
+    uint32_t size;
+    uint32_t revision; /* of what apply() computes; it and the name are part of the tensor's identity */
+    const char *name;  /* "loha" */
+    /* How many rows of W apply() needs together, counted from row 0; all of them: call->rows. NULL: 1 */
+    size_t (*rows)(const kiln_weight_call *);
+    /* Floats that prepare() fills once for each reading, before apply(). NULL: none */
+    size_t (*prepared)(const kiln_weight_call *);
+    void (*prepare)(const kiln_weight_call *, float *to);
+    /* Floats that one apply() of `rows` rows works in. NULL: none */
+    size_t (*scratch)(const kiln_weight_call *, size_t rows);
+    /* Rows [row, row + rows) of W, changed in place: a multiple of rows() from a multiple of it on. */
+    void (*apply)(const kiln_weight_call *, float *w, size_t row, size_t rows, float *scratch);
+} kiln_weight_change;
+
 /* One addition to one tensor W of the base set, all of the same shape but for dimensions of size 1 at the end:
  *   W + strength * scale * (up x down), up [O,r], down [r,...] with W [O,...] (Hu et al. 2021, "LoRA", section 4.1); or
  *   W + strength * scale * difference, with up and down NULL.
  * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first
  * the base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r
- * ascending. */
+ * ascending; or what the patch's change makes of it. */
 typedef struct {
     uint32_t size;
     const char *name;       /* in the base set                                              */
     double strength, scale; /* finite; scale is alpha / r, 1 when a file gives no alpha     */
-    kiln_weights *from;     /* the set that has up and down, or difference                  */
+    kiln_weights *from;     /* the set that has up and down, or difference, or the factors  */
     const char *up, *down, *difference;
+    /* Or what a plugin computes, with up, down and difference NULL: `change`, from the tensors `factor` names in `from`
+     * and from numbers of its own. Both arrays are copied. */
+    const kiln_weight_change *change;
+    const char *const *factor; /* [n_factor]; NULL: the change does without that one */
+    const double *option;      /* [n_option], finite                                 */
+    uint32_t n_factor, n_option;
 } kiln_weight_patch;
 
 typedef struct {

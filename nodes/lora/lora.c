@@ -54,26 +54,34 @@ static kiln_value *model_over(const kiln_call *c, const kiln_model *model, kiln_
     return models->model_new(c->ctx, &m);
 }
 
-static kiln_value *clip_over(const kiln_call *c, const kiln_clip *clip, kiln_weights *weights)
+static kiln_value *clip_over(const kiln_call *c, const kiln_clip *clip, kiln_weights *const weights[LORA_TEXTS_MAX])
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     kiln_clip m = *clip;
-    if (weights == kiln_clip_encoder_at(clip, 0)->weights) return c->host->ref(c->in[1]);
+    int same = 1;
+    for (uint32_t i = 0; i < clip->n_encoder; i++) same = same && weights[i] == kiln_clip_encoder_at(clip, i)->weights;
+    if (same) return c->host->ref(c->in[1]);
     kiln_clip_encoder *encoder = kiln_clip_encoders_copy(clip);
     if (!encoder) return NULL;
-    encoder->weights = weights;
+    for (uint32_t i = 0; i < clip->n_encoder; i++) encoder[i].weights = weights[i];
     m.encoder = encoder, m.owned = encoder, m.release = free, m.base = c->in[1];
     kiln_value *v = models->clip_new(c->ctx, &m);
     if (!v) free(encoder);
     return v;
 }
 
-static kiln_status one_encoder(const kiln_call *c, const kiln_clip *clip)
+static kiln_status add_encoders(const kiln_call *c, const kiln_clip *clip, lora_request *r)
 {
-    if (!clip || clip->n_encoder == 1) return KILN_OK;
-    return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
-                         "this CLIP has %u text encoders, and a LoRA can be put on one only; take LoraLoaderModelOnly",
-                         clip->n_encoder);
+    if (clip->n_encoder > LORA_TEXTS_MAX)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "this CLIP has %u text encoders, and a LoRA can be put on %d at most; take "
+                             "LoraLoaderModelOnly",
+                             clip->n_encoder, (int)LORA_TEXTS_MAX);
+    for (uint32_t i = 0; i < clip->n_encoder; i++) {
+        r->text[i].name = kiln_clip_encoder_at(clip, i)->name;
+        r->text[i].set = kiln_clip_encoder_at(clip, i)->weights;
+    }
+    return KILN_OK;
 }
 
 static kiln_status apply(const kiln_call *c, int with_clip)
@@ -84,18 +92,15 @@ static kiln_status apply(const kiln_call *c, int with_clip)
     const kiln_model *model = models->model(c->ctx, c->in[0]);
     const kiln_clip *clip = model && with_clip ? models->clip(c->ctx, c->in[1]) : NULL;
     if (!model || (with_clip && !clip)) return KILN_ERR_INVALID;
-    TRY(one_encoder(c, clip));
-    kiln_weights *unet = NULL, *text = NULL;
-    lora_request r = {.path = p->path,
-                      .unet = model->weights,
-                      .text = clip ? kiln_clip_encoder_at(clip, 0)->weights : NULL,
-                      .unet_strength = p->strength_model,
-                      .text_strength = p->strength_clip};
-    TRY(lora_apply(c->host, c->ctx, &r, &unet, &text));
+    kiln_weights *unet = NULL, *text[LORA_TEXTS_MAX] = {NULL};
+    lora_request r = {
+        .path = p->path, .unet = model->weights, .unet_strength = p->strength_model, .text_strength = p->strength_clip};
+    if (clip) TRY(add_encoders(c, clip, &r));
+    TRY(lora_apply(c->host, c->ctx, &r, &unet, text));
     c->out[0] = model_over(c, model, unet);
     if (clip) c->out[1] = clip_over(c, clip, text);
     w->unref(unet);
-    w->unref(text);
+    for (int i = 0; i < LORA_TEXTS_MAX; i++) w->unref(text[i]);
     return c->out[0] && (!clip || c->out[1]) ? KILN_OK : KILN_ERR_NOMEM;
 }
 

@@ -1,5 +1,5 @@
 /* lora_file.c - see lora_file.h. The name of each tensor in the file is parsed (lora_key.h) and its module looked up in
- * both networks (lora_names.h); tensors with a module become patches of its set (weights.h).
+ * the networks (lora_names.h); tensors with a module become patches of its set (lora_module.h).
  *
  *   W + strength * scale * (up x down),  scale = alpha / rank; 1 without an alpha      (Hu et al. 2021, section 4.1)
  *
@@ -10,16 +10,17 @@
 
 #include "kiln/config.h"
 #include "kiln/kit.h"
+#include "lora_module.h"
 #include "lora_names.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PARTS = 2, NAMED_MAX = 5 };
+enum { PARTS = 1 + LORA_TEXTS_MAX, NAMED_MAX = 5 };
 
 typedef struct {
     const char *prefix; /* of the metadata's keys */
+    const char *name;   /* of an encoder in its CLIP */
     kiln_weights *set;
     double strength;
     lora_names names;
@@ -54,13 +55,13 @@ static double option(config *c, const network *n, const char *name, double absen
 /* Reads the metadata that diffusers writes of a peft adapter: a flat map whose keys begin with the network's name. */
 static kiln_status read_metadata(loading *l)
 {
-    static const config_rule expected[] = {
-        {"unet.use_dora", "false"},         {"unet.alpha_pattern", "{}"},         {"unet.lora_bias", "false"},
-        {"text_encoder.use_dora", "false"}, {"text_encoder.alpha_pattern", "{}"}, {"text_encoder.lora_bias", "false"},
-    };
+    static const config_rule expected[] = {{"unet.alpha_pattern", "{}"},
+                                           {"text_encoder.alpha_pattern", "{}"},
+                                           {"text_encoder_2.alpha_pattern", "{}"},
+                                           {"text_encoder_3.alpha_pattern", "{}"}};
     config c = config_open(l->host, l->ctx, l->file, "__metadata__/lora_adapter_metadata");
     config_expect(&c, expected, COUNT(expected));
-    for (int i = 0; i < PARTS && c.root; i++) {
+    for (size_t i = 0; i < PARTS && c.root; i++) {
         l->part[i].alpha = option(&c, &l->part[i], "lora_alpha", 0, 0);
         l->part[i].root = option(&c, &l->part[i], "use_rslora", 0, 1) != 0;
     }
@@ -70,13 +71,6 @@ static kiln_status read_metadata(loading *l)
 
 /* ---- one tensor of the file ---- */
 
-static char *keep(const loading *l, const char *text)
-{
-    size_t n = strlen(text) + 1;
-    char *p = l->host->scratch(l->ctx, n, KILN_CPU);
-    return p ? memcpy(p, text, n) : NULL;
-}
-
 static void note_unknown(loading *l, const char *key)
 {
     size_t n = strlen(l->named);
@@ -85,13 +79,23 @@ static void note_unknown(loading *l, const char *key)
     l->unknown++;
 }
 
-/* The module that a key belongs to, and its network in *out; NULL: neither network has it. */
+/* 1: the key's prefix leaves this network open: part 0 is the UNet, the others are the text encoders in order. */
+static int may_be_of(const lora_key *k, const network *n, size_t i)
+{
+    static const char *const named[] = {"l", "g", "h", "t5xxl"};
+    if (k->part == LORA_ANY) return 1;
+    if (k->part == LORA_UNET || i == 0) return k->part == LORA_UNET && i == 0;
+    if (k->part <= LORA_TEXT_3) return i == (size_t)k->part - LORA_TEXT + 1;
+    return n->name && strcmp(n->name, named[k->part - LORA_CLIP_L]) == 0;
+}
+
+/* The module that a key belongs to, and its network in *out; NULL: no network has it. */
 static const char *module_of(loading *l, const lora_key *k, network **out)
 {
-    for (int i = 0; i < PARTS; i++) {
-        if (k->part == (i == 0 ? LORA_TEXT : LORA_UNET)) continue;
-        const char *module = l->part[i].set ? lora_names_find(&l->part[i].names, k->module) : NULL;
-        *out = &l->part[i];
+    for (size_t i = 0; i < PARTS; i++) {
+        network *n = &l->part[i];
+        const char *module = n->set && may_be_of(k, n, i) ? lora_names_find(&n->names, k->module) : NULL;
+        *out = n;
         if (module) return module;
     }
     return NULL;
@@ -100,67 +104,56 @@ static const char *module_of(loading *l, const lora_key *k, network **out)
 /* 1: the key belongs to a text encoder, by its prefix or because no UNet has a text_model. */
 static int is_for_text(const lora_key *k)
 {
-    return k->part == LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
+    return k->part >= LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
 }
 
-static int file_has(const loading *l, const char *key, kiln_weight_info *info)
+static int file_has(const loading *l, const char *key)
 {
-    *info = (kiln_weight_info){.size = sizeof *info};
-    return l->w->find(l->file, key, info) == KILN_OK;
+    kiln_weight_info info = {.size = sizeof info};
+    return l->w->find(l->file, key, &info) == KILN_OK;
 }
 
-static kiln_status scale_of(const loading *l, const network *n, const char *key, const lora_key *k, int64_t rank,
-                            double *out)
+static lora_module module_in(const loading *l, const network *n, const char *key, const lora_key *k)
 {
-    char name[LORA_NAME_CAPACITY];
-    kiln_weight_info info;
-    float alpha = 0;
-    *out = n->alpha > 0 && rank > 0 ? n->alpha / (n->root ? sqrt((double)rank) : (double)rank) : 1;
-    if (!lora_key_other(key, k, LORA_ALPHA, 0, name) || !file_has(l, name, &info)) return KILN_OK;
-    for (uint32_t i = 0; i < info.rank; i++)
-        if (info.dim[i] != 1)
-            return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' has %u dimensions; an alpha is one number", l->path, name,
-                        info.rank);
-    TRY(l->w->read_f32(l->ctx, l->file, name, &alpha));
-    if (!isfinite(alpha)) return FAIL(l, KILN_ERR_INVALID, "%s: '%.300s' is not a finite number", l->path, name);
-    if (rank > 0) *out = (double)alpha / (double)rank;
-    return KILN_OK;
+    return (lora_module){.host = l->host,
+                         .ctx = l->ctx,
+                         .w = l->w,
+                         .path = l->path,
+                         .file = l->file,
+                         .key = key,
+                         .k = k,
+                         .set = n ? n->set : NULL,
+                         .alpha = n ? n->alpha : 0,
+                         .root = n && n->root};
 }
 
-static kiln_status add_patch(loading *l, network *n, const char *module, const char *kind, kiln_weight_patch p)
+/* An alpha of nothing is told, as is a "weight" that no IA3 explains. */
+static int belongs_to_another(const loading *l, const char *key, const lora_key *k)
 {
-    char name[LORA_NAME_CAPACITY + 16];
-    snprintf(name, sizeof name, "%s.%s", module, kind);
-    p.size = sizeof p, p.strength = n->strength, p.from = l->file;
-    if (!(p.name = keep(l, name))) return KILN_ERR_NOMEM;
-    n->patch[n->n++] = p;
-    return KILN_OK;
-}
-
-static kiln_status half(const loading *l, const char *key, const char *other)
-{
-    return FAIL(l, KILN_ERR_INVALID, "%s: '%.200s' is half of a pair; '%.200s' is missing", l->path, key, other);
-}
-
-static kiln_status add_pair(loading *l, network *n, const char *module, const char *up, const lora_key *k)
-{
-    char down[LORA_NAME_CAPACITY];
-    kiln_weight_info info;
-    double scale;
-    if (!lora_key_other(up, k, LORA_DOWN, k->pair, down) || !file_has(l, down, &info)) return half(l, up, down);
-    TRY(scale_of(l, n, up, k, info.rank ? info.dim[0] : 0, &scale));
-    char *kept = keep(l, down);
-    return kept ? add_patch(l, n, module, "weight", (kiln_weight_patch){.scale = scale, .up = up, .down = kept})
-                : KILN_ERR_NOMEM;
-}
-
-static int has_pair(const loading *l, const char *key, const lora_key *k)
-{
-    char up[LORA_NAME_CAPACITY];
-    kiln_weight_info info;
+    static const lora_factor leads[] = {HADA_W1_A, LOKR_W1, LOKR_W1_A, GLORA_A1, OFT_BLOCKS};
+    char other[LORA_NAME_CAPACITY];
+    if (k->role == LORA_UNKNOWN) {
+        lora_key stem = {.stem = strlen(key)};
+        static const char end[] = ".weight";
+        size_t n = sizeof end - 1;
+        if (stem.stem <= n || strcmp(key + stem.stem - n, end) != 0) return 0;
+        stem.stem -= n;
+        return lora_key_with(key, &stem, lora_factor_suffix(IA3_ON_INPUT), other) && file_has(l, other);
+    }
     for (unsigned i = 0; i < LORA_PAIRS; i++)
-        if (lora_key_other(key, k, LORA_UP, i, up) && file_has(l, up, &info)) return 1;
+        if (lora_key_other(key, k, LORA_UP, i, other) && file_has(l, other)) return 1;
+    for (size_t i = 0; i < COUNT(leads); i++)
+        if (lora_key_with(key, k, lora_factor_suffix(leads[i]), other) && file_has(l, other)) return 1;
     return 0;
+}
+
+static kiln_status add_patch(network *n, const lora_module *m)
+{
+    kiln_weight_patch *p = &n->patch[n->n];
+    TRY(lora_module_patch(m, p));
+    p->strength = n->strength;
+    n->n++;
+    return KILN_OK;
 }
 
 /* Reads one tensor's key, which must live as long as the file. */
@@ -168,39 +161,35 @@ static kiln_status read_tensor(loading *l, const char *key)
 {
     lora_key k;
     network *n = NULL;
-    char other[LORA_NAME_CAPACITY];
-    kiln_weight_info info;
     lora_key_read(key, &k);
     if (k.role == LORA_REFUSED)
-        return FAIL(l, KILN_ERR_UNSUPPORTED,
-                    "%s: '%.300s' belongs to %s; kiln applies LoRA (up and down) and plain differences", l->path, key,
+        return FAIL(l, KILN_ERR_UNSUPPORTED, "%s: '%.300s' belongs to %s, which kiln does not apply", l->path, key,
                     k.what);
-    if (k.role == LORA_DOWN) {
-        int has_up = lora_key_other(key, &k, LORA_UP, k.pair, other) && file_has(l, other, &info);
-        return has_up ? KILN_OK : half(l, key, other);
-    }
-    if (k.role == LORA_ALPHA) {
-        if (!has_pair(l, key, &k)) note_unknown(l, key);
+    if (k.role == LORA_UNKNOWN || k.role == LORA_ALPHA) {
+        if (!belongs_to_another(l, key, &k)) note_unknown(l, key);
         return KILN_OK;
     }
-    const char *module = k.role == LORA_UNKNOWN ? NULL : module_of(l, &k, &n);
-    if (!module) {
-        if (k.role != LORA_UNKNOWN && !l->part[1].set && is_for_text(&k))
-            l->left++;
-        else
-            note_unknown(l, key);
-        return KILN_OK;
+    lora_module m = module_in(l, NULL, key, &k);
+    TRY(lora_module_led(&m));
+    if (!lora_module_leads(&m)) return KILN_OK;
+    const char *module = module_of(l, &k, &n);
+    if (module) {
+        m = module_in(l, n, key, &k);
+        m.module = module;
+        return add_patch(n, &m);
     }
-    if (k.role == LORA_UP) return add_pair(l, n, module, key, &k);
-    return add_patch(l, n, module, k.role == LORA_BIAS ? "bias" : "weight",
-                     (kiln_weight_patch){.scale = 1, .difference = key});
+    if (!l->part[1].set && is_for_text(&k))
+        l->left++;
+    else
+        note_unknown(l, key);
+    return KILN_OK;
 }
 
 /* ---- the whole file ---- */
 
 static kiln_status prepare(loading *l, size_t count)
 {
-    for (int i = 0; i < PARTS; i++) {
+    for (size_t i = 0; i < PARTS; i++) {
         network *n = &l->part[i];
         n->patch = l->host->scratch(l->ctx, (count + 1) * sizeof *n->patch, KILN_CPU);
         if (!n->patch) return KILN_ERR_NOMEM;
@@ -218,7 +207,8 @@ static kiln_status read_all(loading *l)
         TRY(l->w->at(l->file, i, &info));
         TRY(read_tensor(l, info.name));
     }
-    if (l->part[0].n || l->part[1].n) return KILN_OK;
+    for (size_t i = 0; i < PARTS; i++)
+        if (l->part[i].n) return KILN_OK;
     if (l->left)
         return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
     if (!l->unknown) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
@@ -235,29 +225,40 @@ static void report(const loading *l)
     l->host->log(KILN_LOG_WARN, line);
 }
 
-kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request *r, kiln_weights **unet,
-                       kiln_weights **text)
+/* The patched set of each network; on failure none. */
+static kiln_status patch_all(loading *l, kiln_weights *made[PARTS])
 {
-    loading l = {.host = host,
-                 .ctx = ctx,
-                 .w = host->ability(KILN_WEIGHTS_ABILITY),
-                 .path = r->path,
-                 .part = {{.prefix = "unet", .set = r->unet, .strength = r->unet_strength},
-                          {.prefix = "text_encoder", .set = r->text, .strength = r->text_strength}}};
+    for (size_t i = 0; i < PARTS; i++) {
+        const network *n = &l->part[i];
+        if (!n->set || (made[i] = l->w->patch(l->ctx, n->set, n->patch, n->n))) continue;
+        while (i-- > 0) {
+            l->w->unref(made[i]);
+            made[i] = NULL;
+        }
+        return KILN_ERR_INVALID;
+    }
+    return KILN_OK;
+}
+
+kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request *r, kiln_weights **unet,
+                       kiln_weights *text[LORA_TEXTS_MAX])
+{
+    static const char *const prefix[PARTS] = {"unet", "text_encoder", "text_encoder_2", "text_encoder_3"};
+    loading l = {.host = host, .ctx = ctx, .w = host->ability(KILN_WEIGHTS_ABILITY), .path = r->path};
     kiln_weights *made[PARTS] = {NULL};
     if (!KILN_HAS(kiln_weights_api, l.w, patch))
         return host->fail(ctx, KILN_ERR_UNSUPPORTED, "this engine cannot patch weights; it is older than this plugin");
+    l.part[0] = (network){.prefix = prefix[0], .set = r->unet, .strength = r->unet_strength};
+    for (size_t i = 0; i < LORA_TEXTS_MAX; i++)
+        l.part[1 + i] = (network){
+            .prefix = prefix[1 + i], .name = r->text[i].name, .set = r->text[i].set, .strength = r->text_strength};
     if (!(l.file = l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
     kiln_status status = read_all(&l);
     if (status == KILN_OK) report(&l);
-    for (int i = 0; i < PARTS && status == KILN_OK; i++)
-        if (l.part[i].set && !(made[i] = l.w->patch(ctx, l.part[i].set, l.part[i].patch, l.part[i].n)))
-            status = KILN_ERR_INVALID;
+    if (status == KILN_OK) status = patch_all(&l, made);
     l.w->unref(l.file);
-    if (status == KILN_OK) {
-        *unet = made[0], *text = made[1];
-        return status;
-    }
-    for (int i = 0; i < PARTS; i++) l.w->unref(made[i]);
-    return status;
+    if (status != KILN_OK) return status;
+    *unet = made[0];
+    memcpy(text, made + 1, LORA_TEXTS_MAX * sizeof *text);
+    return KILN_OK;
 }

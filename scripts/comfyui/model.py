@@ -27,6 +27,7 @@ import torch
 from PIL import Image
 
 import common
+import lora_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
@@ -138,6 +139,7 @@ def make_cut(folder, prompts):
         if not path.exists():
             family, parts = CUT[file]
             make_single(path, family, parts, cut=True)
+    lora_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):

@@ -93,7 +93,7 @@ def write_peft():
         rewrite(pathlib.Path(folder) / "pytorch_lora_weights.safetensors")
 
 
-def rewrite(path):
+def rewrite(path, to=FOLDER / "peft.safetensors"):
     """The same file without what differs from run to run: a path, the order of a set."""
     from safetensors import safe_open
 
@@ -106,7 +106,7 @@ def rewrite(path):
         if isinstance(value, list):
             adapter[key] = sorted(value)
     meta["lora_adapter_metadata"] = json.dumps(adapter, sort_keys=True)
-    save(FOLDER / "peft.safetensors", tensors, meta)
+    save(to, tensors, meta)
 
 
 def pipeline(names):

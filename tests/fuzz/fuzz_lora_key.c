@@ -21,6 +21,14 @@ static void check_other(const char *key, const lora_key *k)
     MUST(!lora_key_other(other, &o, k->role, o.pair, back) || strcmp(back, key) == 0);
 }
 
+/* The stem and its suffix are the key again. */
+static void check_suffix(const char *key, const lora_key *k, const char *suffix)
+{
+    char same[LORA_NAME_CAPACITY];
+    MUST(suffix != NULL);
+    MUST(!lora_key_with(key, k, suffix, same) || strcmp(same, key) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char key[2048];
@@ -33,5 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST((k.role == LORA_REFUSED) == (k.what != NULL));
     MUST((k.role != LORA_UNKNOWN && k.role != LORA_REFUSED) || !k.module[0]);
     if (k.role == LORA_UP || k.role == LORA_DOWN) check_other(key, &k);
+    if (k.role == LORA_FACTOR) check_suffix(key, &k, lora_factor_suffix(k.factor));
+    if (k.role == LORA_DORA) check_suffix(key, &k, lora_dora_suffix(k.form));
     return 0;
 }

@@ -46,21 +46,90 @@ static void test_kinds_that_are_not_computed(void)
 {
     static const struct {
         const char *key, *what;
-    } rows[] = {{Q ".hada_w1_a", "LoHa"},
-                {Q ".lokr_w1", "LoKr"},
-                {Q ".lokr_w2_a", "LoKr"},
-                {CONV ".lora_mid.weight", "Tucker"},
-                {Q ".dora_scale", "DoRA"},
-                {"unet.x.lora_magnitude_vector.weight", "DoRA"},
-                {Q ".oft_blocks", "OFT"},
-                {Q ".a1.weight", "GLoRA"},
-                {Q ".set_weight", "replaces"},
-                {Q ".reshape_weight", "reshapes"},
-                {"unet.x.lora_B.bias", "bias of its own"}};
+    } rows[] = {{"base_model.model.x.oft_R.weight", "an OFT as peft trains it"},
+                {"base_model.model.x.boft_R", "a BOFT as peft trains it"},
+                {Q ".oft_diag", "an OFT of an early LyCORIS"},
+                {Q ".bm.weight", "GLoRA with a Tucker decomposition"},
+                {Q ".reshape_weight", "reshapes"}};
+    REQUIRE(open_base());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        lora_refused(PUT(PAIR, T(rows[i].key, 2, 2)), rows[i].key, rows[i].what);
+    lora_refused(PUT(T(Q ".oft_blocks", 4, 2, 2), T(Q ".dora_scale", 8, 1)), Q ".dora_scale", "a DoRA of an OFT");
+    lora_refused(PUT(NUMBER(Q ".on_input", numbers), T(Q ".weight", 8), T(Q ".dora_scale", 8, 1)), Q ".dora_scale",
+                 "a DoRA of an IA3");
+}
+
+/* Each tensor that cannot stand alone, with the one that is missed. */
+static void test_halves_of_every_kind(void)
+{
+    static const struct {
+        const char *key, *missed;
+    } rows[] = {{".hada_w1_a", ".hada_w1_b' is missing"},
+                {".hada_w1_b", ".hada_w1_a' is missing"},
+                {".hada_w2_a", ".hada_w1_a' is missing"},
+                {".hada_t1", ".hada_w1_a' is missing"},
+                {".lokr_w1", ".lokr_w2_a' is missing"},
+                {".lokr_w1_a", ".lokr_w1_b' is missing"},
+                {".lokr_w2", ".lokr_w1_a' is missing"},
+                {".lokr_t2", ".lokr_w1_a' is missing"},
+                {".a1.weight", ".a2.weight' is missing"},
+                {".b2.weight", ".a1.weight' is missing"},
+                {".rescale", ".oft_blocks' is missing"},
+                {".on_input", ".weight' is missing"},
+                {".lora_mid.weight", ".lora_up.weight' is missing"},
+                {".lora_up.bias", ".lora_up.weight' is missing"},
+                {".dora_scale", "half of a DoRA"}};
     REQUIRE(open_base());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        lora_refused(PUT(PAIR, T(rows[i].key, 2, 2)), rows[i].key, rows[i].what);
+        char key[200];
+        snprintf(key, sizeof key, "%s%s", Q, rows[i].key);
+        const safetensors_source t[] = {T(key, 8, 8)};
+        lora_refused(put_tensors_on(t, 1), key, rows[i].missed);
     }
+    lora_refused(PUT(T(CONV ".hada_w1_a", 2, 16), T(CONV ".hada_w1_b", 2, 12), T(CONV ".hada_w2_a", 2, 16),
+                     T(CONV ".hada_w2_b", 2, 12), T(CONV ".hada_t1", 2, 2, 3, 3)),
+                 CONV ".hada_t1' is half of a pair", CONV ".hada_t2' is missing");
+    lora_refused(PUT(T("lora_unet_nowhere.hada_w1_b", 8, 8)), "'lora_unet_nowhere.hada_w1_b' is half of a pair",
+                 "hada_w1_a");
+}
+
+#define HADA(a, b) T(Q ".hada_w1_a", 8, a), T(Q ".hada_w1_b", b, 8), T(Q ".hada_w2_a", 8, 2), T(Q ".hada_w2_b", 2, 8)
+#define SIDES(a, b, c, d)                                                                                              \
+    T(Q ".a1.weight", a, b), T(Q ".a2.weight", b, a), T(Q ".b1.weight", c, d), T(Q ".b2.weight", d, c)
+
+static void test_shapes_of_every_kind(void)
+{
+    REQUIRE(open_base());
+    lora_refused(PUT(HADA(2, 3)), Q ".hada_w1_b", "does not fit");
+    lora_refused(PUT(HADA(0, 0)), Q ".hada_w1_a", "does not fit");
+    lora_refused(PUT(T(Q ".lokr_w1", 2, 2), T(Q ".lokr_w2", 4, 3)), Q ".lokr_w1", "make up another shape");
+    lora_refused(PUT(T(Q ".lokr_w1", 0, 2), T(Q ".lokr_w2", 4, 4)), Q ".lokr_w1", "make up another shape");
+    lora_refused(PUT(T(Q ".lokr_w1", 2, 2), T(Q ".lokr_w2_a", 4, 2), T(Q ".lokr_w2_b", 3, 4)), Q ".lokr_w2_b",
+                 "does not fit");
+    lora_refused(PUT(T(CONV ".lokr_w1", 2, 2), T(CONV ".lokr_w2_a", 2, 8), T(CONV ".lokr_w2_b", 2, 6),
+                     T(CONV ".lokr_t2", 2, 2, 3, 2)),
+                 CONV ".lokr_t2", "does not fit");
+    lora_refused(PUT(SIDES(7, 2, 8, 2)), Q ".a1.weight", "does not fit");
+    lora_refused(PUT(T(CONV ".lora_up.weight", 16, 2, 1, 1), T(CONV ".lora_down.weight", 2, 12, 1, 1),
+                     T(CONV ".lora_mid.weight", 2, 2, 3, 2)),
+                 CONV ".lora_mid.weight", "does not fit");
+    lora_refused(PUT(T(CONV ".lora_up.weight", 16, 2, 1, 1), T(CONV ".lora_down.weight", 2, 11, 1, 1),
+                     T(CONV ".lora_mid.weight", 2, 2, 3, 3)),
+                 CONV ".lora_down.weight", "does not fit");
+    lora_refused(PUT(T(Q ".oft_blocks", 3, 2, 2)), Q ".oft_blocks", "do not make up the outputs");
+    lora_refused(PUT(T(Q ".oft_blocks", 4, 2, 3)), Q ".oft_blocks", "do not make up the outputs");
+    lora_refused(PUT(T(Q ".oft_blocks", 0, 2, 2)), Q ".oft_blocks", "do not make up the outputs");
+    lora_refused(PUT(T(Q ".oft_blocks", 8, 0, 0)), Q ".oft_blocks", "do not make up the outputs");
+    lora_refused(PUT(T(Q ".oft_blocks", 8, 1)), Q ".oft_blocks", "three dimensions");
+    lora_refused(PUT(T(Q ".oft_blocks", 4, 4, 2, 2)), Q ".oft_blocks", "do not make up the outputs"); /* 3 at most */
+    lora_refused(PUT(T(Q ".oft_blocks", 4, 2, 2), T(Q ".rescale", 7, 1)), Q ".rescale", "one number for each output");
+    lora_refused(PUT(NUMBER(Q ".on_input", numbers), T(Q ".weight", 9)), Q ".weight", "one number for each");
+    lora_refused(PUT(T(Q ".on_input", 2), T(Q ".weight", 8)), Q ".on_input", "on_input is one number");
+    lora_refused(PUT(T(Q ".set_weight", 8, 7)), Q ".set_weight", "of its shape");
+    lora_refused(PUT(PAIR, T(Q ".dora_scale", 7, 1)), Q ".dora_scale", "one norm for each");
+    lora_refused(PUT(T(Q ".lora_up.weight", 8, 2), T(Q ".lora_down.weight", 3, 8), T(Q ".dora_scale", 8, 1)),
+                 Q ".lora_down.weight", "does not fit");
+    lora_refused(PUT(PAIR, T(Q ".lora_up.bias", 8)), "attn1.to_q.bias', which the model has not", Q ".lora_up.bias");
 }
 
 static void test_pairs_and_shapes(void)
@@ -186,6 +255,26 @@ static void test_differences(void)
     put_free(&r);
 }
 
+/* A replacement is the same whatever its strength; an up's bias is scaled as the pair is. */
+static void test_replacements_and_biases_of_an_up(void)
+{
+    const char *weight = "down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight",
+               *bias = "down_blocks.2.resnets.0.conv1.bias";
+    static const float alpha = 6;
+    float before[16], after[64];
+    REQUIRE(open_base() && weights_read_f32(unet_of(base_model), bias, before, NULL) == KILN_OK);
+    const safetensors_source t[] = {T(Q ".set_weight", 8, 8), T(CONV ".lora_up.weight", 16, 2, 1, 1),
+                                    T(CONV ".lora_down.weight", 2, 12, 3, 3), T(CONV ".lora_up.bias", 16),
+                                    NUMBER(CONV ".alpha", &alpha)};
+    put_on r = put_lora(put_file("set.safetensors", t, 5), 0.5, 0.5, base_model, base_clip);
+    REQUIRE(CHECK_MSG(r.status == KILN_OK, "%s", r.why));
+    CHECK(weights_read_f32(unet_of(r.model), weight, after, NULL) == KILN_OK &&
+          memcmp(after, numbers, sizeof after) == 0);
+    CHECK_EQ(weights_read_f32(unet_of(r.model), bias, after, NULL), KILN_OK);
+    for (int i = 0; i < 16; i++) CHECK_NEAR(after[i], (double)before[i] + 0.5 * 3 * (double)numbers[i], 1e-6);
+    put_free(&r);
+}
+
 /* ---- the adapter's metadata ---- */
 
 static put_on put_with(const char *metadata)
@@ -227,7 +316,6 @@ static void test_metadata_of_an_adapter(void)
             }
         put_free(&r);
     }
-    lora_refused(put_with("{\"unet.use_dora\":true}"), "use_dora", "lora_adapter_metadata");
     lora_refused(put_with("{\"unet.alpha_pattern\":{\"to_q\":4}}"), "alpha_pattern", "supported");
     lora_refused(put_with("{\"unet.lora_alpha\":\"much\"}"), "unet.lora_alpha", "must be a number");
     lora_refused(put_with("{\"unet.lora_alpha\":-1}"), "unet.lora_alpha", "must be a number");
@@ -237,22 +325,21 @@ static void test_metadata_of_an_adapter(void)
 
 /* ---- damage ---- */
 
-/* Cut anywhere, and with any byte of its header turned: refused or loaded, with a sentence, never worse. */
-static void test_damaged_files(void)
+/* Cut anywhere, and with a bit of its header turned, each `step` bytes: refused or loaded, with a sentence, never
+ * worse.
+ */
+static void damage(const char *file, size_t step)
 {
     char *data = NULL;
-    size_t size = 0, refused = 0;
-    REQUIRE(open_base());
-    REQUIRE(file_read(golden_path("lora/kohya.safetensors"), 1 << 20, &data, &size, NULL) == KILN_OK);
-    log_sink_set(keep_line, NULL);
+    size_t size = 0, refused = 0, tried = 0, header = 0;
+    REQUIRE(file_read(golden_path(file), 1 << 20, &data, &size, NULL) == KILN_OK);
     for (size_t n = 0; n < size; n += 1 + size / 60) {
         put_on r = put_lora(put_bytes("cut.safetensors", data, n), 1, 1, base_model, base_clip);
-        CHECK_MSG(r.status != KILN_OK && r.why[0], "the first %zu bytes were accepted", n);
+        CHECK_MSG(r.status != KILN_OK && r.why[0], "%s: the first %zu bytes were accepted", file, n);
         put_free(&r);
     }
-    size_t header = 0;
     memcpy(&header, data, 8);
-    for (size_t i = 0; i < header + 8; i += 7) {
+    for (size_t i = 0; i < header + 8; i += step, tried++) {
         data[i] = (char)(data[i] ^ (1 << (i % 8)));
         put_on r = put_lora(put_bytes("turned.safetensors", data, size), 1, 1, base_model, base_clip);
         CHECK(r.status == KILN_OK || r.why[0]);
@@ -260,9 +347,17 @@ static void test_damaged_files(void)
         put_free(&r);
         data[i] = (char)(data[i] ^ (1 << (i % 8)));
     }
-    CHECK(refused > 100);
-    log_sink_set(NULL, NULL);
+    CHECK_MSG(refused > tried / 10, "%s: %zu of %zu", file, refused, tried);
     mem_free(data);
+}
+
+static void test_damaged_files(void)
+{
+    REQUIRE(open_base());
+    log_sink_set(keep_line, NULL);
+    damage("lora/kohya.safetensors", 7);
+    damage("lora_kinds/lycoris.safetensors", 23);
+    log_sink_set(NULL, NULL);
     lora_refused(put_lora("/nowhere/x.safetensors", 1, 1, base_model, base_clip), "/nowhere/x.safetensors", "");
     lora_refused(put_lora("/nowhere/x.pt", 1, 1, base_model, base_clip), "pickle", "x.pt");
 }
@@ -297,12 +392,18 @@ static void test_keys(void)
     } rows[] = {
         {"lora_unet_a_b.lora_up.weight", LORA_UP, LORA_UNET, "a_b"},
         {"lora_te_a.lora_down.weight", LORA_DOWN, LORA_TEXT, "a"},
+        {"lora_te2_a.hada_w1_a", LORA_FACTOR, LORA_TEXT_2, "a"},
+        {"lora_te3_a.dora_scale", LORA_DORA, LORA_TEXT_3, "a"},
+        {"text_encoders.clip_g.transformer.a.set_weight", LORA_SET, LORA_CLIP_G, "a"},
+        {"unet.a.lora_magnitude_vector", LORA_DORA, LORA_UNET, "a"},
+        {"unet.a.lora_B.bias", LORA_UP_BIAS, LORA_UNET, "a"},
+        {"a.lora_mid.weight", LORA_FACTOR, LORA_ANY, "a"},
         {"lora_te1_a.alpha", LORA_ALPHA, LORA_TEXT, "a"},
         {"unet.a.b.processor.to_q_lora.up.weight", LORA_UP, LORA_UNET, "a_b_to_q"},
         {"a.processor_x.lora_A.weight", LORA_DOWN, LORA_ANY, "a_processor_x"},
         {"a.diff", LORA_WEIGHT, LORA_ANY, "a"},
         {"a.diff_b", LORA_BIAS, LORA_ANY, "a"},
-        {"text_encoder_2.a.lora_B.weight", LORA_UP, LORA_ANY, "text_encoder_2_a"},
+        {"text_encoder_2.a.lora_B.weight", LORA_UP, LORA_TEXT_2, "a"},
         {".alpha", LORA_UNKNOWN, LORA_ANY, ""},
         {"alpha", LORA_UNKNOWN, LORA_ANY, ""},
         {"", LORA_UNKNOWN, LORA_ANY, ""},
@@ -330,12 +431,15 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         CASE(test_keys),
         CASE(test_kinds_that_are_not_computed),
+        CASE(test_halves_of_every_kind),
+        CASE(test_shapes_of_every_kind),
         CASE(test_pairs_and_shapes),
         CASE(test_alpha),
         CASE(test_bad_numbers),
         CASE(test_what_fits_nothing_is_counted),
         CASE(test_a_file_for_the_text_encoder_alone),
         CASE(test_differences),
+        CASE(test_replacements_and_biases_of_an_up),
         CASE(test_metadata_of_an_adapter),
         CASE(test_damaged_files),
         CASE(test_every_allocation_may_fail),

@@ -98,7 +98,8 @@ static int same(const kiln_weights *w, const char *name, const float *want, size
     return CHECK(memcmp(&got[n], "\x55\x55\x55\x55", 4) == 0); /* and not one more */
 }
 
-/* w with everything that can be added to it */
+/* w with everything that can be added to it: both products' factors as f32 and the difference's strip at once */
+enum { SCRATCH_W = ((O + I) * (R + 2) + 4096) * 4 };
 static float want_w[MOST];
 static kiln_weights *patch_w(kiln_weights *base, kiln_weights *from)
 {
@@ -127,7 +128,7 @@ static void test_numbers(void)
     memcpy(want, numbers[0], sizeof want);
     reference(want, numbers[2], numbers[3], 6, 36, R, 1);
     CHECK(same(w, "c", want, 6 * 36));
-    CHECK_EQ(weights_scratch_bytes(w, "c"), (R * 36 + R * 6) * 4); /* down and up as f32 */
+    CHECK_EQ(weights_scratch_bytes(w, "c", 1), (R * 36 + R * 6 + 36) * 4); /* down and up as f32, a row of down */
     memcpy(want, numbers[0], sizeof want);
     reference(want, numbers[2], numbers[3], 6, 4, R, 1);
     CHECK(same(w, "q", want, 6 * 4));
@@ -159,9 +160,8 @@ static void test_it_is_a_set_like_any_other(void)
     contains(e.message, "'w' is patched and has no bytes of its own");
     CHECK(!weights_bytes(w, "w", &info) && weights_bytes(w, "b", &info) == weights_bytes(base, "b", &info));
     CHECK(weights_map(w, "c", NULL) == weights_map(base, "c", NULL));
-    CHECK_EQ(weights_scratch_bytes(w, "w"),
-             4096 * 4); /* the largest of the three, not their sum: the difference's strip */
-    CHECK_EQ(weights_scratch_bytes(w, "b"), 0);
+    CHECK_EQ(weights_scratch_bytes(w, "w", 1), SCRATCH_W);
+    CHECK_EQ(weights_scratch_bytes(w, "b", 1), 0);
     CHECK_EQ(weights_unused(w, NULL, NULL), 5); /* all but c */
     weights_unref(base);
     CHECK(same(w, "w", want_w, O * I));
@@ -203,7 +203,7 @@ static void test_views_of_patched_tensors(void)
     transpose(want, want_w + 65 * I, 4, I);
     CHECK(same(v, "part", want, 4 * I));
     CHECK(!weights_bytes(v, "rows", NULL) && weights_bytes(v, "c", NULL) == weights_bytes(base, "c", NULL));
-    CHECK_EQ(weights_scratch_bytes(v, "flip"), 4096 * 4 + 32 * I * 4);
+    CHECK_EQ(weights_scratch_bytes(v, "flip", 1), SCRATCH_W + 32 * I * 4);
     const kiln_weight_rule again[] = {KILN_RULE(.from = "rows", .to = "row", .row = 60, .rows = 1),
                                       KILN_RULE(.from = "flip", .to = "back", .transpose = 1)};
     REQUIRE((u = view_of(v, again, 2)));
@@ -480,7 +480,7 @@ static void test_files(void)
     weights_unref(w), weights_unref(from), weights_unref(base);
 }
 
-/* Both tiles make the bits of the plain loop, and touch nothing beside their columns. */
+/* All tiles make the bits of the plain loop, and touch nothing beside their columns. */
 static void test_tiles(void)
 {
     static const struct {
@@ -490,11 +490,15 @@ static void test_tiles(void)
         {gemm_tile_8, 8},
 #if defined(__x86_64__)
         {gemm_tile_16, 16},
+        {gemm_tile_32, 32},
 #endif
     };
     for (size_t t = 0; t < sizeof tiles / sizeof tiles[0]; t++) {
         if (tiles[t].columns == 16 && !__builtin_cpu_supports("avx2")) continue;
-        enum { LD = 19, DOWN_LD = 23, DEEP = 37 };
+        if (tiles[t].columns == 32 && (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
+                                       !__builtin_cpu_supports("avx512vl")))
+            continue;
+        enum { LD = 35, DOWN_LD = 39, DEEP = 37 };
         float got[GEMM_TILE_ROWS * LD], want[GEMM_TILE_ROWS * LD];
         memcpy(got, numbers[0], sizeof got);
         memcpy(want, numbers[0], sizeof want);
