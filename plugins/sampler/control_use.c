@@ -58,12 +58,55 @@ static kiln_status read_use(const input_search *search, const kiln_value *entry,
     return input_values_find(&own, &out->inputs);
 }
 
-kiln_status control_uses_read(const input_search *search, const kiln_value *entry, const model_sampling *counted,
+/* ---- whose controls ---- */
+
+static int has_area(const kiln_value_api *v, const kiln_value *entry)
+{
+    return v->map_get(entry, "area") || v->map_get(entry, "area_percent");
+}
+
+/* Number n of the lender's lists that are for others too; NULL: there are not as many. */
+static const kiln_value *lent(const kiln_value_api *v, const kiln_value *lender, size_t n)
+{
+    for (size_t i = 0; lender && i < v->count(lender); i++) {
+        const kiln_value *entry = v->list_at(lender, i), *list = v->map_get(entry, "control");
+        int both = 0;
+        if (!list || has_area(v, entry)) continue;
+        if (v->get_bool(v->map_get(entry, "control_apply_to_uncond"), &both) == KILN_OK && both && n-- == 0)
+            return list;
+    }
+    return NULL;
+}
+
+void control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender, control_list *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    size_t n = v->count(conditioning), free_entries = 0, lists = 0;
+    int own = 0;
+    for (size_t i = 0; i < n; i++) {
+        const kiln_value *entry = v->list_at(conditioning, i);
+        out[i] = (control_list){entry, v->map_get(entry, "control")};
+        own |= out[i].list && !has_area(v, entry);
+        free_entries += !has_area(v, entry);
+    }
+    while (lent(v, lender, lists)) lists++;
+    if (own || !lists || !free_entries) return;
+    /* list k goes to free entry k % n, and the last that comes there stays */
+    for (size_t i = 0, k = 0; i < n; i++) {
+        if (has_area(v, out[i].entry)) continue;
+        if (k < lists) out[i].list = lent(v, lender, k + (lists - 1 - k) / free_entries * free_entries);
+        k++;
+    }
+}
+
+/* ---- reading ---- */
+
+kiln_status control_uses_read(const input_search *search, const control_list *of, const model_sampling *counted,
                               control_uses *out)
 {
     const kiln_call *c = search->call;
     const kiln_value_api *v = kit_values(c);
-    const kiln_value *list = v->map_get(entry, "control");
+    const kiln_value *list = of->list;
     *out = (control_uses){0};
     if (!list) return KILN_OK;
     if (v->kind(list) != KILN_V_LIST || v->count(list) > CONTROLS_MAX)
@@ -72,6 +115,6 @@ kiln_status control_uses_read(const input_search *search, const kiln_value *entr
     out->use = c->host->scratch(c->ctx, (v->count(list) + 1) * sizeof *out->use, KILN_CPU);
     if (!out->use) return KILN_ERR_NOMEM;
     for (; out->n < v->count(list); out->n++)
-        TRY(read_use(search, entry, v->list_at(list, out->n), out->n, counted, &out->use[out->n]));
+        TRY(read_use(search, of->entry, v->list_at(list, out->n), out->n, counted, &out->use[out->n]));
     return KILN_OK;
 }

@@ -5,6 +5,7 @@
 #include "kiln/checkpoint.h"
 #include "kiln/kit.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,7 +122,17 @@ typedef struct {
     unet_config *out;
 } reader;
 
-#define REFUSE(r, ...) return (r)->host->fail((r)->ctx, KILN_ERR_UNSUPPORTED, "this UNet: " __VA_ARGS__)
+__attribute__((format(printf, 2, 3))) static kiln_status refuse(const reader *r, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return r->host->fail(r->ctx, KILN_ERR_UNSUPPORTED, "this %s: %s", r->out->encoder ? "ControlNet" : "UNet", text);
+}
+
+#define REFUSE(...) return refuse(__VA_ARGS__)
 
 static kiln_status check_attentions(const reader *r, const side *s, const char *where)
 {
@@ -133,21 +144,31 @@ static kiln_status check_attentions(const reader *r, const side *s, const char *
     return KILN_OK;
 }
 
+/* The way up has a resnet for each skip. */
+static kiln_status check_way_up(const reader *r, const counts *c)
+{
+    if (c->up.blocks != c->down.blocks) REFUSE(r, "%u down blocks and %u up blocks", c->down.blocks, c->up.blocks);
+    for (uint32_t i = 0; i < c->down.blocks; i++) {
+        uint32_t down = c->down.resnets[i], up = c->up.resnets[c->up.blocks - 1 - i];
+        if (up != down + 1)
+            REFUSE(r, "up block %u has %u resnets, where the skips of down block %u want %u", c->up.blocks - 1 - i, up,
+                   i, down + 1);
+    }
+    return check_attentions(r, &c->up, "up block");
+}
+
 static kiln_status check_counts(const reader *r, const counts *c)
 {
     if (c->beyond)
         REFUSE(r, "more than 8 levels, 7 layers or 64 transformer blocks; it is larger than this plugin reads");
     if (!c->down.blocks) REFUSE(r, "no down block is in it");
-    if (c->up.blocks != c->down.blocks) REFUSE(r, "%u down blocks and %u up blocks", c->down.blocks, c->up.blocks);
     for (uint32_t i = 0; i < c->down.blocks; i++) {
-        uint32_t down = c->down.resnets[i], up = c->up.resnets[c->up.blocks - 1 - i];
+        uint32_t down = c->down.resnets[i];
         if (!down || down > UNET_LAYERS_MAX) REFUSE(r, "down block %u has %u resnets; 1 to 7 are supported", i, down);
-        if (up != down + 1)
-            REFUSE(r, "up block %u has %u resnets, where the skips of down block %u want %u", c->up.blocks - 1 - i, up,
-                   i, down + 1);
     }
     TRY(check_attentions(r, &c->down, "down block"));
-    TRY(check_attentions(r, &c->up, "up block"));
+    if (r->out->encoder && c->up.blocks) REFUSE(r, "it has up blocks too");
+    if (!r->out->encoder) TRY(check_way_up(r, c));
     int plain = c->middle.resnets[0] == 2 && c->middle.depth[0][0];
     if (!plain && (c->middle.resnets[0] > 1 || c->middle.attention[0][0]))
         REFUSE(r,
@@ -206,7 +227,8 @@ static kiln_status take_channels(const reader *r)
     kiln_weight_info info;
     if (!checkpoint_has(r->w, r->view, "", &info, "conv_in.weight") || info.rank != 4)
         REFUSE(r, "its first layer is not a 2-D convolution");
-    c->in_channels = info.dim[1];
+    c->in_channels = c->out_channels = info.dim[1];
+    if (c->encoder) return KILN_OK;
     c->out_channels = unet_dim(r->w, r->view, "conv_out.weight", 0);
     int64_t more = c->in_channels - c->out_channels;
     if (more == 0)
@@ -231,14 +253,14 @@ kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     reader r = {host, ctx, w, view, out};
     counts c = {0};
     kiln_weight_info info = {.size = sizeof info};
-    *out = (unet_config){.groups = 32, .cos_first = 1, .eps = 1e-5f};
+    *out = (unet_config){.groups = 32, .cos_first = 1, .eps = 1e-5f, .encoder = out->encoder};
     for (size_t i = 0; i < w->count(view); i++)
         if (w->at(view, i, &info) == KILN_OK) count_name(info.name, &c);
     TRY(check_counts(&r, &c));
     take_counts(&c, out);
     out->context = unet_context_width(w, view, "");
     out->linear = projection_ranks(w, view) == 2;
-    if (!out->context) REFUSE(&r, "it has no cross-attention");
+    if (!out->context && !out->encoder) REFUSE(&r, "it has no cross-attention");
     TRY(take_widths(&r));
     TRY(take_beside(&r));
     return take_channels(&r);

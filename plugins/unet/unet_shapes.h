@@ -5,7 +5,8 @@
 #include "unet_model.h"
 
 /* Reads what names and shapes show of a view with diffusers' names: all of unet_config but heads, groups, eps and the
- * timestep's settings, and of UNET_SIZES only `embedded`. What cannot be a UNet is recorded on ctx. */
+ * timestep's settings, and of UNET_SIZES only `embedded`. What cannot be a UNet is recorded on ctx. out->encoder is
+ * given: 1, and there is nothing behind the middle, and perhaps no attention. */
 kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *view, unet_config *out);
 
 /* Dimension i of a tensor, 0 when there is none. */
