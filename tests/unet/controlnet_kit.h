@@ -6,6 +6,12 @@
 #include "controlnet_family.h"
 #include "unet_kinds_kit.h"
 
+/* Puts a prefix before every name. */
+static inline void put_prefix_on(formula_file *f, const char *prefix)
+{
+    for (size_t i = 0; i < f->n; i++) formula_rename(&f->tensor[i], prefix);
+}
+
 static inline formula_file *control_tensors(const char *kind)
 {
     static formula_file f;
