@@ -79,7 +79,7 @@ uint32_t unet_input_rows(const unet_config *c, int scaled_edit, kiln_input_spec 
 {
     rows to = {.row = out};
     kiln_input_spec *row;
-    if (c->context) {
+    if (c->context || !c->encoder) {
         row = add(&to, KILN_INPUT_TOKENS, "context", "what cross-attention attends to");
         row->key = "tokens", row->width = c->context;
         /* Attention to tokens that are there twice is attention to the tokens: softmax gives each copy half. SD1's
