@@ -1,5 +1,5 @@
-/* counted_control.c - a plugin for tests: TestCountedControl gives the same control, which says with --verbose each time
- * that it is recorded. */
+/* counted_control.c - a plugin for tests: TestCountedControl gives the same control, which says with --verbose each
+ * time that it is recorded. */
 #include "kiln/kit.h"
 #include "kiln/model.h"
 
