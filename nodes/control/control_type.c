@@ -37,6 +37,11 @@ static kiln_status run(const kiln_call *c)
     const kiln_net *net = models->net(c->ctx, c->in[0], "CONTROL_NET");
     if (!net) return KILN_ERR_INVALID;
     int64_t known = control_input_width(net, "control_type");
+    if (type < 0 && !control_fact(c, net, "control_type")) { /* nothing is said, whatever the control is */
+        c->out[0] = c->host->ref(c->in[0]);
+        return KILN_OK;
+    }
+    if (type < 0) return control_with_fact(c, c->in[0], net->weights, "control_type", NULL, &c->out[0]);
     if (!known)
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "this control is no Union, and is made for one kind of hint; take the node away");

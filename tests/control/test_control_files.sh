@@ -1,0 +1,52 @@
+# test_control_files.sh - files of controls as ControlNetLoader and DiffControlNetLoader take them: other types, differences to a denoiser, a tensor
+# too few or too many; and what `kiln inspect` says of one.
+. "$KILN_ROOT/tests/cli/head.sh"
+. "$KILN_ROOT/tests/control/control_workflows.sh"
+golden_plugin; verdict the_golden_nodes_build $?
+tiny="$proof/models/controlnet/tiny" unet="$proof/models/diffusion_models/tiny/unet/diffusion_pytorch_model.safetensors"
+folder() { # NAME WHAT...: models/controlnet/NAME, made of tiny
+    mkdir -p "$work/models/controlnet/$1" && cp "$tiny/config.json" "$work/models/controlnet/$1/" || return 1
+    local out="$work/models/controlnet/$1/diffusion_pytorch_model.safetensors"; shift
+    python3 -I tests/control/edit_controls.py "$@" "$out"
+}
+file="$tiny/diffusion_pytorch_model.safetensors"
+folder difference difference "$file" "$unet" && folder f32 f32 "$file" && folder bf16 bf16 "$file" &&
+    folder short without controlnet_mid_block.bias "$file" && folder long with down_blocks.1.mystery.weight "$file"
+verdict files_are_made $?
+loaded() { # NAME NODE FOLDER: drawn with that loader's control as the golden "net"
+    echo "  $1: {class_type: $2, inputs: {control_net_name: $3$([ "$2" = ControlNetLoader ] || echo ', model: [model, 0]')}}"
+    apply "on_$1" "yes no" "$1" dots 0.8; both "$1"; compare "$1" net
+}
+
+# ---- differences, and whole ones where a difference may be given
+loaded difference DiffControlNetLoader difference | workflow difference
+run difference --no-cache; verdict a_difference_is_drawn_with $?
+as_golden net difference
+loaded whole DiffControlNetLoader tiny | workflow whole
+run whole --no-cache; as_golden net whole
+
+# ---- other types
+for kind in f32 bf16; do
+    loaded $kind ControlNetLoader $kind | workflow $kind
+    run $kind --no-cache; verdict ${kind}_is_drawn_with $?
+done
+as_golden net f32
+as_golden net bf16 2e-2
+
+# ---- what is said
+refused() { # NAME WORDS; the workflow's own nodes on standard input
+    workflow "$1"
+    expect "$1" 1 "$2" "$kiln" run "$work/$1.yaml" --precision f32 --no-cache --plugins "$work/plugins" --models "$proof/models:$work/models:tests/golden" \
+        --input "$proof:$proof/input" --out "$work/out"
+}
+loaded alone ControlNetLoader difference | refused a_difference_alone "take DiffControlNetLoader, which is given the denoiser"
+{ echo "  other: {class_type: UNETLoader, inputs: {unet_name: $PWD/tests/golden/tiny-sd1}}"; loaded of_another DiffControlNetLoader difference | sed 's/model: \[model, 0\]}}$/model: [other, 0]}}/'; } |
+    refused a_difference_to_another_model "node 'of_another' (DiffControlNetLoader)"
+loaded short ControlNetLoader short | refused a_missing_tensor_is_named_at_the_loader "no tensor 'controlnet_mid_block.bias'"
+check it_is_the_loader_that_says_so grep -q "node 'short' (ControlNetLoader)" "$work/log"
+loaded long ControlNetLoader long | workflow long
+run long --no-cache; verdict a_tensor_too_many_is_no_error $?
+check a_tensor_too_many_is_named grep -q "down_blocks.1.mystery.weight" "$work/log"
+expect inspect_knows_a_control 0 "ControlNet for UNet like SD1's, 8 to 12 channels" "$kiln" inspect "$tiny"
+expect inspect_knows_an_adapter 0 "T2I-Adapter for SD1, 8 to 12 channels" "$kiln" inspect "$proof/models/controlnet/adapter"
+exit $status
