@@ -250,12 +250,15 @@ static kiln_value *open_adapter(const kiln_host *host, kiln_ctx *ctx, kiln_weigh
     adapter *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self) self->host = host;
-    if (self && read_adapter(&(reader){host, ctx, w, view, &self->config}, set, at->config) == KILN_OK &&
-        fill_facts(ctx, self) == KILN_OK) {
+    int read = self && read_adapter(&(reader){host, ctx, w, view, &self->config}, set, at->config) == KILN_OK;
+    if (read && fill_facts(ctx, self) == KILN_OK) {
         fill_table(self);
-        kiln_net net = {
-            .size = sizeof net, .network = &self->network, .weights = view, .owned = self, .release = free_adapter};
-        value = models->net_new(ctx, "CONTROL_NET", &net);
+        value = models->net_new(ctx, "CONTROL_NET",
+                                &(kiln_net){.size = sizeof(kiln_net),
+                                            .network = &self->network,
+                                            .weights = view,
+                                            .owned = self,
+                                            .release = free_adapter});
     }
     if (!value) free_adapter(self);
     w->unref(view);

@@ -203,11 +203,13 @@ static kiln_value *open_control(const kiln_host *host, kiln_ctx *ctx, kiln_weigh
     controlnet *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self) self->host = host;
-    if (self && fill_self(ctx, &(unet_source){set, view, at->config, 1}, self) == KILN_OK) {
-        kiln_net net = {
-            .size = sizeof net, .network = &self->network, .weights = view, .owned = self, .release = free_self};
-        value = models->net_new(ctx, "CONTROL_NET", &net);
-    }
+    if (self && fill_self(ctx, &(unet_source){set, view, at->config, 1}, self) == KILN_OK)
+        value = models->net_new(ctx, "CONTROL_NET",
+                                &(kiln_net){.size = sizeof(kiln_net),
+                                            .network = &self->network,
+                                            .weights = view,
+                                            .owned = self,
+                                            .release = free_self});
     if (!value) free_self(self);
     w->unref(view);
     return value;
