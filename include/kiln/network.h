@@ -45,10 +45,13 @@ typedef struct kiln_network {
     const kiln_value *facts;
     const char *architecture; /* what people call it: "CLIP vision H"; NULL: the family's name */
     uint32_t precisions;      /* as kiln_denoiser.precisions */
+    /* Optional [run], of a control whose weights are a change of its denoiser's (a Control-LoRA): what it is over these
+     * ones, which is then recorded in its place. Lives as long as the value; NULL with a message on ctx. */
+    const struct kiln_net *(*over)(const struct kiln_network *, kiln_ctx *, kiln_weights *own, kiln_weights *denoiser);
 } kiln_network;
 
 /* What such a value holds. */
-typedef struct {
+typedef struct kiln_net {
     uint32_t size;
     const kiln_network *network;
     kiln_weights *weights;

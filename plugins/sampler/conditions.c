@@ -331,7 +331,7 @@ kiln_status conditions_read(const condition_reading *r, const kiln_value *condit
     out->entry = c->host->scratch(c->ctx, n * sizeof *out->entry, KILN_CPU);
     control_list *with = c->host->scratch(c->ctx, n * sizeof *with, KILN_CPU);
     if (!out->entry || !with) return KILN_ERR_NOMEM;
-    control_lists(c, conditioning, r->lender, with);
+    control_lists(c, conditioning, r->lender, r->model->weights, with);
     for (size_t i = 0; i < n; i++)
         if (!is_elsewhere(r, with[i].entry)) TRY(read_entry(r, &with[i], &out->entry[out->n++]));
     if (out->n) return KILN_OK;

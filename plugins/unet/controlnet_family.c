@@ -6,6 +6,7 @@
  */
 #include "controlnet_family.h"
 
+#include "controlnet_bases.h"
 #include "controlnet_names.h"
 #include "controlnet_settings.h"
 #include "controlnet_union.h"
@@ -19,22 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CONTROLNET_INPUTS_MAX = UNET_INPUTS_MAX + 2 };
-
-typedef struct {
-    const kiln_host *host;
-    kiln_network network;
-    controlnet_config config;
-    kiln_input_spec input[CONTROLNET_INPUTS_MAX];
-    kiln_value *facts;
-    char architecture[UNET_ARCHITECTURE_MAX + 40];
-    char family[1700];
-} controlnet;
-
 static void free_self(void *owned)
 {
     controlnet *self = owned;
     if (!self) return;
+    controlnet_forget_bases(self);
     self->host->unref(self->facts);
     free(self);
 }
@@ -64,7 +54,6 @@ static const checkpoint_layout layouts[] = {
 static const struct {
     const char *part, *why;
 } relatives[] = {
-    {"lora_controlnet", "it is a Control-LoRA, a change of its denoiser's weights, which is not supported yet"},
     {"motion_modules.", "it is SparseCtrl, for AnimateDiff's videos"},
     {"controlnet_blocks.", "it is for transformers such as SD3, Flux or Qwen-Image"},
     {"control_blocks.0.after_proj.", "it is for transformers such as Qwen-Image"},
@@ -138,7 +127,11 @@ static void fill_table(controlnet *self)
     const controlnet_config *c = &self->config;
     char unet[UNET_ARCHITECTURE_MAX];
     unet_architecture(&c->unet, 0, unet);
-    snprintf(self->architecture, sizeof self->architecture, "ControlNet%s for %s", c->types ? " Union" : "", unet);
+    snprintf(self->architecture, sizeof self->architecture, "%s for %s",
+             c->change  ? "Control-LoRA"
+             : c->types ? "ControlNet Union"
+                        : "ControlNet",
+             unet);
     name_family(self);
     self->network = (kiln_network){.size = sizeof self->network,
                                    .family = self->family,
@@ -147,6 +140,7 @@ static void fill_table(controlnet *self)
                                    .n_input = fill_inputs(c, self->input),
                                    .input_stride = sizeof self->input[0],
                                    .record = record,
+                                   .over = c->change ? controlnet_over : NULL,
                                    .facts = self->facts,
                                    .architecture = self->architecture,
                                    .precisions = unet_needs_range(&c->unet) ? 1u << KILN_BF16 | 1u << KILN_F32 : 0};
@@ -168,6 +162,7 @@ static kiln_status fill_facts(kiln_ctx *ctx, const kiln_weights *set, controlnet
     const kiln_weights_api *w = self->host->ability(KILN_WEIGHTS_ABILITY);
     kiln_weight_info info = {.size = sizeof info};
     if (!(self->facts = v->new_map(ctx))) return KILN_ERR_NOMEM;
+    if (self->config.change) return KILN_OK; /* without its denoiser nothing can be recorded */
     TRY(set_fact(v, self->facts, "latent_channels", v->new_int(ctx, self->config.unet.in_channels), self->host));
     if (w->find(set, "difference", &info) != KILN_OK) return KILN_OK;
     return set_fact(v, self->facts, "difference", v->new_bool(ctx, 1), self->host);
@@ -175,7 +170,10 @@ static kiln_status fill_facts(kiln_ctx *ctx, const kiln_weights *set, controlnet
 
 static kiln_status fill_self(kiln_ctx *ctx, const unet_source *from, controlnet *self)
 {
+    const kiln_weights_api *w = self->host->ability(KILN_WEIGHTS_ABILITY);
+    kiln_weight_info info = {.size = sizeof info};
     TRY(controlnet_settings_read(self->host, ctx, from, &self->config));
+    self->config.change = w->find(from->set, "lora_controlnet", &info) == KILN_OK;
     TRY(fill_facts(ctx, from->set, self));
     fill_table(self);
     return KILN_OK;
@@ -202,7 +200,7 @@ static kiln_value *open_control(const kiln_host *host, kiln_ctx *ctx, kiln_weigh
     kiln_weights *view = view_of(w, ctx, set, at);
     controlnet *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
-    if (self) self->host = host;
+    if (self) self->host = host, pthread_mutex_init(&self->lock, NULL);
     if (self && fill_self(ctx, &(unet_source){set, view, at->config, 1}, self) == KILN_OK)
         value = models->net_new(ctx, "CONTROL_NET",
                                 &(kiln_net){.size = sizeof(kiln_net),

@@ -66,7 +66,11 @@ static void add_results(const results *to, const unet_walk *s, kiln_t middle)
 void controlnet_record(const controlnet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                        const kiln_denoise_inputs *in, const kiln_outputs *out)
 {
-    unet_walk s = {.r = {.config = &c->unet, .ops = ops, .p = p, .w = w, .in = in}};
+    unet_walk s = {.r = {.config = &c->unet, .ops = ops, .p = p, .w = w, .base = c->base, .in = in}};
+    if (c->change && !c->base) {
+        ops->fail(p, "a Control-LoRA is a change of its denoiser's weights, and has not been given any");
+        return;
+    }
     kiln_t type = kiln_input(in->input, in->n_input, "control_type");
     s.r.context = kiln_input(in->input, in->n_input, "context");
     kiln_t t = unet_embedding(&s.r, in->timestep);

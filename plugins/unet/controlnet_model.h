@@ -17,6 +17,8 @@ typedef struct {
     int64_t types;        /* Union: how many kinds of hints it tells apart; 0: it is none                   */
     int64_t sinusoid;     /* Union: numbers that "is it this kind" becomes for each of them                 */
     uint32_t fusers;      /* Union: transformer layers over the hint's mean                                 */
+    uint32_t change;      /* 1: a Control-LoRA: matrices are X.up and X.down, to be added to the denoiser's */
+    kiln_weights *base;   /* of a Control-LoRA: the denoiser's with that change; NULL: not known yet        */
 } controlnet_config;
 
 /* Inputs: x [N,H,W,in_channels] scaled, timestep f32 [N], those of unet_inputs.h, hint [N,8H,8W,hint_channels] in 0..1,

@@ -84,7 +84,7 @@ static void add_part(const maker *m, const char *block, const char *part, const 
 static int is_resnet(const maker *m, const char *block)
 {
     return has(m, block, "0.in_layers.0.weight") || has(m, block, "0.in_layers.2.weight") ||
-           has(m, block, "0.out_layers.3.weight");
+           has(m, block, "0.out_layers.3.weight") || has(m, block, "0.in_layers.2.bias");
 }
 
 /* The rules of block `block`, a resnet and perhaps an attention, which diffusers has in `side` as number `layer`. */
@@ -95,7 +95,8 @@ static void add_layer(const maker *m, const char *block, const char *side, uint3
     snprintf(to, sizeof to, "%s.resnets.%u", side, layer);
     add_resnet(m, resnet, to);
     snprintf(to, sizeof to, "%s.attentions.%u", side, layer);
-    if (has(m, block, "1.norm.weight") || has(m, block, "1.proj_in.weight")) add_part(m, block, "1", to);
+    if (has(m, block, "1.norm.weight") || has(m, block, "1.proj_in.weight") || has(m, block, "1.proj_in.bias"))
+        add_part(m, block, "1", to);
 }
 
 static void add_inputs(const maker *m)

@@ -17,7 +17,8 @@ static kiln_t weight(const unet_recorder *r, const char *name, const char *kind,
 {
     char full[NAME_CAPACITY];
     snprintf(full, sizeof full, "%s.%s", name, kind);
-    return r->ops->weight(r->p, r->w, full, rank, dim);
+    kiln_t own = r->base ? r->ops->weight_optional(r->p, r->w, full, rank, dim) : (kiln_t){0};
+    return own.id ? own : r->ops->weight(r->p, r->base ? r->base : r->w, full, rank, dim);
 }
 
 static int64_t dim_of(const unet_recorder *r, kiln_t x, uint32_t i)

@@ -10,7 +10,7 @@ typedef struct {
     const unet_config *config;
     const kiln_ops *ops;
     kiln_program *p;
-    kiln_weights *w;
+    kiln_weights *w, *base; /* base: has what w lacks; NULL: w has all */
     const kiln_denoise_inputs *in;
     kiln_t temb; /* silu of the time embedding [N,temb], an input of every resnet */
     kiln_t context;

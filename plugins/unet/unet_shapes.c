@@ -11,16 +11,20 @@
 
 /* ---- single tensors ---- */
 
-int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i)
-{
-    kiln_weight_info info;
-    return checkpoint_has(w, view, "", &info, "%s", name) && i < info.rank ? info.dim[i] : 0;
-}
-
 static int ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i)
+{
+    kiln_weight_info info;
+    if (checkpoint_has(w, view, "", &info, "%s", name)) return i < info.rank ? info.dim[i] : 0;
+    if (!ends_with(name, ".weight")) return 0;
+    int part = (int)(strlen(name) - strlen("weight")); /* of a low-rank change, up [O,r] and down [r,I,...] */
+    if (!checkpoint_has(w, view, "", &info, "%.*s%s", part, name, i ? "down" : "up")) return 0;
+    return i < info.rank ? info.dim[i] : 0;
 }
 
 int64_t unet_context_width(const kiln_weights_api *w, const kiln_weights *set, const char *prefix)
@@ -28,7 +32,7 @@ int64_t unet_context_width(const kiln_weights_api *w, const kiln_weights *set, c
     kiln_weight_info info = {.size = sizeof info};
     for (size_t i = 0; i < w->count(set); i++)
         if (w->at(set, i, &info) == KILN_OK && strncmp(info.name, prefix, strlen(prefix)) == 0 &&
-            ends_with(info.name, ".attn2.to_k.weight") && info.rank == 2)
+            (ends_with(info.name, ".attn2.to_k.weight") || ends_with(info.name, ".attn2.to_k.down")) && info.rank == 2)
             return info.dim[1];
     return 0;
 }
@@ -40,7 +44,8 @@ static uint32_t projection_ranks(const kiln_weights_api *w, const kiln_weights *
     uint32_t ranks = 0;
     for (size_t i = 0; i < w->count(view); i++)
         if (w->at(view, i, &info) == KILN_OK && info.rank <= 4 &&
-            (ends_with(info.name, ".proj_in.weight") || ends_with(info.name, ".proj_out.weight")))
+            (ends_with(info.name, ".proj_in.weight") || ends_with(info.name, ".proj_out.weight") ||
+             ends_with(info.name, ".proj_in.up")))
             ranks |= info.rank;
     return ranks & 6;
 }
@@ -224,10 +229,8 @@ static kiln_status take_beside(const reader *r)
 static kiln_status take_channels(const reader *r)
 {
     unet_config *c = r->out;
-    kiln_weight_info info;
-    if (!checkpoint_has(r->w, r->view, "", &info, "conv_in.weight") || info.rank != 4)
-        REFUSE(r, "its first layer is not a 2-D convolution");
-    c->in_channels = c->out_channels = info.dim[1];
+    if (!unet_dim(r->w, r->view, "conv_in.weight", 3)) REFUSE(r, "its first layer is not a 2-D convolution");
+    c->in_channels = c->out_channels = unet_dim(r->w, r->view, "conv_in.weight", 1);
     if (c->encoder) return KILN_OK;
     c->out_channels = unet_dim(r->w, r->view, "conv_out.weight", 0);
     int64_t more = c->in_channels - c->out_channels;

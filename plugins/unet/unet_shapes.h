@@ -9,7 +9,8 @@
  * given: 1, and there is nothing behind the middle, and perhaps no attention. */
 kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *view, unet_config *out);
 
-/* Dimension i of a tensor, 0 when there is none. */
+/* Dimension i of a tensor, 0 when there is none. Of a matrix that a Control-LoRA changes, X.weight: what X.up and
+ * X.down make. */
 int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i);
 /* The width of what cross-attention attends to, for any names that end as both layouts' do; 0: there is none. */
 int64_t unet_context_width(const kiln_weights_api *w, const kiln_weights *set, const char *prefix);

@@ -6,11 +6,16 @@ all share -> KIND.out.I, the result for skip I, and KIND.middle, pictures NHWC.
 """
 
 import gzip
+import sys
 
 import torch
 
 import unet_kinds
-from common import GOLDEN, errors, generator, nhwc, randn, save, save_json, versions
+from common import GOLDEN, ROOT, errors, generator, nhwc, randn, save, save_json, versions
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import to_single_file  # noqa: E402
 
 FOLDER = GOLDEN / "controlnets"
 HINT = [8, 8, 12, 16]
@@ -31,7 +36,9 @@ KINDS = {
     "shuffle": of_unet(unet_kinds.SD1, controlnet_conditioning_channel_order="bgr", global_pool_conditions=True),
     "union": dict(SDXL, num_control_type=6, num_trans_channel=64, num_trans_head=4, num_trans_layer=2, num_proj_channel=64),
 }
-TYPE = 3  # canny
+# Small, as the timesteps are: diffusers' sinusoids are f32 in a run in f64 too, and those of numbers near 1000 are off by 6e-5.
+SIZES = [[104.0, 152.0, 4.0, 8.0, 80.0, 64.0], [128.0, 128.0, 0.0, 0.0, 128.0, 128.0]]
+TYPE, RANK = 3, 4  # canny; of the Control-LoRA
 
 
 def make(kind):
@@ -58,11 +65,50 @@ def untyped(union):
     return net
 
 
+def cldm_name(name):
+    """The ControlNet source's name of a tensor of SDXL."""
+    layers = 2 * len(HINT) - 2
+    for old, new in (
+        ("controlnet_mid_block.", "middle_block_out.0."),
+        ("controlnet_cond_embedding.conv_in.", "input_hint_block.0."),
+        ("controlnet_cond_embedding.conv_out.", f"input_hint_block.{2 * layers + 2}."),
+    ):
+        if name.startswith(old):
+            return new + name[len(old) :]
+    if name.startswith("controlnet_cond_embedding.blocks."):
+        _, _, number, end = name.split(".")
+        return f"input_hint_block.{2 * int(number) + 2}.{end}"
+    if name.startswith("controlnet_down_blocks."):
+        _, number, end = name.split(".")
+        return f"zero_convs.{number}.0.{end}"
+    return to_single_file.unet_name(name, unet_kinds.SDXL).removeprefix("model.diffusion_model.")
+
+
+def control_lora():
+    """A Control-LoRA over the "base" of unet_kinds.py: what it is as a ControlNet, and the lines of its file. Its numbers are the formula's
+    of its own names."""
+    from diffusers import ControlNetModel
+
+    net, state, file = ControlNetModel(**SDXL).eval().requires_grad_(False), {}, {"lora_controlnet": (1,)}
+    for name, tensor in net.state_dict().items():
+        shape, own = tuple(tensor.shape), cldm_name(name)
+        if name.startswith("controlnet_") or len(shape) == 1:
+            file[own], state[name] = shape, unet_kinds.numbers("lora", own, shape)
+            continue
+        stem, ones = own.removesuffix(".weight"), (1,) * (len(shape) - 2)
+        up, down = (shape[0], RANK, *ones), (RANK, *shape[1:])
+        file[stem + ".up"], file[stem + ".down"] = up, down
+        product = unet_kinds.numbers("lora", stem + ".up", up).double().flatten(1) @ unet_kinds.numbers("lora", stem + ".down", down).double().flatten(1)
+        state[name] = unet_kinds.numbers("base", name, shape) + product.reshape(shape)
+    net.double().load_state_dict(state)
+    return net, ["kind lora", *(f"{name} {' '.join(map(str, shape))}" for name, shape in sorted(file.items()))]
+
+
 def inputs(kind, net):
     context = net.config.cross_attention_dim
-    kept = {"x": randn(f"{kind}.x", 2, 4, 3, 5), "t": torch.tensor([999.0, 37.25]), "context": randn(f"{kind}.context", 2, 4, context)}
+    kept = {"x": randn(f"{kind}.x", 2, 4, 3, 5), "t": torch.tensor([199.0, 37.25]), "context": randn(f"{kind}.context", 2, 4, context)}
     if net.config.addition_embed_type:
-        kept["numbers"] = torch.tensor(unet_kinds.SIZES["base"])
+        kept["numbers"] = torch.tensor(SIZES)
         kept["pooled"] = randn(f"{kind}.pooled", 2, net.config.projection_class_embeddings_input_dim - 6 * 256)
     return kept
 
@@ -85,8 +131,8 @@ def run(net, given, hint):
 def goldens(kind, net, hint, given):
     # all pictures of a Union have one hint: diffusers lets the tokens of a batch attend to one another
     hint = hint[:1].repeat(2, 1, 1, 1) if kind.startswith("union") else hint
-    single = run(net.float(), given, hint)
     out = run(net.double(), given, hint)
+    single = run(net.float(), given, hint)
     tensors = {f"{kind}.out.{i}": nhwc(v) for i, v in enumerate(out[:-1])}
     return {**tensors, f"{kind}.middle": nhwc(out[-1])}, max((errors(a, b) for a, b in zip(single, out)), key=lambda e: e["max"])
 
@@ -103,8 +149,13 @@ def main():
         lines += [f"kind {kind}", *(f"{name} {' '.join(map(str, tensor.shape))}" for name, tensor in net.state_dict().items())]
         save_json(FOLDER / kind / "config.json", dict(config, _class_name=type(net).__name__))
         if kind == "union":
-            made, noise["untyped"] = goldens("union.untyped", untyped(net.double()), hint, given)
+            made, noise["untyped"] = goldens("union.untyped", untyped(net), hint, given)
             tensors.update(made)
+    net, more = control_lora()
+    given = inputs("sdxl", net)
+    made, noise["lora"] = goldens("lora", net, hint, given)
+    tensors.update(made)
+    lines += more
     with gzip.GzipFile(FOLDER / "names.txt.gz", "wb", mtime=0) as out:
         out.write(("\n".join(lines) + "\n").encode())
     what = "diffusers ControlNetModel and ControlNetUnionModel of controlnets/KIND; see scripts/golden/controlnet.py; no scaling of x"

@@ -144,11 +144,66 @@ static void test_shuffle_pools_by_its_name(void)
     }
 }
 
+/* ---- Control-LoRA ---- */
+
+/* A Control-LoRA over the UNet "base", as the sampling takes it. */
+static void test_a_control_lora_equals_the_sum(void)
+{
+    kiln_weights *base = open_kind("base", tensors_of("base")),
+                 *set = open_single("lora", control_tensors("lora"), NULL);
+    kiln_value *unet = open_unet(base), *v = open_control(set);
+    if (unet && v) {
+        const kiln_net *own = control_of(v);
+        CHECK_STR(own->network->architecture, "Control-LoRA for UNet like SDXL's, 64 to 128 channels");
+        kiln_weights *of = model_of(unet)->weights;
+        const kiln_net *net = own->network->over(own->network, rig_ctx(), own->weights, of);
+        if (CHECK_MSG(net != NULL, "%s", rig_message())) {
+            results r = {.n = 0};
+            CHECK(strcmp(net->network->family, own->network->family) != 0);
+            CHECK(own->network->over(own->network, rig_ctx(), own->weights, of) == net);
+            if (evaluate_control("sdxl", net, 0, &r) == KILN_OK) {
+                CHECK_EQ(r.n, 10);
+                check_results("lora", &r, BLOCK);
+            }
+            results_free(&r);
+        }
+    }
+    rig_host()->unref(v), rig_host()->unref(unet);
+    weights_unref(set), weights_unref(base);
+}
+
+/* Of a denoiser that has none of its tensors, and of none at all. */
+static void test_a_control_lora_wants_its_denoiser(void)
+{
+    kiln_weights *other = open_weights("tests/golden/tiny-dit.safetensors");
+    kiln_weights *set = open_single("lora", control_tensors("lora"), NULL);
+    kiln_value *v = open_control(set);
+    if (v && other) {
+        const kiln_net *own = control_of(v);
+        CHECK(!own->network->over(own->network, rig_ctx(), own->weights, other));
+        CHECK_MSG(strstr(rig_message(), "made for another family of models"), "%s", rig_message());
+        piece c = piece_new(KILN_F32);
+        kiln_named_tensor named[16];
+        results r = {.n = 0};
+        const kiln_outputs to = {.size = sizeof to, .self = &r, .add = note_result};
+        const char *message = NULL;
+        size_t n = bind_control("sdxl", own->network, 0, &c, named);
+        own->network->record(own->network, c.ops, c.p, own->weights, named, n, &to);
+        c.ops->error(c.p, &message);
+        CHECK_MSG(message && strstr(message, "has not been given any"), "%s", message ? message : "");
+        for (size_t i = 0; i < c.n_owned; i++) free(c.owned[i]);
+        c.ops->program_free(c.p);
+    }
+    rig_host()->unref(v);
+    weights_unref(set), weights_unref(other);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_every_kind_equals_diffusers),      CASE(test_a_union_may_be_told_no_kind),
         CASE(test_pooled_results_have_one_cell),     CASE(test_cldm_files_equal_diffusers),
-        CASE(test_diffusers_names_in_a_single_file), CASE(test_shuffle_pools_by_its_name)};
+        CASE(test_diffusers_names_in_a_single_file), CASE(test_shuffle_pools_by_its_name),
+        CASE(test_a_control_lora_equals_the_sum),    CASE(test_a_control_lora_wants_its_denoiser)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -211,8 +211,7 @@ static void test_relatives_are_refused_by_name(void)
 {
     static const struct {
         const char *tensor, *wanted;
-    } rows[] = {{"lora_controlnet 1", "Control-LoRA"},
-                {"down_blocks.0.motion_modules.0.proj_in.weight 4 4", "SparseCtrl"},
+    } rows[] = {{"down_blocks.0.motion_modules.0.proj_in.weight 4 4", "SparseCtrl"},
                 {"controlnet_blocks.0.weight 4 4", "transformers such as SD3"},
                 {"after_proj_list.18.bias 4", "Hunyuan-DiT"},
                 {"up_blocks.0.resnets.0.conv1.weight 64 64 3 3", "this ControlNet: it has up blocks too"},
