@@ -7,6 +7,7 @@
 #include "controlnet_bases.h"
 
 #include "kiln/kit.h"
+#include "unet_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,8 @@ static controlnet_base *make_base(const controlnet *self, kiln_ctx *ctx, kiln_we
     if (!base) return NULL;
     base->self.host = self->host;
     base->self.config = self->config;
+    base->self.config.unet.linear =
+        (uint32_t)unet_projections_linear(w, denoiser); /* a product of two shows no shape */
     base->self.network = self->network;
     base->denoiser = w->ref(denoiser);
     const char *identity = add_up(self, ctx, own, denoiser, &base->self.config.base) == KILN_OK

@@ -50,6 +50,11 @@ static uint32_t projection_ranks(const kiln_weights_api *w, const kiln_weights *
     return ranks & 6;
 }
 
+int unet_projections_linear(const kiln_weights_api *w, const kiln_weights *view)
+{
+    return projection_ranks(w, view) == 2;
+}
+
 int unet_projections_mixed(const kiln_weights_api *w, const kiln_weights *view)
 {
     return projection_ranks(w, view) == 6;
@@ -262,7 +267,7 @@ kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     TRY(check_counts(&r, &c));
     take_counts(&c, out);
     out->context = unet_context_width(w, view, "");
-    out->linear = projection_ranks(w, view) == 2;
+    out->linear = (uint32_t)unet_projections_linear(w, view);
     if (!out->context && !out->encoder) REFUSE(&r, "it has no cross-attention");
     TRY(take_widths(&r));
     TRY(take_beside(&r));

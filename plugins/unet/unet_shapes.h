@@ -14,6 +14,8 @@ kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i);
 /* The width of what cross-attention attends to, for any names that end as both layouts' do; 0: there is none. */
 int64_t unet_context_width(const kiln_weights_api *w, const kiln_weights *set, const char *prefix);
+/* 1: projections of attentions are [C,C]. */
+int unet_projections_linear(const kiln_weights_api *w, const kiln_weights *view);
 /* 1: some projections of attentions are [C,C] and some [C,C,1,1]. */
 int unet_projections_mixed(const kiln_weights_api *w, const kiln_weights *view);
 

@@ -4,6 +4,7 @@
     models/controlnet/lines.safetensors       another one, without the prefix
     models/controlnet/lines_shuffle.safetensors   the same bytes; the name says that its results are means over the picture
     models/controlnet/difference.safetensors  edges as a difference to the UNet, and the key that says so
+    models/controlnet/control_lora.safetensors  a Control-LoRA of rank 8
 """
 
 import math
@@ -67,6 +68,18 @@ def write(path, config, seed, prefix, unet=None):
     common.save(path, tensors, {"what": "a random ControlNet for the cut-down SD1.5"})
 
 
+def write_lora(path, config, seed, rank=8):
+    tensors, unet = {"lora_controlnet": torch.zeros(1)}, unet_shapes(config)
+    for name, shape in shapes(config).items():
+        if name not in unet or len(shape) == 1:
+            tensors[name] = numbers(seed, name, shape).half()
+            continue
+        stem, ones = name.removesuffix(".weight"), (1,) * (len(shape) - 2)
+        tensors[stem + ".up"] = (common.randn(f"{seed}.{stem}.up", shape[0], rank, *ones) / math.sqrt(2 * rank)).half()
+        tensors[stem + ".down"] = (common.randn(f"{seed}.{stem}.down", rank, *shape[1:]) / math.sqrt(math.prod(shape[1:]))).half()
+    common.save(path, tensors, {"what": "a random Control-LoRA for the cut-down SD1.5"})
+
+
 def make(models, file, config):
     """models/controlnet/FILE, unless it is there."""
     path = models / "controlnet" / file
@@ -78,6 +91,8 @@ def make(models, file, config):
         shutil.copyfile(models / "controlnet" / "lines.safetensors", path)
     elif file == "difference.safetensors":
         write(path, config, "edges", "control_model.", models / "diffusion_models" / "parity.safetensors")
+    elif file == "control_lora.safetensors":
+        write_lora(path, config, "control_lora")
     else:
         name = path.stem
         write(path, config, name, "control_model." if name == "edges" else "")

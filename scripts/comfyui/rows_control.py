@@ -1,7 +1,7 @@
 """Prompts of `make parity-comfyui` with ControlNets. rows.py imports this file when it has all that is used here."""
 
 from graph import n
-from rows import both, decoded, drawn, empty, model, no, noise, photo, resized, row, section, square, third, yes
+from rows import FILE, both, decoded, drawn, empty, model, no, noise, photo, resized, row, section, square, third, yes
 
 section("ControlNet")
 edges = n.ControlNetLoader(control_net_name="edges.safetensors")
@@ -31,6 +31,8 @@ row("controlnet_batch", with_two(applied(image=n.ImageBatch(image1=square, image
 row("controlnet_shuffle", with_two(applied(net=n.ControlNetLoader(control_net_name="lines_shuffle.safetensors"))))
 difference = n.DiffControlNetLoader(model=model, control_net_name="difference.safetensors")
 row("controlnet_difference", with_two(applied(net=difference)), with_two(applied(net=n.DiffControlNetLoader(model=model, control_net_name="edges.safetensors"))))
+row("controlnet_lora", with_two(applied(net=n.ControlNetLoader(control_net_name="control_lora.safetensors"))),
+    with_two(applied(net=n.ControlNetLoader(control_net_name="control_lora.safetensors"), strength=0.5), model=n.LoraLoaderModelOnly(model=model, lora_name=FILE, strength_model=0.7)))
 row("controlnet_type_auto", with_two(applied(net=n.SetUnionControlNetType(control_net=edges, type="auto")), steps=2))
 row("controlnet_guider", decoded(n.SamplerCustomAdvanced(
     noise=noise, sampler=n.KSamplerSelect(sampler_name="heun"), sigmas=n.BasicScheduler(model=model, scheduler="simple", steps=3, denoise=1.0), latent_image=empty(),

@@ -1,6 +1,7 @@
 """Control files for tests, made of others by the standard library alone.
 
     edit_controls.py difference CONTROL UNET OUT     CONTROL less the tensors that UNET has too, and the key that says so
+    edit_controls.py lora CONTROL UNET OUT           CONTROL as a Control-LoRA over UNET: the whole difference as a product with ones
     edit_controls.py f32|bf16 CONTROL OUT            the same in another type
     edit_controls.py without NAME CONTROL OUT        the same without a tensor
     edit_controls.py with NAME CONTROL OUT           the same with a tensor that nothing asks for
@@ -8,6 +9,7 @@
 
 import array
 import json
+import re
 import struct
 import sys
 
@@ -20,8 +22,8 @@ def read(path):
     return {name: (t["dtype"], t["shape"], data[8 + n + t["data_offsets"][0] : 8 + n + t["data_offsets"][1]]) for name, t in header.items()}
 
 
-def write(path, tensors):
-    header, at, parts = {}, 0, []
+def write(path, tensors, metadata=None):
+    header, at, parts = {"__metadata__": metadata} if metadata else {}, 0, []
     for name, (dtype, shape, data) in sorted(tensors.items()):
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
         at += len(data)
@@ -39,6 +41,46 @@ def less(tensor, base):
     return "F32", tensor[1], array.array("f", [a - b for a, b in zip(numbers(tensor), numbers(base))]).tobytes()
 
 
+RESNET = {"norm1": "in_layers.0", "conv1": "in_layers.2", "time_emb_proj": "emb_layers.1", "norm2": "out_layers.0", "conv2": "out_layers.3", "conv_shortcut": "skip_connection"}
+PLAIN = {
+    "conv_in": "input_blocks.0.0", "time_embedding.linear_1": "time_embed.0", "time_embedding.linear_2": "time_embed.2",
+    "mid_block.attentions.0": "middle_block.1", "controlnet_mid_block": "middle_block_out.0",
+    "controlnet_cond_embedding.conv_in": "input_hint_block.0", "controlnet_cond_embedding.conv_out": "input_hint_block.14",
+}
+
+
+def released(name, layers=2):
+    """The ControlNet source's name."""
+    for old, new in PLAIN.items():
+        if name.startswith(old + "."):
+            return new + name[len(old) :]
+    if found := re.fullmatch(r"controlnet_down_blocks\.(\d+)\.(.*)", name):
+        return f"zero_convs.{found[1]}.0.{found[2]}"
+    if found := re.fullmatch(r"controlnet_cond_embedding\.blocks\.(\d+)\.(.*)", name):
+        return f"input_hint_block.{2 * int(found[1]) + 2}.{found[2]}"
+    if found := re.fullmatch(r"mid_block\.resnets\.(\d)\.(\w+)\.(.*)", name):
+        return f"middle_block.{2 * int(found[1])}.{RESNET[found[2]]}.{found[3]}"
+    level, kind, index, rest = re.fullmatch(r"down_blocks\.(\d)\.(\w+)\.(\d)\.(.*)", name).groups()
+    first = 1 + int(level) * (layers + 1)
+    if kind == "downsamplers":
+        return f"input_blocks.{first + layers}.0.op.{rest.removeprefix('conv.')}"
+    if kind == "attentions":
+        return f"input_blocks.{first + int(index)}.1.{rest}"
+    part, end = rest.split(".")
+    return f"input_blocks.{first + int(index)}.0.{RESNET[part]}.{end}"
+
+
+def low_rank(name, tensor, base):
+    """X.up and X.down: the difference, and the matrix of ones on its diagonal."""
+    shape = tensor[1]
+    rank = len(numbers(tensor)) // shape[0]
+    ones = array.array("f", bytes(4 * rank * rank))
+    ones[:: rank + 1] = array.array("f", [1.0] * rank)
+    up = less(tensor, base)[2]
+    stem = released(name).removesuffix(".weight")
+    return {stem + ".up": ("F32", [shape[0], rank], up), stem + ".down": ("F32", [rank, *shape[1:]], ones.tobytes())}
+
+
 def rounded(tensor, kind):
     single = array.array("f", numbers(tensor))
     if kind == "f32":
@@ -48,19 +90,26 @@ def rounded(tensor, kind):
 
 
 def main(what, *paths):
+    metadata = None
     if what == "difference":
         control, unet = read(paths[0]), read(paths[1])
         found = {name: less(t, unet[name]) if name in unet else t for name, t in control.items()}
         found["difference"] = ("F32", [1], bytes(4))
     elif what in ("f32", "bf16"):
         found = {name: rounded(t, what) for name, t in read(paths[0]).items()}
+    elif what == "lora":
+        control, unet, found = read(paths[0]), read(paths[1]), {"lora_controlnet": ("F32", [1], bytes(4))}
+        for name, t in control.items():
+            changed = name in unet and len(t[1]) > 1
+            found.update(low_rank(name, t, unet[name]) if changed else {released(name): ("F32", t[1], array.array("f", numbers(t)).tobytes())})
+        metadata = {"unet_config": json.dumps({"attention_head_dim": 2, "norm_num_groups": 4})}
     else:
         found = read(paths[1])
         if what == "without":
             del found[paths[0]]
         else:
             found[paths[0]] = ("F32", [1], bytes(4))
-    write(paths[-1], found)
+    write(paths[-1], found, metadata)
 
 
 main(*sys.argv[1:])

@@ -25,6 +25,16 @@ as_golden net difference
 loaded whole DiffControlNetLoader tiny | workflow whole
 run whole --no-cache; as_golden net whole
 
+# ---- a Control-LoRA, which gets its denoiser when it is sampled with
+python3 -I tests/control/edit_controls.py lora "$file" "$unet" "$work/models/controlnet/lora.safetensors"; verdict a_control_lora_is_made $?
+loaded lora ControlNetLoader lora.safetensors | workflow lora
+run lora --no-cache --trace "$work/lora.trace"; verdict a_control_lora_is_drawn_with $?
+as_golden net lora
+same both_sides_are_one_batch "$(grep -cE '"name": "timestep_embedding".*"denoiser/control[ /]' "$work/lora.trace")" 5
+{ echo '  patched: {class_type: LoraLoaderModelOnly, inputs: {model: [model, 0], lora_name: tiny.safetensors, strength_model: 0.5}}'
+  loaded lora ControlNetLoader lora.safetensors | sed 's/guider: {class_type: CFGGuider, inputs: {model: \[model, 0\]/guider: {class_type: CFGGuider, inputs: {model: [patched, 0]/'; dump lora; } | workflow patched
+run patched --no-cache; verdict over_a_patched_model_too $?
+
 # ---- other types
 for kind in f32 bf16; do
     loaded $kind ControlNetLoader $kind | workflow $kind
@@ -47,6 +57,9 @@ check it_is_the_loader_that_says_so grep -q "node 'short' (ControlNetLoader)" "$
 loaded long ControlNetLoader long | workflow long
 run long --no-cache; verdict a_tensor_too_many_is_no_error $?
 check a_tensor_too_many_is_named grep -q "down_blocks.1.mystery.weight" "$work/log"
+{ loaded lora ControlNetLoader lora.safetensors | sed 's/guider: {class_type: CFGGuider, inputs: {model: \[model, 0\]/guider: {class_type: CFGGuider, inputs: {model: [other, 0]/'
+  echo "  other: {class_type: UNETLoader, inputs: {unet_name: $PWD/tests/golden/tiny-sd1}}"; } |
+    refused a_control_lora_of_another_model "node 'lora_latent' (SamplerCustomAdvanced)"
 expect inspect_knows_a_control 0 "ControlNet for UNet like SD1's, 8 to 12 channels" "$kiln" inspect "$tiny"
 expect inspect_knows_an_adapter 0 "T2I-Adapter for SD1, 8 to 12 channels" "$kiln" inspect "$proof/models/controlnet/adapter"
 exit $status
