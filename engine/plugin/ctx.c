@@ -159,6 +159,16 @@ static void host_not_kept(kiln_ctx *c)
     if (c && c->env && c->env->not_kept) c->env->not_kept(c->env->arg, c->node);
 }
 
+static const char *host_find_file(kiln_ctx *c, const char *folder, const char *name)
+{
+    if (!c) return NULL;
+    if (c->env && c->env->find_file)
+        return c->env->find_file(c->env->arg, c->node, &c->scratch, folder, name, &c->failure);
+    error_set(&c->failure, KILN_ERR_UNSUPPORTED, "no file '%.200s' for %.60s: files cannot be looked for here", name,
+              folder);
+    return NULL;
+}
+
 static const char *host_node(kiln_ctx *c)
 {
     const char *text = c ? arena_printf(&c->scratch, "node '%s' (%s)", c->node_name, c->node_type) : NULL;
@@ -185,6 +195,7 @@ const kiln_host engine_host = {
     .provide = ability_provide,
     .not_kept = host_not_kept,
     .node = host_node,
+    .find_file = host_find_file,
 };
 
 /* ---- the call ---- */

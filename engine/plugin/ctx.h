@@ -34,6 +34,8 @@ typedef struct {
     kiln_status (*opened)(void *arg, size_t node, const char *path, const file_identity *was, error *e);
     /* What the call makes is not to be kept; NULL where nothing is. */
     void (*not_kept)(void *arg, size_t node);
+    /* The path of a file that a text of the node names, in `a`; NULL: host->find_file() finds nothing. */
+    const char *(*find_file)(void *arg, size_t node, arena *a, const char *folder, const char *name, error *e);
     /* KILN_ERR_IO when a file the call read, or may have, is no longer what it was: nothing made of it may be left
      * behind. */
     kiln_status (*unchanged)(void *arg, size_t node, error *e);

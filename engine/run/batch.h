@@ -10,6 +10,7 @@
 #include "run/rows.h"
 
 #include <pthread.h>
+#include <string.h>
 
 enum { BATCH_ROWS = 64 };
 
@@ -32,6 +33,14 @@ kiln_status batch_open(batch *b, row_set *r, const uint32_t *todo, size_t n, mac
 void batch_close(batch *b);
 
 static inline const graph_node *batch_node(const batch *b, size_t i) { return &b->merged.all.node[i]; }
+/* 1: the check found the file, which is in the node's key. */
+static inline int batch_names_file(const batch *b, size_t i, const char *folder, const char *name)
+{
+    const graph_node *g = batch_node(b, i);
+    for (size_t k = 0; k < g->n_named; k++)
+        if (strcmp(g->named[k].folder, folder) == 0 && strcmp(g->named[k].name, name) == 0) return 1;
+    return 0;
+}
 static inline open_row *batch_row_of(batch *b, size_t node) { return &b->row[b->merged.part_of[node]]; }
 
 /* "prompt", "parameters", "kiln": what a picture says of how it was made; of the node's own row. NULL: no such text, or

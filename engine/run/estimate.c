@@ -25,6 +25,13 @@ static const char *env_text(void *self, size_t node, const char *name)
     return batch_text(((estimation *)self)->batch, node, name);
 }
 
+static const char *env_find_file(void *self, size_t node, arena *a, const char *folder, const char *name, error *e)
+{
+    const estimation *x = self;
+    (void)node;
+    return file_roots_resolve(x->machine->roots, a, folder, name, e);
+}
+
 static uint64_t env_wanted(void *self, size_t node) { return batch_node(((estimation *)self)->batch, node)->used; }
 
 static int can_be_called(void *self, size_t i)
@@ -93,6 +100,7 @@ kiln_status estimate_batch(machine *m, batch *b, const estimate_observer *o, err
                                .pool = runtime_pool(m->runtime),
                                .cancelled = interrupt_asked,
                                .text = env_text,
+                               .find_file = env_find_file,
                                .wanted = env_wanted,
                                .arg = &x,
                                .estimate = 1};

@@ -54,6 +54,13 @@ static void env_not_kept(void *self, size_t node)
     result_cache_not_kept(((execution *)self)->machine->result_cache, node);
 }
 
+static const char *env_find_file(void *self, size_t node, arena *a, const char *folder, const char *name, error *e)
+{
+    const execution *x = self;
+    if (!batch_names_file(x->batch, node, folder, name)) env_not_kept(self, node);
+    return file_roots_resolve(x->machine->roots, a, folder, name, e);
+}
+
 static kiln_status env_unchanged(void *self, size_t node, error *e)
 {
     return node_files_unchanged(((execution *)self)->batch, node, e);
@@ -75,6 +82,7 @@ static call_environment environment(execution *x, output_folder *output)
                               .state_save = env_state_save,
                               .opened = env_opened,
                               .not_kept = env_not_kept,
+                              .find_file = env_find_file,
                               .unchanged = env_unchanged,
                               .wanted = env_wanted,
                               .arg = x,

@@ -120,6 +120,23 @@ static size_t kind_names(const char *kind, const char *name[KIND_NAMES])
     return n;
 }
 
+/* What a prompt may leave out of an embedding's name. Pickles are found too, to be refused with the way to convert
+ * them. */
+static const char *const endings[] = {".safetensors", ".pt", ".bin"};
+enum { ENDINGS = sizeof endings / sizeof endings[0] };
+
+/* The name without such an ending, in a. */
+static const char *short_name(arena *a, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < ENDINGS; i++) {
+        size_t ending = strlen(endings[i]);
+        if (n > ending && strcmp(name + n - ending, endings[i]) == 0)
+            return arena_printf(a, "%.*s", (int)(n - ending), name);
+    }
+    return name;
+}
+
 static const char *nothing(arena *a, const char *const *root, size_t n_root, const char *kind, const char *name,
                            error *e)
 {
@@ -130,6 +147,10 @@ static const char *nothing(arena *a, const char *const *root, size_t n_root, con
         for (size_t k = 0; k < n_folder; k++) list_names(a, join(a, root[i], folder[k]), found, &n);
         list_names(a, root[i], found, &n);
         str_printf(&where, "%s%s", i ? ", " : "", root[i]);
+    }
+    for (size_t i = 0; i < n && strcmp(kind, "embeddings") == 0; i++) {
+        const char *prompted = short_name(a, found[i]);
+        if (prompted) found[i] = prompted;
     }
     const char *near = nearest_of(name, found, n);
     if (near)
@@ -172,5 +193,7 @@ const char *file_roots_resolve(const file_roots *r, arena *a, const char *kind, 
     const char *path = look_below(a, root, n, kind, name);
     if (!path && strcmp(kind, "vae") == 0) /* "taesd": its halves are taesd_decoder and taesd_encoder */
         path = look_below(a, root, n, kind, arena_printf(a, "%s_decoder.safetensors", name));
+    for (size_t i = 0; !path && strcmp(kind, "embeddings") == 0 && i < ENDINGS; i++)
+        path = look_below(a, root, n, kind, arena_printf(a, "%s%s", name, endings[i]));
     return path ? path : nothing(a, root, n, kind, name, e);
 }

@@ -3,10 +3,10 @@
  * Models (checkpoints, vae, loras, ...): below --models, KILN_MODELS, the workflow file's folder's models/, the
  * installed share/kiln/workflows/models and a build's own workflows/models; in each first in the folder of the kind or
  * of the kind's other name (unet for diffusion_models, clip for text_encoders, vae_approx for vae), then in the root
- * itself; NAME of a vae may stand for NAME_decoder.safetensors. Input files: --input, KILN_INPUT, the workflow file's
- * folder and its input/. A relative name never leaves its root (no ".."); an absolute path is taken as it is. For a
- * picture that carries its workflow the folder above the picture's is a workflow's folder as well: pictures lie in out/
- * beside what drew them.
+ * itself; NAME of a vae may stand for NAME_decoder.safetensors, and NAME of an embedding for NAME.safetensors. Input
+ * files: --input, KILN_INPUT, the workflow file's folder and its input/. A relative name never leaves its root (no
+ * ".."); an absolute path is taken as it is. For a picture that carries its workflow the folder above the picture's is
+ * a workflow's folder as well: pictures lie in out/ beside what drew them.
  */
 #ifndef KILN_RUN_FILES_H
 #define KILN_RUN_FILES_H

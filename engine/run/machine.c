@@ -144,7 +144,7 @@ static kiln_status open_result_cache(machine *m, const job_setting *s, error *e)
 kiln_status machine_open(machine *m, const job *j, const job_setting *s, error *e)
 {
     int runs = s->mode == JOB_RUN;
-    *m = (machine){.catalog = j->catalog};
+    *m = (machine){.catalog = j->catalog, .roots = &j->roots};
     warn_of_few_descriptors(m->catalog);
     if (runs) TRY(check_writable(s->out ? s->out : "out", e));
     m->report = report_open(&(report_setting){.workflow = &j->first.w,

@@ -10,6 +10,7 @@
 
 typedef struct {
     const catalog *catalog;
+    const file_roots *roots; /* of the job */
     runtime *runtime;
     result_cache *result_cache; /* NULL: nothing is kept */
     report *report;

@@ -47,18 +47,25 @@ typedef struct {
     source *from; /* [n]; n > 1 only for a list port */
 } port_sources;
 
+/* What kiln_node.names_files() said, and the path. */
+typedef struct {
+    const char *folder, *name, *path;
+} named_file;
+
 typedef struct {
     const doc_node *doc;
     const kiln_node *type;
     digest plugin;
-    void *params;          /* the node's struct, filled with literals and defaults */
-    port_sources *in;      /* [type->n_in]                                          */
-    source *param_in;      /* [type->n_param]: wired parameters                      */
-    const char **file;     /* [type->n_param]: resolved path of FILE parameters      */
-    const char **made;     /* [type->n_out]: type of each output; where the row has *NAME, what the wires say */
-    port_sources *left;    /* [type->n_in]: wires of lazy inputs that the parameters do not want; NULL: none are left */
-    int mapped;            /* a list comes in over an ordinary input or parameter: it runs once for each item */
-    const file_seen *seen; /* [n_seen]: the files those consist of, and their state when the key was made (key.h) */
+    void *params;       /* the node's struct, filled with literals and defaults */
+    port_sources *in;   /* [type->n_in]                                          */
+    source *param_in;   /* [type->n_param]: wired parameters                      */
+    const char **file;  /* [type->n_param]: resolved path of FILE parameters      */
+    const char **made;  /* [type->n_out]: type of each output; where the row has *NAME, what the wires say */
+    port_sources *left; /* [type->n_in]: wires of lazy inputs that the parameters do not want; NULL: none are left */
+    int mapped;         /* a list comes in over an ordinary input or parameter: it runs once for each item */
+    const named_file *named; /* [n_named]: files that texts of its parameters name */
+    size_t n_named;
+    const file_seen *seen; /* [n_seen]: the files all those consist of, and their state when the key was made (key.h) */
     size_t n_seen;
     digest key;    /* see key.h                                                   */
     digest self;   /* of a mapped node: the part of its key that is not what is wired in */

@@ -35,11 +35,16 @@ int types_fit(const char *a, const char *b);
  * type *NAME have the type they got; others pass for anything. */
 void wiring_types(checker *k, graph_node *g);
 /* g's parameters, as far as they are known before a run, those wired to a constant (KILN_NODE_CONSTANT) filled in: in a
- * new struct. *open: a parameter that only a run will know, and that has none of the flags `skip`; SOURCE_NONE: all are
- * known. NULL: no memory, or after a fault. */
+ * new struct. *open: the first parameter that only a run will know, and that has none of the flags `skip`; SOURCE_NONE:
+ * all are known. NULL: no memory, or after a fault. */
 void *wiring_params(checker *k, graph_node *g, uint32_t skip, int32_t *open);
 /* Types of all wires, wires that lazy inputs do not want, lists: of a workflow in order. */
 void wiring_check(checker *k);
+
+/* ---- named_files.c ---- */
+
+/* Looks for the files that the texts of g's parameters name: g->named. One that is not there is a fault. */
+void named_files_find(checker *k, graph_node *g);
 
 /* ---- expand.c ---- */
 

@@ -106,6 +106,7 @@ static kiln_status node_key(const workflow *w, graph_node *g, const key_setting 
             cacheable &= hash_source(h, w, g->param_in[i]);
         }
     }
+    for (size_t i = 0; i < g->n_named; i++) TRY(hash_files(h, g->named[i].path, on, seen, e));
     for (uint32_t i = 0; i < t->n_in; i++) {
         hash_text(h, node_in(t, i)->name);
         if (w) hash_u64(h, g->in[i].n);

@@ -122,8 +122,8 @@ void *wiring_params(checker *k, graph_node *g, uint32_t skip, int32_t *open)
         error why = {0};
         if (g->param_in[i].node == SOURCE_NONE || (p->flags & skip)) continue;
         if (!constant_value(k, g->param_in[i], &v)) {
-            *open = (int32_t)i;
-            return params;
+            if (*open == SOURCE_NONE) *open = (int32_t)i;
+            continue;
         }
         kiln_status status = param_put(p, &v, &names, &k->doc->memory, params, &why);
         if (status == KILN_ERR_NOMEM) k->doc->failed = 1;
@@ -192,5 +192,6 @@ void wiring_check(checker *k)
     for (size_t i = 0; i < w->n && !k->doc->failed; i++) {
         settle_lazy(k, &w->node[w->order[i]]);
         find_lists(k, &w->node[w->order[i]]);
+        named_files_find(k, &w->node[w->order[i]]);
     }
 }

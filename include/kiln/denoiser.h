@@ -113,6 +113,9 @@ typedef struct kiln_derivation {
     /* Gives the input of this name. The tensor's data and dim are the call's scratch, dim[0] is how many pictures it
      * has; in an estimate it has no data. */
     void (*add)(const struct kiln_derivation *, const char *name, const kiln_tensor *);
+    uint64_t seed; /* of the sampling's noise */
+    /* out[n] = torch.randn(n, generator=torch.manual_seed(seed)), torch's generator of the CPU. */
+    void (*randn)(const struct kiln_derivation *, uint64_t seed, float *out, size_t n);
 } kiln_derivation;
 
 typedef struct kiln_denoiser {

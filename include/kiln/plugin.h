@@ -266,6 +266,11 @@ typedef struct {
     void (*not_kept)(kiln_ctx *);
     /* The node that is called, as messages name it: "node 'sampler' (KSampler)". Lives as long as the call. */
     const char *(*node)(kiln_ctx *);
+    /* The path of a file that a text names ("embedding:NAME" in a prompt), as a KILN_P_FILE parameter of that folder
+     * would get it; lives as long as the call. NULL with a message that says where it was looked for. Name it in
+     * names_files() too: the result of a file that was not named there, because its text came over a wire, is not
+     * kept. */
+    const char *(*find_file)(kiln_ctx *, const char *folder, const char *name);
 } kiln_host;
 
 /* The arguments of one run(). */
@@ -309,6 +314,13 @@ enum {
 /* Of what wants() says: it may ask for more once what it asks for now is there. */
 #define KILN_WANTS_AGAIN (UINT64_C(1) << 63)
 
+/* Where names_files() puts what it found. The texts are copied. */
+typedef struct {
+    uint32_t size;
+    void *self;
+    void (*add)(void *self, const char *param, const char *folder, const char *name);
+} kiln_file_names;
+
 typedef struct kiln_graph kiln_graph; /* the nodes that another one expands into (graph.h) */
 
 typedef struct {
@@ -343,6 +355,10 @@ typedef struct {
      * parameters; when the workflow is checked, before anything has a key. in, out and instance are NULL. The same
      * parameters and wires make the same nodes. */
     kiln_status (*expand)(const kiln_call *, kiln_graph *);
+    /* Optional [any], pure: says which files the parameters' texts name, by the parameter and the folder of models.
+     * They are looked for when the workflow is checked, and what they contain is part of the key. A parameter that only
+     * a run will know has its default, a text that has none is NULL. */
+    void (*names_files)(const void *params, const kiln_file_names *to);
 } kiln_node;
 
 typedef struct { /* the first 16 bytes are frozen for ever */

@@ -32,13 +32,19 @@ typedef struct {
     float *weight;  /* [n_chunk][length], 1 where nothing was said             */
     int32_t *end;   /* [n_chunk] place of the first end-of-text token          */
     int32_t *count; /* [n_chunk] tokens before the padding, begin and end included; NULL: all */
+    /* [n_chunk][length]: width numbers in the place of what the id's row of the embedding table would give (textual
+     * inversion), or NULL; NULL: there are none. Of encoders with KILN_TEXT_VECTORS. */
+    const float **vector;
 } kiln_tokens;
 
-/* What record() is given: ids i32 [N,length], end i32 [N], and count i32 [N] where it asks for that. */
+/* What record() is given: ids i32 [N,length], end i32 [N], and count i32 [N] where it asks for that. Where a prompt has
+ * vectors of its own, a token's embedding is `by_id` times the id's row plus `vectors`. */
 typedef struct {
     uint32_t size;
     int32_t layer; /* -1 = last, -2 = the one before, ... */
     kiln_t ids, end, count;
+    kiln_t vectors; /* f32 [N,length,width]: 0 where the id counts; {0}: it counts everywhere */
+    kiln_t by_id;   /* f32 [N,length,1]: 1 where the id counts, 0 where a vector does; or {0} */
 } kiln_text_inputs;
 
 typedef struct {
@@ -49,6 +55,7 @@ typedef struct {
 } kiln_text_features;
 
 enum {
+    KILN_TEXT_VECTORS = 4, /* tokenise() may give vectors, and record() takes them */
     KILN_TEXT_COUNTED = 2, /* record() is given `count` */
     KILN_TEXT_WEIGHTED = 1 /* prompt weights act: z = z_empty + w (z - z_empty) for each token. Without it a weight in a
                               prompt is said to have no effect */

@@ -7,6 +7,7 @@
 #include "clip_encoder.h"
 #include "kiln/kit.h"
 #include "kiln/loading.h"
+#include "kiln/ops.h"
 
 #define LOADER                                                                                                         \
     .size = sizeof(kiln_node), .flags = KILN_NODE_PURE | KILN_NODE_REENTRANT | KILN_NODE_ESTIMATES,                    \
@@ -17,7 +18,9 @@
         .from = "text_encoders", .doc = "A .safetensors file or a folder with a text encoder."                         \
     }
 
-static const kiln_choice device[] = {{.name = "default", .value = 0}, {.name = "cpu", .value = 1}, {0}};
+enum { DEVICE_DEFAULT, DEVICE_CPU };
+static const kiln_choice device[] = {
+    {.name = "default", .value = DEVICE_DEFAULT}, {.name = "cpu", .value = DEVICE_CPU}, {0}};
 static const kiln_port clip_out[] = {{.name = "CLIP", .type = "CLIP", .doc = "The text encoder."}};
 
 static kiln_status load(const kiln_call *c, const char *path, kiln_value **out)
@@ -29,6 +32,15 @@ static kiln_status load(const kiln_call *c, const char *path, kiln_value **out)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "nothing loads files: kiln-loader.so is not among the plugins; install kiln anew");
     return l->load(c, &what, out);
+}
+
+/* A run computes on one device. */
+static void say_device(const kiln_call *c, int32_t wanted)
+{
+    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
+    if (wanted == DEVICE_CPU && ops && ops->device(c->ctx) != KILN_CPU)
+        c->host->log(KILN_LOG_WARN, "a CLIP loader's device 'cpu' is not followed: all of a run computes on one device "
+                                    "(--device cpu: on the processor)");
 }
 
 static kiln_status refuse_choice(const kiln_call *c, const kiln_choice *choice, int32_t value, const char *why)
@@ -80,7 +92,8 @@ static const kiln_choice clip_type[] = {
 static const kiln_param clip_param[] = {
     ENCODER_FILE(clip_params, "clip_name", path),
     KIT_ENUM(clip_params, type, clip_type, 0, "What it is to condition."),
-    KIT_ENUM(clip_params, device, device, 0, "ComfyUI's choice; in kiln --device decides for the whole run."),
+    KIT_ENUM(clip_params, device, device, 0,
+             "ComfyUI's choice; --device decides for the whole run, and a warning says so."),
 };
 
 static kiln_status check_clip(const kiln_call *c)
@@ -94,6 +107,7 @@ static kiln_status check_clip(const kiln_call *c)
 static kiln_status load_clip(const kiln_call *c)
 {
     TRY(check_clip(c)); /* a link may have brought the choice */
+    say_device(c, ((const clip_params *)c->params)->device);
     return load(c, ((const clip_params *)c->params)->path, &c->out[0]);
 }
 
@@ -134,7 +148,8 @@ static const kiln_param dual_param[] = {
     ENCODER_FILE(dual_params, "clip_name1", path[0]),
     ENCODER_FILE(dual_params, "clip_name2", path[1]),
     KIT_ENUM(dual_params, type, dual_type, 0, "What they are to condition."),
-    KIT_ENUM(dual_params, device, device, 0, "ComfyUI's choice; in kiln --device decides for the whole run."),
+    KIT_ENUM(dual_params, device, device, 0,
+             "ComfyUI's choice; --device decides for the whole run, and a warning says so."),
 };
 
 static kiln_status check_dual(const kiln_call *c)
@@ -148,6 +163,7 @@ static kiln_status load_dual(const kiln_call *c)
     const dual_params *p = c->params;
     kiln_value *one[2] = {NULL};
     TRY(check_dual(c));
+    say_device(c, p->device);
     kiln_status status = load(c, p->path[0], &one[0]);
     if (status == KILN_OK) status = load(c, p->path[1], &one[1]);
     if (status == KILN_OK && !(c->out[0] = clip_pair(c->host, c->ctx, one[0], one[1]))) status = KILN_ERR_INVALID;

@@ -3,6 +3,7 @@
 
 #include "encode_text.h"
 #include "kiln/kit.h"
+#include "prompt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static const kiln_param encode_param[] = {
      .type = KILN_P_STRING,
      .flags = KILN_PARAM_REQUIRED | KILN_PARAM_MULTILINE,
      .offset = offsetof(encode_params, text),
-     .doc = "The prompt. (x:1.2) weighs x, (x) is (x:1.1), \\( and \\) are parentheses; any length."},
+     .doc = "The prompt. (x:1.2) weighs x, (x) is (x:1.1), \\( and \\) are parentheses; embedding:NAME is a file of "
+            "embeddings/; any length."},
 };
 
 static kiln_status encode_run(const kiln_call *c)
@@ -30,6 +32,11 @@ static kiln_status encode_run(const kiln_call *c)
     const encode_params *p = c->params;
     kiln_prompt all = {.size = sizeof all, .text = p->text};
     return text_api.encode(c, c->in[0], &all, 1, &c->out[0]);
+}
+
+static void names_embeddings(const void *params, const kiln_file_names *to)
+{
+    prompt_names_files(((const encode_params *)params)->text, "text", to);
 }
 
 const kiln_node node_clip_text_encode = {
@@ -40,6 +47,7 @@ const kiln_node node_clip_text_encode = {
     KILN_ARRAY(out, encode_out),
     KIT_PARAMS(encode_params, encode_param),
     .run = encode_run,
+    .names_files = names_embeddings,
 };
 
 /* ---- CLIPSetLastLayer ---- */

@@ -4,6 +4,7 @@
 
 #include "encode_text.h"
 #include "kiln/kit.h"
+#include "prompt.h"
 
 enum { SIDE_MAX = 16384 };
 
@@ -46,11 +47,11 @@ static kiln_status add_entry(const kiln_call *c, const kiln_value *from, const n
 }
 
 /* What the encoders make of the prompts is one entry; the numbers go into it. */
-static kiln_status encode(const kiln_call *c, const kiln_prompt *prompt, size_t n_prompt, const number *n, size_t count)
+static kiln_status encode(const kiln_call *c, const kiln_prompt *text, size_t n_text, const number *n, size_t count)
 {
     const kiln_value_api *v = kit_values(c);
     kiln_value *plain = NULL, *list = NULL;
-    kiln_status status = text_api.encode(c, c->in[0], prompt, n_prompt, &plain);
+    kiln_status status = text_api.encode(c, c->in[0], text, n_text, &plain);
     if (status == KILN_OK && !(list = v->new_list(c->ctx))) status = KILN_ERR_NOMEM;
     if (status == KILN_OK)
         status = add_entry(c, v->list_at(plain, 0), n, count, list);
@@ -91,8 +92,8 @@ static const kiln_param sdxl_param[] = {
 static kiln_status sdxl_run(const kiln_call *c)
 {
     const sdxl_params *p = c->params;
-    const kiln_prompt prompt[] = {{.size = sizeof *prompt, .encoder = "g", .text = p->text_g},
-                                  {.size = sizeof *prompt, .encoder = "l", .text = p->text_l}};
+    const kiln_prompt text[] = {{.size = sizeof *text, .encoder = "g", .text = p->text_g},
+                                {.size = sizeof *text, .encoder = "l", .text = p->text_l}};
     const number n[] = {
         whole(c, "width", p->width),
         whole(c, "height", p->height),
@@ -101,7 +102,14 @@ static kiln_status sdxl_run(const kiln_call *c)
         whole(c, "target_width", p->target_width),
         whole(c, "target_height", p->target_height),
     };
-    return encode(c, prompt, COUNT(prompt), n, COUNT(n));
+    return encode(c, text, COUNT(text), n, COUNT(n));
+}
+
+static void names_of_both(const void *params, const kiln_file_names *to)
+{
+    const sdxl_params *p = params;
+    prompt_names_files(p->text_g, "text_g", to);
+    prompt_names_files(p->text_l, "text_l", to);
 }
 
 const kiln_node node_clip_text_encode_sdxl = {
@@ -111,6 +119,7 @@ const kiln_node node_clip_text_encode_sdxl = {
     KILN_ARRAY(out, conditioning_out),
     KIT_PARAMS(sdxl_params, sdxl_param),
     .run = sdxl_run,
+    .names_files = names_of_both,
 };
 
 /* ---- CLIPTextEncodeSDXLRefiner ---- */
@@ -132,13 +141,18 @@ static const kiln_param refiner_param[] = {
 static kiln_status refiner_run(const kiln_call *c)
 {
     const refiner_params *p = c->params;
-    const kiln_prompt prompt = {.size = sizeof prompt, .text = p->text};
+    const kiln_prompt text = {.size = sizeof text, .text = p->text};
     const number n[] = {
         {"aesthetic_score", kit_values(c)->new_float(c->ctx, p->ascore)},
         whole(c, "width", p->width),
         whole(c, "height", p->height),
     };
-    return encode(c, &prompt, 1, n, COUNT(n));
+    return encode(c, &text, 1, n, COUNT(n));
+}
+
+static void names_embeddings(const void *params, const kiln_file_names *to)
+{
+    prompt_names_files(((const refiner_params *)params)->text, "text", to);
 }
 
 const kiln_node node_clip_text_encode_sdxl_refiner = {
@@ -148,4 +162,5 @@ const kiln_node node_clip_text_encode_sdxl_refiner = {
     KILN_ARRAY(out, conditioning_out),
     KIT_PARAMS(refiner_params, refiner_param),
     .run = refiner_run,
+    .names_files = names_embeddings,
 };

@@ -1,4 +1,5 @@
-/* image.h - the rows of image.c, image_ops.c, image_shape.c, image_mix.c, image_list.c and mask.c. */
+/* image.h - the rows of image.c, image_ops.c, image_shape.c, image_mix.c, image_list.c, image_filters.c, canny.c and
+ * mask.c. */
 #ifndef KILN_NODES_IMAGE_H
 #define KILN_NODES_IMAGE_H
 
@@ -13,5 +14,8 @@ extern const kiln_node node_image_scale, node_image_scale_by, node_image_scale_t
 extern const kiln_node node_image_blend, node_image_composite, node_split_alpha, node_join_alpha;
 extern const kiln_node node_crop_mask, node_mask_composite, node_feather_mask, node_grow_mask, node_threshold_mask,
     node_colour_to_mask;
+
+extern const kiln_node node_canny, node_image_blur, node_image_sharpen, node_image_threshold, node_colour_blocks,
+    node_line_art;
 
 #endif

@@ -7,4 +7,6 @@ KILN_PLUGIN("org.kiln.image", KILN_PLUGIN_VERSION, "MIT", &node_load_image, &nod
             &node_image_scale_by, &node_image_scale_total, &node_image_crop, &node_image_rotate, &node_image_flip,
             &node_image_pad, &node_image_blend, &node_image_composite, &node_split_alpha, &node_join_alpha,
             &node_solid_mask, &node_invert_mask, &node_crop_mask, &node_mask_composite, &node_feather_mask,
-            &node_grow_mask, &node_threshold_mask, &node_mask_to_image, &node_image_to_mask, &node_colour_to_mask);
+            &node_grow_mask, &node_threshold_mask, &node_mask_to_image, &node_image_to_mask, &node_colour_to_mask,
+            &node_canny, &node_image_blur, &node_image_sharpen, &node_image_threshold, &node_colour_blocks,
+            &node_line_art);

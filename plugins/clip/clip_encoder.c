@@ -2,6 +2,7 @@
 #include "clip_encoder.h"
 
 #include "clip_config.h"
+#include "clip_embedding.h"
 #include "kiln/kit.h"
 
 #include <stdio.h>
@@ -32,6 +33,9 @@ static kiln_status copy_chunks(const kiln_host *host, kiln_ctx *ctx, const promp
     memcpy(out->id, chunks->id, n * sizeof *out->id);
     memcpy(out->weight, chunks->weight, n * sizeof *out->weight);
     memcpy(out->end, chunks->end, chunks->n_chunk * sizeof *out->end);
+    if (!chunks->has_vectors) return KILN_OK;
+    if (!(out->vector = host->scratch(ctx, n * sizeof *out->vector, KILN_CPU))) return KILN_ERR_NOMEM;
+    memcpy(out->vector, chunks->vector, n * sizeof *out->vector);
     return KILN_OK;
 }
 
@@ -41,7 +45,10 @@ static kiln_status tokenise(const kiln_text_encoder *e, const kiln_tokenizer *gi
     const clip_encoder *self = e->self;
     prompt_tokenizer tokenizer = self->tokenizer.cut;
     if (given) tokenizer = prompt_tokenizer_of(self->tokenizer.cut.api, given);
+    clip_embedding_reader reader = {.host = host, .ctx = ctx, .encoder = kinds[self->kind].name, .width = e->width};
+    prompt_embeddings embeddings = {.self = &reader, .find = clip_embedding_find, .width = (size_t)e->width};
     tokenizer.pad = self->tokenizer.cut.pad;
+    tokenizer.embeddings = &embeddings;
     prompt parsed;
     prompt_chunks chunks = {0};
     char why[300];
@@ -103,7 +110,7 @@ static void fill_table(clip_encoder *self, int paired)
                                         .self = self,
                                         .width = t->width,
                                         .pooled_width = t->projection ? t->projection : t->width,
-                                        .flags = KILN_TEXT_WEIGHTED,
+                                        .flags = KILN_TEXT_WEIGHTED | KILN_TEXT_VECTORS,
                                         .min_length = t->length,
                                         .max_length = t->length,
                                         .layers = t->layers + t->cut_layers,

@@ -32,6 +32,7 @@ typedef struct {
     int64_t length; /* tokens a chunk */
     int32_t layer;
     uint32_t precision; /* 0: the run's; it changes when a result is not finite */
+    int vectors;        /* the prompt has some in the place of ids: its program takes them */
 } encoding;
 
 /* ---- one encoder's program ---- */
@@ -44,6 +45,10 @@ static kiln_status record(const encoding *e)
     in.ids = o->input(e->program, "ids", KILN_I32, 2, KILN_DIMS(1, e->length));
     in.end = o->input(e->program, "end", KILN_I32, 1, KILN_DIMS(1));
     if (e->encoder->flags & KILN_TEXT_COUNTED) in.count = o->input(e->program, "count", KILN_I32, 1, KILN_DIMS(1));
+    if (e->vectors) {
+        in.vectors = o->input(e->program, "vectors", KILN_F32, 3, KILN_DIMS(1, e->length, e->encoder->width));
+        in.by_id = o->input(e->program, "by_id", KILN_F32, 3, KILN_DIMS(1, e->length, 1));
+    }
     e->encoder->record(e->encoder, o, e->program, e->of->weights, &in, &f);
     o->output(e->program, "tokens", f.tokens);
     if (e->encoder->pooled_width) o->output(e->program, "pooled", f.pooled);
@@ -58,7 +63,8 @@ static kiln_status open_program(encoding *e)
     char key[640];
     int fresh = 0;
     if (!identity) return KILN_ERR_IO;
-    snprintf(key, sizeof key, "text:%s:%s:%d:%lld", e->encoder->family, identity, e->layer, (long long)e->length);
+    snprintf(key, sizeof key, "text:%s:%s:%d:%lld%s", e->encoder->family, identity, e->layer, (long long)e->length,
+             e->vectors ? ":vectors" : "");
     kiln_program_options options = {.size = sizeof options, .name = "text encoder", .precision = e->precision};
     if (KILN_HAS(kiln_text_encoder, e->encoder, precisions)) options.precisions = e->encoder->precisions;
     e->program = e->ops->program_keep(e->call->ctx, key, &options, &fresh);
@@ -66,19 +72,44 @@ static kiln_status open_program(encoding *e)
     return fresh ? record(e) : KILN_OK;
 }
 
+/* The vectors of chunk i, and which tokens have none. */
+static kiln_status lay_out_vectors(const encoding *e, const kiln_tokens *t, uint32_t i, float **vectors, float **by_id)
+{
+    const kiln_host *host = e->call->host;
+    size_t width = (size_t)e->encoder->width, n = (size_t)e->length;
+    const float *const *from = t->vector ? t->vector + i * n : NULL;
+    *vectors = host->scratch(e->call->ctx, n * width * sizeof **vectors, KILN_CPU);
+    *by_id = host->scratch(e->call->ctx, n * sizeof **by_id, KILN_CPU);
+    if (!*vectors || !*by_id) return KILN_ERR_NOMEM;
+    memset(*vectors, 0, n * width * sizeof **vectors);
+    for (size_t k = 0; k < n; k++) {
+        (*by_id)[k] = from && from[k] ? 0 : 1;
+        if (from && from[k]) memcpy(*vectors + k * width, from[k], width * sizeof **vectors);
+    }
+    return KILN_OK;
+}
+
 /* Chunk i -> tokens[length * width], pooled (any memory when the encoder has none). */
 static kiln_status run(const encoding *e, const kiln_tokens *t, uint32_t i, float *tokens, float *pooled)
 {
     const kiln_text_encoder *c = e->encoder;
     int32_t count = t->count ? t->count[i] : (int32_t)t->length;
-    const int64_t one = 1, ids[2] = {1, e->length}, z[3] = {1, e->length, c->width}, p[2] = {1, c->pooled_width};
-    size_t inputs = c->flags & KILN_TEXT_COUNTED ? 3 : 2;
-    kiln_bind in[3] = {KILN_BIND("ids", kit_window(KILN_I32, KILN_CPU, t->id + i * t->length, 2, ids)),
-                       KILN_BIND("end", kit_window(KILN_I32, KILN_CPU, t->end + i, 1, &one)),
-                       KILN_BIND("count", kit_window(KILN_I32, KILN_CPU, &count, 1, &one))};
+    const int64_t one = 1, ids[2] = {1, e->length}, z[3] = {1, e->length, c->width}, p[2] = {1, c->pooled_width},
+                  mask[3] = {1, e->length, 1};
+    float *vectors = NULL, *by_id = NULL;
+    if (e->vectors) TRY(lay_out_vectors(e, t, i, &vectors, &by_id));
+    kiln_bind in[5] = {KILN_BIND("ids", kit_window(KILN_I32, KILN_CPU, t->id + i * t->length, 2, ids)),
+                       KILN_BIND("end", kit_window(KILN_I32, KILN_CPU, t->end + i, 1, &one))};
+    size_t n = 2;
+    if (c->flags & KILN_TEXT_COUNTED)
+        in[n++] = (kiln_bind)KILN_BIND("count", kit_window(KILN_I32, KILN_CPU, &count, 1, &one));
+    if (e->vectors) {
+        in[n++] = (kiln_bind)KILN_BIND("vectors", kit_window(KILN_F32, KILN_CPU, vectors, 3, z));
+        in[n++] = (kiln_bind)KILN_BIND("by_id", kit_window(KILN_F32, KILN_CPU, by_id, 3, mask));
+    }
     kiln_bind out[2] = {KILN_BIND("tokens", kit_window(KILN_F32, KILN_CPU, tokens, 3, z)),
                         KILN_BIND("pooled", kit_window(KILN_F32, KILN_CPU, pooled, 2, p))};
-    return e->ops->run(e->call->ctx, e->program, in, inputs, out, c->pooled_width ? 2 : 1);
+    return e->ops->run(e->call->ctx, e->program, in, n, out, c->pooled_width ? 2 : 1);
 }
 
 /* ---- weights ---- */
@@ -103,6 +134,9 @@ static kiln_status tokenise(const encoding *e, const char *text, uint32_t length
 {
     *out = (kiln_tokens){.size = sizeof *out, .length = length};
     TRY(e->encoder->tokenise(e->encoder, e->of->tokenizer, e->call->host, e->call->ctx, text, out));
+    if (out->vector && !(e->encoder->flags & KILN_TEXT_VECTORS))
+        return e->call->host->fail(e->call->ctx, KILN_ERR_BUG, "text encoder '%s' (%s) takes no vectors and made some",
+                                   e->of->name, e->encoder->family);
     if (out->n_chunk && out->length && out->id && out->weight && out->end) return KILN_OK;
     return e->call->host->fail(e->call->ctx, KILN_ERR_BUG, "text encoder '%s' (%s) made no tokens", e->of->name,
                                e->encoder->family);
@@ -166,6 +200,7 @@ static kiln_status read_text(const kiln_call *c, const kiln_clip_encoder *of, co
                         .layer = of->layer ? of->layer : of->encoder->default_layer};
     TRY(tokenise(&out->e, text, 0, &out->tokens));
     out->e.length = out->tokens.length;
+    out->e.vectors = out->tokens.vector != NULL;
     return KILN_OK;
 }
 
@@ -190,6 +225,11 @@ static kiln_status fill_chunks(read_prompt *r, uint32_t n)
     t->end = grown(c, t->end, have, n, sizeof *t->end);
     if (t->count) t->count = grown(c, t->count, have, n, sizeof *t->count);
     if (!t->id || !t->weight || !t->end) return KILN_ERR_NOMEM;
+    if (t->vector) {
+        t->vector = grown(c, t->vector, have * length, n * length, sizeof *t->vector);
+        if (!t->vector) return KILN_ERR_NOMEM;
+        for (size_t i = have * length; i < n * length; i++) t->vector[i] = NULL;
+    }
     for (; t->n_chunk < n; t->n_chunk++) {
         memcpy(t->id + t->n_chunk * length, empty.id, length * sizeof *t->id);
         memcpy(t->weight + t->n_chunk * length, empty.weight, length * sizeof *t->weight);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EMBEDDING "embedding:"
+#define WHITE " \t\n\v\f\r"
 enum { OPEN = 1, CLOSE = 2, SHORT_SEGMENT = 8 };
 
 static int fail(char why[300], const char *text)
@@ -88,6 +90,7 @@ static int add_segment(prompt *out, const char *s, size_t n, double weight)
     for (size_t i = 0; i < n; i++) more[out->n].text[i] = s[i] == OPEN ? '(' : s[i] == CLOSE ? ')' : s[i];
     more[out->n].text[n] = 0;
     more[out->n].n = n;
+    more[out->n].is_embedding = 0;
     more[out->n++].weight = (float)weight;
     return 1;
 }
@@ -132,12 +135,55 @@ static int hide_escapes(const char *text, char *out, size_t *n, char why[300])
     return 1;
 }
 
-static int has_embedding(const prompt_segment *s)
+/* ---- embeddings ---- */
+
+/* Where the next embedding begins at or behind `at`; NULL: there is none. */
+static const char *next_embedding(const char *text, const char *at)
 {
-    static const char word[] = "embedding:";
-    for (const char *at = s->text; (at = strstr(at, word)); at++)
-        if (at == s->text || isspace((unsigned char)at[-1])) return 1;
-    return 0;
+    for (; (at = strstr(at, EMBEDDING)); at++)
+        if (at == text || isspace((unsigned char)at[-1])) return at;
+    return NULL;
+}
+
+static size_t name_bytes(const char *name)
+{
+    size_t n = strcspn(name, WHITE "<[");
+    while (n > 0 && name[n - 1] == ',') n--;
+    return n;
+}
+
+/* Adds the segment's parts: texts, and embeddings by name. */
+static int add_parts(prompt *out, const prompt_segment *s)
+{
+    const char *at = s->text, *end = s->text + s->n;
+    while (at < end) {
+        const char *found = next_embedding(s->text, at), *text = found ? found : end;
+        if (text > at && !add_segment(out, at, (size_t)(text - at), (double)s->weight)) return 0;
+        if (!found) break;
+        const char *name = found + strlen(EMBEDDING);
+        name += strspn(name, WHITE);
+        size_t n = name_bytes(name);
+        if (!add_segment(out, name, n, (double)s->weight)) return 0;
+        out->segment[out->n - 1].is_embedding = 1;
+        at = name + n + strspn(name + n, WHITE);
+    }
+    return 1;
+}
+
+static int find_embeddings(prompt *p)
+{
+    prompt whole = *p;
+    size_t named = 0;
+    for (size_t i = 0; i < p->n; i++) named += next_embedding(p->segment[i].text, p->segment[i].text) != NULL;
+    if (!named) return 1;
+    *p = (prompt){.text = whole.text};
+    int ok = 1;
+    for (size_t i = 0; i < whole.n; i++) {
+        ok = ok && add_parts(p, &whole.segment[i]);
+        free(whole.segment[i].text);
+    }
+    free(whole.segment);
+    return ok;
 }
 
 int prompt_parse(const char *text, prompt *out, char why[300])
@@ -150,12 +196,17 @@ int prompt_parse(const char *text, prompt *out, char why[300])
     }
     if (!(out->text = malloc(n + 1))) return fail(why, "no memory for the prompt");
     if (!hide_escapes(text, out->text, &n, why) || !split(out->text, n, out, why)) return 0;
-    for (size_t i = 0; i < out->n; i++)
-        if (has_embedding(&out->segment[i]))
-            return fail(
-                why,
-                "the prompt names an embedding (embedding:...); textual inversion is not supported yet, remove it");
-    return 1;
+    return find_embeddings(out) ? 1 : fail(why, "no memory for the prompt");
+}
+
+void prompt_names_files(const char *text, const char *param, const kiln_file_names *to)
+{
+    prompt p = {0};
+    char why[300];
+    int parsed = text && prompt_parse(text, &p, why); /* what is wrong with it is said when it is encoded */
+    for (size_t i = 0; parsed && i < p.n; i++)
+        if (p.segment[i].is_embedding) to->add(to->self, param, PROMPT_EMBEDDINGS, p.segment[i].text);
+    prompt_free(&p);
 }
 
 void prompt_free(prompt *p)
@@ -223,42 +274,73 @@ static int open_chunk(filler *f)
     if (weight) c->weight = weight;
     int32_t *end = realloc(c->end, (c->n_chunk + 1) * sizeof *end);
     if (end) c->end = end;
-    if (!id || !weight || !end) return 0;
+    const float **vector = realloc(c->vector, all * sizeof *vector);
+    if (vector) c->vector = vector;
+    if (!id || !weight || !end || !vector) return 0;
     for (size_t i = c->n_chunk * c->length; i < all; i++) {
         c->id[i] = f->t->pad;
         c->weight[i] = 1;
+        c->vector[i] = NULL;
     }
     c->id[c->n_chunk++ * c->length] = f->t->start;
     f->used = 1;
     return 1;
 }
 
-static void put(filler *f, const int32_t *id, size_t n, float weight)
+/* What goes into chunks together: ids, or rows of an embedding. */
+typedef struct {
+    const int32_t *id;
+    const float *row; /* NULL: ids */
+    size_t width, n;
+    float weight;
+} group_of_tokens;
+
+/* The first `take` of g. */
+static void put(filler *f, const group_of_tokens *g, size_t take)
 {
     size_t at = (f->out->n_chunk - 1) * f->out->length + f->used;
-    for (size_t i = 0; i < n; i++) {
-        f->out->id[at + i] = id[i];
-        f->out->weight[at + i] = weight;
+    for (size_t i = 0; i < take; i++) {
+        f->out->id[at + i] = g->row ? f->t->start : g->id[i]; /* any id there is */
+        f->out->vector[at + i] = g->row ? g->row + i * g->width : NULL;
+        f->out->weight[at + i] = g->weight;
     }
-    f->used += n;
+    f->out->has_vectors |= g->row != NULL;
+    f->used += take;
 }
 
-static void close_chunk(filler *f) { put(f, &f->t->end, 1, 1); }
+static void close_chunk(filler *f) { put(f, &(group_of_tokens){.id = &f->t->end, .weight = 1}, 1); }
 
-static int fill(filler *f, const int32_t *id, size_t n, float weight)
+static int fill(filler *f, group_of_tokens g)
 {
     size_t last = f->out->length - 1; /* reserved for the end token */
-    int is_short = n < SHORT_SEGMENT && n < last;
-    while (n > 0) {
-        size_t left = last - f->used, take = n <= left ? n : is_short ? 0 : left;
-        put(f, id, take, weight);
-        id += take;
-        n -= take;
-        if (n == 0) break;
+    int is_short = g.n < SHORT_SEGMENT && g.n < last;
+    while (g.n > 0) {
+        size_t left = last - f->used, take = g.n <= left ? g.n : is_short ? 0 : left;
+        put(f, &g, take);
+        if (g.row)
+            g.row += take * g.width;
+        else
+            g.id += take;
+        g.n -= take;
+        if (g.n == 0) break;
         close_chunk(f);
         if (!open_chunk(f)) return 0;
     }
     return 1;
+}
+
+/* What a segment is, without its weight. ids: its memory. */
+static int read_segment(const prompt_tokenizer *t, const prompt_segment *s, kiln_encoding *ids, group_of_tokens *out,
+                        char why[300])
+{
+    if (!s->is_embedding) {
+        if (!segment_ids(t, s, ids, why)) return 0;
+        *out = (group_of_tokens){.id = ids->id, .n = ids->n};
+        return 1;
+    }
+    if (!t->embeddings) return fail(why, "the prompt names an embedding, and this text encoder takes none");
+    out->width = t->embeddings->width;
+    return t->embeddings->find(t->embeddings->self, s->text, &out->row, &out->n, why);
 }
 
 int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, prompt_chunks *out, char why[300])
@@ -269,8 +351,10 @@ int prompt_tokenise(const prompt_tokenizer *t, const prompt *p, size_t length, p
     int ok = open_chunk(&f);
     if (!ok) fail(why, "no memory for the prompt");
     for (size_t i = 0; ok && i < p->n; i++) {
-        ok = segment_ids(t, &p->segment[i], &ids, why);
-        if (ok && !fill(&f, ids.id, ids.n, p->segment[i].weight)) ok = fail(why, "no memory for the prompt");
+        group_of_tokens g = {0};
+        ok = read_segment(t, &p->segment[i], &ids, &g, why);
+        g.weight = p->segment[i].weight;
+        if (ok && !fill(&f, g)) ok = fail(why, "no memory for the prompt");
     }
     if (ok) close_chunk(&f);
     for (size_t i = 0; ok && i < out->n_chunk; i++) {
@@ -287,5 +371,6 @@ void prompt_chunks_free(prompt_chunks *c)
     free(c->id);
     free(c->weight);
     free(c->end);
+    free(c->vector);
     *c = (prompt_chunks){0};
 }

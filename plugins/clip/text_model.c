@@ -1,6 +1,6 @@
 /* text_model.c - CLIP's text transformer (Radford et al. 2021), names as in transformers' CLIPTextModel.
  *
- *   x = token_embedding[ids] + position_embedding          [N,T,C]
+ *   x = token_embedding[ids] + position_embedding          [N,T,C]; a vector of the prompt's own in the place of a row
  *   layers times:  x += out(attention(q, k, v of norm1(x), causal)),  x += fc2(act(fc1(norm2(x))))
  *   tokens = x after the chosen layer, through final_norm unless the model wants it plain
  *   pooled = final_norm(x after the last)[first end token], through text_projection where there is one
@@ -34,14 +34,15 @@ static kiln_t norm(const text_recorder *r, const char *prefix, const char *name,
     return r->ops->layer_norm(r->p, x, r->c->eps, weight(r, prefix, g, 1, dim), weight(r, prefix, b, 1, dim));
 }
 
-static kiln_t embed(const text_recorder *r, kiln_t ids)
+static kiln_t embed(const text_recorder *r, const kiln_text_inputs *in)
 {
     const text_config *c = r->c;
     const char *prefix = "text_model.embeddings.";
     kiln_t table = weight(r, prefix, "token_embedding.weight", 2, KILN_DIMS(c->vocabulary, c->width));
     kiln_t place = weight(r, prefix, "position_embedding.weight", 2, KILN_DIMS(c->length, c->width));
-    kiln_t x = r->ops->embedding(r->p, table, ids); /* [N,T,C] */
-    return r->ops->add(r->p, x, place);             /* broadcast over N */
+    kiln_t x = r->ops->embedding(r->p, table, in->ids); /* [N,T,C] */
+    if (in->vectors.id) x = r->ops->add(r->p, r->ops->mul(r->p, x, in->by_id), in->vectors);
+    return r->ops->add(r->p, x, place); /* broadcast over N */
 }
 
 /* x [N,T,C] -> [N,T,C] */
@@ -69,7 +70,7 @@ static kiln_t layer_of(const text_recorder *r, int32_t i, kiln_t x)
 
 kiln_t text_model_hidden(const text_recorder *r, kiln_t ids, int32_t layers)
 {
-    kiln_t x = embed(r, ids);
+    kiln_t x = embed(r, &(kiln_text_inputs){.ids = ids});
     for (int32_t i = 0; i < layers; i++) x = layer_of(r, i, x);
     return x;
 }
@@ -87,7 +88,7 @@ void text_model_record(const text_recorder *r, const kiln_text_inputs *in, kiln_
 {
     const text_config *c = r->c;
     int32_t place = c->layers + c->cut_layers + in->layer; /* of the layer, from 0 */
-    kiln_t x = embed(r, in->ids), chosen = {0};
+    kiln_t x = embed(r, in), chosen = {0};
     if (in->layer >= 0 || place < 0 || place >= c->layers)
         x = r->ops->fail(r->p,
                          "layer %d is asked for, and the text encoder has layers %d (the last) to -%d (the first)",

@@ -2,6 +2,7 @@
 #include "conditions.h"
 
 #include "kiln/kit.h"
+#include "torch_random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -241,6 +242,14 @@ static void add_derived(const kiln_derivation *d, const char *name, const kiln_t
     all->item[all->n++].tensor = *t;
 }
 
+static void randn(const kiln_derivation *d, uint64_t seed, float *out, size_t n)
+{
+    torch_generator g;
+    (void)d;
+    torch_seed(&g, seed);
+    torch_randn(&g, out, n);
+}
+
 /* What the model makes of the entry itself. */
 static kiln_status derive(const condition_reading *r, const kiln_value *entry, input_derived *out)
 {
@@ -257,7 +266,9 @@ static kiln_status derive(const condition_reading *r, const kiln_value *entry, i
                              .estimate = r->call->estimate,
                              .unconditional = r->unconditional != 0,
                              .self = out,
-                             .add = add_derived};
+                             .add = add_derived,
+                             .seed = r->seed,
+                             .randn = randn};
     out->n = 0;
     return d->derive ? d->derive(d, &given) : KILN_OK;
 }

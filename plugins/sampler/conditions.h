@@ -54,6 +54,7 @@ typedef struct {
     const char *what; /* "positive"              */
     int unconditional;
     const kiln_value *latent; /* that is sampled */
+    uint64_t seed;            /* of its noise    */
     entry_keys *keys;         /* that entries have; NULL: nobody asks */
     const kiln_value
         *lender; /* the conditioning whose controls may be for all sets; NULL: this one, or there is none */

@@ -79,6 +79,7 @@ struct evaluator {
     denoise_set set[DENOISE_SETS];
     denoise_area *areas;      /* that were asked for */
     const kiln_value *latent; /* that is sampled */
+    uint64_t seed;            /* of its noise    */
     const float *frame_share; /* [pictures, frames] how much of a frame the noise mask frees; NULL: all */
     const float *cell_share;  /* [pictures, frames, height, width] the noise mask itself                */
     int64_t steps;            /* of the sampling */
@@ -86,7 +87,7 @@ struct evaluator {
     uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */
 };
 
-/* Reads a GUIDER and its models; call, space, last and latent are set. */
+/* Reads a GUIDER and its models; call, space, last, latent and seed are set. */
 kiln_status evaluator_open(evaluator *e, const kiln_value *guider);
 /* Reads the conditionings for the space's shape; again after a change of size. */
 kiln_status evaluator_read_conditions(evaluator *e);
@@ -95,7 +96,8 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
                               kiln_latent *out);
 /* Fails unless the model's latents are of the kind of the evaluator's first model, scaled alike. */
 kiln_status evaluator_check_latents(const evaluator *e, const char *name, const kiln_model *m);
-/* Of one model under one conditioning, without a guider and without guidance; call, space, last and latent are set. */
+/* Of one model under one conditioning, without a guider and without guidance; call, space, last, latent and seed are
+ * set. */
 kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,
                                 int unconditional);
 /* The unconditional guess of the last evaluation, which was of out's shape. From then on it is evaluated always

@@ -31,6 +31,7 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
                         .space = &s->space,
                         .last = &s->last,
                         .latent = s->job->latent,
+                        .seed = s->job->noise->seed,
                         .frame_share = s->evaluator->frame_share,
                         .cell_share = s->evaluator->cell_share,
                         .steps = (int64_t)s->job->n};

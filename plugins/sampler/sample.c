@@ -380,6 +380,7 @@ static kiln_status open_evaluators(kiln_session *s)
                          .space = &s->space,
                          .last = &s->last,
                          .latent = s->job->latent,
+                         .seed = s->job->noise->seed,
                          .steps = (int64_t)s->job->n};
         TRY(evaluator_open(e, s->job->guider[i]));
         int32_t own = e->model[0]->denoiser->latent->channels,

@@ -3,8 +3,9 @@
  *   mask, masked_image   concat_mask, else the latent's noise_mask, brought to the latent's cells and rounded;
  *                        concat_latent_image, else what is sampled. Without any mask there is neither: the whole
  *                        picture is drawn, and a blank one stands beside it.
- *   image                concat_latent_image or concat_image, brought to the latent's cells
- *   guidance             as LCM embeds it
+ *   image                concat_latent_image or concat_image, brought to the latent's cells; the x4 upscaler's with
+ * noise noise_level          how much noise that is, in steps of the upscaler's own schedule guidance             as
+ * LCM embeds it
  *
  * Pictures of other proportions lose their edges, as ComfyUI's "center" does; a noise_mask, which belongs to the whole
  * latent, is stretched.
@@ -17,6 +18,13 @@
 #include <string.h>
 
 #define LCM_GUIDANCE 8.5 /* diffusers' LatentConsistencyModelPipeline */
+/* Noise on the x4 upscaler's picture, as stable-diffusion-x4-upscaler was trained: levels of the schedule below, of
+ * which the first 350 are used. The seed is ComfyUI's (SD_X4Upscaler). */
+#define AUGMENTATION_LEVELS 350
+#define AUGMENTATION_STEPS 1000
+#define AUGMENTATION_BETA_FIRST 1e-4
+#define AUGMENTATION_BETA_LAST 2e-2
+#define AUGMENTATION_SEED 10 /* so much below the sampling's */
 
 const char *const unet_derive_keys[] = {"concat_mask", "concat_latent_image", "concat_image",
                                         "guidance",    "noise_augmentation",  "unclip_conditioning",
@@ -49,19 +57,19 @@ static kiln_status view_picture(const kiln_derivation *d, const char *what, cons
     return KILN_OK;
 }
 
-/* Gives a picture or a mask as the input `name`, with as many cells as x. */
-static kiln_status add_picture(const kiln_derivation *d, const char *name, const char *what, const kiln_value *value)
+/* A picture or a mask with as many cells as x; in an estimate without data. */
+static kiln_status fit_picture(const kiln_derivation *d, const char *what, const kiln_value *value, int is_mask,
+                               kiln_tensor *out)
 {
     int64_t from[4];
     const float *data = NULL;
-    int is_mask = strcmp(name, "mask") == 0;
     TRY(view_picture(d, what, value, from, &data));
     int64_t h = d->dim[1], w = d->dim[2], c = is_mask ? 1 : from[3];
     int64_t *dim = d->host->scratch(d->ctx, 4 * sizeof *dim, KILN_CPU);
     if (!dim) return KILN_ERR_NOMEM;
     memcpy(dim, (const int64_t[]){from[0], h, w, c}, 4 * sizeof *dim);
-    kiln_tensor out = kit_window(KILN_F32, KILN_CPU, NULL, 4, dim);
-    float *made = d->host->scratch(d->ctx, kit_count(&out) * sizeof *made, KILN_CPU);
+    *out = kit_window(KILN_F32, KILN_CPU, NULL, 4, dim);
+    float *made = d->host->scratch(d->ctx, kit_count(out) * sizeof *made, KILN_CPU);
     if (!made) return KILN_ERR_NOMEM;
     resize_box box = {0, 0, from[1], from[2]};
     if (strcmp(what, "noise_mask") != 0) box = resize_centre(from[1], from[2], h, w);
@@ -70,9 +78,17 @@ static kiln_status add_picture(const kiln_derivation *d, const char *name, const
         resize_source src = {plane + (box.y * from[2] + box.x) * from[3], box.h, box.w, from[3], from[2] * from[3]};
         resize_plane(src, made + i * h * w * c, h, w, RESIZE_BILINEAR);
     }
-    for (size_t i = 0; is_mask && !d->estimate && i < kit_count(&out); i++) made[i] = rintf(made[i]);
-    if (!d->estimate) out.data = made;
-    d->add(d, name, &out);
+    for (size_t i = 0; is_mask && !d->estimate && i < kit_count(out); i++) made[i] = rintf(made[i]);
+    if (!d->estimate) out->data = made;
+    return KILN_OK;
+}
+
+/* Gives it as the input `name`. */
+static kiln_status add_picture(const kiln_derivation *d, const char *name, const char *what, const kiln_value *value)
+{
+    kiln_tensor t;
+    TRY(fit_picture(d, what, value, strcmp(name, "mask") == 0, &t));
+    d->add(d, name, &t);
     return KILN_OK;
 }
 
@@ -90,10 +106,71 @@ static kiln_status derive_inpaint(const kiln_derivation *d)
     return add_picture(d, "masked_image", image ? "concat_latent_image" : "samples", image ? image : d->latent);
 }
 
-static kiln_status derive_image(const kiln_derivation *d, const char *key)
+static kiln_status derive_edit(const kiln_derivation *d)
 {
+    const char *key = "concat_latent_image";
     const kiln_value *image = values(d)->map_get(d->conditioning, key);
     return image ? add_picture(d, "image", key, image) : KILN_OK;
+}
+
+/* ---- the x4 upscaler ---- */
+
+/* sqrt(alphas_cumprod) of a level; betas are squares of numbers at even distances (LDM's "linear"). */
+static double signal_at(int64_t level)
+{
+    double kept = 1, first = sqrt(AUGMENTATION_BETA_FIRST), last = sqrt(AUGMENTATION_BETA_LAST);
+    for (int64_t i = 0; i <= level; i++) {
+        double root = first + (last - first) * (double)i / (AUGMENTATION_STEPS - 1);
+        kept *= 1 - root * root;
+    }
+    return sqrt(kept);
+}
+
+/* x [n,h,w,c] = signal x + noise, drawn in torch's order [n,c,h,w]. */
+static kiln_status add_noise(const kiln_derivation *d, int64_t level, kiln_tensor *x)
+{
+    float *data = x->data, *noise = d->host->scratch(d->ctx, kit_count(x) * sizeof *noise, KILN_CPU);
+    int64_t cells = x->dim[1] * x->dim[2], channels = x->dim[3];
+    double signal = signal_at(level);
+    float of_x = (float)signal, of_noise = (float)sqrt(1 - signal * signal);
+    if (!noise) return KILN_ERR_NOMEM;
+    d->randn(d, d->seed - AUGMENTATION_SEED, noise, kit_count(x));
+    for (int64_t p = 0; p < x->dim[0]; p++, data += cells * channels, noise += cells * channels)
+        for (int64_t i = 0; i < cells; i++)
+            for (int64_t k = 0; k < channels; k++)
+                data[i * channels + k] = of_x * data[i * channels + k] + of_noise * noise[k * cells + i];
+    return KILN_OK;
+}
+
+static kiln_status read_augmentation(const kiln_derivation *d, double *share)
+{
+    const kiln_value_api *v = values(d);
+    const kiln_value *given = v->map_get(d->conditioning, "noise_augmentation");
+    *share = 0;
+    if (given && (v->get_float(given, share) != KILN_OK || !(*share >= 0 && *share <= 1)))
+        return d->host->fail(d->ctx, KILN_ERR_INVALID,
+                             "the conditioning's 'noise_augmentation' has to be a number from 0 to 1");
+    return KILN_OK;
+}
+
+static kiln_status derive_small_picture(const kiln_derivation *d)
+{
+    static const char *const key = "concat_image";
+    static const int64_t dim[2] = {1, 1};
+    const kiln_value *image = values(d)->map_get(d->conditioning, key);
+    int32_t *number = d->host->scratch(d->ctx, sizeof *number, KILN_CPU);
+    kiln_tensor t;
+    double share;
+    if (!number) return KILN_ERR_NOMEM;
+    TRY(read_augmentation(d, &share));
+    *number = (int32_t)rint(AUGMENTATION_LEVELS * share);
+    kiln_tensor id = kit_window(KILN_I32, KILN_CPU, d->estimate ? NULL : number, 2, dim);
+    d->add(d, "noise_level", &id);
+    if (!image) return KILN_OK;
+    TRY(fit_picture(d, key, image, 0, &t));
+    if (share > 0 && !d->estimate) TRY(add_noise(d, *number, &t));
+    d->add(d, "image", &t);
+    return KILN_OK;
 }
 
 static kiln_status derive_guidance(const kiln_derivation *d)
@@ -116,17 +193,11 @@ static kiln_status derive_guidance(const kiln_derivation *d)
 static kiln_status refuse(const unet_config *c, const kiln_derivation *d)
 {
     const kiln_value_api *v = values(d);
-    double noise = 0;
     if (c->beside == UNET_VECTOR && v->map_get(d->conditioning, "unclip_conditioning"))
         return d->host->fail(
             d->ctx, KILN_ERR_UNSUPPORTED,
             "the conditioning has a picture for unCLIP ('unclip_conditioning'), and the vision encoder "
             "that embeds it is not there yet; take the node away to draw from the prompt alone");
-    const kiln_value *augmentation = v->map_get(d->conditioning, "noise_augmentation");
-    if (c->beside == UNET_CLASS && augmentation && (v->get_float(augmentation, &noise) != KILN_OK || noise != 0))
-        return d->host->fail(
-            d->ctx, KILN_ERR_UNSUPPORTED,
-            "noise on the picture to be enlarged ('noise_augmentation') is not supported; set it to 0");
     return KILN_OK;
 }
 
@@ -136,8 +207,8 @@ kiln_status unet_derive(const unet_config *c, const kiln_derivation *d)
     if (c->guidance) TRY(derive_guidance(d));
     switch (c->concat) {
     case UNET_INPAINT: return derive_inpaint(d);
-    case UNET_EDIT: return derive_image(d, "concat_latent_image");
-    case UNET_UPSCALE: return derive_image(d, "concat_image");
+    case UNET_EDIT: return derive_edit(d);
+    case UNET_UPSCALE: return derive_small_picture(d);
     default: return KILN_OK;
     }
 }

@@ -108,3 +108,10 @@ row("sizes", drawn(latent_image=empty(20, 67), steps=2), drawn(latent_image=empt
 row("turbo_steps", *(decoded(custom(n.SDTurboScheduler(model=model, steps=s, denoise=1.0), cfg=1.0)) for s in (1, 4)))
 
 nearest("differential_karras", "little_denoise")
+
+# ---- filters ---------------------------------------------------------------------------------------------------------------
+
+section("Filters")
+row("canny", n.Canny(image=photo, low_threshold=0.4, high_threshold=0.8), n.Canny(image=square, low_threshold=0.1, high_threshold=0.2))
+row("image_blur", n.ImageBlur(image=photo, blur_radius=4, sigma=0.6), n.ImageBlur(image=square, blur_radius=1, sigma=1.0))
+row("image_sharpen", n.ImageSharpen(image=photo, sharpen_radius=2, sigma=0.8, alpha=0.3))

@@ -1,7 +1,9 @@
 """unet_concat.safetensors: what ComfyUI (COMFYUI=FOLDER) puts beside x for inpainting and editing models.
 
 CASE.mask [n,h,w], CASE.noise_mask, CASE.image and CASE.latent [n,h,w,4] (those that the case has) -> CASE.out
-[2,8,12,5 or 4], model space. Latents are scaled by 0.18215, but for editing.
+[2,8,12,5 or 4], model space. Latents are scaled by 0.18215, but for editing. upscale.N: the x4 upscaler's picture [1,12,20,3] with
+noise_augmentation and seed as AUGMENTED says, the level, and torch's
+noise of the seed 10 below.
 """
 
 import os
@@ -23,6 +25,25 @@ CASES = {  # sizes of what is given
     "edit": dict(image=(1, 16, 20)),
     "edit_blank": dict(),
 }
+AUGMENTED = [(0.0, 7), (0.3, 7), (0.0005, 3), (1.0, 11)]  # share and seed
+
+
+def upscaled(tensors):
+    from comfy import model_base
+    from comfy.ldm.modules.diffusionmodules.upscaling import ImageConcatWithNoiseAugmentation
+
+    schedule = {"linear_start": 0.0001, "linear_end": 0.02}
+    model = types.SimpleNamespace(noise_augmentor=ImageConcatWithNoiseAugmentation(noise_schedule_config=schedule, max_noise_level=350))
+    noise = torch.zeros(1, 4, HEIGHT, WIDTH)
+    image = randn("upscale.image", 1, 3, 12, 20)
+    tensors["upscale.image"] = nhwc(image)
+    for i, (share, seed) in enumerate(AUGMENTED):
+        got = model_base.SD_X4Upscaler.extra_conds(
+            model, concat_image=image, noise=noise, noise_augmentation=share, device=noise.device, seed=seed
+        )
+        tensors[f"upscale.{i}.out"] = nhwc(got["c_concat"].cond)
+        tensors[f"upscale.{i}.noise"] = torch.randn((1, 3, HEIGHT, WIDTH), generator=torch.manual_seed(seed - 10))
+        tensors[f"upscale.{i}.level"] = got["y"].cond.float()
 
 
 def made(case, given):
@@ -61,6 +82,7 @@ def main():
         out = made(case, given)
         tensors.update({f"{case}.{name}": nhwc(value) for name, value in given.items()})
         tensors[f"{case}.out"] = nhwc(out)
+    upscaled(tensors)
     save(GOLDEN / "unet_concat.safetensors", tensors, {"layout": "NHWC", "what": __doc__.split("\n\n")[1].strip()})
 
 

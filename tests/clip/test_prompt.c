@@ -179,23 +179,106 @@ static void test_T3_T4_prompts_equal_the_golden(void)
     t.api->unref(opened);
 }
 
-static void test_embeddings_are_refused(void)
+/* Row r of embedding e is the number 1000 e + r. */
+static int find_embedding(void *self, const char *name, const float **rows, size_t *n, char why[300])
 {
     static const struct {
-        const char *text;
-        int ok;
-    } cases[] = {{"embedding:bad", 0},
-                 {"a cat, embedding:bad, x", 0},
-                 {"(embedding:bad:1.2)", 0},
-                 {"noembedding:x", 1},
-                 {"an embedding", 1}};
+        const char *name;
+        size_t n;
+    } all[] = {{"foo", 2}, {"long-7", 9}, {"one", 1}, {"huge", 80}};
+    static float memory[4][80];
+    (void)self;
+    for (size_t e = 0; e < 4; e++) {
+        for (size_t r = 0; r < 80; r++) memory[e][r] = (float)(1000 * e + r);
+        if (strncmp(name, all[e].name, strlen(all[e].name)) != 0) continue; /* with .safetensors as well */
+        *rows = memory[e], *n = all[e].n;
+        return 1;
+    }
+    snprintf(why, 300, "there is no embedding '%s'", name);
+    return 0;
+}
+
+static void check_place(const prompt_chunks *c, size_t k, int64_t id, float weight, const char *text)
+{
+    int64_t have = c->vector[k] ? -(int64_t)*c->vector[k] - 1 : c->id[k];
+    CHECK_MSG(have == id && c->weight[k] == weight, "'%.60s': place %zu is %lld x %g, wanted %lld x %g", text, k,
+              (long long)have, (double)c->weight[k], (long long)id, (double)weight);
+}
+
+static void test_embeddings_equal_comfyui(void)
+{
+    const prompt_embeddings embeddings = {.find = find_embedding, .width = 1};
+    prompt_tokenizer t;
+    kiln_tokenizer *opened = open_tokenizer(OFFICIAL, &t);
+    kiln_weights *w = golden("embeddings");
+    int64_t n = 0;
+    REQUIRE(opened && w);
+    t.embeddings = &embeddings;
+    const void *first = data(w, "prompt_first", &n), *chunk_first = data(w, "chunk_first", NULL),
+               *ids = data(w, "ids", NULL);
+    const char *bytes = data(w, "prompt_bytes", NULL);
+    const float *weights = data(w, "weights", NULL);
+    CHECK(n > 15);
+    for (int64_t i = 0; i + 1 < n; i++) {
+        char text[2000], why[300] = "";
+        int64_t from = 77 * number(chunk_first, i), to = 77 * number(chunk_first, i + 1);
+        snprintf(text, sizeof text, "%.*s", (int)(number(first, i + 1) - number(first, i)), bytes + number(first, i));
+        prompt p;
+        prompt_chunks c = {0};
+        CHECK_MSG(prompt_parse(text, &p, why) && prompt_tokenise(&t, &p, 77, &c, why), "'%.60s': %s", text, why);
+        if (CHECK_MSG((int64_t)c.n_chunk * 77 == to - from, "'%.60s': %zu chunks", text, c.n_chunk))
+            for (int64_t k = from; k < to; k++) {
+                float weight;
+                memcpy(&weight, weights + k, sizeof weight);
+                check_place(&c, (size_t)(k - from), number(ids, k), weight, text);
+            }
+        CHECK_EQ(c.has_vectors, strstr(text, "noembedding") == NULL);
+        prompt_free(&p);
+        prompt_chunks_free(&c);
+    }
+    weights_unref(w);
+    t.api->unref(opened);
+}
+
+typedef struct {
+    char text[300];
+} names;
+
+static void add_name(void *self, const char *param, const char *folder, const char *name)
+{
+    names *to = self;
+    size_t n = strlen(to->text);
+    snprintf(to->text + n, sizeof to->text - n, "%s/%s/%s ", param, folder, name);
+}
+
+static void test_embeddings_are_named(void)
+{
+    static const struct {
+        const char *text, *names, *why;
+    } cases[] = {{"embedding:bad", "text/embeddings/bad ", "takes none"},
+                 {"a cat, embedding:bad, x", "text/embeddings/bad ", "takes none"},
+                 {"(embedding:bad:1.2) embedding:sub/b<", "text/embeddings/bad text/embeddings/sub/b ", "takes none"},
+                 {"embedding:", "text/embeddings/ ", "takes none"},
+                 {"noembedding:x", "", ""},
+                 {"an embedding", "", ""}};
+    prompt_tokenizer t;
+    kiln_tokenizer *opened = open_tokenizer(TINY, &t);
+    REQUIRE(opened);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         prompt p;
+        prompt_chunks c = {0};
         char why[300] = "";
-        CHECK_MSG(prompt_parse(cases[i].text, &p, why) == cases[i].ok, "'%s': %s", cases[i].text, why);
-        if (!cases[i].ok) CHECK_MSG(strstr(why, "textual inversion") != NULL, "%s", why);
+        names found = {0};
+        prompt_names_files(cases[i].text, "text", &(kiln_file_names){sizeof(kiln_file_names), &found, add_name});
+        CHECK_STR(found.text, cases[i].names);
+        CHECK(prompt_parse(cases[i].text, &p, why));
+        CHECK_EQ(prompt_tokenise(&t, &p, 77, &c, why), cases[i].why[0] == 0);
+        CHECK_MSG(strstr(why, cases[i].why) != NULL, "%s", why);
         prompt_free(&p);
+        prompt_chunks_free(&c);
     }
+    prompt_names_files(NULL, "text", NULL); /* a text that only a run will know */
+    t.api->unref(opened);
 }
 
 static void test_hostile_prompts(void)
@@ -217,8 +300,8 @@ static void test_hostile_prompts(void)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {CASE(test_T5_invalid_utf8_is_refused), CASE(test_T10_several_threads),
-                                      CASE(test_T3_T4_prompts_equal_the_golden), CASE(test_embeddings_are_refused),
-                                      CASE(test_hostile_prompts)};
+    static const test_case cases[] = {CASE(test_T5_invalid_utf8_is_refused),     CASE(test_T10_several_threads),
+                                      CASE(test_T3_T4_prompts_equal_the_golden), CASE(test_embeddings_equal_comfyui),
+                                      CASE(test_embeddings_are_named),           CASE(test_hostile_prompts)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -108,6 +108,29 @@ static void whole(uint32_t precision, double tolerance)
 static void test_T8_last_and_pooled_equal_transformers(void) { whole(KILN_F32, WHOLE); }
 static void test_T9_bf16_stays_near(void) { whole(KILN_BF16, 2e-2); }
 
+/* Vectors of an embedding in the place of two tokens. */
+static void test_vectors_in_the_place_of_ids(void)
+{
+    kiln_weights *set = open_weights("tests/golden/tiny-sd1"), *g = open_weights("tests/golden/embeddings.safetensors");
+    REQUIRE(set && g);
+    kiln_value *v = open_tiny(set);
+    REQUIRE(v);
+    const kiln_clip *clip = clip_of(v);
+    piece c = piece_new(KILN_F32);
+    kiln_text_inputs in = {.size = sizeof in, .layer = -1};
+    kiln_text_features f = {.size = sizeof f};
+    in.ids = piece_input(&c, golden(g, "encoded.ids"), KILN_I32);
+    in.end = piece_input(&c, golden(g, "encoded.end"), KILN_I32);
+    in.vectors = piece_input(&c, golden(g, "encoded.vectors"), KILN_F32);
+    in.by_id = piece_input(&c, golden(g, "encoded.by_id"), KILN_F32);
+    CHECK(clip->encoder->encoder->flags & KILN_TEXT_VECTORS);
+    clip->encoder->encoder->record(clip->encoder->encoder, c.ops, c.p, clip->encoder->weights, &in, &f);
+    piece_check(&c, f.tokens, golden(g, "encoded.last"), WHOLE, "last");
+    rig_host()->unref(v);
+    weights_unref(set);
+    weights_unref(g);
+}
+
 /* ---- CLIPTextEncode ---- */
 
 static const char cow[] = "a red circle to the left of a blue square";
@@ -222,6 +245,7 @@ int main(int argc, char **argv)
                                       CASE(test_T6_T7_every_layer_equals_transformers),
                                       CASE(test_T8_last_and_pooled_equal_transformers),
                                       CASE(test_T9_bf16_stays_near),
+                                      CASE(test_vectors_in_the_place_of_ids),
                                       CASE(test_T3_T4_T8_conditioning_equals_the_golden),
                                       CASE(test_a_layer_that_is_not_there_is_refused)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

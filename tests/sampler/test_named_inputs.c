@@ -586,6 +586,11 @@ static kiln_status derive_vector(const kiln_denoiser *d, const kiln_derivation *
     dim[0] = 1, dim[1] = C;
     kiln_tensor t = {.size = sizeof t, .dtype = KILN_F32, .device = KILN_CPU, .rank = 2, .dim = dim, .data = data};
     CHECK_EQ(by->rank, 4), CHECK_EQ(by->dim[1], H), CHECK_EQ(by->dim[3], C);
+    float drawn[4];
+    const float wanted[4] = {0.661352158f, 0.266924113f, 0.061677258f, 0.621317327f}; /* torch.manual_seed(1) */
+    CHECK_EQ(by->seed, 1);                                                            /* draw_by()'s noise    */
+    by->randn(by, by->seed, drawn, 4);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(drawn[i], wanted[i], 1e-6);
     by->add(by, "vector", &t);
     return KILN_OK;
 }

@@ -52,6 +52,17 @@ static void put(kiln_value *map, const char *key, const kiln_weights *g, const c
     free(a.data);
 }
 
+/* What torch draws of the seed 10 below. */
+static uint64_t seed;
+static array noise;
+
+static void randn(const kiln_derivation *d, uint64_t of, float *out, size_t n)
+{
+    CHECK_EQ(of, d->seed - 10);
+    REQUIRE(CHECK_EQ(n, noise.n));
+    memcpy(out, noise.data, n * sizeof *out);
+}
+
 static kiln_status derive(const unet_config *c, const kiln_value *entry, const kiln_value *latent, given *out)
 {
     static const int64_t dim[4] = {2, HEIGHT, WIDTH, 4};
@@ -64,7 +75,9 @@ static kiln_status derive(const unet_config *c, const kiln_value *entry, const k
                                              .dim = dim,
                                              .rank = 4,
                                              .self = out,
-                                             .add = keep});
+                                             .add = keep,
+                                             .seed = seed,
+                                             .randn = randn});
 }
 
 static float number_at(const kiln_tensor *t, int64_t picture, int64_t cell, int64_t channel)
@@ -145,6 +158,32 @@ static void test_guidance_of_a_consistency_model(void)
     rig_host()->unref(entry);
 }
 
+static void test_the_upscaler_s_picture_gets_noise(void)
+{
+    static const struct {
+        double share;
+        uint64_t seed;
+    } rows[] = {{0.0, 7}, {0.3, 7}, {0.0005, 3}, {1.0, 11}};
+    unet_config config = {.out_channels = 4, .beside = UNET_CLASS, .concat = UNET_UPSCALE};
+    kiln_weights *g = open_weights("tests/golden/unet_concat.safetensors");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        kiln_value *entry = values()->new_map(rig_ctx());
+        char name[20];
+        given got;
+        snprintf(name, sizeof name, "upscale.%zu", i);
+        array wanted = golden(g, "%s.out", name), level = golden(g, "%s.level", name);
+        put(entry, "concat_image", g, "upscale", "image");
+        set(entry, "noise_augmentation", values()->new_float(rig_ctx(), rows[i].share));
+        seed = rows[i].seed, noise = golden(g, "%s.noise", name);
+        CHECK_MSG(derive(&config, entry, NULL, &got) == KILN_OK, "%s", rig_message());
+        REQUIRE(find(&got, "image") && find(&got, "noise_level") && wanted.data);
+        CHECK_EQ(*(const int32_t *)find(&got, "noise_level")->data, (int32_t)level.data[0]);
+        check_array(find(&got, "image")->data, wanted.data, wanted.n, TOLERANCE, name, __FILE__, __LINE__);
+        free(wanted.data), free(level.data), free(noise.data);
+        rig_host()->unref(entry);
+    }
+}
+
 static void test_what_is_not_there_yet_is_refused(void)
 {
     unet_config unclip = {.out_channels = 4, .beside = UNET_VECTOR},
@@ -152,11 +191,10 @@ static void test_what_is_not_there_yet_is_refused(void)
                 inpaint = {.out_channels = 4, .concat = UNET_INPAINT};
     kiln_value *entry = values()->new_map(rig_ctx());
     given got;
-    set(entry, "noise_augmentation", values()->new_float(rig_ctx(), 0));
-    CHECK_EQ(derive(&upscaler, entry, NULL, &got), KILN_OK);
-    set(entry, "noise_augmentation", values()->new_float(rig_ctx(), 0.1));
-    CHECK_EQ(derive(&upscaler, entry, NULL, &got), KILN_ERR_UNSUPPORTED);
-    CHECK_MSG(strstr(rig_message(), "'noise_augmentation'") != NULL, "%s", rig_message());
+    set(entry, "noise_augmentation", values()->new_float(rig_ctx(), 1.5));
+    CHECK_EQ(derive(&upscaler, entry, NULL, &got), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "'noise_augmentation' has to be a number from 0 to 1") != NULL, "%s",
+              rig_message());
     CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_OK);
     set(entry, "unclip_conditioning", values()->new_list(rig_ctx()));
     CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_ERR_UNSUPPORTED);
@@ -195,6 +233,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         CASE(test_channels_beside_x_are_comfyuis), CASE(test_guidance_of_a_consistency_model),
-        CASE(test_what_is_not_there_yet_is_refused), CASE(test_rows_say_what_is_taken_where_nothing_is_given)};
+        CASE(test_the_upscaler_s_picture_gets_noise), CASE(test_what_is_not_there_yet_is_refused),
+        CASE(test_rows_say_what_is_taken_where_nothing_is_given)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
