@@ -2,6 +2,7 @@
 
     edit_controls.py difference CONTROL UNET OUT     CONTROL less the tensors that UNET has too, and the key that says so
     edit_controls.py lora CONTROL UNET OUT           CONTROL as a Control-LoRA over UNET: the whole difference as a product with ones
+    edit_controls.py union CONTROL OUT               CONTROL with a Union's tensors for 6 kinds of hints, random
     edit_controls.py f32|bf16 CONTROL OUT            the same in another type
     edit_controls.py without NAME CONTROL OUT        the same without a tensor
     edit_controls.py with NAME CONTROL OUT           the same with a tensor that nothing asks for
@@ -9,6 +10,8 @@
 
 import array
 import json
+import math
+import random
 import re
 import struct
 import sys
@@ -81,6 +84,23 @@ def low_rank(name, tensor, base):
     return {stem + ".up": ("F32", [shape[0], rank], up), stem + ".down": ("F32", [rank, *shape[1:]], ones.tobytes())}
 
 
+def union(tensors, kinds=6, sinusoid=16):
+    """What a Union has more, for a first level as wide as conv_in's."""
+    width, draw = tensors["conv_in.weight"][1][0], random.Random(6)
+    shapes = {
+        "task_embedding": [kinds, width], "control_add_embedding.linear_1.weight": [4 * width, kinds * sinusoid],
+        "control_add_embedding.linear_2.weight": [4 * width, 4 * width], "spatial_ch_projs.weight": [width, width],
+        "transformer_layes.0.attn.in_proj_weight": [3 * width, width], "transformer_layes.0.attn.out_proj.weight": [width, width],
+        "transformer_layes.0.mlp.c_fc.weight": [4 * width, width], "transformer_layes.0.mlp.c_proj.weight": [width, 4 * width],
+        "transformer_layes.0.ln_1.weight": [width], "transformer_layes.0.ln_2.weight": [width],
+    }
+    for name, shape in list(shapes.items()):
+        if name.endswith("weight"):
+            shapes[name.removesuffix("weight") + "bias"] = shape[:1]
+    made = {name: array.array("f", [draw.gauss(0, 0.7) for _ in range(math.prod(shape))]) for name, shape in shapes.items()}
+    return {name: ("F32", shapes[name], made[name].tobytes()) for name in shapes}
+
+
 def rounded(tensor, kind):
     single = array.array("f", numbers(tensor))
     if kind == "f32":
@@ -95,6 +115,9 @@ def main(what, *paths):
         control, unet = read(paths[0]), read(paths[1])
         found = {name: less(t, unet[name]) if name in unet else t for name, t in control.items()}
         found["difference"] = ("F32", [1], bytes(4))
+    elif what == "union":
+        found = read(paths[0])
+        found.update(union(found))
     elif what in ("f32", "bf16"):
         found = {name: rounded(t, what) for name, t in read(paths[0]).items()}
     elif what == "lora":

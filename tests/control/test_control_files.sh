@@ -35,6 +35,30 @@ same both_sides_are_one_batch "$(grep -cE '"name": "timestep_embedding".*"denois
   loaded lora ControlNetLoader lora.safetensors | sed 's/guider: {class_type: CFGGuider, inputs: {model: \[model, 0\]/guider: {class_type: CFGGuider, inputs: {model: [patched, 0]/'; dump lora; } | workflow patched
 run patched --no-cache; verdict over_a_patched_model_too $?
 
+# ---- a Union's kinds: numbers that the network is told, not another network
+folder union union "$file"; verdict a_union_is_made $?
+{
+    echo '  union: {class_type: ControlNetLoader, inputs: {control_net_name: union}}'
+    echo '  counted: {class_type: TestCountedControl, inputs: {control_net: [union, 0]}}'
+    for kind in auto depth segment; do
+        echo "  typed_$kind: {class_type: SetUnionControlNetType, inputs: {control_net: [counted, 0], type: $kind}}"
+        apply on_$kind "yes no" typed_$kind dots 0.8; both $kind step; echo "  dump_$kind: {class_type: TestDump, inputs: {samples: [${kind}_latent, 0]}}"
+    done
+    echo '  again: {class_type: SetUnionControlNetType, inputs: {control_net: [typed_depth, 0], type: auto}}'
+    apply on_again "yes no" again dots 0.8; both again step; dump again
+} | workflow union
+test_plugin tests/control/plugin/counted_control.c counted && run union --no-cache -v; verdict a_union_is_drawn_with $?
+same two_kinds_are_one_program "$(grep -c 'counted: the control is recorded' "$work/union.txt")" 2
+drawn() { cksum <"$work/union/samples_0000$1_.f32"; }
+check kinds_are_told_apart [ "$(drawn 2)" != "$(drawn 3)" ]
+check a_kind_is_not_none [ "$(drawn 1)" != "$(drawn 2)" ]
+same auto_takes_a_kind_back "$(drawn 4)" "$(drawn 1)"
+
+# ---- adapters have a folder of their own too
+mkdir -p "$work/models/t2i_adapter" && cp -r "$proof/models/controlnet/adapter" "$work/models/t2i_adapter/mine"
+{ echo '  mine: {class_type: ControlNetLoader, inputs: {control_net_name: mine}}'; apply on_mine "yes no" mine dots 1; both mine; compare mine adapter; } | workflow mine
+run mine --no-cache; as_golden adapter mine
+
 # ---- other types
 for kind in f32 bf16; do
     loaded $kind ControlNetLoader $kind | workflow $kind
@@ -57,6 +81,9 @@ check it_is_the_loader_that_says_so grep -q "node 'short' (ControlNetLoader)" "$
 loaded long ControlNetLoader long | workflow long
 run long --no-cache; verdict a_tensor_too_many_is_no_error $?
 check a_tensor_too_many_is_named grep -q "down_blocks.1.mystery.weight" "$work/log"
+{ echo '  six: {class_type: ControlNetLoader, inputs: {control_net_name: union}}'; echo '  typed: {class_type: SetUnionControlNetType, inputs: {control_net: [six, 0], type: repaint}}'
+  apply on "yes no" typed dots 1; sample net "on, 0" "on, 1"; dump net; } |
+    refused a_kind_that_it_does_not_know "'repaint' is kind 8 of a Union ControlNet, and this one knows 6; take a ProMax"
 { loaded lora ControlNetLoader lora.safetensors | sed 's/guider: {class_type: CFGGuider, inputs: {model: \[model, 0\]/guider: {class_type: CFGGuider, inputs: {model: [other, 0]/'
   echo "  other: {class_type: UNETLoader, inputs: {unet_name: $PWD/tests/golden/tiny-sd1}}"; } |
     refused a_control_lora_of_another_model "node 'lora_latent' (SamplerCustomAdvanced)"

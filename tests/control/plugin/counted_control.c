@@ -15,7 +15,7 @@ typedef struct {
 static void record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                    const kiln_named_tensor *in, size_t n_in, const kiln_outputs *out)
 {
-    const kiln_network *of = ((const counted *)(const void *)n)->of;
+    const kiln_network *of = ((const counted *)n->self)->of;
     kept->log(KILN_LOG_INFO, "counted: the control is recorded");
     of->record(of, ops, p, w, in, n_in, out);
 }
@@ -27,7 +27,7 @@ static kiln_status run(const kiln_call *c)
     counted *own = given ? calloc(1, sizeof *own) : NULL;
     if (!own) return given ? KILN_ERR_NOMEM : KILN_ERR_INVALID;
     own->network = *given->network;
-    own->network.record = record;
+    own->network.record = record, own->network.self = own, own->network.over = NULL;
     own->of = given->network;
     kiln_net net = {.size = sizeof net,
                     .network = &own->network,
