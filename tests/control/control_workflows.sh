@@ -60,4 +60,6 @@ END
 compare() { echo "  ${1}_golden: {class_type: TestGolden, inputs: {value: [${1}_latent, 0], file: goldens.safetensors, name: golden.${2:-$1}}}"; }
 dump() { echo "  ${1}_dump: {class_type: TestDump, inputs: {samples: [${1}_latent, 0]}}"; }
 both() { sample "$1" "on_$1, 0" "on_$1, 1" "${@:2}"; }
+# latent_of NAME: the checksum of the one latent that a workflow of this name, with its own nodes on standard input, gives
+latent_of() { workflow "$1"; run "$1" --no-cache && cksum <"$work/$1/samples_00001_.f32"; }
 workflow() { { begin; cat; } >"$work/$1.yaml"; } # NAME, with its own nodes on standard input

@@ -44,15 +44,20 @@ folder union union "$file"; verdict a_union_is_made $?
         echo "  typed_$kind: {class_type: SetUnionControlNetType, inputs: {control_net: [counted, 0], type: $kind}}"
         apply on_$kind "yes no" typed_$kind dots 0.8; both $kind step; echo "  dump_$kind: {class_type: TestDump, inputs: {samples: [${kind}_latent, 0]}}"
     done
-    echo '  again: {class_type: SetUnionControlNetType, inputs: {control_net: [typed_depth, 0], type: auto}}'
-    apply on_again "yes no" again dots 0.8; both again step; dump again
 } | workflow union
 test_plugin tests/control/plugin/counted_control.c counted && run union --no-cache -v; verdict a_union_is_drawn_with $?
 same two_kinds_are_one_program "$(grep -c 'counted: the control is recorded' "$work/union.txt")" 2
-drawn() { cksum <"$work/union/samples_0000$1_.f32"; }
-check kinds_are_told_apart [ "$(drawn 2)" != "$(drawn 3)" ]
-check a_kind_is_not_none [ "$(drawn 1)" != "$(drawn 2)" ]
-same auto_takes_a_kind_back "$(drawn 4)" "$(drawn 1)"
+told() { # KIND...: one after the other, each to what the last one gave
+    local last=union
+    echo '  union: {class_type: ControlNetLoader, inputs: {control_net_name: union}}'
+    for kind; do echo "  $last$kind: {class_type: SetUnionControlNetType, inputs: {control_net: [$last, 0], type: $kind}}"; last=$last$kind; done
+    apply on_net "yes no" "$last" dots 0.8; both net step; dump net
+}
+untold=$(told | latent_of untold) depth=$(told depth | latent_of depth) segment=$(told segment | latent_of segment)
+check kinds_are_told_apart [ "$depth" != "$segment" ]
+check a_kind_is_not_none [ "$depth" != "$untold" ]
+same auto_is_none "$(told auto | latent_of auto)" "$untold"
+same auto_takes_a_kind_back "$(told depth auto | latent_of back)" "$untold"
 
 # ---- adapters have a folder of their own too
 mkdir -p "$work/models/t2i_adapter" && cp -r "$proof/models/controlnet/adapter" "$work/models/t2i_adapter/mine"
