@@ -19,6 +19,7 @@ ROWS = [
     ("custom_sampling", "custom_sampling.yaml", {"sampler": "euler_ancestral"}),
     ("refined", "refined.yaml", {}),
     ("lora", "lora.yaml", {}),
+    ("turbo", "turbo.yaml", {"seed": "2"}),
     ("batch", "batch.yaml", {}),
     ("several", "several.yaml", {"sheet": "true"}),
     ("regional", "regional.yaml", {}),

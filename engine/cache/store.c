@@ -146,6 +146,8 @@ store *store_open(const store_setting *setting, error *e)
     return NULL;
 }
 
+const char *store_folder(const store *s) { return s->folder; }
+
 void store_close(store *s)
 {
     error e = {0};

@@ -37,6 +37,7 @@ const char *store_network_file_system(long type);
  * on a network file system is KILN_ERR_UNSUPPORTED with the remedy; any other failure says what to do. NULL then. */
 store *store_open(const store_setting *setting, error *e);
 void store_close(store *s); /* flushes; NULL is allowed */
+const char *store_folder(const store *s);
 
 /* What is known of an entry without reading its values. */
 typedef struct {

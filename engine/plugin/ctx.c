@@ -7,6 +7,7 @@
 #include "param/subgraph.h"
 #include "plugin/abilities.h"
 #include "plugin/crash_report.h"
+#include "plugin/spill.h"
 #include "plugin/value_types.h"
 #include "tensor/value.h"
 
@@ -196,6 +197,7 @@ const kiln_host engine_host = {
     .not_kept = host_not_kept,
     .node = host_node,
     .find_file = host_find_file,
+    .spill = spill_new,
 };
 
 /* ---- the call ---- */
@@ -285,8 +287,9 @@ static kiln_status believe(kiln_ctx *c, kiln_status status)
 static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, error *e)
 {
     files_discard(c);
+    spill_close(c);
     free_scratch(c);
-    assert(!c->files && !c->device_scratch);
+    assert(!c->files && !c->spills && !c->device_scratch);
     if (status == KILN_OK) return KILN_OK;
     if (status == KILN_CANCELLED) return error_set(e, KILN_CANCELLED, "cancelled");
     error_set(&c->failure, status, "failed without saying why (%s)", status_text(status));

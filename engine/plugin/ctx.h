@@ -20,6 +20,7 @@ typedef struct {
     struct runtime *runtime;
     pool *pool;
     struct output_folder *output;
+    const char *spill; /* the first folder for kiln_host.spill; NULL: TMPDIR, else /var/tmp */
     /* 1: stop. Any thread. */
     int (*cancelled)(void *arg);
     void (*progress)(void *arg, size_t node, uint64_t done, uint64_t total, const char *what);
@@ -54,9 +55,10 @@ struct kiln_ctx {
     error failure;
     arena scratch;
     struct device_scratch *device_scratch;
-    struct kiln_file *files; /* open, see ability_files.c */
-    int lacks_text;          /* there was no memory for a text that a file of this call should hold */
-    int asked_to_stop;       /* progress() has said so: KILN_CANCELLED is an honest answer */
+    struct kiln_file *files;   /* open, see ability_files.c */
+    struct spill_file *spills; /* open, see spill.h */
+    int lacks_text;            /* there was no memory for a text that a file of this call should hold */
+    int asked_to_stop;         /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */

@@ -73,6 +73,7 @@ static call_environment environment(execution *x, output_folder *output)
     return (call_environment){.runtime = x->machine->runtime,
                               .pool = runtime_pool(x->machine->runtime),
                               .output = output,
+                              .spill = result_cache_folder(x->machine->result_cache),
                               .cancelled = interrupt_asked,
                               .progress = env_progress,
                               .file = env_file,

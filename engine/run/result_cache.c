@@ -121,6 +121,8 @@ kiln_status result_cache_watch(result_cache *k, const workflow *w, error *e)
     return find_all(k, e);
 }
 
+const char *result_cache_folder(const result_cache *k) { return k ? store_folder(k->store) : NULL; }
+
 void result_cache_close(result_cache *k)
 {
     error e = {0};

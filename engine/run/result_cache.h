@@ -30,7 +30,8 @@ typedef struct {
 kiln_status result_cache_open(const result_cache_setting *setting, result_cache **out, error *e);
 /* Before the first node, after the keys: the workflow whose nodes the indices below mean. Forgets the one before. */
 kiln_status result_cache_watch(result_cache *k, const workflow *w, error *e);
-void result_cache_close(result_cache *k); /* commits */
+void result_cache_close(result_cache *k);               /* commits */
+const char *result_cache_folder(const result_cache *k); /* where results lie; NULL: nothing is kept */
 
 int result_cache_known(result_cache *k, size_t node);
 kiln_status result_cache_fetch(result_cache *k, size_t node, kiln_value **out, error *e);

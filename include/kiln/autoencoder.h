@@ -1,8 +1,9 @@
 /* autoencoder.h - what a VAE is: pictures, videos or sound <-> latents.
  *
  * A constant table that records both ways, and the VAE value that has it with its weights. VAEDecode and VAEEncode
- * take whole pictures or videos, one after the other or as many at once as `pictures` says, and tiles where that does
- * not fit; VAEDecodeTiled and VAEEncodeTiled take tiles of the size their user asks for. Tiles want `tile`.
+ * take whole pictures or videos, one after the other or as many at once as `pictures` says; where that does not fit,
+ * pictures in stripes of rows (made of what is recorded, nothing else is asked for), else tiles; VAEDecodeTiled and
+ * VAEEncodeTiled take tiles of the size their user asks for. Tiles want `tile`.
  */
 #ifndef KILN_AUTOENCODER_H
 #define KILN_AUTOENCODER_H
@@ -13,8 +14,8 @@
 extern "C" {
 #endif
 
-/* That a picture may be cut, and how it would best be, in latent cells. Where a whole picture does not fit, VAEDecode
- * and VAEEncode take tiles of 4, 2, 1 or 1/2 times this size; the tiled nodes' sizes are their parameters. */
+/* That a picture may be cut, and how it would best be, in latent cells. Where neither a whole picture nor stripes fit,
+ * VAEDecode and VAEEncode take tiles of 4, 2, 1 or 1/2 times this size; the tiled nodes' sizes are their parameters. */
 typedef struct {
     uint32_t size;
     int32_t height, width, frames; /* of a tile that fits comfortably             */
@@ -35,7 +36,7 @@ typedef struct kiln_autoencoder {
     void *self;
     const kiln_latent_format *latent;
     int32_t image_channels;       /* 0: 3; 4: with alpha; of sound its channels */
-    const kiln_tile_advice *tile; /* NULL: it is not to be cut */
+    const kiln_tile_advice *tile; /* NULL: it is not to be cut into tiles */
     /* image [N,H,W,channels] in -1..1 (a video [N,T,H,W,channels], sound [N,L,channels]), of sizes that the format
      * divides. Unscaled. NULL: it only decodes. */
     void (*record_encode)(const struct kiln_autoencoder *, const kiln_ops *, kiln_program *, kiln_weights *weights,

@@ -271,6 +271,12 @@ typedef struct {
      * names_files() too: the result of a file that was not named there, because its text came over a wire, is not
      * kept. */
     const char *(*find_file)(kiln_ctx *, const char *folder, const char *name);
+
+    /* [run] A file of the call's own, for what does not fit into memory: a descriptor to pread() and pwrite(), for
+     * places below `bytes`, which are reserved on the disk. It has no name, and is closed when the call ends: do not
+     * close it. It lies where results are kept, or else in TMPDIR, or else in /var/tmp. -1, with a message that names
+     * folders and remedy, when there is no room; and in an estimate, which leaves nothing behind. */
+    int (*spill)(kiln_ctx *, size_t bytes);
 } kiln_host;
 
 /* The arguments of one run(). */

@@ -115,8 +115,7 @@ static void find_edges(const canny *k, const kiln_call *c, float *out)
     for (int64_t y = 0; y < k->h; y++)
         for (int64_t x = 0; x < k->w; x++) k->edge[y * k->w + x] = (unsigned char)class_of(k, y, x);
     follow(k);
-    for (int64_t i = 0; i < k->h * k->w; i++)
-        out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = k->edge[i] == STRONG;
+    for (int64_t i = 0; i < k->h * k->w; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = k->edge[i] == STRONG;
 }
 
 static kiln_status canny_check(const kiln_call *c)

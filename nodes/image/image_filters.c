@@ -203,7 +203,8 @@ static void blocks_one(const filtering *f)
     int64_t side = ((const blocks_params *)f->c->params)->block_size;
     for (int64_t y = 0; y < f->size.h; y += side)
         for (int64_t x = 0; x < f->size.w; x += side)
-            fill_block(f, y, x, f->size.h - y < side ? f->size.h - y : side, f->size.w - x < side ? f->size.w - x : side);
+            fill_block(f, y, x, f->size.h - y < side ? f->size.h - y : side,
+                       f->size.w - x < side ? f->size.w - x : side);
 }
 static kiln_status blocks_run(const kiln_call *c) { return filter_pictures(c, "averaging", blocks_one); }
 const kiln_node node_colour_blocks =

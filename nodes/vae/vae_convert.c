@@ -98,7 +98,8 @@ kiln_status vae_open(const kiln_call *c, const kiln_value *vae, int encode, vae_
 void vae_close(vae_converter *v)
 {
     if (v->program) v->ops->program_free(v->program);
-    v->program = NULL;
+    if (v->traced) v->ops->program_free(v->traced);
+    v->program = v->traced = NULL;
 }
 
 /* ---- the decoder's further inputs ---- */
@@ -155,17 +156,32 @@ static kiln_status fill_inputs(vae_converter *v)
 
 /* ---- the program ---- */
 
-static kiln_status record(const vae_converter *v)
+kiln_program_options vae_program_options(const vae_converter *v)
 {
     const kiln_autoencoder *a = v->vae->autoencoder;
+    return (kiln_program_options){.size = sizeof(kiln_program_options),
+                                  .name = v->encode ? "vae encode" : "vae decode",
+                                  .precision = v->precision,
+                                  .precisions = KILN_HAS(kiln_autoencoder, a, precisions) ? a->precisions : 0};
+}
+
+kiln_latent_distribution vae_record(const vae_converter *v, const kiln_ops *ops, kiln_program *p, kiln_t x)
+{
+    const kiln_autoencoder *a = v->vae->autoencoder;
+    kiln_latent_distribution d = {.size = sizeof d};
+    if (v->encode)
+        a->record_encode(a, ops, p, v->vae->weights, x, &d);
+    else
+        d.mean = a->record_decode(a, ops, p, v->vae->weights, x);
+    return d;
+}
+
+static kiln_status record(const vae_converter *v)
+{
     int64_t dim[5];
     vae_dims(v, &v->of, dim);
     kiln_t x = v->ops->input(v->program, "x", KILN_F32, v->rank, dim);
-    kiln_latent_distribution d = {.size = sizeof d};
-    if (v->encode)
-        a->record_encode(a, v->ops, v->program, v->vae->weights, x, &d);
-    else
-        d.mean = a->record_decode(a, v->ops, v->program, v->vae->weights, x);
+    kiln_latent_distribution d = vae_record(v, v->ops, v->program, x);
     if (v->variance && !d.log_variance.id)
         return v->call->host->fail(v->call->ctx, KILN_ERR_UNSUPPORTED,
                                    "this VAE has no variance to draw from: its latent is what it says; take VAEEncode");
@@ -177,19 +193,18 @@ static kiln_status record(const vae_converter *v)
 static kiln_status open_program(vae_converter *v, const vae_shape *in)
 {
     const kiln_weights_api *w = v->call->host->ability(KILN_WEIGHTS_ABILITY);
-    const char *identity, *what = v->encode ? "vae encode" : "vae decode";
+    const kiln_program_options options = vae_program_options(v);
+    const char *identity;
     char key[700];
     int fresh = 0;
     if (v->program && memcmp(in, &v->of, sizeof *in) == 0) return KILN_OK;
-    vae_close(v);
+    if (v->program) v->ops->program_free(v->program);
+    v->program = NULL;
     v->of = *in;
     if (!(identity = w->identity(v->call->ctx, v->vae->weights))) return KILN_ERR_IO;
-    snprintf(key, sizeof key, "%s%s:%s:%s:%lldx%lldx%lldx%lld", what, v->variance ? " variance" : "",
+    snprintf(key, sizeof key, "%s%s:%s:%s:%lldx%lldx%lldx%lld", options.name, v->variance ? " variance" : "",
              v->vae->autoencoder->family, identity, (long long)in->n, (long long)in->frames, (long long)in->rows,
              (long long)in->columns);
-    kiln_program_options options = {.size = sizeof options, .name = what, .precision = v->precision};
-    if (KILN_HAS(kiln_autoencoder, v->vae->autoencoder, precisions))
-        options.precisions = v->vae->autoencoder->precisions;
     v->program = v->ops->program_keep(v->call->ctx, key, &options, &fresh);
     if (!v->program) return KILN_ERR_NOMEM;
     if (fresh) TRY(record(v));

@@ -28,7 +28,14 @@ typedef struct {
     uint64_t done, total; /* runs, for progress; total 0: not known */
     struct {
         float *part, *made, *weight, *sum;
-    } tile; /* memory of vae_tiles.c, taken for the first picture; all have one size */
+    } tile;               /* memory of vae_tiles.c, taken for the first picture; all have one size */
+    kiln_program *traced; /* vae_trace.c's: keeps alive what was noted */
+    struct {
+        int fd;
+        size_t bytes; /* of the file; 0: none yet */
+        void *in, *out;
+        size_t in_bytes, out_bytes;
+    } stripe; /* file and memory of vae_stripes.c, for all pictures of the call */
 } vae_converter;
 
 /* Reads the VAE; fails when it does not go that way. Ends with vae_close(), also after a failure. */
@@ -45,6 +52,10 @@ int64_t vae_at_once(const vae_converter *v);
 /* The shape of a tensor of the latent's rank, and back. */
 vae_shape vae_shape_of(const vae_converter *v, const int64_t *dim);
 void vae_dims(const vae_converter *v, const vae_shape *s, int64_t dim[5]);
+
+/* How the autoencoder's programs are made, and what it records, in any program. */
+kiln_program_options vae_program_options(const vae_converter *v);
+kiln_latent_distribution vae_record(const vae_converter *v, const kiln_ops *ops, kiln_program *p, kiln_t x);
 
 /* Records and plans the program for `in`; *fits: it can run in the memory that there is. */
 kiln_status vae_fits(vae_converter *v, const vae_shape *in, int *fits);

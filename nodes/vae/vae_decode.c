@@ -65,7 +65,7 @@ static kiln_status decode_all(vae_converter *v, const vae_tiling *asked, const v
         float *from = kit_at(latent, (size_t)i * vae_count(&one)), *to = kit_at(image, (size_t)i * vae_count(&pixels));
         vae_shape now = one;
         now.n = cells->n - i < way.at_once ? cells->n - i : way.at_once;
-        TRY(way.tiled ? vae_run_tiled(v, &way.tiling, &now, from, to) : vae_run(v, &now, from, to, NULL));
+        TRY(vae_go(v, &way, &now, from, to, NULL));
         if (kit_estimating(v->call) || to_image(to, (size_t)now.n * vae_count(&pixels))) {
             i += now.n;
             continue;

@@ -92,7 +92,7 @@ static kiln_status encode_all(vae_converter *v, const vae_tiling *asked, const k
         now.n = n - i < way.at_once ? n - i : way.at_once;
         size_t made = (size_t)now.n * vae_count(&cells);
         if (!kit_estimating(c)) copy_pixels(taking, image, i * one.frames, now.n * one.frames, pixels);
-        TRY(way.tiled ? vae_run_tiled(v, &way.tiling, &now, pixels, to) : vae_run(v, &now, pixels, to, spread));
+        TRY(vae_go(v, &way, &now, pixels, to, spread));
         if (kit_estimating(c) || (all_finite(to, made) && (!spread || all_finite(spread, made)))) {
             i += now.n;
             continue;

@@ -191,6 +191,24 @@ kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape
     return KILN_OK;
 }
 
+kiln_status vae_tiles_least(vae_converter *v, const vae_tiling *t, const vae_shape *in, uint64_t *bytes)
+{
+    const int64_t corner[AXES] = {0, 0, 0};
+    grid g[TILINGS];
+    size_t n = grids_of(v, t, g);
+    *bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        vae_shape part = part_shape(in, &g[i], corner);
+        kiln_program_info info = {.size = sizeof info};
+        int fit;
+        TRY(vae_fits(v, &part, &fit));
+        TRY(v->ops->info(v->program, &info));
+        uint64_t one = info.arena_bytes + info.scratch_bytes + vae_count(&part) * sizeof(float);
+        if (one > *bytes) *bytes = one;
+    }
+    return KILN_OK;
+}
+
 /* ---- a tiling ---- */
 
 static void divide(const tiles *w, float *sum)

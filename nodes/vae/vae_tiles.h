@@ -19,6 +19,8 @@ typedef struct {
 kiln_status vae_run_tiled(vae_converter *v, const vae_tiling *t, const vae_shape *in, float *x, float *y);
 /* *fit: a tile of each tiling can run in the memory that there is. */
 kiln_status vae_tiles_fit(vae_converter *v, const vae_tiling *t, const vae_shape *in, int *fit);
+/* Bytes that the programs of a tile of each tiling take, with what goes in: the most of them. */
+kiln_status vae_tiles_least(vae_converter *v, const vae_tiling *t, const vae_shape *in, uint64_t *bytes);
 /* How many runs that are. */
 uint64_t vae_tiled_runs(const vae_converter *v, const vae_tiling *t, const vae_shape *in);
 

@@ -27,65 +27,98 @@ static vae_tiling tiles_of(const vae_converter *v, const vae_shape *one, int64_t
     return t;
 }
 
-static void say(const vae_converter *v, const vae_shape *one, const vae_tiling *t)
+static void how_it_goes(const vae_converter *v, const vae_shape *one, const vae_way *w, char *how, size_t size)
+{
+    int64_t factor = v->encode ? 1 : v->factor, rows = w->stripes ? vae_stripes_rows(w->stripes) : 0;
+    if (w->tiled)
+        snprintf(how, size, "in tiles of %lldx%lld pixels", (long long)(w->tiling.side * factor),
+                 (long long)(w->tiling.side * factor));
+    else if (!w->stripes)
+        snprintf(how, size, "one after the other");
+    else if (rows < one->rows * factor)
+        snprintf(how, size, "in stripes of %lld rows", (long long)rows);
+    else
+        snprintf(how, size, "layer by layer");
+}
+
+static void say(const vae_converter *v, const vae_shape *one, const vae_way *w)
 {
     const kiln_host *host = v->call->host;
     int64_t factor = v->encode ? 1 : v->factor;
-    char how[80] = "one after the other", text[500];
-    if (t)
-        snprintf(how, sizeof how, "in tiles of %lldx%lld pixels", (long long)(t->side * factor),
-                 (long long)(t->side * factor));
+    int cut = w->tiled || w->stripes;
+    char how[80], text[500];
+    how_it_goes(v, one, w, how, sizeof how);
     snprintf(text, sizeof text,
              "%.160s: %s of %lldx%lld pixels does not fit into the memory there is; it is %s %s. Another machine may "
              "do it whole, so the result is not kept",
              KILN_HAS(kiln_host, host, node) ? host->node(v->call->ctx) : "a node",
-             t ? v->rank > 4 ? "a video" : "a picture" : "a batch of pictures", (long long)(one->columns * factor),
+             cut ? v->rank > 4 ? "a video" : "a picture" : "a batch of pictures", (long long)(one->columns * factor),
              (long long)(one->rows * factor), v->encode ? "encoded" : "decoded", how);
     host->log(KILN_LOG_WARN, text);
     if (KILN_HAS(kiln_host, host, not_kept)) host->not_kept(v->call->ctx);
 }
 
-/* The largest tiles of a few that fit; *found 0: the picture is smaller than all of them. */
-static kiln_status find_tiles(vae_converter *v, const vae_shape *one, vae_tiling *out, int *found)
+/* The largest tiles of a few that fit, else the smallest; none where the picture is smaller than all of them. */
+static kiln_status find_tiles(vae_converter *v, const vae_shape *one, vae_way *w, int *fits)
 {
     const kiln_tile_advice *a = v->vae->autoencoder->tile;
     int64_t usual = either(a->height < a->width ? a->height : a->width, SIDE), overlap = either(a->overlap, OVERLAP);
-    int fits = 0;
-    *found = 0;
-    for (int64_t side = 4 * usual; !fits && side >= usual / 2 && side > 4 * overlap - 1; side /= 2) {
+    for (int64_t side = 4 * usual; !*fits && side >= usual / 2 && side > 4 * overlap - 1; side /= 2) {
         vae_tiling t = tiles_of(v, one, side, overlap);
         if (one->rows <= t.side && one->columns <= t.side && one->frames <= t.frames) continue;
-        *out = t, *found = 1;
-        TRY(vae_tiles_fit(v, &t, one, &fits));
+        w->tiling = t, w->tiled = 1;
+        TRY(vae_tiles_fit(v, &t, one, fits));
     }
+    if (*fits) w->stripes = NULL;
     return KILN_OK;
 }
 
 /* For progress: what is behind us may have to be done again. */
 static void count_runs(vae_converter *v, const vae_shape *one, int64_t n, const vae_way *w)
 {
-    v->total = v->done + (w->tiled ? vae_tiled_runs(v, &w->tiling, one) * (uint64_t)n
-                                   : (uint64_t)((n + w->at_once - 1) / w->at_once));
+    uint64_t each = w->tiled ? vae_tiled_runs(v, &w->tiling, one) : w->stripes ? vae_stripes_runs(w->stripes) : 1;
+    v->total = v->done + each * (uint64_t)((n + w->at_once - 1) / w->at_once);
+}
+
+/* The highest stripes that fit, else the lowest; none where the autoencoder does not go in stripes. */
+static kiln_status find_stripes(vae_converter *v, const vae_shape *one, vae_way *w, int *fit)
+{
+    *fit = 0;
+    TRY(vae_stripes_new(v, one, &w->stripes));
+    return w->stripes ? vae_stripes_choose(w->stripes, fit) : KILN_OK;
+}
+
+/* Where nothing fits: the lowest stripes or the smallest tiles, whichever need less. */
+static kiln_status take_the_least(vae_converter *v, const vae_shape *one, vae_way *w)
+{
+    uint64_t tile = UINT64_MAX;
+    if (w->tiled) TRY(vae_tiles_least(v, &w->tiling, one, &tile));
+    if (w->stripes && vae_stripes_least(w->stripes) <= tile)
+        w->tiled = 0;
+    else
+        w->stripes = NULL;
+    return KILN_OK;
 }
 
 /* What does not fit and is not to be cut stays whole: the run says how much it would take. */
 static kiln_status choose(vae_converter *v, const vae_shape *one, vae_way *w)
 {
     vae_shape whole = *one;
-    int fits = 1, found = 0;
+    int fits = 1;
     whole.n = w->at_once;
     TRY(vae_fits(v, &whole, &fits));
     if (fits) return KILN_OK;
     if (w->at_once > 1) {
         w->at_once = 1;
         TRY(vae_fits(v, one, &fits));
-        if (fits) say(v, one, NULL);
+        if (fits) say(v, one, w);
         if (fits) return KILN_OK;
     }
-    if (!v->vae->autoencoder->tile || v->variance) return KILN_OK;
-    TRY(find_tiles(v, one, &w->tiling, &found));
-    w->tiled = found;
-    if (found) say(v, one, &w->tiling);
+    TRY(find_stripes(v, one, w, &fits));
+    if (!fits && v->vae->autoencoder->tile && !v->variance) TRY(find_tiles(v, one, w, &fits));
+    if (!fits) TRY(take_the_least(v, one, w));
+    if (w->stripes) TRY(vae_fits(v, one, &fits)); /* its further inputs are those of the whole picture */
+    if (w->tiled || w->stripes) say(v, one, w);
     return KILN_OK;
 }
 
@@ -99,4 +132,10 @@ kiln_status vae_choose_way(vae_converter *v, const vae_shape *one, int64_t n, co
         TRY(choose(v, one, out));
     count_runs(v, one, n, out);
     return KILN_OK;
+}
+
+kiln_status vae_go(vae_converter *v, const vae_way *w, const vae_shape *in, float *x, float *y, float *variance)
+{
+    if (w->stripes) return vae_stripes_run(w->stripes, x, y, variance);
+    return w->tiled ? vae_run_tiled(v, &w->tiling, in, x, y) : vae_run(v, in, x, y, variance);
 }

@@ -106,7 +106,8 @@ static void test_small_pictures_and_channels(void)
             kiln_value *in = tensor_of(4, (const int64_t[]){2, side, side, channels}, NULL, &into);
             memset(into, 0, (size_t)(2 * side * side) * channels * sizeof *into);
             made m = node_with(&node_canny, "", in, NULL, NULL);
-            CHECK_MSG(m.status == KILN_OK && view_of(m.out[0]).dim[3] == 3 && view_of(m.out[0]).dim[0] == 2, "%s", m.why.message);
+            CHECK_MSG(m.status == KILN_OK && view_of(m.out[0]).dim[3] == 3 && view_of(m.out[0]).dim[0] == 2, "%s",
+                      m.why.message);
             value_unref(in);
             made_free(&m);
         }

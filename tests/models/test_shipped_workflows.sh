@@ -24,6 +24,7 @@ shows txt2img "$two"
 shows custom_sampling "$two"
 shows refined "$two"
 shows lora "$two on a black background"
+shows turbo "$two"
 draw several
 wanted=("a red circle" "a blue square" "a yellow triangle")
 n=0

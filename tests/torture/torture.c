@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 enum { LARGE = 100, TWIN_A = 200, TWIN_B = 201, STATE = 900, MANY = 300, PATHS = 4096, LIMIT_S = 20 };
-static char store_folder[PATHS];
+static char kept_folder[PATHS];
 
 /* ---- values that a number decides ---- */
 
@@ -140,7 +140,7 @@ static kiln_status digests(store *s, error *e)
 {
     char path[PATHS + 16];
     digest d;
-    snprintf(path, sizeof path, "%s.input", store_folder);
+    snprintf(path, sizeof path, "%s.input", kept_folder);
     store_remember_digests(s);
     TRY(file_digest(path, &d, e));
     return store_flush(s, e);
@@ -172,8 +172,8 @@ enum { SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
 static const char *acked(void)
 {
     static char path[PATHS + 16];
-    const char *slash = strrchr(store_folder, '/');
-    snprintf(path, sizeof path, "%.*s/acked", (int)(slash - store_folder), store_folder);
+    const char *slash = strrchr(kept_folder, '/');
+    snprintf(path, sizeof path, "%.*s/acked", (int)(slash - kept_folder), kept_folder);
     return path;
 }
 
@@ -185,7 +185,7 @@ static void acknowledge(void)
     error e = {0};
     if (!getenv("SHIM_KIND")) return;
     file_write_whole(acked(), "x", 1, &e);
-    snprintf(path, sizeof path, "%s/mark", store_folder);
+    snprintf(path, sizeof path, "%s/mark", kept_folder);
     if (mkdir(path, 0700) == 0) rmdir(path);
 }
 
@@ -193,7 +193,7 @@ static void acknowledge(void)
 static int act(const struct scenario *x, kiln_status (*steps)(store *, error *))
 {
     error e = {0};
-    store *s = store_open(&(store_setting){.folder = store_folder}, &e);
+    store *s = store_open(&(store_setting){.folder = kept_folder}, &e);
     kiln_status status = s ? steps(s, &e) : e.status;
     store_close(s);
     (void)x;
@@ -307,14 +307,14 @@ static const char *judge(const struct scenario *x)
     error e = {0};
     store_report r;
     warnings = 0;
-    store *s = store_open(&(store_setting){.folder = store_folder}, &e);
+    store *s = store_open(&(store_setting){.folder = kept_folder}, &e);
     if (!s) return "it does not open";
     const char *wrong = judge_survival(s, x);
     if (!wrong) wrong = judge_entries(s);
     if (!wrong) wrong = judge_state(s);
     if (!wrong && (store_verify(s, &r, NULL, NULL, &e) != KILN_OK || r.damaged)) wrong = "verify finds damage";
     if (!wrong && warnings) wrong = "something was moved aside or removed";
-    age_files(store_folder);
+    age_files(kept_folder);
     if (!wrong && store_gc(s, 0, &r, &e) != KILN_OK) wrong = "gc fails";
     store_totals totals;
     if (!wrong && (store_total(s, &totals, &e) != KILN_OK || totals.orphans))
@@ -342,7 +342,7 @@ static void remove_tree(const char *path)
 
 static int prepare(const struct scenario *x)
 {
-    remove_tree(store_folder);
+    remove_tree(kept_folder);
     return x->prepare ? act(x, x->prepare) : 0;
 }
 
@@ -354,11 +354,11 @@ typedef struct {
 static void become(const char *self, const struct scenario *x, const strike *f)
 {
     char at[32], log[PATHS + 16];
-    snprintf(at, sizeof at, "%ld", f->at), snprintf(log, sizeof log, "%s.log", store_folder);
-    setenv("LD_PRELOAD", f->shim, 1), setenv("SHIM_FOLDER", store_folder, 1), setenv("SHIM_KIND", f->kind, 1),
+    snprintf(at, sizeof at, "%ld", f->at), snprintf(log, sizeof log, "%s.log", kept_folder);
+    setenv("LD_PRELOAD", f->shim, 1), setenv("SHIM_FOLDER", kept_folder, 1), setenv("SHIM_KIND", f->kind, 1),
         setenv("SHIM_AT", at, 1);
     setenv("SHIM_LOG", log, 1), setenv("SHIM_DAMAGE", f->damage, 1), setenv("SHIM_SEED", at, 1);
-    execl(self, self, "do", x->name, store_folder, (char *)NULL);
+    execl(self, self, "do", x->name, kept_folder, (char *)NULL);
     _exit(127);
 }
 
@@ -382,7 +382,7 @@ static const char *strike_once(const char *self, const struct scenario *x, const
     int status = 0;
     *struck = 0;
     if (prepare(x) != 0) return "could not be prepared";
-    snprintf(log, sizeof log, "%s.log", store_folder);
+    snprintf(log, sizeof log, "%s.log", kept_folder);
     unlink(log);
     unlink(acked());
     fflush(stdout);
@@ -441,7 +441,7 @@ static int input_file(void)
 {
     char path[PATHS + 16];
     error e = {0};
-    snprintf(path, sizeof path, "%s.input", store_folder);
+    snprintf(path, sizeof path, "%s.input", kept_folder);
     struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     return file_write_whole(path, "input", 5, &e) == KILN_OK && utimensat(AT_FDCWD, path, old, 0) == 0;
 }
@@ -454,7 +454,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: torture SHIM.so FOLDER short|full [SCENARIO]\n"), 2;
     self[n] = '\0';
     int child = strcmp(argv[1], "do") == 0;
-    snprintf(store_folder, sizeof store_folder, "%s%s", child ? argv[3] : argv[2], child ? "" : "/store");
+    snprintf(kept_folder, sizeof kept_folder, "%s%s", child ? argv[3] : argv[2], child ? "" : "/store");
     log_level_set(KILN_LOG_WARN);
     log_sink_set(count_warning, NULL);
     if (!child)
