@@ -148,8 +148,18 @@ typedef struct kiln_denoiser {
 
 /* ---- guidance: what is made of the guesses at each level ---- */
 
-/* One evaluation, in model space. All latents have one shape; all but x0 are only read. */
+/* A guess of x0 that guidance asks for beside those of the guider: kiln_guesses.evaluate(). */
 typedef struct {
+    uint32_t size;
+    uint32_t unconditional;       /* 1: under the conditioning of `negative`, 0: of `positive`    */
+    kiln_latent *x;               /* of x's shape; NULL: x                                        */
+    const kiln_hook *const *hook; /* act in it after the MODEL's own; they have no inputs         */
+    size_t n_hook;
+} kiln_further_guess;
+
+/* One evaluation, in model space. All latents have one shape; all but x0 and memory are only read. */
+typedef struct kiln_guesses kiln_guesses;
+struct kiln_guesses {
     uint32_t size;
     const kiln_model_sampling *sampling; /* of the model                                                 */
     const kiln_latents *latents;         /* what to compute with                                         */
@@ -159,16 +169,29 @@ typedef struct {
     kiln_latent *negative; /* under the negative one; NULL: it was not evaluated (cfg 1)       */
     kiln_latent *extra;    /* under `conditioning` of this guidance; NULL: it has none         */
     kiln_latent *x0;       /* what the sampler will get; to be changed in place                */
-} kiln_guesses;
-
-enum {
-    KILN_GUIDANCE_REPLACE = 1,      /* stands for negative + cfg (positive - negative): of several on a model only
-                                       the last acts, and it is not called where there is no negative guess */
-    KILN_GUIDANCE_UNCONDITIONAL = 2 /* wants the negative guess even at cfg 1 */
+    /* With KILN_GUIDANCE_REMEMBERS: what apply() left here at the evaluation before, and that one's level; zeros at the
+     * sampling's first. NULL: a part of a picture is evaluated, of which nothing is kept. */
+    kiln_latent *memory;
+    double memory_sigma;
+    void *self;
+    /* *out = one more guess of x0 at this level, there until the next is asked for. It costs an evaluation. */
+    kiln_status (*evaluate)(const kiln_guesses *, const kiln_further_guess *, kiln_latent **out);
+    /* Says in one sentence why it cannot be done, and returns `status`. */
+    kiln_status (*fail)(const kiln_guesses *, kiln_status status, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
 };
 
-/* RescaleCFG and its like: hangs on a MODEL and acts in whatever samples it. Those without REPLACE act in order,
- * after the guesses were combined. */
+enum {
+    KILN_GUIDANCE_REPLACE = 1,       /* stands for negative + cfg (positive - negative): of several on a model only
+                                        the last acts, and it is not called where there is no negative guess */
+    KILN_GUIDANCE_UNCONDITIONAL = 2, /* wants the negative guess even at cfg 1 */
+    KILN_GUIDANCE_BEFORE = 4,        /* acts before the guesses are combined: x0 is NULL, and positive and negative may
+                                        be changed in place. It is not called where there is no negative guess */
+    KILN_GUIDANCE_REMEMBERS = 8      /* wants kiln_guesses.memory */
+};
+
+/* RescaleCFG and its like: hangs on a MODEL and acts in whatever samples it. Those without REPLACE and BEFORE act in
+ * order, after the guesses were combined. */
 typedef struct {
     uint32_t size, flags;
     void *self;

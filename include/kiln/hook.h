@@ -4,8 +4,9 @@
  * them. A hook hangs on a MODEL and says where it acts; the residuals of controls are added at the same places.
  *
  * Places are words with dots: a block ("input.4", "middle.1", "output.3", "double.7"), a part of one ("output.3.skip"),
- * an attention ("input.4.attn2") with what goes into and comes out of it ("input.4.attn2.in", ".out"). A hook's pattern
- * may have "*" for one word. A pattern that matches no place of the model is an error before anything is recorded.
+ * an attention ("input.4.attn2") with what goes into and comes out of it ("input.4.attn2.in", ".out"), and what its
+ * last layer makes of that (".to_out"). A hook's pattern may have "*" for one word. A pattern that matches no place of
+ * the model is an error before anything is recorded.
  *
  * An IP-Adapter, say, is a hook at "*.*.attn2.out" with an input of its own (image tokens) and weights of its own:
  *
@@ -96,6 +97,7 @@ typedef struct {
     kiln_t timestep_embedding;            /* {0}: the family has none             */
     kiln_t input;                         /* of a block: what went into it; or {0} */
     const kiln_attention_info *attention; /* at ".attnN.out"; else NULL           */
+    kiln_t beside;                        /* of "output.N.in" and ".skip": what x is put beside; or {0} */
 } kiln_place_info;
 
 struct kiln_hook {
@@ -113,7 +115,8 @@ struct kiln_hook {
     const kiln_input_spec *input;
     const kiln_value *values; /* a map, kept alive by the MODEL's owned or base; NULL: none */
     /* All are optional. */
-    /* Returns x, or what shall take its place (same shape). */
+    /* Returns x, or what shall take its place: of the same shape, or, between the blocks of a UNet, of other rows and
+     * columns (who scales down has to scale up again before a skip connection is put beside it). */
     kiln_t (*at)(const kiln_hook *, const kiln_recording *, kiln_t x, const kiln_place_info *);
     /* Changes q, k, v, mask or scale before the attention: further keys and values are appended here. */
     void (*before_attention)(const kiln_hook *, const kiln_recording *, kiln_attention_info *);

@@ -94,6 +94,8 @@ struct kiln_latents {
     /* Unit Gaussian noise as torch's CPU generator draws it from this seed for a tensor [pictures, channels, (frames,)
      * height, width]. */
     void (*random)(const kiln_latents *, kiln_latent *out, uint64_t seed);
+    /* How many numbers upload() and download() move: all streams. */
+    size_t (*count)(const kiln_latents *, const kiln_latent *);
 };
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "batch_group.h"
 #include "kiln/kit.h"
 #include "kiln/precision.h"
+#include "model_guidance_run.h"
 
 #include <assert.h>
 #include <math.h>
@@ -171,7 +172,7 @@ static kiln_status read_extra_sets(evaluator *e)
         TRY(read_set(e, at, g->conditioning, "the model's own conditioning"));
         e->always |= 1u << at++;
     }
-    return KILN_OK;
+    return model_guidance_open(e);
 }
 
 /* Areas on both sides, range by range. */
@@ -300,9 +301,13 @@ typedef struct {
     evaluation *v;
     denoise_area *area;
     double sigma;
+    const kiln_further_guess *further; /* NULL: the guider's own guesses */
     item items[ITEMS_MAX];
     size_t n;
 } pass;
+
+/* Where a set's guess goes. */
+static int slot_of(const pass *p, int set) { return p->further ? DENOISE_SETS : set; }
 
 static int covers(const pass *p, const condition *c) { return c->h == p->area->height && c->w == p->area->width; }
 
@@ -350,14 +355,15 @@ static kiln_status take_prediction(pass *p, const item *i, const float *predicti
     evaluation *v = p->v;
     const float *x;
     TRY(part_of_x(p, i->entry, &x));
-    float *x0 = i->alone ? v->guess[i->set].data : reserve(e, &v->x0, n, e->space->device);
+    int slot = slot_of(p, i->set);
+    float *x0 = i->alone ? v->guess[slot].data : reserve(e, &v->x0, n, e->space->device);
     if (!x0) return KILN_ERR_NOMEM;
     TRY(e->space->ops->combine(e->call->ctx, x0, n, 2, (double[]){scale.of_x, scale.of_prediction},
                                (const float *[]){x, prediction}));
     if (i->alone) return KILN_OK;
     kiln_area a = area_of(p, i->entry);
     kiln_part part = {.size = sizeof part, .data = x0, .weight = i->entry->weight, .weights = i->entry->weights};
-    return e->space->ops->accumulate(e->call->ctx, &a, &part, v->guess[i->set].data, v->total[i->set].data);
+    return e->space->ops->accumulate(e->call->ctx, &a, &part, v->guess[slot].data, v->total[slot].data);
 }
 
 /* Conditionings that are evaluated in one batch. */
@@ -382,15 +388,19 @@ static int hook_acts(const pass *p, const denoise_range *by, const kiln_hook *h)
            p->sigma >= model_sampling_percent_to_sigma(&by->counted, h->end);
 }
 
+/* The model's own, then those of a further guess. */
 static kiln_status choose_hooks(const pass *p, const denoise_range *by, uint8_t *acts, network_batch *b)
 {
-    if (by->model->n_hook > NETWORK_HOOKS_MAX)
+    size_t further = p->further ? p->further->n_hook : 0;
+    if (by->model->n_hook + further > NETWORK_HOOKS_MAX)
         return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "%zu hooks on one model; at most %d are possible",
-                                   by->model->n_hook, NETWORK_HOOKS_MAX);
+                                   by->model->n_hook + further, NETWORK_HOOKS_MAX);
     for (size_t i = 0; i < by->model->n_hook; i++) {
         acts[i] = (uint8_t)hook_acts(p, by, by->model->hook[i]);
         if (acts[i]) b->hook[b->n_hook++] = by->model->hook[i];
     }
+    for (size_t i = 0; i < further; i++)
+        if (hook_acts(p, by, p->further->hook[i])) b->hook[b->n_hook++] = p->further->hook[i];
     return KILN_OK;
 }
 
@@ -551,7 +561,7 @@ static kiln_status take_streams(pass *p, const batch *g, size_t i, const network
     const evaluator *e = p->e;
     for (size_t k = 0; k < b->n_stream; k++) {
         size_t n = latent_shape_count(&e->space->stream[k]), at = stream_at(e->space, k);
-        TRY(e->space->ops->combine(e->call->ctx, p->v->guess[g->member[i]->set].data + at, n, 2,
+        TRY(e->space->ops->combine(e->call->ctx, p->v->guess[slot_of(p, g->member[i]->set)].data + at, n, 2,
                                    (double[]){scale.of_x, scale.of_prediction},
                                    (const float *[]){p->v->x.data + at, b->stream[k].prediction + i * n}));
     }
@@ -607,6 +617,7 @@ static kiln_status prepare_set(pass *p, int set, int sums)
 {
     const evaluator *e = p->e;
     evaluation *v = p->v;
+    set = slot_of(p, set);
     kiln_latent_shape cells = v->x.shape;
     cells.channels = 1;
     v->guess[set] = (kiln_latent){.space = e->space, .shape = v->x.shape, .more = v->x.more};
@@ -619,25 +630,42 @@ static kiln_status prepare_set(pass *p, int set, int sums)
 }
 
 /* The guesses of the wanted sets (bits) at v->x. */
-static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t wanted, double sigma)
+static kiln_status evaluate(pass *p, uint32_t wanted)
 {
-    pass p = {.e = e, .v = e->last, .area = area, .sigma = sigma};
+    const latent_space *space = p->e->space;
+    const kiln_latent_shape *s = &p->v->x.shape;
     uint32_t sums = 0;
     for (int k = 0; k < DENOISE_SETS; k++) {
-        size_t first = p.n;
+        size_t first = p->n;
         if (!(wanted & 1u << k)) continue;
-        TRY(collect(&p, k));
-        if (p.n == first || !p.items[first].alone) sums |= 1u << k;
-        TRY(prepare_set(&p, k, (sums >> k) & 1));
+        TRY(collect(p, k));
+        if (p->n == first || !p->items[first].alone) sums |= 1u << k;
+        TRY(prepare_set(p, k, (sums >> k) & 1));
     }
-    for (size_t i = 0; i < p.n; i++)
-        if (!p.items[i].done) TRY(evaluate_batch(&p, &p.items[i]));
-    const kiln_latent_shape *s = &p.v->x.shape;
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->items[i].done) TRY(evaluate_batch(p, &p->items[i]));
     for (int k = 0; k < DENOISE_SETS; k++)
         if (sums & 1u << k)
-            TRY(e->space->ops->divide(e->call->ctx, p.v->guess[k].data, p.v->total[k].data,
-                                      (size_t)(s->pictures * s->frames * s->height * s->width), (size_t)s->channels));
+            TRY(space->ops->divide(p->e->call->ctx, p->v->guess[slot_of(p, k)].data, p->v->total[slot_of(p, k)].data,
+                                   (size_t)(s->pictures * s->frames * s->height * s->width), (size_t)s->channels));
     return KILN_OK;
+}
+
+static kiln_status evaluate_sets(evaluator *e, denoise_area *area, uint32_t wanted, double sigma)
+{
+    return evaluate(&(pass){.e = e, .v = e->last, .area = area, .sigma = sigma}, wanted);
+}
+
+kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *asked, kiln_latent **out)
+{
+    evaluation *v = e->last;
+    kiln_latent x = v->x;
+    if (asked->x) v->x.data = asked->x->data;
+    kiln_status status =
+        evaluate(&(pass){.e = e, .v = v, .area = v->area, .sigma = v->sigma, .further = asked}, 1u << set);
+    v->x = x;
+    *out = &v->guess[DENOISE_SETS];
+    return status;
 }
 
 /* *again 1: the guess at v->x is to be made once more, with networks in f32 from here to the sampling's end. */
@@ -657,61 +685,7 @@ static kiln_status check_finite(const evaluator *e, const kiln_latent *x0, doubl
                             sigma, kiln_file_of(host_of(e)->ability(KILN_WEIGHTS_ABILITY), e->model[0]->weights));
 }
 
-/* ---- guidance that hangs on the model ---- */
-
-static kiln_latent *guess(evaluation *v, int set) { return v->evaluated & 1u << set ? &v->guess[set] : NULL; }
-
-/* Guidance k of the first model on `given`. */
-static kiln_status apply(const evaluator *e, size_t k, const kiln_guesses *given)
-{
-    const kiln_guidance *by = e->model[0]->guidance[k];
-    kiln_guesses now = *given;
-    int set = KILN_GUIDER_SETS;
-    for (size_t i = 0; i < k; i++) set += e->model[0]->guidance[i]->conditioning != NULL;
-    now.extra = by->conditioning ? guess(e->last, set) : NULL;
-    return by->apply(by->self, &now);
-}
-
-static kiln_guesses guesses_of(const kiln_guider_step *g, kiln_latent *positive, kiln_latent *negative, double cfg,
-                               kiln_latent *out)
-{
-    return (kiln_guesses){.size = sizeof(kiln_guesses),
-                          .sampling = g->sampling,
-                          .latents = g->latents,
-                          .sigma = g->sigma,
-                          .cfg = cfg,
-                          .x = g->x,
-                          .positive = positive,
-                          .negative = negative,
-                          .x0 = out};
-}
-
-static kiln_status step_patch(const kiln_guider_step *g, kiln_latent *positive, kiln_latent *negative, double cfg,
-                              kiln_latent *out)
-{
-    const evaluator *e = g->self;
-    kiln_guesses given = guesses_of(g, positive, negative, cfg, out);
-    for (size_t i = 0; i < e->model[0]->n_guidance; i++)
-        if (!(e->model[0]->guidance[i]->flags & KILN_GUIDANCE_REPLACE)) TRY(apply(e, i, &given));
-    return KILN_OK;
-}
-
-/* Classifier-free guidance: Ho and Salimans 2022. Of what stands for it on the model the last acts. */
-static kiln_status step_guided(const kiln_guider_step *g, kiln_latent *positive, kiln_latent *negative, double cfg,
-                               kiln_latent *out)
-{
-    const evaluator *e = g->self;
-    size_t instead = e->model[0]->n_guidance;
-    while (instead && !(e->model[0]->guidance[instead - 1]->flags & KILN_GUIDANCE_REPLACE)) instead--;
-    if (!negative) {
-        TRY(latent_copy(e->space, out, positive));
-    } else if (instead) {
-        kiln_guesses given = guesses_of(g, positive, negative, cfg, out);
-        TRY(apply(e, instead - 1, &given));
-    } else
-        g->latents->add_difference(g->latents, out, negative, cfg, positive, negative);
-    return step_patch(g, positive, negative, cfg, out);
-}
+/* ---- the guider's guess ---- */
 
 static kiln_status combine(evaluator *e, kiln_latent *out)
 {
@@ -725,9 +699,10 @@ static kiln_status combine(evaluator *e, kiln_latent *out)
                              .guess = guesses,
                              .n_guess = e->by.row->n_set,
                              .self = e,
-                             .guided = step_guided,
-                             .patch = step_patch};
-    for (uint32_t k = 0; k < e->by.row->n_set; k++) guesses[k] = guess(e->last, (int)k);
+                             .guided = model_guidance_guided,
+                             .patch = model_guidance_patch};
+    TRY(model_guidance_begin(e));
+    for (uint32_t k = 0; k < e->by.row->n_set; k++) guesses[k] = evaluation_guess(e->last, (int)k);
     TRY(e->by.row->combine(&step, out));
     return e->space->failed;
 }
@@ -777,13 +752,13 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
     v->by = e, v->area = area, v->sigma = sigma;
     int again = 0;
     do {
-        v->evaluated = v->ran = 0;
+        v->evaluated = v->ran = 0, v->changed_set = -1;
         TRY(evaluate_sets(e, area, wanted, sigma));
         v->evaluated = wanted;
         TRY(e->by.row ? combine(e, out) : latent_copy(e->space, out, &v->guess[0]));
         TRY(check_finite(e, out, sigma, &again));
     } while (again);
-    return KILN_OK;
+    return e->by.row ? model_guidance_end(e) : KILN_OK;
 }
 
 kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
@@ -799,7 +774,7 @@ kiln_status evaluation_unconditional(evaluation *v, kiln_latent *out)
         if (again || !(v->evaluated & 1u << set)) TRY(evaluate_sets(e, v->area, 1u << set, v->sigma));
         v->evaluated |= 1u << set;
         v->wants_unconditional = 1;
-        TRY(latent_copy(e->space, out, &v->guess[set]));
+        TRY(latent_copy(e->space, out, v->changed_set == set ? &v->changed[1] : &v->guess[set]));
         TRY(check_finite(e, out, v->sigma, &again));
     } while (again);
     return KILN_OK;

@@ -9,6 +9,7 @@
 
 #include "conditions.h"
 #include "guider_registry.h"
+#include "kiln/sampler.h"
 #include "latent_space.h"
 #include "network.h"
 
@@ -53,14 +54,16 @@ typedef struct {
     evaluator *by;
     denoise_area *area;
     double sigma;
-    uint32_t evaluated;              /* sets whose guesses are of this evaluation, as bits */
-    entry_keys keys;                 /* of all conditionings                               */
-    uint32_t precision;              /* of the networks; 0: the run's. It changes when a result is not finite */
-    uint32_t ran;                    /* what its networks computed in; of several the one that is not f32 */
-    int wants_unconditional;         /* 1: a sampler asks for the unconditional guess: it is evaluated always */
-    kiln_latent x;                   /* its input                                          */
-    kiln_latent guess[DENOISE_SETS]; /* of x0                                              */
-    float_buffer x_memory, guess_memory[DENOISE_SETS], total[DENOISE_SETS]; /* on the device */
+    uint32_t evaluated;                  /* sets whose guesses are of this evaluation, as bits */
+    entry_keys keys;                     /* of all conditionings                               */
+    uint32_t precision;                  /* of the networks; 0: the run's. It changes when a result is not finite */
+    uint32_t ran;                        /* what its networks computed in; of several the one that is not f32 */
+    int wants_unconditional;             /* 1: a sampler asks for the unconditional guess: it is evaluated always */
+    kiln_latent x;                       /* its input                                          */
+    kiln_latent guess[DENOISE_SETS + 1]; /* of x0; the last is a further one that guidance asked for */
+    kiln_latent changed[2];              /* positive and negative, as guidance made them before they were combined */
+    int changed_set;                     /* whose the second is; -1: nobody's                                      */
+    float_buffer x_memory, guess_memory[DENOISE_SETS + 1], total[DENOISE_SETS + 1]; /* on the device */
     float_buffer in, out;                                         /* the network's, a part for each conditioning */
     float_buffer stream_in[STREAMS_MAX], stream_out[STREAMS_MAX]; /* the same of further streams */
     float_buffer part, x0;                                        /* of one conditioning with an area or weights */
@@ -85,6 +88,10 @@ struct evaluator {
     int64_t steps;            /* of the sampling */
     int unconditional;        /* of a pair: hooks take their unconditional values */
     uint32_t always;          /* sets that are evaluated whatever the guider says, as bits */
+    /* What guidance on the first model remembers: [its n_guidance]; NULL: none does. */
+    struct guidance_memory *memory;
+    const kiln_sampling *session; /* where that is kept across steps */
+    size_t number;                /* of this evaluator in the session */
 };
 
 /* Reads a GUIDER and its models; call, space, last, latent and seed are set. */
@@ -96,6 +103,13 @@ kiln_status evaluator_denoise(evaluator *e, const kiln_latent *x, kiln_latent_pl
                               kiln_latent *out);
 /* Fails unless the model's latents are of the kind of the evaluator's first model, scaled alike. */
 kiln_status evaluator_check_latents(const evaluator *e, const char *name, const kiln_model *m);
+/* The guess of that set in the last evaluation; NULL: it was not evaluated. */
+static inline kiln_latent *evaluation_guess(evaluation *v, int set)
+{
+    return v->evaluated & 1u << set ? &v->guess[set] : NULL;
+}
+/* *out = one more guess at the last evaluation's level, under the conditionings of `set`. */
+kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *asked, kiln_latent **out);
 /* Of one model under one conditioning, without a guider and without guidance; call, space, last, latent and seed are
  * set. */
 kiln_status evaluator_open_pair(evaluator *e, const kiln_value *model, const kiln_value *conditioning,

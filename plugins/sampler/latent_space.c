@@ -438,6 +438,8 @@ static void upload(const kiln_latents *l, kiln_latent *x, const float *data)
     if (legal(space_of(l), x->space == space_of(l))) note(space_of(l), latent_upload(space_of(l), x, data));
 }
 
+static size_t count(const kiln_latents *l, const kiln_latent *x) { return (void)l, latent_count(x); }
+
 static void download(const kiln_latents *l, const kiln_latent *x, float *data)
 {
     if (legal(space_of(l), x->space == space_of(l))) note(space_of(l), latent_download(space_of(l), x, data));
@@ -481,6 +483,7 @@ kiln_status latent_space_init(latent_space *s, const kiln_call *call)
                                 .paste = paste,
                                 .roll = roll,
                                 .resize = resize,
-                                .random = random_noise};
+                                .random = random_noise,
+                                .count = count};
     return KILN_OK;
 }

@@ -381,7 +381,9 @@ static kiln_status open_evaluators(kiln_session *s)
                          .last = &s->last,
                          .latent = s->job->latent,
                          .seed = s->job->noise->seed,
-                         .steps = (int64_t)s->job->n};
+                         .steps = (int64_t)s->job->n,
+                         .session = &s->api,
+                         .number = i};
         TRY(evaluator_open(e, s->job->guider[i]));
         int32_t own = e->model[0]->denoiser->latent->channels,
                 first = s->evaluator->model[0]->denoiser->latent->channels;

@@ -116,11 +116,12 @@ kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t o
 static kiln_t attend(const unet_recorder *r, const char *block, const char *which, kiln_t x, kiln_t to, int64_t heads)
 {
     int64_t c = channels_of(r, x);
-    char name[NAME_CAPACITY - 16], part[NAME_CAPACITY], place[96], out[16];
+    char name[NAME_CAPACITY - 16], part[NAME_CAPACITY], place[96], out[16], after[16];
     kiln_recording recording = recording_of(r);
     snprintf(name, sizeof name, "%s.%s", block, which);
     snprintf(place, sizeof place, "%s.%s", r->place, which);
     snprintf(out, sizeof out, "%s.out", which);
+    snprintf(after, sizeof after, "%s.to_out", which);
     kiln_attention_info a = {.size = sizeof a, .heads = (int32_t)heads, .place = place, .x = x, .context = to};
     a.q = unet_linear(r, PART("to_q"), x, c, 0);
     a.k = unet_linear(r, PART("to_k"), to, c, 0);
@@ -128,7 +129,7 @@ static kiln_t attend(const unet_recorder *r, const char *block, const char *whic
     a.grid[0] = 1, a.grid[1] = r->grid[0], a.grid[2] = r->grid[1];
     kiln_t h = kiln_attention_at(&recording, &a);
     h = unet_place(r, out, h, &(kiln_place_info){.attention = &a});
-    return unet_linear(r, PART("to_out.0"), h, c, 1);
+    return unet_place(r, after, unet_linear(r, PART("to_out.0"), h, c, 1), NULL);
 }
 
 kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x, const unet_transformer *of)

@@ -34,10 +34,11 @@ static kiln_t leave(unet_walk *s, kiln_t x)
     return x;
 }
 
+/* x is a skip connection; what goes on from here may be another. */
 static kiln_t keep(unet_walk *s, kiln_t x)
 {
     if (s->n_skip < UNET_SKIPS_MAX) s->skip[s->n_skip++] = x;
-    return x;
+    return unet_place(&s->r, "after_skip", x, NULL);
 }
 
 /* The attention behind a resnet, of `depth` transformer blocks; 0: there is none. */
@@ -110,8 +111,9 @@ kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
     char name[80];
     for (uint32_t i = 0; i <= c->layers[level]; i++) {
         enter(s, "output", s->output++, x);
-        kiln_t h = unet_place(&s->r, "in", x, NULL);
-        kiln_t skip = unet_place(&s->r, "skip", s->skip[--s->n_skip], NULL);
+        kiln_t skip = s->skip[--s->n_skip];
+        kiln_t h = unet_place(&s->r, "in", x, &(kiln_place_info){.beside = skip});
+        skip = unet_place(&s->r, "skip", skip, &(kiln_place_info){.beside = h});
         if (!unet_left_out(&s->r, x, c->channels[level])) {
             x = s->r.ops->concat(s->r.p, (kiln_t[]){h, skip}, 2, 3); /* [N,H,W,C+Cskip] */
             snprintf(name, sizeof name, "up_blocks.%u.resnets.%u", up_block, i);

@@ -516,3 +516,4 @@ noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_d
 import rows_models  # noqa: E402,F401: whole models
 import rows_control  # noqa: E402,F401: ControlNets
 import rows_sd  # noqa: E402,F401: further rows, made of what is above
+import rows_patches  # noqa: E402,F401

@@ -265,6 +265,39 @@ static void test_rules_and_ranges_resume(void)
     model = plain;
 }
 
+/* x0 becomes its mean with all guesses before, so every number depends on all that was remembered. */
+static kiln_status follow_the_past(void *self, const kiln_guesses *g)
+{
+    (void)self;
+    double past = g->memory_sigma > 0 ? 0.5 : 0;
+    g->latents->lincomb(g->latents, g->memory, 2, (double[]){1 - past, past}, (kiln_latent *[]){g->x0, g->memory});
+    g->latents->lincomb(g->latents, g->x0, 1, (double[]){1}, (kiln_latent *[]){g->memory});
+    return KILN_OK;
+}
+
+static void test_guidance_that_remembers_resumes(void)
+{
+    static const char *const names[] = {"euler", "heun", "dpmpp_2m", "dpm_2_ancestral"};
+    static const kiln_guidance follows = {sizeof follows, KILN_GUIDANCE_REMEMBERS, NULL, "follows",
+                                          NULL,           follow_the_past};
+    static const kiln_guidance *const list[] = {&follows};
+    const kiln_model_api *models = rig_host()->ability(KILN_MODEL_ABILITY);
+    kiln_value *plain = model;
+    kiln_model m = *models->model(rig_ctx(), plain);
+    m.guidance = list, m.n_guidance = 1, m.base = plain, m.owned = NULL, m.release = NULL;
+    model = models->model_new(rig_ctx(), &m);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char settings[256];
+        snprintf(settings, sizeof settings, "seed=3; steps=5; cfg=2; sampler_name=%s; scheduler=karras", names[i]);
+        CHECK(resume_everywhere(settings, 0) >= 4);
+    }
+    sampling = growing;
+    CHECK(resume_everywhere("scale_ratio=2; scale_steps=3", 0) >= STEPS - 1);
+    sampling = ksampler;
+    drop(model);
+    model = plain;
+}
+
 static void test_a_sampling_that_changes_its_size_resumes(void)
 {
     sampling = growing;
@@ -541,6 +574,7 @@ int main(int argc, char **argv)
         CASE(test_every_noise_source_resumes),
         CASE(test_masks_and_part_of_the_way_resume),
         CASE(test_rules_and_ranges_resume),
+        CASE(test_guidance_that_remembers_resumes),
         CASE(test_a_sampling_that_changes_its_size_resumes),
         CASE(test_stopped_after_a_step),
         CASE(test_stopped_anywhere),
