@@ -56,7 +56,10 @@ enum {
     KILN_INPUT_OMITTED = 2,     /* (with OPTIONAL) absent: the network is recorded without it               */
     KILN_INPUT_MODEL_SPACE = 4, /* LATENT, LATENTS: shifted and scaled as x is ((latent - shift) * scale)   */
     KILN_INPUT_CHANGES = 8,     /* changes from step to step: what depends on it is not kept between steps  */
-    KILN_INPUT_SIDED = 16       /* the guider's unconditional conditioning falls back to fallback_unconditional */
+    KILN_INPUT_SIDED = 16,      /* the guider's unconditional conditioning falls back to fallback_unconditional */
+    /* IMAGE, LATENT and MASK of another size than x are stretched bilinearly, unless one of these says otherwise. */
+    KILN_INPUT_CENTRED = 32, /* of other proportions, the edges are cut off first */
+    KILN_INPUT_NEAREST = 64  /* the nearest pixel is taken (torch's nearest-exact) */
 };
 
 typedef struct {

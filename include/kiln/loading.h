@@ -39,8 +39,8 @@ typedef struct {
      * part and reason. [run] */
     kiln_status (*load)(const kiln_call *, const kiln_load *, kiln_value **out);
     /* Records the networks of a value of this kind once at their smallest size and throws them away: KILN_OK, or a
-     * message that names the tensor. Nothing is recorded of a control, which is part of a denoiser's program, and of a
-     * kind of a plugin's own. [run] */
+     * message that names the tensor. A control is recorded with an x of as many channels as its facts say
+     * ("latent_channels"); nothing is recorded of one that does not say, and of a kind of a plugin's own. [run] */
     kiln_status (*check)(const kiln_call *, const char *kind, const kiln_value *);
     /* 1: what this tensor is called says that it is no fault when no network asks for it: buffers, and parts that
      * files carry along ("...position_ids", "model_ema.*"). [any] */

@@ -39,14 +39,19 @@ typedef struct kiln_network {
     void (*record)(const struct kiln_network *, const kiln_ops *, kiln_program *, kiln_weights *weights,
                    const kiln_named_tensor *in, size_t n_in, const kiln_outputs *out);
     /* Facts that nodes of this kind read ("image_size", "mean", "scale", ...), a map of plain values; NULL: none. It
-     * lives as long as the value. */
+     * lives as long as the value. A control's: latent_channels, of the x that it sees, with which loaders try whether
+     * its tensors are all there; difference, true when its weights are to be added to a denoiser's of the same names
+     * first; control_type, which kind of hint it gets, set by a node. */
     const kiln_value *facts;
     const char *architecture; /* what people call it: "CLIP vision H"; NULL: the family's name */
     uint32_t precisions;      /* as kiln_denoiser.precisions */
+    /* Optional [run], of a control whose weights are a change of its denoiser's (a Control-LoRA): what it is over these
+     * ones, which is then recorded in its place. Lives as long as the value; NULL with a message on ctx. */
+    const struct kiln_net *(*over)(const struct kiln_network *, kiln_ctx *, kiln_weights *own, kiln_weights *denoiser);
 } kiln_network;
 
 /* What such a value holds. */
-typedef struct {
+typedef struct kiln_net {
     uint32_t size;
     const kiln_network *network;
     kiln_weights *weights;

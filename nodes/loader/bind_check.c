@@ -184,6 +184,39 @@ static void record_net(const recording *l, kiln_program *p, const kiln_net *net)
     n->record(n, l->ops, p, net->weights, input, n_in, &out);
 }
 
+/* Channels of the latents that a control sees, 0: it does not say. */
+static int32_t latent_channels(const recording *l, const kiln_network *n)
+{
+    const kiln_value_api *v = kit_values(l->call);
+    int64_t channels = 0;
+    if (KILN_HAS(kiln_network, n, facts) && n->facts &&
+        v->get_int(v->map_get(n->facts, "latent_channels"), &channels) == KILN_OK && channels > 0 && channels <= 4096)
+        return (int32_t)channels;
+    return 0;
+}
+
+enum { PIXELS_A_CELL = 8 };
+
+/* A control sees x and the timestep of the denoiser that it is for. */
+static void record_control(const recording *l, kiln_program *p, const kiln_value *v)
+{
+    const kiln_net *net = l->models->net(l->call->ctx, v, "CONTROL_NET");
+    const kiln_network *n = net->network;
+    const kiln_latent_format latent = {
+        .size = sizeof latent, .channels = latent_channels(l, n), .factor = PIXELS_A_CELL};
+    const kiln_outputs out = {.size = sizeof out, .add = ignore};
+    kiln_named_tensor input[INPUTS_MAX + 2];
+    if (!latent.channels) return;
+    size_t n_in = tiny_inputs(l, p, &(input_rows){n->input, n->n_input, n->input_stride, &latent}, input);
+    input[n_in++] =
+        (kiln_named_tensor){.size = sizeof *input,
+                            .name = "x",
+                            .tensor = l->ops->input(p, "x", KILN_F32, 4, KILN_DIMS(1, TINY, TINY, latent.channels))};
+    input[n_in++] = (kiln_named_tensor){
+        .size = sizeof *input, .name = "timestep", .tensor = l->ops->input(p, "timestep", KILN_F32, 1, KILN_DIMS(1))};
+    n->record(n, l->ops, p, net->weights, input, n_in, &out);
+}
+
 static void record_vision(const recording *l, kiln_program *p, const kiln_value *v)
 {
     record_net(l, p, l->models->net(l->call->ctx, v, "CLIP_VISION"));
@@ -198,7 +231,6 @@ static void record_upscaler(const recording *l, kiln_program *p, const kiln_valu
 
 enum { PROGRAMS_MAX = 2 };
 
-/* A control is recorded into a denoiser's program alone: its x is the denoiser's. */
 static const struct {
     const char *kind, *type;
     record_fn *record[PROGRAMS_MAX];
@@ -207,6 +239,7 @@ static const struct {
     {KILN_FAMILY_DENOISER, "MODEL", {record_model}, {"unet"}},
     {KILN_FAMILY_TEXT_ENCODER, "CLIP", {record_clip}, {"text encoder"}},
     {KILN_FAMILY_AUTOENCODER, "VAE", {record_decoder, record_encoder}, {"vae decode", "vae encode"}},
+    {KILN_FAMILY_CONTROL, "CONTROL_NET", {record_control}, {"control"}},
     {KILN_FAMILY_VISION, "CLIP_VISION", {record_vision}, {"vision encoder"}},
     {KILN_FAMILY_UPSCALER, "UPSCALE_MODEL", {record_upscaler}, {"upscaler"}},
 };

@@ -70,6 +70,14 @@ static int is_whole(const kiln_load *what)
     return found == COUNT(all);
 }
 
+/* One that does not say what it sees was not recorded, so that nothing of it was asked for. */
+static void report_control(const loading *l, const kiln_net *net)
+{
+    const kiln_network *n = net->network;
+    if (KILN_HAS(kiln_network, n, facts) && n->facts && kit_values(l->call)->map_get(n->facts, "latent_channels"))
+        report_unused(l->call, l->path, net->weights);
+}
+
 /* A part by itself answers for its own tensors only: the file may hold more. */
 static void report_part(const loading *l, const char *kind, const kiln_value *v)
 {
@@ -78,6 +86,8 @@ static void report_part(const loading *l, const char *kind, const kiln_value *v)
         report_unused(c, l->path, l->models->model(c->ctx, v)->weights);
     else if (strcmp(kind, KILN_FAMILY_AUTOENCODER) == 0)
         report_unused(c, l->path, l->models->vae(c->ctx, v)->weights);
+    else if (strcmp(kind, KILN_FAMILY_CONTROL) == 0)
+        report_control(l, l->models->net(c->ctx, v, "CONTROL_NET"));
     else if (strcmp(kind, KILN_FAMILY_VISION) == 0)
         report_unused(c, l->path, l->models->net(c->ctx, v, "CLIP_VISION")->weights);
     else if (strcmp(kind, KILN_FAMILY_UPSCALER) == 0)

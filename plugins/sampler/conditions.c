@@ -166,9 +166,19 @@ static kiln_status read_weight(const kiln_call *c, const kiln_value *entry, cons
 /* ---- what the model's inputs are made of ---- */
 
 /* Keys that are read here, or that every text encoder writes whether a model wants them or not. */
-static const char *const known_keys[] = {
-    "area",          "area_percent", "strength",    "mask",   "mask_strength", "control", "set_area_to_bounds",
-    "start_percent", "end_percent",  "model_range", "tokens", "pooled"};
+static const char *const known_keys[] = {"area",
+                                         "area_percent",
+                                         "strength",
+                                         "mask",
+                                         "mask_strength",
+                                         "control",
+                                         "set_area_to_bounds",
+                                         "start_percent",
+                                         "end_percent",
+                                         "model_range",
+                                         "tokens",
+                                         "pooled",
+                                         "control_apply_to_uncond"};
 
 static int wants_key(const kiln_input_spec *table, uint32_t n, uint32_t stride, const char *key)
 {
@@ -277,8 +287,9 @@ static kiln_status read_hook_inputs(const condition_reading *r, const kiln_value
     return input_values_find(&s, out);
 }
 
-static kiln_status read_inputs(const condition_reading *r, const kiln_value *entry, condition *e)
+static kiln_status read_inputs(const condition_reading *r, const control_list *with, condition *e)
 {
+    const kiln_value *entry = with->entry;
     input_search s = search_of(r, entry);
     input_derived derived;
     e->inputs = (input_values){0};
@@ -287,16 +298,17 @@ static kiln_status read_inputs(const condition_reading *r, const kiln_value *ent
     TRY(input_values_find(&s, &e->inputs));
     s.derived = NULL;
     for (size_t i = 0; i < r->model->n_hook; i++) TRY(read_hook_inputs(r, entry, i, &e->inputs));
-    return control_uses_read(&s, entry, &r->counted, &e->controls);
+    return control_uses_read(&s, with, &r->counted, &e->controls);
 }
 
-static kiln_status read_entry(const condition_reading *r, const kiln_value *entry, condition *e)
+static kiln_status read_entry(const condition_reading *r, const control_list *with, condition *e)
 {
     const kiln_call *c = r->call;
+    const kiln_value *entry = with->entry;
     const kiln_value_api *v = kit_values(c);
     masks m;
     TRY(read_area(c, entry, r->shape.height, r->shape.width, e));
-    TRY(read_inputs(r, entry, e));
+    TRY(read_inputs(r, with, e));
     TRY(read_masks(c, entry, r->what, &r->shape, &m));
     int to_bounds = 0;
     if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
@@ -328,10 +340,11 @@ kiln_status conditions_read(const condition_reading *r, const kiln_value *condit
     if (v->kind(conditioning) != KILN_V_LIST || n == 0)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%s: the conditioning is empty", r->what);
     out->entry = c->host->scratch(c->ctx, n * sizeof *out->entry, KILN_CPU);
-    if (!out->entry) return KILN_ERR_NOMEM;
+    control_list *with = c->host->scratch(c->ctx, n * sizeof *with, KILN_CPU);
+    if (!out->entry || !with) return KILN_ERR_NOMEM;
+    control_lists(c, conditioning, r->lender, r->model->weights, with);
     for (size_t i = 0; i < n; i++)
-        if (!is_elsewhere(r, v->list_at(conditioning, i)))
-            TRY(read_entry(r, v->list_at(conditioning, i), &out->entry[out->n++]));
+        if (!is_elsewhere(r, with[i].entry)) TRY(read_entry(r, &with[i], &out->entry[out->n++]));
     if (out->n) return KILN_OK;
     return c->host->fail(c->ctx, KILN_ERR_INVALID,
                          "%s: every entry of the conditioning is for another range of the model, none for '%s'",

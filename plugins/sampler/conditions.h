@@ -2,8 +2,9 @@
  * controls, where and at which levels it is used, and how much each latent cell counts.
  *
  * Entry keys read here: area [h,w,y,x] in latent cells or area_percent (fractions of the whole); strength; mask (MASK,
- * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent; control; model_range. The meaning is
- * ComfyUI's (calc_cond_batch). All others are the model's, by its inputs. Memory: the call's scratch.
+ * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent; control, control_apply_to_uncond;
+ * model_range. The meaning is ComfyUI's (calc_cond_batch). All others are the model's, by its inputs. Memory: the
+ * call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
@@ -55,6 +56,8 @@ typedef struct {
     const kiln_value *latent; /* that is sampled */
     uint64_t seed;            /* of its noise    */
     entry_keys *keys;         /* that entries have; NULL: nobody asks */
+    const kiln_value
+        *lender; /* the conditioning whose controls may be for all sets; NULL: this one, or there is none */
 } condition_reading;
 
 /* Entries that are bound to another range are left out. A batch of masks goes to a batch of pictures one each: more

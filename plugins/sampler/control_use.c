@@ -25,7 +25,14 @@ static kiln_status check_type(const input_search *s, const kiln_value *net, size
                                s->what, number, type ? "a " : "plain data", type ? type : "");
 }
 
-static kiln_status read_use(const input_search *search, const kiln_value *entry, const kiln_value *map, size_t number,
+/* The control itself, or what it is over the denoiser's weights. */
+static const kiln_net *net_over(const kiln_call *c, const kiln_net *net, kiln_weights *denoiser)
+{
+    const kiln_network *n = net->network;
+    return KILN_HAS(kiln_network, n, over) && n->over ? n->over(n, c->ctx, net->weights, denoiser) : net;
+}
+
+static kiln_status read_use(const input_search *search, const control_list *of, const kiln_value *map, size_t number,
                             const model_sampling *counted, control_use *out)
 {
     const kiln_call *c = search->call;
@@ -39,6 +46,7 @@ static kiln_status read_use(const input_search *search, const kiln_value *entry,
                              search->what, number);
     TRY(check_type(search, v->map_get(map, "control_net"), number));
     if (!(out->net = models->net(c->ctx, v->map_get(map, "control_net"), "CONTROL_NET"))) return KILN_ERR_INVALID;
+    if (!(out->net = net_over(c, out->net, of->denoiser))) return KILN_ERR_INVALID;
     TRY(read_number(search, map, "strength", 1, &out->strength));
     TRY(read_number(search, map, "start_percent", 0, &start));
     TRY(read_number(search, map, "end_percent", 1, &end));
@@ -51,19 +59,63 @@ static kiln_status read_use(const input_search *search, const kiln_value *entry,
     input_search own = *search;
     own.owner = out->owner;
     own.prefix = out->prefix;
-    own.map[0] = map, own.map[1] = entry;
+    own.map[0] = map, own.map[1] = of->entry;
     own.beside = NULL, own.hook = -1, own.control = 1;
     own.spec = out->net->network->input;
     own.n_spec = out->net->network->n_input, own.stride = out->net->network->input_stride;
     return input_values_find(&own, &out->inputs);
 }
 
-kiln_status control_uses_read(const input_search *search, const kiln_value *entry, const model_sampling *counted,
+/* ---- whose controls ---- */
+
+static int has_area(const kiln_value_api *v, const kiln_value *entry)
+{
+    return v->map_get(entry, "area") || v->map_get(entry, "area_percent");
+}
+
+/* Number n of the lender's lists that are for others too; NULL: there are not as many. */
+static const kiln_value *lent(const kiln_value_api *v, const kiln_value *lender, size_t n)
+{
+    for (size_t i = 0; lender && i < v->count(lender); i++) {
+        const kiln_value *entry = v->list_at(lender, i), *list = v->map_get(entry, "control");
+        int both = 0;
+        if (!list || has_area(v, entry)) continue;
+        if (v->get_bool(v->map_get(entry, "control_apply_to_uncond"), &both) == KILN_OK && both && n-- == 0)
+            return list;
+    }
+    return NULL;
+}
+
+void control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender, kiln_weights *denoiser,
+                   control_list *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    size_t n = v->count(conditioning), free_entries = 0, lists = 0;
+    int own = 0;
+    for (size_t i = 0; i < n; i++) {
+        const kiln_value *entry = v->list_at(conditioning, i);
+        out[i] = (control_list){entry, v->map_get(entry, "control"), denoiser};
+        own |= out[i].list && !has_area(v, entry);
+        free_entries += !has_area(v, entry);
+    }
+    while (lent(v, lender, lists)) lists++;
+    if (own || !lists || !free_entries) return;
+    /* list k goes to free entry k % n, and the last that comes there stays */
+    for (size_t i = 0, k = 0; i < n; i++) {
+        if (has_area(v, out[i].entry)) continue;
+        if (k < lists) out[i].list = lent(v, lender, k + (lists - 1 - k) / free_entries * free_entries);
+        k++;
+    }
+}
+
+/* ---- reading ---- */
+
+kiln_status control_uses_read(const input_search *search, const control_list *of, const model_sampling *counted,
                               control_uses *out)
 {
     const kiln_call *c = search->call;
     const kiln_value_api *v = kit_values(c);
-    const kiln_value *list = v->map_get(entry, "control");
+    const kiln_value *list = of->list;
     *out = (control_uses){0};
     if (!list) return KILN_OK;
     if (v->kind(list) != KILN_V_LIST || v->count(list) > CONTROLS_MAX)
@@ -72,6 +124,6 @@ kiln_status control_uses_read(const input_search *search, const kiln_value *entr
     out->use = c->host->scratch(c->ctx, (v->count(list) + 1) * sizeof *out->use, KILN_CPU);
     if (!out->use) return KILN_ERR_NOMEM;
     for (; out->n < v->count(list); out->n++)
-        TRY(read_use(search, entry, v->list_at(list, out->n), out->n, counted, &out->use[out->n]));
+        TRY(read_use(search, of, v->list_at(list, out->n), out->n, counted, &out->use[out->n]));
     return KILN_OK;
 }

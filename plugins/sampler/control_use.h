@@ -25,9 +25,19 @@ typedef struct {
     size_t n;
 } control_uses;
 
+/* An entry, and the list of its controls: its own "control", one that is lent, or NULL. */
+typedef struct {
+    const kiln_value *entry, *list;
+    kiln_weights *denoiser; /* that they steer */
+} control_list;
+
 /* `search` says for whom: its call, what, shape, format and scaling. */
-kiln_status control_uses_read(const input_search *search, const kiln_value *entry, const model_sampling *counted,
+kiln_status control_uses_read(const input_search *search, const control_list *of, const model_sampling *counted,
                               control_uses *out);
+/* The controls of each entry of a conditioning, in out[its count]. When none of its entries without an area has any,
+ * they take those of `lender`'s that are marked "control_apply_to_uncond", in turn: ComfyUI's ControlNetApply. */
+void control_lists(const kiln_call *c, const kiln_value *conditioning, const kiln_value *lender, kiln_weights *denoiser,
+                   control_list *out);
 
 /* 1: it adds something at this level. */
 static inline int control_acts(const control_use *u, double sigma)

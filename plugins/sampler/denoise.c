@@ -150,7 +150,8 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .unconditional = e->by.row ? set == e->by.row->unconditional : e->unconditional,
                                      .latent = e->latent,
                                      .seed = e->seed,
-                                     .keys = &e->last->keys};
+                                     .keys = &e->last->keys,
+                                     .lender = set > 0 && set < KILN_GUIDER_SETS ? e->by.conditioning[0] : NULL};
         TRY(conditions_read(&reading, conditioning, &r->given));
     }
     return KILN_OK;

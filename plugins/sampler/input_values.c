@@ -256,17 +256,21 @@ static kiln_status take_like_x(const input_search *s, const kiln_input_spec *spe
     size_t plane = (size_t)(h * w * from.channels);
     float *made = floats(s, n);
     if (!made) return KILN_ERR_NOMEM;
+    resize_box box = {0, 0, from.height, from.width};
+    if (spec->flags & KILN_INPUT_CENTRED) box = resize_centre(from.height, from.width, h, w);
     for (int64_t i = 0; i < from.pictures * frames; i++) {
         int64_t p = i / frames * from.frames + (from.frames > 1 ? i % frames : 0);
-        resize_source src = {.data = (const float *)t.data + p * from.height * from.width * from.channels,
-                             .h = from.height,
-                             .w = from.width,
+        const float *data = (const float *)t.data + p * from.height * from.width * from.channels;
+        resize_source src = {.data = data + (box.y * from.width + box.x) * from.channels,
+                             .h = box.h,
+                             .w = box.w,
                              .c = from.channels,
                              .row = from.width * from.channels};
         if (from.height == h && from.width == w)
             memcpy(made + (size_t)i * plane, src.data, plane * sizeof *made);
         else
-            resize_plane(src, made + (size_t)i * plane, h, w, RESIZE_BILINEAR);
+            resize_plane(src, made + (size_t)i * plane, h, w,
+                         spec->flags & KILN_INPUT_NEAREST ? RESIZE_NEAREST : RESIZE_BILINEAR);
     }
     if (spec->flags & KILN_INPUT_MODEL_SPACE) to_model_space(s, made, n, from.channels);
     out->data = made;

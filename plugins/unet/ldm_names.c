@@ -34,9 +34,8 @@ typedef struct {
     ldm_rules *out;
 } maker;
 
-static void add(const maker *m, const char *from, const char *to)
+void ldm_rules_add(ldm_rules *r, const char *prefix, const char *from, const char *to)
 {
-    ldm_rules *r = m->out;
     if (r->n == r->capacity) {
         size_t capacity = 2 * r->capacity + 64;
         kiln_weight_rule *more = realloc(r->rule, capacity * sizeof *more);
@@ -46,11 +45,13 @@ static void add(const maker *m, const char *from, const char *to)
         r->capacity = capacity;
     }
     char full[NAME_CAPACITY];
-    snprintf(full, sizeof full, "%s%s", m->prefix, from);
+    snprintf(full, sizeof full, "%s%s", prefix, from);
     char *a = strdup(full), *b = strdup(to);
     r->nomem |= !a || !b;
     r->rule[r->n++] = (kiln_weight_rule)KILN_RULE(.from = a, .to = b);
 }
+
+static void add(const maker *m, const char *from, const char *to) { ldm_rules_add(m->out, m->prefix, from, to); }
 
 static int has(const maker *m, const char *block, const char *name)
 {
@@ -83,7 +84,7 @@ static void add_part(const maker *m, const char *block, const char *part, const 
 static int is_resnet(const maker *m, const char *block)
 {
     return has(m, block, "0.in_layers.0.weight") || has(m, block, "0.in_layers.2.weight") ||
-           has(m, block, "0.out_layers.3.weight");
+           has(m, block, "0.out_layers.3.weight") || has(m, block, "0.in_layers.2.bias");
 }
 
 /* The rules of block `block`, a resnet and perhaps an attention, which diffusers has in `side` as number `layer`. */
@@ -94,7 +95,8 @@ static void add_layer(const maker *m, const char *block, const char *side, uint3
     snprintf(to, sizeof to, "%s.resnets.%u", side, layer);
     add_resnet(m, resnet, to);
     snprintf(to, sizeof to, "%s.attentions.%u", side, layer);
-    if (has(m, block, "1.norm.weight") || has(m, block, "1.proj_in.weight")) add_part(m, block, "1", to);
+    if (has(m, block, "1.norm.weight") || has(m, block, "1.proj_in.weight") || has(m, block, "1.proj_in.bias"))
+        add_part(m, block, "1", to);
 }
 
 static void add_inputs(const maker *m)
@@ -160,7 +162,6 @@ static void add_embedding(const maker *m)
 void ldm_rules_make(const kiln_weights_api *w, const kiln_weights *set, const char *prefix, ldm_rules *out)
 {
     maker m = {w, set, prefix, out};
-    *out = (ldm_rules){0};
     for (size_t i = 0; i < sizeof single_parts / sizeof single_parts[0]; i++)
         add(&m, single_parts[i].ldm, single_parts[i].diffusers);
     add_embedding(&m);

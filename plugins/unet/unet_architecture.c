@@ -64,7 +64,7 @@ void unet_architecture(const unet_config *c, uint32_t prediction, char out[UNET_
                                                  : c->linear                ? "SD2"
                                                                             : "SD1";
     /* SD2 comes both ways, and all others predict noise unless it is said. */
-    int either = unet_needs_range(c) && c->concat == UNET_PLAIN;
+    int either = unet_needs_range(c) && c->concat == UNET_PLAIN && !c->encoder;
     const char *kind = prediction == KILN_PREDICT_V     ? " (v)"
                        : prediction == KILN_PREDICT_EDM ? " (EDM)"
                        : prediction == KILN_PREDICT_X0  ? " (x0)"

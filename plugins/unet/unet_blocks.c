@@ -17,7 +17,8 @@ static kiln_t weight(const unet_recorder *r, const char *name, const char *kind,
 {
     char full[NAME_CAPACITY];
     snprintf(full, sizeof full, "%s.%s", name, kind);
-    return r->ops->weight(r->p, r->w, full, rank, dim);
+    kiln_t own = r->base ? r->ops->weight_optional(r->p, r->w, full, rank, dim) : (kiln_t){0};
+    return own.id ? own : r->ops->weight(r->p, r->base ? r->base : r->w, full, rank, dim);
 }
 
 static int64_t dim_of(const unet_recorder *r, kiln_t x, uint32_t i)
@@ -55,7 +56,7 @@ kiln_t unet_group_norm(const unet_recorder *r, const char *name, kiln_t x, float
                               weight(r, name, "bias", 1, &c));
 }
 
-static kiln_t layer_norm(const unet_recorder *r, const char *name, kiln_t x)
+kiln_t unet_layer_norm(const unet_recorder *r, const char *name, kiln_t x)
 {
     int64_t c = channels_of(r, x);
     return r->ops->layer_norm(r->p, x, 1e-5f, weight(r, name, "weight", 1, &c), weight(r, name, "bias", 1, &c));
@@ -137,12 +138,12 @@ kiln_t unet_transformer_block(const unet_recorder *r, const char *name, kiln_t x
     int64_t c = channels_of(r, x);
     char part[NAME_CAPACITY];
     o->scope_push(r->p, name);
-    kiln_t h = unet_place(r, "attn1.in", layer_norm(r, PART("norm1"), x), NULL);
+    kiln_t h = unet_place(r, "attn1.in", unet_layer_norm(r, PART("norm1"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn1", h, of->context_only ? r->context : h, of->heads), x);
-    h = unet_place(r, "attn2.in", layer_norm(r, PART("norm2"), x), NULL);
+    h = unet_place(r, "attn2.in", unet_layer_norm(r, PART("norm2"), x), NULL);
     x = o->add(r->p, attend(r, name, "attn2", h, r->context, of->heads), x);
-    h = unet_linear(r, PART("ff.net.0.proj"), layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
-    h = unet_linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                        /* [N,T,4C] -> C */
+    h = unet_linear(r, PART("ff.net.0.proj"), unet_layer_norm(r, PART("norm3"), x), 8 * c, 1); /* [N,T,8C]   */
+    h = unet_linear(r, PART("ff.net.2"), o->geglu(r->p, h), c, 1);                             /* [N,T,4C] -> C */
     x = o->add(r->p, h, x);
     o->scope_pop(r->p);
     return x;

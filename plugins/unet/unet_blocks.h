@@ -10,7 +10,7 @@ typedef struct {
     const unet_config *config;
     const kiln_ops *ops;
     kiln_program *p;
-    kiln_weights *w;
+    kiln_weights *w, *base; /* base: has what w lacks; NULL: w has all */
     const kiln_denoise_inputs *in;
     kiln_t temb; /* silu of the time embedding [N,temb], an input of every resnet */
     kiln_t context;
@@ -27,6 +27,7 @@ typedef struct {
 
 kiln_t unet_linear(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int bias);
 kiln_t unet_conv(const unet_recorder *r, const char *name, kiln_t x, int64_t out, int32_t kernel, int32_t stride);
+kiln_t unet_layer_norm(const unet_recorder *r, const char *name, kiln_t x);
 kiln_t unet_group_norm(const unet_recorder *r, const char *name, kiln_t x, float eps);
 /* x [N,H,W,in] -> [N,H,W,out] */
 kiln_t unet_resnet(const unet_recorder *r, const char *name, kiln_t x, int64_t out);
@@ -47,6 +48,8 @@ typedef struct {
     uint32_t input, output; /* indices of the next blocks, as ldm numbers them */
 } unet_walk;
 
+/* Block input.0, a skip too: conv_in of x [N,H,W,in_channels], plus `more` [N,H,W,channels[0]] ({0}: nothing). */
+kiln_t unet_first(unet_walk *s, kiln_t x, kiln_t more);
 /* A level on the way down: resnets, attentions and downsample; each result is also a skip connection. */
 kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level);
 kiln_t unet_middle(unet_walk *s, kiln_t x);

@@ -13,7 +13,7 @@ static kiln_t sinusoid_of(const unet_recorder *r, kiln_t t, int64_t width)
 
 static kiln_t input(const unet_recorder *r, const char *name) { return kiln_input(r->in->input, r->in->n_input, name); }
 
-static kiln_t mlp(const unet_recorder *r, const char *name, kiln_t x)
+kiln_t unet_mlp(const unet_recorder *r, const char *name, kiln_t x)
 {
     int64_t width = 4 * r->config->channels[0];
     char layer[64];
@@ -31,7 +31,7 @@ static kiln_t add_guidance(const unet_recorder *r, kiln_t sinusoid)
     return r->ops->add(r->p, sinusoid, unet_linear(r, "time_embedding.cond_proj", w, r->config->channels[0], 0));
 }
 
-kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid) { return mlp(r, "time_embedding", sinusoid); }
+kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid) { return unet_mlp(r, "time_embedding", sinusoid); }
 
 kiln_t unet_sizes(const unet_recorder *r)
 {
@@ -58,8 +58,8 @@ kiln_t unet_embedding(const unet_recorder *r, kiln_t timestep)
     if (r->config->guidance) t = add_guidance(r, t);
     t = unet_time_mlp(r, t);
     switch (r->config->beside) {
-    case UNET_SIZES: return r->ops->add(r->p, t, mlp(r, "add_embedding", unet_sizes(r)));
-    case UNET_VECTOR: return r->ops->add(r->p, t, mlp(r, "class_embedding", input(r, "image_embedding")));
+    case UNET_SIZES: return r->ops->add(r->p, t, unet_mlp(r, "add_embedding", unet_sizes(r)));
+    case UNET_VECTOR: return r->ops->add(r->p, t, unet_mlp(r, "class_embedding", input(r, "image_embedding")));
     case UNET_CLASS: return r->ops->add(r->p, t, class_of(r));
     default: return t;
     }

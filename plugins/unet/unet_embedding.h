@@ -4,6 +4,8 @@
 
 #include "unet_blocks.h"
 
+/* linear, silu, linear: NAME.linear_1 and NAME.linear_2, x [N,any] -> [N,4*channels[0]]. */
+kiln_t unet_mlp(const unet_recorder *r, const char *name, kiln_t x);
 /* linear, silu, linear of the sinusoid [N,channels[0]] -> [N,4*channels[0]]. */
 kiln_t unet_time_mlp(const unet_recorder *r, kiln_t sinusoid);
 /* [N,pooled + numbers x sinusoid]: the pooled prompt, then the sinusoid of each number. UNET_SIZES only. */

@@ -4,12 +4,12 @@
 
 #include "kiln/checkpoint.h"
 #include "kiln/kit.h"
-#include "ldm_names.h"
 #include "unet_architecture.h"
 #include "unet_inputs.h"
+#include "unet_key.h"
 #include "unet_latents.h"
 #include "unet_noise.h"
-#include "unet_shapes.h"
+#include "unet_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,60 +110,14 @@ static kiln_status derive(const kiln_denoiser *d, const kiln_derivation *of) { r
 
 /* ---- views ---- */
 
-/* Attentions' projections are [C,C] or [C,C,1,1], which is the same: where a file has both, all are seen as [C,C]. */
-static kiln_weights *squeezed(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *view)
-{
-    const kiln_weight_rule rules[] = {
-        KILN_RULE(.from = "{}.{}.{}.{}.proj_in.weight", .to = "{}.{}.{}.{}.proj_in.weight", .squeeze = 1),
-        KILN_RULE(.from = "{}.{}.{}.{}.proj_out.weight", .to = "{}.{}.{}.{}.proj_out.weight", .squeeze = 1),
-        KILN_RULE(.from = "{}.{}.{}.proj_in.weight", .to = "{}.{}.{}.proj_in.weight", .squeeze = 1),
-        KILN_RULE(.from = "{}.{}.{}.proj_out.weight", .to = "{}.{}.{}.proj_out.weight", .squeeze = 1),
-        KILN_RULE(.from = "*", .to = "*")};
-    if (!view || !unet_projections_mixed(w, view)) return view;
-    kiln_weights *out = w->view(ctx, view, rules, COUNT(rules));
-    w->unref(view);
-    return out;
-}
-
 static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
-    if (at->kind == DIFFUSERS) {
-        char from[40];
-        snprintf(from, sizeof from, "%s*", at->prefix);
-        return squeezed(w, ctx, w->view(ctx, set, &(kiln_weight_rule)KILN_RULE(.from = from, .to = "*"), 1));
-    }
-    ldm_rules rules;
-    ldm_rules_make(w, set, at->prefix, &rules);
-    kiln_weights *view = rules.nomem ? NULL : w->view(ctx, set, rules.rule, rules.n);
-    ldm_rules_free(&rules);
-    return squeezed(w, ctx, view);
-}
-
-/* ---- the key of recorded programs: everything that decides what is recorded, apart from the weights ---- */
-
-__attribute__((format(printf, 2, 3))) static void say(unet_self *self, const char *fmt, ...)
-{
-    size_t at = strlen(self->family);
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(self->family + at, sizeof self->family - at, fmt, args);
-    va_end(args);
-}
-
-static void name_family(unet_self *self)
-{
-    const unet_config *c = &self->config;
-    self->family[0] = 0;
-    say(self, "sd-unet/%lld.%lld.%lld.%lld.%u.%g.%g", (long long)c->in_channels, (long long)c->out_channels,
-        (long long)c->context, (long long)c->groups, c->cos_first, c->freq_shift, (double)c->eps);
-    say(self, "/%u.%u.%u.%lld.%lld.%u.%lld", c->linear, c->concat, c->beside, (long long)c->embedded,
-        (long long)c->sinusoid, c->n_number, (long long)c->guidance);
-    say(self, "/%u.%u", c->middle, c->middle_depth);
-    for (uint32_t i = 0; i < c->levels; i++) {
-        say(self, "/%lld.%lld.%u", (long long)c->channels[i], (long long)c->heads[i], c->context_only[i]);
-        for (uint32_t k = 0; k < c->layers[i]; k++) say(self, ",%u", c->down[i][k]);
-        for (uint32_t k = 0; k <= c->layers[c->levels - 1 - i]; k++) say(self, "%c%u", k ? ',' : '-', c->up[i][k]);
-    }
+    ldm_rules rules = {0};
+    if (at->kind == DIFFUSERS)
+        ldm_rules_add(&rules, at->prefix, "*", "*");
+    else
+        ldm_rules_make(w, set, at->prefix, &rules);
+    return unet_view(w, ctx, set, &rules);
 }
 
 /* ---- opening ---- */
@@ -175,7 +129,7 @@ static void fill_table(unet_self *self)
     uint32_t prediction = self->sampling.row.prediction;
     int cosxl = prediction == KILN_PREDICT_V && self->sampling.row.time == KILN_TIME_LOG;
     unet_architecture(c, prediction, self->architecture);
-    name_family(self);
+    unet_key(c, "sd-unet", self->family, sizeof self->family);
     *d = (kiln_denoiser){.size = sizeof *d,
                          .family = self->family,
                          .self = self,
@@ -214,7 +168,7 @@ static kiln_value *open_model(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     kiln_weights *view = view_of(w, ctx, set, at);
     unet_self *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
-    if (self && fill_self(host, ctx, &(unet_source){set, view, at->config}, self) == KILN_OK)
+    if (self && fill_self(host, ctx, &(unet_source){.set = set, .view = view, .path = at->config}, self) == KILN_OK)
         value = models->model_new(ctx, &(kiln_model){.size = sizeof(kiln_model),
                                                      .denoiser = &self->denoiser,
                                                      .weights = view,

@@ -78,11 +78,14 @@ static void add_concat(const unet_config *c, int scaled_edit, rows *to)
 uint32_t unet_input_rows(const unet_config *c, int scaled_edit, kiln_input_spec out[UNET_INPUTS_MAX])
 {
     rows to = {.row = out};
-    kiln_input_spec *row = add(&to, KILN_INPUT_TOKENS, "context", "what cross-attention attends to");
-    row->key = "tokens", row->width = c->context;
-    /* Attention to tokens that are there twice is attention to the tokens: softmax gives each copy half. SD1's prompts
-     * of different lengths are evaluated apart: with their own bytes. */
-    row->batch = c->linear ? KILN_BATCH_REPEAT : KILN_BATCH_APART;
+    kiln_input_spec *row;
+    if (c->context || !c->encoder) {
+        row = add(&to, KILN_INPUT_TOKENS, "context", "what cross-attention attends to");
+        row->key = "tokens", row->width = c->context;
+        /* Attention to tokens that are there twice is attention to the tokens: softmax gives each copy half. SD1's
+         * prompts of different lengths are evaluated apart: with their own bytes. */
+        row->batch = c->linear ? KILN_BATCH_REPEAT : KILN_BATCH_APART;
+    }
     if (c->beside == UNET_SIZES) {
         row = add(&to, KILN_INPUT_VECTOR, "pooled", "the prompt as a whole");
         row->width = c->embedded - c->n_number * c->sinusoid;

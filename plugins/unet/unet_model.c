@@ -49,6 +49,14 @@ static kiln_t attention(unet_walk *s, const char *name, kiln_t x, uint32_t level
     return depth ? unet_attention(&s->r, name, x, &of) : x;
 }
 
+kiln_t unet_first(unet_walk *s, kiln_t x, kiln_t more)
+{
+    enter(s, "input", s->input++, x);
+    x = unet_conv(&s->r, "conv_in", x, s->r.config->channels[0], 3, 1); /* [N,H,W,C0] */
+    if (more.id) x = s->r.ops->add(s->r.p, x, more);
+    return keep(s, leave(s, x));
+}
+
 kiln_t unet_down(unet_walk *s, kiln_t x, uint32_t level)
 {
     const unet_config *c = s->r.config;
@@ -77,17 +85,23 @@ static kiln_t middle_resnet(unet_walk *s, kiln_t x, uint32_t number)
     return leave(s, unet_left_out(&s->r, x, width) ? x : unet_resnet(&s->r, name, x, width));
 }
 
-kiln_t unet_middle(unet_walk *s, kiln_t x)
+static kiln_t middle_attention(unet_walk *s, kiln_t x)
 {
     const unet_config *c = s->r.config;
     uint32_t last = c->levels - 1;
     unet_transformer of = {c->heads[last], c->middle_depth, 0};
-    if (c->middle > 0) x = middle_resnet(s, x, 0);
-    if (c->middle < 2) return x;
     enter(s, "middle", 1, x);
     int out = unet_left_out(&s->r, x, c->channels[last]);
-    x = leave(s, out ? x : unet_attention(&s->r, "mid_block.attentions.0", x, &of));
-    return middle_resnet(s, x, 1);
+    return leave(s, out ? x : unet_attention(&s->r, "mid_block.attentions.0", x, &of));
+}
+
+kiln_t unet_middle(unet_walk *s, kiln_t x)
+{
+    uint32_t resnets = s->r.config->middle;
+    if (resnets > 0) x = middle_resnet(s, x, 0);
+    if (resnets > 1) x = middle_resnet(s, middle_attention(s, x), 1);
+    snprintf(s->r.place, sizeof s->r.place, "middle");
+    return unet_place(&s->r, "", x, NULL);
 }
 
 kiln_t unet_up(unet_walk *s, kiln_t x, uint32_t up_block)
@@ -124,9 +138,7 @@ kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, k
     unet_walk s = {.r = {.config = c, .ops = ops, .p = p, .w = w, .in = in}};
     s.r.context = kiln_input(in->input, in->n_input, "context");
     s.r.temb = ops->act(p, unet_embedding(&s.r, in->timestep), KILN_ACT_SILU);
-    enter(&s, "input", s.input++, in->x);
-    kiln_t x = unet_conv(&s.r, "conv_in", unet_beside_x(c, ops, p, in), c->channels[0], 3, 1); /* [N,H,W,C0] */
-    x = keep(&s, leave(&s, x));
+    kiln_t x = unet_first(&s, unet_beside_x(c, ops, p, in), (kiln_t){0});
     for (uint32_t level = 0; level < c->levels; level++) x = unet_down(&s, x, level);
     x = unet_middle(&s, x);
     for (uint32_t i = 0; i < c->levels; i++) x = unet_up(&s, x, i);

@@ -29,6 +29,7 @@ typedef struct {
     int64_t channels[UNET_LEVELS_MAX];
     int64_t heads[UNET_LEVELS_MAX];   /* number of heads: SD1's "attention_head_dim" means that     */
     uint32_t levels;                  /* of sizes                                                   */
+    uint32_t encoder;                 /* 1: down blocks and middle alone, as a ControlNet has       */
     uint32_t layers[UNET_LEVELS_MAX]; /* resnets of the down block; the up block has one more       */
     /* Transformer blocks of the attention behind each resnet; 0: there is none. */
     uint32_t down[UNET_LEVELS_MAX][UNET_LAYERS_MAX + 1], up[UNET_LEVELS_MAX][UNET_LAYERS_MAX + 1];
@@ -51,7 +52,8 @@ typedef struct {
 /* One evaluation: x [N,H,W,out], timestep f32 [N], and the inputs that unet_inputs.h lists -> [N,H,W,out]. */
 kiln_t unet_record(const unet_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
                    const kiln_denoise_inputs *in);
-/* Calls fn for each place that hooks can name, in the order of evaluation. */
+/* Calls fn for each place that hooks can name, in the order of evaluation. "middle" is where the middle ends, whatever
+ * it is made of. */
 void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place, uint32_t kind), void *arg);
 
 #endif

@@ -58,6 +58,7 @@ void unet_places(const unet_config *c, void (*fn)(void *arg, const char *place, 
     }
     if (c->middle > 0) visit_block(&v, "middle", 0, 0);
     if (c->middle > 1) visit_block(&v, "middle", 1, c->middle_depth), visit_block(&v, "middle", 2, 0);
+    fn(arg, "middle", KILN_PLACE_POINT);
     n = 0;
     for (uint32_t up = 0; up < c->levels; up++)
         for (uint32_t i = 0; i <= c->layers[c->levels - 1 - up]; i++, n++) {

@@ -226,7 +226,7 @@ static void read_config(config *c, unet_config *u)
     check_all_depths(c, u);
     check_number(c, "in_channels", u->in_channels);
     check_number(c, "out_channels", u->out_channels);
-    check_number(c, "cross_attention_dim", u->context);
+    if (u->context) check_number(c, "cross_attention_dim", u->context);
     check_beside(c, u);
     read_context_only(c, u);
     read_heads(c, u);
@@ -241,6 +241,7 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const unet_
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     config c = {.host = host, .ctx = ctx, .path = "the checkpoint"};
+    out->encoder = from->encoder;
     TRY(unet_shapes_read(host, ctx, from->view, out));
     if (out->beside == UNET_SIZES) out->sinusoid = SINUSOID;
     if (from->path) c = config_open(host, ctx, from->set, from->path);

@@ -8,6 +8,7 @@
 typedef struct {
     const kiln_weights *set, *view;
     const char *path;
+    uint32_t encoder; /* as unet_config.encoder */
 } unet_source;
 
 /* Sizes come from the tensors, and a config.json that says otherwise is refused. Without one the rest is what released

@@ -5,16 +5,11 @@
 #include "kiln/checkpoint.h"
 #include "kiln/kit.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- single tensors ---- */
-
-int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i)
-{
-    kiln_weight_info info;
-    return checkpoint_has(w, view, "", &info, "%s", name) && i < info.rank ? info.dim[i] : 0;
-}
 
 static int ends_with(const char *name, const char *end)
 {
@@ -22,12 +17,22 @@ static int ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
+int64_t unet_dim(const kiln_weights_api *w, const kiln_weights *view, const char *name, uint32_t i)
+{
+    kiln_weight_info info;
+    if (checkpoint_has(w, view, "", &info, "%s", name)) return i < info.rank ? info.dim[i] : 0;
+    if (!ends_with(name, ".weight")) return 0;
+    int part = (int)(strlen(name) - strlen("weight")); /* of a low-rank change, up [O,r] and down [r,I,...] */
+    if (!checkpoint_has(w, view, "", &info, "%.*s%s", part, name, i ? "down" : "up")) return 0;
+    return i < info.rank ? info.dim[i] : 0;
+}
+
 int64_t unet_context_width(const kiln_weights_api *w, const kiln_weights *set, const char *prefix)
 {
     kiln_weight_info info = {.size = sizeof info};
     for (size_t i = 0; i < w->count(set); i++)
         if (w->at(set, i, &info) == KILN_OK && strncmp(info.name, prefix, strlen(prefix)) == 0 &&
-            ends_with(info.name, ".attn2.to_k.weight") && info.rank == 2)
+            (ends_with(info.name, ".attn2.to_k.weight") || ends_with(info.name, ".attn2.to_k.down")) && info.rank == 2)
             return info.dim[1];
     return 0;
 }
@@ -39,9 +44,15 @@ static uint32_t projection_ranks(const kiln_weights_api *w, const kiln_weights *
     uint32_t ranks = 0;
     for (size_t i = 0; i < w->count(view); i++)
         if (w->at(view, i, &info) == KILN_OK && info.rank <= 4 &&
-            (ends_with(info.name, ".proj_in.weight") || ends_with(info.name, ".proj_out.weight")))
+            (ends_with(info.name, ".proj_in.weight") || ends_with(info.name, ".proj_out.weight") ||
+             ends_with(info.name, ".proj_in.up")))
             ranks |= info.rank;
     return ranks & 6;
+}
+
+int unet_projections_linear(const kiln_weights_api *w, const kiln_weights *view)
+{
+    return projection_ranks(w, view) == 2;
 }
 
 int unet_projections_mixed(const kiln_weights_api *w, const kiln_weights *view)
@@ -121,7 +132,17 @@ typedef struct {
     unet_config *out;
 } reader;
 
-#define REFUSE(r, ...) return (r)->host->fail((r)->ctx, KILN_ERR_UNSUPPORTED, "this UNet: " __VA_ARGS__)
+__attribute__((format(printf, 2, 3))) static kiln_status refuse(const reader *r, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return r->host->fail(r->ctx, KILN_ERR_UNSUPPORTED, "this %s: %s", r->out->encoder ? "ControlNet" : "UNet", text);
+}
+
+#define REFUSE(...) return refuse(__VA_ARGS__)
 
 static kiln_status check_attentions(const reader *r, const side *s, const char *where)
 {
@@ -133,21 +154,31 @@ static kiln_status check_attentions(const reader *r, const side *s, const char *
     return KILN_OK;
 }
 
+/* The way up has a resnet for each skip. */
+static kiln_status check_way_up(const reader *r, const counts *c)
+{
+    if (c->up.blocks != c->down.blocks) REFUSE(r, "%u down blocks and %u up blocks", c->down.blocks, c->up.blocks);
+    for (uint32_t i = 0; i < c->down.blocks; i++) {
+        uint32_t down = c->down.resnets[i], up = c->up.resnets[c->up.blocks - 1 - i];
+        if (up != down + 1)
+            REFUSE(r, "up block %u has %u resnets, where the skips of down block %u want %u", c->up.blocks - 1 - i, up,
+                   i, down + 1);
+    }
+    return check_attentions(r, &c->up, "up block");
+}
+
 static kiln_status check_counts(const reader *r, const counts *c)
 {
     if (c->beyond)
         REFUSE(r, "more than 8 levels, 7 layers or 64 transformer blocks; it is larger than this plugin reads");
     if (!c->down.blocks) REFUSE(r, "no down block is in it");
-    if (c->up.blocks != c->down.blocks) REFUSE(r, "%u down blocks and %u up blocks", c->down.blocks, c->up.blocks);
     for (uint32_t i = 0; i < c->down.blocks; i++) {
-        uint32_t down = c->down.resnets[i], up = c->up.resnets[c->up.blocks - 1 - i];
+        uint32_t down = c->down.resnets[i];
         if (!down || down > UNET_LAYERS_MAX) REFUSE(r, "down block %u has %u resnets; 1 to 7 are supported", i, down);
-        if (up != down + 1)
-            REFUSE(r, "up block %u has %u resnets, where the skips of down block %u want %u", c->up.blocks - 1 - i, up,
-                   i, down + 1);
     }
     TRY(check_attentions(r, &c->down, "down block"));
-    TRY(check_attentions(r, &c->up, "up block"));
+    if (r->out->encoder && c->up.blocks) REFUSE(r, "it has up blocks too");
+    if (!r->out->encoder) TRY(check_way_up(r, c));
     int plain = c->middle.resnets[0] == 2 && c->middle.depth[0][0];
     if (!plain && (c->middle.resnets[0] > 1 || c->middle.attention[0][0]))
         REFUSE(r,
@@ -203,10 +234,9 @@ static kiln_status take_beside(const reader *r)
 static kiln_status take_channels(const reader *r)
 {
     unet_config *c = r->out;
-    kiln_weight_info info;
-    if (!checkpoint_has(r->w, r->view, "", &info, "conv_in.weight") || info.rank != 4)
-        REFUSE(r, "its first layer is not a 2-D convolution");
-    c->in_channels = info.dim[1];
+    if (!unet_dim(r->w, r->view, "conv_in.weight", 3)) REFUSE(r, "its first layer is not a 2-D convolution");
+    c->in_channels = c->out_channels = unet_dim(r->w, r->view, "conv_in.weight", 1);
+    if (c->encoder) return KILN_OK;
     c->out_channels = unet_dim(r->w, r->view, "conv_out.weight", 0);
     int64_t more = c->in_channels - c->out_channels;
     if (more == 0)
@@ -231,14 +261,14 @@ kiln_status unet_shapes_read(const kiln_host *host, kiln_ctx *ctx, const kiln_we
     reader r = {host, ctx, w, view, out};
     counts c = {0};
     kiln_weight_info info = {.size = sizeof info};
-    *out = (unet_config){.groups = 32, .cos_first = 1, .eps = 1e-5f};
+    *out = (unet_config){.groups = 32, .cos_first = 1, .eps = 1e-5f, .encoder = out->encoder};
     for (size_t i = 0; i < w->count(view); i++)
         if (w->at(view, i, &info) == KILN_OK) count_name(info.name, &c);
     TRY(check_counts(&r, &c));
     take_counts(&c, out);
     out->context = unet_context_width(w, view, "");
-    out->linear = projection_ranks(w, view) == 2;
-    if (!out->context) REFUSE(&r, "it has no cross-attention");
+    out->linear = (uint32_t)unet_projections_linear(w, view);
+    if (!out->context && !out->encoder) REFUSE(&r, "it has no cross-attention");
     TRY(take_widths(&r));
     TRY(take_beside(&r));
     return take_channels(&r);

@@ -10,6 +10,7 @@ its width of text and loses its lower half. All weights are random, of a scale a
     models/checkpoints/{sd21,sdxl,refiner}.safetensors and models/diffusion_models/{sd21_eps,ssd1b,inpaint,ip2p}.safetensors
                                             the other architectures (CUT), each made when a row wants it; full-size ones by
                                             themselves, for as long as their rows are drawn
+    models/controlnet/*                     see controls.py, each made when a row wants it
     input/{colour,alpha,grey}.png           48x40 pixels
 """
 
@@ -27,6 +28,7 @@ import torch
 from PIL import Image
 
 import common
+import controls
 import lora_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
@@ -127,13 +129,16 @@ def make(folder):
 
 def files_of(prompts):
     """What the loaders of these prompts name, as paths below models/."""
-    folders = {"ckpt_name": "checkpoints", "unet_name": "diffusion_models"}
+    folders = {"ckpt_name": "checkpoints", "unet_name": "diffusion_models", "control_net_name": "controlnet"}
     inputs = [item for prompt in prompts.values() for node in prompt.values() for item in node["inputs"].items()]
     return {f"{folders[key]}/{value}" for key, value in inputs if key in folders}
 
 
 def make_cut(folder, prompts):
-    """The cut-down models that these prompts want, each unless it is there."""
+    """The cut-down models and the controls that these prompts want, each unless it is there."""
+    for file in sorted(files_of(prompts)):
+        if file.startswith("controlnet/"):
+            controls.make(folder / "models", file.removeprefix("controlnet/"), UNET)
     for file in sorted(files_of(prompts) & set(CUT)):
         path = folder / "models" / file
         if not path.exists():

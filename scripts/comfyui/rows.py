@@ -514,6 +514,7 @@ nearest("sampler_dpm_fast", "basic_denoise", "align_sdxl_denoise", "gits_denoise
 noise_of_the_cpu("sampler_dpmpp_sde_gpu", "sampler_dpmpp_2m_sde_gpu", "sampler_dpmpp_2m_sde_heun_gpu", "sampler_dpmpp_3m_sde_gpu", "node_dpmpp_sde_gpu")
 
 import rows_models  # noqa: E402,F401: whole models
+import rows_control  # noqa: E402,F401: ControlNets
 import rows_sd  # noqa: E402,F401: further rows, made of what is above
 import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401

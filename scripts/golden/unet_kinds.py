@@ -18,7 +18,8 @@ FOLDER = GOLDEN / "unet_kinds"
 
 
 def numbers(file, name, shape):
-    """splitmix64 of the names, -1 to 1; gains about 1, biases about 0, and matrices that keep a vector's length."""
+    """splitmix64 of the names, -1 to 1; gains about 1, biases about 0, and matrices that keep a vector's length; a low-rank change
+    ("X.up") is a quarter of a matrix."""
     h = 14695981039346656037
     for byte in (file + name).encode():
         h = ((h ^ byte) * 1099511628211) & (2**64 - 1)
@@ -32,7 +33,7 @@ def numbers(file, name, shape):
     if len(shape) == 1:
         u = 1 + 0.2 * u if name.endswith(".weight") else 0.1 * u
     else:
-        u = u * math.sqrt(3.0 / (n // shape[0]))
+        u = u * math.sqrt(3.0 / (n // shape[0])) * (0.25 if name.endswith(".up") else 1.0)
     return torch.from_numpy(u.astype(np.float32).reshape(shape))
 
 

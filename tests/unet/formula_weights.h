@@ -41,7 +41,8 @@ static inline uint64_t formula_count(const formula_tensor *t)
     return n;
 }
 
-/* Gains about 1, biases about 0, and matrices that keep a vector's length. */
+/* Gains about 1, biases about 0, and matrices that keep a vector's length; a low-rank change ("X.up") is a quarter of a
+ * matrix. */
 static inline float formula_number(const formula_tensor *t, uint64_t seed, uint64_t i)
 {
     uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15u; /* splitmix64: Steele, Lea and Flood 2014 */
@@ -51,7 +52,8 @@ static inline float formula_number(const formula_tensor *t, uint64_t seed, uint6
     z ^= z >> 31;
     double u = ((double)(z >> 40) - 8388608.0) / 8388608.0;
     if (t->rank < 2) return (float)(n > 7 && strcmp(t->seed + n - 7, ".weight") == 0 ? 1 + 0.2 * u : 0.1 * u);
-    return (float)(u * sqrt(3.0 / (double)(formula_count(t) / (uint64_t)t->dim[0])));
+    int change = n > 3 && strcmp(t->seed + n - 3, ".up") == 0;
+    return (float)(u * sqrt(3.0 / (double)(formula_count(t) / (uint64_t)t->dim[0])) * (change ? 0.25 : 1.0));
 }
 
 /* "NAME DIM ..."; 0: the list is full. */

@@ -12,7 +12,7 @@ static void test_M7_single_file_names_are_all_mapped(void)
     REQUIRE(set);
     kiln_weights *file = single_file_view(set, "unet/");
     REQUIRE(file);
-    ldm_rules rules;
+    ldm_rules rules = {0};
     error e = {0};
     ldm_rules_make(api(), file, "model.diffusion_model.", &rules);
     kiln_weights *view = weights_view(file, rules.rule, rules.n, &e);

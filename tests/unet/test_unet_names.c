@@ -119,7 +119,7 @@ static void check_released(const char *model, const char *layout, const char *pr
     CHECK_MSG(view != NULL, "%s", e.message);
     CHECK_EQ(unet_family.detect(w, set), 90);
     check_tensors(view, released(model, "diffusers "), model);
-    kiln_status status = unet_settings_read(rig_host(), rig_ctx(), &(unet_source){set, view, NULL}, &config);
+    kiln_status status = unet_settings_read(rig_host(), rig_ctx(), &(unet_source){.set = set, .view = view}, &config);
     if (CHECK_MSG(status == KILN_OK, "%s: %s", model, rig_message())) {
         unet_architecture(&config, KILN_PREDICT_EPS, called);
         CHECK_STR(called, architecture);

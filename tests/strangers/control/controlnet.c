@@ -112,7 +112,7 @@ static int detect(const kiln_weights_api *w, const kiln_weights *set)
     static const checkpoint_layout layout = {
         .prefix = "",
         .needs = {"controlnet_cond_embedding.conv_in.weight", "controlnet_mid_block.weight", "conv_in.weight"}};
-    return checkpoint_find(w, set, &layout, 1) ? 90 : 0;
+    return checkpoint_find(w, set, &layout, 1) ? 95 : 0; /* before kiln's own, which says 90 */
 }
 
 /* What this file computes in one way only. */
