@@ -20,6 +20,8 @@ ROWS = [
     ("refined", "refined.yaml", {}),
     ("lora", "lora.yaml", {}),
     ("turbo", "turbo.yaml", {"seed": "2"}),
+    ("lora-stack", "lora-stack.yaml", {}),
+    ("merge", "merge.yaml", {}),
     ("batch", "batch.yaml", {}),
     ("several", "several.yaml", {"sheet": "true"}),
     ("regional", "regional.yaml", {}),

@@ -25,6 +25,9 @@ shows custom_sampling "$two"
 shows refined "$two"
 shows lora "$two on a black background"
 shows turbo "$two"
+shows lora-stack "$two on a black background"
+shows merge "$two"
+shows merge "$two on a black background" --set ratio=0
 draw several
 wanted=("a red circle" "a blue square" "a yellow triangle")
 n=0
