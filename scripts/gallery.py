@@ -22,6 +22,7 @@ ROWS = [
     ("turbo", "turbo.yaml", {"seed": "2"}),
     ("lora-stack", "lora-stack.yaml", {}),
     ("merge", "merge.yaml", {}),
+    ("embedding", "embedding.yaml", {}),
     ("batch", "batch.yaml", {}),
     ("several", "several.yaml", {"sheet": "true"}),
     ("regional", "regional.yaml", {}),

@@ -26,6 +26,7 @@ shows refined "$two"
 shows lora "$two on a black background"
 shows turbo "$two"
 shows lora-stack "$two on a black background"
+shows embedding "a purple star above a blue square"
 shows merge "$two"
 shows merge "$two on a black background" --set ratio=0
 draw several
