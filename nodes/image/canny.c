@@ -42,12 +42,12 @@ static void make_gray(const canny *k)
     }
 }
 
-static void blur(const canny *k, const kiln_call *c)
+static kiln_status blur(const canny *k, const kiln_call *c)
 {
     float weight[2 * RADIUS + 1], sum = 0;
     for (int i = -RADIUS; i <= RADIUS; i++) sum += weight[i + RADIUS] = expf(-(float)(i * i) / 2);
     for (int i = 0; i <= 2 * RADIUS; i++) weight[i] /= sum;
-    filter_separable(c, (filter_size){k->h, k->w, 1}, weight, RADIUS, k->gray, k->gx, k->blurred);
+    return filter_separable(c, (filter_size){k->h, k->w, 1}, weight, RADIUS, k->gray, k->gx, k->blurred);
 }
 
 static float blurred_at(const canny *k, int64_t y, int64_t x)
@@ -106,16 +106,29 @@ static void follow(const canny *k)
     }
 }
 
-static void find_edges(const canny *k, const kiln_call *c, float *out)
+/* Of row number `row`. */
+static void find_gradients(void *k, size_t row)
+{
+    for (int64_t x = 0; x < ((const canny *)k)->w; x++) gradient(k, (int64_t)row, x);
+}
+
+static void find_classes(void *arg, size_t row)
+{
+    const canny *k = arg;
+    for (int64_t x = 0; x < k->w; x++) k->edge[(int64_t)row * k->w + x] = (unsigned char)class_of(k, (int64_t)row, x);
+}
+
+static kiln_status find_edges(canny *k, const kiln_call *c, float *out)
 {
     make_gray(k);
-    blur(k, c);
-    for (int64_t y = 0; y < k->h; y++)
-        for (int64_t x = 0; x < k->w; x++) gradient(k, y, x);
-    for (int64_t y = 0; y < k->h; y++)
-        for (int64_t x = 0; x < k->w; x++) k->edge[y * k->w + x] = (unsigned char)class_of(k, y, x);
+    TRY(blur(k, c));
+    c->host->parallel_for(c->ctx, (size_t)k->h, find_gradients, k);
+    TRY(c->host->progress(c->ctx, 1, 3, "finding edges"));
+    c->host->parallel_for(c->ctx, (size_t)k->h, find_classes, k);
+    TRY(c->host->progress(c->ctx, 2, 3, "finding edges"));
     follow(k);
     for (int64_t i = 0; i < k->h * k->w; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = k->edge[i] == STRONG;
+    return KILN_OK;
 }
 
 static kiln_status canny_check(const kiln_call *c)
@@ -152,9 +165,8 @@ static kiln_status canny_run(const kiln_call *c)
     if (kit_estimating(c)) return KILN_OK;
     TRY(reserve(c, &k));
     for (int64_t n = 0; n < in.dim[0]; n++) {
-        TRY(c->host->progress(c->ctx, (uint64_t)n, (uint64_t)in.dim[0], "finding edges"));
         k.picture = (const float *)in.data + n * k.h * k.w * k.channels;
-        find_edges(&k, c, (float *)out.data + n * k.h * k.w * 3);
+        TRY(find_edges(&k, c, (float *)out.data + n * k.h * k.w * 3));
     }
     return KILN_OK;
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RADIUS_MAX = 96 };
+enum { RADIUS_MAX = 96, PRODUCTS_AT_ONCE = 4 << 20 };
 
 /* ---- Gauss ---- */
 
@@ -17,13 +17,14 @@ typedef struct {
     const float *weight, *from;
     int64_t radius;
     int along_rows; /* 1: neighbours are in the same row */
+    int64_t first;  /* row of the band that is filtered */
     float *to;
 } pass;
 
 static void filter_row(void *arg, size_t row)
 {
     const pass *p = arg;
-    int64_t w = p->size.w, channels = p->size.channels, y = (int64_t)row;
+    int64_t w = p->size.w, channels = p->size.channels, y = p->first + (int64_t)row;
     float *to = p->to + y * w * channels;
     memset(to, 0, (size_t)(w * channels) * sizeof *to);
     for (int64_t i = -p->radius; i <= p->radius; i++) {
@@ -38,13 +39,25 @@ static void filter_row(void *arg, size_t row)
     }
 }
 
-void filter_separable(const kiln_call *c, filter_size size, const float *weight, int64_t radius, const float *from,
-                      float *between, float *to)
+/* Some rows at a time, so that a large picture can be stopped. */
+static kiln_status run_pass(const kiln_call *c, pass *p)
+{
+    int64_t row = p->size.w * p->size.channels * (2 * p->radius + 1), band = 1 + PRODUCTS_AT_ONCE / (row + 1);
+    for (p->first = 0; p->first < p->size.h; p->first += band) {
+        int64_t rows = p->size.h - p->first < band ? p->size.h - p->first : band;
+        TRY(c->host->progress(c->ctx, (uint64_t)p->first, (uint64_t)p->size.h, "filtering"));
+        c->host->parallel_for(c->ctx, (size_t)rows, filter_row, p);
+    }
+    return KILN_OK;
+}
+
+kiln_status filter_separable(const kiln_call *c, filter_size size, const float *weight, int64_t radius,
+                             const float *from, float *between, float *to)
 {
     pass p = {.size = size, .weight = weight, .radius = radius, .from = from, .to = between, .along_rows = 1};
-    c->host->parallel_for(c->ctx, (size_t)size.h, filter_row, &p);
+    TRY(run_pass(c, &p));
     p.from = between, p.to = to, p.along_rows = 0;
-    c->host->parallel_for(c->ctx, (size_t)size.h, filter_row, &p);
+    return run_pass(c, &p);
 }
 
 /* exp(-x^2 / (2 sigma^2)) at places that are `apart` from one another, of sum 1. */
@@ -65,7 +78,7 @@ typedef struct {
     float *out, *work[2]; /* all of one size */
 } filtering;
 
-static kiln_status filter_pictures(const kiln_call *c, const char *what, void (*one)(const filtering *))
+static kiln_status filter_pictures(const kiln_call *c, const char *what, kiln_status (*one)(const filtering *))
 {
     kiln_tensor in, out;
     filtering f = {.c = c};
@@ -79,7 +92,7 @@ static kiln_status filter_pictures(const kiln_call *c, const char *what, void (*
     for (int64_t k = 0; k < in.dim[0]; k++) {
         TRY(c->host->progress(c->ctx, (uint64_t)k, (uint64_t)in.dim[0], what));
         f.in = (const float *)in.data + (size_t)k * n, f.out = (float *)out.data + (size_t)k * n;
-        one(&f);
+        TRY(one(&f));
     }
     return KILN_OK;
 }
@@ -106,17 +119,17 @@ static const kiln_param blur_param[] = {
     KIT_FLOAT(blur_params, sigma, 1, 0.1, 10, 0.1, "Of the Gauss curve, in radii."),
 };
 
-static void blur(const filtering *f, int64_t radius, double sigma, float *to)
+static kiln_status blur(const filtering *f, int64_t radius, double sigma, float *to)
 {
     float weight[2 * RADIUS_MAX + 1];
     gauss(sigma, 1.0 / (double)radius, radius, weight);
-    filter_separable(f->c, f->size, weight, radius, f->in, f->work[0], to);
+    return filter_separable(f->c, f->size, weight, radius, f->in, f->work[0], to);
 }
 
-static void blur_one(const filtering *f)
+static kiln_status blur_one(const filtering *f)
 {
     const blur_params *p = f->c->params;
-    blur(f, p->blur_radius, p->sigma, f->out);
+    return blur(f, p->blur_radius, p->sigma, f->out);
 }
 static kiln_status blur_run(const kiln_call *c) { return filter_pictures(c, "blurring", blur_one); }
 const kiln_node node_image_blur =
@@ -133,13 +146,14 @@ static const kiln_param sharpen_param[] = {
 };
 
 /* x + 10 alpha (x - blurred x), within 0..1. */
-static void sharpen_one(const filtering *f)
+static kiln_status sharpen_one(const filtering *f)
 {
     const sharpen_params *p = f->c->params;
     float much = (float)(10 * p->alpha);
-    blur(f, p->sharpen_radius, p->sigma, f->work[1]);
+    TRY(blur(f, p->sharpen_radius, p->sigma, f->work[1]));
     for (size_t i = 0; i < numbers(f); i++)
         f->out[i] = fminf(1, fmaxf(0, f->in[i] + much * (f->in[i] - f->work[1][i])));
+    return KILN_OK;
 }
 static kiln_status sharpen_run(const kiln_call *c) { return filter_pictures(c, "sharpening", sharpen_one); }
 const kiln_node node_image_sharpen = FILTER("ImageSharpen", "Image Sharpen", "image/filters", "Sharpens a picture.",
@@ -167,13 +181,14 @@ static const kiln_param threshold_param[] = {
     KIT_FLOAT(threshold_params, threshold, 0.5, 0, 1, 0.01, "Brightness from which on a pixel is white."),
     KIT_BOOL(threshold_params, invert, 0, "Black for white."),
 };
-static void threshold_one(const filtering *f)
+static kiln_status threshold_one(const filtering *f)
 {
     const threshold_params *p = f->c->params;
     for (size_t i = 0; i < numbers(f) / (size_t)f->size.channels; i++) {
         int white = gray_of(f->in + i * (size_t)f->size.channels) >= (float)p->threshold;
         set_colours(f, i, white != p->invert);
     }
+    return KILN_OK;
 }
 static kiln_status threshold_run(const kiln_call *c) { return filter_pictures(c, "thresholding", threshold_one); }
 const kiln_node node_image_threshold =
@@ -198,13 +213,14 @@ static void fill_block(const filtering *f, int64_t top, int64_t left, int64_t h,
                 f->out[(top + y) * row + (left + x) * channels + k] = (float)(sum / (double)(h * w));
     }
 }
-static void blocks_one(const filtering *f)
+static kiln_status blocks_one(const filtering *f)
 {
     int64_t side = ((const blocks_params *)f->c->params)->block_size;
     for (int64_t y = 0; y < f->size.h; y += side)
         for (int64_t x = 0; x < f->size.w; x += side)
             fill_block(f, y, x, f->size.h - y < side ? f->size.h - y : side,
                        f->size.w - x < side ? f->size.w - x : side);
+    return KILN_OK;
 }
 static kiln_status blocks_run(const kiln_call *c) { return filter_pictures(c, "averaging", blocks_one); }
 const kiln_node node_colour_blocks =
@@ -220,25 +236,26 @@ static const kiln_param line_param[] = {
     KIT_FLOAT(line_params, ratio, 1.6, 1.1, 4, 0.1, "Of the wide one to it."),
     KIT_FLOAT(line_params, gain, 8, 0.1, 100, 0.1, "Times the difference."),
 };
-static void gauss_of(const filtering *f, double sigma, float *to)
+static kiln_status gauss_of(const filtering *f, double sigma, float *to)
 {
     float weight[2 * RADIUS_MAX + 1];
     int64_t radius = (int64_t)ceil(3 * sigma); /* what lies beyond is 0.3 % */
     gauss(sigma, 1, radius, weight);
-    filter_separable(f->c, f->size, weight, radius, f->in, f->work[0], to);
+    return filter_separable(f->c, f->size, weight, radius, f->in, f->work[0], to);
 }
 
 /* Where the narrow one is darker than the wide one (Marr and Hildreth 1980; as lines: Winnemoeller et al. 2012). */
-static void lines_one(const filtering *f)
+static kiln_status lines_one(const filtering *f)
 {
     const line_params *p = f->c->params;
     size_t channels = (size_t)f->size.channels;
-    gauss_of(f, p->sigma, f->work[1]);
-    gauss_of(f, p->sigma * p->ratio, f->out);
+    TRY(gauss_of(f, p->sigma, f->work[1]));
+    TRY(gauss_of(f, p->sigma * p->ratio, f->out));
     for (size_t i = 0; i < numbers(f) / channels; i++) {
         float wide = gray_of(f->out + i * channels), narrow = gray_of(f->work[1] + i * channels);
         set_colours(f, i, fminf(1, fmaxf(0, (float)p->gain * (wide - narrow))));
     }
+    return KILN_OK;
 }
 static kiln_status lines_run(const kiln_call *c) { return filter_pictures(c, "drawing lines", lines_one); }
 const kiln_node node_line_art =

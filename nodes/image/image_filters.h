@@ -19,8 +19,8 @@ typedef struct {
 
 /* to = from under the weights [2 radius + 1] along rows and columns, edges reflected. between, from and to are of one
  * size and different. Sums are f32, in order, each product fused with its sum: Canny asks which of two is greater, and
- * torch does it so. Uses all cores. */
-void filter_separable(const kiln_call *c, filter_size size, const float *weight, int64_t radius, const float *from,
-                      float *between, float *to);
+ * torch does it so. Uses all cores, and says how far it is. */
+kiln_status filter_separable(const kiln_call *c, filter_size size, const float *weight, int64_t radius,
+                             const float *from, float *between, float *to);
 
 #endif

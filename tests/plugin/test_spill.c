@@ -43,8 +43,9 @@ static error call(const char *folder, int estimate)
     call_environment env = {
         .spill = folder, .estimate = estimate, .cancelled = ends_with == KILN_CANCELLED ? always : NULL};
     error e = {0};
+    kiln_value *out = NULL; /* there are none */
     first = second = -1;
-    kiln_status status = ctx_call(&env, 0, "n", "org.example.tried", &type, NULL, NULL, NULL, NULL, &e);
+    kiln_status status = ctx_call(&env, 0, "n", "org.example.tried", &type, NULL, NULL, NULL, &out, &e);
     CHECK_EQ(status, e.status);
     return e;
 }
