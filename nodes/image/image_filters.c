@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RADIUS_MAX = 96, PRODUCTS_AT_ONCE = 4 << 20 };
+enum { RADIUS_MAX = 96, PRODUCTS_AT_ONCE = 1 << 19 };
 
 /* ---- Gauss ---- */
 
