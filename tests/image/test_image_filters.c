@@ -3,36 +3,16 @@
  *
  * Tolerance: sums are f32 in another order than torch's; LineArt multiplies a difference of such sums by its gain.
  */
-#include "node_kit.h"
+#include "golden_value.h"
 
 #include "image.h"
-#include "weights/weights.h"
 
 #include <math.h>
 
 #define SUMS 2e-6
 #define LINES 2e-5
 
-static kiln_weights *goldens(void)
-{
-    static kiln_weights *w;
-    char path[1024];
-    error e = {0};
-    snprintf(path, sizeof path, "%s/tests/golden/image_filters.safetensors", test_root());
-    if (!w && !CHECK_MSG((w = weights_open(path, &e)) != NULL, "%s", e.message)) exit(1);
-    return w;
-}
-
-static kiln_value *golden_value(const char *name)
-{
-    kiln_weight_info info = {.size = sizeof info};
-    error e = {0};
-    float *into;
-    if (!CHECK_MSG(weights_find(goldens(), name, &info) == KILN_OK, "no golden %s", name)) exit(1);
-    kiln_value *v = tensor_of(info.rank, info.dim, NULL, &into);
-    if (!CHECK_MSG(weights_read_f32(goldens(), name, into, &e) == KILN_OK, "%s", e.message)) exit(1);
-    return v;
-}
+static kiln_value *golden_value(const char *name) { return golden_of("image_filters.safetensors", name); }
 
 static void check(const kiln_node *type, const char *settings, const char *what, const char *of, double tolerance)
 {

@@ -4,37 +4,16 @@
  * Tolerance: the goldens are float64 rounded to float32 (half an ulp, 6e-8 below 1); kiln computes in double and rounds
  * once or, where it multiplies floats, a few times: 5e-7 is eight ulps at 1. Lanczos gives bytes: equal ones, 1e-7.
  */
-#include "node_kit.h"
+#include "golden_value.h"
 
 #include "image.h"
-#include "weights/weights.h"
 
 #include <math.h>
 
 #define SUMS 5e-7
 #define BYTES 1e-7
 
-static kiln_weights *goldens(void)
-{
-    static kiln_weights *w;
-    char path[1024];
-    error e = {0};
-    snprintf(path, sizeof path, "%s/tests/golden/image.safetensors", test_root());
-    if (!w && !CHECK_MSG((w = weights_open(path, &e)) != NULL, "%s", e.message)) exit(1);
-    return w;
-}
-
-/* A golden as a tensor value. */
-static kiln_value *golden_value(const char *name)
-{
-    kiln_weight_info info = {.size = sizeof info};
-    error e = {0};
-    float *into;
-    if (!CHECK_MSG(weights_find(goldens(), name, &info) == KILN_OK, "no golden %s", name)) exit(1);
-    kiln_value *v = tensor_of(info.rank, info.dim, NULL, &into);
-    if (!CHECK_MSG(weights_read_f32(goldens(), name, into, &e) == KILN_OK, "%s", e.message)) exit(1);
-    return v;
-}
+static kiln_value *golden_value(const char *name) { return golden_of("image.safetensors", name); }
 
 static void equals(made *m, int output, const char *name, double tolerance)
 {
@@ -353,6 +332,6 @@ int main(int argc, char **argv)
                                       CASE(test_the_centre_of_a_narrow_picture),
                                       CASE(test_wrong_inputs_are_refused)};
     int status = test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
-    weights_unref(goldens());
+    weights_unref(goldens_of("image.safetensors"));
     return status;
 }
