@@ -182,6 +182,7 @@ static void test_the_upscaler_s_picture_gets_noise(void)
         free(wanted.data), free(level.data), free(noise.data);
         rig_host()->unref(entry);
     }
+    weights_unref(g);
 }
 
 static void test_what_is_not_there_yet_is_refused(void)
