@@ -25,15 +25,15 @@ from shapes.common import LATENT_SCALE, SEED, Average, alphas_cumulative, load_s
 from shapes.scenes import paint, retell, scene_at
 
 FIRST = 70_000_000  # of scenes that the model itself was not trained on
-BATCH, EMPTY, OFFSET, GAMMA = 12, 0.33, 0.15, 5.0
+BATCH, EMPTY, OFFSET, WEIGHT_MOST = 12, 0.33, 0.15, 6.0
 BLOCK = 16
 
 
 def edges_of(pictures):
-    """[n, 3, 128, 128] in 0..1 -> white edges on black, as ComfyUI's node Canny draws them by its defaults."""
+    """[n, 3, 128, 128] in 0..1 -> white edges on black, as ComfyUI's node Canny draws them with these thresholds."""
     from kornia.filters import canny
 
-    return canny(pictures, 0.4, 0.8)[1].expand(-1, 3, -1, -1)
+    return canny(pictures, 0.1, 0.2)[1].expand(-1, 3, -1, -1)
 
 
 def blocks_of(pictures):
@@ -49,7 +49,10 @@ def make_control(kind, unet):
     from diffusers import ControlNetModel, T2IAdapter
 
     if kind == "edges":
-        return ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(8, 16, 32, 64), conditioning_channels=3)
+        control = ControlNetModel.from_unet(unet, conditioning_embedding_out_channels=(8, 16, 32, 64), conditioning_channels=3)
+        last = control.controlnet_cond_embedding.conv_out  # from zero it takes thousands of steps to begin
+        torch.nn.init.normal_(last.weight, std=0.5 / (9 * last.in_channels) ** 0.5)
+        return control
     return T2IAdapter(in_channels=3, channels=list(unet.config.block_out_channels), num_res_blocks=1, downscale_factor=8, adapter_type="light_adapter")
 
 
@@ -81,6 +84,13 @@ def make_data(pipe, kind, count):
     return torch.cat(latents), torch.cat(states), torch.cat(hints)
 
 
+def noise_loss(guess, noise, a):
+    """Weighted as if the network said v (Salimans and Ho 2022): by snr + 1 for an error of the picture, at most WEIGHT_MOST. Weighted by
+    its noise alone, a network has little to gain from a hint where it decides what goes where."""
+    snr = (a / (1 - a)).flatten()
+    return ((guess - noise).square().mean((1, 2, 3)) * (snr + 1).clamp(max=WEIGHT_MOST) / snr).mean()
+
+
 def train(pipe, kind, control, data, work, minutes, rate):
     """Goes on where an interrupted training stood; returns the averaged weights."""
     latents, states, hints = data
@@ -102,8 +112,7 @@ def train(pipe, kind, control, data, work, minutes, rate):
         noise = torch.randn(clean.shape, generator=g) + OFFSET * torch.randn(BATCH, 4, 1, 1, generator=g)
         a = alphas[times][:, None, None, None]
         guess = guess_noise(kind, control, pipe.unet, a.sqrt() * clean + (1 - a).sqrt() * noise, times, context, hints[pick].float() / 255)
-        snr = (a / (1 - a)).flatten()
-        loss = ((guess - noise).square().mean((1, 2, 3)) * snr.clamp(max=GAMMA) / snr).mean()
+        loss = noise_loss(guess, noise, a)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(control.parameters(), 1.0)
