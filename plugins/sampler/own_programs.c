@@ -1,0 +1,45 @@
+/* own_programs.c - see own_programs.h. */
+#include "own_programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct own_program {
+    own_program *next;
+    kiln_program *program;
+    uint32_t precision, precisions;
+    char key[]; /* with its end */
+};
+
+static const kiln_ops *ops_of(const kiln_host *host) { return host->ability(KILN_OPS_ABILITY); }
+
+kiln_program *own_program_of(own_programs *own, const kiln_call *c, const char *key,
+                             const kiln_program_options *options, int *fresh)
+{
+    size_t n = strlen(key) + 1;
+    own_program *p = own->first;
+    while (p &&
+           !(p->precision == options->precision && p->precisions == options->precisions && strcmp(p->key, key) == 0))
+        p = p->next;
+    *fresh = !p;
+    if (p) return p->program;
+    if (!(p = malloc(sizeof *p + n))) return NULL;
+    *p = (own_program){.next = own->first, .precision = options->precision, .precisions = options->precisions};
+    memcpy(p->key, key, n);
+    if (!(p->program = ops_of(c->host)->program_new(c->ctx, options))) {
+        free(p);
+        return NULL;
+    }
+    own->first = p;
+    return p->program;
+}
+
+void own_programs_free(own_programs *own, const kiln_host *host)
+{
+    for (own_program *p = own->first, *next; p; p = next) {
+        next = p->next;
+        ops_of(host)->program_free(p->program);
+        free(p);
+    }
+    own->first = NULL;
+}
