@@ -16,12 +16,10 @@ struct hooked_model {
     int over; /* another strength counts now */
 };
 
-static const kiln_weights_api *weights_of(const kiln_host *host) { return host->ability(KILN_WEIGHTS_ABILITY); }
-
-static void hooked_model_free(const kiln_host *host, hooked_model *m)
+static void hooked_model_free(const hooked_models *all, hooked_model *m)
 {
-    own_programs_free(&m->own, host);
-    weights_of(host)->unref(m->weights);
+    own_programs_free(&m->own, all->ops);
+    all->w->unref(m->weights);
     free(m);
 }
 
@@ -30,7 +28,7 @@ static void free_all(void *self)
     hooked_models *all = self;
     for (hooked_model *m = all->first, *next; m; m = next) {
         next = m->next;
-        hooked_model_free(all->host, m);
+        hooked_model_free(all, m);
     }
     all->first = NULL;
 }
@@ -44,7 +42,7 @@ void hooked_models_let_go(hooked_models *all)
             continue;
         }
         *at = m->next;
-        hooked_model_free(all->host, m);
+        hooked_model_free(all, m);
     }
 }
 
@@ -66,7 +64,7 @@ static int follow_keyframes(const entry_hooks *hooks)
 /* The model's weights with one hook after the other on them. */
 static kiln_status make_weights(const kiln_call *c, hooked_model *m)
 {
-    const kiln_weights_api *w = weights_of(c->host);
+    const kiln_weights_api *w = c->host->ability(KILN_WEIGHTS_ABILITY);
     kiln_weights *now = w->ref(m->of->weights);
     for (size_t i = 0; i < m->hooks.n && now; i++) {
         const kiln_entry_hook *h = m->hooks.item[i].hook;
@@ -81,8 +79,9 @@ static kiln_status make_weights(const kiln_call *c, hooked_model *m)
 
 static kiln_status add(hooked_models *all, const kiln_call *c, const hooked_model *wanted, hooked_model **out)
 {
-    if (!all->host) TRY(c->host->at_end(c->ctx, free_all, all));
-    all->host = c->host;
+    if (!all->w) TRY(c->host->at_end(c->ctx, free_all, all));
+    all->w = c->host->ability(KILN_WEIGHTS_ABILITY);
+    all->ops = c->host->ability(KILN_OPS_ABILITY);
     hooked_model *m = malloc(sizeof *m);
     if (!m) return KILN_ERR_NOMEM;
     *m = *wanted;

@@ -15,7 +15,8 @@ typedef struct hooked_model hooked_model;
 
 /* Those of a sampling; its memory has to last until the call's end, where references go. */
 typedef struct {
-    const kiln_host *host; /* NULL: there was none yet */
+    const kiln_weights_api *w; /* NULL: there was none yet */
+    const kiln_ops *ops;
     hooked_model *first;
 } hooked_models;
 

@@ -11,11 +11,10 @@ struct own_program {
     char key[]; /* with its end */
 };
 
-static const kiln_ops *ops_of(const kiln_host *host) { return host->ability(KILN_OPS_ABILITY); }
-
 kiln_program *own_program_of(own_programs *own, const kiln_call *c, const char *key,
                              const kiln_program_options *options, int *fresh)
 {
+    const kiln_ops *ops = c->host->ability(KILN_OPS_ABILITY);
     size_t n = strlen(key) + 1;
     own_program *p = own->first;
     while (p &&
@@ -26,7 +25,7 @@ kiln_program *own_program_of(own_programs *own, const kiln_call *c, const char *
     if (!(p = malloc(sizeof *p + n))) return NULL;
     *p = (own_program){.next = own->first, .precision = options->precision, .precisions = options->precisions};
     memcpy(p->key, key, n);
-    if (!(p->program = ops_of(c->host)->program_new(c->ctx, options))) {
+    if (!(p->program = ops->program_new(c->ctx, options))) {
         free(p);
         return NULL;
     }
@@ -34,11 +33,11 @@ kiln_program *own_program_of(own_programs *own, const kiln_call *c, const char *
     return p->program;
 }
 
-void own_programs_free(own_programs *own, const kiln_host *host)
+void own_programs_free(own_programs *own, const kiln_ops *ops)
 {
     for (own_program *p = own->first, *next; p; p = next) {
         next = p->next;
-        ops_of(host)->program_free(p->program);
+        ops->program_free(p->program);
         free(p);
     }
     own->first = NULL;

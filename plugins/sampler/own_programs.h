@@ -15,6 +15,6 @@ typedef struct {
  */
 kiln_program *own_program_of(own_programs *, const kiln_call *c, const char *key, const kiln_program_options *,
                              int *fresh);
-void own_programs_free(own_programs *, const kiln_host *host);
+void own_programs_free(own_programs *, const kiln_ops *ops);
 
 #endif
