@@ -10,7 +10,7 @@ golden_plugin() {
 # run NAME ARG...: $work/NAME.yaml into $work/NAME, what is said into $work/log and $work/NAME.txt
 run() {
     local name=$1; shift
-    "$kiln" run "$work/$name.yaml" --precision f32 --plugins "$work/plugins" --models "$proof/models:tests/strangers/control/models:$work/models" \
+    "$kiln" run "$work/$name.yaml" --precision f32 --plugins "$work/plugins" --models "$proof/models:tests/golden/ip_adapter/models:tests/strangers/control/models:$work/models" \
         --input "$proof:$proof/input:$work:tests/golden" --out "$work/$name" "$@" >"$work/$name.txt" 2>&1
     local got=$?
     cp "$work/$name.txt" "$work/log"
@@ -18,3 +18,6 @@ run() {
 }
 # as_golden_times RUN GOLDEN: how often that run held a result against this golden and was within 1e-5 of it
 as_golden_times() { sed -n "s/^golden golden\.$2 //p" "$work/$1.txt" | awk '$1 != "nan" && $1 + 0 <= 1e-5 { n++ } END { print n + 0 }'; }
+test_plugin() { # SOURCE NAME
+    cc -std=c11 -O1 -fPIC -fvisibility=hidden -ffp-contract=off -Iinclude -shared "$1" -o "$work/plugins/$2.so" -lm && chmod go-w "$work/plugins/$2.so"
+}
