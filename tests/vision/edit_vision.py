@@ -3,6 +3,7 @@
     edit_vision.py stack FILE A B NAME OUT     A's rows with B's below them, as NAME
     edit_vision.py without FILE NAME OUT       all but NAME
     edit_vision.py rename FILE FROM TO OUT     names that begin with FROM begin with TO
+    edit_vision.py widen FILE N OUT              an IP-Adapter for a text N wide, of zeros
     edit_vision.py zeros NAME D,D,.. OUT       one f32 tensor of zeros
 """
 
@@ -53,4 +54,18 @@ def zeros(name, dims, out):
     write(out, {name: ("F32", shape, bytes(4 * math.prod(shape)))})
 
 
-{"stack": stack, "without": without, "rename": rename, "zeros": zeros}[sys.argv[1]](*sys.argv[2:])
+def widen(file, n, out):
+    n, found = int(n), {}
+    width = read(file)["image_proj.norm.weight"][1][0]
+    for name, (dtype, shape, _) in read(file).items():
+        if name.startswith("image_proj.proj."):
+            shape = [shape[0] // width * n, *shape[1:]]
+        elif name.startswith("image_proj.norm."):
+            shape = [n]
+        else:
+            shape = [shape[0], n]
+        found[name] = (dtype, shape, bytes(2 * math.prod(shape)))
+    write(out, found)
+
+
+{"stack": stack, "without": without, "rename": rename, "zeros": zeros, "widen": widen}[sys.argv[1]](*sys.argv[2:])

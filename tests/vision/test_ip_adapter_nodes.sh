@@ -78,4 +78,62 @@ for name in $(golden_cases all); do
     error=$(sed -n "s/^golden golden\.$name //p" "$work/all.txt"); echo "# $name ${error:-not compared}"
     awk -v e="${error:-none}" 'BEGIN { exit !(e != "none" && e != "nan" && e + 0 <= 1e-5) }'; verdict "${name}_as_diffusers" $?
 done
+
+# ---- the node of few options is the other one
+{
+    begin sd1
+    simple() { echo "  m_$1: {class_type: IPAdapter, inputs: {model: [sd1, 0], ipadapter: [a_sd1, 0], image: [small, 0], clip_vision: [vision, 0], weight: 0.8, weight_type: $2}}"; sample "$1" sd1 "m_$1"; echo "  ${1}_golden: {class_type: TestGolden, inputs: {value: [${1}_latent, 0], file: ip_adapter.safetensors, name: golden.$3}}"; }
+    simple standard standard sd1_mask; simple prompt "prompt is more important" sd1_ease_out; simple style "style transfer" sd1_style_transfer
+} | sed 's/clip_vision: \[vision, 0\], weight: 0.8, weight_type: standard/clip_vision: [vision, 0], weight: 0.8, attn_mask: [mask, 0]/' >"$work/simple.yaml"
+run simple --no-cache; verdict the_simple_node_is_sampled_with $?
+same it_is_the_other_one "$(as_golden_times simple sd1_mask)$(as_golden_times simple sd1_ease_out)$(as_golden_times simple sd1_style_transfer)" 111
+
+# ---- what is computed
+attentions() { grep -c '"name": "attention".*"denoiser/' "$work/$1.trace"; }
+latent_bytes() { cksum <"$work/$1/samples_00001_.f32"; }
+drawn() { # NAME WEIGHT [FURTHER]: four steps with an adapter of SD1
+    { begin sd1; adapt m_a sd1 sd1 small "$2" "$3"; sample a sd1 m_a way; dump a; } >"$work/$1.yaml"
+    run "$1" --no-cache --trace "$work/$1.trace"
+}
+{ begin sd1; sample a sd1 sd1 way; dump a; } >"$work/plain.yaml"; run plain --no-cache --trace "$work/plain.trace"; verdict plain_is_sampled $?
+drawn full 0.8 && drawn ranged 0.8 "start_at: 0.2, end_at: 0.7" && drawn nought 0 && drawn late 0.8 "start_at: 0.9, end_at: 0.3" && drawn ended 0.8 "end_at: 0.0" && drawn style 0.8 "weight_type: composition"; verdict adapters_are_sampled_with $?
+steps=4 each=$(($(attentions plain) / 4)) # of a step without it: as many self- as cross-attentions
+same one_attention_more_for_each_cross_attention "$(($(attentions full) - $(attentions plain)))" $((steps * each / 2))
+same outside_its_range_it_is_not_computed "$(($(attentions ranged) - $(attentions plain)))" $((2 * each / 2))
+same layers_without_a_weight_are_not_computed "$(($(attentions style) - $(attentions plain)))" $((steps * 2 * each / 2 / 16))
+for name in nought late ended; do same "${name}_is_none" "$(latent_bytes $name)" "$(latent_bytes plain)"; same "${name}_computes_nothing" "$(attentions $name)" "$(attentions plain)"; done
+check with_a_weight_it_is_seen [ "$(latent_bytes full)" != "$(latent_bytes plain)" ]
+{
+    begin sd1
+    for w in 0.8 0.3 1.5; do adapt "m_$w" sd1 sd1 small $w; done; adapt m_wide sd1 sd1 wide 0.8; adapt m_ease sd1 sd1 small 0.8 "weight_type: ease in"
+    for m in 0.8 0.3 1.5 wide ease; do echo "  c_$m: {class_type: TestRecorded, inputs: {model: [m_$m, 0]}}"; sample "s_$m" sd1 "c_$m"; dump "s_$m"; done
+} >"$work/weights.yaml"
+run weights --no-cache -v; verdict five_are_sampled $?
+same another_weight_type_or_picture_records_nothing_anew "$(grep -c 'counted: the model is recorded' "$work/weights.txt")" 1
+same and_yet_they_are_others "$(cksum "$work"/weights/*.f32 | cut -d ' ' -f 1 | sort -u | wc -l)" 5
+run full --no-cache --explain && grep -qE '^m_a +IPAdapterAdvanced .*[0-9]$' "$work/full.txt"; verdict explain_counts_it $?
+
+# ---- files
+expect inspect_names_an_adapter 0 "IP-Adapter, features of 12, 4 tokens (family ip-adapter), complete" "$kiln" inspect tests/golden/ip_adapter/models/ipadapter/sd1.safetensors
+python3 -I tests/vision/edit_vision.py rename tests/golden/ip_adapter/models/ipadapter/sd1.safetensors ip_adapter. adapter_modules. "$work/models/ipadapter/modules.safetensors" &&
+    { begin sd1; echo '  a_modules: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: modules.safetensors}}'; adapt m_sd1_way sd1 modules small 0.8; held sd1_way sd1 way; } >"$work/modules.yaml" && run modules --no-cache
+same other_names_of_the_attentions "$(as_golden_times modules sd1_way)" 1
+
+# ---- bad use
+refused() { # NAME WORDS; further nodes on standard input
+    { begin sd1 xl; cat; sample drawn "${3:-sd1}" m_a; dump drawn; } >"$work/$1.yaml"
+    expect "$1" 1 "$2" "$kiln" run "$work/$1.yaml" --precision f32 --no-cache --plugins "$work/plugins" --models "$proof/models:tests/golden/ip_adapter/models:$work/models" --input "$proof:$proof/input:$work:tests/golden" --out "$work/out"
+}
+adapt m_a sd1 xl small 0.8 | refused an_adapter_of_sdxl_on_sd1 "this IP-Adapter is for a model with 17 cross-attentions, and this one has 16; take the one that was made for this family of models"
+python3 -I tests/vision/edit_vision.py widen tests/golden/ip_adapter/models/ipadapter/sd1.safetensors 40 "$work/models/ipadapter/wider.safetensors"
+{ echo '  a_wider: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: wider.safetensors}}'; adapt m_a sd1 wider small 0.8; } | refused an_adapter_of_another_text "this IP-Adapter is for a model whose text is 40 wide, and this one's is 32"
+{ echo "  control_unet: {class_type: UNETLoader, inputs: {unet_name: $PWD/tests/strangers/control/models/diffusion_models/tiny}}"; echo '  a_fox: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: fox.safetensors}}'; adapt m_a control_unet fox small 0.8 "weight_type: style transfer"; } | refused a_weight_type_of_other_layers "this weight_type is about the 16 layers of SD1 or the 11 of SDXL, and this model has 6"
+mkdir -p "$work/models/clip_vision/wide" && cp "$proof/models/clip_vision/tiny/config.json" "$work/models/clip_vision/wide/" &&
+    python3 -I tests/vision/edit_vision.py without "$proof/models/clip_vision/tiny/model.safetensors" visual_projection.weight "$work/models/clip_vision/wide/model.safetensors"
+{ echo '  other: {class_type: CLIPVisionLoader, inputs: {clip_name: wide}}'; adapt m_a sd1 sd1 small 0.8 | sed 's/\[vision, 0\]/[other, 0]/'; } | refused another_vision_encoder "this IP-Adapter is shown image_embeds that are 12 wide, and those of this vision encoder are 16; take the encoder that it was made for"
+printf 'PK' >"$work/models/ipadapter/ip-adapter_sd15.bin"
+{ echo '  a_pickle: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: ip-adapter_sd15.bin}}'; adapt m_a sd1 pickle small 0.8; } | refused a_pickle "a pickle, which can run any code when it is read, so kiln never opens one; take the .safetensors"
+{ echo '  a_unet: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: '"$PWD"'/tests/golden/tiny-sd1-l2/unet/diffusion_pytorch_model.safetensors}}'; adapt m_a sd1 unet small 0.8; } | refused no_adapter_in_the_file "no loaded plugin knows ip_adapter in it"
+python3 -I tests/vision/edit_vision.py without tests/golden/ip_adapter/models/ipadapter/sd1.safetensors ip_adapter.5.to_v_ip.weight "$work/models/ipadapter/half.safetensors"
+{ echo '  a_half: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: half.safetensors}}'; adapt m_a sd1 half small 0.8; } | refused half_a_pair "no tensor 'ip_adapter.5.to_v_ip.weight'"
 exit $status
