@@ -21,6 +21,7 @@ typedef struct {
     input_values inputs; /* of the model and its hooks           */
     control_uses controls;
     entry_hooks hooks;
+    int has_area;             /* it says which part, if only the whole */
     int is_default;           /* it is for what no other entry speaks for (default_entries.h) */
     int64_t y, x, h, w;       /* the part of the latent it speaks for */
     int unconditional;        /* it is of the guider's unconditional set */
