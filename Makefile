@@ -290,6 +290,7 @@ bench-sdxl: setup
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+	$(Q)KILN_BUILD=$(B) scripts/bench_steering --peers
 # make parity-full [MODELS="sdxl refiner"]: all of sd15, sd21, sdxl, refiner when not given
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests
