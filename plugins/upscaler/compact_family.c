@@ -19,8 +19,8 @@ typedef struct {
     int64_t slopes; /* of a PReLU: one for each channel, or 1 */
 } compact_config;
 
-static kiln_t record_stage(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
-                           const kiln_t taken[UPSCALE_TAKES])
+static kiln_t record_compact(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
+                             const kiln_t taken[UPSCALE_TAKES])
 {
     const compact_config *c = own->config;
     kiln_t h = taken[0];
@@ -45,7 +45,7 @@ static const checkpoint_layout layouts[] = {
     {.prefix = "netG.", .needs = {"body.0.weight", "body.1.weight", "body.2.weight"}},
 };
 
-static int detect(const kiln_weights_api *w, const kiln_weights *set)
+static int detect_compact(const kiln_weights_api *w, const kiln_weights *set)
 {
     kiln_weight_info conv, prelu;
     const checkpoint_layout *at = checkpoint_find(w, set, layouts, COUNT(layouts));
@@ -79,14 +79,14 @@ static kiln_status read_config(const upscale_reader *r, compact_config *c)
     return KILN_OK;
 }
 
-static kiln_value *make(const upscale_reader *r)
+static kiln_value *make_compact(const upscale_reader *r)
 {
     compact_config c = {0};
     if (read_config(r, &c) != KILN_OK) return NULL;
     upscale_network *own = upscale_made(r, 1, &c, sizeof c);
     if (!own) return NULL;
     own->channels = c.in, own->out_channels = c.out, own->scale = c.scale;
-    own->record_stage = record_stage;
+    own->record_stage = record_compact;
     own->stage[0] =
         (upscale_stage){.takes = {UPSCALE_IMAGE}, .n_takes = 1, .halo = c.convs, .rows = c.scale, .channels = c.out};
     snprintf(own->architecture, sizeof own->architecture, "SRVGG (compact) x%lld, %u layers of %lld channels",
@@ -98,12 +98,12 @@ static kiln_value *make(const upscale_reader *r)
 
 static kiln_value *open_upscaler(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
 {
-    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), NULL, make});
+    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), NULL, make_compact});
 }
 
 const kiln_model_family compact_family = {.size = sizeof compact_family,
                                           .kind = KILN_FAMILY_UPSCALER,
                                           .name = "srvgg",
                                           .doc = "SRVGG, Real-ESRGAN's compact networks",
-                                          .detect = detect,
+                                          .detect = detect_compact,
                                           .open = open_upscaler};

@@ -76,8 +76,8 @@ static kiln_t enlarge(const upscale_recorder *r, const rrdb_config *c, uint32_t 
     return leaky_conv(r, name, upscale_nearest(r, x, 2), c->width);
 }
 
-static kiln_t record_stage(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
-                           const kiln_t taken[UPSCALE_TAKES])
+static kiln_t record_rrdb(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
+                          const kiln_t taken[UPSCALE_TAKES])
 {
     const rrdb_config *c = own->config;
     uint32_t body = c->blocks + 1; /* the number of the stage that ends the body */
@@ -126,7 +126,7 @@ static const checkpoint_layout layouts[] = {
     LAYOUTS("module."), LAYOUTS("params_ema.module."), LAYOUTS("params.module."),
     LAYOUTS("netG.")};
 
-static int detect(const kiln_weights_api *w, const kiln_weights *set)
+static int detect_rrdb(const kiln_weights_api *w, const kiln_weights *set)
 {
     return checkpoint_find(w, set, layouts, COUNT(layouts)) ? 90 : 0;
 }
@@ -162,7 +162,7 @@ static kiln_status read_config(const upscale_reader *r, rrdb_config *c)
     return KILN_OK;
 }
 
-static kiln_value *make(const upscale_reader *r)
+static kiln_value *make_rrdb(const upscale_reader *r)
 {
     rrdb_config c = {0};
     if (read_config(r, &c) != KILN_OK) return NULL;
@@ -170,7 +170,7 @@ static kiln_value *make(const upscale_reader *r)
     if (!own) return NULL;
     own->channels = c.in, own->out_channels = c.out, own->multiple = c.shuffle > 1 ? SHUFFLED : 1;
     own->scale = (INT64_C(1) << c.ups) / c.shuffle;
-    own->record_stage = record_stage;
+    own->record_stage = record_rrdb;
     fill_stages(own, &c);
     snprintf(own->architecture, sizeof own->architecture, "%s x%lld, %u blocks of %lld channels%s",
              c.plus ? "ESRGAN+" : "ESRGAN", (long long)own->scale, c.blocks, (long long)c.width,
@@ -180,19 +180,19 @@ static kiln_value *make(const upscale_reader *r)
     return upscale_value(own, r->ctx, r->view);
 }
 
-static kiln_weights *view(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
+static kiln_weights *view_rrdb(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
     return rrdb_view(host->ability(KILN_WEIGHTS_ABILITY), ctx, set, at->prefix, (rrdb_names)at->kind);
 }
 
 static kiln_value *open_upscaler(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
 {
-    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), view, make});
+    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), view_rrdb, make_rrdb});
 }
 
 const kiln_model_family rrdb_family = {.size = sizeof rrdb_family,
                                        .kind = KILN_FAMILY_UPSCALER,
                                        .name = "rrdb",
                                        .doc = "ESRGAN, BSRGAN, Real-ESRGAN: residual-in-residual dense blocks",
-                                       .detect = detect,
+                                       .detect = detect_rrdb,
                                        .open = open_upscaler};

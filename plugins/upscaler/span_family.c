@@ -46,8 +46,8 @@ static kiln_t block(const upscale_recorder *r, const span_config *c, uint32_t nu
     return o->mul(r->p, o->add(r->p, h, x), attention);
 }
 
-static kiln_t record_stage(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
-                           const kiln_t taken[UPSCALE_TAKES])
+static kiln_t record_span(const upscale_network *own, const upscale_recorder *r, uint32_t stage,
+                          const kiln_t taken[UPSCALE_TAKES])
 {
     const span_config *c = own->config;
     const kiln_ops *o = r->ops;
@@ -77,7 +77,7 @@ static kiln_t record_stage(const upscale_network *own, const upscale_recorder *r
 static const checkpoint_layout layouts[] = {LAYOUT(""), LAYOUT("params_ema."), LAYOUT("params."), LAYOUT("module."),
                                             LAYOUT("netG.")};
 
-static int detect(const kiln_weights_api *w, const kiln_weights *set)
+static int detect_span(const kiln_weights_api *w, const kiln_weights *set)
 {
     return checkpoint_find(w, set, layouts, COUNT(layouts)) ? 90 : 0;
 }
@@ -106,14 +106,14 @@ static kiln_status read_config(const upscale_reader *r, span_config *c)
     return upscale_read_shuffle(r, upscale_dim_of(r, "upsampler.0.weight", 0), c->in, &c->scale, &c->out);
 }
 
-static kiln_value *make(const upscale_reader *r)
+static kiln_value *make_span(const upscale_reader *r)
 {
     span_config c = {0};
     if (read_config(r, &c) != KILN_OK) return NULL;
     upscale_network *own = upscale_made(r, 1, &c, sizeof c);
     if (!own) return NULL;
     own->channels = c.in, own->out_channels = c.out, own->scale = c.scale;
-    own->record_stage = record_stage;
+    own->record_stage = record_span;
     own->stage[0] = (upscale_stage){.takes = {UPSCALE_IMAGE},
                                     .n_takes = 1,
                                     .halo = 3 * (int64_t)c.blocks + 3, /* conv_1, conv_2 and the upsampler's too */
@@ -127,7 +127,7 @@ static kiln_value *make(const upscale_reader *r)
 }
 
 /* Without the tensors that are folded into others, which no network asks for, and with what they make. */
-static kiln_weights *view(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
+static kiln_weights *view_span(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
     static const char *const kept[] = {"{}.eval_conv.{}", "{}.{}.eval_conv.{}", "conv_cat.*", "upsampler.*", "no_norm"};
@@ -145,12 +145,12 @@ static kiln_weights *view(const kiln_host *host, kiln_ctx *ctx, kiln_weights *se
 
 static kiln_value *open_upscaler(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
 {
-    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), view, make});
+    return upscale_open(host, ctx, set, &(upscale_files){layouts, COUNT(layouts), view_span, make_span});
 }
 
 const kiln_model_family span_family = {.size = sizeof span_family,
                                        .kind = KILN_FAMILY_UPSCALER,
                                        .name = "span",
                                        .doc = "SPAN, swift parameter-free attention",
-                                       .detect = detect,
+                                       .detect = detect_span,
                                        .open = open_upscaler};

@@ -154,7 +154,7 @@ static void add_patch(folding *f, const char *target, const char *stem, int bias
 }
 
 /* KILN_OK also when this layer is as it is in the file. */
-static kiln_status add_layer(folding *f, const kiln_weight_info *target)
+static kiln_status fold_layer(folding *f, const kiln_weight_info *target)
 {
     static const char ending[] = ".eval_conv.weight";
     kiln_weight_info of[FACTORS], bias;
@@ -188,7 +188,7 @@ kiln_weights *span_folded(const kiln_host *host, kiln_ctx *ctx, kiln_weights *se
     kiln_status status =
         f.layer && f.patch ? KILN_OK : host->fail(ctx, KILN_ERR_NOMEM, "no memory for the upscaler's table");
     for (size_t i = 0; status == KILN_OK && i < n; i++)
-        if (w->at(set, i, &info) == KILN_OK) status = add_layer(&f, &info);
+        if (w->at(set, i, &info) == KILN_OK) status = fold_layer(&f, &info);
     if (status == KILN_OK) out = f.n ? w->patch(ctx, set, f.patch, f.n) : w->ref(set);
     free(f.layer);
     free(f.patch);
