@@ -3,6 +3,7 @@
 
     python3 scripts/train_shapes_upscaler.py --out workflows/models/upscale_models/shapes-x2.safetensors
     python3 scripts/train_shapes_upscaler.py --measure workflows/models/upscale_models/shapes-x2.safetensors
+    python3 scripts/train_shapes_upscaler.py --pictures tests/golden/shapes_large
 
 The network is SRVGG ("compact", Wang et al. 2021, Real-ESRGAN): convolutions with PReLUs, a pixel shuffle, and the nearest pixels added. It learns
 from scenes drawn at 256x256 and reduced to 128x128. A function of the seed; a few minutes on one core. --measure says by how many decibels it is
@@ -116,14 +117,24 @@ def measure(net, count):
     print(f"{count} pictures: bicubic {theirs.mean():.2f} dB, {ours.mean():.2f} dB, {lead.mean():.2f} dB ahead, {lead.min():.2f} where it is least", flush=True)
 
 
+def write_pictures(folder, count):
+    """Scenes of --measure at 256x256, for the test."""
+    os.makedirs(folder, exist_ok=True)
+    for i in range(count):
+        Image.fromarray(large_picture(HELD_OUT + i, want_held_out=True)).save(os.path.join(folder, f"{i:02}.png"), optimize=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="workflows/models/upscale_models/shapes-x2.safetensors")
     parser.add_argument("--measure", metavar="FILE", help="no training: measure this one on 100 held-out scenes")
+    parser.add_argument("--pictures", metavar="FOLDER", help="no training: write the first 12 of them here, as large as they are drawn")
     parser.add_argument("--scenes", type=int, default=500)
     parser.add_argument("--steps", type=int, default=5000)
     args = parser.parse_args()
 
+    if args.pictures:
+        return write_pictures(args.pictures, 12)
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     net = Upscaler()
