@@ -37,7 +37,8 @@ typedef struct {
     const char *path;
     kiln_weights *file;
     network part[PARTS];
-    size_t unknown, left; /* tensors with no module here; those of a text encoder that was not given */
+    size_t unknown, left; /* tensors with no module here; those of networks that were not given */
+    int may_miss;         /* nothing for these networks, but for those: no fault */
     char named[600], first[200];
 } loading;
 
@@ -178,7 +179,7 @@ static kiln_status read_tensor(loading *l, const char *key)
         m.module = module;
         return add_patch(n, &m);
     }
-    if (!l->part[1].set && is_for_text(&k))
+    if (is_for_text(&k) ? !l->part[1].set : !l->part[0].set)
         l->left++;
     else
         note_unknown(l, key);
@@ -209,6 +210,7 @@ static kiln_status read_all(loading *l)
     }
     for (size_t i = 0; i < PARTS; i++)
         if (l->part[i].n) return KILN_OK;
+    if (l->left && l->may_miss) return KILN_OK;
     if (l->left)
         return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
     if (!l->unknown) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
@@ -252,9 +254,10 @@ kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request 
     for (size_t i = 0; i < LORA_TEXTS_MAX; i++)
         l.part[1 + i] = (network){
             .prefix = prefix[1 + i], .name = r->text[i].name, .set = r->text[i].set, .strength = r->text_strength};
-    if (!(l.file = l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
+    l.may_miss = r->may_miss;
+    if (!(l.file = r->file ? l.w->ref(r->file) : l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
     kiln_status status = read_all(&l);
-    if (status == KILN_OK) report(&l);
+    if (status == KILN_OK && !r->quiet) report(&l);
     if (status == KILN_OK) status = patch_all(&l, made);
     l.w->unref(l.file);
     if (status != KILN_OK) return status;

@@ -14,6 +14,9 @@ typedef struct {
         kiln_weights *set;
     } text[LORA_TEXTS_MAX]; /* in the CLIP's order; set NULL: there is none. Without any, their tensors are ignored */
     double unet_strength, text_strength;
+    kiln_weights *file; /* of that path, opened; NULL: it is opened here                                 */
+    int may_miss;       /* 1: it is no fault when all of it is for a network that is not given            */
+    int quiet;          /* 1: tensors without a module are not logged; they were before                   */
 } lora_request;
 
 /* Makes patched sets (*unet, text[]), which the caller unrefs; a set with no patches is returned as it was, with a new

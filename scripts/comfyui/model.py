@@ -29,6 +29,7 @@ from PIL import Image
 
 import common
 import controls
+import hook_files
 import lora_files
 import upscale_files
 import make_random_sd as random_sd
@@ -147,6 +148,7 @@ def make_cut(folder, prompts):
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
     upscale_files.make(folder / "models", prompts)
+    hook_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):
