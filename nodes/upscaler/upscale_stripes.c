@@ -324,7 +324,7 @@ static kiln_status run_stripe(upscale_stripes *s, size_t k, stripe at, const flo
     return kit_estimating(u->call) ? KILN_OK : keep(s, k, at, y);
 }
 
-static kiln_status make_room(upscale_stripes *s)
+static kiln_status make_buffers(upscale_stripes *s)
 {
     const kiln_call *c = s->u->call;
     if (kit_estimating(c) || s->out) return KILN_OK;
@@ -337,7 +337,7 @@ static kiln_status make_room(upscale_stripes *s)
 
 kiln_status upscale_stripes_run(upscale_stripes *s, const float *x, float *y)
 {
-    kiln_status status = make_room(s);
+    kiln_status status = make_buffers(s);
     for (size_t k = 0; status == KILN_OK && k < s->u->n_stage; k++) {
         for (int64_t from = 0; status == KILN_OK && from < s->units; from += s->kept[k].units)
             status = run_stripe(s, k, stripe_at(s, k, from), x, y);

@@ -2,7 +2,7 @@
 
 A row is a name and a prompt. Where kiln needs one word more to do what ComfyUI does on a CPU, or ComfyUI cannot do it at all, `otherwise`
 has the prompt that kiln is given instead, and why; the pictures have to agree all the same. `bounds` has the mean difference that a row may
-have beyond the usual, and why.
+have beyond the usual, why, and where it is more than 1 the largest one.
 """
 
 import copy

@@ -40,7 +40,7 @@ static void reduce(void)
 }
 
 /* Keys 1981, a = -1/2. */
-static double kernel(double x)
+static double keys_kernel(double x)
 {
     x = fabs(x);
     return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
@@ -57,7 +57,7 @@ static void enlarge_bicubic(void)
             for (int j = top; j < top + 4; j++)
                 for (int i = left; i < left + 4; i++)
                     for (int k = 0; k < COLOURS; k++)
-                        sum[k] += kernel(v - j) * kernel(u - i) * (double)small[inside(j)][inside(i)][k];
+                        sum[k] += keys_kernel(v - j) * keys_kernel(u - i) * (double)small[inside(j)][inside(i)][k];
             for (int k = 0; k < COLOURS; k++) bicubic[y][x][k] = (float)sum[k];
         }
 }
