@@ -40,8 +40,9 @@ static kiln_status read_pictures(upscaling *s, kiln_tensor *image)
                              (long long)image->dim[3], (long long)s->u.channels,
                              image->dim[3] == 4 && s->u.channels == 3
                                  ? "; SplitImageWithAlpha takes transparency away, and JoinImageWithAlpha puts it back"
-                             : image->dim[3] == 1 && s->u.channels == 3 ? "; ImageToMask and MaskToImage make three of one"
-                                                                        : "");
+                             : image->dim[3] == 1 && s->u.channels == 3
+                                 ? "; ImageToMask and MaskToImage make three of one"
+                                 : "");
     s->n = image->dim[0], s->height = image->dim[1], s->width = image->dim[2];
     if (s->height > SIDE_MAX || s->width > SIDE_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "a picture of %lldx%lld pixels is too large to be enlarged",
