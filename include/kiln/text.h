@@ -12,6 +12,7 @@
 #define KILN_TEXT_H
 
 #include "inputs.h"
+#include "saving.h"
 #include "tokenizer.h"
 #include "weights.h"
 
@@ -116,6 +117,8 @@ typedef struct kiln_clip {
     void *owned;          /* what release() frees when the last value goes */
     void (*release)(void *owned);
     kiln_value *base; /* or the value this one was made from, kept alive */
+    /* Optional [run]: how its encoders' tensors are called in a file (saving.h): all of them, or one that is alone. */
+    kiln_status (*save)(const struct kiln_clip *, const kiln_saving *);
 } kiln_clip;
 
 static inline const kiln_clip_encoder *kiln_clip_encoder_at(const kiln_clip *c, size_t i)
