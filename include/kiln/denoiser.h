@@ -185,6 +185,11 @@ struct kiln_guesses {
     /* Says in one sentence why it cannot be done, and returns `status`. */
     kiln_status (*fail)(const kiln_guesses *, kiln_status status, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
+    /* *out = what a hook on the model gave beside the guess (kiln_hook.output), under the conditioning of `negative`
+     * (unconditional 1) or of `positive`: of x's shape, with one channel; there until the next evaluation. Fails with a
+     * sentence where the guess is made of several: entries with areas, masks or strengths. */
+    kiln_status (*output)(const kiln_guesses *, const kiln_hook *, const char *name, uint32_t unconditional,
+                          kiln_latent **out);
 };
 
 enum {
