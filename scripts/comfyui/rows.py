@@ -519,3 +519,4 @@ import rows_sd  # noqa: E402,F401: further rows, made of what is above
 import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401
 import rows_save  # noqa: E402,F401
+import rows_attention  # noqa: E402,F401
