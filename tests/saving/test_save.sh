@@ -128,6 +128,19 @@ check sd2_alone python3 "$compare" "$work/saved/clip/ComfyUI_clip_h_00001_.safet
 layers() { "$kiln" inspect "$1" | grep 'encoder h'; }
 same sd2_reads_the_same_layer "$(layers "$work/saved/checkpoints/sd2_00001_.safetensors")" "$(layers tests/golden/tiny-sd2-text)"
 
+# ---- a family from outside says how it is saved, and one that does not is refused
+mkdir -p "$work/plugins"
+cc -std=c11 -O1 -fPIC -fvisibility=hidden -Iinclude -shared plugins/examples/dit.c -o "$work/plugins/dit.so" -lm && chmod go-w "$work/plugins" "$work/plugins/dit.so"
+ln -s "$PWD/tests/golden/tiny-dit.safetensors" "$work/saved/diffusion_models/tiny-dit.safetensors"
+printf 'nodes:\n  model: {class_type: UNETLoader, inputs: {unet_name: tiny-dit.safetensors}}\n  save: {class_type: ModelSave, inputs: {model: [model, MODEL], filename_prefix: dit}}\n' >"$work/dit.yaml"
+run saved "$work/dit.yaml" --plugins "$work/plugins"; verdict a_family_from_outside_is_saved $?
+check with_the_same_tensors python3 "$compare" tests/golden/tiny-dit.safetensors "$work/saved/dit_00001_.safetensors"
+same and_its_heads "$("$kiln" inspect "$work/saved/dit_00001_.safetensors" --plugins "$work/plugins" | grep -c '^denoiser: .*complete')" 1
+sed 's/ d->denoiser.save = save;/ (void)save;/' plugins/examples/dit.c >"$work/silent.c"
+cc -std=c11 -O1 -fPIC -fvisibility=hidden -Iinclude -shared "$work/silent.c" -o "$work/plugins/dit.so" -lm && chmod go-w "$work/plugins/dit.so"
+expect_in="log"
+expect one_that_says_nothing_is_refused 1 "a denoiser of the family 'example-dit/" "$kiln" run "$work/dit.yaml" --models "$m" --plugins "$work/plugins" --out "$work/no"
+
 # ---- what cannot be saved, and what is said
 cat >"$work/odd.yaml" <<'END'
 nodes:
