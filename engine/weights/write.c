@@ -143,7 +143,7 @@ static int is_raw(const planned *p, const weights_entry *x)
     return !x->patch && !x->transposed && x->dtype == p->dtype;
 }
 
-static kiln_status take_room(writing *w, const planned *p, size_t n)
+static kiln_status take_memory(writing *w, const planned *p, size_t n)
 {
     size_t room = BLOCK;
     for (size_t i = 0; i < n; i++)
@@ -284,7 +284,7 @@ static kiln_status write_all(writing *w, const planned *p, size_t n, const safet
         w->total += p[i].bytes;
     }
     if (status == KILN_OK) status = safetensors_head(&head, source, n, remark, n_remark, w->e);
-    if (status == KILN_OK) status = take_room(w, p, n);
+    if (status == KILN_OK) status = take_memory(w, p, n);
     w->total += head.len;
     if (status == KILN_OK) status = put(w, str_text(&head), head.len);
     if (status == KILN_OK) status = put_tensors(w, source, n);

@@ -8,7 +8,9 @@
 #define KILN_SAMPLER_DENOISE_H
 
 #include "conditions.h"
+#include "default_entries.h"
 #include "guider_registry.h"
+#include "hooked_models.h"
 #include "kiln/sampler.h"
 #include "latent_space.h"
 #include "network.h"
@@ -40,6 +42,7 @@ typedef struct denoise_area {
     int64_t height, width;
     uint8_t range[DENOISE_SETS];
     conditions set[DENOISE_SETS];
+    default_rest *rest; /* what default entries are for, by who acts beside them */
 } denoise_area;
 
 typedef struct {
@@ -64,6 +67,8 @@ typedef struct {
     double sigma;
     uint32_t evaluated;                  /* sets whose guesses are of this evaluation, as bits */
     entry_keys keys;                     /* of all conditionings                               */
+    hook_schedules schedules;            /* of all conditionings' hooks                        */
+    hooked_models hooked;                /* models over other weights, as these hooks say      */
     uint32_t precision;                  /* of the networks; 0: the run's. It changes when a result is not finite */
     uint32_t ran;                        /* what its networks computed in; of several the one that is not f32 */
     int wants_unconditional;             /* 1: a sampler asks for the unconditional guess: it is evaluated always */

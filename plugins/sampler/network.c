@@ -419,12 +419,13 @@ static kiln_status run_whole(const kiln_call *c, const network_batch *b)
     program_key key;
     int fresh = 0;
     TRY(key_of(c, b, &key));
-    kiln_program *p = ops->program_keep(c->ctx, key.text, &options, &fresh);
+    kiln_program *p = b->own ? own_program_of(b->own, c, key.text, &options, &fresh)
+                             : ops->program_keep(c->ctx, key.text, &options, &fresh);
     if (!p) return KILN_ERR_NOMEM;
     kiln_status status = fresh ? record(c, b, p) : KILN_OK;
     if (status == KILN_OK) status = run(c, b, p);
     uint32_t ran = kiln_precision_of(ops, p);
     if (b->ran && (ran != KILN_F32 || !*b->ran)) *b->ran = ran;
-    ops->program_free(p);
+    if (!b->own) ops->program_free(p);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "control_use.h"
 #include "kiln/model.h"
 #include "latent_space.h"
+#include "own_programs.h"
 
 /* A named input of the program. */
 typedef struct {
@@ -55,6 +56,7 @@ typedef struct {
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
     uint32_t precision;                              /* 0: the run's, or what is wide enough                  */
+    own_programs *own;                               /* who keeps the denoiser's program; NULL: the engine    */
     uint32_t *ran; /* gets what the denoiser computed in, if that is not f32 or nothing is there yet          */
 } network_batch;
 

@@ -29,6 +29,7 @@ from PIL import Image
 
 import common
 import controls
+import hook_files
 import lora_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
@@ -145,6 +146,7 @@ def make_cut(folder, prompts):
             family, parts = CUT[file]
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
+    hook_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):

@@ -520,3 +520,4 @@ import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401
 import rows_save  # noqa: E402,F401
 import rows_attention  # noqa: E402,F401
+import rows_hooks  # noqa: E402,F401: hooks of conditionings
