@@ -4,8 +4,8 @@
 
 #include "kiln/plugin.h"
 
-extern const kiln_node node_clip_vision_loader, node_clip_vision_encode; /* clip_vision_nodes.c     */
-extern const kiln_node node_unclip_checkpoint_loader;                    /* unclip_nodes.c          */
+extern const kiln_node node_clip_vision_loader, node_clip_vision_encode;        /* clip_vision_nodes.c     */
+extern const kiln_node node_unclip_checkpoint_loader, node_unclip_conditioning; /* unclip_nodes.c          */
 extern const kiln_node node_ip_adapter_model_loader, node_ip_adapter, node_ip_adapter_advanced; /* ip_adapter_nodes.c */
 
 #endif

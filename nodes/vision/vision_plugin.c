@@ -16,5 +16,5 @@ static kiln_status open_plugin(const kiln_host *host)
 }
 
 KILN_PLUGIN_OPEN("org.kiln.vision", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_clip_vision_loader,
-                 &node_clip_vision_encode, &node_unclip_checkpoint_loader, &node_ip_adapter_model_loader,
-                 &node_ip_adapter, &node_ip_adapter_advanced);
+                 &node_clip_vision_encode, &node_unclip_checkpoint_loader, &node_unclip_conditioning,
+                 &node_ip_adapter_model_loader, &node_ip_adapter, &node_ip_adapter_advanced);
