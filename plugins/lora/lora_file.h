@@ -1,4 +1,5 @@
-/* lora_file.h - applies a file of LoRA or other patches to a denoiser's and its text encoders' weights. */
+/* lora_file.h - applies a file of LoRA or other patches to a denoiser's and its text encoders' weights, or to a
+ * ControlNet's. */
 #ifndef KILN_LORA_FILE_H
 #define KILN_LORA_FILE_H
 
@@ -9,6 +10,7 @@ enum { LORA_TEXTS_MAX = 3 };
 typedef struct {
     const char *path;
     kiln_weights *unet; /* NULL: there is none */
+    int control;        /* 1: these are a ControlNet's */
     struct {
         const char *name; /* in its CLIP: "l", "g", "t5xxl" */
         kiln_weights *set;

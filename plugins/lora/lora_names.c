@@ -129,12 +129,34 @@ static kiln_status add_ending(const maker *m, const char *module, const char *fr
     return add(m, name, module);
 }
 
+/* A ControlNet's module as single files of ControlNets call it. */
+static kiln_status add_control(const maker *m, const char *module)
+{
+    static const char down[] = "controlnet_down_blocks.", hint[] = "controlnet_cond_embedding.";
+    char name[LORA_NAME_CAPACITY];
+    unsigned i = 0;
+    if (strcmp(module, "controlnet_mid_block") == 0) return add(m, "middle_block_out.0", module);
+    if (strncmp(module, down, sizeof down - 1) == 0) {
+        snprintf(name, sizeof name, "zero_convs.%s.0", module + sizeof down - 1);
+        return add(m, name, module);
+    }
+    if (strncmp(module, hint, sizeof hint - 1) != 0) return KILN_OK;
+    const char *part = module + sizeof hint - 1;
+    if (strcmp(part, "conv_in") == 0) return add(m, "input_hint_block.0", module);
+    while (i < LAYERS_MAX && has(m, "controlnet_cond_embedding.blocks.%u.weight", i)) i++;
+    unsigned number = strcmp(part, "conv_out") == 0 ? i : 0;
+    if (!number && sscanf(part, "blocks.%u", &number) != 1) return KILN_OK;
+    snprintf(name, sizeof name, "input_hint_block.%u", 2 * (number + 1));
+    return add(m, name, module);
+}
+
 static kiln_status add_unet(const maker *m, const char *module)
 {
     char ldm[LORA_NAME_CAPACITY];
     unsigned level = 0;
     int attends = numbered(module, "up_blocks.", &level) && has(m, "up_blocks.%u.attentions.0.norm.weight", level);
     if (lora_ldm_name(module, m->layers, attends, ldm)) TRY(add(m, ldm, module));
+    TRY(add_control(m, module));
     return add_ending(m, module, "to_out.0", "to_out");
 }
 

@@ -21,6 +21,7 @@ typedef struct {
     input_values inputs; /* of the model and its hooks           */
     control_uses controls;
     entry_hooks hooks;
+    int has_area;             /* it says which part, if only the whole */
     int is_default;           /* it is for what no other entry speaks for (default_entries.h) */
     int64_t y, x, h, w;       /* the part of the latent it speaks for */
     int unconditional;        /* it is of the guider's unconditional set */
@@ -72,8 +73,8 @@ typedef struct {
 kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that
- * set's entry round it, unless there is one of that very area. So every part of the picture is guided by both sides.
- * ComfyUI's create_cond_with_same_area_if_none. */
+ * set's entry round it and its own hooks, unless there is one of that very area. So every part of the picture is guided
+ * by both sides. ComfyUI's create_cond_with_same_area_if_none. */
 kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);
 
 /* What of `from` speaks for a part of the picture, with places and weights as that part has them. */
