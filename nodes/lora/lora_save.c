@@ -11,7 +11,7 @@ enum { STANDARD, FULL_DIFF };
 typedef struct {
     const char *prefix;
     int64_t rank;
-    int32_t lora_type, bias_diff;
+    int32_t lora_type, bias_diff, clamp;
 } save_params;
 
 static const kiln_choice lora_types[] = {
@@ -38,6 +38,13 @@ static const kiln_param save_param[] = {
     KIT_INT(save_params, rank, 8, 1, 4096, "Of each pair; less where a matrix has fewer rows or inputs."),
     KIT_ENUM(save_params, lora_type, lora_types, STANDARD, "How matrices are written."),
     KIT_BOOL(save_params, bias_diff, 1, "Biases and norms are written too, as they are."),
+    {.name = "clamp",
+     .type = KILN_P_BOOL,
+     .flags = KILN_PARAM_OWN,
+     .offset = offsetof(save_params, clamp),
+     .def = 1,
+     .doc = "Cuts both sides of a pair at the 0.99 quantile of their numbers, as ComfyUI does; off: the best "
+            "approximation of that rank."},
 };
 
 static kiln_status check(const kiln_call *c)
@@ -82,8 +89,11 @@ static kiln_status write(const kiln_call *c, const lora_extract *x)
 static kiln_status run(const kiln_call *c)
 {
     const save_params *p = c->params;
-    lora_extract x = {
-        .call = c, .rank = (size_t)p->rank, .whole = p->lora_type == FULL_DIFF, .biases = p->bias_diff != 0};
+    lora_extract x = {.call = c,
+                      .rank = (size_t)p->rank,
+                      .whole = p->lora_type == FULL_DIFF,
+                      .biases = p->bias_diff != 0,
+                      .cuts = p->clamp != 0};
     if (!c->in[0] && !c->in[1])
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "there is nothing to extract; wire model_diff (ModelMergeSubtract), text_encoder_diff "

@@ -61,11 +61,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The numbers are cut where torch.quantile(.., 0.99) of them lies, and as far below 0. */
-static kiln_status cut(const kiln_call *c, float *up, size_t n_up, float *down, size_t n_down)
+static kiln_status cut(float *up, size_t n_up, float *down, size_t n_down)
 {
     size_t n = n_up + n_down;
     float *all = malloc(n * sizeof *all);
-    (void)c;
     if (!all) return KILN_ERR_NOMEM;
     memcpy(all, up, n_up * sizeof *all);
     memcpy(all + n_up, down, n_down * sizeof *all);
@@ -91,7 +90,7 @@ static kiln_status add_product(lora_extract *x, const tensor *t)
           *down = host->scratch(x->call->ctx, rank * t->columns * sizeof *down, KILN_CPU);
     if (!up || !down) return KILN_ERR_NOMEM;
     TRY(truncated_svd_compute(x->call, &(truncated_svd){t->data, t->rows, t->columns, rank, up, down}));
-    TRY(cut(x->call, up, t->rows * rank, down, rank * t->columns));
+    if (x->cuts) TRY(cut(up, t->rows * rank, down, rank * t->columns));
     int64_t of_up[KILN_MAX_RANK] = {i->dim[0], (int64_t)rank}, of_down[KILN_MAX_RANK];
     memcpy(of_down, i->dim, i->rank * sizeof *of_down);
     of_down[0] = (int64_t)rank;

@@ -10,6 +10,7 @@ typedef struct {
     size_t rank;
     int whole;  /* matrices as they are, and not as products */
     int biases; /* what has one dimension too                */
+    int cuts;   /* products are cut at a quantile             */
     kiln_weight_row *row;
     size_t n, capacity;
 } lora_extract;

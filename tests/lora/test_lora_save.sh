@@ -7,13 +7,13 @@ mkdir -p "$work/models"
 
 cat >"$work/save.yaml" <<'END'
 kiln: 1
-params: {type: standard, rank: 8, biases: true, strength: 0.8, prefix: loras/mine}
+params: {type: standard, rank: 8, biases: true, clamp: true, strength: 0.8, prefix: loras/mine}
 nodes:
   model: {class_type: CheckpointLoaderSimple, inputs: {ckpt_name: tiny-sd1}}
   loaded: {class_type: LoraLoader, inputs: {model: [model, MODEL], clip: [model, CLIP], lora_name: lora/kohya.safetensors, strength_model: "${strength}", strength_clip: "${strength}"}}
   changed: {class_type: ModelMergeSubtract, inputs: {model1: [loaded, MODEL], model2: [model, MODEL], multiplier: 1.0}}
   words: {class_type: CLIPMergeSubtract, inputs: {clip1: [loaded, CLIP], clip2: [model, CLIP], multiplier: 1.0}}
-  save: {class_type: LoraSave, inputs: {model_diff: [changed, 0], text_encoder_diff: [words, 0], filename_prefix: "${prefix}", rank: "${rank}", lora_type: "${type}", bias_diff: "${biases}"}}
+  save: {class_type: LoraSave, inputs: {model_diff: [changed, 0], text_encoder_diff: [words, 0], filename_prefix: "${prefix}", rank: "${rank}", lora_type: "${type}", bias_diff: "${biases}", clamp: "${clamp}"}}
 END
 cat >"$work/draw.yaml" <<'END'
 kiln: 1
@@ -36,8 +36,9 @@ draw() { local out=$1; shift; "$kiln" run --models "$models" --no-cache --precis
 expect lora_save 0 "" save standard
 expect lora_save_whole 0 "" save whole --set type=full_diff
 expect lora_save_narrow 0 "" save narrow --set rank=2 --set biases=false
+expect lora_save_exact 0 "" save exact --set rank=4096 --set clamp=false
 mkdir -p "$work/models/loras"
-for name in standard whole narrow; do cp "$work/$name/loras/mine_00001_.safetensors" "$work/models/loras/$name.safetensors"; done
+for name in standard whole narrow exact; do cp "$work/$name/loras/mine_00001_.safetensors" "$work/models/loras/$name.safetensors"; done
 
 # what each file has: ENDING TYPE DIMENSIONS of every tensor, each kind once
 kinds() { python3 - "$1" <<'END'
@@ -70,7 +71,7 @@ check lora_save_encoder_names grep -q '^text_encoders.clip_l.transformer.text_mo
 # drawn again
 expect lora_save_draw 0 "" draw lora
 expect lora_save_draw_none 0 "" draw none --set strength=0
-for name in standard whole narrow; do expect "lora_save_draw_$name" 0 "" draw "drawn_$name" --set "lora=$name.safetensors" --set strength=1; done
+for name in standard whole narrow exact; do expect "lora_save_draw_$name" 0 "" draw "drawn_$name" --set "lora=$name.safetensors" --set strength=1; done
 cat >"$work/mean.py" <<'END'
 import sys, zlib
 def values(path):
@@ -99,6 +100,7 @@ at_most() { python3 -c "import sys; sys.exit(not $(mean "$1" "$2") <= $3)"; }
 at_least() { python3 -c "import sys; sys.exit(not $(mean "$1" "$2") >= $3)"; }
 check lora_save_changes_something at_least none lora 0.5
 check lora_save_whole_is_it at_most drawn_whole lora 0.05
+check lora_save_exact_is_it at_most drawn_exact lora 0.05
 check lora_save_standard_is_nearer at_most drawn_standard lora "$(mean none lora) / 2"
 check lora_save_narrow_is_not_the_same at_least drawn_narrow drawn_standard 0.01
 
