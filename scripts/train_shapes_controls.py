@@ -2,7 +2,7 @@
 """Trains the controls of shapes-sd1: `edges`, a ControlNet that follows white edges on black, and `colours`, a T2I-Adapter that follows
 a grid of colours.
 
-    python3 scripts/train_shapes_controls.py edges --out workflows/models/controlnet/shapes-edges.safetensors
+    python3 scripts/train_shapes_controls.py edges --out workflows/models/controlnet/shapes-edges
     python3 scripts/train_shapes_controls.py colours --out workflows/models/controlnet/shapes-colours.safetensors
 
 The hints are what the nodes Canny and ColorBlocks make of a scene. The UNet stays as it is (Zhang et al. 2023, "Adding conditional
@@ -129,6 +129,17 @@ def train(pipe, kind, control, data, work, minutes, rate):
     return average.weights
 
 
+def write(kind, control, weights, out):
+    """A ControlNet is a folder, since its tensors do not show how many heads it has; an adapter is one file."""
+    if kind == "edges":
+        control.load_state_dict(weights)
+        control.half().save_pretrained(out)
+        return
+    os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
+    what = "a T2I-Adapter for shapes-sd1: blocks of 16x16 pixels in their mean colours"
+    save_file({k: v.half().contiguous() for k, v in weights.items()}, out, metadata={"format": "pt", "what": what})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=HINTS)
@@ -152,11 +163,7 @@ def main():
     data = make_data(pipe, args.kind, args.scenes)
     print(f"{len(data[0])} scenes, mean of the hints {data[2].float().mean():.1f}", flush=True)
     control = make_control(args.kind, pipe.unet).train()
-    weights = train(pipe, args.kind, control, data, args.work, args.minutes, args.rate)
-    os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)
-    what = {"edges": "a ControlNet for shapes-sd1: white edges on black", "colours": "a T2I-Adapter for shapes-sd1: blocks of 16x16 pixels in their mean colours"}
-    save_file({k: v.half().contiguous() for k, v in weights.items()}, args.out, metadata={"format": "pt", "what": what[args.kind]})
-    print(f"{os.path.getsize(args.out)} bytes")
+    write(args.kind, control, train(pipe, args.kind, control, data, args.work, args.minutes, args.rate), args.out)
 
 
 if __name__ == "__main__":

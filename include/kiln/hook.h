@@ -125,6 +125,9 @@ struct kiln_hook {
     kiln_t (*attention)(const kiln_hook *, const kiln_recording *, const kiln_attention_info *);
     /* 1: the block is left out, what goes in comes out. Asked at places of blocks. */
     int (*leaves_out)(const kiln_hook *, const char *place);
+    /* Names of what it gives beside, by kiln_hook_output(), for guidance (kiln_guesses.output); ends with NULL. NULL:
+     * nothing. Each is as large as x, with one channel. */
+    const char *const *output;
 };
 
 /* ---- for hooks ---- */
@@ -133,6 +136,14 @@ struct kiln_hook {
 static inline kiln_t kiln_hook_input(const kiln_hook *h, const kiln_recording *r, const char *name)
 {
     return kiln_input_of(h, r->in->input, r->in->n_input, name, 0);
+}
+
+/* What the hook gives under a name of its `output`, once: of x's shape, with one channel. */
+static inline void kiln_hook_output(const kiln_hook *h, const kiln_recording *r, const char *name, kiln_t t)
+{
+    char full[400];
+    snprintf(full, sizeof full, "%s %s", h->identity, name);
+    r->in->out->add(r->in->out, full, t);
 }
 
 /* ---- for families: what to call while recording ---- */

@@ -336,7 +336,7 @@ typedef struct kiln_graph kiln_graph; /* the nodes that another one expands into
 typedef struct {
     uint32_t size, flags, devices;
     uint32_t revision; /* starts at 1; raise it when output bytes may change */
-    const char *type;  /* the class_type workflows use: [A-Za-z0-9_.+-]{1,128} */
+    const char *type;  /* the class_type workflows use: [A-Za-z0-9_.+-]{1,128}, single blanks between them */
     const char *title, *category, *doc;
     const kiln_port *in;
     uint32_t n_in, in_stride;

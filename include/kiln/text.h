@@ -12,6 +12,7 @@
 #define KILN_TEXT_H
 
 #include "inputs.h"
+#include "saving.h"
 #include "tokenizer.h"
 #include "weights.h"
 
@@ -126,6 +127,8 @@ typedef struct kiln_clip {
      * them; kept alive by owned or base. NULL: none. */
     kiln_value *hooks;
     uint32_t hook_flags; /* KILN_CLIP_HOOKS_... */
+    /* Optional [run]: how its encoders' tensors are called in a file (saving.h): all of them, or one that is alone. */
+    kiln_status (*save)(const struct kiln_clip *, const kiln_saving *);
 } kiln_clip;
 
 static inline const kiln_clip_encoder *kiln_clip_encoder_at(const kiln_clip *c, size_t i)

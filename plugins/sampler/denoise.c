@@ -641,6 +641,67 @@ static kiln_status form_batch(pass *p, item *first, batch *g)
     return KILN_OK;
 }
 
+/* ---- what hooks give beside ---- */
+
+static int is_wanted(const network_batch *b, const kiln_hook *h, const char *name)
+{
+    for (size_t i = 0; i < b->n_output; i++)
+        if (network_output_is(&b->output[i], h, name)) return 0;
+    return 1;
+}
+
+/* Of the guider's own guesses; b has x's shape and its hooks. */
+static kiln_status want_outputs(const pass *p, network_batch *b)
+{
+    size_t cells = 1;
+    for (uint32_t i = 0; i + 1 < b->rank; i++) cells *= (size_t)b->dim[i];
+    for (size_t i = 0; i < b->n_hook && !p->further; i++) {
+        const kiln_hook *h = b->hook[i];
+        const char *const *name = KILN_HAS(kiln_hook, h, output) ? h->output : NULL;
+        for (; name && *name; name++) {
+            if (!is_wanted(b, h, *name)) continue;
+            if (b->n_output == NETWORK_OUTPUTS_MAX)
+                return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID,
+                                           "hooks give more than %d tensors beside a guess", NETWORK_OUTPUTS_MAX);
+            network_output *o = &b->output[b->n_output];
+            float *data = reserve(p->e, &p->v->output[b->n_output], cells, p->e->space->device);
+            if (!data) return KILN_ERR_NOMEM;
+            *o = (network_output){h, *name, data};
+            b->n_output++;
+        }
+    }
+    return KILN_OK;
+}
+
+/* Member i's of what the batch gave, if its guess is the set's. */
+static kiln_status take_outputs(const pass *p, const batch *g, size_t i, const network_batch *b)
+{
+    const evaluator *e = p->e;
+    kiln_latent_shape shape = p->v->x.shape;
+    shape.channels = 1;
+    size_t n = latent_shape_count(&shape);
+    hook_outputs *to = &p->v->beside[g->member[i]->set];
+    to->n = 0;
+    for (size_t k = 0; k < b->n_output && g->member[i]->alone; k++) {
+        float *data = reserve(e, &to->memory[k], n, e->space->device);
+        const float *from = b->output[k].data + i * n;
+        if (!data) return KILN_ERR_NOMEM;
+        TRY(e->space->ops->combine(e->call->ctx, data, n, 1, (double[]){1}, &from));
+        to->by[k] = b->output[k];
+        to->given[k] = (kiln_latent){.space = e->space, .shape = shape, .data = data};
+        to->n++;
+    }
+    return KILN_OK;
+}
+
+kiln_latent *evaluation_output(evaluation *v, int set, const kiln_hook *hook, const char *name)
+{
+    hook_outputs *of = &v->beside[set];
+    for (size_t k = 0; k < of->n; k++)
+        if (network_output_is(&of->by[k], hook, name)) return &of->given[k];
+    return NULL;
+}
+
 /* Evaluates all items not yet done that go with `first` in one batch. */
 static kiln_status evaluate_batch(pass *p, item *first)
 {
@@ -664,10 +725,12 @@ static kiln_status evaluate_batch(pass *p, item *first)
     TRY(set_streams(p, &g, scale.input, &b));
     TRY(set_inputs(p, &g, &b, input));
     TRY(set_timestep(p, &g, &b));
+    TRY(want_outputs(p, &b));
     TRY(network_run(p->e->call, &b));
     for (size_t i = 0; i < g.group.n; i++) {
         TRY(take_prediction(p, g.member[i], b.prediction + i * g.picture, g.picture, scale));
         TRY(take_streams(p, &g, i, &b, scale));
+        if (!p->further) TRY(take_outputs(p, &g, i, &b));
         g.member[i]->done = 1;
     }
     return KILN_OK;

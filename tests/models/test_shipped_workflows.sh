@@ -55,6 +55,8 @@ wide=$drawn
 
 shows hires-fix "$two"
 draw hires-fix --set in_pixels=false; [ -s "$drawn" ]; verdict hires_in_latents $?
+shows upscale "$two"
+same upscale_is_twice_as_large "$(python3 -I -c 'import struct, sys; print(*struct.unpack(">II", open(sys.argv[1], "rb").read(24)[16:]))' "$drawn")" "256 256"
 
 # ---- with a picture to begin with
 draw txt2img --set 'prompt=a red circle left of a blue square'

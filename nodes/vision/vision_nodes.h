@@ -1,0 +1,11 @@
+/* vision_nodes.h - the rows of the vision plugin. */
+#ifndef KILN_NODES_VISION_NODES_H
+#define KILN_NODES_VISION_NODES_H
+
+#include "kiln/plugin.h"
+
+extern const kiln_node node_clip_vision_loader, node_clip_vision_encode; /* clip_vision_nodes.c     */
+extern const kiln_node node_unclip_checkpoint_loader;                    /* unclip_nodes.c          */
+extern const kiln_node node_ip_adapter_model_loader, node_ip_adapter, node_ip_adapter_advanced; /* ip_adapter_nodes.c */
+
+#endif
