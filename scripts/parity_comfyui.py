@@ -155,7 +155,8 @@ def judge(options, base, name, prompt, failed):
         return name, None, None, False, f"ComfyUI: {failed}"
     given, why = rows.otherwise.get(name, (prompt, ""))
     bound, most = BOUND_FULL if options.full else (BOUND_MEAN, BOUND_MAX)
-    bound, why = rows.bounds.get(name, (bound, why))
+    bound, why, *largest = rows.bounds.get(name, (bound, why))
+    most = largest[0] if largest else most
     said = run_kiln(options, base, name, given)
     if said:
         return name, None, None, False, f"kiln: {said}"

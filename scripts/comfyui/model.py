@@ -31,6 +31,7 @@ import common
 import controls
 import hook_files
 import lora_files
+import upscale_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
@@ -146,6 +147,7 @@ def make_cut(folder, prompts):
             family, parts = CUT[file]
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
+    upscale_files.make(folder / "models", prompts)
     hook_files.make(folder / "models", prompts)
 
 
