@@ -33,6 +33,7 @@ import lora_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
+import vision_files
 
 VERSION = 2  # of what is made here: a folder of another one is made anew
 UNET = {
@@ -145,6 +146,7 @@ def make_cut(folder, prompts):
             family, parts = CUT[file]
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
+    vision_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):

@@ -518,3 +518,4 @@ import rows_control  # noqa: E402,F401: ControlNets
 import rows_sd  # noqa: E402,F401: further rows, made of what is above
 import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401
+import rows_vision  # noqa: E402,F401: pictures that are shown to a model
