@@ -32,8 +32,8 @@ def main():
     with open("tests/judge/scenes/captions.txt", "w") as f:
         f.writelines(lines)
     pictures = {
-        "shapes": Scene([Thing("star", "yellow", 40, 46, 30), Thing("ring", "blue", 88, 86, 28)], "white"),
-        "colours": Scene([Thing("star", "cyan", 40, 46, 30), Thing("ring", "pink", 88, 86, 28)], "gray"),
+        "shapes": Scene([Thing("star", "yellow", 46, 35, 28), Thing("ring", "blue", 80, 91, 28)], "white"),
+        "colours": Scene([Thing("star", "cyan", 46, 35, 28), Thing("ring", "yellow", 80, 91, 28)], "black"),
         "things": Scene([Thing("triangle", "green", 36, 64, 24), Thing("circle", "orange", 92, 62, 22)], "beige"),
     }
     for name, scene in pictures.items():

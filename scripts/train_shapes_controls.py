@@ -6,10 +6,11 @@ a grid of colours.
     python3 scripts/train_shapes_controls.py colours --out workflows/models/controlnet/shapes-colours.safetensors
 
 The hints are what the nodes Canny and ColorBlocks make of a scene. The UNet stays as it is (Zhang et al. 2023, "Adding conditional
-control"; Mou et al. 2023, "T2I-Adapter"). Captions are left out for a third of the pictures, so that the hint alone decides there.
+control"; Mou et al. 2023, "T2I-Adapter"). Captions are left out for a part of the pictures, so that the hint alone decides there.
 Needs torch, diffusers, transformers, kornia, numpy, Pillow and safetensors.
 """
 import argparse
+import json
 import os
 import random
 import sys
@@ -21,11 +22,12 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from shapes.common import LATENT_SCALE, SEED, Average, alphas_cumulative, load_state, save_state
+from shapes.common import LATENT_SCALE, SEED, UNET, Average, alphas_cumulative, load_state, save_state
 from shapes.scenes import paint, retell, scene_at
 
 FIRST = 70_000_000  # of scenes that the model itself was not trained on
-BATCH, EMPTY, OFFSET, WEIGHT_MOST = 12, 0.33, 0.15, 6.0
+BATCH, OFFSET, WEIGHT_MOST = 12, 0.15, 6.0
+EMPTY = {"edges": 0.33, "colours": 0.6}
 BLOCK = 16
 
 
@@ -53,7 +55,8 @@ def make_control(kind, unet):
         last = control.controlnet_cond_embedding.conv_out  # from zero it takes thousands of steps to begin
         torch.nn.init.normal_(last.weight, std=0.5 / (9 * last.in_channels) ** 0.5)
         return control
-    return T2IAdapter(in_channels=3, channels=list(unet.config.block_out_channels), num_res_blocks=1, downscale_factor=8, adapter_type="light_adapter")
+    # a light adapter has a level more than channels, of the last width
+    return T2IAdapter(in_channels=3, channels=list(unet.config.block_out_channels[:-1]), num_res_blocks=1, downscale_factor=8, adapter_type="light_adapter")
 
 
 def guess_noise(kind, control, unet, x, times, context, hints):
@@ -107,7 +110,7 @@ def train(pipe, kind, control, data, work, minutes, rate):
         g = torch.Generator().manual_seed(SEED + step)
         pick = torch.randint(len(latents), (BATCH,), generator=g)
         clean, context = latents[pick], states[pick, step % 2].float()
-        context[torch.rand(BATCH, generator=g) < EMPTY] = empty
+        context[torch.rand(BATCH, generator=g) < EMPTY[kind]] = empty
         times = ((torch.arange(BATCH) + torch.rand(BATCH, generator=g)) * (len(alphas) / BATCH)).long()
         noise = torch.randn(clean.shape, generator=g) + OFFSET * torch.randn(BATCH, 4, 1, 1, generator=g)
         a = alphas[times][:, None, None, None]
@@ -137,7 +140,7 @@ def write(kind, control, weights, out):
         return
     os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
     what = "a T2I-Adapter for shapes-sd1: blocks of 16x16 pixels in their mean colours"
-    save_file({k: v.half().contiguous() for k, v in weights.items()}, out, metadata={"format": "pt", "what": what})
+    save_file({k: v.half().contiguous() for k, v in weights.items()}, out, metadata={"format": "pt", "what": what, "unet_config": json.dumps({"layers_per_block": UNET["layers_per_block"]})})
 
 
 def main():

@@ -3,9 +3,9 @@
 
     python3 scripts/train_shapes_ip_adapter.py --out workflows/models
 
-writes clip_vision/shapes-vision.safetensors and ipadapter/shapes-ip-adapter.safetensors. Encoder and adapter (Ye et al. 2023,
-"IP-Adapter") learn together: to say what noise is on a picture that the encoder was shown, and, with heads that are thrown away, what is
-on it. Captions are left out for most pictures. Needs torch, diffusers, transformers, numpy, Pillow and safetensors.
+writes clip_vision/shapes-vision.safetensors and ipadapter/shapes-ip-adapter.safetensors. The encoder learns to say, with heads that are
+thrown away, what is on a picture and where; then the adapter (Ye et al. 2023, "IP-Adapter") to say what noise is on a picture that the
+encoder was shown. Captions are left out for most pictures. Needs torch, diffusers, transformers, numpy, Pillow and safetensors.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ from shapes.scenes import BACKGROUNDS, COLOURS, RELATIONS, SHAPES, paint, scene_
 from train_shapes_controls import noise_loss
 
 FIRST = 110_000_000  # of scenes that the model itself was not trained on
-BATCH, EMPTY, BLIND, OFFSET = 16, 0.8, 0.08, 0.15
+BATCH, SEEN_AT_ONCE, EMPTY, BLIND, OFFSET = 16, 64, 0.8, 0.08, 0.15
 TOKENS = 4
 VISION = dict(
     hidden_size=96, intermediate_size=384, num_hidden_layers=3, num_attention_heads=4, image_size=64, patch_size=8, projection_dim=96,
@@ -64,16 +64,37 @@ def answers(scene):
 CLASSES = (len(BACKGROUNDS), len(RELATIONS) + 1, len(SHAPES), len(COLOURS), len(SHAPES), len(COLOURS))
 
 
-class Model(torch.nn.Module):
-    def __init__(self, unet):
-        from diffusers.models.attention_processor import IPAdapterAttnProcessor2_0
+def places(scene):
+    """x, y and radius of both things, of the picture's side; NaN where there is none."""
+    rows = [[t.x / 128, t.y / 128, t.radius / 128] for t in scene.things]
+    return sum((rows + [[float("nan")] * 3])[:2], [])
+
+
+class Vision(torch.nn.Module):
+    """The encoder, and the heads that ask it."""
+
+    def __init__(self):
         from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 
         super().__init__()
-        context = unet.config.cross_attention_dim
         self.vision = CLIPVisionModelWithProjection(CLIPVisionConfig(**VISION))
+        self.heads = torch.nn.Linear(VISION["projection_dim"], sum(CLASSES) + 6)
+
+    def forward(self, seen, told, where):
+        logits = self.heads(self.vision(seen).image_embeds)
+        parts = torch.split(logits, (*CLASSES, 6), 1)
+        named = sum(torch.nn.functional.cross_entropy(p, told[:, i], ignore_index=-100) for i, p in enumerate(parts[:-1])) / len(CLASSES)
+        known = ~where.isnan()
+        return named, (parts[-1][known] - where[known]).abs().mean()
+
+
+class Adapter(torch.nn.Module):
+    def __init__(self, unet):
+        from diffusers.models.attention_processor import IPAdapterAttnProcessor2_0
+
+        super().__init__()
+        context = unet.config.cross_attention_dim
         self.image_proj = ImageProjection(VISION["projection_dim"], context)
-        self.heads = torch.nn.Linear(VISION["projection_dim"], sum(CLASSES))
         processors = dict(unet.attn_processors)
         for name in processors:
             if name.endswith("attn2.processor"):
@@ -92,80 +113,96 @@ def states_of(pipe, captions):
     return pipe.text_encoder(ids).last_hidden_state
 
 
+def make_views(count):
+    """What the encoder sees of scenes (f16), answers, places."""
+    seen, told, where = [], [], []
+    for k in range(0, count, 64):
+        some = [scene_at(SEED, FIRST + 1_000_000 + i) for i in range(k, min(k + 64, count))]
+        seen.append(see(torch.from_numpy(np.stack([paint(s) for s in some])).permute(0, 3, 1, 2).float() / 255).half())
+        told.append(torch.tensor([answers(s) for s in some]))
+        where.append(torch.tensor([places(s) for s in some]))
+    return [torch.cat(x) for x in (seen, told, where)]
+
+
 @torch.no_grad()
-def make_data(pipe, count):
-    """Latents, text states, what the encoder sees (f16), answers."""
-    latents, states, seen, told = [], [], [], []
+def make_data(pipe, vision, count):
+    """Latents, text states, the encoder's embeddings."""
+    latents, states, embeds = [], [], []
     for k in range(0, count, 32):
         some = [scene_at(SEED, FIRST + i) for i in range(k, min(k + 32, count))]
         pictures = torch.from_numpy(np.stack([paint(s) for s in some])).permute(0, 3, 1, 2).float() / 255
         latents.append(pipe.vae.encode(pictures * 2 - 1).latent_dist.mean * LATENT_SCALE)
         states.append(states_of(pipe, [s.caption for s in some]).half())
-        seen.append(see(pictures).half())
-        told.append(torch.tensor([answers(s) for s in some]))
-    return [torch.cat(x) for x in (latents, states, seen, told)]
+        embeds.append(vision(see(pictures)).image_embeds)
+    return [torch.cat(x) for x in (latents, states, embeds)]
 
 
-def question_loss(logits, told):
-    parts = torch.split(logits, CLASSES, 1)
-    return sum(torch.nn.functional.cross_entropy(p, told[:, i], ignore_index=-100) for i, p in enumerate(parts)) / len(parts)
-
-
-def train(pipe, model, data, path, minutes):
-    """Goes on where an interrupted training stood; returns the averaged weights."""
-    latents, states, seen, told = data
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=1e-2)
-    alphas, empty = alphas_cumulative(), states_of(pipe, [""])
-    average, step, spent, mean, right = Average(model, 0.995), 0, 0.0, None, None
+def train(model, loss_of, path, minutes, rate):
+    """loss_of(generator) -> (loss, what else is told). Goes on where an interrupted training stood; leaves the averaged weights."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.99), weight_decay=1e-2)
+    average, step, spent, mean = Average(model, 0.995), 0, 0.0, None
     if state := load_state(path):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         average.weights, step, spent = state["average"], state["step"], state["spent"]
     began = time.monotonic() - spent
     while (done := (time.monotonic() - began) / (minutes * 60)) < 1:
-        g = torch.Generator().manual_seed(SEED + step)
-        pick = torch.randint(len(latents), (BATCH,), generator=g)
-        clean, context = latents[pick], states[pick].float()
-        context[torch.rand(BATCH, generator=g) < EMPTY] = empty
-        embeds = model.vision(seen[pick].float()).image_embeds
-        asked = question_loss(model.heads(embeds), told[pick])
-        embeds = embeds * (torch.rand(BATCH, 1, generator=g) >= BLIND)
-        times = ((torch.arange(BATCH) + torch.rand(BATCH, generator=g)) * (len(alphas) / BATCH)).long()
-        noise = torch.randn(clean.shape, generator=g) + OFFSET * torch.randn(BATCH, 4, 1, 1, generator=g)
-        a = alphas[times][:, None, None, None]
-        guess = pipe.unet(a.sqrt() * clean + (1 - a).sqrt() * noise, times, (context, [model.image_proj(embeds)])).sample
-        loss = noise_loss(guess, noise, a)
+        loss, *told = loss_of(torch.Generator().manual_seed(SEED + step))
         optimizer.zero_grad()
-        (loss + 0.01 * asked).backward()
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in optimizer.param_groups:
-            group["lr"] = 1e-3 * min(1, (step + 1) / 100) * (1 - done)
+            group["lr"] = rate * min(1, (step + 1) / 100) * (1 - done)
         optimizer.step()
         step += 1
         average.update(model, step)
-        mean = loss.item() if mean is None else 0.97 * mean + 0.03 * loss.item()
-        right = asked.item() if right is None else 0.97 * right + 0.03 * asked.item()
+        now = torch.tensor([loss.item(), *told])
+        mean = now if mean is None else 0.97 * mean + 0.03 * now
         if step % 50 == 0:
-            print(f"step {step}, {time.monotonic() - began:.0f} s, loss {mean:.4f}, questions {right:.3f}", flush=True)
+            print(f"step {step}, {time.monotonic() - began:.0f} s,", *[f"{x:.4f}" for x in mean.tolist()], flush=True)
         if step % 200 == 0:
             save_state(path, model=model.state_dict(), optimizer=optimizer.state_dict(), average=average.weights, step=step, spent=time.monotonic() - began)
-    return average.weights
+    model.load_state_dict(average.weights)
+    model.eval()
 
 
-def write(weights, folder):
+def question_loss(model, data):
+    seen, told, where = data
+
+    def loss_of(g):
+        pick = torch.randint(len(seen), (SEEN_AT_ONCE,), generator=g)
+        named, placed = model(seen[pick].float(), told[pick], where[pick])
+        return named + 5 * placed, named.item(), placed.item()
+
+    return loss_of
+
+
+def picture_loss(pipe, model, data):
+    latents, states, embeds = data
+    alphas, empty = alphas_cumulative(), states_of(pipe, [""])
+
+    def loss_of(g):
+        pick = torch.randint(len(latents), (BATCH,), generator=g)
+        clean, context = latents[pick], states[pick].float()
+        context[torch.rand(BATCH, generator=g) < EMPTY] = empty
+        tokens = model.image_proj(embeds[pick] * (torch.rand(BATCH, 1, generator=g) >= BLIND))
+        times = ((torch.arange(BATCH) + torch.rand(BATCH, generator=g)) * (len(alphas) / BATCH)).long()
+        noise = torch.randn(clean.shape, generator=g) + OFFSET * torch.randn(BATCH, 4, 1, 1, generator=g)
+        a = alphas[times][:, None, None, None]
+        guess = pipe.unet(a.sqrt() * clean + (1 - a).sqrt() * noise, times, (context, [tokens])).sample
+        return (noise_loss(guess, noise, a),)
+
+    return loss_of
+
+
+def write(vision_weights, weights, folder):
     """The encoder as transformers writes it; the adapter as IP-Adapter's authors do: their numbers count self-attentions too."""
-    vision, adapter = {}, {}
+    vision = {name: t.half().contiguous() for name, t in vision_weights.items() if t.is_floating_point()}
+    adapter = {}
     for name, tensor in weights.items():
         part, rest = name.split(".", 1)
-        tensor = tensor.half().contiguous() if tensor.is_floating_point() else tensor
-        if part == "vision":
-            vision[rest] = tensor
-        elif part == "image_proj":
-            adapter[name] = tensor
-        elif part == "adapters":
-            number, matrix = rest.split(".")[0], rest.split(".")[1]
-            adapter[f"ip_adapter.{2 * int(number) + 1}.{matrix}.weight"] = tensor
-    vision.pop("vision_model.embeddings.position_ids", None)
+        number, matrix = rest.split(".")[:2]
+        adapter[name if part == "image_proj" else f"ip_adapter.{2 * int(number) + 1}.{matrix}.weight"] = tensor.half().contiguous()
     for where, name, tensors, what in (
         ("clip_vision", "shapes-vision", vision, "a CLIP vision encoder for shapes-ip-adapter"),
         ("ipadapter", "shapes-ip-adapter", adapter, "an IP-Adapter for shapes-sd1, for shapes-vision's embeddings"),
@@ -181,8 +218,10 @@ def main():
     parser.add_argument("--model", default="workflows/models/shapes-sd1")
     parser.add_argument("--work", default="build/shapes-controls")
     parser.add_argument("--out", default="workflows/models", help="folder of the models")
-    parser.add_argument("--scenes", type=int, default=6000)
-    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--views", type=int, default=12000, help="pictures that the encoder learns from")
+    parser.add_argument("--scenes", type=int, default=5000, help="pictures that the adapter learns from")
+    parser.add_argument("--vision-minutes", type=float, default=9.0)
+    parser.add_argument("--minutes", type=float, default=24.0, help="of the adapter's training")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
 
@@ -194,10 +233,12 @@ def main():
     pipe = StableDiffusionPipeline.from_pretrained(args.model, safety_checker=None, feature_extractor=None).to(torch.float32)
     for part in (pipe.vae, pipe.text_encoder, pipe.unet):
         part.eval().requires_grad_(False)
-    data = make_data(pipe, args.scenes)
-    print(f"{len(data[0])} scenes", flush=True)
-    model = Model(pipe.unet).train()
-    write(train(pipe, model, data, os.path.join(args.work, "ip-adapter.pt"), args.minutes), args.out)
+    eyes = Vision().train()
+    train(eyes, question_loss(eyes, make_views(args.views)), os.path.join(args.work, "vision.pt"), args.vision_minutes, 2e-3)
+    data = make_data(pipe, eyes.vision, args.scenes)
+    model = Adapter(pipe.unet).train()
+    train(model, picture_loss(pipe, model, data), os.path.join(args.work, "ip-adapter.pt"), args.minutes, 1e-3)
+    write(eyes.vision.state_dict(), model.state_dict(), args.out)
 
 
 if __name__ == "__main__":

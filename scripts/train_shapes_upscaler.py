@@ -101,29 +101,6 @@ def train(net, small, large, steps):
     net.load_state_dict(average)
 
 
-@torch.no_grad()
-def solve(net, small, large, flat=8):
-    """The last convolution by least squares, given the features before it: all pixels near an edge, and each `flat`-th of the others that many
-    times."""
-    last, n = net.body[-1], 9 * FEATURES + 1
-    gram, right = torch.zeros(n, n, dtype=torch.float64), torch.zeros(n, last.out_channels, dtype=torch.float64)
-    for x, y in zip(small, large):
-        features = F.unfold(net.body[:-1](x[None]), 3, padding=1)[0].T
-        features = torch.cat([features, torch.ones(len(features), 1)], 1)
-        wanted = F.pixel_unshuffle(y - F.interpolate(x[None], scale_factor=SCALE, mode="nearest")[0], SCALE).flatten(1).T
-        spread = F.max_pool2d(x[None], 7, 1, 3) + F.max_pool2d(-x[None], 7, 1, 3)
-        edge = (spread.amax((0, 1)) > 2.5 / 255).flatten()
-        rest = torch.nonzero(~edge).flatten()[::flat]
-        for rows, weight in ((torch.nonzero(edge).flatten(), 1), (rest, flat)):
-            f = features[rows].double()
-            gram += weight * f.T @ f
-            right += weight * f.T @ wanted[rows].double()
-    gram += 1e-7 * gram.diagonal().mean() * torch.eye(n, dtype=torch.float64)
-    found = torch.linalg.solve(gram, right).float()
-    last.weight.copy_(found[:-1].T.reshape(last.weight.shape))
-    last.bias.copy_(found[-1])
-
-
 def psnr(a, b):
     """Of each picture, with 8 bits a channel."""
     a = (a.clamp(0, 1) * 255).round() / 255
@@ -164,10 +141,7 @@ def main():
     if args.measure:
         net.load_state_dict(load_file(args.measure))
     else:
-        small, large = make_data(args.scenes)
-        train(net, small, large, args.steps)
-        measure(net, 100)
-        solve(net, small, large)
+        train(net, *make_data(args.scenes), args.steps)
         os.makedirs(os.path.dirname(args.out) or ".", exist_ok=True)
         weights = {k: v.detach().contiguous() for k, v in net.state_dict().items()}
         save_file(weights, args.out, metadata={"format": "pt", "what": "SRVGG x2, for pictures of the shapes"})

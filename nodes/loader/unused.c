@@ -26,6 +26,7 @@ static const char *const known[] = {
     "v_pred",
     "ztsnr",
     "edm_*",
+    "noise_augmentor.*",
 };
 
 static int matches(const char *pattern, const char *name)

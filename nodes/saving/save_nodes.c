@@ -85,6 +85,10 @@ static kiln_status add_clip(saved_file *f, const kiln_clip *clip)
     const kiln_text_encoder *first = kiln_clip_encoder_at(clip, 0)->encoder;
     if (!KILN_HAS(kiln_clip, clip, save) || !clip->save)
         return refuse(f->call, "text encoders", CALLED(kiln_text_encoder, first));
+    if (KILN_HAS(kiln_clip, clip, hooks) && clip->hooks)
+        f->call->host->log(KILN_LOG_WARN,
+                           "a file holds weights: hooks of this CLIP, which change them from step to step, "
+                           "are not saved");
     return clip->save(clip, &f->saving);
 }
 

@@ -1,5 +1,6 @@
-/* unclip_nodes.c - unCLIPCheckpointLoader: a checkpoint's denoiser, text encoder, autoencoder and vision encoder, by
- * kiln.loading/1. What is not in the file is a fault only where the workflow takes it.
+/* unclip_nodes.c - unCLIPConditioning, which shows a picture to an unCLIP, and unCLIPCheckpointLoader: a checkpoint's
+ * denoiser, text encoder, autoencoder and vision encoder, by kiln.loading/1. What is not in the file is a fault only
+ * where the workflow takes it.
  */
 #include "kiln/kit.h"
 #include "kiln/loading.h"
@@ -57,4 +58,85 @@ const kiln_node node_unclip_checkpoint_loader = {
     KILN_ARRAY(out, all_out),
     KIT_PARAMS(loader_params, loader_param),
     .run = load,
+};
+
+/* ---- unCLIPConditioning ---- */
+
+typedef struct {
+    double strength, noise_augmentation;
+} conditioning_params;
+
+static const kiln_port conditioning_in[] = {
+    {.name = "conditioning", .type = "CONDITIONING", .doc = "The prompt."},
+    {.name = "clip_vision_output", .type = "CLIP_VISION_OUTPUT", .doc = "The pictures, encoded."},
+};
+static const kiln_port conditioning_out[] = {
+    {.name = "CONDITIONING", .type = "CONDITIONING", .doc = "The prompt with the pictures, beside those it had."}};
+static const kiln_param conditioning_param[] = {
+    KIT_FLOAT(conditioning_params, strength, 1, -10, 10, 0.01, "Times this the pictures are seen; 0: not at all."),
+    KIT_FLOAT(conditioning_params, noise_augmentation, 0, 0, 1, 0.01,
+              "How much noise is put on them: how freely they are followed."),
+};
+
+/* A map of what is shown, as the denoiser reads it. */
+static kiln_status make_item(const kiln_call *c, kiln_value **out)
+{
+    const kiln_value_api *v = kit_values(c);
+    const conditioning_params *p = c->params;
+    if (!(*out = v->new_map(c->ctx))) return KILN_ERR_NOMEM;
+    TRY(v->map_set(*out, "clip_vision_output", c->in[1]));
+    TRY(kit_set(c, *out, "strength", v->new_float(c->ctx, p->strength)));
+    return kit_set(c, *out, "noise_augmentation", v->new_float(c->ctx, p->noise_augmentation));
+}
+
+/* Puts the item behind those that the entry has. */
+static kiln_status add_item(const kiln_call *c, kiln_value *entry, kiln_value *item)
+{
+    const kiln_value_api *v = kit_values(c);
+    const kiln_value *before = v->map_get(entry, "unclip_conditioning");
+    kiln_value *list = before ? v->list_copy(c->ctx, before) : v->new_list(c->ctx);
+    if (!list) return KILN_ERR_NOMEM;
+    kiln_status status = v->list_push(list, item);
+    if (status == KILN_OK) status = v->map_set(entry, "unclip_conditioning", list);
+    c->host->unref(list);
+    return status;
+}
+
+static kiln_status add_to_all(const kiln_call *c, kiln_value *item, kiln_value *out)
+{
+    const kiln_value_api *v = kit_values(c);
+    for (size_t i = 0; i < v->count(c->in[0]); i++) {
+        kiln_value *entry = v->map_copy(c->ctx, v->list_at(c->in[0], i));
+        kiln_status status = entry ? add_item(c, entry, item) : KILN_ERR_NOMEM;
+        if (status == KILN_OK) status = v->list_push(out, entry);
+        c->host->unref(entry);
+        TRY(status);
+    }
+    return KILN_OK;
+}
+
+static kiln_status condition(const kiln_call *c)
+{
+    kiln_value *item = NULL, *out;
+    if (((const conditioning_params *)c->params)->strength == 0) {
+        c->out[0] = c->host->ref(c->in[0]);
+        return KILN_OK;
+    }
+    if (!(out = kit_values(c)->new_list(c->ctx))) return KILN_ERR_NOMEM;
+    kiln_status status = make_item(c, &item);
+    if (status == KILN_OK) status = add_to_all(c, item, out);
+    c->host->unref(item);
+    if (status == KILN_OK)
+        c->out[0] = out;
+    else
+        c->host->unref(out);
+    return status;
+}
+
+const kiln_node node_unclip_conditioning = {
+    KIT_NODE("unCLIPConditioning", "unCLIPConditioning", "conditioning", "Shows a picture to an unCLIP."),
+    KILN_ARRAY(in, conditioning_in),
+    KILN_ARRAY(out, conditioning_out),
+    KIT_PARAMS(conditioning_params, conditioning_param),
+    .run = condition,
 };

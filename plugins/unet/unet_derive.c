@@ -6,6 +6,7 @@
  *   image                concat_latent_image or concat_image, brought to the latent's cells; the x4 upscaler's with
  * noise noise_level          how much noise that is, in steps of the upscaler's own schedule guidance             as
  * LCM embeds it
+ *   image_embedding      an unCLIP's, of unclip_conditioning (unet_unclip.h); SDXL has its first half as pooled
  *
  * Pictures of other proportions lose their edges, as ComfyUI's "center" does; a noise_mask, which belongs to the whole
  * latent, is stretched.
@@ -13,6 +14,7 @@
 #include "kiln/kit.h"
 #include "kiln/resize.h"
 #include "unet_inputs.h"
+#include "unet_unclip.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,7 +34,8 @@ const char *const unet_derive_keys[] = {"concat_mask", "concat_latent_image", "c
 
 int unet_derives(const unet_config *c)
 {
-    return c->concat != UNET_PLAIN || c->guidance || c->beside == UNET_VECTOR || c->beside == UNET_CLASS;
+    return c->concat != UNET_PLAIN || c->guidance || c->beside == UNET_VECTOR || c->beside == UNET_SIZES ||
+           c->beside == UNET_CLASS;
 }
 
 static const kiln_value_api *values(const kiln_derivation *d) { return d->host->ability(KILN_VALUE_ABILITY); }
@@ -189,21 +192,28 @@ static kiln_status derive_guidance(const kiln_derivation *d)
     return KILN_OK;
 }
 
-/* What would be accepted and not be done. */
-static kiln_status refuse(const unet_config *c, const kiln_derivation *d)
+/* SD2.1's unCLIP puts more noise on the sum of several pictures than SDXL does. */
+static kiln_status derive_unclip(const unet_config *c, const kiln_derivation *d)
 {
-    const kiln_value_api *v = values(d);
-    if (c->beside == UNET_VECTOR && v->map_get(d->conditioning, "unclip_conditioning"))
-        return d->host->fail(
-            d->ctx, KILN_ERR_UNSUPPORTED,
-            "the conditioning has a picture for unCLIP ('unclip_conditioning'), and the vision encoder "
-            "that embeds it is not there yet; take the node away to draw from the prompt alone");
+    kiln_tensor t;
+    if (!values(d)->map_get(d->conditioning, UNCLIP_KEY)) return KILN_OK;
+    if (c->beside == UNET_VECTOR) {
+        TRY(unclip_embedding(d, c->embedded / 2, 0.05, &t));
+        d->add(d, "image_embedding", &t);
+        return KILN_OK;
+    }
+    int64_t *dim = d->host->scratch(d->ctx, 2 * sizeof *dim, KILN_CPU);
+    if (!dim) return KILN_ERR_NOMEM;
+    dim[0] = 1, dim[1] = c->embedded - c->n_number * c->sinusoid;
+    TRY(unclip_embedding(d, dim[1], 0, &t));
+    t.dim = dim;
+    d->add(d, "pooled", &t);
     return KILN_OK;
 }
 
 kiln_status unet_derive(const unet_config *c, const kiln_derivation *d)
 {
-    TRY(refuse(c, d));
+    if (c->beside == UNET_VECTOR || c->beside == UNET_SIZES) TRY(derive_unclip(c, d));
     if (c->guidance) TRY(derive_guidance(d));
     switch (c->concat) {
     case UNET_INPAINT: return derive_inpaint(d);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { NAME = 200 };
+enum { FULL_NAME = 200 };
 
 int64_t vision_dim(const vision_recorder *r, kiln_t x, uint32_t i)
 {
@@ -25,14 +25,14 @@ kiln_t vision_vector(const vision_recorder *r, const char *name, int64_t n)
 
 static kiln_t part(const vision_recorder *r, const char *name, const char *what, int64_t n)
 {
-    char full[NAME];
+    char full[FULL_NAME];
     snprintf(full, sizeof full, "%.160s.%s", name, what);
     return vision_vector(r, full, n);
 }
 
 kiln_t vision_linear(const vision_recorder *r, const char *name, kiln_t x, int64_t out, int bias)
 {
-    char full[NAME];
+    char full[FULL_NAME];
     snprintf(full, sizeof full, "%.160s.weight", name);
     kiln_t w = r->ops->weight(r->p, r->w, full, 2, KILN_DIMS(out, last_dim(r, x)));
     return r->ops->linear(r->p, x, w, bias ? part(r, name, "bias", out) : (kiln_t){0});

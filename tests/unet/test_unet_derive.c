@@ -185,9 +185,74 @@ static void test_the_upscaler_s_picture_gets_noise(void)
     weights_unref(g);
 }
 
+/* ---- pictures ---- */
+
+enum { UNCLIP_WIDTH = 32, ITEMS_MAX = 2 };
+
+typedef struct {
+    double strength, share;
+} unclip_item;
+
+static void put_item(kiln_value *list, const kiln_weights *g, const char *which, size_t i, const unclip_item *item)
+{
+    kiln_value *map = values()->new_map(rig_ctx()), *output = values()->new_map(rig_ctx());
+    char name[20];
+    snprintf(name, sizeof name, "%zu.embeds", i);
+    put(output, "image_embeds", g, which, name);
+    set(map, "clip_vision_output", output);
+    set(map, "strength", values()->new_float(rig_ctx(), item->strength));
+    set(map, "noise_augmentation", values()->new_float(rig_ctx(), item->share));
+    CHECK_EQ(values()->list_push(list, map), KILN_OK);
+    rig_host()->unref(map);
+}
+
+static void test_pictures_of_unclip_are_comfyuis(void)
+{
+    static const struct {
+        const char *name;
+        uint64_t seed;
+        size_t n;
+        unclip_item item[ITEMS_MAX];
+    } rows[] = {{"one", 7, 1, {{1, 0}}},
+                {"noisy", 7, 1, {{0.8, 0.3}}},
+                {"all", 0, 1, {{1, 1}}},
+                {"two", 11, 2, {{1, 0.1}, {-0.5, 0}}},
+                {"batch", 123456789, 1, {{0.7, 0.025}}}};
+    unet_config unclip = {.out_channels = 4, .beside = UNET_VECTOR, .embedded = 2 * UNCLIP_WIDTH};
+    unet_config xl = {
+        .out_channels = 4, .beside = UNET_SIZES, .embedded = UNCLIP_WIDTH + 12, .sinusoid = 2, .n_number = 6};
+    kiln_weights *g = open_weights("tests/golden/unclip.safetensors");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        kiln_value *entry = values()->new_map(rig_ctx()), *list = values()->new_list(rig_ctx());
+        array out = golden(g, "%s.out", rows[i].name), pooled = golden(g, "%s.pooled", rows[i].name);
+        given got;
+        for (size_t k = 0; k < rows[i].n; k++) put_item(list, g, rows[i].name, k, &rows[i].item[k]);
+        set(entry, "unclip_conditioning", list);
+        seed = rows[i].seed, noise = golden(g, "%s.noise", rows[i].name);
+        CHECK_MSG(derive(&unclip, entry, NULL, &got) == KILN_OK, "%s", rig_message());
+        const kiln_tensor *t = find(&got, "image_embedding");
+        REQUIRE(t && out.data && t->rank == 2 && t->dim[1] == 2 * UNCLIP_WIDTH);
+        check_array(t->data, out.data, out.n, TOLERANCE, rows[i].name, __FILE__, __LINE__);
+        CHECK_MSG(derive(&xl, entry, NULL, &got) == KILN_OK, "%s", rig_message());
+        t = find(&got, "pooled");
+        REQUIRE(t && pooled.data && t->rank == 2 && t->dim[1] == UNCLIP_WIDTH);
+        check_array(t->data, pooled.data, pooled.n, TOLERANCE, rows[i].name, __FILE__, __LINE__);
+        unclip.embedded = 48;
+        free(noise.data);
+        noise = (array){.data = calloc(48, sizeof(float)), .n = 48};
+        CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_ERR_INVALID);
+        CHECK_MSG(strstr(rig_message(), "image_embeds are 32 wide, and this model wants 24") != NULL, "%s",
+                  rig_message());
+        unclip.embedded = 2 * UNCLIP_WIDTH;
+        free(noise.data), free(out.data), free(pooled.data);
+        rig_host()->unref(entry);
+    }
+    weights_unref(g);
+}
+
 static void test_what_is_not_there_yet_is_refused(void)
 {
-    unet_config unclip = {.out_channels = 4, .beside = UNET_VECTOR},
+    unet_config unclip = {.out_channels = 4, .beside = UNET_VECTOR, .embedded = 2 * UNCLIP_WIDTH},
                 upscaler = {.out_channels = 4, .beside = UNET_CLASS, .concat = UNET_UPSCALE},
                 inpaint = {.out_channels = 4, .concat = UNET_INPAINT};
     kiln_value *entry = values()->new_map(rig_ctx());
@@ -197,9 +262,13 @@ static void test_what_is_not_there_yet_is_refused(void)
     CHECK_MSG(strstr(rig_message(), "'noise_augmentation' has to be a number from 0 to 1") != NULL, "%s",
               rig_message());
     CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_OK);
+    CHECK_EQ(got.n, 0);
     set(entry, "unclip_conditioning", values()->new_list(rig_ctx()));
-    CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_ERR_UNSUPPORTED);
-    CHECK_MSG(strstr(rig_message(), "vision encoder") != NULL, "%s", rig_message());
+    noise = (array){.data = malloc(2 * UNCLIP_WIDTH * sizeof(float)), .n = 2 * UNCLIP_WIDTH};
+    memset(noise.data, 0, noise.n * sizeof(float));
+    CHECK_EQ(derive(&unclip, entry, NULL, &got), KILN_ERR_INVALID);
+    CHECK_MSG(strstr(rig_message(), "'unclip_conditioning' has to be a list") != NULL, "%s", rig_message());
+    free(noise.data);
     set(entry, "concat_mask", values()->new_float(rig_ctx(), 1));
     CHECK_EQ(derive(&inpaint, entry, NULL, &got), KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "'concat_mask' has to be a tensor") != NULL, "%s", rig_message());
@@ -233,8 +302,8 @@ static void test_rows_say_what_is_taken_where_nothing_is_given(void)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        CASE(test_channels_beside_x_are_comfyuis), CASE(test_guidance_of_a_consistency_model),
-        CASE(test_the_upscaler_s_picture_gets_noise), CASE(test_what_is_not_there_yet_is_refused),
-        CASE(test_rows_say_what_is_taken_where_nothing_is_given)};
+        CASE(test_channels_beside_x_are_comfyuis),    CASE(test_guidance_of_a_consistency_model),
+        CASE(test_the_upscaler_s_picture_gets_noise), CASE(test_pictures_of_unclip_are_comfyuis),
+        CASE(test_what_is_not_there_yet_is_refused),  CASE(test_rows_say_what_is_taken_where_nothing_is_given)};
     return test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }

@@ -110,11 +110,14 @@ static void test_averaged_weights_are_taken(void)
 {
     formula_file *f = tensors_of("compact-x2");
     size_t n = f->n;
-    for (size_t i = 0; i < n; i++) {
-        f->tensor[f->n] = f->tensor[i];
-        snprintf(f->tensor[f->n].name, FORMULA_NAME, "params_ema.%.150s", f->tensor[i].seed);
-        snprintf(f->tensor[i].name, FORMULA_NAME, "params.%.150s", f->tensor[i].seed);
-        snprintf(f->tensor[i].seed, FORMULA_NAME, "params.%.150s", f->tensor[f->n++].seed); /* other numbers */
+    for (size_t i = 0; i < n; i++, f->n++) {
+        char name[FORMULA_NAME];
+        formula_tensor *other = &f->tensor[i], *averaged = &f->tensor[f->n];
+        *averaged = *other;
+        memcpy(name, other->seed, sizeof name);
+        snprintf(averaged->name, FORMULA_NAME, "params_ema.%.150s", name);
+        snprintf(other->name, FORMULA_NAME, "params.%.150s", name);
+        snprintf(other->seed, FORMULA_NAME, "params.%.150s", name); /* other numbers */
     }
     check_kind(7, f);
 }
