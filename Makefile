@@ -200,6 +200,7 @@ test_shared := $(wildcard tests/shared/*.c)
 # The judge of pictures is a program of its own; its test is linked with its parts.
 test_tools += $(B)/tests/judge/judge $(B)/emu/kiln-cuda-emu.so
 test_libs_judge := -lpng
+test_libs_upscaler := -lpng
 test_tools += $(B)/tests/bench/random_model $(B)/tests/bench/ceilings $(B)/tests/bench/bandwidth $(B)/tests/bench/parity $(B)/tests/bench/cache $(B)/tests/bench/patched
 # Faults: the library that makes them, and what they are made to. Not under sanitizers, which interpose the same functions.
 ifeq ($(SAN),)
@@ -290,6 +291,7 @@ bench-sdxl: setup
 bench-peers: setup
 	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)KILN_BUILD=$(B) scripts/bench --peers
+	$(Q)KILN_BUILD=$(B) scripts/bench_steering --peers
 # make parity-full [MODELS="sdxl refiner"]: all of sd15, sd21, sdxl, refiner when not given
 parity-full: setup
 	$(Q)$(MAKE) --no-print-directory tests

@@ -27,6 +27,7 @@ ROWS = [
     ("several", "several.yaml", {"sheet": "true"}),
     ("regional", "regional.yaml", {}),
     ("hires-fix", "hires-fix.yaml", {}),
+    ("upscale", "upscale.yaml", {}),
     ("inpaint", "inpaint.yaml", {"image": "@txt2img", "prompt": "a red circle above a yellow star", "x": "0", "y": "64", "width": "128", "height": "64"}),
     ("outpaint", "outpaint.yaml", {"image": "@.pair", "prompt": "a red circle left of a green star"}),
     ("sdxl", "sdxl.yaml", {}),

@@ -51,15 +51,21 @@ static inline int node_cancelled(void *arg)
     return node_stop_after >= 0 && node_stop_after-- == 0;
 }
 
-static inline made node_run3(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b, kiln_value *c)
+/* in: as many as the node has */
+static inline made node_run_all(const kiln_node *type, const void *params, kiln_value *const *in)
 {
     output_folder out = {.path = test_folder()};
     call_environment env = {
         .output = &out, .file = node_wrote, .text = node_texts, .cancelled = node_cancelled, .validate = 1};
-    kiln_value *in[NODE_SLOTS] = {a, b, c};
     made m = {0};
     m.status = ctx_call(&env, 0, "test", "image", type, NULL, params, in, m.out, &m.why);
     return m;
+}
+
+static inline made node_run3(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b, kiln_value *c)
+{
+    kiln_value *in[16] = {a, b, c};
+    return node_run_all(type, params, in);
 }
 
 static inline made node_run(const kiln_node *type, const void *params, kiln_value *a, kiln_value *b)
@@ -67,8 +73,8 @@ static inline made node_run(const kiln_node *type, const void *params, kiln_valu
     return node_run3(type, params, a, b, NULL);
 }
 
-/* The same with parameters by name, "name=value; name=value"; the others have their defaults. */
-static inline made node_with(const kiln_node *type, const char *settings, kiln_value *a, kiln_value *b, kiln_value *c)
+/* Parameters by name, "name=value; name=value"; the others have their defaults. */
+static inline const void *node_params(const kiln_node *type, const char *settings)
 {
     static _Alignas(16) unsigned char params[512];
     static arena strings;
@@ -91,7 +97,17 @@ static inline made node_with(const kiln_node *type, const char *settings, kiln_v
                        type->type, name, why.message))
             exit(1);
     }
-    return node_run3(type, params, a, b, c);
+    return params;
+}
+
+/* The same with parameters by name. */
+static inline made node_with(const kiln_node *type, const char *settings, kiln_value *a, kiln_value *b, kiln_value *c)
+{
+    return node_run3(type, node_params(type, settings), a, b, c);
+}
+static inline made node_with_all(const kiln_node *type, const char *settings, kiln_value *const *in)
+{
+    return node_run_all(type, node_params(type, settings), in);
 }
 
 static inline void made_free(made *m)

@@ -53,17 +53,24 @@ const char *nearest_of(const char *word, const char *const *name, size_t n)
     return nearest_name(word, array_at, n, (void *)(uintptr_t)name);
 }
 
-int name_is_valid(const char *name)
+static int is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.+-", c));
+}
+
+static int is_name_with(const char *name, int blanks)
 {
     size_t n = name ? strnlen(name, NAME_LONGEST + 1) : 0;
     if (n == 0 || n > NAME_LONGEST) return 0;
     for (size_t i = 0; i < n; i++) {
-        char c = name[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_.+-", c)))
-            return 0;
+        int between = i > 0 && i + 1 < n && name[i - 1] != ' ';
+        if (!is_name_char(name[i]) && !(blanks && name[i] == ' ' && between)) return 0;
     }
     return 1;
 }
+
+int name_is_valid(const char *name) { return is_name_with(name, 0); }
+int node_type_is_valid(const char *type) { return is_name_with(type, 1); }
 
 int line_is_valid(const char *text)
 {

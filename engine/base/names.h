@@ -19,6 +19,8 @@ const char *nearest_of(const char *word, const char *const *name, size_t n);
 
 /* [A-Za-z0-9_.+-]{1,128}: node types, ports, parameters, plugin ids. NULL is no name. */
 int name_is_valid(const char *name);
+/* The same with blanks between the others, one at a time: types of nodes. */
+int node_type_is_valid(const char *type);
 /* One line of text for people: not NULL, not empty, not endless, no control characters. */
 int line_is_valid(const char *text);
 

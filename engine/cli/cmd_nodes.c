@@ -3,6 +3,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/nodes_coverage.h"
 #include "cli/open_catalog.h"
 #include "cli/param_help.h"
 #include "param/param_text.h"
@@ -15,15 +16,17 @@
 
 static const option options[] = {
     PLUGINS_OPTION,
+    {"--coverage", 0, NULL, "count which of ComfyUI's node types are here; with a category: name them", 0},
     {"--json", 0, NULL, "print JSON", 0},
 };
 static const manual help = {
-    .usage = "kiln nodes [NAME ...] [--plugins LIST] [--json]",
+    .usage = "kiln nodes [NAME ... | --coverage [CATEGORY ...]] [--plugins LIST] [--json]",
     .about = "Lists the node types, or describes those named: inputs, outputs, and parameters with their values,\n"
              "defaults and help.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples = "  kiln nodes KSampler\n  kiln nodes --json > nodes.json\n",
+    .examples = "  kiln nodes KSampler\n  kiln nodes --json > nodes.json\n"
+                "  kiln nodes --coverage model/loaders\n",
 };
 
 static const char *const dtype_name[] = {
@@ -179,7 +182,9 @@ int cmd_nodes(int argc, char **argv)
     if (a.help) return manual_print(&help), EXIT_DONE;
     catalog *c = open_catalog("nodes", &a, &status);
     if (!c) return status;
-    if (a.n_operand)
+    if (argument(&a, "--coverage"))
+        status = nodes_coverage(c, &a);
+    else if (a.n_operand)
         status = print_chosen(c, &a);
     else if (argument(&a, "--json"))
         print_json_all(c);

@@ -75,7 +75,7 @@ static kiln_status add_node(kiln_graph *g, const char *name, const char *type)
     if (failed(g)) return g->e->status;
     if (!name_is_valid(name))
         return mistake(g, "a node has no usable name ('%.60s'); names are [A-Za-z0-9_.+-]{1,128}", name ? name : "");
-    if (!name_is_valid(type)) return mistake(g, "node '%s' has no usable type ('%.60s')", name, type ? type : "");
+    if (!node_type_is_valid(type)) return mistake(g, "node '%s' has no usable type ('%.60s')", name, type ? type : "");
     if (find(g, name)) return mistake(g, "two nodes are called '%s'; every name once", name);
     if (g->n_node == SUBGRAPH_NODES_MAX) return mistake(g, "more than %d nodes", SUBGRAPH_NODES_MAX);
     subgraph_node *n = arena_alloc(g->memory, sizeof *n);

@@ -242,6 +242,9 @@ static void hash_clip(hasher *h, const kiln_clip *m, kiln_ctx *c)
         hash_u64(h, (uint64_t)(int64_t)(one->layer ? one->layer : one->encoder->default_layer));
     }
     hash_text(h, m->identity ? m->identity : "");
+    if (!m->hooks) return;
+    hash_u64(h, m->hook_flags);
+    hash_inputs(h, m->hooks, ctx_error(c));
 }
 
 static kiln_value *clip_new(kiln_ctx *c, const kiln_clip *given)

@@ -1,8 +1,9 @@
 /* ability_weights.c - "kiln.weights/1": weights.h, with errors recorded on the running call. ctx may be NULL: errors
- * are dropped. */
+ * are dropped, but in write(), which belongs to a call. */
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
 #include "weights/weights.h"
+#include "weights/write.h"
 
 /* Reports every file of the set to the run, which checks later that they did not change. */
 static kiln_status report_opened(kiln_ctx *c, const kiln_weights *w)
@@ -37,6 +38,30 @@ static kiln_status read_f32(kiln_ctx *c, const kiln_weights *w, const char *name
 {
     return weights_read_f32(w, name, dst, ctx_error(c));
 }
+
+typedef struct {
+    kiln_ctx *ctx;
+    kiln_file *file;
+} file_sink;
+
+static kiln_status sink_write(void *self, const void *bytes, size_t n)
+{
+    return files_api.write(((const file_sink *)self)->file, bytes, n);
+}
+
+static kiln_status sink_progress(void *self, uint64_t done, uint64_t total)
+{
+    return engine_host.progress(((const file_sink *)self)->ctx, done, total, "writing");
+}
+
+static kiln_status write_file(kiln_ctx *c, kiln_file *to, const kiln_weight_row *row, size_t n,
+                              const kiln_weight_text *text, size_t n_text)
+{
+    file_sink self = {c, to};
+    weights_sink sink = {sink_write, sink_progress, &self, c->env ? c->env->pool : NULL};
+    return weights_write(&sink, row, n, text, n_text, ctx_error(c));
+}
+
 static const char *identity(kiln_ctx *c, const kiln_weights *w) { return weights_identity(w, ctx_error(c)); }
 
 const kiln_weights_api weights_api = {
@@ -54,4 +79,5 @@ const kiln_weights_api weights_api = {
     .identity = identity,
     .unused = weights_unused,
     .patch = patch,
+    .write = write_file,
 };

@@ -137,6 +137,27 @@ static void *host_scratch(kiln_ctx *c, size_t bytes, uint32_t device)
     return p;
 }
 
+typedef struct call_ending {
+    struct call_ending *next;
+    void (*fn)(void *arg);
+    void *arg;
+} call_ending;
+
+static kiln_status host_at_end(kiln_ctx *c, void (*fn)(void *arg), void *arg)
+{
+    call_ending *end = arena_alloc(&c->scratch, sizeof *end);
+    if (!end) return error_set(&c->failure, KILN_ERR_NOMEM, "out of memory");
+    *end = (call_ending){.next = c->endings, .fn = fn, .arg = arg};
+    c->endings = end;
+    return KILN_OK;
+}
+
+static void run_endings(kiln_ctx *c)
+{
+    for (call_ending *end = c->endings; end; end = end->next) end->fn(end->arg);
+    c->endings = NULL;
+}
+
 static kiln_value *host_tensor_new(kiln_ctx *c, uint32_t dtype, uint32_t device, uint32_t rank, const int64_t *dim)
 {
     if (ctx_estimating(c) && device == KILN_CPU) return value_shape_new(dtype, rank, dim, ctx_error(c));
@@ -198,6 +219,7 @@ const kiln_host engine_host = {
     .node = host_node,
     .find_file = host_find_file,
     .spill = spill_new,
+    .at_end = host_at_end,
 };
 
 /* ---- the call ---- */
@@ -286,6 +308,7 @@ static kiln_status believe(kiln_ctx *c, kiln_status status)
 
 static kiln_status finish(kiln_ctx *c, const kiln_node *t, kiln_status status, error *e)
 {
+    run_endings(c);
     files_discard(c);
     spill_close(c);
     free_scratch(c);

@@ -55,10 +55,11 @@ struct kiln_ctx {
     error failure;
     arena scratch;
     struct device_scratch *device_scratch;
-    struct kiln_file *files;   /* open, see ability_files.c */
-    struct spill_file *spills; /* open, see spill.h */
-    int lacks_text;            /* there was no memory for a text that a file of this call should hold */
-    int asked_to_stop;         /* progress() has said so: KILN_CANCELLED is an honest answer */
+    struct call_ending *endings; /* what is to be called at the end, the last first; in scratch */
+    struct kiln_file *files;     /* open, see ability_files.c */
+    struct spill_file *spills;   /* open, see spill.h */
+    int lacks_text;              /* there was no memory for a text that a file of this call should hold */
+    int asked_to_stop;           /* progress() has said so: KILN_CANCELLED is an honest answer */
 };
 
 /* The accessors abilities use; c NULL gives NULL or 0. */

@@ -224,7 +224,8 @@ static kiln_status read_node(reader *r, const void *raw, size_t i, const kiln_no
     if (!n) return error_set(r->e, KILN_ERR_NOMEM, "out of memory");
     memcpy(n, raw, size < sizeof *n ? size : sizeof *n);
     n->size = sizeof *n;
-    if (!name_is_valid(n->type)) return bad(r, "node %zu has no usable type; types are [A-Za-z0-9_.+-]{1,128}", i);
+    if (!node_type_is_valid(n->type))
+        return bad(r, "node %zu has no usable type; types are [A-Za-z0-9_.+-]{1,128}, with single blanks between", i);
     r->node = n;
     const void *rows;
     TRY(copy_rows(r, "inputs", n->in, n->n_in, n->in_stride, PORT_1_0, sizeof(kiln_port), PORTS_MAX, &rows));

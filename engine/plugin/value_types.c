@@ -44,7 +44,20 @@ static const kiln_value_entry conditioning_entry[] = {
     {OPTIONAL("start_percent", "Share of the way from which it acts."), NUMBER},
     {OPTIONAL("end_percent", "Share of the way up to which it acts."), NUMBER},
     {OPTIONAL("model_range", "The one range of a MODEL that it is for."), KIND(KILN_V_STRING)},
+    {OPTIONAL("hooks", "What changes the MODEL's weights for it."), .type = "HOOKS"},
+    {OPTIONAL("default", "It is for what no other entry speaks for."), KIND(KILN_V_BOOL)},
+    {OPTIONAL("clip_start_percent", "Share of the way from which its prompt's encoding counts."), NUMBER},
+    {OPTIONAL("clip_end_percent", "Share of the way up to which it counts."), NUMBER},
     {OPTIONAL("control", "A list of networks that steer it, each with its own inputs; the sampling looks at it.")},
+};
+static const kiln_value_entry hooks_entry[] = {
+    {ENTRY("hook", "What it does (kiln/entry_hook.h)."), KIND(KILN_V_OBJECT)},
+    {OPTIONAL("keyframes", "How strong it is on the way."), .type = "HOOK_KEYFRAMES"},
+};
+static const kiln_value_entry keyframes_entry[] = {
+    {ENTRY("strength", "From here on."), NUMBER},
+    {ENTRY("start_percent", "Share of the way."), NUMBER},
+    {ENTRY("guarantee_steps", "Evaluations that it stays for."), KIND(KILN_V_INT)},
 };
 static const kiln_value_entry video_entry[] = {
     {ENTRY("images", "The frames in order."), .type = "IMAGE"},
@@ -94,6 +107,12 @@ static const struct {
     {{TYPE(KILN_V_LIST, "CONDITIONING", "What steers a denoiser: each entry has the inputs its model asks for."),
       KILN_ARRAY(entry, conditioning_entry)},
      1},
+    {{TYPE(KILN_V_LIST, "HOOKS", "What changes a MODEL's or a CLIP's weights for one conditioning."),
+      KILN_ARRAY(entry, hooks_entry)},
+     0},
+    {{TYPE(KILN_V_LIST, "HOOK_KEYFRAMES", "How strong hooks are on the way."), KILN_ARRAY(entry, keyframes_entry)}, 1},
+    {{TYPE(KILN_V_LIST, "TIMESTEPS_RANGE", "From one share of the way to another."), .item = "FLOAT"}, 1},
+    {{TYPE(KILN_V_LIST, "FLOATS", "Numbers."), .item = "FLOAT"}, 1},
     {{TENSOR("SIGMAS", 1, "[n+1]", "Noise levels, from the first to the last.")}, 1},
     {{TYPE(KILN_V_MAP, "VIDEO", "Frames that follow one another in time."), KILN_ARRAY(entry, video_entry)}, 1},
     {{TYPE(KILN_V_MAP, "AUDIO", "Sound."), KILN_ARRAY(entry, audio_entry)}, 1},

@@ -169,23 +169,25 @@ static size_t first_nonfinite(const uint8_t *p, size_t n, size_t width, int (*an
     return n;
 }
 
-size_t weights_first_nonfinite(const float *p, size_t n)
+size_t weights_first_nonfinite_of(uint32_t dtype, const void *p, size_t n)
 {
-    return first_nonfinite((const uint8_t *)p, n, sizeof *p, any_f32);
+    for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++)
+        if (scans[i].dtype == dtype) return first_nonfinite(p, n, scans[i].width, scans[i].any);
+    return n;
 }
+
+size_t weights_first_nonfinite(const float *p, size_t n) { return weights_first_nonfinite_of(KILN_F32, p, n); }
 
 static kiln_status scan_bytes(const weights_entry *x, const uint8_t *stored, error *e)
 {
-    for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
-        if (scans[i].dtype != x->dtype) continue;
-        size_t n = (size_t)x->bytes / scans[i].width, at = first_nonfinite(stored, n, scans[i].width, scans[i].any);
-        if (at < n)
-            return error_set(e, KILN_ERR_INVALID,
-                             "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is "
-                             "damaged or its training failed",
-                             x->file->map.path, (unsigned long long)(x->begin + at * scans[i].width), x->name, at);
-    }
-    return KILN_OK;
+    size_t width = dtype_size(x->dtype), n = width ? (size_t)x->bytes / width : 0;
+    size_t at = weights_first_nonfinite_of(x->dtype, stored, n);
+    if (at == n) return KILN_OK;
+    return error_set(
+        e, KILN_ERR_INVALID,
+        "%s: byte %llu: tensor '%.200s' holds a NaN or infinity at element %zu; the file is damaged or its "
+        "training failed",
+        x->file->map.path, (unsigned long long)(x->begin + at * width), x->name, at);
 }
 
 static kiln_status scan_entry(const weights_entry *x, error *e)

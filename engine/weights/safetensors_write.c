@@ -13,8 +13,9 @@
 static const struct {
     uint32_t dtype;
     const char *name;
-} types[] = {{KILN_F32, "F32"}, {KILN_F16, "F16"}, {KILN_BF16, "BF16"}, {KILN_U8, "U8"},
-             {KILN_I32, "I32"}, {KILN_I64, "I64"}, {KILN_F64, "F64"},   {KILN_BOOL8, "BOOL"}};
+} types[] = {{KILN_F32, "F32"},         {KILN_F16, "F16"},        {KILN_BF16, "BF16"}, {KILN_U8, "U8"},
+             {KILN_I32, "I32"},         {KILN_I64, "I64"},        {KILN_F64, "F64"},   {KILN_BOOL8, "BOOL"},
+             {KILN_F8_E4M3, "F8_E4M3"}, {KILN_F8_E5M2, "F8_E5M2"}};
 
 static const char *type_of(uint32_t dtype)
 {
@@ -47,12 +48,22 @@ static kiln_status check_tensor(const safetensors_source *t, error *e)
     return KILN_OK;
 }
 
+static int is_text(const char *s) { return s && utf8_valid(s, strlen(s)); }
+
+static kiln_status check_remark(const safetensors_remark *r, error *e)
+{
+    if (is_text(r->key) && is_text(r->value) && strlen(r->key) <= SAFETENSORS_NAME_MAX) return KILN_OK;
+    return error_set(e, KILN_ERR_INVALID, "the text '%.64s' is missing, not UTF-8, or has a key of more than %d bytes",
+                     r->key ? r->key : "", SAFETENSORS_NAME_MAX);
+}
+
 static kiln_status check_all(const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
                              size_t n_remark, error *e)
 {
     if (n > SAFETENSORS_TENSORS_MAX || n_remark > SAFETENSORS_TENSORS_MAX)
         return error_set(e, KILN_ERR_INVALID, "more than %d tensors or remarks for one file", SAFETENSORS_TENSORS_MAX);
     for (size_t i = 0; i < n; i++) TRY(check_tensor(&tensor[i], e));
+    for (size_t i = 0; i < n_remark; i++) TRY(check_remark(&remark[i], e));
     size_t most = n > n_remark ? n : n_remark;
     const char **name = mem_alloc((most + 1) * sizeof *name), *twice = NULL;
     if (!name) return error_set(e, KILN_ERR_NOMEM, "out of memory");
@@ -90,7 +101,7 @@ static size_t put_tensor(str *s, const safetensors_source *t, size_t begin)
     return begin + bytes;
 }
 
-static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+static kiln_status put_head(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
                             size_t n_remark, error *e)
 {
     str head = {0};
@@ -105,11 +116,6 @@ static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n
     while (!head.failed && head.len % 8) str_char(&head, ' ');
     for (int i = 0; i < 8; i++) str_char(out, (char)(uint8_t)((uint64_t)head.len >> (8 * i)));
     str_append_n(out, str_text(&head), head.len);
-    for (size_t i = 0; i < n; i++) {
-        size_t bytes = 0;
-        checked_bytes(tensor[i].rank, tensor[i].dim, dtype_size(tensor[i].dtype), &bytes);
-        str_append_n(out, tensor[i].data, bytes);
-    }
     out->failed |= head.failed;
     size_t length = head.len;
     str_free(&head);
@@ -120,15 +126,27 @@ static kiln_status put_file(str *out, const safetensors_source *tensor, size_t n
     return KILN_OK;
 }
 
+kiln_status safetensors_head(str *out, safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                             size_t n_remark, error *e)
+{
+    TRY(check_all(tensor, n, remark, n_remark, e));
+    if (n) qsort(tensor, n, sizeof *tensor, by_width_and_name);
+    return put_head(out, tensor, n, remark, n_remark, e);
+}
+
 kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,
                                size_t n_remark, error *e)
 {
-    TRY(check_all(tensor, n, remark, n_remark, e));
     safetensors_source *sorted = mem_alloc((n + 1) * sizeof *sorted);
     if (!sorted) return error_set(e, KILN_ERR_NOMEM, "out of memory");
     if (n) memcpy(sorted, tensor, n * sizeof *sorted);
-    if (n) qsort(sorted, n, sizeof *sorted, by_width_and_name);
-    kiln_status status = put_file(out, sorted, n, remark, n_remark, e);
+    kiln_status status = safetensors_head(out, sorted, n, remark, n_remark, e);
+    for (size_t i = 0; status == KILN_OK && i < n; i++) {
+        size_t bytes = 0;
+        checked_bytes(sorted[i].rank, sorted[i].dim, dtype_size(sorted[i].dtype), &bytes);
+        str_append_n(out, sorted[i].data, bytes);
+    }
+    if (status == KILN_OK && out->failed) status = error_set(e, KILN_ERR_NOMEM, "out of memory");
     mem_free(sorted);
     return status;
 }

@@ -2,7 +2,7 @@
  *
  * The tensors lie in the file in the order of their element size (largest first) and then name, as the reference
  * implementation does, and the data starts at a multiple of 8, so that every element is aligned. Same input, same
- * bytes.
+ * bytes; remarks stand in the order given.
  */
 #ifndef KILN_WEIGHTS_SAFETENSORS_WRITE_H
 #define KILN_WEIGHTS_SAFETENSORS_WRITE_H
@@ -18,9 +18,13 @@ typedef struct {
 } safetensors_source;
 
 typedef struct {
-    const char *key, *value;
+    const char *key, *value; /* UTF-8 */
 } safetensors_remark;
 
+/* All that stands before the data, appended to `out`; tensor[n] is put into the order of the data. `data` is not looked
+ * at but for NULL. As safetensors_encode otherwise. [any] */
+kiln_status safetensors_head(str *out, safetensors_source *tensor, size_t n, const safetensors_remark *remark,
+                             size_t n_remark, error *e);
 /* The file's bytes appended to `out`. KILN_ERR_INVALID names the tensor that is twice, nameless, not UTF-8, of an
  * unknown dtype or an impossible shape. [any] */
 kiln_status safetensors_encode(str *out, const safetensors_source *tensor, size_t n, const safetensors_remark *remark,

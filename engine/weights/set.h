@@ -122,6 +122,7 @@ size_t weights_scratch_of(const weights_entry *x, size_t threads);
 size_t weights_patched_rows(const weights_patched *p);
 /* Index of the first element that is no number; n: none. */
 size_t weights_first_nonfinite(const float *p, size_t n);
+size_t weights_first_nonfinite_of(uint32_t dtype, const void *p, size_t n); /* of integers: none */
 static inline const uint8_t *weights_data(const weights_entry *x) { return x->file->map.data + x->begin; }
 
 #endif

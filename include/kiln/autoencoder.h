@@ -51,6 +51,8 @@ typedef struct kiln_autoencoder {
     int32_t pictures;         /* of a batch that go through at once; 0: 1 */
     const char *architecture; /* what people call it: "TAESD"; NULL: the family's name */
     uint32_t precisions;      /* as kiln_denoiser.precisions */
+    /* Optional [run]: how its tensors are called in a file (saving.h). */
+    kiln_status (*save)(const struct kiln_autoencoder *, kiln_weights *weights, const kiln_saving *);
 } kiln_autoencoder;
 
 typedef struct {

@@ -9,6 +9,7 @@
 
 #include "hook.h"
 #include "latent.h"
+#include "saving.h"
 #include "weights.h"
 
 #ifdef __cplusplus
@@ -118,6 +119,8 @@ typedef struct kiln_derivation {
     void (*randn)(const struct kiln_derivation *, uint64_t seed, float *out, size_t n);
 } kiln_derivation;
 
+struct kiln_model;
+
 typedef struct kiln_denoiser {
     uint32_t size;
     const char *family; /* all that decides what record() records but shapes and weights: part of programs' keys */
@@ -144,6 +147,9 @@ typedef struct kiln_denoiser {
     /* Bit KILN_BF16, KILN_F16, KILN_F32: types wide enough for its activations; 0: all. A run in another type takes
      * the next wider one for this network (bf16 or f32 in place of f16). */
     uint32_t precisions;
+    /* Optional [run]: how its tensors are called in a file (saving.h), and what else that has to say. The MODEL has
+     * this denoiser, with weights, sampling and latents that others may have changed. */
+    kiln_status (*save)(const struct kiln_denoiser *, const struct kiln_model *, const kiln_saving *);
 } kiln_denoiser;
 
 /* ---- guidance: what is made of the guesses at each level ---- */
@@ -179,6 +185,11 @@ struct kiln_guesses {
     /* Says in one sentence why it cannot be done, and returns `status`. */
     kiln_status (*fail)(const kiln_guesses *, kiln_status status, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
+    /* *out = what a hook on the model gave beside the guess (kiln_hook.output), under the conditioning of `negative`
+     * (unconditional 1) or of `positive`: of x's shape, with one channel; there until the next evaluation. Fails with a
+     * sentence where the guess is made of several: entries with areas, masks or strengths. */
+    kiln_status (*output)(const kiln_guesses *, const kiln_hook *, const char *name, uint32_t unconditional,
+                          kiln_latent **out);
 };
 
 enum {
@@ -226,7 +237,7 @@ typedef struct {
 } kiln_model_range;
 
 /* What all pointers point to lives as long as the value: `owned` or `base` keeps it. */
-typedef struct {
+typedef struct kiln_model {
     uint32_t size;
     const kiln_denoiser *denoiser;
     kiln_weights *weights;

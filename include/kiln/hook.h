@@ -64,7 +64,7 @@ typedef struct {
     size_t n_hook;
     const kiln_residual *residual;
     size_t n_residual;
-    const kiln_outputs *out;         /* for the predictions of further streams: "1", "2", ... */
+    const kiln_outputs *out;         /* predictions of further streams ("1", ...), what hooks give; or NULL */
     const kiln_batch_member *member; /* what the batch is made of, for hooks that tell its pictures apart */
     size_t n_member;
 } kiln_denoise_inputs;
@@ -125,6 +125,9 @@ struct kiln_hook {
     kiln_t (*attention)(const kiln_hook *, const kiln_recording *, const kiln_attention_info *);
     /* 1: the block is left out, what goes in comes out. Asked at places of blocks. */
     int (*leaves_out)(const kiln_hook *, const char *place);
+    /* Names of what it gives beside, by kiln_hook_output(), for guidance (kiln_guesses.output); ends with NULL. NULL:
+     * nothing. Each is as large as x, with one channel. */
+    const char *const *output;
 };
 
 /* ---- for hooks ---- */
@@ -133,6 +136,15 @@ struct kiln_hook {
 static inline kiln_t kiln_hook_input(const kiln_hook *h, const kiln_recording *r, const char *name)
 {
     return kiln_input_of(h, r->in->input, r->in->n_input, name, 0);
+}
+
+/* What the hook gives under a name of its `output`, once: of x's shape, with one channel. Whoever records a denoiser
+ * without wanting more than its prediction leaves `out` away. */
+static inline void kiln_hook_output(const kiln_hook *h, const kiln_recording *r, const char *name, kiln_t t)
+{
+    char full[400];
+    snprintf(full, sizeof full, "%s %s", h->identity, name);
+    if (r->in->out) r->in->out->add(r->in->out, full, t);
 }
 
 /* ---- for families: what to call while recording ---- */

@@ -277,6 +277,10 @@ typedef struct {
      * close it. It lies where results are kept, or else in TMPDIR, or else in /var/tmp. -1, with a message that names
      * folders and remedy, when there is no room; and in an estimate, which leaves nothing behind. */
     int (*spill)(kiln_ctx *, size_t bytes);
+
+    /* [run] Calls fn(arg) when the call is over, whether it worked or not, on its thread and before its scratch memory
+     * goes; of several the last first. For references that a call holds. KILN_ERR_NOMEM: it will not be called. */
+    kiln_status (*at_end)(kiln_ctx *, void (*fn)(void *arg), void *arg);
 } kiln_host;
 
 /* The arguments of one run(). */
@@ -332,7 +336,7 @@ typedef struct kiln_graph kiln_graph; /* the nodes that another one expands into
 typedef struct {
     uint32_t size, flags, devices;
     uint32_t revision; /* starts at 1; raise it when output bytes may change */
-    const char *type;  /* the class_type workflows use: [A-Za-z0-9_.+-]{1,128} */
+    const char *type;  /* the class_type workflows use: [A-Za-z0-9_.+-]{1,128}, single blanks between them */
     const char *title, *category, *doc;
     const kiln_port *in;
     uint32_t n_in, in_stride;

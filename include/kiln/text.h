@@ -12,6 +12,7 @@
 #define KILN_TEXT_H
 
 #include "inputs.h"
+#include "saving.h"
 #include "tokenizer.h"
 #include "weights.h"
 
@@ -104,6 +105,12 @@ enum {
                                   combine() can lay features side by side */
 };
 
+enum {
+    KILN_CLIP_HOOKS_SCHEDULED = 1, /* a prompt is encoded once for each stretch between keyframes, and each entry is
+                                      for its own; without it hooks act at their full strength */
+    KILN_CLIP_HOOKS_ON_ENTRIES = 2 /* what is encoded gets them as its "hooks" */
+};
+
 typedef struct kiln_clip {
     uint32_t size, flags;
     uint32_t n_encoder;
@@ -116,6 +123,12 @@ typedef struct kiln_clip {
     void *owned;          /* what release() frees when the last value goes */
     void (*release)(void *owned);
     kiln_value *base; /* or the value this one was made from, kept alive */
+    /* HOOKS (entry_hook.h) that change the encoders' weights whenever a prompt is encoded, and what else is done with
+     * them; kept alive by owned or base. NULL: none. */
+    kiln_value *hooks;
+    uint32_t hook_flags; /* KILN_CLIP_HOOKS_... */
+    /* Optional [run]: how its encoders' tensors are called in a file (saving.h): all of them, or one that is alone. */
+    kiln_status (*save)(const struct kiln_clip *, const kiln_saving *);
 } kiln_clip;
 
 static inline const kiln_clip_encoder *kiln_clip_encoder_at(const kiln_clip *c, size_t i)

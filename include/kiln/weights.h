@@ -32,6 +32,7 @@ extern "C" {
 #define KILN_WEIGHTS_ABILITY "kiln.weights/1"
 
 typedef struct kiln_weights kiln_weights;
+typedef struct kiln_file kiln_file; /* files.h */
 
 typedef struct {
     uint32_t size;
@@ -133,6 +134,29 @@ typedef struct {
     uint32_t n_factor, n_option;
 } kiln_weight_patch;
 
+/* A tensor of a file that is written: what a set has, or numbers of the caller's. Arrays: n structs of the first's
+ * size. */
+typedef struct {
+    uint32_t size;
+    uint32_t dtype;   /* KILN_F32, KILN_F16 or KILN_BF16: floats are stored so, rounded to nearest even; integers stay
+                         what they are. 0: as they are stored in `from`; f32 what is patched or the caller's */
+    const char *name; /* in the file */
+    /* The tensors of these names in `from`, one below the other: of one shape but for dimension 0. */
+    kiln_weights *from;
+    const char *const *tensor; /* [n_tensor] */
+    uint32_t n_tensor;
+    /* Of `from` the shape in the file, of as many elements; dim NULL: theirs. Of `data` its shape. */
+    uint32_t rank;
+    const int64_t *dim;
+    const float *data; /* dense, with `from` NULL; NULL where a dimension is 0 */
+} kiln_weight_row;
+
+/* A line of the file's __metadata__. Arrays: n structs of the first's size. */
+typedef struct {
+    uint32_t size;
+    const char *key, *value; /* UTF-8 */
+} kiln_weight_text;
+
 typedef struct {
     uint32_t size;
     /* NULL: reported on ctx with file, offset and reason. */
@@ -171,6 +195,14 @@ typedef struct {
      * itself. NULL with a message: a name is missing, shapes do not fit, r is 0, a tensor is not of a floating-point
      * type, a strength or a scale is not finite. What the patches name is marked as used in `from`. */
     kiln_weights *(*patch)(kiln_ctx *, kiln_weights *base, const kiln_weight_patch *patch, size_t n);
+
+    /* [run] Writes a .safetensors file into one that kiln.files/1 made (files.h: create() before, commit() after):
+     * tensors by falling width and by name, texts by key, so that the same rows in any order give the same bytes. Goes
+     * through the sets by blocks and says how far it is; KILN_CANCELLED when the run is to stop. Fails with a message
+     * naming the tensor: two of one name, a shape that does not fit, a number that is not finite, or is not any more in
+     * the type it is stored as. */
+    kiln_status (*write)(kiln_ctx *, kiln_file *to, const kiln_weight_row *row, size_t n, const kiln_weight_text *text,
+                         size_t n_text);
 } kiln_weights_api;
 
 #ifdef __cplusplus

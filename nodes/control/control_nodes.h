@@ -5,7 +5,8 @@
 #include "kiln/plugin.h"
 
 extern const kiln_node node_control_net_loader, node_diff_control_net_loader;   /* control_loader.c */
-extern const kiln_node node_control_net_apply, node_control_net_apply_advanced; /* control_apply.c  */
-extern const kiln_node node_set_union_control_net_type;                         /* control_type.c   */
+extern const kiln_node node_control_net_apply, node_control_net_apply_advanced, /* control_apply.c */
+    node_control_net_inpainting_alimama_apply;
+extern const kiln_node node_set_union_control_net_type; /* control_type.c   */
 
 #endif

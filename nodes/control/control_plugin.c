@@ -11,4 +11,4 @@ static kiln_status open_plugin(const kiln_host *host)
 
 KILN_PLUGIN_OPEN("org.kiln.control", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_control_net_loader,
                  &node_diff_control_net_loader, &node_control_net_apply, &node_control_net_apply_advanced,
-                 &node_set_union_control_net_type);
+                 &node_control_net_inpainting_alimama_apply, &node_set_union_control_net_type);

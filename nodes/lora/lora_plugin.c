@@ -11,4 +11,6 @@ static kiln_status open_plugin(const kiln_host *host)
 }
 
 KILN_PLUGIN_OPEN("org.kiln.lora", KILN_PLUGIN_VERSION, "MIT", open_plugin, &node_lora_loader,
-                 &node_lora_loader_model_only);
+                 &node_lora_loader_model_only, &node_create_hook_lora, &node_create_hook_lora_model_only,
+                 &node_create_hook_model_as_lora, &node_create_hook_model_as_lora_model_only,
+                 &node_lora_loader_control_net, &node_lora_save);

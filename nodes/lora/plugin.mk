@@ -1,1 +1,1 @@
-libs_lora := -ljansson
+libs_lora := -ljansson -lm

@@ -8,6 +8,10 @@
 #include "guidance_by_picture.h"
 #include "model_patch.h"
 #include "model_patch_nodes.h"
+#include "self_attention_guidance.h"
+#include "smoothed_energy.h"
+
+#include <stdio.h>
 
 static const kiln_port in[] = {{.name = "model", .type = "MODEL", .doc = "The denoiser."}};
 static const kiln_port out[] = {{.name = "MODEL", .type = "MODEL", .doc = "The same with the guidance."}};
@@ -152,6 +156,35 @@ const kiln_node node_score_rescaling = {
     .run = run_rescaling,
 };
 
+/* ---- Epsilon Scaling ---- */
+
+typedef struct {
+    double scaling_factor;
+} epsilon_params;
+
+static const kiln_param epsilon_param[] = {
+    KIT_FLOAT(epsilon_params, scaling_factor, 1.005, 0.5, 1.5, 0.001,
+              "The guessed noise is divided by it; 1: nothing."),
+};
+
+static kiln_status apply_epsilon(void *self, const kiln_guesses *g)
+{
+    return guidance_epsilon_scaling(numbers(self)[0], g);
+}
+static kiln_status run_epsilon(const kiln_call *c)
+{
+    const epsilon_params *s = c->params;
+    if (s->scaling_factor == 1) return c->out[0] = c->host->ref(c->in[0]), KILN_OK;
+    return put(c, model_patch_new("Epsilon Scaling", (double[]){s->scaling_factor}, 1), 0, apply_epsilon);
+}
+
+const kiln_node node_epsilon_scaling = {
+    GUIDANCE_NODE("Epsilon Scaling", "Epsilon Scaling", "model_patches/unet",
+                  "Makes the guessed noise a little smaller, against what sampling adds up (Ning et al. 2023)."),
+    KIT_PARAMS(epsilon_params, epsilon_param),
+    .run = run_epsilon,
+};
+
 /* ---- FreSca ---- */
 
 static const kiln_param frequency_param[] = {
@@ -216,6 +249,108 @@ const kiln_node node_pag = {
                   "(Ahn et al. 2024)."),
     KIT_PARAMS(pag_params, pag_param),
     .run = run_pag,
+};
+
+typedef struct {
+    double scale, blur_sigma;
+} sag_params;
+
+static const kiln_param sag_param[] = {
+    KIT_FLOAT(sag_params, scale, 0.5, -2, 5, 0.01, "How far from the guess of the blurred; 0: not at all, at no cost."),
+    KIT_FLOAT(sag_params, blur_sigma, 2, 0, 10, 0.1, "Of the blur, in cells of the latent; 0: none, at no cost."),
+};
+
+static kiln_status run_sag(const kiln_call *c)
+{
+    const sag_params *s = c->params;
+    TRY(check_places(c, "SelfAttentionGuidance", "middle.", ".attn1"));
+    if (s->scale == 0 || s->blur_sigma == 0) return c->out[0] = c->host->ref(c->in[0]), KILN_OK;
+    return model_patch_put(c, sag_new(s->scale, s->blur_sigma));
+}
+
+const kiln_node node_sag = {
+    GUIDANCE_NODE(
+        "SelfAttentionGuidance", "Self-Attention Guidance", "experimental",
+        "Guides away from a guess in which what the middle block attends to is blurred: one more evaluation a "
+        "step (Hong et al. 2023)."),
+    KIT_PARAMS(sag_params, sag_param),
+    .run = run_sag,
+};
+
+/* ---- SEG ---- */
+
+typedef struct {
+    double scale, blur_sigma, sigma_start, sigma_end, rescale;
+    int64_t unet_block_id;
+    int32_t unet_block, rescale_mode;
+    const char *unet_block_list;
+} seg_params;
+
+enum { IN_INPUT, IN_MIDDLE, IN_OUTPUT };
+
+static const kiln_choice seg_block[] = {{.name = "input", .value = IN_INPUT},
+                                        {.name = "middle", .value = IN_MIDDLE},
+                                        {.name = "output", .value = IN_OUTPUT},
+                                        {0}};
+static const kiln_choice seg_mode[] = {
+    {.name = "full", .value = 0}, {.name = "partial", .value = 1}, {.name = "snf", .value = 2}, {0}};
+static const kiln_param seg_param[] = {
+    KIT_FLOAT(seg_params, scale, 3, 0, 100, 0.1, "How far from the smoothed guess; 0: not at all, at no cost."),
+    KIT_FLOAT(seg_params, blur_sigma, -1, -1, 9999, 0.01,
+              "Of the queries' blur, in cells; below 0: every query is their mean; 0: none, at no cost."),
+    KIT_ENUM(seg_params, unet_block, seg_block, IN_MIDDLE, "Where self-attention is smoothed."),
+    KIT_INT(seg_params, unet_block_id, 0, 0, 1000, "Which block there, counted as in the original source."),
+    KIT_FLOAT(seg_params, sigma_start, -1, -1, 10000, 0.01,
+              "It acts from this noise level down; below 0: from the first."),
+    KIT_FLOAT(seg_params, sigma_end, -1, -1, 10000, 0.01, "It acts above this noise level."),
+    KIT_FLOAT(seg_params, rescale, 0, 0, 1, 0.01, "Of the guidance by its spread: 0 alone is there."),
+    KIT_ENUM(seg_params, rescale_mode, seg_mode, 0, "Of the rescaling: full alone is there."),
+    {.name = "unet_block_list",
+     .type = KILN_P_STRING,
+     .offset = offsetof(seg_params, unet_block_list),
+     .def_str = "",
+     .doc = "Several blocks (d2.0-1, m0, u3), which is not there: take a node for each."},
+};
+
+static kiln_status check_seg(const kiln_call *c)
+{
+    const seg_params *s = c->params;
+    if (s->rescale != 0 || s->rescale_mode != 0)
+        return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
+                             "rescaled SEG is not there: leave rescale at 0 and rescale_mode at full, and take "
+                             "RescaleCFG for the spread");
+    if (s->unet_block_list && s->unet_block_list[0])
+        return c->host->fail(
+            c->ctx, KILN_ERR_UNSUPPORTED,
+            "unet_block_list is not there: give one block by unet_block and unet_block_id, and several "
+            "by a node for each");
+    if (s->unet_block == IN_MIDDLE && s->unet_block_id != 0)
+        return c->host->fail(c->ctx, KILN_ERR_INVALID, "unet_block_id is %lld, and the middle has block 0 alone",
+                             (long long)s->unet_block_id);
+    return KILN_OK;
+}
+
+static kiln_status run_seg(const kiln_call *c)
+{
+    const seg_params *s = c->params;
+    char block[PATCH_PLACE_MAX] = "middle.";
+    TRY(check_seg(c));
+    if (s->unet_block != IN_MIDDLE)
+        snprintf(block, sizeof block, "%s.%lld.", s->unet_block == IN_INPUT ? "input" : "output",
+                 (long long)s->unet_block_id);
+    TRY(check_places(c, "SmoothedEnergyGuidanceAdvanced", block, ".attn1"));
+    if (s->scale == 0 || s->blur_sigma == 0) return c->out[0] = c->host->ref(c->in[0]), KILN_OK;
+    return model_patch_put(c, smoothed_energy_new(&(smoothed_energy_settings){s->scale, s->blur_sigma, s->sigma_start,
+                                                                              s->sigma_end, block}));
+}
+
+const kiln_node node_seg = {
+    GUIDANCE_NODE("SmoothedEnergyGuidanceAdvanced", "Smoothed Energy Guidance (Advanced)", "model_patches/unet",
+                  "Guides away from a guess whose self-attention has blurred queries: one more evaluation a step (Hong "
+                  "2024). The name and inputs are those of the sd-perturbed-attention nodes."),
+    KIT_PARAMS(seg_params, seg_param),
+    .run = run_seg,
+    .check = check_seg,
 };
 
 typedef struct {

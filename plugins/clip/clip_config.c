@@ -77,7 +77,7 @@ static int32_t cut_layers(const clip_part *part, const text_config *t, int has_c
 {
     if (part->kind != CLIP_H) return 0;
     if (t->width == WIDTH_H) return t->layers == LAYERS_H - 1;
-    return part->names != NAMES_OPEN_CLIP && has_config;
+    return has_config && (part->names != NAMES_OPEN_CLIP || clip_layout_in_metadata(part));
 }
 
 kiln_status clip_config_read(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const kiln_weights *view,

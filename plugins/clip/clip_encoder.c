@@ -3,11 +3,14 @@
 
 #include "clip_config.h"
 #include "clip_embedding.h"
+#include "clip_save.h"
 #include "kiln/kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { VOCABULARY = 49408, LENGTH = 77 };
 
 static const struct {
     const char *name, *architecture; /* of the released sizes */
@@ -86,12 +89,32 @@ static void name_program(clip_encoder *self)
                  t->plain_hidden);
 }
 
+static int has_released_size(const clip_encoder *self)
+{
+    const text_config *t = &self->config;
+    return t->width == kinds[self->kind].width && t->layers + t->cut_layers == kinds[self->kind].layers;
+}
+
+int clip_is_released(const clip_encoder *self)
+{
+    const text_config *t = &self->config;
+    uint32_t act = self->kind == CLIP_L ? KILN_ACT_QUICK_GELU : KILN_ACT_GELU;
+    return has_released_size(self) && t->heads == t->width / 64 && t->act == act && t->eps == 1e-5f &&
+           t->vocabulary == VOCABULARY && t->length == LENGTH;
+}
+
+const char *clip_kind_name(clip_kind kind) { return kinds[kind].name; }
+
+const clip_encoder *clip_encoder_of(const kiln_text_encoder *table)
+{
+    return table->record == record ? table->self : NULL;
+}
+
 static void name_architecture(clip_encoder *self)
 {
     const text_config *t = &self->config;
     int32_t layers = t->layers + t->cut_layers;
-    int released = t->width == kinds[self->kind].width && layers == kinds[self->kind].layers;
-    if (released)
+    if (has_released_size(self))
         snprintf(self->architecture, sizeof self->architecture, "%s", kinds[self->kind].architecture);
     else
         snprintf(self->architecture, sizeof self->architecture, "CLIP text encoder, %lldx%d", (long long)t->width,
@@ -144,7 +167,7 @@ kiln_status clip_self_add(const kiln_host *host, kiln_ctx *ctx, const kiln_weigh
     self->row[self->n] = (kiln_clip_encoder){
         .size = sizeof *self->row, .name = kinds[part->kind].name, .encoder = &one->encoder, .weights = view};
     self->n++;
-    one->kind = part->kind;
+    one->kind = part->kind, one->path = part->config, one->tokenizer_path = part->tokenizer;
     TRY(clip_config_read(host, ctx, set, view, part, &one->config));
     TRY(clip_tokenizer_open(host, ctx, set, part, &one->tokenizer));
     self->row[self->n - 1].tokenizer = one->tokenizer.opened;
@@ -184,7 +207,7 @@ kiln_value *clip_self_value(const kiln_host *host, kiln_ctx *ctx, clip_self *sel
     kiln_clip clip = {.size = sizeof clip, .n_encoder = self->n, .encoder = self->row};
     for (uint32_t i = 0; i < self->n; i++) fill_table(&self->one[i], self->n == 2);
     if (self->n == 2) clip.combine = combine, clip.identity = "sdxl-clip: l and g", clip.flags = KILN_CLIP_EQUAL_CHUNKS;
-    clip.owned = self, clip.release = clip_self_free;
+    clip.owned = self, clip.release = clip_self_free, clip.save = clip_save;
     kiln_value *value = models->clip_new(ctx, &clip);
     if (!value) clip_self_free(self);
     return value;

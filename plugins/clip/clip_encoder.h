@@ -21,6 +21,7 @@ typedef struct {
     clip_kind kind;
     clip_tokenizer tokenizer;
     char family[160], architecture[60];
+    const char *path, *tokenizer_path; /* of its config.json, and before its tokenizer's files, in the set; or NULL */
 } clip_encoder;
 
 /* The encoders of a CLIP value; released with it. */
@@ -35,6 +36,14 @@ typedef struct {
 kiln_status clip_self_add(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part,
                           kiln_weights *view, clip_self *self);
 void clip_self_free(void *self);
+
+/* "l", "g", "h" */
+const char *clip_kind_name(clip_kind kind);
+/* The encoder behind a table of this plugin's; NULL: it is another's. */
+const clip_encoder *clip_encoder_of(const kiln_text_encoder *table);
+/* 1: of a size that was released, with heads, activation and vocabulary as there: a single file needs nothing beside
+ * its weights. */
+int clip_is_released(const clip_encoder *e);
 
 /* The CLIP of these encoders, which are `self`'s from now on; on failure they are freed. */
 kiln_value *clip_self_value(const kiln_host *host, kiln_ctx *ctx, clip_self *self);

@@ -10,17 +10,21 @@
 
 enum { FOLDER_1, FOLDER_2, LDM_CLIP, LDM_OPEN_CLIP, SGM_CLIP, SGM_OPEN_CLIP, SGM_ONLY, ALONE, PLACES };
 
+/* What a single file of an encoder that was not released has in its metadata. */
+#define METADATA "__metadata__/"
+#define IN_METADATA(folder) METADATA folder "config.json", METADATA folder
+
 static const struct {
     const char *prefix, *config, *tokenizer;
     int open_clip; /* 1: names are open_clip's, 0: transformers', -1: either */
 } places[PLACES] = {
     [FOLDER_1] = {"text_encoder/", "text_encoder/config.json", "tokenizer/", 0},
     [FOLDER_2] = {"text_encoder_2/", "text_encoder_2/config.json", "tokenizer_2/", 0},
-    [LDM_CLIP] = {"cond_stage_model.transformer.", NULL, NULL, 0},
-    [LDM_OPEN_CLIP] = {"cond_stage_model.model.", NULL, NULL, 1},
-    [SGM_CLIP] = {"conditioner.embedders.0.transformer.", NULL, NULL, 0},
-    [SGM_OPEN_CLIP] = {"conditioner.embedders.1.model.", NULL, NULL, 1},
-    [SGM_ONLY] = {"conditioner.embedders.0.model.", NULL, NULL, 1},
+    [LDM_CLIP] = {"cond_stage_model.transformer.", IN_METADATA("clip_l/"), 0},
+    [LDM_OPEN_CLIP] = {"cond_stage_model.model.", IN_METADATA("clip_h/"), 1},
+    [SGM_CLIP] = {"conditioner.embedders.0.transformer.", IN_METADATA("clip_l/"), 0},
+    [SGM_OPEN_CLIP] = {"conditioner.embedders.1.model.", IN_METADATA("clip_g/"), 1},
+    [SGM_ONLY] = {"conditioner.embedders.0.model.", IN_METADATA("clip_g/"), 1},
     [ALONE] = {"", "config.json", "", -1},
 };
 
@@ -36,6 +40,8 @@ static int look(const kiln_weights_api *w, const kiln_weights *set, int place, c
     kiln_weight_info info;
     *part = (clip_part){
         .prefix = places[place].prefix, .config = places[place].config, .tokenizer = places[place].tokenizer};
+    if (place == ALONE && w->text(set, METADATA "config.json", NULL))
+        part->config = METADATA "config.json", part->tokenizer = METADATA;
     for (int names = NAMES_TRANSFORMERS; names <= NAMES_OPEN_CLIP; names++) {
         if (places[place].open_clip >= 0 && places[place].open_clip != (names == NAMES_OPEN_CLIP)) continue;
         part->names = (clip_names)names;
@@ -59,10 +65,16 @@ int clip_layout_any(const kiln_weights_api *w, const kiln_weights *set)
 
 enum { WIDTH_H = 1024, WIDTH_G = 1280 };
 
+int clip_layout_in_metadata(const clip_part *part)
+{
+    return part->config && strncmp(part->config, METADATA, sizeof METADATA - 1) == 0;
+}
+
 config clip_layout_config(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part)
 {
     config c = {.host = host, .ctx = ctx, .path = "the checkpoint"};
     if (part->config) c = config_open(host, ctx, set, part->config);
+    if (!c.root && !c.failed && clip_layout_in_metadata(part)) c.path = "the checkpoint";
     json_t *text = json_object_get(c.root, "text_config");
     if (!json_is_object(text)) return c;
     json_incref(text);

@@ -24,8 +24,8 @@ typedef enum { NAMES_TRANSFORMERS, NAMES_BARE, NAMES_OPEN_CLIP } clip_names;
 
 typedef struct {
     const char *prefix;    /* of the encoder's tensors: "text_encoder_2/"                    */
-    const char *config;    /* its config.json; NULL: a single file, which has none           */
-    const char *tokenizer; /* its tokenizer's folder, with a slash; NULL: a single file      */
+    const char *config;    /* its config.json, which a single file seldom has, in its metadata */
+    const char *tokenizer; /* its tokenizer's folder, with a slash; likewise                  */
     clip_kind kind;
     clip_names names;
 } clip_part;
@@ -41,6 +41,9 @@ kiln_status clip_layout_find(const kiln_host *host, kiln_ctx *ctx, const kiln_we
 
 /* The encoder's tensors under transformers' names; a reference of the caller's. NULL with a message. */
 kiln_weights *clip_layout_view(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set, const clip_part *part);
+
+/* 1: its config.json, if there is one, is a text of the file's metadata. */
+int clip_layout_in_metadata(const clip_part *part);
 
 /* config.json of a part, empty where there is none. Of a whole CLIP's it is what text_config says. Close it with
  * config_close. */

@@ -49,8 +49,10 @@ static const char *folder_text(const kiln_host *host, const kiln_weights *set, c
                                char path[80], size_t *n)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
-    snprintf(path, 80, "%s%s", part->tokenizer ? part->tokenizer : "tokenizer/", name);
-    return part->tokenizer ? w->text(set, path, n) : NULL;
+    snprintf(path, 80, "%s%s", part->tokenizer, name);
+    const char *text = w->text(set, path, n);
+    if (!text && clip_layout_in_metadata(part)) snprintf(path, 80, "tokenizer/%s", name); /* where one would be */
+    return text;
 }
 
 static kiln_status open_tokenizer(const kiln_host *host, kiln_ctx *ctx, const kiln_weights *set, const clip_part *part,
@@ -95,7 +97,7 @@ static kiln_status find_pad(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
     static const char *const files[] = {"special_tokens_map.json", "tokenizer_config.json"};
     char path[80], text[80] = "";
     t->pad = part->kind == CLIP_L ? t->end : 0;
-    for (size_t i = 0, n = 0; part->tokenizer && i < COUNT(files) && !text[0]; i++)
+    for (size_t i = 0, n = 0; i < COUNT(files) && !text[0]; i++)
         if (folder_text(host, set, part, files[i], path, &n)) TRY(read_pad(host, ctx, set, path, text));
     if (!text[0]) return KILN_OK;
     if ((t->pad = t->api->special(t->tokenizer, text)) >= 0) return KILN_OK;

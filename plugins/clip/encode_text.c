@@ -7,6 +7,7 @@
  */
 #include "encode_text.h"
 
+#include "clip_hooks.h"
 #include "kiln/kit.h"
 #include "kiln/precision.h"
 
@@ -476,16 +477,33 @@ static kiln_status encode_all(const kiln_call *c, const kiln_clip *clip, const k
                          : take_features(c, kiln_clip_encoder_at(clip, 0)->encoder, of, entry);
 }
 
+/* The entry of one stretch. */
+static kiln_status add_entry(const kiln_call *c, const kiln_clip *clip, const clip_stretch *of, const kiln_prompt *p,
+                             size_t n, kiln_value *list)
+{
+    const kiln_value_api *v = kit_values(c);
+    kiln_value *entry = v->new_map(c->ctx);
+    kiln_clip hooked = {0};
+    kiln_status status = entry ? clip_hooked(c, clip, of->strength, &hooked) : KILN_ERR_NOMEM;
+    if (status == KILN_OK) status = encode_all(c, &hooked, p, n, entry);
+    clip_unhooked(c, &hooked);
+    if (status == KILN_OK) status = clip_mark_entry(c, clip, of, entry);
+    if (status == KILN_OK) status = v->list_push(list, entry);
+    c->host->unref(entry);
+    return status;
+}
+
 static kiln_status encode(const kiln_call *c, const kiln_value *clip, const kiln_prompt *p, size_t n, kiln_value **out)
 {
     const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
-    const kiln_value_api *v = kit_values(c);
     const kiln_clip *of = models->clip(c->ctx, clip);
+    clip_stretch *stretch;
+    size_t stretches = 0;
     if (!of) return KILN_ERR_INVALID;
-    kiln_value *entry = v->new_map(c->ctx), *list = v->new_list(c->ctx);
-    kiln_status status = entry && list ? encode_all(c, of, p, n, entry) : KILN_ERR_NOMEM;
-    if (status == KILN_OK) status = v->list_push(list, entry);
-    c->host->unref(entry);
+    TRY(clip_stretches(c, of, &stretch, &stretches));
+    kiln_value *list = kit_values(c)->new_list(c->ctx);
+    kiln_status status = list ? KILN_OK : KILN_ERR_NOMEM;
+    for (size_t i = 0; status == KILN_OK && i < stretches; i++) status = add_entry(c, of, &stretch[i], p, n, list);
     if (status == KILN_OK)
         *out = list;
     else

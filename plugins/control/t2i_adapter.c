@@ -14,7 +14,6 @@
 
 #include <stdio.h>
 
-enum { UNET_LAYERS = 2 }; /* resnets a level, of SD1's UNet and SDXL's */
 
 typedef struct {
     const t2i_config *config;
@@ -117,7 +116,7 @@ static void name_place(const t2i_config *c, uint32_t level, char place[24])
     if (c->kind == T2I_FULL_XL)
         snprintf(place, 24, "%s", level < COUNT(xl) ? xl[level] : "?");
     else
-        snprintf(place, 24, "input.%u", UNET_LAYERS + level * (UNET_LAYERS + 1)); /* a downsample counts too */
+        snprintf(place, 24, "input.%u", c->unet_layers + level * (c->unet_layers + 1)); /* a downsample counts too */
 }
 
 void t2i_record(const t2i_config *c, const kiln_ops *ops, kiln_program *p, kiln_weights *w, kiln_t hint,

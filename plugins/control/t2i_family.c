@@ -182,6 +182,17 @@ static kiln_status read_adapter(const reader *r, const kiln_weights *set, const 
     return c.failed ? KILN_ERR_INVALID : status;
 }
 
+/* Which of the UNet's blocks end its levels depends on how many resnets a level has: 2 in all released ones. A file for
+ * another UNet brings that one's configuration. */
+static kiln_status read_unet(const reader *r, const kiln_weights *set)
+{
+    config c = config_open(r->host, r->ctx, set, "__metadata__/unet_config");
+    r->out->unet_layers = c.root ? (uint32_t)config_int(&c, "layers_per_block", 2, 1, 16) : 2;
+    int failed = c.failed;
+    config_close(&c);
+    return failed ? KILN_ERR_INVALID : KILN_OK;
+}
+
 /* ---- the table ---- */
 
 static void record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, kiln_weights *w,
@@ -194,8 +205,8 @@ static void name_family(adapter *self)
 {
     const t2i_config *c = &self->config;
     size_t at =
-        (size_t)snprintf(self->family, sizeof self->family, "t2i-adapter/%u.%u.%lld.%lld.%lld.%u", c->kind, c->resnets,
-                         (long long)c->hint_channels, (long long)c->factor, (long long)c->out_kernel, c->down_conv);
+        (size_t)snprintf(self->family, sizeof self->family, "t2i-adapter/%u.%u.%u.%lld.%lld.%lld.%u", c->kind, c->unet_layers,
+                         c->resnets, (long long)c->hint_channels, (long long)c->factor, (long long)c->out_kernel, c->down_conv);
     for (uint32_t i = 0; i < c->levels && at < sizeof self->family; i++)
         at += (size_t)snprintf(self->family + at, sizeof self->family - at, "/%lld.%lld.%lld",
                                (long long)c->channels[i], (long long)c->inner[i], (long long)c->in_kernel[i]);
@@ -250,7 +261,8 @@ static kiln_value *open_adapter(const kiln_host *host, kiln_ctx *ctx, kiln_weigh
     adapter *self = view ? calloc(1, sizeof *self) : NULL;
     kiln_value *value = NULL;
     if (self) self->host = host;
-    int read = self && read_adapter(&(reader){host, ctx, w, view, &self->config}, set, at->config) == KILN_OK;
+    reader r = {host, ctx, w, view, self ? &self->config : NULL};
+    int read = self && read_adapter(&r, set, at->config) == KILN_OK && read_unet(&r, set) == KILN_OK;
     if (read && fill_facts(ctx, self) == KILN_OK) {
         fill_table(self);
         value = models->net_new(ctx, "CONTROL_NET",

@@ -227,6 +227,36 @@ static void list_places(const kiln_denoiser *denoiser, void (*fn)(void *arg, con
         }
 }
 
+/* ---- saving ---- */
+
+/* How ModelSave writes it: under the release's names, with q, k and v as one tensor again. */
+static kiln_status save_tensor(const kiln_saving *s, kiln_weights *weights, const char *name)
+{
+    char letter[2], end[16], part[3][80], fused[80];
+    unsigned block;
+    kiln_weight_row row = {.size = sizeof row, .name = name, .from = weights, .tensor = &name, .n_tensor = 1};
+    const char *const all[] = {part[0], part[1], part[2]};
+    if (sscanf(name, "blocks.%u.attn.%1[qkv].%15s", &block, letter, end) != 3) return s->tensor(s, &row);
+    if (letter[0] != 'q') return KILN_OK; /* they stand with q */
+    for (int i = 0; i < 3; i++) snprintf(part[i], sizeof part[i], "blocks.%u.attn.%c.%s", block, "qkv"[i], end);
+    snprintf(fused, sizeof fused, "blocks.%u.attn.qkv.%s", block, end);
+    row.name = fused, row.tensor = all, row.n_tensor = 3;
+    return s->tensor(s, &row);
+}
+
+static kiln_status save(const kiln_denoiser *denoiser, const kiln_model *m, const kiln_saving *s)
+{
+    const kiln_weights_api *w = s->host->ability(KILN_WEIGHTS_ABILITY);
+    kiln_status status = KILN_OK;
+    char heads[16];
+    for (size_t i = 0; status == KILN_OK && i < w->count(m->weights); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        if (w->at(m->weights, i, &info) == KILN_OK) status = save_tensor(s, m->weights, info.name);
+    }
+    snprintf(heads, sizeof heads, "%u", ((const dit *)denoiser->self)->heads);
+    return status == KILN_OK ? s->text(s, "num_heads", heads) : status;
+}
+
 /* ---- opening ---- */
 
 /* The size of a dimension of a tensor; 0: there is no such tensor or dimension. */
@@ -306,7 +336,7 @@ static kiln_status fill(const kiln_host *host, kiln_ctx *ctx, const kiln_weights
         (kiln_denoiser){.size = sizeof d->denoiser, .family = d->family, .self = d, KILN_ARRAY(input, inputs)};
     d->denoiser.latent = &latent;
     d->denoiser.sampling = &d->sampling.base;
-    d->denoiser.record = record, d->denoiser.places = list_places;
+    d->denoiser.record = record, d->denoiser.places = list_places, d->denoiser.save = save;
     return KILN_OK;
 }
 

@@ -42,7 +42,7 @@ typedef struct {
     kiln_weights *set;
     const char *path;
     kind_count kind[KINDS_MAX];
-    size_t n_kind, modules, unet, text[TEXTS], other;
+    size_t n_kind, modules, unet, controls, text[TEXTS], other;
     int64_t least, most; /* rank */
     double least_alpha, most_alpha;
     int64_t context; /* the width of text that a UNet's cross attention takes; 0: unknown */
@@ -68,6 +68,8 @@ static void count_network(summary *s, const lora_key *k)
         s->text[1]++;
     else if (k->part == LORA_TEXT_3 || k->part == LORA_T5XXL)
         s->text[2]++;
+    else if (k->part == LORA_CONTROL)
+        s->controls++;
     else
         s->text[0]++;
 }
@@ -180,6 +182,7 @@ static kiln_status describe(const summary *s, patches *p)
     for (size_t i = 0; i < s->n_kind; i++)
         add_part(p->architecture, sizeof p->architecture, s->kind[i].n, s->kind[i].name);
     add_part(networks, sizeof networks, s->unet, "denoiser");
+    add_part(networks, sizeof networks, s->controls, "ControlNet");
     add_part(networks, sizeof networks, s->text[0], "text encoder");
     add_part(networks, sizeof networks, s->text[1], "text encoder 2");
     add_part(networks, sizeof networks, s->text[2], "text encoder 3");

@@ -28,6 +28,8 @@ typedef struct {
     size_t n;
     double alpha; /* from the metadata; 0: it has none */
     int root;     /* 1: divided by the root of the rank */
+    int control;  /* it is a ControlNet's */
+    int named;    /* the file names ControlNets: what it says of UNets is not for this one */
 } network;
 
 typedef struct {
@@ -37,7 +39,9 @@ typedef struct {
     const char *path;
     kiln_weights *file;
     network part[PARTS];
-    size_t unknown, left; /* tensors with no module here; those of a text encoder that was not given */
+    size_t unknown, left; /* tensors with no module here; those of networks that were not given */
+    size_t controls;      /* those of ControlNets, where there is none */
+    int may_miss;         /* nothing for these networks, but for those: no fault */
     char named[600], first[200];
 } loading;
 
@@ -84,6 +88,8 @@ static int may_be_of(const lora_key *k, const network *n, size_t i)
 {
     static const char *const named[] = {"l", "g", "h", "t5xxl"};
     if (k->part == LORA_ANY) return 1;
+    if (k->part == LORA_CONTROL) return n->control;
+    if (k->part == LORA_UNET && n->control) return !n->named;
     if (k->part == LORA_UNET || i == 0) return k->part == LORA_UNET && i == 0;
     if (k->part <= LORA_TEXT_3) return i == (size_t)k->part - LORA_TEXT + 1;
     return n->name && strcmp(n->name, named[k->part - LORA_CLIP_L]) == 0;
@@ -104,7 +110,8 @@ static const char *module_of(loading *l, const lora_key *k, network **out)
 /* 1: the key belongs to a text encoder, by its prefix or because no UNet has a text_model. */
 static int is_for_text(const lora_key *k)
 {
-    return k->part >= LORA_TEXT || (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
+    return (k->part >= LORA_TEXT && k->part != LORA_CONTROL) ||
+           (k->part == LORA_ANY && strncmp(k->module, "text_model_", 11) == 0);
 }
 
 static int file_has(const loading *l, const char *key)
@@ -178,7 +185,9 @@ static kiln_status read_tensor(loading *l, const char *key)
         m.module = module;
         return add_patch(n, &m);
     }
-    if (!l->part[1].set && is_for_text(&k))
+    if (k.part == LORA_CONTROL && !l->part[0].control)
+        l->controls++;
+    else if (is_for_text(&k) ? !l->part[1].set : !l->part[0].set || (k.part == LORA_UNET && l->part[0].named))
         l->left++;
     else
         note_unknown(l, key);
@@ -198,10 +207,24 @@ static kiln_status prepare(loading *l, size_t count)
     return read_metadata(l);
 }
 
+/* Whether the file names ControlNets. */
+static kiln_status look_for_controls(loading *l)
+{
+    lora_key k;
+    for (size_t i = 0; i < l->w->count(l->file) && l->part[0].control && !l->part[0].named; i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        TRY(l->w->at(l->file, i, &info));
+        lora_key_read(info.name, &k);
+        l->part[0].named = k.part == LORA_CONTROL;
+    }
+    return KILN_OK;
+}
+
 static kiln_status read_all(loading *l)
 {
     size_t count = l->w->count(l->file);
     TRY(prepare(l, count));
+    TRY(look_for_controls(l));
     for (size_t i = 0; i < count; i++) {
         kiln_weight_info info = {.size = sizeof info};
         TRY(l->w->at(l->file, i, &info));
@@ -209,6 +232,9 @@ static kiln_status read_all(loading *l)
     }
     for (size_t i = 0; i < PARTS; i++)
         if (l->part[i].n) return KILN_OK;
+    if (l->left && l->may_miss) return KILN_OK;
+    if (l->controls && !l->unknown)
+        return FAIL(l, KILN_ERR_INVALID, "%s: it is for a ControlNet; LoraLoaderControlNet applies that", l->path);
     if (l->left)
         return FAIL(l, KILN_ERR_INVALID, "%s: it is for a text encoder only; LoraLoader applies that", l->path);
     if (!l->unknown) return FAIL(l, KILN_ERR_INVALID, "%s: there is no LoRA in it", l->path);
@@ -248,13 +274,14 @@ kiln_status lora_apply(const kiln_host *host, kiln_ctx *ctx, const lora_request 
     kiln_weights *made[PARTS] = {NULL};
     if (!KILN_HAS(kiln_weights_api, l.w, patch))
         return host->fail(ctx, KILN_ERR_UNSUPPORTED, "this engine cannot patch weights; it is older than this plugin");
-    l.part[0] = (network){.prefix = prefix[0], .set = r->unet, .strength = r->unet_strength};
+    l.part[0] = (network){.prefix = prefix[0], .set = r->unet, .strength = r->unet_strength, .control = r->control};
     for (size_t i = 0; i < LORA_TEXTS_MAX; i++)
         l.part[1 + i] = (network){
             .prefix = prefix[1 + i], .name = r->text[i].name, .set = r->text[i].set, .strength = r->text_strength};
-    if (!(l.file = l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
+    l.may_miss = r->may_miss;
+    if (!(l.file = r->file ? l.w->ref(r->file) : l.w->open(ctx, r->path))) return KILN_ERR_INVALID;
     kiln_status status = read_all(&l);
-    if (status == KILN_OK) report(&l);
+    if (status == KILN_OK && !r->quiet) report(&l);
     if (status == KILN_OK) status = patch_all(&l, made);
     l.w->unref(l.file);
     if (status != KILN_OK) return status;

@@ -59,6 +59,9 @@ static const struct {
     lora_part part;
 } prefixes[] = {
     {"lora_unet_", LORA_UNET},
+    {"lora_controlnet_", LORA_CONTROL},
+    {"controlnet.base_model.model.", LORA_CONTROL},
+    {"controlnet.", LORA_CONTROL},
     {"lycoris_", LORA_UNET},
     {"diffusion_model.", LORA_UNET},
     {"unet.base_model.model.", LORA_UNET},

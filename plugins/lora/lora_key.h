@@ -32,7 +32,8 @@ typedef enum {
     LORA_CLIP_L,
     LORA_CLIP_G,
     LORA_CLIP_H,
-    LORA_T5XXL
+    LORA_T5XXL,
+    LORA_CONTROL /* a ControlNet */
 } lora_part;
 
 /* Tensors of the kinds other than LoRA, by their suffix. */

@@ -88,7 +88,7 @@ typedef struct {
     const kiln_weights_api *w;
     const kiln_weights *set;
     lora_part part;
-    unsigned layers;
+    lora_blocks blocks;
     lora_names *out;
 } maker;
 
@@ -108,7 +108,7 @@ static kiln_status add(const maker *m, const char *alias, const char *module)
     return KILN_OK;
 }
 
-static int has(const maker *m, const char *fmt, unsigned i)
+static int set_has(const kiln_weights_api *w, const kiln_weights *set, const char *fmt, unsigned i)
 {
     char name[80];
     kiln_weight_info info = {.size = sizeof info};
@@ -116,7 +116,25 @@ static int has(const maker *m, const char *fmt, unsigned i)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(name, sizeof name, fmt, i); /* one of the literals below */
 #pragma GCC diagnostic pop
-    return m->w->find(m->set, name, &info) == KILN_OK;
+    return w->find(set, name, &info) == KILN_OK;
+}
+
+static int has(const maker *m, const char *fmt, unsigned i) { return set_has(m->w, m->set, fmt, i); }
+
+lora_blocks lora_blocks_of(const kiln_weights_api *w, const kiln_weights *set)
+{
+    lora_blocks b = {.w = w, .set = set};
+    while (set && b.layers < LAYERS_MAX && set_has(w, set, "down_blocks.0.resnets.%u.conv1.weight", b.layers))
+        b.layers++;
+    return b;
+}
+
+int lora_single_name(const lora_blocks *b, const char *module, char out[LORA_NAME_CAPACITY])
+{
+    unsigned level = 0;
+    int attends =
+        numbered(module, "up_blocks.", &level) && set_has(b->w, b->set, "up_blocks.%u.attentions.0.norm.weight", level);
+    return lora_ldm_name(module, b->layers, attends, out);
 }
 
 /* Adds the module's name with its ending `from` replaced by `to`, if it has that ending. */
@@ -129,12 +147,32 @@ static kiln_status add_ending(const maker *m, const char *module, const char *fr
     return add(m, name, module);
 }
 
+/* A ControlNet's module as single files of ControlNets call it. */
+static kiln_status add_control(const maker *m, const char *module)
+{
+    static const char down[] = "controlnet_down_blocks.", hint[] = "controlnet_cond_embedding.";
+    char name[LORA_NAME_CAPACITY];
+    unsigned i = 0;
+    if (strcmp(module, "controlnet_mid_block") == 0) return add(m, "middle_block_out.0", module);
+    if (strncmp(module, down, sizeof down - 1) == 0) {
+        snprintf(name, sizeof name, "zero_convs.%s.0", module + sizeof down - 1);
+        return add(m, name, module);
+    }
+    if (strncmp(module, hint, sizeof hint - 1) != 0) return KILN_OK;
+    const char *part = module + sizeof hint - 1;
+    if (strcmp(part, "conv_in") == 0) return add(m, "input_hint_block.0", module);
+    while (i < LAYERS_MAX && has(m, "controlnet_cond_embedding.blocks.%u.weight", i)) i++;
+    unsigned number = strcmp(part, "conv_out") == 0 ? i : 0;
+    if (!number && sscanf(part, "blocks.%u", &number) != 1) return KILN_OK;
+    snprintf(name, sizeof name, "input_hint_block.%u", 2 * (number + 1));
+    return add(m, name, module);
+}
+
 static kiln_status add_unet(const maker *m, const char *module)
 {
     char ldm[LORA_NAME_CAPACITY];
-    unsigned level = 0;
-    int attends = numbered(module, "up_blocks.", &level) && has(m, "up_blocks.%u.attentions.0.norm.weight", level);
-    if (lora_ldm_name(module, m->layers, attends, ldm)) TRY(add(m, ldm, module));
+    if (lora_single_name(&m->blocks, module, ldm)) TRY(add(m, ldm, module));
+    TRY(add_control(m, module));
     return add_ending(m, module, "to_out.0", "to_out");
 }
 
@@ -177,7 +215,7 @@ kiln_status lora_names_make(const kiln_host *host, kiln_ctx *ctx, const kiln_wei
     size_t count = set ? m.w->count(set) : 0;
     *out = (lora_names){.name = host->scratch(ctx, (count * ALIASES_MAX + 1) * sizeof *out->name, KILN_CPU)};
     if (!out->name) return KILN_ERR_NOMEM;
-    while (set && m.layers < LAYERS_MAX && has(&m, "down_blocks.0.resnets.%u.conv1.weight", m.layers)) m.layers++;
+    m.blocks = lora_blocks_of(m.w, set);
     for (size_t i = 0; i < count; i++) {
         kiln_weight_info info = {.size = sizeof info};
         TRY(m.w->at(set, i, &info));

@@ -28,4 +28,13 @@ const char *lora_names_find(const lora_names *names, const char *alias);
  * block; `attends`: its up block has attentions. 0: it has no such name. */
 int lora_ldm_name(const char *module, unsigned layers, int attends, char out[LORA_NAME_CAPACITY]);
 
+/* What these names depend on in a UNet's set, and a module's name by it. */
+typedef struct {
+    const kiln_weights_api *w;
+    const kiln_weights *set;
+    unsigned layers;
+} lora_blocks;
+lora_blocks lora_blocks_of(const kiln_weights_api *w, const kiln_weights *set);
+int lora_single_name(const lora_blocks *b, const char *module, char out[LORA_NAME_CAPACITY]);
+
 #endif

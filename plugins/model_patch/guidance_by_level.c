@@ -15,3 +15,9 @@ kiln_status guidance_score_rescaling(double k, double sigma, const kiln_guesses 
                         (kiln_latent *[]){g->x, g->x0});
     return KILN_OK;
 }
+
+kiln_status guidance_epsilon_scaling(double factor, const kiln_guesses *g)
+{
+    g->latents->lincomb(g->latents, g->x0, 2, (double[]){1 - 1 / factor, 1 / factor}, (kiln_latent *[]){g->x, g->x0});
+    return KILN_OK;
+}

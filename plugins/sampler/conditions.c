@@ -49,7 +49,7 @@ static kiln_status read_area(const kiln_call *c, const kiln_value *entry, int64_
     const kiln_value *area = v->map_get(entry, "area"), *percent = v->map_get(entry, "area_percent");
     const kiln_value *list = area ? area : percent;
     double n[4];
-    *out = (condition){.h = height, .w = width};
+    *out = (condition){.h = height, .w = width, .has_area = list != NULL};
     if (!list) return KILN_OK;
     for (size_t i = 0; i < 4; i++)
         if (v->count(list) != 4 || v->get_float(v->list_at(list, i), &n[i]) != KILN_OK)
@@ -176,6 +176,10 @@ static const char *const known_keys[] = {"area",
                                          "start_percent",
                                          "end_percent",
                                          "model_range",
+                                         "hooks",
+                                         "default",
+                                         "clip_start_percent",
+                                         "clip_end_percent",
                                          "tokens",
                                          "pooled",
                                          "control_apply_to_uncond"};
@@ -301,6 +305,32 @@ static kiln_status read_inputs(const condition_reading *r, const control_list *w
     return control_uses_read(&s, with, &r->counted, &e->controls);
 }
 
+/* From when to when; a prompt that was encoded for a stretch of the way counts no longer than that. */
+static void read_levels(const condition_reading *r, const kiln_value *entry, condition *e)
+{
+    const kiln_value_api *v = kit_values(r->call);
+    double start = fmax(number(v, entry, "start_percent", 0), number(v, entry, "clip_start_percent", 0)),
+           end = fmin(number(v, entry, "end_percent", 1), number(v, entry, "clip_end_percent", 1));
+    e->sigma_start = model_sampling_percent_to_sigma(&r->counted, start);
+    e->sigma_end = model_sampling_percent_to_sigma(&r->counted, end);
+}
+
+/* What its hooks are, and whether it is for what others leave. */
+static kiln_status read_part(const condition_reading *r, const kiln_value *entry, condition *e)
+{
+    const kiln_call *c = r->call;
+    const kiln_value_api *v = kit_values(c);
+    e->hooks = (entry_hooks){0};
+    if (r->schedules) TRY(entry_hooks_read(c, r->what, entry, &r->counted, r->schedules, &e->hooks));
+    if (v->get_bool(v->map_get(entry, "default"), &e->is_default) != KILN_OK) e->is_default = 0;
+    if (e->is_default && (v->map_get(entry, "area") || v->map_get(entry, "area_percent")))
+        return c->host->fail(c->ctx, KILN_ERR_INVALID,
+                             "%s: a default conditioning has an area; it is for whatever the others leave, so give it "
+                             "none",
+                             r->what);
+    return KILN_OK;
+}
+
 static kiln_status read_entry(const condition_reading *r, const control_list *with, condition *e)
 {
     const kiln_call *c = r->call;
@@ -311,14 +341,17 @@ static kiln_status read_entry(const condition_reading *r, const control_list *wi
     TRY(read_inputs(r, with, e));
     TRY(read_masks(c, entry, r->what, &r->shape, &m));
     int to_bounds = 0;
-    if (m.cells && v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) == KILN_OK && to_bounds)
-        if (!kit_estimating(c)) area_from_masks(&m, r->shape.height, r->shape.width, e); /* an estimate has the whole */
+    TRY(read_part(r, entry, e));
+    if (e->is_default) m = (masks){0};
+    if (!m.cells || v->get_bool(v->map_get(entry, "set_area_to_bounds"), &to_bounds) != KILN_OK) to_bounds = 0;
+    e->has_area |= to_bounds;
+    if (to_bounds && !kit_estimating(c)) /* an estimate has the whole */
+        area_from_masks(&m, r->shape.height, r->shape.width, e);
     widen(r->model->denoiser->latent->patch, r->shape.height, &e->y, &e->h);
     widen(r->model->denoiser->latent->patch, r->shape.width, &e->x, &e->w);
     e->top = e->y, e->left = e->x, e->unconditional = r->unconditional;
     TRY(read_weight(c, entry, &m, &r->shape, e));
-    e->sigma_start = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "start_percent", 0));
-    e->sigma_end = model_sampling_percent_to_sigma(&r->counted, number(v, entry, "end_percent", 1));
+    read_levels(r, entry, e);
     meet_keys(r, entry, e);
     return KILN_OK;
 }
@@ -361,14 +394,12 @@ static int within(const condition *in, const condition *e)
 }
 
 /* The entry with the smallest area that holds `e`; one without an area only where there is none with. */
-static const condition *smallest_round(const conditions *from, const condition *e, int64_t height, int64_t width)
+static const condition *smallest_round(const conditions *from, const condition *e)
 {
     const condition *best = NULL;
     for (size_t i = 0; i < from->n; i++) {
         const condition *k = &from->entry[i];
-        int all = covers_all(k, height, width);
-        if (!within(e, k) || (best && (all || (!covers_all(best, height, width) && best->h * best->w <= k->h * k->w))))
-            continue;
+        if (!within(e, k) || (best && (!k->has_area || (best->has_area && best->h * best->w <= k->h * k->w)))) continue;
         best = k;
     }
     return best;
@@ -385,10 +416,16 @@ static kiln_status append(const kiln_call *c, conditions *to, const condition *e
     return KILN_OK;
 }
 
-static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e, int64_t height, int64_t width)
+/* 1: an opposite would say what `round` says already. Of the whole picture it does, unless it brings hooks. */
+static int is_there(const condition *round, const condition *e)
 {
-    const condition *round = smallest_round(to, e, height, width);
-    if (!round || (within(round, e) && within(e, round))) return KILN_OK;
+    return within(round, e) && within(e, round) && (round->has_area || !e->hooks.n);
+}
+
+static kiln_status oppose(const kiln_call *c, conditions *to, const condition *e)
+{
+    const condition *round = smallest_round(to, e);
+    if (!round || is_there(round, e)) return KILN_OK;
     condition opposite = *e;
     opposite.inputs = round->inputs, opposite.controls = round->controls;
     opposite.unconditional = round->unconditional;
@@ -401,7 +438,7 @@ kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t
         for (size_t i = 0; i < set[k]->n; i++)
             for (size_t j = 0; j < n; j++) {
                 condition e = set[k]->entry[i];
-                if (j != k && !covers_all(&e, height, width)) TRY(oppose(c, set[j], &e, height, width));
+                if (j != k && (!covers_all(&e, height, width) || (e.has_area && e.hooks.n))) TRY(oppose(c, set[j], &e));
             }
     return KILN_OK;
 }

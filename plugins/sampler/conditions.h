@@ -2,14 +2,15 @@
  * controls, where and at which levels it is used, and how much each latent cell counts.
  *
  * Entry keys read here: area [h,w,y,x] in latent cells or area_percent (fractions of the whole); strength; mask (MASK,
- * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent; control, control_apply_to_uncond;
- * model_range. The meaning is ComfyUI's (calc_cond_batch). All others are the model's, by its inputs. Memory: the
- * call's scratch.
+ * one or a batch), mask_strength, set_area_to_bounds; start_percent, end_percent, clip_start_percent, clip_end_percent;
+ * control, control_apply_to_uncond; hooks; default; model_range. The meaning is ComfyUI's (calc_cond_batch). All others
+ * are the model's, by its inputs. Memory: the call's scratch.
  */
 #ifndef KILN_SAMPLER_CONDITIONS_H
 #define KILN_SAMPLER_CONDITIONS_H
 
 #include "control_use.h"
+#include "entry_hooks.h"
 #include "entry_keys.h"
 #include "latent_space.h"
 #include "model_sampling.h"
@@ -19,11 +20,16 @@
 typedef struct {
     input_values inputs; /* of the model and its hooks           */
     control_uses controls;
-    int64_t y, x, h, w;            /* the part of the latent it speaks for */
-    int unconditional;             /* it is of the guider's unconditional set */
-    int64_t top, left;             /* of the whole latent's cells: where that part is, however it was cut */
-    const float *weight;           /* [weights][h][w]; NULL: 1 everywhere  */
-    int64_t weights;               /* picture b has weight b % weights     */
+    entry_hooks hooks;
+    int has_area;             /* it says which part, if only the whole */
+    int is_default;           /* it is for what no other entry speaks for (default_entries.h) */
+    int64_t y, x, h, w;       /* the part of the latent it speaks for */
+    int unconditional;        /* it is of the guider's unconditional set */
+    int64_t top, left;        /* of the whole latent's cells: where that part is, however it was cut */
+    const float *weight;      /* [weights][h][w]; NULL: 1 everywhere  */
+    int64_t weights;          /* picture b has weight b % weights     */
+    const float *host_weight; /* the same on the host, once `weight` is on the device */
+    int64_t host_weights;
     double sigma_start, sigma_end; /* used while start >= sigma >= end */
 } condition;
 
@@ -53,9 +59,10 @@ typedef struct {
     kiln_latent_shape shape;
     const char *what; /* "positive"              */
     int unconditional;
-    const kiln_value *latent; /* that is sampled */
-    uint64_t seed;            /* of its noise    */
-    entry_keys *keys;         /* that entries have; NULL: nobody asks */
+    const kiln_value *latent;  /* that is sampled */
+    uint64_t seed;             /* of its noise    */
+    entry_keys *keys;          /* that entries have; NULL: nobody asks */
+    hook_schedules *schedules; /* of the entries' hooks; NULL: none is read */
     const kiln_value
         *lender; /* the conditioning whose controls may be for all sets; NULL: this one, or there is none */
 } condition_reading;
@@ -66,8 +73,8 @@ typedef struct {
 kiln_status conditions_read(const condition_reading *r, const kiln_value *conditioning, conditions *out);
 
 /* Each entry with an area gets an opposite in every other set: the same area, weight and range with the inputs of that
- * set's entry round it, unless there is one of that very area. So every part of the picture is guided by both sides.
- * ComfyUI's create_cond_with_same_area_if_none. */
+ * set's entry round it and its own hooks, unless there is one of that very area. So every part of the picture is guided
+ * by both sides. ComfyUI's create_cond_with_same_area_if_none. */
 kiln_status conditions_oppose(const kiln_call *c, conditions *const *set, size_t n, int64_t height, int64_t width);
 
 /* What of `from` speaks for a part of the picture, with places and weights as that part has them. */

@@ -10,7 +10,7 @@ static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN
 
 static int is_own(const network_input *i, const control_use *u)
 {
-    return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0 && strcmp(i->own, "strength") != 0;
+    return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0 && !control_is_about_results(i->own);
 }
 
 static kiln_status key_of(const kiln_call *c, const network_batch *b, const control_use *u, program_key *k)

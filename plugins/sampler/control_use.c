@@ -32,6 +32,22 @@ static const kiln_net *net_over(const kiln_call *c, const kiln_net *net, kiln_we
     return KILN_HAS(kiln_network, n, over) && n->over ? n->over(n, c->ctx, net->weights, denoiser) : net;
 }
 
+/* The network's inputs, and the mask. */
+static kiln_status list_inputs(const kiln_call *c, const kiln_network *n, input_search *own)
+{
+    kiln_input_spec *row = c->host->scratch(c->ctx, (n->n_input + 1u) * sizeof *row, KILN_CPU);
+    if (!row) return KILN_ERR_NOMEM;
+    for (uint32_t i = 0; i < n->n_input; i++) row[i] = kiln_input_spec_at(n->input, n->input_stride, i);
+    row[n->n_input] = (kiln_input_spec){.size = sizeof *row,
+                                        .kind = KILN_INPUT_MASK,
+                                        .flags = KILN_INPUT_OPTIONAL | KILN_INPUT_OMITTED | KILN_INPUT_CENTRED,
+                                        .name = CONTROL_MASK,
+                                        .width = 1,
+                                        .doc = "where the control's results count"};
+    own->spec = row, own->n_spec = n->n_input + 1u, own->stride = sizeof *row;
+    return KILN_OK;
+}
+
 static kiln_status read_use(const input_search *search, const control_list *of, const kiln_value *map, size_t number,
                             const model_sampling *counted, control_use *out)
 {
@@ -61,8 +77,7 @@ static kiln_status read_use(const input_search *search, const control_list *of, 
     own.prefix = out->prefix;
     own.map[0] = map, own.map[1] = of->entry;
     own.beside = NULL, own.hook = -1, own.control = 1;
-    own.spec = out->net->network->input;
-    own.n_spec = out->net->network->n_input, own.stride = out->net->network->input_stride;
+    TRY(list_inputs(c, out->net->network, &own));
     return input_values_find(&own, &out->inputs);
 }
 

@@ -1,7 +1,7 @@
 /* control_use.h - the controls of one entry of a CONDITIONING: which networks, when, how strongly, on what.
  *
  * The entry's "control" is a list of maps: control_net (a CONTROL_NET value), strength, start_percent, end_percent, and
- * what the network's inputs are called (hint, ...).
+ * what the network's inputs are called (hint, ...), and perhaps control_mask: where its results count.
  */
 #ifndef KILN_SAMPLER_CONTROL_USE_H
 #define KILN_SAMPLER_CONTROL_USE_H
@@ -31,6 +31,10 @@ typedef struct {
     kiln_weights *denoiser; /* that they steer */
 } control_list;
 
+/* What every control may have beside its network's inputs: a mask over the picture, by which its results are
+ * multiplied. Without one nothing of it is recorded. */
+#define CONTROL_MASK "control_mask"
+
 /* `search` says for whom: its call, what, shape, format and scaling. */
 kiln_status control_uses_read(const input_search *search, const control_list *of, const model_sampling *counted,
                               control_uses *out);
@@ -43,6 +47,13 @@ void control_lists(const kiln_call *c, const kiln_value *conditioning, const kil
 static inline int control_acts(const control_use *u, double sigma)
 {
     return u->strength != 0 && sigma <= u->sigma_start && sigma >= u->sigma_end;
+}
+
+/* 1: an input that says what becomes of a control's results. The network does not see it: it belongs to the
+ * denoiser's program. */
+static inline int control_is_about_results(const char *input)
+{
+    return strcmp(input, "strength") == 0 || strcmp(input, CONTROL_MASK) == 0;
 }
 
 /* Types wide enough for its network; 0: all. */

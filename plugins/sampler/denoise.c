@@ -151,6 +151,7 @@ static kiln_status read_set(evaluator *e, int set, const kiln_value *conditionin
                                      .latent = e->latent,
                                      .seed = e->seed,
                                      .keys = &e->last->keys,
+                                     .schedules = &e->last->schedules,
                                      .lender = set > 0 && set < KILN_GUIDER_SETS ? e->by.conditioning[0] : NULL};
         TRY(conditions_read(&reading, conditioning, &r->given));
     }
@@ -235,6 +236,7 @@ static kiln_status weights_to_device(const evaluator *e, conditions *set)
         if (!c->weight) continue;
         const float *data = weight_of_frames(e, c, frames);
         if (!data) return KILN_ERR_NOMEM;
+        c->host_weight = c->weight, c->host_weights = c->weights;
         TRY(latent_from_host(e->space, &weight, &shape, data));
         c->weight = weight.data;
         c->weights *= frames;
@@ -294,6 +296,7 @@ static float *reserve(const evaluator *e, float_buffer *b, size_t n, uint32_t de
 typedef struct {
     const condition *entry;
     int set, done, alone; /* alone: the set's only one, for all of the area, with weight 1 */
+    hooked by;            /* what evaluates it */
 } item;
 
 typedef struct {
@@ -311,24 +314,78 @@ static int slot_of(const pass *p, int set) { return p->further ? DENOISE_SETS : 
 
 static int covers(const pass *p, const condition *c) { return c->h == p->area->height && c->w == p->area->width; }
 
+/* The model that evaluates a set at this level, and how it counts noise. */
+static const denoise_range *range_now(const pass *p, int set) { return &p->e->set[set].range[p->area->range[set]]; }
+
+static int acts_now(const pass *p, const condition *c)
+{
+    return p->sigma <= c->sigma_start && p->sigma >= c->sigma_end;
+}
+
+static kiln_status add_item(pass *p, int set, const condition *c)
+{
+    if (p->n == ITEMS_MAX)
+        return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "more than %d conditionings at once", ITEMS_MAX);
+    if (c->hooks.n) TRY(entry_hooks_move(p->e->call, &c->hooks, p->e->session, p->sigma));
+    p->items[p->n++] = (item){.entry = c, .set = set};
+    return KILN_OK;
+}
+
+/* The set's default entries with the weights that the others leave; made once for each choice of those that act. */
+static kiln_status find_rest(const pass *p, int set, default_rest **out)
+{
+    const evaluator *e = p->e;
+    const conditions *from = &p->area->set[set];
+    uint8_t *acts = host_of(e)->scratch(e->call->ctx, from->n, KILN_CPU);
+    default_part part = {from, p->area->height, p->area->width, e->space->shape.pictures};
+    if (!acts) return KILN_ERR_NOMEM;
+    for (size_t i = 0; i < from->n; i++) acts[i] = !from->entry[i].is_default && acts_now(p, &from->entry[i]);
+    default_rest *r = p->area->rest;
+    while (r && !(r->set == set && memcmp(r->acts, acts, from->n) == 0)) r = r->next;
+    *out = r;
+    if (r) return KILN_OK;
+    if (!(r = host_of(e)->scratch(e->call->ctx, sizeof *r, KILN_CPU))) return KILN_ERR_NOMEM;
+    *r = (default_rest){.next = p->area->rest, .set = set, .acts = acts};
+    TRY(default_entries_make(e->call, &part, acts, r));
+    TRY(weights_to_device(e, &r->entries));
+    *out = p->area->rest = r;
+    return KILN_OK;
+}
+
+/* Default entries: as they are where nothing else acts, else for what is left. */
+static kiln_status collect_default(pass *p, int set, size_t first)
+{
+    const conditions *from = &p->area->set[set];
+    default_rest *rest;
+    if (!default_entries_act(from, p->sigma)) return KILN_OK;
+    if (p->n > first) {
+        TRY(find_rest(p, set, &rest));
+        from = &rest->entries;
+    }
+    for (size_t i = 0; i < from->n; i++)
+        if (from->entry[i].is_default && acts_now(p, &from->entry[i])) TRY(add_item(p, set, &from->entry[i]));
+    return KILN_OK;
+}
+
 static kiln_status collect(pass *p, int set)
 {
     const conditions *from = &p->area->set[set];
     size_t first = p->n;
-    for (size_t i = 0; i < from->n; i++) {
-        const condition *c = &from->entry[i];
-        if (p->sigma > c->sigma_start || p->sigma < c->sigma_end) continue;
-        if (p->n == ITEMS_MAX)
-            return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID, "more than %d conditionings at once",
-                                       ITEMS_MAX);
-        p->items[p->n++] = (item){.entry = c, .set = set};
-    }
+    for (size_t i = 0; i < from->n; i++)
+        if (!from->entry[i].is_default && acts_now(p, &from->entry[i])) TRY(add_item(p, set, &from->entry[i]));
+    TRY(collect_default(p, set, first));
     if (p->n == first + 1) p->items[first].alone = covers(p, p->items[first].entry) && !p->items[first].entry->weight;
     return KILN_OK;
 }
 
-/* The model that evaluates a set at this level, and how it counts noise. */
-static const denoise_range *range_now(const pass *p, int set) { return &p->e->set[set].range[p->area->range[set]]; }
+/* Once all schedules have moved on to this level. */
+static kiln_status choose_models(pass *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        TRY(hooked_models_find(&p->v->hooked, p->e->call, range_now(p, p->items[i].set)->model,
+                               &p->items[i].entry->hooks, p->e->session, &p->items[i].by));
+    return KILN_OK;
+}
 
 static kiln_area area_of(const pass *p, const condition *c)
 {
@@ -577,11 +634,72 @@ static kiln_status form_batch(pass *p, item *first, batch *g)
     g->picture = (size_t)(s->pictures * s->frames * first->entry->h * first->entry->w * s->channels);
     for (item *i = first; i < p->items + p->n; i++) {
         int added = 0;
-        if (i->done || range_now(p, i->set)->model != g->by->model) continue;
+        if (i->done || i->by.model != first->by.model || range_now(p, i->set)->model != g->by->model) continue;
         TRY(batch_group_add(&g->group, i->entry, &added));
         if (added) g->member[g->group.n - 1] = i;
     }
     return KILN_OK;
+}
+
+/* ---- what hooks give beside ---- */
+
+static int is_wanted(const network_batch *b, const kiln_hook *h, const char *name)
+{
+    for (size_t i = 0; i < b->n_output; i++)
+        if (network_output_is(&b->output[i], h, name)) return 0;
+    return 1;
+}
+
+/* Of the guider's own guesses; b has x's shape and its hooks. */
+static kiln_status want_outputs(const pass *p, network_batch *b)
+{
+    size_t cells = 1;
+    for (uint32_t i = 0; i + 1 < b->rank; i++) cells *= (size_t)b->dim[i];
+    for (size_t i = 0; i < b->n_hook && !p->further; i++) {
+        const kiln_hook *h = b->hook[i];
+        const char *const *name = KILN_HAS(kiln_hook, h, output) ? h->output : NULL;
+        for (; name && *name; name++) {
+            if (!is_wanted(b, h, *name)) continue;
+            if (b->n_output == NETWORK_OUTPUTS_MAX)
+                return host_of(p->e)->fail(p->e->call->ctx, KILN_ERR_INVALID,
+                                           "hooks give more than %d tensors beside a guess", NETWORK_OUTPUTS_MAX);
+            network_output *o = &b->output[b->n_output];
+            float *data = reserve(p->e, &p->v->output[b->n_output], cells, p->e->space->device);
+            if (!data) return KILN_ERR_NOMEM;
+            *o = (network_output){h, *name, data};
+            b->n_output++;
+        }
+    }
+    return KILN_OK;
+}
+
+/* Member i's of what the batch gave, if its guess is the set's. */
+static kiln_status take_outputs(const pass *p, const batch *g, size_t i, const network_batch *b)
+{
+    const evaluator *e = p->e;
+    kiln_latent_shape shape = p->v->x.shape;
+    shape.channels = 1;
+    size_t n = latent_shape_count(&shape);
+    hook_outputs *to = &p->v->beside[g->member[i]->set];
+    to->n = 0;
+    for (size_t k = 0; k < b->n_output && g->member[i]->alone; k++) {
+        float *data = reserve(e, &to->memory[k], n, e->space->device);
+        const float *from = b->output[k].data + i * n;
+        if (!data) return KILN_ERR_NOMEM;
+        TRY(e->space->ops->combine(e->call->ctx, data, n, 1, (double[]){1}, &from));
+        to->by[k] = b->output[k];
+        to->given[k] = (kiln_latent){.space = e->space, .shape = shape, .data = data};
+        to->n++;
+    }
+    return KILN_OK;
+}
+
+kiln_latent *evaluation_output(evaluation *v, int set, const kiln_hook *hook, const char *name)
+{
+    hook_outputs *of = &v->beside[set];
+    for (size_t k = 0; k < of->n; k++)
+        if (network_output_is(&of->by[k], hook, name)) return &of->given[k];
+    return NULL;
 }
 
 /* Evaluates all items not yet done that go with `first` in one batch. */
@@ -592,7 +710,11 @@ static kiln_status evaluate_batch(pass *p, item *first)
     kiln_latent_shape shape = p->v->x.shape;
     TRY(form_batch(p, first, &g));
     kiln_level scale = model_sampling_level(&g.by->counted, p->sigma);
-    network_batch b = {.model = g.by->model, .known = &p->v->apart, .precision = p->v->precision, .ran = &p->v->ran};
+    network_batch b = {.model = first->by.model,
+                       .own = first->by.own,
+                       .known = &p->v->apart,
+                       .precision = p->v->precision,
+                       .ran = &p->v->ran};
     kiln_batch_member member[ITEMS_MAX];
     for (size_t i = 0; i < g.group.n; i++)
         member[i] = (kiln_batch_member){sizeof *member, g.group.member[i]->unconditional != 0, shape.pictures};
@@ -603,10 +725,12 @@ static kiln_status evaluate_batch(pass *p, item *first)
     TRY(set_streams(p, &g, scale.input, &b));
     TRY(set_inputs(p, &g, &b, input));
     TRY(set_timestep(p, &g, &b));
+    TRY(want_outputs(p, &b));
     TRY(network_run(p->e->call, &b));
     for (size_t i = 0; i < g.group.n; i++) {
         TRY(take_prediction(p, g.member[i], b.prediction + i * g.picture, g.picture, scale));
         TRY(take_streams(p, &g, i, &b, scale));
+        if (!p->further) TRY(take_outputs(p, &g, i, &b));
         g.member[i]->done = 1;
     }
     return KILN_OK;
@@ -642,8 +766,10 @@ static kiln_status evaluate(pass *p, uint32_t wanted)
         if (p->n == first || !p->items[first].alone) sums |= 1u << k;
         TRY(prepare_set(p, k, (sums >> k) & 1));
     }
+    TRY(choose_models(p));
     for (size_t i = 0; i < p->n; i++)
         if (!p->items[i].done) TRY(evaluate_batch(p, &p->items[i]));
+    hooked_models_let_go(&p->v->hooked);
     for (int k = 0; k < DENOISE_SETS; k++)
         if (sums & 1u << k)
             TRY(space->ops->divide(p->e->call->ctx, p->v->guess[slot_of(p, k)].data, p->v->total[slot_of(p, k)].data,

@@ -8,7 +8,9 @@
 #define KILN_SAMPLER_DENOISE_H
 
 #include "conditions.h"
+#include "default_entries.h"
 #include "guider_registry.h"
+#include "hooked_models.h"
 #include "kiln/sampler.h"
 #include "latent_space.h"
 #include "network.h"
@@ -40,12 +42,21 @@ typedef struct denoise_area {
     int64_t height, width;
     uint8_t range[DENOISE_SETS];
     conditions set[DENOISE_SETS];
+    default_rest *rest; /* what default entries are for, by who acts beside them */
 } denoise_area;
 
 typedef struct {
     float *data;
     size_t capacity;
 } float_buffer;
+
+/* What hooks gave beside a set's guess: data is a latent's of one channel. */
+typedef struct {
+    network_output by[NETWORK_OUTPUTS_MAX];
+    kiln_latent given[NETWORK_OUTPUTS_MAX];
+    float_buffer memory[NETWORK_OUTPUTS_MAX];
+    size_t n;
+} hook_outputs;
 
 typedef struct evaluator evaluator;
 
@@ -56,6 +67,8 @@ typedef struct {
     double sigma;
     uint32_t evaluated;                  /* sets whose guesses are of this evaluation, as bits */
     entry_keys keys;                     /* of all conditionings                               */
+    hook_schedules schedules;            /* of all conditionings' hooks                        */
+    hooked_models hooked;                /* models over other weights, as these hooks say      */
     uint32_t precision;                  /* of the networks; 0: the run's. It changes when a result is not finite */
     uint32_t ran;                        /* what its networks computed in; of several the one that is not f32 */
     int wants_unconditional;             /* 1: a sampler asks for the unconditional guess: it is evaluated always */
@@ -67,7 +80,9 @@ typedef struct {
     float_buffer in, out;                                         /* the network's, a part for each conditioning */
     float_buffer stream_in[STREAMS_MAX], stream_out[STREAMS_MAX]; /* the same of further streams */
     float_buffer part, x0;                                        /* of one conditioning with an area or weights */
-    struct apart_results *apart;                                  /* what controls that run apart give */
+    hook_outputs beside[DENOISE_SETS];
+    float_buffer output[NETWORK_OUTPUTS_MAX];                                 /* of one batch */
+    struct apart_results *apart;                                              /* what controls that run apart give */
     float_buffer timestep, strength[CONTROLS_MAX], input[NETWORK_INPUTS_MAX]; /* on the host */
 } evaluation;
 
@@ -108,6 +123,8 @@ static inline kiln_latent *evaluation_guess(evaluation *v, int set)
 {
     return v->evaluated & 1u << set ? &v->guess[set] : NULL;
 }
+/* What a hook gave beside the set's guess in the last evaluation; NULL: nothing, or that guess is made of several. */
+kiln_latent *evaluation_output(evaluation *v, int set, const kiln_hook *hook, const char *name);
 /* *out = one more guess at the last evaluation's level, under the conditionings of `set`. */
 kiln_status evaluator_further(evaluator *e, int set, const kiln_further_guess *asked, kiln_latent **out);
 /* Of one model under one conditioning, without a guider and without guidance; call, space, last, latent and seed are

@@ -123,6 +123,31 @@ static kiln_status further(const kiln_guesses *g, const kiln_further_guess *give
     return evaluator_further(a->e, set, &asked, out);
 }
 
+static kiln_status output(const kiln_guesses *g, const kiln_hook *hook, const char *name, uint32_t unconditional,
+                          kiln_latent **out)
+{
+    const asker *a = g->self;
+    int set = unconditional ? a->negative : a->positive, named = (int)strcspn(hook->identity, "/");
+    if (unconditional && !g->negative)
+        return fail(g, KILN_ERR_BUG,
+                    "output() under the negative conditioning, which is not evaluated at cfg 1; say "
+                    "KILN_GUIDANCE_UNCONDITIONAL");
+    if (set < 0)
+        return fail(g, KILN_ERR_UNSUPPORTED,
+                    "this guider combines guesses of guesses, and %.*s looks at how one was made; take CFGGuider",
+                    named, hook->identity);
+    *out = evaluation_output(a->e->last, set, hook, name);
+    if (*out) return KILN_OK;
+    if (a->e->last->area->range[set])
+        return fail(g, KILN_ERR_UNSUPPORTED,
+                    "%.*s looks at how the model makes its guess, and at this level another model takes its place",
+                    named, hook->identity);
+    return fail(g, KILN_ERR_UNSUPPORTED,
+                "%.*s looks at how the model makes its %s guess, and that one is made of several: the conditioning has "
+                "more than one entry, areas, masks or strengths; give it one entry without",
+                named, hook->identity, unconditional ? "negative" : "positive");
+}
+
 /* ---- acting ---- */
 
 /* Guidance k on `given`. */
@@ -148,7 +173,8 @@ static kiln_guesses guesses_of(const kiln_guider_step *g, asker *a, double cfg, 
                           .x0 = out,
                           .self = a,
                           .evaluate = further,
-                          .fail = fail};
+                          .fail = fail,
+                          .output = output};
 }
 
 static asker asker_of(evaluator *e, const kiln_latent *positive, const kiln_latent *negative)

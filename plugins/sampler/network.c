@@ -10,6 +10,8 @@
 #include "kiln/precision.h"
 #include "program_key.h"
 
+#include <stdio.h>
+
 enum { RESIDUALS_MAX = 256 };
 
 static const kiln_ops *ops_of(const kiln_call *c) { return c->host->ability(KILN_OPS_ABILITY); }
@@ -43,9 +45,11 @@ typedef struct {
     kiln_t x, timestep;
     kiln_residual *residual; /* [RESIDUALS_MAX] */
     size_t n_residual;
-    const control_use *control; /* that is being recorded */
-    kiln_t strength;            /* its                    */
-    size_t n_prediction;        /* of further streams, so far */
+    const control_use *control;                /* that is being recorded */
+    kiln_t strength, mask;                     /* its; mask {0}: none */
+    size_t n_prediction;                       /* of further streams, so far */
+    network_output given[NETWORK_OUTPUTS_MAX]; /* of hooks, so far */
+    size_t n_given;
 } recorder;
 
 static const char *copy_text(const recorder *r, const char *text)
@@ -63,6 +67,43 @@ static kiln_t declare(const recorder *r, const network_input *i)
 }
 
 static uint32_t kinds_of(const kiln_denoiser *d, const char *pattern);
+
+/* ---- a control's mask ---- */
+
+/* x [N,rows,from] -> [N,rows,to] by a constant: torch's bilinear, without anti-aliasing. */
+static kiln_t scaled_last(const recorder *r, kiln_t x, int64_t from, int64_t to)
+{
+    float *by = r->call->host->scratch(r->call->ctx, (size_t)(from * to) * sizeof *by, KILN_CPU);
+    if (!by) return r->ops->fail(r->p, "out of memory");
+    memset(by, 0, (size_t)(from * to) * sizeof *by);
+    for (int64_t i = 0; i < to; i++) {
+        double at = ((double)i + 0.5) * (double)from / (double)to - 0.5;
+        int64_t first = at < 0 ? 0 : (int64_t)at, next = first + 1 < from ? first + 1 : first;
+        double share = at < 0 ? 0 : at - (double)first;
+        by[i * from + first] += (float)(1 - share);
+        by[i * from + next] += (float)share;
+    }
+    return r->ops->linear(r->p, x, r->ops->constant(r->p, by, 2, KILN_DIMS(to, from)), (kiln_t){0});
+}
+
+/* The control's mask [N,h,w,1], as large as its result. */
+static kiln_t mask_of_size(const recorder *r, int64_t h, int64_t w)
+{
+    static const uint32_t turned[] = {0, 2, 1};
+    const int64_t *d = r->b->dim;
+    if (h == d[1] && w == d[2]) return r->mask;
+    kiln_t m = scaled_last(r, r->ops->reshape(r->p, r->mask, 3, KILN_DIMS(d[0], d[1], d[2])), d[2], w);
+    m = scaled_last(r, r->ops->permute(r->p, m, turned), d[1], h);
+    return r->ops->reshape(r->p, r->ops->permute(r->p, m, turned), 4, KILN_DIMS(d[0], h, w, 1));
+}
+
+static kiln_t masked(const recorder *r, kiln_t t, uint32_t rank, const int64_t *dim)
+{
+    if (!r->mask.id) return t;
+    if (rank == 4 && (dim[1] > 1 || dim[2] > 1 || (r->b->dim[1] == 1 && r->b->dim[2] == 1)))
+        return r->ops->mul(r->p, t, mask_of_size(r, dim[1], dim[2]));
+    return r->ops->fail(r->p, "%s cannot have a mask: its results are not of parts of a picture", r->control->owner);
+}
 
 /* A control's result: what is added at the place, times the strength. */
 static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
@@ -82,7 +123,7 @@ static void add_residual(const kiln_outputs *out, const char *place, kiln_t t)
                            : "a place that this model does not have");
         return;
     }
-    t = r->ops->mul(r->p, t, r->ops->reshape(r->p, r->strength, rank, each));
+    t = r->ops->mul(r->p, masked(r, t, rank, dim), r->ops->reshape(r->p, r->strength, rank, each));
     r->residual[r->n_residual++] = (kiln_residual){.size = sizeof(kiln_residual), .place = name, .tensor = t};
 }
 
@@ -115,7 +156,7 @@ static kiln_status record_control(recorder *r, size_t number)
     if (!own) return KILN_ERR_NOMEM;
     size_t n = own_inputs(r, u, own);
     r->control = u;
-    r->strength = kiln_input(own, n, "strength");
+    r->strength = kiln_input(own, n, "strength"), r->mask = kiln_input(own, n, CONTROL_MASK);
     r->ops->scope_push(r->p, "control");
     if (r->b->apart[number])
         take_results(r->b->apart[number], own, n, &out);
@@ -193,9 +234,55 @@ static const char *const stream_names[STREAMS_MAX] = {"stream.1", "stream.2", "s
                          *const prediction_names[STREAMS_MAX] = {"prediction.1", "prediction.2", "prediction.3",
                                                                  "prediction.4"};
 
+int network_output_is(const network_output *o, const kiln_hook *h, const char *name)
+{
+    return strcmp(o->hook->identity, h->identity) == 0 && strcmp(o->name, name) == 0;
+}
+
+/* As kiln_hook_output() makes it. */
+static const char *output_name(const network_output *o, char text[400])
+{
+    snprintf(text, 400, "%s %s", o->hook->identity, o->name);
+    return text;
+}
+
+/* The acting hook that gives something of this name; 0: none does. */
+static int find_giver(const network_batch *b, const char *full, network_output *out)
+{
+    char text[400];
+    for (size_t i = 0; i < b->n_hook; i++) {
+        const char *const *names = KILN_HAS(kiln_hook, b->hook[i], output) ? b->hook[i]->output : NULL;
+        for (; names && *names; names++) {
+            *out = (network_output){.hook = b->hook[i], .name = *names};
+            if (strcmp(output_name(out, text), full) == 0) return 1;
+        }
+    }
+    return 0;
+}
+
+/* 1: a hook gives it. Of several of one identity the first does. */
+static int add_output(recorder *r, const char *full, kiln_t t)
+{
+    network_output given;
+    int64_t dim[KILN_MAX_RANK] = {0};
+    if (!find_giver(r->b, full, &given)) return 0;
+    for (size_t i = 0; i < r->n_given; i++)
+        if (network_output_is(&r->given[i], given.hook, given.name)) return 1;
+    uint32_t rank = r->ops->shape(r->p, t, dim, KILN_MAX_RANK);
+    int fits = rank == r->b->rank && dim[rank - 1] == 1 && r->n_given < NETWORK_OUTPUTS_MAX;
+    for (uint32_t i = 0; fits && i + 1 < rank; i++) fits = dim[i] == r->b->dim[i];
+    if (fits)
+        r->ops->output(r->p, full, t), r->given[r->n_given++] = given;
+    else
+        r->ops->fail(r->p, "the hook '%.*s' gives '%s', which is not as large as x with one channel",
+                     (int)strcspn(given.hook->identity, "/"), given.hook->identity, given.name);
+    return 1;
+}
+
 static void add_prediction(const kiln_outputs *out, const char *name, kiln_t t)
 {
     recorder *r = out->self;
+    if (add_output(r, name, t)) return;
     size_t number = name[0] >= '1' && name[0] <= '9' && !name[1] ? (size_t)(name[0] - '1') : STREAMS_MAX;
     if (number < r->b->n_stream) {
         r->ops->output(r->p, prediction_names[number], t);
@@ -248,7 +335,9 @@ static kiln_bind bind_device(const network_batch *b, const char *name, const flo
 
 static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program *p)
 {
-    kiln_bind in[NETWORK_INPUTS_MAX + STREAMS_MAX + 2], out[STREAMS_MAX + 1];
+    kiln_bind in[NETWORK_INPUTS_MAX + STREAMS_MAX + 2], out[STREAMS_MAX + NETWORK_OUTPUTS_MAX + 1];
+    char name[NETWORK_OUTPUTS_MAX][400];
+    int64_t dim[KILN_MAX_RANK];
     size_t n = 0;
     if (b->n_input > NETWORK_INPUTS_MAX)
         return c->host->fail(c->ctx, KILN_ERR_INVALID, "%zu inputs of one network; at most %d are possible", b->n_input,
@@ -261,7 +350,11 @@ static kiln_status run(const kiln_call *c, const network_batch *b, kiln_program 
         in[n++] = bind_device(b, stream_names[i], b->stream[i].x, b->stream[i].rank, b->stream[i].dim);
         out[i + 1] = bind_device(b, prediction_names[i], b->stream[i].prediction, b->stream[i].rank, b->stream[i].dim);
     }
-    return ops_of(c)->run(c->ctx, p, in, n, out, b->n_stream + 1);
+    memcpy(dim, b->dim, sizeof dim);
+    dim[b->rank - 1] = 1;
+    for (size_t i = 0; i < b->n_output; i++)
+        out[b->n_stream + 1 + i] = bind_device(b, output_name(&b->output[i], name[i]), b->output[i].data, b->rank, dim);
+    return ops_of(c)->run(c->ctx, p, in, n, out, b->n_stream + 1 + b->n_output);
 }
 
 static int is_of(const network_input *i, const control_use *u)
@@ -269,14 +362,14 @@ static int is_of(const network_input *i, const control_use *u)
     return i->control && strncmp(i->name, u->prefix, strlen(u->prefix)) == 0;
 }
 
-/* Runs a control apart: its inputs leave the batch, its results and its strength are inputs instead. */
+/* Runs a control apart: its inputs leave the batch, its results, strength and mask are inputs instead. */
 static kiln_status run_apart(const kiln_call *c, network_batch *b, size_t number, network_input *input)
 {
     const control_use *u = b->control[number];
     size_t n = 0;
     TRY(control_apart_run(c, b, u, b->known, &b->apart[number]));
     for (size_t i = 0; i < b->n_input; i++)
-        if (!is_of(&b->input[i], u) || strcmp(b->input[i].own, "strength") == 0) input[n++] = b->input[i];
+        if (!is_of(&b->input[i], u) || control_is_about_results(b->input[i].own)) input[n++] = b->input[i];
     const apart_results *r = b->apart[number];
     for (size_t i = 0; i < r->n && n < NETWORK_INPUTS_MAX; i++) {
         network_input *one = &input[n++];
@@ -326,12 +419,13 @@ static kiln_status run_whole(const kiln_call *c, const network_batch *b)
     program_key key;
     int fresh = 0;
     TRY(key_of(c, b, &key));
-    kiln_program *p = ops->program_keep(c->ctx, key.text, &options, &fresh);
+    kiln_program *p = b->own ? own_program_of(b->own, c, key.text, &options, &fresh)
+                             : ops->program_keep(c->ctx, key.text, &options, &fresh);
     if (!p) return KILN_ERR_NOMEM;
     kiln_status status = fresh ? record(c, b, p) : KILN_OK;
     if (status == KILN_OK) status = run(c, b, p);
     uint32_t ran = kiln_precision_of(ops, p);
     if (b->ran && (ran != KILN_F32 || !*b->ran)) *b->ran = ran;
-    ops->program_free(p);
+    if (!b->own) ops->program_free(p);
     return status;
 }

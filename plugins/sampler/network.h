@@ -6,6 +6,7 @@
 #include "control_use.h"
 #include "kiln/model.h"
 #include "latent_space.h"
+#include "own_programs.h"
 
 /* A named input of the program. */
 typedef struct {
@@ -19,7 +20,14 @@ typedef struct {
     int changes; /* from step to step */
 } network_input;
 
-enum { NETWORK_HOOKS_MAX = 128, NETWORK_INPUTS_MAX = 160 };
+enum { NETWORK_HOOKS_MAX = 128, NETWORK_INPUTS_MAX = 160, NETWORK_OUTPUTS_MAX = 8 };
+
+/* What a hook gives beside the prediction: of x's shape, with one channel. */
+typedef struct {
+    const kiln_hook *hook;
+    const char *name;
+    float *data; /* on x's device */
+} network_output;
 
 typedef struct {
     const kiln_model *model;
@@ -41,13 +49,19 @@ typedef struct {
         float *prediction;
     } stream[STREAMS_MAX];
     size_t n_stream;
+    network_output output[NETWORK_OUTPUTS_MAX]; /* that are wanted */
+    size_t n_output;
     const kiln_batch_member *member; /* [n_member] */
     size_t n_member;
     const struct apart_results *apart[CONTROLS_MAX]; /* set by network_run */
     struct apart_results **known;                    /* what controls that run apart give, found in this call */
     uint32_t precision;                              /* 0: the run's, or what is wide enough                  */
+    own_programs *own;                               /* who keeps the denoiser's program; NULL: the engine    */
     uint32_t *ran; /* gets what the denoiser computed in, if that is not f32 or nothing is there yet          */
 } network_batch;
+
+/* 1: they are the same: hooks of one identity compute the same. */
+int network_output_is(const network_output *o, const kiln_hook *h, const char *name);
 
 kiln_status network_run(const kiln_call *c, const network_batch *b);
 

@@ -34,7 +34,9 @@ static kiln_status add(kiln_session *s, const kiln_model_evaluation *e, const ki
                         .seed = s->job->noise->seed,
                         .frame_share = s->evaluator->frame_share,
                         .cell_share = s->evaluator->cell_share,
-                        .steps = (int64_t)s->job->n};
+                        .steps = (int64_t)s->job->n,
+                        .session = &s->api,
+                        .number = s->job->n_guider};
     TRY(evaluator_open_pair(&p->by, model, e->conditioning, p->unconditional));
     TRY(evaluator_check_latents(s->evaluator, "the model that is to evaluate", p->by.model[0]));
     entry_keys_say(&s->last.keys, s->call->host);

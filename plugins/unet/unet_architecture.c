@@ -4,6 +4,7 @@
 
 #include "kiln/kit.h"
 #include "kiln/standard_sampling.h"
+#include "unet_settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,15 @@ static const char *released_name(const unet_config *c)
         if (same) return released[i].name;
     }
     return NULL;
+}
+
+int unet_is_released(const unet_config *c)
+{
+    unet_config usual = *c;
+    if (!released_name(c)) return 0;
+    unet_guess_heads(&usual);
+    return memcmp(usual.heads, c->heads, sizeof c->heads) == 0 && c->groups == 32 && c->eps == 1e-5f && c->cos_first &&
+           c->freq_shift == 0 && (c->beside != UNET_SIZES || c->sinusoid == 256);
 }
 
 static int is_refiner(const unet_config *c) { return c->beside == UNET_SIZES && c->n_number == 5; }

@@ -9,6 +9,7 @@
 #include "unet_key.h"
 #include "unet_latents.h"
 #include "unet_noise.h"
+#include "unet_save.h"
 #include "unet_view.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct {
     double sigma[NOISE_LEVELS_MAX];
     char architecture[UNET_ARCHITECTURE_MAX];
     char family[1500];
+    const char *path; /* of its config.json in the set it was opened from; NULL: a single file */
 } unet_self;
 
 /* ---- layouts ---- */
@@ -108,6 +110,11 @@ static void list_places(const kiln_denoiser *d, void (*fn)(void *arg, const char
 
 static kiln_status derive(const kiln_denoiser *d, const kiln_derivation *of) { return unet_derive(config_of(d), of); }
 
+static kiln_status save(const kiln_denoiser *d, const kiln_model *m, const kiln_saving *s)
+{
+    return unet_save(config_of(d), ((const unet_self *)d->self)->path, m, s);
+}
+
 /* ---- views ---- */
 
 static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set, const checkpoint_layout *at)
@@ -142,6 +149,7 @@ static void fill_table(unet_self *self)
                          .places = list_places,
                          .derive = unet_derives(c) ? derive : NULL,
                          .derive_key = unet_derive_keys,
+                         .save = save,
                          .architecture = self->architecture,
                          .precisions = unet_needs_range(c) ? 1u << KILN_BF16 | 1u << KILN_F32 : 0};
 }
@@ -151,6 +159,7 @@ static kiln_status fill_self(const kiln_host *host, kiln_ctx *ctx, const unet_so
     TRY(unet_settings_read(host, ctx, from, &self->config));
     TRY(unet_noise_read(host, ctx, from, &self->config, self->sigma, &self->sampling));
     TRY(unet_latents_read(host, ctx, from, &self->config, &self->latents));
+    self->path = from->path;
     fill_table(self);
     return KILN_OK;
 }

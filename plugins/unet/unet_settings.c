@@ -162,8 +162,7 @@ static void read_heads(config *c, unet_config *u)
     config_ints(c, key, 8, 1, 1024, u->levels, u->heads, UNET_LEVELS_MAX);
 }
 
-/* What released models have, whose files do not say. */
-static void guess_heads(unet_config *u)
+void unet_guess_heads(unet_config *u)
 {
     int eight = (!u->linear && u->context != 1024 && u->beside == UNET_ALONE) || u->beside == UNET_CLASS;
     for (uint32_t i = 0; i < u->levels; i++) u->heads[i] = eight ? 8 : u->channels[i] / HEAD;
@@ -251,7 +250,7 @@ kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const unet_
     if (c.root)
         read_config(&c, out);
     else
-        guess_heads(out);
+        unet_guess_heads(out);
     if (!c.failed && out->beside == UNET_SIZES) name_numbers(w, from, c.root != NULL, out);
     if (!c.failed) check_division(&c, out);
     config_close(&c);

@@ -15,4 +15,7 @@ typedef struct {
  * models have: 8 heads in SD1, heads of 64 in all others. Failures are recorded on ctx. */
 kiln_status unet_settings_read(const kiln_host *host, kiln_ctx *ctx, const unet_source *from, unet_config *out);
 
+/* Heads as released models have them, whose files do not say. */
+void unet_guess_heads(unet_config *u);
+
 #endif

@@ -9,6 +9,7 @@
 #include "vae_kind.h"
 #include "vae_model.h"
 #include "vae_names.h"
+#include "vae_save.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ typedef struct {
     kiln_latent_scaling scaling;
     kiln_latent_format latent;
     char family[300], architecture[64];
+    const char *path; /* of its config.json in the set it was opened from; NULL: a single file */
 } vae_self;
 
 enum { LATENT_CHANNELS_MAX = 64 };
@@ -162,6 +164,10 @@ static kiln_status read_config(const kiln_host *host, kiln_ctx *ctx, const kiln_
     config c = {.host = host, .ctx = ctx, .path = "the checkpoint"};
     read_shapes(host->ability(KILN_WEIGHTS_ABILITY), view, v);
     if (path) c = config_open(host, ctx, set, path);
+    /* A single file of another kind than those that were released. */
+    if (!c.root && !c.failed) c = config_open(host, ctx, set, "__metadata__/vae_config");
+    if (!c.root && !c.failed) c.path = "the checkpoint";
+    self->path = path;
     config_expect(&c, expected, COUNT(expected));
     expect_blocks(&c, "down_block_types", "DownEncoderBlock2D");
     expect_blocks(&c, "up_block_types", "UpDecoderBlock2D");
@@ -210,6 +216,12 @@ static kiln_t record_decode(const kiln_autoencoder *a, const kiln_ops *ops, kiln
     return vae_record_decode(&r, latent);
 }
 
+static kiln_status save(const kiln_autoencoder *a, kiln_weights *weights, const kiln_saving *s)
+{
+    const vae_self *self = a->self;
+    return vae_save(&self->config, self->path, weights, s);
+}
+
 /* Sets the key of recorded programs: everything that decides what is recorded, apart from the weights. */
 static void name_family(vae_self *self)
 {
@@ -240,6 +252,7 @@ static kiln_value *open_vae(const kiln_host *host, kiln_ctx *ctx, kiln_weights *
         a->self = self;
         a->record_encode = record_encode;
         a->record_decode = record_decode;
+        a->save = save;
         name_family(self);
         value = models->vae_new(
             ctx,

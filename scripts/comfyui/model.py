@@ -29,7 +29,9 @@ from PIL import Image
 
 import common
 import controls
+import hook_files
 import lora_files
+import upscale_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
@@ -147,6 +149,8 @@ def make_cut(folder, prompts):
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
     vision_files.make(folder / "models", prompts)
+    upscale_files.make(folder / "models", prompts)
+    hook_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):

@@ -2,7 +2,7 @@
 
 A row is a name and a prompt. Where kiln needs one word more to do what ComfyUI does on a CPU, or ComfyUI cannot do it at all, `otherwise`
 has the prompt that kiln is given instead, and why; the pictures have to agree all the same. `bounds` has the mean difference that a row may
-have beyond the usual, and why.
+have beyond the usual, why, and where it is more than 1 the largest one.
 """
 
 import copy
@@ -519,3 +519,7 @@ import rows_sd  # noqa: E402,F401: further rows, made of what is above
 import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401
 import rows_vision  # noqa: E402,F401: pictures that are shown to a model
+import rows_upscale  # noqa: E402,F401: upscalers
+import rows_save  # noqa: E402,F401
+import rows_attention  # noqa: E402,F401
+import rows_hooks  # noqa: E402,F401: hooks of conditionings

@@ -6,7 +6,7 @@ choice comes from the random.Random given, so a scene is a function of its seed 
 import math
 import random
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -184,14 +184,15 @@ def tint(rgb, offset):
     return np.clip(np.array(rgb, np.float32) + np.array(offset, np.float32), 0, 255)
 
 
-def paint(scene):
-    """The scene as uint8 [128, 128, 3], RGB."""
-    canvas = np.empty((SIZE, SIZE, 3), np.float32)
+def paint(scene, scale=1):
+    """The scene as uint8 [128 * scale, 128 * scale, 3], RGB."""
+    side = SIZE * scale
+    canvas = np.empty((side, side, 3), np.float32)
     canvas[:] = BACKGROUNDS[scene.background]
     for thing, offset in zip(scene.things, scene.noise):
-        mask, left, top = coverage(thing)
+        mask, left, top = coverage(replace(thing, x=thing.x * scale, y=thing.y * scale, radius=thing.radius * scale))
         y0, x0 = max(0, -top), max(0, -left)
-        y1, x1 = min(mask.shape[0], SIZE - top), min(mask.shape[1], SIZE - left)
+        y1, x1 = min(mask.shape[0], side - top), min(mask.shape[1], side - left)
         mask = mask[y0:y1, x0:x1, None]
         window = canvas[top + y0:top + y1, left + x0:left + x1]
         window += mask * (tint(COLOURS[thing.colour], offset) - window)

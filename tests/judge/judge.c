@@ -5,6 +5,8 @@
  *     judge --features PICTURE.png                                      the numbers behind the shapes
  *     judge --difference A.png B.png                                    mean difference of their numbers, of 255
  *     judge --colour-error FILE                                         the same lines: colours against the named ones
+ *     judge --overlap A.png B.png                                       intersection over union of what is no ground
+ *     judge --line-overlap A.png B.png                                  the same of white lines, widened by a pixel
  *
  * Everything the prompt names is checked: the number of things, each shape and colour, the relation by centroids, and
  * size and background when they are named. A picture's colour error is the mean over its things of how far their
@@ -167,19 +169,63 @@ static enum verdict colour_errors(const char *path)
     return RIGHT_PICTURE;
 }
 
-static enum verdict compare(const char *const path[2])
+static double difference(const struct picture picture[2])
+{
+    double sum = 0;
+    size_t n = (size_t)picture[0].width * (size_t)picture[0].height * 3;
+    for (size_t i = 0; i < n; i++) sum += abs(picture[0].rgb[i] - picture[1].rgb[i]);
+    return sum / (double)n;
+}
+
+/* 1: a pixel at most one away is white: its green is above the middle. */
+static int is_near_white(const struct picture *p, int x, int y)
+{
+    for (int dy = -1; dy <= 1; dy++)
+        for (int dx = -1; dx <= 1; dx++) {
+            int u = x + dx, v = y + dy;
+            if (u >= 0 && v >= 0 && u < p->width && v < p->height &&
+                p->rgb[((size_t)v * (size_t)p->width + (size_t)u) * 3 + 1] > 127)
+                return 1;
+        }
+    return 0;
+}
+
+/* 1: a pixel differs by more than a fifth in some channel from the picture's corner, which shows the ground. */
+static int is_thing(const struct picture *p, int x, int y)
+{
+    const uint8_t *at = p->rgb + ((size_t)y * (size_t)p->width + (size_t)x) * 3;
+    for (int c = 0; c < 3; c++)
+        if (abs(at[c] - p->rgb[c]) > 51) return 1;
+    return 0;
+}
+
+/* Intersection over union of the pixels that count; 1 where none does in either. */
+static double overlap(const struct picture picture[2], int (*counts)(const struct picture *, int x, int y))
+{
+    long both = 0, either = 0;
+    for (int y = 0; y < picture[0].height; y++)
+        for (int x = 0; x < picture[0].width; x++) {
+            int a = counts(&picture[0], x, y), b = counts(&picture[1], x, y);
+            both += a && b;
+            either += a || b;
+        }
+    return either ? (double)both / (double)either : 1;
+}
+
+static double line_overlap(const struct picture picture[2]) { return overlap(picture, is_near_white); }
+
+static double thing_overlap(const struct picture picture[2]) { return overlap(picture, is_thing); }
+
+static enum verdict compare(const char *const path[2], double (*measure)(const struct picture picture[2]))
 {
     struct picture picture[2];
     uint8_t *pixels[2] = {NULL, NULL};
     enum verdict verdict = UNUSABLE;
-    double sum = 0;
     if (load(path[0], &picture[0], &pixels[0]) == 0 && load(path[1], &picture[1], &pixels[1]) == 0) {
-        size_t n = (size_t)picture[0].width * (size_t)picture[0].height * 3;
         if (picture[0].width != picture[1].width || picture[0].height != picture[1].height)
             fprintf(stderr, "judge: pictures of different sizes\n");
         else {
-            for (size_t i = 0; i < n; i++) sum += abs(pixels[0][i] - pixels[1][i]);
-            printf("%.4f\n", sum / (double)n);
+            printf("%.4f\n", measure(picture));
             verdict = RIGHT_PICTURE;
         }
     }
@@ -191,7 +237,11 @@ static enum verdict compare(const char *const path[2])
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--difference") == 0)
-        return (int)compare((const char *const[2]){argv[2], argv[3]});
+        return (int)compare((const char *const[2]){argv[2], argv[3]}, difference);
+    if (argc == 4 && strcmp(argv[1], "--overlap") == 0)
+        return (int)compare((const char *const[2]){argv[2], argv[3]}, thing_overlap);
+    if (argc == 4 && strcmp(argv[1], "--line-overlap") == 0)
+        return (int)compare((const char *const[2]){argv[2], argv[3]}, line_overlap);
     if (argc == 3 && strcmp(argv[1], "--colour-error") == 0) return (int)colour_errors(argv[2]);
     if (argc == 3 && strcmp(argv[1], "--features") == 0) return (int)judge(argv[2], NULL, 1);
     if ((argc == 3 || (argc == 5 && strcmp(argv[3], "--at-least") == 0)) && strcmp(argv[1], "--list") == 0) {
@@ -205,6 +255,6 @@ int main(int argc, char **argv)
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
     fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
-                    "PICTURE.png | judge --difference A.png B.png | judge --colour-error FILE\n");
+                    "PICTURE.png | judge --difference A.png B.png | judge --overlap A.png B.png | judge --line-overlap A.png B.png | judge --colour-error FILE\n");
     return UNUSABLE;
 }

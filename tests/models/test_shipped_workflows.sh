@@ -34,6 +34,25 @@ wanted=("a red circle" "a blue square" "a yellow triangle")
 n=0
 while read -r picture; do "$judge" "$picture" "${wanted[n]}" >>"$work/log"; verdict "several_$((++n))" $?; done <<<"$drawn"
 
+# along edges: the things overlap with those of the picture that gave them; at strength 0 it is as without
+overlaps() { # PICTURE WITH AT_LEAST: intersection over union of their things
+    local got; got=$("$judge" --overlap "$1" "$2"); echo "overlap $got" >>"$work/log"
+    awk -v g="${got:-0}" -v w="$3" 'BEGIN { exit !(g + 0 >= w) }'
+}
+shows controlnet "a red star above a green ring on a black background"
+overlaps "$drawn" workflows/pictures/shapes.png 0.7; verdict controlnet_follows_the_edges $?
+draw controlnet --set strength=0 --set "prompt=$two"
+unsteered=$(pixels "$drawn")
+draw txt2img
+same controlnet_strength_0_is_without "$unsteered" "$(pixels "$drawn")"
+shows two-controlnets "a cyan star above a yellow ring on a black background"
+overlaps "$drawn" workflows/pictures/shapes.png 0.7; verdict two_controlnets_follow_the_edges $?
+shows ip-adapter "a green triangle left of an orange circle on a beige background"
+draw ip-adapter --set weight=0 --set "prompt=$two"
+same ip_adapter_weight_0_is_without "$(pixels "$drawn")" "$unsteered"
+shows lora "$two on a beige background" --set night.lora_name=shapes-sand-lokr.safetensors
+shows lora "$two on a gray background" --set night.lora_name=shapes-fog-dora.safetensors
+
 # a batch: each picture, and one of them alone is the same
 draw batch && [ "$(wc -l <<<"$drawn")" = 4 ]; verdict batch_of_four $?
 while read -r picture; do "$judge" "$picture" "a purple ring" >>"$work/log"; verdict "batch_$(basename "$picture" _.png)" $?; done <<<"$drawn"
@@ -55,6 +74,8 @@ wide=$drawn
 
 shows hires-fix "$two"
 draw hires-fix --set in_pixels=false; [ -s "$drawn" ]; verdict hires_in_latents $?
+shows upscale "$two"
+same upscale_is_twice_as_large "$(python3 -I -c 'import struct, sys; print(*struct.unpack(">II", open(sys.argv[1], "rb").read(24)[16:]))' "$drawn")" "256 256"
 
 # ---- with a picture to begin with
 draw txt2img --set 'prompt=a red circle left of a blue square'

@@ -4,6 +4,7 @@
  * The host is the engine's with a "kiln.store/1" of this file's own, which keeps deep copies of plain data (anything
  * else is a failure), and with a progress() that stops the call after a step.
  */
+#include "hook_kit.h"
 #include "probe_rows.h"
 
 #include "base/memory_alloc.h"
@@ -567,6 +568,19 @@ static void test_S13_noise_sources_differ_where_they_should(void)
     drop(in[3]);
 }
 
+/* Keyframes that stay for evaluations: where the schedule stands is part of the state. */
+static void test_hooks_with_keyframes_resume(void)
+{
+    static const kiln_keyframe frame[] = {{0.25, 0, 1}, {1, 0.1, 2}, {-0.5, 0.11, 2}, {0.5, 0.12, 1}};
+    noting_hook h = noting("a");
+    kiln_value *was[2] = {model, conditioning[0]};
+    model = hooked_model();
+    conditioning[0] = entry_with(positive(), "hooks", hooks_of(&h, frame, 4));
+    CHECK_EQ(resume_everywhere("seed=3; steps=7; cfg=3; sampler_name=heun; scheduler=karras", 0), 7);
+    drop(model), drop(conditioning[0]);
+    model = was[0], conditioning[0] = was[1];
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -575,6 +589,7 @@ int main(int argc, char **argv)
         CASE(test_masks_and_part_of_the_way_resume),
         CASE(test_rules_and_ranges_resume),
         CASE(test_guidance_that_remembers_resumes),
+        CASE(test_hooks_with_keyframes_resume),
         CASE(test_a_sampling_that_changes_its_size_resumes),
         CASE(test_stopped_after_a_step),
         CASE(test_stopped_anywhere),

@@ -7,6 +7,7 @@
 #include "ldm_names.h"
 #include "unet_architecture.h"
 #include "unet_inputs.h"
+#include "unet_ldm.h"
 #include "unet_settings.h"
 
 /* ---- the released ones ---- */
@@ -88,6 +89,24 @@ static void check_bound(const unet_config *config, kiln_weights *view, const cha
     c.ops->program_free(c.p);
 }
 
+/* Saved, its tensors have the names of the single file again, each once. */
+static void check_saved_names(const unet_config *config, const kiln_weights *view, const char *model)
+{
+    const formula_file *ldm = released(model, "ldm ");
+    char seen[4000] = "";
+    size_t found = 0;
+    for (size_t i = 0; i < weights_count(view); i++) {
+        kiln_weight_info info = {.size = sizeof info};
+        char name[UNET_LDM_NAME];
+        size_t k = 0;
+        CHECK(weights_at(view, i, &info) == KILN_OK && unet_ldm_name(config, info.name, name));
+        while (k < ldm->n && strcmp(ldm->tensor[k].name, name) != 0) k++;
+        if (CHECK_MSG(k < ldm->n && k < sizeof seen && !seen[k], "%s: %s is saved as %s", model, info.name, name))
+            seen[k] = 1, found++;
+    }
+    CHECK_EQ(found, ldm->n);
+}
+
 static const struct {
     const char *model, *architecture;
 } models[] = {{"SD1.5", "SD1.5"},
@@ -124,6 +143,7 @@ static void check_released(const char *model, const char *layout, const char *pr
         unet_architecture(&config, KILN_PREDICT_EPS, called);
         CHECK_STR(called, architecture);
         check_bound(&config, view, model);
+        if (layout[0] == 'l') check_saved_names(&config, view, model);
     }
     ldm_rules_free(&rules);
     weights_unref(view);

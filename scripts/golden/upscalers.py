@@ -1,0 +1,128 @@
+"""upscalers/ and upscalers.safetensors: every kind of upscaler in miniature, from spandrel, and the names of full-size ones.
+
+upscalers/names.txt has the tensors' names and shapes of each kind, upscalers/full.txt.gz those of released sizes (with what becomes of a
+picture); the weights are the formula's of unet_kinds.py. RRDB networks are under Real-ESRGAN's names. Of all kinds: KIND.image -> KIND.out,
+and of some a stage alone, KIND.stage.in -> KIND.stage.out; pictures NHWC. A SPAN's eval_conv is the formula's too: what counts are the
+convolutions that it is made of.
+"""
+
+import gzip
+import re
+
+import torch
+
+import unet_kinds
+from common import GOLDEN, errors, generator, nhwc, save
+
+FOLDER = GOLDEN / "upscalers"
+
+
+def rrdb(scale, shuffle=1, blocks=2, width=16, plus=False, **kw):
+    from spandrel.architectures.ESRGAN import ESRGAN
+
+    channels = 3 * shuffle**2
+    net = ESRGAN(in_nc=channels, out_nc=3, num_filters=width, num_blocks=blocks, scale=scale, plus=plus, shuffle_factor=shuffle if shuffle > 1 else None)
+    return net, lambda name: new_name(name, blocks, scale)
+
+
+def new_name(name, blocks, scale):
+    """Real-ESRGAN's name of ESRGAN's."""
+    ups = scale.bit_length() - 1
+    table = {"model.0": "conv_first", f"model.1.sub.{blocks}": "conv_body", f"model.{3 * ups + 2}": "conv_hr", f"model.{3 * ups + 4}": "conv_last"}
+    table |= {f"model.{3 * i}": f"conv_up{i}" for i in range(1, ups + 1)}
+    layer, kind = name.rsplit(".", 1)
+    layer = re.sub(r"^model\.1\.sub\.(\d+)\.RDB(\d)\.(conv\dx?1?)(\.0)?$", r"body.\1.rdb\2.\3", layer)
+    return f"{table.get(layer, layer)}.{kind}"
+
+
+def compact(scale, channels=3, convs=3, width=8):
+    from spandrel.architectures.Compact import Compact
+
+    return Compact(num_in_ch=channels, num_out_ch=channels, num_feat=width, num_conv=convs, upscale=scale), lambda name: name
+
+
+def span(scale, norm=True, width=8):
+    from spandrel.architectures.SPAN import SPAN
+
+    return SPAN(num_in_ch=3, num_out_ch=3, feature_channels=width, upscale=scale, norm=norm), lambda name: name
+
+
+KINDS = {
+    "rrdb-x4": lambda: rrdb(4),
+    "rrdb-x2": lambda: rrdb(2, blocks=1),
+    "rrdb-x1": lambda: rrdb(1, blocks=1),
+    "rrdb-x8": lambda: rrdb(8, blocks=1),
+    "rrdb-x2-unshuffled": lambda: rrdb(4, shuffle=2, blocks=1),
+    "rrdb-x1-unshuffled": lambda: rrdb(4, shuffle=4, blocks=1),
+    "rrdb-plus": lambda: rrdb(4, blocks=1, plus=True),
+    "compact-x2": lambda: compact(2),
+    "compact-x4-grey": lambda: compact(4, channels=1, convs=2),
+    "compact-x1": lambda: compact(1),
+    "span-x2": lambda: span(2),
+    "span-x4-plain": lambda: span(4, norm=False),
+}
+FULL = {
+    "RealESRGAN_x4plus": lambda: rrdb(4, blocks=23, width=64),
+    "RealESRGAN_x4plus_anime_6B": lambda: rrdb(4, blocks=6, width=64),
+    "RealESRGAN_x2plus": lambda: rrdb(4, shuffle=2, blocks=23, width=64),
+    "realesr-general-x4v3": lambda: compact(4, convs=32, width=64),
+    "realesr-animevideov3": lambda: compact(4, convs=16, width=64),
+    "span-ch48-x4": lambda: span(4, width=48),
+    "span-ch52-x2": lambda: span(2, width=52),
+}
+STAGES = {"rrdb-x4": ("model.1.sub.0", (16, 9, 7)), "rrdb-plus": ("model.1.sub.0", (16, 9, 7))}
+SIZES = {"rrdb-x8": (3, 5), "rrdb-x4": (5, 9)}
+
+
+def make(kind):
+    net, name_of = KINDS[kind]()
+    state = {name: unet_kinds.numbers(kind, name_of(name), tuple(t.shape)) for name, t in net.state_dict().items()}
+    net.load_state_dict(state)
+    return net.eval().requires_grad_(False), [(name_of(name), t) for name, t in state.items()]
+
+
+def lines_of(kind, tensors):
+    return [f"kind {kind}", *(f"{name} {' '.join(map(str, t.shape))}" for name, t in tensors)]
+
+
+def noise_of(net, x, tensors, noise, what):
+    single = net(x)
+    double = net.double()(x.double())
+    tensors[f"{what}.out"], noise[what] = nhwc(double), errors(single, double)
+    net.float()
+
+
+def main():
+    tensors, noise, lines = {}, {}, []
+    for kind in KINDS:
+        net, named = make(kind)
+        lines += lines_of(kind, named)
+        channels = 1 if "grey" in kind else 3
+        image = torch.rand(1, channels, *SIZES.get(kind, (8, 12)), generator=generator(f"upscalers.{kind}"))
+        tensors[f"{kind}.image"] = nhwc(image)
+        noise_of(net, image, tensors, noise, kind)
+        if kind in STAGES:
+            place, shape = STAGES[kind]
+            x = torch.randn(1, *shape, generator=generator(f"upscalers.{kind}.stage"))
+            tensors[f"{kind}.stage.in"] = nhwc(x)
+            noise_of(net.get_submodule(place), x, tensors, noise, f"{kind}.stage")
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "names.txt").write_text("\n".join(lines) + "\n")
+    full = []
+    for kind, build in FULL.items():
+        net, name_of = build()
+        full += lines_of(kind, [(name_of(name), t) for name, t in net.state_dict().items()])
+    with open(FOLDER / "full.txt.gz", "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as packed:
+        packed.write(("\n".join(full) + "\n").encode())
+    what = "upscalers of spandrel: KIND.image -> KIND.out, not clamped; KIND.stage.in -> KIND.stage.out is the first block"
+    save(GOLDEN / "upscalers.safetensors", tensors, {"torch": torch.__version__.split("+")[0], "spandrel": spandrel_version(), "layout": "NHWC", "what": what, "noise_f32": noise})
+
+
+def spandrel_version():
+    import spandrel
+
+    return spandrel.__version__
+
+
+if __name__ == "__main__":
+    main()
