@@ -13,8 +13,8 @@
  * rows it declares: they are looked for in the control's own map (hint, ...), then in the CONDITIONING's entry. Its
  * outputs are named by the denoiser's places they are added at ("input.3", "middle.2", "output.0.skip").
  *
- * An UPSCALE_MODEL's input and output are both called image, [1,H,W,channels] and [1,H*scale,W*scale,out_channels], 0 to
- * 1, not clamped. Its facts: scale; channels and out_channels (3); multiple (1), which the sizes of a picture are
+ * An UPSCALE_MODEL's input and output are both called image, [1,H,W,channels] and [1,H*scale,W*scale,out_channels], 0
+ * to 1, not clamped. Its facts: scale; channels and out_channels (3); multiple (1), which the sizes of a picture are
  * brought to. Where it has stages, a list, a picture that does not fit into memory goes through them one after the
  * other, in stripes of rows: each is a map {takes, halo, rows, channels} and makes one tensor [1,H*rows/multiple,
  * W*rows/multiple,channels] of those that it takes, a list of numbers: an earlier stage's, or -1 for the picture. halo

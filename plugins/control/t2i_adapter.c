@@ -14,7 +14,6 @@
 
 #include <stdio.h>
 
-
 typedef struct {
     const t2i_config *config;
     const kiln_ops *ops;

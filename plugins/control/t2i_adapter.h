@@ -15,7 +15,7 @@ typedef enum {
 /* What is not said here is in the weights: a level has a convolution in front (body.L.in_conv) where there is one, and
  * is halved by a convolution (body.L.down_opt.op) or by a mean. */
 typedef struct {
-    uint32_t kind, levels, resnets, unet_layers; /* unet_layers: resnets a level of the UNet's way down */
+    uint32_t kind, levels, resnets, unet_layers;             /* unet_layers: resnets a level of the UNet's way down */
     int64_t hint_channels, factor;                           /* factor: pixels along a side that become channels */
     int64_t channels[T2I_LEVELS_MAX], inner[T2I_LEVELS_MAX]; /* of a level's result; of its resnets */
     int64_t in_kernel[T2I_LEVELS_MAX];                       /* of its in_conv; 0: it has none      */

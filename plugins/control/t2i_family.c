@@ -204,9 +204,9 @@ static void record(const kiln_network *n, const kiln_ops *ops, kiln_program *p, 
 static void name_family(adapter *self)
 {
     const t2i_config *c = &self->config;
-    size_t at =
-        (size_t)snprintf(self->family, sizeof self->family, "t2i-adapter/%u.%u.%u.%lld.%lld.%lld.%u", c->kind, c->unet_layers,
-                         c->resnets, (long long)c->hint_channels, (long long)c->factor, (long long)c->out_kernel, c->down_conv);
+    size_t at = (size_t)snprintf(self->family, sizeof self->family, "t2i-adapter/%u.%u.%u.%lld.%lld.%lld.%u", c->kind,
+                                 c->unet_layers, c->resnets, (long long)c->hint_channels, (long long)c->factor,
+                                 (long long)c->out_kernel, c->down_conv);
     for (uint32_t i = 0; i < c->levels && at < sizeof self->family; i++)
         at += (size_t)snprintf(self->family + at, sizeof self->family - at, "/%lld.%lld.%lld",
                                (long long)c->channels[i], (long long)c->inner[i], (long long)c->in_kernel[i]);

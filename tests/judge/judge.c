@@ -255,6 +255,7 @@ int main(int argc, char **argv)
     }
     if (argc == 3 && argv[1][0] != '-') return (int)judge(argv[1], argv[2], 0);
     fprintf(stderr, "usage: judge PICTURE.png \"PROMPT\" | judge --list FILE [--at-least N] | judge --features "
-                    "PICTURE.png | judge --difference A.png B.png | judge --overlap A.png B.png | judge --line-overlap A.png B.png | judge --colour-error FILE\n");
+                    "PICTURE.png | judge --difference A.png B.png | judge --overlap A.png B.png | judge --line-overlap "
+                    "A.png B.png | judge --colour-error FILE\n");
     return UNUSABLE;
 }
