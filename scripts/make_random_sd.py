@@ -111,6 +111,11 @@ FAMILIES = {
     "ip2p": {"unet": {**sd15.UNET, "in_channels": 8}, "vae": sd15.VAE, "text_encoder": sd15.TEXT},
     "sd21": {"unet": SD21, "vae": {**sd15.VAE, "sample_size": 768}, "text_encoder": TEXT_H},
     "sd21-eps": {"unet": SD21, "vae": {**sd15.VAE, "sample_size": 768}, "text_encoder": TEXT_H},
+    "unclip-l": {
+        "unet": {**SD21, "class_embed_type": "projection", "projection_class_embeddings_input_dim": 1536},
+        "vae": {**sd15.VAE, "sample_size": 768},
+        "text_encoder": TEXT_H,
+    },
     "sdxl": {"unet": SDXL, "vae": VAE_XL, "text_encoder": sd15.TEXT, "text_encoder_2": TEXT_G},
     "refiner": {"unet": REFINER, "vae": VAE_XL, "text_encoder_2": TEXT_G},
     "ssd1b": {"unet": SSD1B, "vae": VAE_XL, "text_encoder": sd15.TEXT, "text_encoder_2": TEXT_G},

@@ -51,8 +51,7 @@ typedef struct {
 } shares;
 
 static const shares chosen[] = {
-    [IP_WEIGHT_STYLE - IP_WEIGHT_STYLE] = {{1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1},
-                                           {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}},
+    [0] = {{1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}},
     [IP_WEIGHT_COMPOSITION -
         IP_WEIGHT_STYLE] = {{0, 0, 0, 0, 0.25, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}},
     [IP_WEIGHT_STRONG_STYLE -

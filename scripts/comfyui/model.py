@@ -35,6 +35,7 @@ import upscale_files
 import make_random_sd as random_sd
 import make_random_sd15 as sd15
 import to_single_file
+import vision_files
 
 VERSION = 2  # of what is made here: a folder of another one is made anew
 UNET = {
@@ -149,6 +150,7 @@ def make_cut(folder, prompts):
     lora_files.make(folder / "models", prompts)
     upscale_files.make(folder / "models", prompts)
     hook_files.make(folder / "models", prompts)
+    vision_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):
