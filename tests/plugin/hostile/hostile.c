@@ -214,7 +214,7 @@ static void destroy(void *p) { (void)p; }
 #define REVISION 1
 #endif
 #ifdef WAY_type_name
-#define NODE_TYPE "Hostile Node"
+#define NODE_TYPE "Hostile  Node" /* two blanks; one may stand between */
 #else
 #define NODE_TYPE TYPE
 #endif
