@@ -85,6 +85,12 @@ __attribute__((format(printf, 3, 4))) static kiln_status host_fail(kiln_ctx *c, 
     return status;
 }
 
+static void host_about(kiln_ctx *c, const char *what)
+{
+    error *e = ctx_error(c);
+    if (e && e->message[0] && !strstr(e->message, what)) error_prefix(e, "%s", what);
+}
+
 static kiln_status host_progress(kiln_ctx *c, uint64_t done, uint64_t total, const char *what)
 {
     if (ctx_cancelled(c)) return KILN_CANCELLED;
@@ -220,6 +226,7 @@ const kiln_host engine_host = {
     .find_file = host_find_file,
     .spill = spill_new,
     .at_end = host_at_end,
+    .about = host_about,
 };
 
 /* ---- the call ---- */

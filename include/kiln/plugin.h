@@ -281,6 +281,10 @@ typedef struct {
     /* [run] Calls fn(arg) when the call is over, whether it worked or not, on its thread and before its scratch memory
      * goes; of several the last first. For references that a call holds. KILN_ERR_NOMEM: it will not be called. */
     kiln_status (*at_end)(kiln_ctx *, void (*fn)(void *arg), void *arg);
+
+    /* [run] Puts "what: " before the message the call fails with, where it does not name `what` already: for who calls
+     * others that do not know which file they were given. Nothing while there is no message. */
+    void (*about)(kiln_ctx *, const char *what);
 } kiln_host;
 
 /* The arguments of one run(). */

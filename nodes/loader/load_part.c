@@ -47,10 +47,10 @@ static kiln_status load_part(const loading *l, const char *kind, kiln_value **ou
                           "%s: no loaded plugin knows %s in it; `kiln plugins` lists what is loaded", l->path,
                           in_words(kind));
     kiln_value *v = family->open(host, l->call->ctx, l->set);
-    if (!v)
-        return host->fail(l->call->ctx, KILN_ERR_INVALID, "%s: %s of family '%s' could not be opened", l->path,
-                          in_words(kind), family->name);
-    kiln_status status = bind_check(l->call, kind, v);
+    kiln_status status = v ? bind_check(l->call, kind, v)
+                           : host->fail(l->call->ctx, KILN_ERR_INVALID, "%s: %s of family '%s' could not be opened",
+                                        l->path, in_words(kind), family->name);
+    if (status != KILN_OK) host->about(l->call->ctx, l->path);
     if (status == KILN_OK)
         *out = v;
     else

@@ -14,7 +14,7 @@ mutated() {
     (cd "$work/models/$folder" && ls "$name"-*.safetensors) >"$work/rows"
     [ -z "$into" ] || sed -i "s/^/$into/; s/\.safetensors$//" "$work/rows"
     rm -rf "$work/out"
-    "$kiln" run "$workflow" --models "$work/models" --set steps=1 "$@" --over "$setting=@$work/rows" --out "$work/out" --no-cache --keep-going -q >"$work/stdout" 2>"$work/log"; got=$?
+    "$kiln" run "$workflow" --models "$work/models" "$@" --over "$setting=@$work/rows" --out "$work/out" --no-cache --keep-going -q >"$work/stdout" 2>"$work/log"; got=$?
     [ $got -le 3 ] && [ "$(wc -l <"$work/out/manifest.jsonl")" = "$n" ]; verdict "${name}_nothing_crashes" $?
     python3 - "$work/out/manifest.jsonl" "$name" >>"$work/log" 2>&1 <<'PY'
 import json, sys
@@ -34,8 +34,12 @@ PY
 }
 
 into=
-mutated loras $models/loras/shapes-night.safetensors workflows/lora.yaml night.lora_name
-mutated loras $models/loras/shapes-sand-lokr.safetensors workflows/lora.yaml night.lora_name
+mutated loras $models/loras/shapes-night.safetensors workflows/lora.yaml night.lora_name --set steps=1
+mutated loras $models/loras/shapes-sand-lokr.safetensors workflows/lora.yaml night.lora_name --set steps=1
+mutated controlnet $models/controlnet/shapes-colours.safetensors workflows/two-controlnets.yaml colour_net.control_net_name --set steps=1
+mutated clip_vision $models/clip_vision/shapes-vision.safetensors workflows/ip-adapter.yaml vision.clip_name --set steps=1
+mutated ipadapter $models/ipadapter/shapes-ip-adapter.safetensors workflows/ip-adapter.yaml adapter.ipadapter_file --set steps=1
+mutated upscale_models $models/upscale_models/shapes-x2.safetensors workflows/upscale.yaml upscaler --set sampler.steps=1
 into="a embedding:"
-mutated embeddings $models/embeddings/jewel.safetensors workflows/embedding.yaml prompt
+mutated embeddings $models/embeddings/jewel.safetensors workflows/embedding.yaml prompt --set steps=1
 exit $status
