@@ -34,7 +34,7 @@ def main():
     pictures = {
         "shapes": Scene([Thing("star", "yellow", 46, 35, 28), Thing("ring", "blue", 80, 91, 28)], "white"),
         "colours": Scene([Thing("star", "cyan", 46, 35, 28), Thing("ring", "yellow", 80, 91, 28)], "black"),
-        "things": Scene([Thing("triangle", "green", 36, 64, 24), Thing("circle", "orange", 92, 62, 22)], "beige"),
+        "things": Scene([Thing("triangle", "green", 36, 64, 24), Thing("circle", "red", 92, 62, 22)], "beige"),
     }
     for name, scene in pictures.items():
         scene.noise = [(0, 0, 0)] * len(scene.things)

@@ -25,7 +25,7 @@ ROWS = [
     ("embedding", "embedding.yaml", {}),
     ("controlnet", "controlnet.yaml", {}),
     ("two-controlnets", "two-controlnets.yaml", {}),
-    ("ip-adapter", "ip-adapter.yaml", {"seed": "2"}),
+    ("ip-adapter", "ip-adapter.yaml", {}),
     ("batch", "batch.yaml", {}),
     ("several", "several.yaml", {"sheet": "true"}),
     ("regional", "regional.yaml", {}),

@@ -150,10 +150,12 @@ def main():
     parser.add_argument("--work", default="build/shapes-controls")
     parser.add_argument("--out", required=True)
     parser.add_argument("--scenes", type=int, default=3000)
-    parser.add_argument("--minutes", type=float, default=40.0)
-    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--minutes", type=float, help="46 of edges, 17 of colours when not given")
+    parser.add_argument("--rate", type=float, help="1e-3 of edges, 2e-3 of colours when not given")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
+    args.minutes = args.minutes or {"edges": 46.0, "colours": 17.0}[args.kind]
+    args.rate = args.rate or {"edges": 1e-3, "colours": 2e-3}[args.kind]
 
     from diffusers import StableDiffusionPipeline
 

@@ -226,8 +226,8 @@ def main():
     parser.add_argument("--out", default="workflows/models", help="folder of the models")
     parser.add_argument("--views", type=int, default=12000, help="pictures that the encoder learns from")
     parser.add_argument("--scenes", type=int, default=5000, help="pictures that the adapter learns from")
-    parser.add_argument("--vision-minutes", type=float, default=9.0)
-    parser.add_argument("--minutes", type=float, default=24.0, help="of the adapter's training")
+    parser.add_argument("--vision-minutes", type=float, default=7.0)
+    parser.add_argument("--minutes", type=float, default=17.0, help="of the adapter's training")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
 

@@ -47,7 +47,7 @@ draw txt2img
 same controlnet_strength_0_is_without "$unsteered" "$(pixels "$drawn")"
 shows two-controlnets "a cyan star above a yellow ring on a black background"
 overlaps "$drawn" workflows/pictures/shapes.png 0.7; verdict two_controlnets_follow_the_edges $?
-shows ip-adapter "a green triangle left of an orange circle on a beige background"
+shows ip-adapter "a green triangle left of a red circle on a beige background"
 draw ip-adapter --set weight=0 --set "prompt=$two"
 same ip_adapter_weight_0_is_without "$(pixels "$drawn")" "$unsteered"
 shows lora "$two on a beige background" --set night.lora_name=shapes-sand-lokr.safetensors
