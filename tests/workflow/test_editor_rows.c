@@ -35,11 +35,24 @@ static int line_of(const char *type, char out[2000])
     return at != NULL;
 }
 
+/* Inputs that ComfyUI's nodes do not have. They are optional and the last, so that no file of its editor meets them. */
+static int is_own_input(const kiln_node *t, uint32_t i)
+{
+    static const struct {
+        const char *type, *input;
+    } own[] = {{"ControlNetApply", "mask"}, {"ControlNetApplyAdvanced", "mask"}};
+    for (size_t k = 0; k < sizeof own / sizeof own[0]; k++)
+        if (strcmp(own[k].type, t->type) == 0 && strcmp(own[k].input, node_in(t, i)->name) == 0)
+            return i + 1 == t->n_in && (node_in(t, i)->flags & KILN_PORT_OPTIONAL);
+    return 0;
+}
+
 static void line_of_row(const kiln_node *t, char out[2000])
 {
     str s = {0};
     str_printf(&s, "%s: ", t->type);
-    for (uint32_t i = 0; i < t->n_in; i++) str_printf(&s, "%s ", node_in(t, i)->name);
+    for (uint32_t i = 0; i < t->n_in; i++)
+        if (!is_own_input(t, i)) str_printf(&s, "%s ", node_in(t, i)->name);
     str_char(&s, '|');
     for (uint32_t i = 0; i < t->n_param; i++) {
         const kiln_param *p = node_param(t, i);
