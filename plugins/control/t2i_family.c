@@ -44,7 +44,6 @@ static const checkpoint_layout layouts[] = {
 static const struct {
     const char *name, *why;
 } relatives[] = {
-    {"style_embedding", "it is a style adapter, which is shown a picture's CLIP features"},
     {"body.0.skep.weight", "its resnets have a convolution beside them, which no released adapter has"},
     {"backbone.0.0.weight", "it is for Stable Cascade"},
     {"backbone.10.blocks.0.weight", "it is for Stable Cascade"},
