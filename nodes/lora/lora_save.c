@@ -94,11 +94,11 @@ static kiln_status run(const kiln_call *c)
                       .whole = p->lora_type == FULL_DIFF,
                       .biases = p->bias_diff != 0,
                       .cuts = p->clamp != 0};
+    if (kit_estimating(c)) return KILN_OK;
     if (!c->in[0] && !c->in[1])
         return c->host->fail(c->ctx, KILN_ERR_INVALID,
                              "there is nothing to extract; wire model_diff (ModelMergeSubtract), text_encoder_diff "
                              "(CLIPMergeSubtract) or both");
-    if (kit_estimating(c)) return KILN_OK;
     kiln_status status = c->in[0] ? add_model(&x) : KILN_OK;
     if (status == KILN_OK && c->in[1]) status = add_clip(&x);
     if (status == KILN_OK && !x.n)
