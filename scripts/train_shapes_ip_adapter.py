@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 from shapes.common import LATENT_SCALE, SEED, Average, alphas_cumulative, load_state, save_state
-from shapes.scenes import BACKGROUNDS, COLOURS, RELATIONS, SHAPES, paint, scene_at
+from shapes.scenes import BACKGROUNDS, COLOURS, SHAPES, paint, scene_at
 from train_shapes_controls import noise_loss
 
 FIRST = 110_000_000  # of scenes that the model itself was not trained on
@@ -51,22 +51,27 @@ class ImageProjection(torch.nn.Module):
         return self.norm(self.proj(embeds).reshape(len(embeds), TOKENS, -1))
 
 
+def in_order(scene):
+    """The things from left to right, or from above to below where that is how they lie: an order that the picture shows."""
+    return sorted(scene.things, key=lambda t: t.x if scene.relation in ("left", "right") else t.y)
+
+
 def answers(scene):
     """What is on a picture, as one class for each question; the second thing's are -100 (not asked) where there is one thing."""
-    shapes, colours = list(SHAPES), list(COLOURS)
-    row = [list(BACKGROUNDS).index(scene.background), list(RELATIONS).index(scene.relation) if scene.relation else len(RELATIONS)]
+    lie = 0 if not scene.relation else 1 if scene.relation in ("left", "right") else 2
+    row = [list(BACKGROUNDS).index(scene.background), lie]
+    things = in_order(scene)
     for k in range(2):
-        thing = scene.things[k] if k < len(scene.things) else None
-        row += [shapes.index(thing.shape), colours.index(thing.colour)] if thing else [-100, -100]
+        row += [list(SHAPES).index(things[k].shape), list(COLOURS).index(things[k].colour)] if k < len(things) else [-100, -100]
     return row
 
 
-CLASSES = (len(BACKGROUNDS), len(RELATIONS) + 1, len(SHAPES), len(COLOURS), len(SHAPES), len(COLOURS))
+CLASSES = (len(BACKGROUNDS), 3, len(SHAPES), len(COLOURS), len(SHAPES), len(COLOURS))
 
 
 def places(scene):
     """x, y and radius of both things, of the picture's side; NaN where there is none."""
-    rows = [[t.x / 128, t.y / 128, t.radius / 128] for t in scene.things]
+    rows = [[t.x / 128, t.y / 128, t.radius / 128] for t in in_order(scene)]
     return sum((rows + [[float("nan")] * 3])[:2], [])
 
 
@@ -209,7 +214,8 @@ def write(vision_weights, weights, folder):
     ):
         os.makedirs(os.path.join(folder, where), exist_ok=True)
         path = os.path.join(folder, where, name + ".safetensors")
-        save_file(tensors, path, metadata={"format": "pt", "what": what})
+        shown = {"num_attention_heads": str(VISION["num_attention_heads"]), "hidden_act": VISION["hidden_act"]} if tensors is vision else {}
+        save_file(tensors, path, metadata={"format": "pt", "what": what, **shown})
         print(f"{path}: {os.path.getsize(path)} bytes")
 
 

@@ -148,9 +148,9 @@ def make_cut(folder, prompts):
             family, parts = CUT[file]
             make_single(path, family, parts, cut=True)
     lora_files.make(folder / "models", prompts)
-    vision_files.make(folder / "models", prompts)
     upscale_files.make(folder / "models", prompts)
     hook_files.make(folder / "models", prompts)
+    vision_files.make(folder / "models", prompts)
 
 
 def make_single(path, family, parts=None, cut=False):

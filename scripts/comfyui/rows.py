@@ -518,8 +518,8 @@ import rows_control  # noqa: E402,F401: ControlNets
 import rows_sd  # noqa: E402,F401: further rows, made of what is above
 import rows_lora  # noqa: E402,F401: patches of every kind
 import rows_patches  # noqa: E402,F401
-import rows_vision  # noqa: E402,F401: pictures that are shown to a model
 import rows_upscale  # noqa: E402,F401: upscalers
 import rows_save  # noqa: E402,F401
 import rows_attention  # noqa: E402,F401
 import rows_hooks  # noqa: E402,F401: hooks of conditionings
+import rows_vision  # noqa: E402,F401: pictures that are shown to a model
