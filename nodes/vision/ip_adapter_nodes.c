@@ -39,27 +39,17 @@ static kiln_status refuse_pickle(const kiln_call *c, const char *path)
         path);
 }
 
-/* kiln.loading/1 records nothing of a kind that is a plugin's own. */
 static kiln_status load(const kiln_call *c)
 {
     static const char *const kinds[] = {IP_ADAPTER_KIND};
     const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
-    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const char *path = ((const loader_params *)c->params)->path;
     const kiln_load what = {.size = sizeof what, .path = path, .kind = kinds, .n = 1};
-    kiln_value *adapter = NULL;
     if (!loading)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "kiln.loading/1 is not there; load the plugin org.kiln.loader");
     TRY(refuse_pickle(c, path));
-    TRY(loading->load(c, &what, &adapter));
-    const kiln_net *net = models->net(c->ctx, adapter, IP_ADAPTER_TYPE);
-    kiln_status status = net ? ip_adapter_check(c, net) : KILN_ERR_INVALID;
-    if (status == KILN_OK)
-        c->out[0] = adapter;
-    else
-        c->host->unref(adapter);
-    return status;
+    return loading->load(c, &what, c->out);
 }
 
 const kiln_node node_ip_adapter_model_loader = {

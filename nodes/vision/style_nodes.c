@@ -24,21 +24,12 @@ static kiln_status load(const kiln_call *c)
 {
     static const char *const kinds[] = {STYLE_KIND};
     const kiln_loading_api *loading = c->host->ability(KILN_LOADING_ABILITY);
-    const kiln_model_api *models = c->host->ability(KILN_MODEL_ABILITY);
     const kiln_load what = {
         .size = sizeof what, .path = ((const loader_params *)c->params)->path, .kind = kinds, .n = 1};
-    kiln_value *style = NULL;
     if (!loading)
         return c->host->fail(c->ctx, KILN_ERR_UNSUPPORTED,
                              "kiln.loading/1 is not there; load the plugin org.kiln.loader");
-    TRY(loading->load(c, &what, &style));
-    const kiln_net *net = models->net(c->ctx, style, STYLE_TYPE);
-    kiln_status status = net ? style_check(c, net) : KILN_ERR_INVALID;
-    if (status == KILN_OK)
-        c->out[0] = style;
-    else
-        c->host->unref(style);
-    return status;
+    return loading->load(c, &what, c->out);
 }
 
 const kiln_node node_style_model_loader = {

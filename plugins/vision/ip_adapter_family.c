@@ -222,6 +222,50 @@ const ip_adapter_config *ip_adapter_config_of(const kiln_net *net)
     return &((const adapter *)net->network->self)->config;
 }
 
+/* ---- are all tensors there? ---- */
+
+static void ask_for_attentions(const adapter *self, const kiln_ops *o, kiln_program *p, kiln_weights *view)
+{
+    static const char *const parts[] = {"to_k_ip", "to_v_ip"};
+    const kiln_weights_api *w = self->host->ability(KILN_WEIGHTS_ABILITY);
+    const ip_adapter_config *c = &self->config;
+    kiln_weight_info info;
+    for (int64_t i = 0; i < c->attentions; i++) {
+        int64_t inner = 0;
+        char name[80];
+        for (size_t k = 0; k < 2; k++) { /* both are as wide as the attention's own, whatever that is */
+            snprintf(name, sizeof name, "ip_adapter.%lld.%s.weight", (long long)(2 * i + 1), parts[k]);
+            memset(&info, 0, sizeof info), info.size = (uint32_t)sizeof info;
+            if (!inner && w->find(view, name, &info) == KILN_OK && info.rank == 2) inner = info.dim[0];
+            o->weight(p, view, name, 2, KILN_DIMS(inner ? inner : 1, c->width));
+        }
+    }
+}
+
+static void drop_output(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
+
+/* Records everything once and throws it away: KILN_OK, or a message that names the missing or misshapen tensor.
+ * kiln.loading/1 does so for kinds of kiln's own. */
+static kiln_status check(kiln_ctx *ctx, const adapter *self, kiln_weights *view)
+{
+    const kiln_ops *o = self->host->ability(KILN_OPS_ABILITY);
+    const ip_adapter_config *c = &self->config;
+    const kiln_outputs out = {.size = sizeof out, .add = drop_output};
+    const kiln_program_options options = {.size = sizeof options, .name = "ip-adapter"};
+    const char *message = NULL;
+    kiln_program *p = o->program_new(ctx, &options);
+    if (!p) return KILN_ERR_NOMEM;
+    kiln_named_tensor in = {.size = sizeof in, .name = ip_adapter_features(c)};
+    in.tensor = o->input(p, in.name, KILN_F32, c->kind == IP_ADAPTER_EMBEDS ? 2 : 3,
+                         c->kind == IP_ADAPTER_EMBEDS ? KILN_DIMS(1, c->features) : KILN_DIMS(1, 2, c->features));
+    record(&self->network, o, p, view, &in, 1, &out);
+    ask_for_attentions(self, o, p, view);
+    kiln_status status = o->error(p, &message);
+    if (status != KILN_OK) self->host->fail(ctx, status, "%s", message ? message : "the IP-Adapter cannot be recorded");
+    o->program_free(p);
+    return status;
+}
+
 /* ---- opening ---- */
 
 static kiln_weights *view_of(const kiln_weights_api *w, kiln_ctx *ctx, kiln_weights *set)
@@ -251,12 +295,13 @@ static kiln_value *open_adapter(const kiln_host *host, kiln_ctx *ctx, kiln_weigh
     if (self && read_adapter(&(reader){host, ctx, w, view, &self->config}) == KILN_OK &&
         fill_facts(ctx, self) == KILN_OK) {
         fill_table(self);
-        value = models->net_new(ctx, IP_ADAPTER_TYPE,
-                                &(kiln_net){.size = sizeof(kiln_net),
-                                            .network = &self->network,
-                                            .weights = view,
-                                            .owned = self,
-                                            .release = free_adapter});
+        if (check(ctx, self, view) == KILN_OK)
+            value = models->net_new(ctx, IP_ADAPTER_TYPE,
+                                    &(kiln_net){.size = sizeof(kiln_net),
+                                                .network = &self->network,
+                                                .weights = view,
+                                                .owned = self,
+                                                .release = free_adapter});
     }
     if (!value) free_adapter(self);
     w->unref(view);
@@ -269,45 +314,3 @@ const kiln_model_family ip_adapter_family = {.size = sizeof ip_adapter_family,
                                              .doc = "IP-Adapters: pictures as prompts for UNets",
                                              .detect = detect,
                                              .open = open_adapter};
-
-/* ---- are all tensors there? ---- */
-
-static void ask_for_attentions(const kiln_ops *o, kiln_program *p, const kiln_net *net, const ip_adapter_config *c)
-{
-    static const char *const parts[] = {"to_k_ip", "to_v_ip"};
-    kiln_weight_info info;
-    for (int64_t i = 0; i < c->attentions; i++) {
-        int64_t inner = 0;
-        char name[80];
-        for (size_t k = 0; k < 2; k++) { /* both are as wide as the attention's own, whatever that is */
-            snprintf(name, sizeof name, "ip_adapter.%lld.%s.weight", (long long)(2 * i + 1), parts[k]);
-            memset(&info, 0, sizeof info), info.size = (uint32_t)sizeof info;
-            const kiln_weights_api *w = ((const adapter *)net->network->self)->host->ability(KILN_WEIGHTS_ABILITY);
-            if (!inner && w->find(net->weights, name, &info) == KILN_OK && info.rank == 2) inner = info.dim[0];
-            o->weight(p, net->weights, name, 2, KILN_DIMS(inner ? inner : 1, c->width));
-        }
-    }
-}
-
-static void drop_output(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
-
-kiln_status ip_adapter_check(const kiln_call *call, const kiln_net *net)
-{
-    const kiln_ops *o = call->host->ability(KILN_OPS_ABILITY);
-    const ip_adapter_config *c = ip_adapter_config_of(net);
-    const kiln_outputs out = {.size = sizeof out, .add = drop_output};
-    const kiln_program_options options = {.size = sizeof options, .name = "ip-adapter"};
-    const char *message = NULL;
-    kiln_program *p = o->program_new(call->ctx, &options);
-    if (!p) return KILN_ERR_NOMEM;
-    kiln_named_tensor in = {.size = sizeof in, .name = ip_adapter_features(c)};
-    in.tensor = o->input(p, in.name, KILN_F32, c->kind == IP_ADAPTER_EMBEDS ? 2 : 3,
-                         c->kind == IP_ADAPTER_EMBEDS ? KILN_DIMS(1, c->features) : KILN_DIMS(1, 2, c->features));
-    net->network->record(net->network, o, p, net->weights, &in, 1, &out);
-    ask_for_attentions(o, p, net, c);
-    kiln_status status = o->error(p, &message);
-    if (status != KILN_OK)
-        call->host->fail(call->ctx, status, "%s", message ? message : "the IP-Adapter cannot be recorded");
-    o->program_free(p);
-    return status;
-}

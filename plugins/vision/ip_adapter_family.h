@@ -15,7 +15,4 @@ extern const kiln_model_family ip_adapter_family;
 /* Of an IPADAPTER of this family. */
 const ip_adapter_config *ip_adapter_config_of(const kiln_net *net);
 
-/* Records everything once and throws it away: KILN_OK, or a message that names the missing or misshapen tensor. */
-kiln_status ip_adapter_check(const kiln_call *c, const kiln_net *net);
-
 #endif

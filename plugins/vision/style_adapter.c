@@ -146,6 +146,27 @@ static void fill_table(style *s)
 int64_t style_features(const kiln_net *net) { return ((const style *)net->network->self)->features; }
 int64_t style_width(const kiln_net *net) { return ((const style *)net->network->self)->width; }
 
+static void drop_output(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
+
+/* Records it once and throws it away: KILN_OK, or a message that names the missing or misshapen tensor. kiln.loading/1
+ * does so for kinds of kiln's own. */
+static kiln_status check(kiln_ctx *ctx, const style *s, kiln_weights *view)
+{
+    const kiln_ops *o = s->host->ability(KILN_OPS_ABILITY);
+    const kiln_outputs out = {.size = sizeof out, .add = drop_output};
+    const kiln_program_options options = {.size = sizeof options, .name = "style"};
+    const char *message = NULL;
+    kiln_program *p = o->program_new(ctx, &options);
+    if (!p) return KILN_ERR_NOMEM;
+    kiln_named_tensor in = {.size = sizeof in, .name = STYLE_FEATURES};
+    in.tensor = o->input(p, in.name, KILN_F32, 3, KILN_DIMS(1, 2, s->features));
+    record(&s->network, o, p, view, &in, 1, &out);
+    kiln_status status = o->error(p, &message);
+    if (status != KILN_OK) s->host->fail(ctx, status, "%s", message ? message : "it cannot be recorded");
+    o->program_free(p);
+    return status;
+}
+
 static kiln_value *open_style(const kiln_host *host, kiln_ctx *ctx, kiln_weights *set)
 {
     const kiln_weights_api *w = host->ability(KILN_WEIGHTS_ABILITY);
@@ -161,10 +182,11 @@ static kiln_value *open_style(const kiln_host *host, kiln_ctx *ctx, kiln_weights
     kiln_weights *view = s && read_shapes(w, ctx, set, s) == KILN_OK ? view_of(w, ctx, set, s->features) : NULL;
     if (view) {
         fill_table(s);
-        value = models->net_new(
-            ctx, STYLE_TYPE,
-            &(kiln_net){
-                .size = sizeof(kiln_net), .network = &s->network, .weights = view, .owned = s, .release = free});
+        if (check(ctx, s, view) == KILN_OK)
+            value = models->net_new(
+                ctx, STYLE_TYPE,
+                &(kiln_net){
+                    .size = sizeof(kiln_net), .network = &s->network, .weights = view, .owned = s, .release = free});
     }
     if (!value) free(s);
     w->unref(view);
@@ -177,22 +199,3 @@ const kiln_model_family style_adapter_family = {.size = sizeof style_adapter_fam
                                                 .doc = "T2I-Adapter's style adapter for SD1",
                                                 .detect = detect,
                                                 .open = open_style};
-
-static void drop_output(const kiln_outputs *out, const char *name, kiln_t t) { (void)out, (void)name, (void)t; }
-
-kiln_status style_check(const kiln_call *c, const kiln_net *net)
-{
-    const kiln_ops *o = c->host->ability(KILN_OPS_ABILITY);
-    const kiln_outputs out = {.size = sizeof out, .add = drop_output};
-    const kiln_program_options options = {.size = sizeof options, .name = "style"};
-    const char *message = NULL;
-    kiln_program *p = o->program_new(c->ctx, &options);
-    if (!p) return KILN_ERR_NOMEM;
-    kiln_named_tensor in = {.size = sizeof in, .name = STYLE_FEATURES};
-    in.tensor = o->input(p, in.name, KILN_F32, 3, KILN_DIMS(1, 2, style_features(net)));
-    net->network->record(net->network, o, p, net->weights, &in, 1, &out);
-    kiln_status status = o->error(p, &message);
-    if (status != KILN_OK) c->host->fail(c->ctx, status, "%s", message ? message : "it cannot be recorded");
-    o->program_free(p);
-    return status;
-}

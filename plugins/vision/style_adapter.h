@@ -16,7 +16,4 @@ extern const kiln_model_family style_adapter_family;
 int64_t style_features(const kiln_net *net);
 int64_t style_width(const kiln_net *net);
 
-/* Records it once and throws it away: KILN_OK, or a message that names the missing or misshapen tensor. */
-kiln_status style_check(const kiln_call *c, const kiln_net *net);
-
 #endif

@@ -115,6 +115,7 @@ run full --no-cache --explain && grep -qE '^m_a +IPAdapterAdvanced .*[0-9]$' "$w
 
 # ---- files
 expect inspect_names_an_adapter 0 "IP-Adapter, features of 12, 4 tokens (family ip-adapter), complete" "$kiln" inspect tests/golden/ip_adapter/models/ipadapter/sd1.safetensors
+"$kiln" inspect tests/golden/ip_adapter/models/ipadapter/xl_plus.safetensors >"$work/log" 2>&1; check of_all_its_tensors sh -c "grep -q complete '$work/log' && ! grep -q 'left over' '$work/log'"
 python3 -I tests/vision/edit_vision.py rename tests/golden/ip_adapter/models/ipadapter/sd1.safetensors ip_adapter. adapter_modules. "$work/models/ipadapter/modules.safetensors" &&
     { begin sd1; echo '  a_modules: {class_type: IPAdapterModelLoader, inputs: {ipadapter_file: modules.safetensors}}'; adapt m_sd1_way sd1 modules small 0.8; held sd1_way sd1 way; } >"$work/modules.yaml" && run modules --no-cache
 same other_names_of_the_attentions "$(as_golden_times modules sd1_way)" 1

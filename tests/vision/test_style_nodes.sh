@@ -40,7 +40,7 @@ dump() { for name in "$@"; do echo "  dump_$name: {class_type: TestDump, inputs:
 } >"$work/style.yaml"
 run style --no-cache; verdict styles_are_sampled_with $?
 same a_style_equals_torch "$(as_golden_times style style.1.0)$(as_golden_times style style.0.4)" 11
-"$kiln" inspect "$work/models/style_models/tiny.safetensors" >"$work/log" 2>&1; check inspect_names_a_style grep -q "T2I-Adapter style, features of 16, 8 tokens of 32 (family style-adapter), complete" "$work/log"
+"$kiln" inspect "$work/models/style_models/tiny.safetensors" >"$work/log" 2>&1; check inspect_names_a_style grep -q "T2I-Adapter style, features of 16, 8 tokens of 32 (family style-adapter), complete" "$work/log"; check of_all_its_tensors sh -c "! grep -q 'left over' '$work/log'"
 
 # ---- a reference: the second picture sees the first, which sees itself
 {
