@@ -9,9 +9,10 @@ cd "$(dirname "$0")/../.." || exit 2
 usage="usage: measure-scenes.sh controlnet|ip-adapter OUT [COUNT [OPTION...]]"
 workflow=${1:?$usage} out=${2:?$usage} count=${3:-100}
 case $workflow in controlnet|ip-adapter) ;; *) echo "$usage" >&2; exit 2 ;; esac
-shift; shift; shift
+shift "$(($# < 3 ? $# : 3))"
 build=${KILN_BUILD:-build/release} scenes=$PWD/tests/judge/scenes
-rm -rf "$out" && mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+if [ -n "$(ls -A "$out" 2>/dev/null)" ]; then echo "measure-scenes: $out is not empty; name a new folder" >&2; exit 2; fi
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 head -n "$count" "$scenes/captions.txt" >"$out/captions.txt"
 awk -F'\t' -v h="$scenes" -v said="$workflow" 'BEGIN { print "image,prompt" } { print h "/" $1 ".png," (said == "controlnet" ? $2 : "\"\"") }' "$out/captions.txt" >"$out/rows.csv"
 "$build/kiln" run "workflows/$workflow.yaml" --over-file "$out/rows.csv" --out "$out/drawn" --quiet "$@" >/dev/null || exit 1

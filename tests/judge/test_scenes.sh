@@ -1,0 +1,21 @@
+# test_scenes.sh - scenes that nothing was trained on: drawn along their edges by the ControlNet that ships, and seen by the IP-Adapter
+# that ships. measure-scenes.sh has the whole hundred.
+. "$KILN_ROOT/tests/cli/head.sh"
+export XDG_CACHE_HOME="$work/cache"
+measure() { bash tests/judge/measure-scenes.sh "$@" >"$work/log" 2>&1; }
+
+measure controlnet "$work/edges" 12
+mean=$(sed -n 's/.*mean overlap \([0-9.]*\),.*/\1/p' "$work/log"); echo "# along edges: ${mean:-none}"
+awk -v m="${mean:-0}" 'BEGIN { exit !(m >= 0.8) }'; verdict edges_are_followed $?
+measure controlnet "$work/without" 12 --set strength=0
+loose=$(sed -n 's/.*mean overlap \([0-9.]*\),.*/\1/p' "$work/log"); echo "# without them: ${loose:-none}"
+awk -v m="${loose:-1}" 'BEGIN { exit !(m <= 0.7) }'; verdict it_is_the_edges_that_do_it $?
+measure ip-adapter "$work/seen" 12
+right=$(sed -n 's/^\([0-9]*\) of 12 right.*/\1/p' "$work/log"); echo "# seen: ${right:-none} of 12"
+[ "${right:-0}" -ge 5 ]; verdict pictures_are_seen $?
+measure ip-adapter "$work/unseen" 12 --set weight=0
+right=$(sed -n 's/^\([0-9]*\) of 12 right.*/\1/p' "$work/log"); echo "# not seen: ${right:-none} of 12"
+[ "${right:-12}" -le 1 ]; verdict it_is_the_adapter_that_does_it $?
+mkdir "$work/kept"; : >"$work/kept/file"
+measure controlnet "$work/kept" 1; [ $? -eq 2 ] && [ -e "$work/kept/file" ]; verdict a_folder_in_use_is_left_alone $?
+exit $status
