@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LAYERS_MAX = 512, WIDTH_MAX = 1 << 16, PICTURE_MAX = 4096, QUICK_LAYERS = 24, HEAD = 64 };
+enum { LAYERS_MAX = 512, WIDTH_MAX = 1 << 16, PICTURE_MAX = 4096, QUICK_LAYERS = 24 };
 
 typedef struct {
     const kiln_host *host;
@@ -86,12 +86,13 @@ static int find_act(const char *name, uint32_t *act)
     return 0;
 }
 
-/* Of the released ones L, H and bigG have 16 heads, and B has heads of 64. L is quick, the larger ones are not. */
+/* Of the released ones L, H and bigG have 16 heads, and B has 12; of another width they have to be told. L is quick, the
+ * larger ones are not. */
 static void read_released(const reader *r)
 {
     clip_vision_config *c = r->out;
     int large = c->width == 1024 || c->width == 1280 || c->width == 1408 || c->width == 1664;
-    c->heads = large ? 16 : c->width / HEAD;
+    c->heads = large ? 16 : c->width == 768 ? 12 : 0;
     c->act = c->layers > QUICK_LAYERS ? KILN_ACT_GELU : KILN_ACT_QUICK_GELU;
     c->eps = 1e-5f;
 }
