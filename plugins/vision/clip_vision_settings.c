@@ -86,8 +86,8 @@ static int find_act(const char *name, uint32_t *act)
     return 0;
 }
 
-/* Of the released ones L, H and bigG have 16 heads, and B has 12; of another width they have to be told. L is quick, the
- * larger ones are not. */
+/* Of the released ones L, H and bigG have 16 heads, and B has 12; of another width they have to be told. L is quick,
+ * the larger ones are not. */
 static void read_released(const reader *r)
 {
     clip_vision_config *c = r->out;
