@@ -94,6 +94,8 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_GATHER] = cuda_prepare_embedding,
     [OP_TIMESTEP] = cuda_prepare_timestep,
     [OP_MAP] = cuda_prepare_expression,
+    [OP_STATE_WRITE] = cuda_prepare_state_write,
+    [OP_CUSTOM] = cuda_prepare_custom,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)

@@ -72,6 +72,20 @@ typedef struct {
 } cu_expression;
 cudaError_t cu_expression_run(const cu_expression *, cudaStream_t);
 
+/* ---- state (state.cu) ---- */
+
+/* Element i of x to its place: outer * places + (offset + k) % places, each `inner` elements. A negative offset writes
+ * nothing. */
+typedef struct {
+    int x_type, out_type;
+    int64_t count, inner, n, places, columns, x_ld; /* columns, x_ld: of x's rows */
+    int offsets;                                    /* 1: the same for all */
+    const int32_t *offset;
+    const void *x;
+    void *out;
+} cu_state_write;
+cudaError_t cu_state_write_run(const cu_state_write *, cudaStream_t);
+
 /* ---- layout (layout.cu) ---- */
 
 typedef struct {

@@ -117,6 +117,8 @@ static const struct {
     [OP_GATHER] = {reference_gather, "reference:gather"},
     [OP_TIMESTEP] = {reference_timestep, "reference:timestep"},
     [OP_MAP] = {reference_map, "reference:map"},
+    [OP_CUSTOM] = {reference_custom, "reference:custom"},
+    [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
 };
 
 static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
