@@ -97,6 +97,7 @@ static void test_other_attention_is_refused(void)
         p->hook[0].before_attention(&p->hook[0], &r, &a);
         CHECK(c.ops->error(c.p, &message) != KILN_OK && strstr(message, "attention over the cells of pictures"));
         free(p);
+        free(q.data), free(x.data);
         c.ops->program_free(c.p);
     }
 }
