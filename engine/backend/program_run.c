@@ -226,6 +226,8 @@ static kiln_status run_step(const binding *b, uint32_t i, error *e)
     TRY(residency_before(x->pass, i, e));
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (o->in[k]) a.in[k] = s->use[k] ? residency_data(x->pass, s->use[k] - 1) : address(b, o->in[k]);
+    for (uint32_t k = 0; k < s->desc.n_more; k++)
+        if (s->more[k]) a.more[k] = address(b, s->more[k]);
     kiln_status status = run_kernel(b, i, &a, &why);
     if (status != KILN_OK)
         return error_set(e, status, "program '%s'%s%s: %s: %s", b->p->r.name, at_or_not(o), o->scope, op_name(o->kind),

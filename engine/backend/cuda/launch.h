@@ -55,6 +55,23 @@ typedef struct {
 } cu_map;
 cudaError_t cu_map_run(const cu_map *, cudaStream_t);
 
+/* ---- expressions (expression.cu) ---- */
+
+enum { CU_OPERANDS = 6, CU_CODE = 64, CU_NUMBERS = 16, CU_REGISTERS = 16 };
+
+/* A thread a number: the code of graph/expression.h, operands broadcast by strides. Types as CU_F32, .. */
+typedef struct {
+    int n, rank, out_type, integer, operands;
+    uint8_t code[CU_CODE][5]; /* op, to, a, b, c */
+    float number[CU_NUMBERS];
+    int64_t count, dim[CU_RANK], out_stride[CU_RANK]; /* in elements; dim of the result */
+    int type[CU_OPERANDS];
+    int64_t stride[CU_OPERANDS][CU_RANK]; /* 0 where it repeats */
+    const void *in[CU_OPERANDS];
+    void *out;
+} cu_expression;
+cudaError_t cu_expression_run(const cu_expression *, cudaStream_t);
+
 /* ---- layout (layout.cu) ---- */
 
 typedef struct {
