@@ -273,13 +273,21 @@ static kiln_status read_alignment(reader *r)
 
 /* ---- texts ---- */
 
+/* With a point in every locale. */
+static const char *real_text(gguf_header *h, int digits, double v)
+{
+    char *text = arena_printf(&h->memory, "%.*g", digits, v), *comma = text ? strchr(text, ',') : NULL;
+    if (comma) *comma = '.';
+    return text;
+}
+
 static const char *text_of(gguf_header *h, const gguf_pair *p)
 {
     float f;
     double d;
     switch (p->type) {
-    case GGUF_F32: return memcpy(&f, p->data, 4), arena_printf(&h->memory, "%.9g", (double)f);
-    case GGUF_F64: return memcpy(&d, p->data, 8), arena_printf(&h->memory, "%.17g", d);
+    case GGUF_F32: return memcpy(&f, p->data, 4), real_text(h, 9, (double)f);
+    case GGUF_F64: return memcpy(&d, p->data, 8), real_text(h, 17, d);
     case GGUF_BOOL: return p->data[0] ? "true" : "false";
     case GGUF_U64: return arena_printf(&h->memory, "%llu", (unsigned long long)number_at(p->data, 8));
     case GGUF_STRING: return arena_strndup(&h->memory, (const char *)p->data + 8, (size_t)p->bytes - 8);

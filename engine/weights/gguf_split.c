@@ -17,8 +17,7 @@ static uint64_t number(const weights_file *f, const char *key, uint64_t fallback
     return gguf_pair_count(gguf_header_find(&f->gguf, key), &v) ? v : fallback;
 }
 
-static const char ending[] = "-00001-of-00001.gguf";
-enum { ENDING = sizeof ending - 1 };
+enum { ENDING = sizeof "-00001-of-00001.gguf" - 1 };
 
 static int digits(const char *p, uint64_t *out)
 {

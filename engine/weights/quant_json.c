@@ -3,12 +3,10 @@
 
 #include "base/checked.h"
 #include "base/memory_alloc.h"
+#include "base/str.h"
 #include "weights/json_scan.h"
 #include "weights/set.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static kiln_status read_format(json_scan *s, quant_json *q)
@@ -50,16 +48,9 @@ static kiln_status read_shape(json_scan *s, quant_json *q)
 /* A number with a fraction, which json_count() does not take. */
 static kiln_status read_number(json_scan *s, double *out)
 {
-    char text[48], *end = text;
     size_t at = json_here(s);
     TRY(json_skip(s));
-    size_t n = s->at - at;
-    if (n < sizeof text) {
-        memcpy(text, s->text + at, n);
-        text[n] = '\0';
-        *out = strtod(text, &end);
-    }
-    if (n < sizeof text && end != text && isfinite(*out)) return KILN_OK;
+    if (str_to_double((const char *)s->text + at, s->at - at, out)) return KILN_OK;
     return json_fail(s, at, "a number must be here");
 }
 

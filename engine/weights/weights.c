@@ -7,6 +7,7 @@
 #include "base/memory_alloc.h"
 #include "base/names.h"
 #include "base/str.h"
+#include "weights/block_notes.h"
 #include "weights/derived.h"
 
 #include <assert.h>
@@ -54,7 +55,8 @@ static kiln_status parse(weights_file *f, const char *path, error *e)
 {
     if (gguf_begins(f->map.data, f->map.size) || ends_with(path, ".gguf"))
         return gguf_header_parse(&f->gguf, &f->header, path, f->map.data, f->map.size, e);
-    return safetensors_parse(&f->header, path, f->map.data, f->map.size, e);
+    TRY(safetensors_parse(&f->header, path, f->map.data, f->map.size, e));
+    return block_notes_apply(&f->header, path, e);
 }
 
 static kiln_status file_open(weights_file *f, const char *path, const char *prefix, error *e)

@@ -6,7 +6,7 @@
 #include "weights_kit.h"
 
 typedef struct {
-    uint8_t b[8192];
+    uint8_t b[32768];
     size_t n;
     uint64_t tensors, pairs;
 } gguf_bytes;
