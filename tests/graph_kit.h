@@ -272,7 +272,7 @@ static inline kiln_t put_random(recorder *c, const kiln_t *live)
 }
 
 /* Inputs "x" [2,4,4,8] f32 and "y" [2,4,4,16] bf16; outputs "a" and "b". */
-static inline void record_random(recording *r, kiln_weights *w, uint64_t seed, uint32_t steps)
+static inline void record_random_program(recording *r, kiln_weights *w, uint64_t seed, uint32_t steps)
 {
     recorder c = {.r = r, .w = w, .d = {seed * 77 + 5}};
     kiln_t live[RANDOM_LIVE];

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t n_in; /* listed operands, plus the residual when there is one (the last) */
     operand_desc in[OP_MAX_IN];
     operand_desc out;
+    uint32_t n_more; /* results beside it: kernel_args.more */
+    operand_desc more[OP_MAX_MORE];
     uint32_t precision; /* KILN_F32: nothing but f32 arithmetic; KILN_BF16, KILN_F16: GEMMs of that type allowed,
                            summed in f32 */
 } op_desc;
@@ -44,15 +46,17 @@ typedef struct kernel kernel;
 typedef struct {
     const void *in[OP_MAX_IN];
     void *out;
-    void *scratch;         /* aligned as the device aligns (at least 64), kernel->scratch_bytes */
-    pool *pool;            /* host devices                                                      */
-    device_stream *stream; /* asynchronous devices                                              */
+    void *more[OP_MAX_MORE]; /* NULL: nobody wants that one */
+    void *scratch;           /* aligned as the device aligns (at least 64), kernel->scratch_bytes */
+    pool *pool;              /* host devices                                                      */
+    device_stream *stream;   /* asynchronous devices                                              */
 } kernel_args;
 
 struct kernel {
     const char *name; /* "brgconv:avx512_core_bf16", for traces and --explain */
     size_t scratch_bytes;
     uint64_t flops; /* 1 MAC = 2 */
+    int waits;      /* 1: run() waits for the stream, so that what it is in cannot be captured */
     /* Per operand: bytes of its packed form and a text that identifies the form, so that two kernels
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];

@@ -29,8 +29,19 @@ static void describe_op(const executor *x, uint32_t i, op_desc *d)
                    .epilogue = o->epilogue,
                    .n_in = o->n_in,
                    .out = describe(x, i + 1),
-                   .precision = x->r->precision};
+                   .precision = o->precision};
     for (uint32_t k = 0; k < o->n_in; k++) d->in[k] = describe(x, o->in[k]);
+    for (uint32_t k = 0; k < OP_MAX_MORE; k++) {
+        d->more[k] = describe(x, x->step[i].more[k]);
+        if (x->step[i].more[k]) d->n_more = k + 1;
+    }
+}
+
+/* The results that stand behind an op are its own. */
+static void find_results(executor *x, uint32_t i)
+{
+    for (uint32_t k = i + 1; k < x->r->n && x->r->op[k].kind == OP_RESULT && x->r->op[k].in[0] == i + 1; k++)
+        x->step[i].more[x->r->op[k].attr.result.index - 1] = k + 1;
 }
 
 /* A concatenation whose operands were all written into it has nothing left to do. */
@@ -47,19 +58,21 @@ static kiln_status prepare(executor *x, uint32_t i, const backend *b, error *e)
 {
     step *s = &x->step[i];
     error why = {0};
+    find_results(x, i);
     describe_op(x, i, &s->desc);
     kiln_status status = b->prepare(&s->desc, &s->kernel, &why);
     if (status == KILN_ERR_UNSUPPORTED && b != &backend_reference && b->device == KILN_CPU) {
         if (!(x->warned >> s->desc.kind & 1))
             log_warn("program '%s'%s%s: no %s kernel (%s); the plain one is used, which is slow", x->r->name,
                      at_or_not(&x->r->op[i]), x->r->op[i].scope, b->name, why.message);
-        x->warned |= 1u << s->desc.kind;
+        x->warned |= UINT64_C(1) << s->desc.kind;
         why = (error){0};
         status = backend_reference.prepare(&s->desc, &s->kernel, &why);
     }
     if (status != KILN_OK)
         return error_set(e, status, "program '%s'%s%s: %s: %s", x->r->name, at_or_not(&x->r->op[i]), x->r->op[i].scope,
                          op_name(s->desc.kind), why.message);
+    x->waits |= s->kernel->waits;
     if (s->kernel->scratch_bytes > x->scratch_bytes) x->scratch_bytes = s->kernel->scratch_bytes;
     for (uint32_t k = 0; k < s->desc.n_in; k++)
         if (s->desc.in[k].weight)

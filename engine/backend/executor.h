@@ -9,7 +9,8 @@
 typedef struct {
     kernel *kernel; /* NULL: nothing to run */
     op_desc desc;
-    size_t use[OP_MAX_IN]; /* number of the weight's use + 1; 0: no weight */
+    size_t use[OP_MAX_IN];      /* number of the weight's use + 1; 0: no weight */
+    uint32_t more[OP_MAX_MORE]; /* ids of its other results, 0: nobody wants that one */
 } step;
 
 /* How the program packs one of its weights. */
@@ -33,7 +34,8 @@ typedef struct {
     plan plan;
     step *step; /* [r->n] */
     size_t scratch_bytes, weight_bytes;
-    uint32_t warned; /* bit by op kind: a warning said that the backend has no kernel */
+    int waits;       /* one of its kernels does */
+    uint64_t warned; /* bit by op kind: a warning said that the backend has no kernel */
     /* its demand, once executor_demand was called */
     pool *pool;
     weight_buffer *buffer;

@@ -270,7 +270,7 @@ static kiln_status fill_from_file(const packing *p, int look, void *dst, error *
 
 static kiln_status fill(const packing *p, int look, void *dst, error *e)
 {
-    if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, KILN_F32, NULL, dst, e);
+    if (p->leaf->kind == OP_CONSTANT) return pack_from(p, p->leaf->constant, p->leaf->dtype, NULL, dst, e);
     return residency_device(p->x->residency)->table->asynchronous ? fill_from_file(p, look, dst, e)
                                                                   : fill_from_map(p, look, dst, e);
 }

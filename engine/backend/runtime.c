@@ -139,6 +139,7 @@ kiln_program *program_new(runtime *rt, const char *name, uint32_t precision, err
     p->rt = rt;
     atomic_init(&p->refs, 1);
     if (recording_init(&p->r, name, precision, e) != KILN_OK) return mem_free(p), NULL;
+    p->r.precisions = rt->setting.backend->precisions;
     return p;
 }
 

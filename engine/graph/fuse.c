@@ -39,7 +39,7 @@ static void drop_unused(fuser *f)
     count_uses(f);
     for (size_t i = f->r->n; i-- > 0;) {
         op *o = &f->r->op[i];
-        if (o->dead || f->uses[i + 1] || o->kind == OP_INPUT) continue;
+        if (o->dead || f->uses[i + 1] || o->kind == OP_INPUT || o->kind == OP_STATE_WRITE) continue;
         o->dead = 1;
         for (uint32_t k = 0; k < o->n_in; k++) f->uses[o->in[k]]--;
     }
@@ -48,22 +48,39 @@ static void drop_unused(fuser *f)
 static int plain(const op_epilogue *e) { return !e->act && !e->geglu && !e->residual; }
 static int is_product(const op *o) { return o->kind == OP_CONV2D || o->kind == OP_LINEAR; }
 static int is_norm(const op *o) { return o->kind == OP_GROUP_NORM || o->kind == OP_LAYER_NORM; }
-static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
-
-/* The op that makes operand k of o, when o is its only reader. */
-static op *sole_source(fuser *f, const op *o, uint32_t k)
+static int is_leaf(const op *o)
 {
-    uint32_t id = o->in[k];
-    return id && f->uses[id] == 1 && !at(f, id)->dead ? at(f, id) : NULL;
+    return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT || o->kind == OP_STATE;
 }
 
-/* `from` moves to the place of `to`, which it replaces. */
+/* `from` moves to the place of `to`, which it replaces. It computes in its own precision, and the sum, the activation
+ * and the result are what they were. */
 static void replace(op *to, op *from)
 {
     shape result = to->shape;
+    uint32_t dtype = to->dtype;
     *to = *from;
     to->shape = result;
+    to->dtype = dtype;
     from->dead = 1;
+}
+
+/* Could a state that it reads be written before the later op that it would move to? */
+static int reads_state(fuser *f, const op *o)
+{
+    for (uint32_t k = 0; k < o->n_in; k++) {
+        const op *from = o->in[k] ? at(f, o->in[k]) : NULL;
+        while (from && (from->kind == OP_SLICE || from->kind == OP_RESHAPE)) from = at(f, from->in[0]);
+        if (from && (from->kind == OP_STATE || from->kind == OP_STATE_WRITE)) return 1;
+    }
+    return 0;
+}
+
+/* The op that makes operand k of o, when o is its only reader and it may be computed where o stands. */
+static op *sole_source(fuser *f, const op *o, uint32_t k)
+{
+    uint32_t id = o->in[k];
+    return id && f->uses[id] == 1 && !at(f, id)->dead && !reads_state(f, at(f, id)) ? at(f, id) : NULL;
 }
 
 static void fuse_act(fuser *f, op *o)
@@ -109,8 +126,9 @@ static int stackable(fuser *f, uint32_t id, const op *like)
 {
     const op *o = id ? at(f, id) : NULL;
     if (!o || o->dead || o->kind != OP_LINEAR || !plain(&o->epilogue) || f->uses[id] != 1 || f->in_group[id]) return 0;
-    if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2]))) return 0;
+    if (!sole_weight(f, o->in[1]) || (o->in[2] && !sole_weight(f, o->in[2])) || reads_state(f, o)) return 0;
     if (like && (o->in[0] != like->in[0] || !o->in[2] != !like->in[2])) return 0;
+    if (like && (o->dtype != like->dtype || o->precision != like->precision)) return 0;
     /* one type of all parts, so that stacking copies and never rounds */
     return !like || (at(f, o->in[1])->dtype == at(f, like->in[1])->dtype &&
                      (!o->in[2] || at(f, o->in[2])->dtype == at(f, like->in[2])->dtype));
@@ -185,7 +203,12 @@ static void put_group(rewriter *w, group *g)
 static uint32_t put_slice(rewriter *w, group *g, uint32_t id)
 {
     const op *o = at(w->f, id);
-    op slice = {.kind = OP_SLICE, .n_in = 1, .shape = o->shape, .scope = o->scope};
+    op slice = {.kind = OP_SLICE,
+                .n_in = 1,
+                .shape = o->shape,
+                .dtype = o->dtype,
+                .precision = o->precision,
+                .scope = o->scope};
     slice.attr.slice.axis = o->shape.rank - 1;
     slice.attr.slice.start = g->next_column;
     slice.attr.slice.length = o->shape.dim[o->shape.rank - 1];

@@ -17,65 +17,12 @@ static op *at(const plan *p, uint32_t id)
     assert(id >= 1 && id <= p->r->n);
     return &p->r->op[id - 1];
 }
-static int is_leaf(const op *o) { return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT; }
+static int is_leaf(const op *o)
+{
+    return o->kind == OP_INPUT || o->kind == OP_WEIGHT || o->kind == OP_CONSTANT || o->kind == OP_STATE;
+}
 
 /* ---- dtypes ---- */
-
-/* Operands that are read in the type they come in. */
-static int reads_as_is(const op *o, uint32_t k)
-{
-    return o->kind == OP_TIMESTEP || o->kind == OP_CONVERT || (o->kind == OP_ATTENTION && k == 3) ||
-           ((o->kind == OP_EMBEDDING || o->kind == OP_GATHER) && k == 1);
-}
-
-/* Puts a CONVERT behind each input whose type is not the program's and that an op computes with. */
-static kiln_status lower_inputs(recording *r, error *e)
-{
-    size_t n_input = 0;
-    while (n_input < r->n && is_leaf(&r->op[n_input])) n_input++; /* leaves come first (fuse.h) */
-    op *out = mem_calloc(r->n + n_input + 1, sizeof *out);
-    uint32_t *renamed = mem_calloc(r->n + 1, sizeof *renamed), *converted = mem_calloc(r->n + 1, sizeof *converted);
-    if (!out || !renamed || !converted) {
-        mem_free(out), mem_free(renamed), mem_free(converted);
-        return error_set(e, KILN_ERR_NOMEM, "out of memory for planning");
-    }
-    size_t n = 0;
-    for (uint32_t id = 1; id <= n_input; id++) {
-        out[n++] = r->op[id - 1];
-        renamed[id] = (uint32_t)n;
-    }
-    for (uint32_t id = 1; id <= n_input; id++) {
-        const op *o = &r->op[id - 1];
-        int differs = o->kind == OP_INPUT && o->dtype != KILN_I32 && o->dtype != r->precision, wanted = 0;
-        for (size_t i = n_input; differs && i < r->n; i++)
-            for (uint32_t k = 0; k < r->op[i].n_in; k++) wanted |= r->op[i].in[k] == id && !reads_as_is(&r->op[i], k);
-        if (!wanted) continue;
-        out[n++] = (op){.kind = OP_CONVERT, .n_in = 1, .in = {renamed[id]}, .shape = o->shape, .scope = o->name};
-        converted[id] = (uint32_t)n;
-    }
-    for (uint32_t id = (uint32_t)n_input + 1; id <= r->n; id++) {
-        op o = r->op[id - 1];
-        for (uint32_t k = 0; k < o.n_in; k++)
-            o.in[k] = converted[o.in[k]] && !reads_as_is(&o, k) ? converted[o.in[k]] : renamed[o.in[k]];
-        out[n++] = o;
-        renamed[id] = (uint32_t)n;
-    }
-    for (size_t i = 0; i < r->n_output; i++) r->output[i].id = renamed[r->output[i].id];
-    r->capacity = r->n + n_input + 1;
-    mem_free(r->op);
-    r->op = out;
-    r->n = n;
-    mem_free(renamed);
-    mem_free(converted);
-    return KILN_OK;
-}
-
-/* Layout ops keep the type of their operand; ops that compute give the program's. */
-static uint32_t result_type(const plan *p, const op *o)
-{
-    int moves = o->kind == OP_SLICE || o->kind == OP_RESHAPE || o->kind == OP_PERMUTE || o->kind == OP_UPSAMPLE;
-    return moves ? p->place[o->in[0]].dtype : p->r->precision;
-}
 
 static void set_types(plan *p)
 {
@@ -84,9 +31,12 @@ static void set_types(plan *p)
         placement *x = &p->place[id];
         x->base = id;
         x->ld = last_dim(&o->shape);
-        x->kind = o->kind == OP_INPUT ? PLACE_INPUT : is_leaf(o) ? PLACE_WEIGHT : PLACE_ARENA;
-        x->dtype = is_leaf(o) ? o->dtype : result_type(p, o);
-        p->skip[id - 1] = (uint8_t)is_leaf(o);
+        x->kind = o->kind == OP_INPUT   ? PLACE_INPUT
+                  : o->kind == OP_STATE ? PLACE_STATE
+                  : is_leaf(o)          ? PLACE_WEIGHT
+                                        : PLACE_ARENA;
+        x->dtype = o->dtype;
+        p->skip[id - 1] = (uint8_t)(is_leaf(o) || o->kind == OP_RESULT);
     }
 }
 
@@ -130,6 +80,9 @@ static void find_views(plan *p)
                    (is_dense(p, from) || last_dim(&o->shape) == last_dim(&at(p, from)->shape))) {
             make_view(p, id, from, 0);
             if (is_dense(p, from)) p->place[id].ld = last_dim(&o->shape);
+        } else if (o->kind == OP_STATE_WRITE) {
+            make_view(p, id, from, 0);
+            p->skip[id - 1] = 0;
         }
     }
 }
@@ -145,7 +98,7 @@ static void find_concats(plan *p, const uint32_t *uses)
             uint32_t from = o->in[k];
             const op *source = at(p, from);
             int writes = !is_leaf(source) && !p->skip[from - 1] && p->place[from].base == from && uses[from] == 1 &&
-                         source->kind != OP_CONCAT;
+                         source->kind != OP_CONCAT && source->kind != OP_CUSTOM; /* whose tensors are dense */
             if (writes) {
                 p->place[from].base = id;
                 p->place[from].shift = column;
@@ -171,6 +124,7 @@ static void find_lifetimes(plan *p)
     for (uint32_t id = 1; id <= p->r->n; id++) p->place[id].first = UINT32_MAX;
     for (uint32_t i = 0; i < p->r->n; i++) {
         const op *o = &p->r->op[i];
+        if (o->kind == OP_RESULT) touch(p, i + 1, o->in[0] - 1); /* written by the op whose result it is */
         if (p->skip[i]) continue;
         touch(p, i + 1, i);
         for (uint32_t k = 0; k < o->n_in; k++)
@@ -242,7 +196,8 @@ static uint32_t root_of_operand(const plan *p, uint32_t id, uint32_t k)
 static uint32_t in_place_root(const plan *p, uint32_t id)
 {
     const op *o = at(p, id);
-    int elementwise = o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL;
+    int elementwise =
+        o->kind == OP_ADD || o->kind == OP_AFFINE || o->kind == OP_ACT || o->kind == OP_MUL || o->kind == OP_MAP;
     if (p->skip[id - 1] || p->place[id].base != id) return 0;
     if (o->epilogue.residual) return root_of_operand(p, id, o->n_in - 1);
     for (uint32_t k = 0; elementwise && k < o->n_in; k++) {
@@ -338,7 +293,7 @@ static void count_work(plan *p)
         const shape *in[OP_MAX_IN] = {0};
         if (p->skip[i]) continue;
         for (uint32_t k = 0; k < o->n_in && k < OP_MAX_IN; k++) in[k] = o->in[k] ? &at(p, o->in[k])->shape : NULL;
-        uint64_t flops = flops_of_op(o->kind, &o->attr, in, &o->shape);
+        uint64_t flops = flops_of_op(o->kind, &o->attr, in, o->n_in < OP_MAX_IN ? o->n_in : OP_MAX_IN, &o->shape);
         p->flops += flops;
         p->invariant_flops += p->invariant[i] ? flops : 0;
         p->n_run++;
@@ -348,7 +303,6 @@ static void count_work(plan *p)
 kiln_status plan_make(plan *p, recording *r, error *e)
 {
     *p = (plan){.r = r};
-    TRY(lower_inputs(r, e));
     uint32_t *uses = mem_calloc(r->n + 1, sizeof *uses);
     p->place = mem_calloc(r->n + 1, sizeof *p->place);
     p->skip = mem_calloc(r->n + 1, 1);

@@ -1,7 +1,6 @@
-/* plan.h - a fused recording with dtypes, views and memory offsets: all that is known before it runs.
+/* plan.h - a fused recording with views and memory offsets: all that is known before it runs.
  *
- * Activations are stored in the program's precision; inputs keep their type and are converted where they are read
- * (timesteps, ids and masks are read as they are). Slices and reshapes are views where the layout allows, a
+ * Slices and reshapes are views where the layout allows, a
  * concatenation's operands are written straight into it when nobody else reads them. Each remaining tensor gets an
  * offset in one arena by its lifetime; `arena_bytes` is the exact peak.
  *
@@ -13,7 +12,7 @@
 
 #include "graph/program.h"
 
-typedef enum { PLACE_NONE, PLACE_INPUT, PLACE_WEIGHT, PLACE_ARENA } place_kind;
+typedef enum { PLACE_NONE, PLACE_INPUT, PLACE_WEIGHT, PLACE_STATE, PLACE_ARENA } place_kind;
 
 /* Where tensor id is. A view's offset includes its place in the base. */
 typedef struct {
@@ -27,7 +26,7 @@ typedef struct {
 } placement;
 
 typedef struct {
-    recording *r;       /* owned by the caller; ops with CONVERTs put in */
+    recording *r;       /* owned by the caller */
     placement *place;   /* [r->n + 1] by id          */
     uint8_t *skip;      /* [r->n]: a view or a leaf: nothing to run */
     uint8_t *invariant; /* [r->n] 1: runs only when step-invariant inputs have changed */

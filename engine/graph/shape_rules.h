@@ -8,6 +8,6 @@
 /* in[i] NULL: operand absent. KILN_ERR_INVALID with a sentence that shows the shapes. */
 kiln_status shape_of_op(op_kind kind, const op_attr *attr, const shape *const *in, uint32_t n_in, shape *out, error *e);
 /* Of convolution, linear and attention; 1 MAC = 2. */
-uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, const shape *out);
+uint64_t flops_of_op(op_kind kind, const op_attr *attr, const shape *const *in, uint32_t n_in, const shape *out);
 
 #endif

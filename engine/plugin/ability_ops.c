@@ -1,7 +1,9 @@
 /* ability_ops.c - "kiln.ops/1": the recorder, planner and runner behind the public table. */
-#include "backend/runtime.h"
+#include "backend/states.h"
 #include "plugin/abilities.h"
 #include "plugin/ctx.h"
+#include "plugin/ops_record.h"
+#include "plugin/ops_states.h"
 
 #include <string.h>
 
@@ -57,7 +59,7 @@ static kiln_t weight_optional(kiln_program *p, kiln_weights *set, const char *na
 }
 static kiln_t constant(kiln_program *p, const float *data, uint32_t rank, const int64_t *dim)
 {
-    return record_constant(program_recording(p), data, rank, dim);
+    return record_constant(program_recording(p), KILN_F32, data, rank, dim);
 }
 
 static uint32_t shape_of(const kiln_program *p, kiln_t t, int64_t *dim, uint32_t capacity)
@@ -89,33 +91,32 @@ static kiln_status sticky(const kiln_program *p, const char **message)
 
 static int32_t one_if_zero(int32_t v) { return v == 0 ? 1 : v; }
 
+/* Groups are the general convolution's. */
 static kiln_t conv2d(kiln_program *p, kiln_t x, kiln_t w, kiln_t b, const kiln_conv2d *o)
 {
     static const kiln_conv2d plain = {.size = sizeof plain};
     op_attr a = {0};
     if (!o) o = &plain;
+    if (one_if_zero(o->groups) != 1) {
+        kiln_conv c = {.size = sizeof c, .rank = 2, .groups = o->groups};
+        memcpy(c.stride, o->stride, sizeof o->stride);
+        memcpy(c.dilation, o->dilation, sizeof o->dilation);
+        memcpy(c.before, o->pad, sizeof o->stride);
+        memcpy(c.after, o->pad + 2, sizeof o->stride);
+        return ops_record_conv(p, x, w, b, &c);
+    }
     for (int i = 0; i < 2; i++) {
         a.conv2d.stride[i] = one_if_zero(o->stride[i]);
         a.conv2d.dilation[i] = one_if_zero(o->dilation[i]);
     }
     memcpy(a.conv2d.pad, o->pad, sizeof a.conv2d.pad);
-    a.conv2d.groups = one_if_zero(o->groups);
+    a.conv2d.groups = 1;
     return record_op(program_recording(p), OP_CONV2D, &a, (const kiln_t[]){x, w, b}, 3);
 }
 
 static kiln_t linear(kiln_program *p, kiln_t x, kiln_t w, kiln_t b)
 {
     return record_op(program_recording(p), OP_LINEAR, NULL, (const kiln_t[]){x, w, b}, 3);
-}
-
-static kiln_t attention(kiln_program *p, kiln_t q, kiln_t k, kiln_t v, const kiln_attention *o)
-{
-    const op *from = recorded(program_recording(p), q);
-    if (!o) return record_fail(program_recording(p), KILN_ERR_INVALID, "attention without its options (heads)");
-    op_attr a = {.attention = {.heads = o->heads, .scale = o->scale, .causal = o->causal != 0}};
-    if (a.attention.scale == 0 && from && from->shape.rank == 3 && o->heads > 0)
-        a.attention.scale = (float)(1.0 / __builtin_sqrt((double)(from->shape.dim[2] / o->heads)));
-    return record_op(program_recording(p), OP_ATTENTION, &a, (const kiln_t[]){q, k, v, o->mask}, 4);
 }
 
 static kiln_t group_norm(kiln_program *p, kiln_t x, int32_t groups, float eps, kiln_t gamma, kiln_t beta)
@@ -188,6 +189,12 @@ static kiln_t timestep_embedding(kiln_program *p, kiln_t t, int64_t dim, const k
     return op1(p, OP_TIMESTEP, &a, t);
 }
 
+static kiln_status sizeless(kiln_ctx *c, const char *function, const char *type)
+{
+    return error_set(ctx_error(c), KILN_ERR_BUG, "%s: a %s that does not say its size; set .size = sizeof(%s) first",
+                     function, type, type);
+}
+
 static kiln_status plan_program(kiln_ctx *c, kiln_program *p, kiln_program_info *info)
 {
     TRY(program_plan(p, ctx_error(c)));
@@ -201,6 +208,15 @@ static kiln_status run_program(kiln_ctx *c, kiln_program *p, const kiln_bind *in
 {
     if (ctx_estimating(c)) return program_estimate(p, in, n_in, out, n_out, ctx_error(c));
     return program_run(p, in, n_in, out, n_out, call_cancelled, c, ctx_error(c));
+}
+
+static kiln_status run_with(kiln_ctx *c, kiln_program *p, const kiln_run *given)
+{
+    kiln_run r;
+    if (!KILN_READ(&r, given, n_out)) return sizeless(c, "run_with", "kiln_run");
+    program_binds binds = {.states = r.states, .in = r.in, .out = r.out, .n_in = r.n_in, .n_out = r.n_out};
+    if (ctx_estimating(c)) return program_estimate_with(p, &binds, ctx_error(c));
+    return program_run_with(p, &binds, call_cancelled, c, ctx_error(c));
 }
 
 static int fits(kiln_ctx *c, const kiln_program *p)
@@ -217,12 +233,6 @@ static kiln_status bad_vector(kiln_ctx *c, const char *name)
 {
     return error_set(ctx_error(c), KILN_ERR_INVALID, "%s: a vector is missing, or an area lies outside its picture",
                      name);
-}
-
-static kiln_status sizeless(kiln_ctx *c, const char *function, const char *type)
-{
-    return error_set(ctx_error(c), KILN_ERR_BUG, "%s: a %s that does not say its size; set .size = sizeof(%s) first",
-                     function, type, type);
 }
 
 static kiln_status too_many(kiln_ctx *c, uint32_t terms)
@@ -357,7 +367,7 @@ const kiln_ops ops_api = {
     .error = sticky,
     .conv2d = conv2d,
     .linear = linear,
-    .attention = attention,
+    .attention = ops_record_attention,
     .group_norm = group_norm,
     .layer_norm = layer_norm,
     .add = add,
@@ -389,4 +399,42 @@ const kiln_ops ops_api = {
     .accumulate = accumulate,
     .divide = divide,
     .fits = fits,
+    .map = ops_record_map,
+    .cast = ops_record_cast,
+    .expand = ops_record_expand,
+    .constant_i32 = ops_record_constant_i32,
+    .precision_push = ops_record_precision_push,
+    .precision_pop = ops_record_precision_pop,
+    .dtype = ops_recorded_dtype,
+    .normalize = ops_record_norm,
+    .rope = ops_record_rope,
+    .softmax = ops_record_softmax,
+    .reduce = ops_record_reduce,
+    .topk = ops_record_topk,
+    .cumsum = ops_record_cumsum,
+    .bincount = ops_record_bincount,
+    .take = ops_record_take,
+    .take_along = ops_record_take_along,
+    .scatter = ops_record_scatter,
+    .random = ops_record_random,
+    .matmul = ops_record_matmul,
+    .linear_transposed = ops_record_linear_transposed,
+    .grouped_linear = ops_record_grouped_linear,
+    .conv = ops_record_conv,
+    .interpolate = ops_record_interpolate,
+    .pool = ops_record_pool,
+    .pad = ops_record_pad,
+    .grid_sample = ops_record_grid_sample,
+    .state = ops_record_state,
+    .state_write = ops_record_state_write,
+    .states_new = ops_states_new,
+    .states_fork = ops_states_fork,
+    .states_free = states_unref,
+    .states_clear = states_clear,
+    .states_bytes = states_bytes,
+    .states_save = ops_states_save,
+    .states_load = ops_states_load,
+    .run_with = run_with,
+    .register_op = op_kind_register,
+    .custom = ops_record_custom,
 };

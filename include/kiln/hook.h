@@ -23,6 +23,7 @@
 #include "inputs.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -234,7 +235,10 @@ static inline kiln_t kiln_attention_at(const kiln_recording *r, kiln_attention_i
         if (h->attention && kiln_hook_acts_at(h, a->place)) result = h->attention(h, r, a);
     }
     if (result.id) return result;
-    kiln_attention options = {sizeof options, a->heads, a->scale, a->causal, a->mask};
+    kiln_attention options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options, options.heads = a->heads, options.scale = a->scale;
+    options.causal = a->causal, options.mask = a->mask;
     return r->ops->attention(r->program, a->q, a->k, a->v, &options);
 }
 

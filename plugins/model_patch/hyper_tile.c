@@ -78,7 +78,8 @@ static kiln_t tiled(const kiln_hook *hook, const kiln_recording *r, const kiln_a
                             "HyperTile: at '%s' another patch changes the keys or masks them, and tiles have neither; "
                             "leave one of the two out",
                             a->place);
-    kiln_attention options = {sizeof options, a->heads, a->scale, a->causal, a->mask};
+    kiln_attention options = {
+        .size = sizeof options, .heads = a->heads, .scale = a->scale, .causal = a->causal, .mask = a->mask};
     kiln_t h = r->ops->attention(r->program, cut(r, a->q, &t, 0), runs(r, a->k, t.down * t.across),
                                  runs(r, a->v, t.down * t.across), &options);
     return cut(r, h, &t, 1);

@@ -44,7 +44,8 @@ static kiln_t attended(const kiln_recording *r, const kiln_attention_info *a, in
 {
     const kiln_ops *o = r->ops;
     int64_t n = program_dim(r, a->k, 0), d = program_dim(r, a->k, 2) / a->heads;
-    kiln_attention options = {sizeof options, a->heads, a->scale, a->causal, a->mask};
+    kiln_attention options = {
+        .size = sizeof options, .heads = a->heads, .scale = a->scale, .causal = a->causal, .mask = a->mask};
     kiln_t map = o->attention(r->program, a->q, a->k, unit_columns(r, a, first), &options);
     kiln_t by_head = o->reshape(r->program, sum_rows(r, map), 3, KILN_DIMS(n, a->heads, d));
     return program_mean(r, o->permute(r->program, by_head, (const uint32_t[]){0, 2, 1}));

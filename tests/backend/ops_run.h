@@ -9,7 +9,7 @@ typedef struct {
     const char *name;
     op_desc op;
     double tolerance; /* in f32; 0 = 2e-6 */
-} op_case;
+} op_case;            /* the name of a map is "map " and its expression */
 
 typedef struct {
     op_desc op;
@@ -24,7 +24,8 @@ void setup_free(op_setup *s);
  * processor time of the fastest of `repeat` runs. */
 void *setup_run(const op_setup *s, const backend *b, pool *p, int repeat, double *seconds, double *busy,
                 kiln_status *status);
-size_t setup_out_bytes(const op_setup *s);
+/* Bytes of what it returns: guards, the result, and its other results. */
+size_t setup_bytes(const op_setup *s);
 /* 1 when within tolerance: relative error of the whole, and of every element against max(|b|, rms). */
 int setup_near(const op_setup *s, const void *a, const void *b, double tolerance, const char *what);
 

@@ -67,7 +67,7 @@ static kiln_program *plan_random(runtime *rt, uint64_t seed, uint32_t steps, err
 {
     kiln_program *p = program_new(rt, "p", 0, e);
     if (!p) return NULL;
-    record_random(program_recording(p), set, seed, steps);
+    record_random_program(program_recording(p), set, seed, steps);
     if (program_plan(p, e) == KILN_OK) return p;
     program_free(p);
     return NULL;
@@ -545,9 +545,10 @@ static void test_a_failing_device_is_an_error_with_its_place(void)
     runtime *rt = open_runtime((runtime_setting){.backend = &broken});
     error e = {0}, again = {0};
     kiln_program *p = program_new(rt, "p", 0, &e);
-    record_random(program_recording(p), set, 9, 10);
+    record_random_program(program_recording(p), set, 9, 10);
     CHECK_EQ(program_plan(p, &e), KILN_ERR_DEVICE);
-    CHECK_MSG(strstr(e.message, "program 'p', at y: convert") && strstr(e.message, "device is gone"), "%s", e.message);
+    CHECK_MSG(strstr(e.message, "program 'p', at random: convert") && strstr(e.message, "device is gone"), "%s",
+              e.message);
     CHECK(program_plan(p, &again) != KILN_OK); /* and does not come to life by being asked again */
     program_free(p);
     runtime_free(rt);
@@ -562,7 +563,7 @@ static kiln_program *keep(runtime *rt, int key, int *fresh)
     snprintf(text, sizeof text, "key %d", key);
     kiln_program *p = program_keep(rt, text, "kept", 0, fresh, &e);
     if (p && *fresh) {
-        record_random(program_recording(p), set, (uint64_t)key + 1, 6);
+        record_random_program(program_recording(p), set, (uint64_t)key + 1, 6);
         CHECK_MSG(program_plan(p, &e) == KILN_OK, "%s", e.message);
     }
     return p;

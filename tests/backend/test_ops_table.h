@@ -62,6 +62,16 @@
             {.kind = OP_ACT, .n_in = 1, .in = {X(3, 7, 21)}, .out = X(3, 7, 21), .attr.act = {KILN_ACT_##kind_}}, 0    \
     }
 
+#define MAP(text, result, ...)                                                                                         \
+    {                                                                                                                  \
+        "map " text,                                                                                                   \
+            {.kind = OP_MAP,                                                                                           \
+             .n_in = sizeof((operand_desc[]){__VA_ARGS__}) / sizeof(operand_desc),                                     \
+             .in = {__VA_ARGS__},                                                                                      \
+             .out = result},                                                                                           \
+            0                                                                                                          \
+    }
+
 static const op_case cases[] = {
     {"linear plain",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
@@ -352,6 +362,28 @@ static const op_case cases[] = {
     {"timestep of frames",
      {.kind = OP_TIMESTEP, .n_in = 1, .in = {X(2, 5)}, .out = X(2, 5, 24), .attr.timestep = {24, 1, 0, 10000}},
      0},
+    /* every operation of the expressions, in numbers and whole numbers */
+    MAP("a + b", X(3, 5, 19), X(3, 5, 19), X(3, 5, 19)),
+    MAP("a - tanh(c) * b", X(3, 5, 19), X(3, 5, 19), X(3, 5, 19), X(3, 1, 19)),
+    MAP("a * b + c", X(2, 3, 4, 600), X(4, 1), X(2, 1, 1, 600), W(3, 1, 600)),
+    MAP("-a / (b + 3) * a + a", X(7, 600), X(7, 600), W(600)),
+    MAP("abs(a) + sign(b) * 2 + floor(a * 9) + ceil(b * 9) + round(a * 8)", X(5, 37), X(5, 37), X(5, 37)),
+    MAP("sqrt(abs(a)) + rsqrt(b * b + 0.1)", X(5, 37), X(5, 37), X(5, 37)),
+    MAP("exp(a) + exp2(b) + expm1(a) + log(b + 2) + log2(a + 2) + log1p(b * .5)", X(5, 37), X(5, 37), X(5, 37)),
+    MAP("sin(a) + cos(b) + tan(a) + atan(b) + atan2(a, b + 2) + tanh(b)", X(5, 37), X(5, 37), X(5, 37)),
+    MAP("pow(abs(a) + .1, b) + mod(a, b + 2) + erf(a)", X(5, 37), X(5, 37), X(5, 37)),
+    MAP("sigmoid(a) + silu(b) + gelu(a) + gelu_tanh(b) + quick_gelu(a) + relu(b) + softplus(a * 30)", X(5, 37),
+        X(5, 37), X(5, 37)),
+    MAP("a < b ? a : c", X(5, 37), X(5, 37), X(5, 37), X(37)),
+    MAP("(a <= b) + (a > b) * 2 + (a >= c) * 4 + (b == c) * 8 + (a != b) * 16", X(5, 37), X(5, 37), X(5, 37), X(37)),
+    MAP("a > 0 && b > 0 || !(c < 0) ? min(a, b) : max(b, c)", X(5, 37), X(5, 37), X(5, 37), X(37)),
+    MAP("b > 0 ? a : 0 / 0 * a", X(5, 37), X(5, 37), {.dtype = KILN_F32, .weight = 1, .shape = SHAPE(1)}),
+    MAP("isnan(a / 0 * 0) + p * a + q + r * s", X(5, 37), X(5, 37)),
+    MAP("a * 3 - b", IDS(4, 23), IDS(4, 23), IDS(23)),
+    MAP("(a - 2) / (b + 1) + mod(a - 2, b + 1) * 100 + abs(a - 3) + sign(a - 2)", IDS(4, 23), IDS(4, 23), IDS(4, 1)),
+    MAP("a == b ? -a : min(a, b) + max(a, 2) + !(a < b && b) + (a <= 1 || b != 2)", IDS(4, 23), IDS(4, 23), IDS(23)),
+    MAP("a * 2.5 + b", X(4, 23), IDS(4, 23), X(4, 23)),
+    MAP("a * 100", IDS(4, 23), X(4, 23)),
 };
 
 static const op_case embedding_case = {

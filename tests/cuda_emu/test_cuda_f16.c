@@ -61,7 +61,7 @@ static size_t compute(runtime *rt, kiln_weights *set, uint64_t seed, float *out)
     for (size_t i = 0; i < sizeof y / sizeof *y; i++) y[i] = dice_real(&d);
     kiln_program *p = program_new(rt, "p", 0, &e);
     recording *r = program_recording(p);
-    record_random(r, set, seed, 5 + (uint32_t)seed % 20);
+    record_random_program(r, set, seed, 5 + (uint32_t)seed % 20);
     CHECK_MSG(program_plan(p, &e) == KILN_OK, "%s", e.message);
     const shape *a = &r->op[r->output[0].id - 1].shape, *b = &r->op[r->output[1].id - 1].shape,
                 in[] = {{4, {2, 4, 4, 8}}, {4, {2, 4, 4, 16}}};

@@ -101,7 +101,7 @@ static int run_variant(const backend *b, const op_case *c, uint32_t type, int64_
         cu_emu_seed((uint64_t)order * 77 + 1);
         void *got = setup_run(&s, b, NULL, 1, NULL, NULL, NULL);
         ok = got && setup_near(&s, got, expected, tolerance_of(c, type), what);
-        if (ok && first && memcmp(first, got, setup_out_bytes(&s) + 256))
+        if (ok && first && memcmp(first, got, setup_bytes(&s)))
             printf("  %s: other bytes under another order\n", what), ok = 0;
         if (!first)
             first = got;

@@ -33,7 +33,7 @@ static inline kiln_t random_constant(recording *r, dice *d, uint32_t rank, const
     for (uint32_t i = 0; i < rank; i++) n *= dim[i];
     if (n > 4096) return (kiln_t){0};
     for (int64_t i = 0; i < n; i++) data[i] = roll_number(d) * 0.5f;
-    return record_constant(r, data, rank, dim);
+    return record_constant(r, KILN_F32, data, rank, dim);
 }
 
 static inline kiln_t random_linear(recording *r, dice *d, kiln_t x, int64_t out)

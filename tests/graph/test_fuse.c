@@ -216,7 +216,7 @@ static void test_operands_stand_before_their_readers_in_random_programs(void)
         recording r;
         error e = {0};
         CHECK_EQ(recording_init(&r, "p", KILN_F32, &e), KILN_OK);
-        record_random(&r, set, seed, 25);
+        record_random_program(&r, set, seed, 25);
         CHECK_MSG(r.failure.status == KILN_OK, "seed %llu: %s", (unsigned long long)seed, r.failure.message);
         CHECK_EQ(fuse(&r, &e), KILN_OK);
         int computed = 0, in_order = 1;
@@ -241,7 +241,7 @@ static void test_every_allocation_may_fail(void)
         recording r;
         error e = {0};
         CHECK_EQ(recording_init(&r, "p", KILN_F32, &e), KILN_OK);
-        record_random(&r, set, 3, 25);
+        record_random_program(&r, set, 3, 25);
         mem_fail_at(k, 0);
         kiln_status status = fuse(&r, &e);
         mem_fail_at(-1, 0);

@@ -205,7 +205,7 @@ static int plan_random(recording *r, plan *p, uint32_t precision, uint64_t seed,
 {
     error e = {0};
     CHECK_EQ(recording_init(r, "p", precision, &e), KILN_OK);
-    record_random(r, set, seed, steps);
+    record_random_program(r, set, seed, steps);
     int ok = CHECK_MSG(r->failure.status == KILN_OK, "seed %llu: %s", (unsigned long long)seed, r->failure.message) &&
              CHECK_EQ(fusing ? fuse(r, &e) : fuse_nothing(r, &e), KILN_OK) &&
              CHECK_MSG(plan_make(p, r, &e) == KILN_OK, "%s", e.message);
@@ -369,7 +369,7 @@ static void test_every_allocation_may_fail(void)
         plan p;
         error e = {0};
         CHECK_EQ(recording_init(&r, "p", KILN_BF16, &e), KILN_OK);
-        record_random(&r, set, 3, 25);
+        record_random_program(&r, set, 3, 25);
         CHECK_EQ(fuse(&r, &e), KILN_OK);
         mem_fail_at(k, 0);
         kiln_status status = plan_make(&p, &r, &e);

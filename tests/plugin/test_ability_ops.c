@@ -70,7 +70,7 @@ static void test_a_recorders_mistakes_come_back_from_plan(void)
 {
     static const char *const says[] = {
         "options (heads)", "timestep_embedding without", "permute without", "concat of nothing", "0 heads",
-        "of no set",       "reshape: the operand",       "9 levels"};
+        "of no set",       "reshape: operand 0",         "9 levels"};
     for (int i = 0; i < 8; i++) {
         kiln_program *p = fresh();
         const char *message = "";

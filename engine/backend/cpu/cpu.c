@@ -182,8 +182,9 @@ static kiln_status pack_f32(const kernel *k, uint32_t operand, const void *src, 
                             error *e)
 {
     const cpu_kernel *c = (const cpu_kernel *)k;
+    uint32_t type = c->op.in[operand].dtype == KILN_I32 ? KILN_I32 : KILN_F32;
     (void)p;
-    kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, (size_t)shape_count(&c->op.in[operand].shape));
+    kiln_status status = dtype_convert(dst, type, src, src_dtype, (size_t)shape_count(&c->op.in[operand].shape));
     return status == KILN_OK ? status
                              : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
 }
@@ -203,16 +204,17 @@ static void cpu_free(kernel *k)
 }
 
 static cpu_prepare *const prepares[OP_KIND_COUNT] = {
-    [OP_CONVERT] = cpu_prepare_elementwise,   [OP_CONV2D] = cpu_prepare_conv2d,
-    [OP_LINEAR] = cpu_prepare_linear,         [OP_ATTENTION] = cpu_prepare_attention,
-    [OP_GROUP_NORM] = cpu_prepare_group_norm, [OP_LAYER_NORM] = cpu_prepare_layer_norm,
-    [OP_ADD] = cpu_prepare_elementwise,       [OP_MUL] = cpu_prepare_elementwise,
-    [OP_AFFINE] = cpu_prepare_elementwise,    [OP_ACT] = cpu_prepare_elementwise,
-    [OP_GEGLU] = cpu_prepare_elementwise,     [OP_UPSAMPLE] = cpu_prepare_layout,
-    [OP_CONCAT] = cpu_prepare_layout,         [OP_SLICE] = cpu_prepare_layout,
-    [OP_RESHAPE] = cpu_prepare_layout,        [OP_PERMUTE] = cpu_prepare_layout,
-    [OP_EMBEDDING] = cpu_prepare_embedding,   [OP_GATHER] = cpu_prepare_embedding,
-    [OP_TIMESTEP] = cpu_prepare_embedding,
+    [OP_CONVERT] = cpu_prepare_elementwise,     [OP_CONV2D] = cpu_prepare_conv2d,
+    [OP_LINEAR] = cpu_prepare_linear,           [OP_ATTENTION] = cpu_prepare_attention,
+    [OP_GROUP_NORM] = cpu_prepare_group_norm,   [OP_LAYER_NORM] = cpu_prepare_layer_norm,
+    [OP_ADD] = cpu_prepare_elementwise,         [OP_MUL] = cpu_prepare_elementwise,
+    [OP_AFFINE] = cpu_prepare_elementwise,      [OP_ACT] = cpu_prepare_elementwise,
+    [OP_GEGLU] = cpu_prepare_elementwise,       [OP_UPSAMPLE] = cpu_prepare_layout,
+    [OP_CONCAT] = cpu_prepare_layout,           [OP_SLICE] = cpu_prepare_layout,
+    [OP_RESHAPE] = cpu_prepare_layout,          [OP_PERMUTE] = cpu_prepare_layout,
+    [OP_EMBEDDING] = cpu_prepare_embedding,     [OP_GATHER] = cpu_prepare_embedding,
+    [OP_TIMESTEP] = cpu_prepare_embedding,      [OP_MAP] = cpu_prepare_map,
+    [OP_STATE_WRITE] = cpu_prepare_state_write, [OP_CUSTOM] = cpu_prepare_custom,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)
@@ -239,7 +241,7 @@ static kiln_status cpu_prepare_op(const op_desc *op, kernel **out, error *e)
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!is_packed(&op->in[i])) continue;
         c->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
-        snprintf(c->base.pack_form[i], sizeof c->base.pack_form[i], "f32");
+        snprintf(c->base.pack_form[i], sizeof c->base.pack_form[i], "%s", op->in[i].dtype == KILN_I32 ? "i32" : "f32");
     }
     kiln_status status = prepares[op->kind](c, e);
     if (status != KILN_OK) {

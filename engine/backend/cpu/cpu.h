@@ -35,8 +35,9 @@ struct cpu_kernel {
 
 /* Each fills in body, scratch_bytes, packed forms (for weights other than f32), flops and plan. */
 typedef kiln_status cpu_prepare(cpu_kernel *, error *);
-cpu_prepare cpu_prepare_elementwise, cpu_prepare_layout, cpu_prepare_group_norm, cpu_prepare_layer_norm,
-    cpu_prepare_embedding, cpu_prepare_linear, cpu_prepare_conv2d, cpu_prepare_attention;
+cpu_prepare cpu_prepare_elementwise, cpu_prepare_map, cpu_prepare_state_write, cpu_prepare_custom, cpu_prepare_layout,
+    cpu_prepare_group_norm, cpu_prepare_layer_norm, cpu_prepare_embedding, cpu_prepare_linear, cpu_prepare_conv2d,
+    cpu_prepare_attention;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
 typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);
@@ -51,13 +52,28 @@ static inline int64_t rows_of(const operand_desc *d)
 static inline int64_t columns_of(const operand_desc *d) { return d->shape.rank ? d->shape.dim[d->shape.rank - 1] : 1; }
 static inline size_t size_of(uint32_t dtype) { return dtype == KILN_F32 || dtype == KILN_I32 ? 4 : 2; }
 static inline int is_packed(const operand_desc *d) { return d->dtype && d->weight; }
-/* Address of (row, column); packed operands are dense f32. */
+/* Address of (row, column); packed operands are dense f32, or i32. */
 static inline const char *place_of(const operand_desc *d, const void *data, int64_t row, int64_t column)
 {
     if (d->weight) return (const char *)data + (size_t)(row * columns_of(d) + column) * 4;
     return (const char *)data + (size_t)(row * d->ld + column) * size_of(d->dtype);
 }
-static inline uint32_t type_of(const operand_desc *d) { return d->weight ? (uint32_t)KILN_F32 : d->dtype; }
+static inline uint32_t type_of(const operand_desc *d)
+{
+    return d->weight && d->dtype != KILN_I32 ? (uint32_t)KILN_F32 : d->dtype;
+}
+/* Row of operand b for row `row` of out: dimensions aligned at the end, 1 repeats. */
+static inline int64_t broadcast_row(const shape *out, const shape *b, int64_t row)
+{
+    int64_t place = 0, stride = 1;
+    for (uint32_t i = 1; i < out->rank && i < b->rank; i++) {
+        int64_t size = out->dim[out->rank - 1 - i], own = b->dim[b->rank - 1 - i];
+        place += (own == 1 ? 0 : row % size) * stride;
+        stride *= own;
+        row /= size;
+    }
+    return place;
+}
 static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -20,19 +20,6 @@ typedef struct {
     const kernel_args *a;
 } call;
 
-/* Row of operand b for row `row` of out: dimensions aligned at the end, 1 repeats. */
-static int64_t broadcast_row(const shape *out, const shape *b, int64_t row)
-{
-    int64_t place = 0, stride = 1;
-    for (uint32_t i = 1; i < out->rank && i < b->rank; i++) {
-        int64_t size = out->dim[out->rank - 1 - i], own = b->dim[b->rank - 1 - i];
-        place += (own == 1 ? 0 : row % size) * stride;
-        stride *= own;
-        row /= size;
-    }
-    return place;
-}
-
 /* Chunk (row, column .. column+n) of operand i as floats, element or row repeated as its shape says. */
 static void fetch(const cpu_kernel *c, const kernel_args *a, uint32_t i, int64_t row, int64_t column, size_t n,
                   float *to)
@@ -104,6 +91,7 @@ static int is_dense(const operand_desc *d) { return d->weight || d->ld == column
 kiln_status cpu_prepare_elementwise(cpu_kernel *c, error *e)
 {
     const op_desc *op = &c->op;
+    if (op->kind == OP_CONVERT && op->out.dtype == KILN_I32) return cpu_prepare_layout(c, e); /* i32 that only move */
     layout *l = mem_calloc(1, sizeof *l);
     if (!l) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = l, c->plan_free = mem_free, c->body = run;

@@ -19,8 +19,10 @@ typedef struct cpu_kernels {
     /* x = act(x). exp within 2 ulp; erf within 1.5e-7 absolute (Abramowitz and Stegun 7.1.26). */
     void (*act)(float *x, uint32_t act, size_t n);
     void (*geglu)(float *value, const float *gate, size_t n); /* value *= gelu(gate)          */
-    void (*add)(float *x, const float *y, size_t n);          /* x += y                       */
-    void (*mul)(float *x, const float *y, size_t n);          /* x *= y                       */
+    /* One operation of an expression (map_op, but LOAD and NUMBER) on n numbers; `to` may be one of the others. */
+    void (*map)(uint32_t op, float *to, const float *a, const float *b, const float *c, size_t n);
+    void (*add)(float *x, const float *y, size_t n); /* x += y                       */
+    void (*mul)(float *x, const float *y, size_t n); /* x *= y                       */
     void (*affine)(float *x, float scale, float shift, size_t n);
     void (*normalise)(float *x, const float *mean, const float *scale, const float *shift,
                       size_t n); /* (x-mean)*scale+shift */

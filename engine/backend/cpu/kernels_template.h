@@ -4,6 +4,7 @@
  */
 #include "backend/cpu/kernels.h"
 
+#include "graph/expression.h"
 #include "kiln/ops.h"
 #include "tensor/dtype.h"
 
@@ -176,6 +177,123 @@ static void affine(float *x, float scale, float shift, size_t n) { MAP(x, n, v *
 static void normalise(float *x, const float *mean, const float *scale, const float *shift, size_t n)
 {
     MAP(x, n, (v - OTHER(mean, n)) * OTHER(scale, n) + OTHER(shift, n));
+}
+
+/* ---- expressions ---- */
+
+INLINE vf vtruth(vi mask) { return (vf)(mask & (vi)splat(1.0f)); }
+INLINE vi vfalse(vf x) { return x == splat(0); } /* NaN is true, as in C */
+INLINE vi visnan(vf x) { return x != x; }        /* NOLINT: NaN */
+/* NaN of either stays. */
+INLINE vf vleast(vf a, vf b) { return pick(visnan(a), a, pick(b < a, b, pick(visnan(b), b, a))); }
+INLINE vf vmost(vf a, vf b) { return pick(visnan(a), a, pick(b > a, b, pick(visnan(b), b, a))); }
+INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+
+#define BINARY(expr)                                                                                                   \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) {                                                                           \
+            vf x = get(a + i), y = get(b + i);                                                                         \
+            put(to + i, expr);                                                                                         \
+        }                                                                                                              \
+        if (i < n) {                                                                                                   \
+            vf x = get_part(a + i, n - i), y = get_part(b + i, n - i);                                                 \
+            put_part(to + i, expr, n - i);                                                                             \
+        }                                                                                                              \
+    } while (0)
+#define UNARY(expr)                                                                                                    \
+    do {                                                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + LANES <= n; i += LANES) {                                                                           \
+            vf x = get(a + i);                                                                                         \
+            put(to + i, expr);                                                                                         \
+        }                                                                                                              \
+        if (i < n) {                                                                                                   \
+            vf x = get_part(a + i, n - i);                                                                             \
+            put_part(to + i, expr, n - i);                                                                             \
+        }                                                                                                              \
+    } while (0)
+#define EACH_OF(expr)                                                                                                  \
+    for (size_t i = 0; i < n; i++) to[i] = (expr)
+
+static void map_select(float *to, const float *a, const float *b, const float *c, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) put(to + i, pick(vfalse(get(a + i)), get(c + i), get(b + i)));
+    for (; i < n; i++) to[i] = a[i] == 0 ? c[i] : b[i];
+}
+
+static float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); } /* torch's threshold */
+static float remainder_of(float a, float b)
+{
+    float m = fmodf(a, b);
+    return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+}
+
+static void map_operator(uint32_t op, float *to, const float *a, const float *b, size_t n)
+{
+    switch (op) {
+    case MAP_ADD: BINARY(x + y); break;
+    case MAP_SUB: BINARY(x - y); break;
+    case MAP_MUL: BINARY(x * y); break;
+    case MAP_DIV: BINARY(x / y); break;
+    case MAP_LESS: BINARY(vtruth(x < y)); break;
+    case MAP_LESS_EQUAL: BINARY(vtruth(x <= y)); break;
+    case MAP_EQUAL: BINARY(vtruth(x == y)); break;
+    case MAP_NOT_EQUAL: BINARY(vtruth(x != y)); break;
+    case MAP_AND: BINARY(vtruth(~vfalse(x) & ~vfalse(y))); break;
+    case MAP_OR: BINARY(vtruth(~vfalse(x) | ~vfalse(y))); break;
+    case MAP_MIN: BINARY(vleast(x, y)); break;
+    case MAP_MAX: BINARY(vmost(x, y)); break;
+    case MAP_MOD: EACH_OF(remainder_of(a[i], b[i])); break;
+    case MAP_ATAN2: EACH_OF(atan2f(a[i], b[i])); break;
+    default: EACH_OF(powf(a[i], b[i])); break;
+    }
+}
+
+static void map_function(uint32_t op, float *to, const float *a, size_t n)
+{
+    switch (op) {
+    case MAP_NEGATE: UNARY(-x); break;
+    case MAP_NOT: UNARY(vtruth(vfalse(x))); break;
+    case MAP_ABS: UNARY(vabs(x)); break;
+    case MAP_SIGN: UNARY(pick(visnan(x), x, vtruth(x > splat(0)) - vtruth(x < splat(0)))); break;
+    case MAP_FLOOR: EACH_OF(floorf(a[i])); break;
+    case MAP_CEIL: EACH_OF(ceilf(a[i])); break;
+    case MAP_ROUND: EACH_OF(rintf(a[i])); break;
+    case MAP_SQRT: EACH_OF(sqrtf(a[i])); break;
+    case MAP_RSQRT: EACH_OF(1 / sqrtf(a[i])); break;
+    case MAP_EXP: EACH_OF(expf(a[i])); break;
+    case MAP_EXP2: EACH_OF(exp2f(a[i])); break;
+    case MAP_EXPM1: EACH_OF(expm1f(a[i])); break;
+    case MAP_LOG: EACH_OF(logf(a[i])); break;
+    case MAP_LOG2: EACH_OF(log2f(a[i])); break;
+    case MAP_LOG1P: EACH_OF(log1pf(a[i])); break;
+    case MAP_SIN: EACH_OF(sinf(a[i])); break;
+    case MAP_COS: EACH_OF(cosf(a[i])); break;
+    case MAP_TAN: EACH_OF(tanf(a[i])); break;
+    case MAP_TANH: EACH_OF(tanhf(a[i])); break;
+    case MAP_ATAN: EACH_OF(atanf(a[i])); break;
+    case MAP_ERF: EACH_OF(erff(a[i])); break;
+    case MAP_SIGMOID: UNARY(vsigmoid(x)); break;
+    case MAP_SILU: UNARY(vsilu(x)); break;
+    case MAP_GELU: UNARY(vgelu(x)); break;
+    case MAP_GELU_TANH: UNARY(vgelu_tanh(x)); break;
+    case MAP_QUICK_GELU: UNARY(vquick_gelu(x)); break;
+    case MAP_RELU: UNARY(vrelu(x)); break;
+    case MAP_SOFTPLUS: EACH_OF(softplus(a[i])); break;
+    default: UNARY(vtruth(visnan(x))); break;
+    }
+}
+
+static void map(uint32_t op, float *to, const float *a, const float *b, const float *c, size_t n)
+{
+    if (op == MAP_SELECT)
+        map_select(to, a, b, c, n);
+    else if (map_op_operands((map_op)op) == 2)
+        map_operator(op, to, a, b, n);
+    else
+        map_function(op, to, a, n);
 }
 
 /* ---- conversions ---- */
@@ -471,6 +589,7 @@ const cpu_kernels KERNELS = {
     .store = store,
     .act = act,
     .geglu = geglu,
+    .map = map,
     .add = add,
     .mul = mul,
     .affine = affine,

@@ -93,6 +93,9 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_EMBEDDING] = cuda_prepare_embedding,
     [OP_GATHER] = cuda_prepare_embedding,
     [OP_TIMESTEP] = cuda_prepare_timestep,
+    [OP_MAP] = cuda_prepare_expression,
+    [OP_STATE_WRITE] = cuda_prepare_state_write,
+    [OP_CUSTOM] = cuda_prepare_custom,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)
@@ -117,7 +120,7 @@ static kiln_status prepare(const op_desc *op, kernel **out, error *e)
     k->op = *op;
     k->base = (kernel){.name = op_name(op->kind), .pack = cuda_pack_plain, .run = cuda_run, .free = cuda_free};
     for (uint32_t i = 0; i < op->n_in; i++)
-        if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, KILN_F32);
+        if (op->in[i].dtype && op->in[i].weight) cuda_pack_as(k, i, op->in[i].dtype == KILN_I32 ? KILN_I32 : KILN_F32);
     kiln_status status = prepares[op->kind](k, e);
     if (status == KILN_OK)
         *out = &k->base;

@@ -53,6 +53,8 @@ struct cuda_kernel {
     uint32_t pack_type[OP_MAX_IN]; /* what weights become: KILN_F32, KILN_BF16, KILN_F16 */
     union {
         cu_map map;
+        cu_expression expression;
+        cu_state_write state_write;
         cu_norm norm;
         cu_embedding embedding;
         cu_timestep timestep;
@@ -67,8 +69,9 @@ struct cuda_kernel {
 };
 
 typedef kiln_status cuda_prepare(cuda_kernel *, error *);
-cuda_prepare cuda_prepare_map, cuda_prepare_layout, cuda_prepare_embedding, cuda_prepare_timestep, cuda_prepare_norm,
-    cuda_prepare_conv2d, cuda_prepare_linear, cuda_prepare_attention;
+cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_state_write, cuda_prepare_custom,
+    cuda_prepare_layout, cuda_prepare_embedding, cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d,
+    cuda_prepare_linear, cuda_prepare_attention;
 void cuda_gemm_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,

@@ -55,6 +55,37 @@ typedef struct {
 } cu_map;
 cudaError_t cu_map_run(const cu_map *, cudaStream_t);
 
+/* ---- expressions (expression.cu) ---- */
+
+enum { CU_OPERANDS = 6, CU_CODE = 64, CU_NUMBERS = 16, CU_REGISTERS = 16 };
+
+/* A thread a number: the code of graph/expression.h, operands broadcast by strides. Types as CU_F32, .. */
+typedef struct {
+    int n, rank, out_type, integer, operands;
+    uint8_t code[CU_CODE][5]; /* op, to, a, b, c */
+    float number[CU_NUMBERS];
+    int64_t count, dim[CU_RANK], out_stride[CU_RANK]; /* in elements; dim of the result */
+    int type[CU_OPERANDS];
+    int64_t stride[CU_OPERANDS][CU_RANK]; /* 0 where it repeats */
+    const void *in[CU_OPERANDS];
+    void *out;
+} cu_expression;
+cudaError_t cu_expression_run(const cu_expression *, cudaStream_t);
+
+/* ---- state (state.cu) ---- */
+
+/* Element i of x to its place: outer * places + (offset + k) % places, each `inner` elements. A negative offset writes
+ * nothing. */
+typedef struct {
+    int x_type, out_type;
+    int64_t count, inner, n, places, columns, x_ld; /* columns, x_ld: of x's rows */
+    int offsets;                                    /* 1: the same for all */
+    const int32_t *offset;
+    const void *x;
+    void *out;
+} cu_state_write;
+cudaError_t cu_state_write_run(const cu_state_write *, cudaStream_t);
+
 /* ---- layout (layout.cu) ---- */
 
 typedef struct {

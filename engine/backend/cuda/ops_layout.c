@@ -122,12 +122,9 @@ static kiln_status upsample(const cuda_kernel *k, const kernel_args *a, error *e
 
 kiln_status cuda_prepare_layout(cuda_kernel *k, error *e)
 {
-    static kiln_status (*const bodies[OP_KIND_COUNT])(const cuda_kernel *, const kernel_args *,
-                                                      error *) = {[OP_CONCAT] = concat,
-                                                                  [OP_SLICE] = slice,
-                                                                  [OP_RESHAPE] = reshape,
-                                                                  [OP_PERMUTE] = permute,
-                                                                  [OP_UPSAMPLE] = upsample};
+    static kiln_status (*const bodies[OP_KIND_COUNT])(const cuda_kernel *, const kernel_args *, error *) = {
+        [OP_CONCAT] = concat,   [OP_SLICE] = slice,     [OP_RESHAPE] = reshape,
+        [OP_CONVERT] = reshape, [OP_PERMUTE] = permute, [OP_UPSAMPLE] = upsample};
     for (uint32_t i = 0; i < k->op.n_in; i++) {
         if (k->op.in[i].weight)
             cuda_pack_as(k, i, k->op.out.dtype);

@@ -1,4 +1,4 @@
-/* ops_map.c - element by element: convert, add, mul, affine, act, geglu. */
+/* ops_map.c - element by element: convert, add, mul, affine, act, geglu, and expressions. */
 #include "backend/cuda/cuda.h"
 
 static kiln_status body(const cuda_kernel *k, const kernel_args *a, error *e)
@@ -30,8 +30,59 @@ static void broadcast(const cuda_kernel *k, cu_map *m)
     m->b_rows = rows == 1 ? CU_ROWS_ONE : rows == cuda_rows(out) ? CU_ROWS_SAME : CU_ROWS_BY_DIM;
 }
 
+/* ---- expressions ---- */
+
+static kiln_status expression_body(const cuda_kernel *k, const kernel_args *a, error *e)
+{
+    cu_expression m = k->u.expression;
+    for (int i = 0; i < m.operands; i++) m.in[i] = a->in[i];
+    m.out = a->out;
+    CUDA_TRY(cu_expression_run(&m, cuda_stream(a->stream)), "launch");
+    return KILN_OK;
+}
+
+/* Elements from one index of each of the result's dimensions to the next; 0 where the operand repeats. */
+static void repeated_strides(const operand_desc *d, const shape *out, int64_t stride[CU_RANK])
+{
+    int64_t step = cuda_ld(d);
+    for (uint32_t i = 1; i <= out->rank; i++) {
+        int64_t own = i <= d->shape.rank ? d->shape.dim[d->shape.rank - i] : 1, size = out->dim[out->rank - i];
+        stride[out->rank - i] = own == 1 && size != 1 ? 0 : i == 1 ? 1 : step;
+        if (i > 1) step *= own;
+    }
+}
+
+kiln_status cuda_prepare_expression(cuda_kernel *k, error *e)
+{
+    const map_attr *a = &k->op.attr.map;
+    cu_expression *m = &k->u.expression;
+    (void)e;
+    *m = (cu_expression){.n = (int)a->n,
+                         .rank = (int)k->op.out.shape.rank,
+                         .out_type = cuda_type(k->op.out.dtype),
+                         .integer = (int)a->integer,
+                         .operands = (int)k->op.n_in,
+                         .count = shape_count(&k->op.out.shape)};
+    for (uint32_t i = 0; i < a->n; i++) {
+        const map_code *c = &a->code[i];
+        m->code[i][0] = c->op, m->code[i][1] = c->to;
+        m->code[i][2] = c->a, m->code[i][3] = c->b, m->code[i][4] = c->c;
+    }
+    for (uint32_t i = 0; i < a->n_numbers; i++) m->number[i] = a->number[i];
+    for (int d = 0; d < m->rank; d++) m->dim[d] = k->op.out.shape.dim[d];
+    repeated_strides(&k->op.out, &k->op.out.shape, m->out_stride);
+    for (uint32_t i = 0; i < k->op.n_in; i++) {
+        m->type[i] = cuda_operand_type(k, i);
+        repeated_strides(&k->op.in[i], &k->op.out.shape, m->stride[i]);
+    }
+    k->base.flops = (uint64_t)m->count * a->n;
+    k->body = expression_body;
+    return KILN_OK;
+}
+
 kiln_status cuda_prepare_map(cuda_kernel *k, error *e)
 {
+    if (k->op.kind == OP_CONVERT && k->op.out.dtype == KILN_I32) return cuda_prepare_layout(k, e); /* that only move */
     static const cu_map_kind kinds[OP_KIND_COUNT] = {
         [OP_CONVERT] = CU_MAP_COPY, [OP_ACT] = CU_MAP_COPY,      [OP_ADD] = CU_MAP_ADD,
         [OP_MUL] = CU_MAP_MUL,      [OP_AFFINE] = CU_MAP_AFFINE, [OP_GEGLU] = CU_MAP_GEGLU};

@@ -19,6 +19,7 @@ int64_t operand_rows(const operand_desc *d)
 
 float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column)
 {
+    if (d->dtype == KILN_I32) return (float)operand_get_i32(d, data, row * operand_columns(d) + column);
     if (d->weight) return ((const float *)data)[row * operand_columns(d) + column];
     int64_t at = row * d->ld + column;
     if (d->dtype == KILN_BF16) return bf16_to_f32(((const uint16_t *)data)[at]);
@@ -33,6 +34,11 @@ void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column,
         ((uint16_t *)data)[at] = bf16_from_f32(v);
     else if (d->dtype == KILN_F16)
         ((uint16_t *)data)[at] = f16_from_f32(v);
+    else if (d->dtype == KILN_I32)
+        ((int32_t *)data)[at] = v >= 2147483648.0f    ? INT32_MAX
+                                : v <= -2147483648.0f ? INT32_MIN
+                                : isnan(v)            ? 0
+                                                      : (int32_t)v;
     else
         ((float *)data)[at] = v;
 }
@@ -72,8 +78,9 @@ static kiln_status reference_pack(const kernel *k, uint32_t operand, const void 
                                   pool *p, error *e)
 {
     const reference_kernel *r = (const reference_kernel *)k;
+    uint32_t type = r->op.in[operand].dtype == KILN_I32 ? KILN_I32 : KILN_F32;
     (void)p;
-    kiln_status status = dtype_convert(dst, KILN_F32, src, src_dtype, (size_t)shape_count(&r->op.in[operand].shape));
+    kiln_status status = dtype_convert(dst, type, src, src_dtype, (size_t)shape_count(&r->op.in[operand].shape));
     return status == KILN_OK ? status
                              : error_set(e, status, "weights of type %s are not supported", dtype_name(src_dtype));
 }
@@ -109,6 +116,9 @@ static const struct {
     [OP_EMBEDDING] = {reference_embedding, "reference:embedding"},
     [OP_GATHER] = {reference_gather, "reference:gather"},
     [OP_TIMESTEP] = {reference_timestep, "reference:timestep"},
+    [OP_MAP] = {reference_map, "reference:map"},
+    [OP_CUSTOM] = {reference_custom, "reference:custom"},
+    [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
 };
 
 static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
@@ -124,8 +134,8 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!op->in[i].dtype || !op->in[i].weight) continue;
         k->base.packed_bytes[i] = (size_t)shape_count(&op->in[i].shape) * sizeof(float);
-        k->base.pack_copies[i] = KILN_F32;
-        snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "f32");
+        k->base.pack_copies[i] = op->in[i].dtype == KILN_I32 ? KILN_I32 : KILN_F32;
+        snprintf(k->base.pack_form[i], sizeof k->base.pack_form[i], "%s", dtype_name(k->base.pack_copies[i]));
     }
     *out = &k->base;
     return KILN_OK;

@@ -17,10 +17,12 @@ typedef struct {
 /* Columns (last dimension) and rows (all others) of an operand. */
 int64_t operand_columns(const operand_desc *d);
 int64_t operand_rows(const operand_desc *d);
-/* Element (row, column) as float, and back; weights arrive as dense f32. */
+/* Element (row, column) as float, and back: to i32 towards zero, NaN as 0. Weights arrive as dense f32 (or i32). */
 float operand_get(const operand_desc *d, const void *data, int64_t row, int64_t column);
 void operand_set(const operand_desc *d, void *data, int64_t row, int64_t column, float v);
 int32_t operand_get_i32(const operand_desc *d, const void *data, int64_t index);
+/* The place, among b's elements, of element (row, column) of `out`: dimensions aligned at the end, 1 repeats. */
+int64_t broadcast_place(const operand_desc *out, const operand_desc *b, int64_t row, int64_t column);
 
 float act_apply(uint32_t act, float x);
 /* Activation, geglu's gate (of value and gate), residual; writes element (row, column) of the result. */
@@ -30,6 +32,6 @@ typedef kiln_status reference_body(const op_desc *, const kernel_args *, error *
 reference_body reference_convert, reference_conv2d, reference_linear, reference_attention, reference_group_norm,
     reference_layer_norm, reference_add, reference_mul, reference_affine, reference_act, reference_geglu,
     reference_upsample, reference_concat, reference_slice, reference_reshape, reference_permute, reference_embedding,
-    reference_gather, reference_timestep;
+    reference_gather, reference_timestep, reference_map, reference_state_write, reference_custom;
 
 #endif

@@ -4,19 +4,24 @@
 #include <math.h>
 #include <string.h>
 
-/* Row and column in `b` of the element of `out` at (row, column): dimensions aligned at the end, 1 repeats. */
-static float broadcast_get(const operand_desc *out, const operand_desc *b, const void *data, int64_t row,
-                           int64_t column)
+int64_t broadcast_place(const operand_desc *out, const operand_desc *b, int64_t row, int64_t column)
 {
-    if (b->shape.rank == 0) return operand_get(b, data, 0, 0);
     int64_t place = 0, stride = 1;
+    if (b->shape.rank == 0) return 0;
     for (uint32_t i = 1; i < out->shape.rank && i < b->shape.rank; i++) { /* from the last but one dimension outwards */
         int64_t size = out->shape.dim[out->shape.rank - 1 - i], own = b->shape.dim[b->shape.rank - 1 - i];
         place += (own == 1 ? 0 : row % size) * stride;
         stride *= own;
         row /= size;
     }
-    return operand_get(b, data, place, operand_columns(b) == 1 ? 0 : column);
+    return place * operand_columns(b) + (operand_columns(b) == 1 ? 0 : column);
+}
+
+static float broadcast_get(const operand_desc *out, const operand_desc *b, const void *data, int64_t row,
+                           int64_t column)
+{
+    int64_t place = broadcast_place(out, b, row, column), columns = operand_columns(b);
+    return operand_get(b, data, place / columns, place % columns);
 }
 
 #define EACH(op, r, c)                                                                                                 \
@@ -75,7 +80,7 @@ kiln_status reference_geglu(const op_desc *op, const kernel_args *a, error *e)
 
 kiln_status reference_convert(const op_desc *op, const kernel_args *a, error *e)
 {
-    (void)e;
+    if (op->out.dtype == KILN_I32) return reference_reshape(op, a, e);
     EACH(op, r, c) operand_set(&op->out, a->out, r, c, operand_get(&op->in[0], a->in[0], r, c));
     return KILN_OK;
 }

@@ -9,7 +9,7 @@
 static void move(const operand_desc *to, void *dst, int64_t row, int64_t column, const operand_desc *from,
                  const void *src, int64_t source_row, int64_t source_column)
 {
-    if (from->weight || to->dtype != from->dtype) {
+    if ((from->weight && from->dtype != KILN_I32) || to->dtype != from->dtype) {
         operand_set(to, dst, row, column, operand_get(from, src, source_row, source_column));
         return;
     }

@@ -1,0 +1,219 @@
+/* map.c - expressions element by element: a chunk of a row of every operand is loaded into a register of floats (or
+ * i32), the code runs on it in cache, and the last instruction's result is stored. An f32 operand that lies as the
+ * result does is read where it is.
+ */
+#include "backend/cpu/cpu.h"
+
+#include "base/memory_alloc.h"
+#include "graph/expression.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 512, TILE_ELEMENTS = 1 << 16 };
+
+typedef struct {
+    int64_t rows, columns, rows_per_tile;
+    int flat; /* every operand is as dense as the result: one row, cut into `columns` */
+} layout;
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+} call;
+
+typedef struct {
+    const float *value[OP_MAX_REGISTERS];
+    float *room[OP_MAX_REGISTERS];
+} registers;
+
+static int repeats_in_row(const cpu_kernel *c, uint32_t i)
+{
+    return columns_of(&c->op.in[i]) == 1 && columns_of(&c->op.out) != 1;
+}
+
+/* Where operand i's numbers for (row, column) of the result begin. */
+static const char *operand_at(const call *j, uint32_t i, int64_t row, int64_t column)
+{
+    const operand_desc *d = &j->c->op.in[i];
+    if (((const layout *)j->c->plan)->flat) return place_of(d, j->a->in[i], 0, column);
+    return place_of(d, j->a->in[i], broadcast_row(&j->c->op.out.shape, &d->shape, row),
+                    repeats_in_row(j->c, i) ? 0 : column);
+}
+
+/* i32 become floats; as they are, bit by bit, in arithmetic of whole numbers. */
+static void load_numbers(const call *j, float *to, const char *from, uint32_t type, size_t n)
+{
+    const int32_t *whole = (const int32_t *)(const void *)from;
+    if (type != KILN_I32)
+        j->c->k->load(to, from, type, n);
+    else if (j->c->op.attr.map.integer)
+        memcpy(to, from, n * sizeof *to);
+    else
+        for (size_t i = 0; i < n; i++) to[i] = (float)whole[i];
+}
+
+static const float *load(const call *j, uint32_t i, int64_t row, int64_t column, size_t n, float *room)
+{
+    const char *from = operand_at(j, i, row, column);
+    uint32_t type = type_of(&j->c->op.in[i]);
+    if (repeats_in_row(j->c, i)) {
+        load_numbers(j, room, from, type, 1);
+        for (size_t k = 1; k < n; k++) room[k] = room[0];
+        return room;
+    }
+    if (type == KILN_F32) return (const float *)(const void *)from;
+    load_numbers(j, room, from, type, n);
+    return room;
+}
+
+static const float *number(const map_attr *m, uint32_t i, size_t n, float *room)
+{
+    int32_t whole = m->integer ? (int32_t)m->number[i] : 0;
+    for (size_t k = 0; k < n; k++) room[k] = m->number[i];
+    for (size_t k = 0; m->integer && k < n; k++) memcpy(room + k, &whole, sizeof whole);
+    return room;
+}
+
+/* ---- whole numbers: 32 bits that wrap round ---- */
+
+static int32_t divide_down(int32_t a, int32_t b)
+{
+    if (b == 0) return 0;
+    if (b == -1) return (int32_t)(0u - (uint32_t)a);
+    int32_t q = a / b;
+    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+static int32_t wrap(uint32_t v) { return (int32_t)v; }
+
+static int32_t whole_result(map_op op, int32_t a, int32_t b, int32_t c)
+{
+    switch (op) {
+    case MAP_ADD: return wrap((uint32_t)a + (uint32_t)b);
+    case MAP_SUB: return wrap((uint32_t)a - (uint32_t)b);
+    case MAP_MUL: return wrap((uint32_t)a * (uint32_t)b);
+    case MAP_DIV: return divide_down(a, b);
+    case MAP_MOD: return b ? wrap((uint32_t)a - (uint32_t)divide_down(a, b) * (uint32_t)b) : 0;
+    case MAP_NEGATE: return wrap(0u - (uint32_t)a);
+    case MAP_NOT: return !a;
+    case MAP_LESS: return a < b;
+    case MAP_LESS_EQUAL: return a <= b;
+    case MAP_EQUAL: return a == b;
+    case MAP_NOT_EQUAL: return a != b;
+    case MAP_AND: return a && b;
+    case MAP_OR: return a || b;
+    case MAP_SELECT: return a ? b : c;
+    case MAP_ABS: return a < 0 ? wrap(0u - (uint32_t)a) : a;
+    case MAP_SIGN: return (a > 0) - (a < 0);
+    case MAP_MIN: return a < b ? a : b;
+    default: return a > b ? a : b;
+    }
+}
+
+static void map_whole(map_op op, float *to, const float *a, const float *b, const float *c, size_t n)
+{
+    uint32_t operands = map_op_operands(op);
+    for (size_t i = 0; i < n; i++) {
+        int32_t x, y = 0, z = 0;
+        memcpy(&x, a + i, sizeof x);
+        if (operands > 1) memcpy(&y, b + i, sizeof y);
+        if (operands > 2) memcpy(&z, c + i, sizeof z);
+        int32_t r = whole_result(op, x, y, z);
+        memcpy(to + i, &r, sizeof r);
+    }
+}
+
+/* ---- a chunk ---- */
+
+static const float *evaluate(const call *j, registers *r, int64_t row, int64_t column, size_t n, float *result)
+{
+    const map_attr *m = &j->c->op.attr.map;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const map_code *c = &m->code[i];
+        float *room = result && i == m->n - 1 && c->op > MAP_NUMBER ? result : r->room[c->to];
+        const float *x = r->value[c->a < OP_MAX_REGISTERS ? c->a : 0], *y = r->value[c->b], *z = r->value[c->c];
+        const float *made = room;
+        if (c->op == MAP_LOAD)
+            made = load(j, c->a, row, column, n, room);
+        else if (c->op == MAP_NUMBER)
+            made = number(m, c->a, n, room);
+        else if (m->integer)
+            map_whole((map_op)c->op, room, x, y, z, n);
+        else
+            j->c->k->map(c->op, room, x, y, z, n);
+        r->value[c->to] = made;
+    }
+    return r->value[m->code[m->n - 1].to];
+}
+
+/* Towards zero; what is beyond i32 becomes its end, NaN 0. */
+static int32_t truncated(float v)
+{
+    if (v >= 2147483648.0f) return INT32_MAX;
+    if (v <= -2147483648.0f) return INT32_MIN;
+    return isnan(v) ? 0 : (int32_t)v;
+}
+
+static void store(const call *j, char *to, const float *v, size_t n)
+{
+    const op_desc *op = &j->c->op;
+    int32_t *whole = (int32_t *)(void *)to;
+    if ((const char *)v == to) return;
+    if (op->out.dtype != KILN_I32)
+        j->c->k->store(to, op->out.dtype, v, n);
+    else if (op->attr.map.integer)
+        memcpy(to, v, n * sizeof *v);
+    else
+        for (size_t i = 0; i < n; i++) whole[i] = truncated(v[i]);
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const layout *l = j->c->plan;
+    const operand_desc *out = &j->c->op.out;
+    float memory[OP_MAX_REGISTERS][CHUNK];
+    registers r = {{0}, {0}};
+    (void)slot, (void)e;
+    for (int i = 0; i < OP_MAX_REGISTERS; i++) r.value[i] = r.room[i] = memory[i];
+    int64_t first = (int64_t)index * l->rows_per_tile, last = min64(l->rows, first + l->rows_per_tile);
+    int64_t count = shape_count(&out->shape);
+    for (int64_t row = first; row < last; row++) {
+        int64_t begin = l->flat ? row * TILE_ELEMENTS : 0,
+                end = l->flat ? min64(begin + TILE_ELEMENTS, count) : l->columns;
+        for (int64_t column = begin; column < end; column += CHUNK) {
+            size_t n = (size_t)min64(CHUNK, end - column);
+            char *to = (char *)j->a->out + (size_t)((l->flat ? 0 : row * out->ld) + column) * size_of(out->dtype);
+            float *direct = out->dtype == KILN_F32 ? (float *)(void *)to : NULL;
+            store(j, to, evaluate(j, &r, row, column, n, direct), n);
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    const layout *l = c->plan;
+    call j = {c, a};
+    return tiles_run(a->pool, (size_t)((l->rows + l->rows_per_tile - 1) / l->rows_per_tile), tile, &j, e);
+}
+
+static int is_dense(const operand_desc *d) { return d->weight || d->ld == columns_of(d) || rows_of(d) <= 1; }
+
+kiln_status cpu_prepare_map(cpu_kernel *c, error *e)
+{
+    const op_desc *op = &c->op;
+    int64_t count = shape_count(&op->out.shape);
+    layout *l = mem_calloc(1, sizeof *l);
+    if (!l) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
+    c->plan = l, c->plan_free = mem_free, c->body = run;
+    l->flat = is_dense(&op->out);
+    for (uint32_t i = 0; i < op->n_in; i++)
+        l->flat = l->flat && is_dense(&op->in[i]) && shape_count(&op->in[i].shape) == count;
+    l->columns = columns_of(&op->out);
+    l->rows = l->flat ? (count + TILE_ELEMENTS - 1) / TILE_ELEMENTS : rows_of(&op->out);
+    l->rows_per_tile = l->flat || l->columns >= TILE_ELEMENTS ? 1 : TILE_ELEMENTS / l->columns;
+    return KILN_OK;
+}
