@@ -159,9 +159,11 @@ static int keep_set(recording *r, kiln_weights *set)
     return 1;
 }
 
-/* The type that kernels take a weight in: fp8 becomes f16, which has every number of both kinds. 0: none. */
+/* The type that kernels take a weight in: fp8 becomes f16, which has every number of both kinds; what is stored by
+ * blocks is read as f32. 0: none. */
 static uint32_t weight_type(uint32_t dtype)
 {
+    if (dtype_is_block(dtype)) return KILN_F32;
     if (dtype_is_f8(dtype)) return KILN_F16;
     return dtype == KILN_F32 || dtype == KILN_F16 || dtype == KILN_BF16 ? dtype : 0;
 }
@@ -193,8 +195,8 @@ kiln_t record_weight(recording *r, kiln_weights *set, const char *name, uint32_t
     if (weights_supported(set, name, &why) != KILN_OK) return record_fail(r, why.status, "%s", why.message);
     if (!weight_type(info.dtype))
         return record_fail(r, KILN_ERR_UNSUPPORTED,
-                           "%s: tensor '%s' is of type %s; f32, f16, bf16 and f8 are supported", info.file, name,
-                           dtype_name(info.dtype));
+                           "%s: tensor '%s' is of type %s; f32, f16, bf16, f8 and block types are supported", info.file,
+                           name, dtype_name(info.dtype));
     o.dtype = weight_type(info.dtype);
     if (!keep_set(r, set) || !(o.name = arena_strdup(&r->memory, name))) return no_memory(r);
     weights_mark_used(set, name);
