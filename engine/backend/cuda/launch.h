@@ -184,17 +184,40 @@ cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
 /* ---- attention ---- */
 
+enum { CU_BUCKETS = 128 };
+/* Whole numbers by image: `step` from one image to the next, 0: the same for all. NULL: there are none. */
+typedef struct {
+    const int32_t *at;
+    int64_t step;
+} cu_places;
+/* What the plain kernel alone knows; see kiln_attention. */
+typedef struct {
+    int used; /* 0: nothing of this */
+    float softcap;
+    int window, bidirectional, table_type, sinks_type;
+    int64_t left, right;
+    cu_places offset, key_length, q_segment, k_segment, key_position, pages;
+    int64_t page, n_pages; /* keys of a page, pages that there are */
+    const void *table, *sinks;
+    int64_t table_ld, buckets; /* of one direction; from `exact` on bucket i begins at distance start[i] */
+    int64_t exact, start[CU_BUCKETS];
+    float *lse;
+} cu_attention_more;
+
 typedef struct {
     int type, out_type, mask_type;
     int64_t images, heads, queries, keys, head; /* head: its size */
+    int64_t group, head_v;                      /* heads of q that read one of k; size of a head of v */
     int64_t q_ld, k_ld, v_ld, out_ld;
     float scale;
     int causal;
     const void *q, *k, *v, *mask;
     int64_t mask_ld, mask_image, mask_head; /* elements from one image, one head to the next; 0: the same for all */
     void *out;
+    cu_attention_more more;
 } cu_attention;
-/* Any sizes, f32 arithmetic (attention.cu). */
+/* Any sizes, heads of up to CU_WIDEST_HEAD, f32 arithmetic (attention.cu). */
+enum { CU_WIDEST_HEAD = 768 };
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
 /* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and
  * distances of rows are multiples of 8, q, k and v of 16 bytes. */
