@@ -1,6 +1,6 @@
-/* check_op.c - see check_op.h. Each example of the op is recorded, and run on the processor by 1 to 4 threads, in each of
- * its types, with guards round what it writes and operands that must stay as they are; what it computes is held against
- * its reference on the same numbers.
+/* check_op.c - see check_op.h. Each example of the op is recorded, and run on the processor by 1 to 4 threads, in each
+ * of its types, with guards round what it writes and operands that must stay as they are; what it computes is held
+ * against its reference on the same numbers.
  */
 #include "cli/check_op.h"
 
@@ -98,8 +98,7 @@ static int record(check *c, uint32_t precision)
         if (o->dtype)
             x[i] = record_input(&c->r, name, o->dtype == KILN_I32 ? (uint32_t)KILN_I32 : precision, o->rank, o->dim);
     }
-    custom_what what = {
-        .kind = c->kind, .attributes = x_of->attributes, .attribute_bytes = x_of->attribute_bytes};
+    custom_what what = {.kind = c->kind, .attributes = x_of->attributes, .attribute_bytes = x_of->attribute_bytes};
     c->out[0] = record_custom(&c->r, &what, x, x_of->n_in, c->out + 1);
     return c->r.failure.status == KILN_OK ? 1 : failed(c, "shape", "%s", c->r.failure.message);
 }
@@ -134,7 +133,8 @@ static int buffers_make(const check *c, const op_desc *d, uint32_t rounded, buff
     for (uint32_t i = 0; i < d->n_in; i++) {
         size_t n = d->in[i].dtype ? (size_t)shape_count(&d->in[i].shape) : 0;
         b->in_bytes[i] = n * dtype_size(d->in[i].dtype);
-        if (n && !((b->in[i] = mem_alloc(b->in_bytes[i])) && fill(c, i, d->in[i].dtype, rounded, n, b->in[i]))) return 0;
+        if (n && !((b->in[i] = mem_alloc(b->in_bytes[i])) && fill(c, i, d->in[i].dtype, rounded, n, b->in[i])))
+            return 0;
     }
     for (uint32_t i = 0; i <= d->n_more; i++) {
         const operand_desc *o = i ? &d->more[i - 1] : &d->out;
@@ -242,7 +242,8 @@ static int compare(check *c, const char *test, const op_desc *d, const buffers *
         const operand_desc *x = i ? &d->more[i - 1] : &d->out, *y = i ? &e->more[i - 1] : &e->out;
         if (!shape_equal(&x->shape, &y->shape))
             return failed(c, test, "its shape depends on the type that the program computes in");
-        if (!near_enough(c, test, x, (const char *)got->out[i] + GUARD, y, (const char *)wanted->out[i] + GUARD)) return 0;
+        if (!near_enough(c, test, x, (const char *)got->out[i] + GUARD, y, (const char *)wanted->out[i] + GUARD))
+            return 0;
     }
     return 1;
 }
@@ -340,7 +341,6 @@ check_counts check_op(const kiln_op_kind *kind, FILE *to)
         if (kind->expression || kind->types >> KILN_BF16 & 1) check_type(&c, KILN_BF16);
         check_left_out(&c);
     }
-    if (!c.counts.failed)
-        print_text(to, "  ok   %-14s %u examples, against its reference\n", "op", kind->n_example);
+    if (!c.counts.failed) print_text(to, "  ok   %-14s %u examples, against its reference\n", "op", kind->n_example);
     return c.counts;
 }

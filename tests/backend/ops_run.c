@@ -118,9 +118,9 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
         operand_desc *d = &s->op.in[i];
         if (!d->dtype) continue;
         d->ld = columns(d) + (d->weight ? 0 : pad);
-        /* masks, ids and times keep their type */
-        int keeps =
-            d->weight || d->dtype == KILN_I32 || s->op.kind == OP_TIMESTEP || (s->op.kind == OP_ATTENTION && i == 3);
+        /* masks, ids, times and tables keep their type */
+        int keeps = d->weight || d->dtype == KILN_I32 || op_slot_at(s->op.kind, i).type == 'f' ||
+                    (s->op.kind == OP_ATTENTION && i == 3);
         if (!keeps && !(s->op.kind == OP_CONVERT)) d->dtype = type;
         if (s->op.kind == OP_TIMESTEP) d->ld = columns(d);
         if (!fill(s, i)) return 0;

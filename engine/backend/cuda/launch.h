@@ -151,6 +151,68 @@ size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int 
 cudaError_t cu_group_norm_run(const cu_norm *, cudaStream_t);
 cudaError_t cu_layer_norm_run(const cu_norm *, cudaStream_t); /* images 1, groups 0 */
 
+/* ---- rows (rows.cu) ---- */
+
+/* An operand that broadcasts: elements from one index of each of the result's dimensions to the next. p NULL: none. */
+typedef struct {
+    const void *p;
+    int type;
+    int64_t stride[CU_RANK];
+} cu_view;
+
+/* Each group of columns normalised, * gain + bias (numbers of `gain_columns`, which repeat), then modulated. */
+typedef struct {
+    int x_type, out_type, gain_type, bias_type, kind, one_plus, eps_inside, rank; /* kind: kiln_norm_kind */
+    float eps;
+    int64_t rows, columns, group, x_ld, out_ld, gain_columns, bias_columns, dim[CU_RANK];
+    const void *x, *gain, *bias;
+    cu_view scale, shift;
+    void *out;
+} cu_norm_rows;
+cudaError_t cu_norm_rows_run(const cu_norm_rows *, cudaStream_t);
+
+/* x [rows, heads * head]; tables of [1 or N, T, 1 or heads] rows of `half`. */
+typedef struct {
+    int x_type, out_type, interleaved, table_n, table_heads; /* tables: 1 where they have that dimension */
+    int64_t rows, T, heads, head, half, x_ld, out_ld, cos_ld, sin_ld;
+    const void *x;
+    const float *cosine, *sine;
+    void *out;
+} cu_rope;
+cudaError_t cu_rope_run(const cu_rope *, cudaStream_t);
+
+typedef struct {
+    int x_type, out_type, log;
+    int64_t rows, columns, x_ld, out_ld, length_columns, length_ld, lengths; /* lengths: 1, or one a row */
+    const void *x;
+    const int32_t *length; /* or NULL */
+    void *out;
+} cu_softmax_rows;
+cudaError_t cu_softmax_run(const cu_softmax_rows *, cudaStream_t);
+
+/* ---- reductions and sums along an axis (reduce.cu) ---- */
+
+/* Dimensions before the last: those that stay and those that go, and elements from one index to the next. */
+typedef struct {
+    int x_type, out_type, kind, n_stay, n_go, line; /* line: the last dimension goes */
+    int64_t stay[CU_RANK], stay_step[CU_RANK], go[CU_RANK], go_step[CU_RANK];
+    int64_t kept, gone, columns, out_columns, out_ld, pieces, per_piece;
+    const void *x;
+    void *out, *parts; /* parts: cu_reduce_scratch bytes */
+} cu_reduce;
+size_t cu_reduce_scratch(const cu_reduce *);
+cudaError_t cu_reduce_run(const cu_reduce *, cudaStream_t);
+
+/* Rows; or, along another axis, lines of elements `inner` rows apart: of column l % columns, row l / columns of [..,
+ * along, inner]. */
+typedef struct {
+    int x_type, out_type, exclusive, reverse, last;     /* last: the axis is the last one: a line is a row */
+    int64_t lines, along, inner, columns, x_ld, out_ld; /* inner: rows from one element of a line to the next */
+    const void *x;
+    void *out;
+} cu_cumsum;
+cudaError_t cu_cumsum_run(const cu_cumsum *, cudaStream_t);
+
 /* ---- gemm ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:
