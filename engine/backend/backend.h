@@ -63,6 +63,7 @@ struct kernel {
     const char *name; /* "brgconv:avx512_core_bf16", for traces and --explain */
     size_t scratch_bytes;
     uint64_t flops; /* 1 MAC = 2 */
+    int waits;      /* 1: run() waits for the stream, so that what it is in cannot be captured */
     /* Per operand: bytes of its packed form and a text that identifies the form, so that two kernels
      * with equal texts share one packed copy. packed_bytes 0: used as it is stored, in in[i].dtype. */
     size_t packed_bytes[OP_MAX_IN];

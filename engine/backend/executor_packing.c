@@ -41,7 +41,7 @@ static uint32_t stored_type(const packing *p)
     for (uint32_t i = 0; i < n_parts(p); i++) {
         kiln_weight_info info = {.size = sizeof info};
         if (!weights_bytes(part_of(p, i)->set, part_of(p, i)->name, &info) || (dtype && info.dtype != dtype)) return 0;
-        if (dtype_is_f8(info.dtype)) return 0;
+        if (dtype_is_f8(info.dtype) || dtype_is_block(info.dtype)) return 0;
         dtype = info.dtype;
     }
     return dtype;

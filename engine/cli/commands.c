@@ -12,6 +12,7 @@ const command commands[] = {
     {"cache", "show and maintain the results kept between runs", cmd_cache},
     {"plugins", "list which plugins loaded, from where, and which did not and why", cmd_plugins},
     {"inspect", "list the tensors of a model file or folder", cmd_inspect},
+    {"quantize", "store a model's weights in fewer bits, as .gguf or .safetensors", cmd_quantize},
     {"check-plugin", "try to catch a plugin breaking the contract", cmd_check_plugin},
 };
 const size_t n_commands = sizeof commands / sizeof commands[0];

@@ -24,9 +24,10 @@ uint32_t map_op_operands(map_op op) { return ops[op].operands; }
 const char *map_op_name(map_op op)
 {
     static const char *const signs[MAP_OP_COUNT] = {
-        [MAP_LOAD] = "operand", [MAP_NUMBER] = "number",    [MAP_ADD] = "+",   [MAP_SUB] = "-",         [MAP_MUL] = "*",
-        [MAP_DIV] = "/",        [MAP_NEGATE] = "-",         [MAP_NOT] = "!",   [MAP_LESS] = "<",        [MAP_AND] = "&&",
-        [MAP_OR] = "||",        [MAP_LESS_EQUAL] = "<=",    [MAP_EQUAL] = "==", [MAP_NOT_EQUAL] = "!=", [MAP_SELECT] = "?:",
+        [MAP_LOAD] = "operand", [MAP_NUMBER] = "number", [MAP_ADD] = "+",     [MAP_SUB] = "-",
+        [MAP_MUL] = "*",        [MAP_DIV] = "/",         [MAP_NEGATE] = "-",  [MAP_NOT] = "!",
+        [MAP_LESS] = "<",       [MAP_AND] = "&&",        [MAP_OR] = "||",     [MAP_LESS_EQUAL] = "<=",
+        [MAP_EQUAL] = "==",     [MAP_NOT_EQUAL] = "!=",  [MAP_SELECT] = "?:",
     };
     return signs[op] ? signs[op] : ops[op].name;
 }
@@ -73,7 +74,8 @@ static uint32_t emit_number(parser *p, double v)
     map_attr *m = p->out;
     uint32_t i = 0;
     float f = (float)v;
-    if (m->integer && !(v == floor(v) && fabs(v) <= 16777216)) return wrong(p, "a number that is not whole, of whole numbers");
+    if (m->integer && !(v == floor(v) && fabs(v) <= 16777216))
+        return wrong(p, "a number that is not whole, of whole numbers");
     while (i < m->n_numbers && memcmp(&m->number[i], &f, sizeof f) != 0) i++;
     if (i == OP_MAX_NUMBERS) return wrong(p, "it has too many numbers; make two of it");
     if (i == m->n_numbers) m->number[m->n_numbers++] = f;
@@ -191,9 +193,9 @@ static const struct {
     int level, swapped;
     map_op op;
 } binary[] = {
-    {"||", 0, 0, MAP_OR},          {"&&", 1, 0, MAP_AND},        {"==", 2, 0, MAP_EQUAL}, {"!=", 2, 0, MAP_NOT_EQUAL},
-    {"<=", 3, 0, MAP_LESS_EQUAL},  {">=", 3, 1, MAP_LESS_EQUAL}, {"<", 3, 0, MAP_LESS},   {">", 3, 1, MAP_LESS},
-    {"+", 4, 0, MAP_ADD},          {"-", 4, 0, MAP_SUB},         {"*", 5, 0, MAP_MUL},    {"/", 5, 0, MAP_DIV},
+    {"||", 0, 0, MAP_OR},         {"&&", 1, 0, MAP_AND},        {"==", 2, 0, MAP_EQUAL}, {"!=", 2, 0, MAP_NOT_EQUAL},
+    {"<=", 3, 0, MAP_LESS_EQUAL}, {">=", 3, 1, MAP_LESS_EQUAL}, {"<", 3, 0, MAP_LESS},   {">", 3, 1, MAP_LESS},
+    {"+", 4, 0, MAP_ADD},         {"-", 4, 0, MAP_SUB},         {"*", 5, 0, MAP_MUL},    {"/", 5, 0, MAP_DIV},
 };
 enum { LEVELS = 6 };
 

@@ -80,4 +80,7 @@ const kiln_weights_api weights_api = {
     .unused = weights_unused,
     .patch = patch,
     .write = write_file,
+    .metadata = weights_metadata,
+    .metadata_at = weights_metadata_at,
+    .metadata_item = weights_metadata_item,
 };

@@ -10,8 +10,8 @@
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 #include "tensor/dtype.h"
+#include "weights/derived.h"
 #include "weights/gemm_tile.h"
-#include "weights/set.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,7 +22,6 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 static size_t rows_of(const weights_patched *p) { return p->count / p->columns; }
-static size_t count_of(const weights_entry *x) { return (size_t)x->bytes / dtype_size(x->dtype); }
 
 static kiln_status no_memory(const weights_entry *x, error *e)
 {
@@ -193,7 +192,8 @@ static size_t block_rows(const weights_patched *p, size_t together)
 static size_t factors_bytes(const patch_term *t)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < t->n_from; i++) n += t->from[i] ? round_up(count_of(t->from[i]) * sizeof(float), 64) : 0;
+    for (uint32_t i = 0; i < t->n_from; i++)
+        n += t->from[i] ? round_up(weights_count_of(t->from[i]) * sizeof(float), 64) : 0;
     return n;
 }
 
@@ -230,7 +230,7 @@ static float *read_all(const reading *r, const weights_entry *x, size_t first, s
 /* Rows of down that are read at once on their way into panels: some, or all where they are computed. */
 static size_t rows_at_once(const weights_entry *down, size_t rank)
 {
-    return down->patch || down->transposed ? rank : smaller(rank, PANEL_STRIP);
+    return weights_reads_by_parts(down) ? smaller(rank, PANEL_STRIP) : rank;
 }
 
 static kiln_status load_product(const reading *r, loaded *l, error *e)
@@ -260,7 +260,8 @@ static kiln_status load_change(const reading *r, loaded *l, error *e)
     if (!l->factor) return no_memory(r->x, e);
     for (uint32_t i = 0; i < t->n_from; i++) {
         l->factor[i] = t->factor_of[i];
-        if (t->from[i] && !(l->factor[i].data = read_all(r, t->from[i], 0, count_of(t->from[i]), e))) return e->status;
+        if (t->from[i] && !(l->factor[i].data = read_all(r, t->from[i], 0, weights_count_of(t->from[i]), e)))
+            return e->status;
     }
     l->call = call_of(r->p, t, l->factor, r->pool);
     if (!n) return KILN_OK;
@@ -410,7 +411,7 @@ static kiln_status read_rows(reading *r, error *e)
     const weights_patched *p = r->p;
     weights_access how = {NULL, r->how.beside};
     error why = {0};
-    int base = !p->base->patch && !p->base->transposed;
+    int base = weights_reads_by_parts(p->base);
     if (!base) TRY(weights_read_range(p->base, how, r->row * p->columns, r->rows * p->columns, r->dst, r->pool, e));
     kiln_status status = load_terms(r, &why);
     for (size_t done = 0; status == KILN_OK && (base || done < r->n_term); base = 0) {

@@ -49,6 +49,9 @@ kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
 const char *weights_type_name(const kiln_weights *w, const char *name);
 /* The i-th note of the files' __metadata__; 0: past the last. They live as long as the set. */
 int weights_note_at(const kiln_weights *w, size_t i, const char **key, const char **value);
+kiln_status weights_metadata(const kiln_weights *w, const char *path, kiln_weight_value *out);
+kiln_status weights_metadata_at(const kiln_weights *w, size_t i, kiln_weight_value *out);
+kiln_status weights_metadata_item(kiln_weight_value *v, size_t i, kiln_weight_item *out);
 /* The most that weights_read_f32_by takes from the heap for this tensor with so many threads, beside its result; 0
  * where it converts only. */
 size_t weights_scratch_bytes(const kiln_weights *w, const char *name, size_t threads);

@@ -3,6 +3,7 @@
 #define KILN_TESTS_TEST_OPS_TABLE_H
 
 #include "ops_run.h"
+#include "ops_rows_sequence.h"
 
 #define SHAPE(...)                                                                                                     \
     {                                                                                                                  \
@@ -72,7 +73,11 @@
             0                                                                                                          \
     }
 
+#include "ops_rows_products.h"
+
 static const op_case cases[] = {
+    PRODUCTS_ROWS,
+    SEQUENCE_ROWS,
     {"linear plain",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
      PRODUCT},
@@ -425,6 +430,7 @@ typedef struct {
     }
 
 static const bench_case bench_cases[] = {
+    PRODUCTS_BENCH,
     CONV3("64x64 320-320", 2, 64, 320, 320, 7),
     CONV3("64x64 640-320", 2, 64, 640, 320, 2),
     CONV3("64x64 960-320", 2, 64, 960, 320, 1),

@@ -94,6 +94,13 @@ static cuda_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_GATHER] = cuda_prepare_embedding,
     [OP_TIMESTEP] = cuda_prepare_timestep,
     [OP_MAP] = cuda_prepare_expression,
+    [OP_STATE_WRITE] = cuda_prepare_state_write,
+    [OP_CUSTOM] = cuda_prepare_custom,
+    [OP_CUMSUM] = cuda_prepare_cumsum,
+    [OP_REDUCE] = cuda_prepare_reduce,
+    [OP_SOFTMAX] = cuda_prepare_softmax,
+    [OP_ROPE] = cuda_prepare_rope,
+    [OP_NORM] = cuda_prepare_norm_rows,
 };
 
 static kiln_status check_types(const op_desc *op, error *e)

@@ -117,6 +117,13 @@ static const struct {
     [OP_GATHER] = {reference_gather, "reference:gather"},
     [OP_TIMESTEP] = {reference_timestep, "reference:timestep"},
     [OP_MAP] = {reference_map, "reference:map"},
+    [OP_CUSTOM] = {reference_custom, "reference:custom"},
+    [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
+    [OP_CUMSUM] = {reference_cumsum, "reference:cumsum"},
+    [OP_REDUCE] = {reference_reduce, "reference:reduce"},
+    [OP_SOFTMAX] = {reference_softmax, "reference:softmax"},
+    [OP_ROPE] = {reference_rope, "reference:rope"},
+    [OP_NORM] = {reference_norm, "reference:norm"},
 };
 
 static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
