@@ -167,7 +167,7 @@ kiln_status weights_rows_read(const weights_rows *r, size_t first, size_t n, voi
             locate(r, first + i + m, &next, &behind);
             if (next != f || behind != at + m * r->row_bytes) break;
         }
-        TRY(file_map_read(&f->map, at, m * r->row_bytes, (char *)dst + i * r->row_bytes, p, e));
+        TRY(weights_file_read(f, at, m * r->row_bytes, (char *)dst + i * r->row_bytes, p, e));
         i += m;
     }
     return KILN_OK;

@@ -20,7 +20,7 @@ static kiln_status bytes_of(const weights_entry *x, weights_access how, size_t f
                             const uint8_t **out, error *e)
 {
     *out = to;
-    if (how.beside) return file_map_read(&x->file->map, (size_t)x->begin + first, n, to, NULL, e);
+    if (how.beside) return weights_file_read(x->file, (size_t)x->begin + first, n, to, NULL, e);
     *out = weights_data(x) + first;
     return KILN_OK;
 }
