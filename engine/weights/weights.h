@@ -12,9 +12,13 @@
 kiln_weights *weights_open(const char *path, error *e);
 kiln_weights *weights_view(kiln_weights *base, const kiln_weight_rule *rule, size_t n, error *e);
 kiln_weights *weights_patch(kiln_weights *base, const kiln_weight_patch *patch, size_t n, error *e);
+kiln_weights *weights_overlay(kiln_weights *base, kiln_weights *over, error *e);
+kiln_weights *weights_open_source(const kiln_weight_source *source, error *e);
+kiln_weights *weights_make(const char *name, const kiln_weight_tensor *tensor, size_t n, error *e);
 kiln_weights *weights_ref(kiln_weights *w);
 void weights_unref(kiln_weights *w);
-/* The i-th file behind the set, for views and patched sets their base's; NULL past the last. */
+/* The i-th file behind the set, for views and patched sets their base's, those of memory left out; NULL past the last.
+ */
 const file_map *weights_file_at(const kiln_weights *w, size_t i);
 size_t weights_count(const kiln_weights *w);
 kiln_status weights_at(const kiln_weights *w, size_t i, kiln_weight_info *out);

@@ -279,6 +279,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
+
 const backend backend_cpu = {.name = "cpu",
                              .device = KILN_CPU,
                              .open = open_host,
@@ -286,7 +288,8 @@ const backend backend_cpu = {.name = "cpu",
                              .numerics = cpu_numerics,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
-                             .prepare = cpu_prepare_op};
+                             .prepare = cpu_prepare_op,
+                             .has = has_kernel};
 
 const backend *backend_find(const char *name)
 {

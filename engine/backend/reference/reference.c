@@ -158,6 +158,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_body(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && bodies[kind].body != NULL; }
+
 const backend backend_reference = {.name = "reference",
                                    .device = KILN_CPU,
                                    .open = open_host,
@@ -165,4 +167,5 @@ const backend backend_reference = {.name = "reference",
                                    .numerics = reference_features,
                                    .best_precision = reference_precision,
                                    .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
-                                   .prepare = reference_prepare};
+                                   .prepare = reference_prepare,
+                                   .has = has_body};
