@@ -15,9 +15,10 @@ static const option options[] = {
 };
 static const manual help = {
     .usage = "kiln ops [NAME ...] [--json]",
-    .about = "Lists what a plugin can record into a tensor program (include/kiln/ops.h), or describes those named: shapes,\n"
-             "formula, the backends that have a kernel of their own, and who uses it. Where there is none, the plain\n"
-             "reference runs on the processor, with a warning.",
+    .about =
+        "Lists what a plugin can record into a tensor program (include/kiln/ops.h), or describes those named: shapes,\n"
+        "formula, the backends that have a kernel of their own, and who uses it. Where there is none, the plain\n"
+        "reference runs on the processor, with a warning.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .examples = "  kiln ops\n  kiln ops attention map\n  kiln ops --json > ops.json\n",
@@ -27,7 +28,10 @@ static const manual help = {
 static const char *backends_of(op_kind kind, char text[32])
 {
     const backend *cuda = cuda_backend(NULL);
-    snprintf(text, 32, "%s%s", backend_cpu.has(kind) ? "cpu" : backend_reference.has(kind) ? "plain" : "none",
+    snprintf(text, 32, "%s%s",
+             backend_cpu.has(kind)         ? "cpu"
+             : backend_reference.has(kind) ? "plain"
+                                           : "none",
              cuda && cuda->has && cuda->has(kind) ? ", cuda" : "");
     return text;
 }
@@ -87,9 +91,12 @@ static void print_markdown(void)
     str s = {0};
     char text[32];
     const char *group = "";
-    str_append(&s, "# Ops\n\nWhat a plugin can record into a tensor program; `include/kiln/ops.h` has the functions with their options, and\n"
-                   "[writing-an-op.md](writing-an-op.md) says how to bring one of your own. Written by `kiln ops --markdown` from the op\n"
-                   "table; `make test` holds this page against it. Kernels: cpu and cuda have one of their own; plain: the reference runs,\n"
+    str_append(&s, "# Ops\n\nWhat a plugin can record into a tensor program; `include/kiln/ops.h` has the functions "
+                   "with their options, and\n"
+                   "[writing-an-op.md](writing-an-op.md) says how to bring one of your own. Written by `kiln ops "
+                   "--markdown` from the op\n"
+                   "table; `make test` holds this page against it. Kernels: cpu and cuda have one of their own; plain: "
+                   "the reference runs,\n"
                    "with a warning.\n");
     for (size_t i = 0; op_doc_at(i); i++) {
         const op_doc *d = op_doc_at(i);
