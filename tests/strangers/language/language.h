@@ -50,7 +50,7 @@ struct language_family {
     kiln_t (*head)(const language_recording *, kiln_t x); /* [..,D] -> [..,vocabulary] */
 };
 
-extern const language_family mamba2_family;
+extern const language_family mamba2_family, deepseek_v2_family;
 extern const kiln_op_kind ssd_scan;
 
 /* x [...,I] -> [...,out] by the weight of that name, with a bias where the file has one. */

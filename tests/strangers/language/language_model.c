@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const language_family *const families[] = {&mamba2_family};
+static const language_family *const families[] = {&mamba2_family, &deepseek_v2_family};
 
 static void model_free(void *model)
 {
