@@ -34,8 +34,9 @@ static void check_code(const map_attr *m, uint32_t operands, const char *text)
 
 static void test_random_texts(void)
 {
-    static const char *const pieces[] = {"a", "b",   "c",    "p",    " ", "(", ")", "+", "-",  "*",      "/",  "<",  ">=", "==", "&&", "||", "!",
-                                         "?", ":",   ",",    "1",    "2.5", ".", "1e3", "e", "exp(", "min(", "pi", "inf", "nan", "mod(", "z", "\t", "\x80"};
+    static const char *const pieces[] = {"a",  "b",    "c",    "p",  " ",   "(",   ")",    "+", "-",  "*",   "/", "<",
+                                         ">=", "==",   "&&",   "||", "!",   "?",   ":",    ",", "1",  "2.5", ".", "1e3",
+                                         "e",  "exp(", "min(", "pi", "inf", "nan", "mod(", "z", "\t", "\x80"};
     int made = 0;
     for (int round = 0; round < 200000; round++) {
         char text[200] = "";
