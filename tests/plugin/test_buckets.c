@@ -1,5 +1,6 @@
-/* test_buckets.c - a program of a bucket of rows gives the rows in use the bytes that a larger bucket gives them: linears,
- * norms, attention with a length, caches of another size; with numbers that are none in the rows that nobody uses.
+/* test_buckets.c - a program of a bucket of rows gives the rows in use the bytes that a larger bucket gives them:
+ * linears, norms, attention with a length, caches of another size; with numbers that are none in the rows that nobody
+ * uses.
  */
 #include "harness.h"
 #include "rig.h"
@@ -34,8 +35,8 @@ static void run_block(uint32_t precision, int64_t rows, int64_t places, int nan_
     kiln_program *p = o->program_new(
         rig_ctx(),
         &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "block", .precision = precision});
-    kiln_t x = o->input(p, "x", KILN_F32, 3, KILN_DIMS(1, rows, WIDTH)), at = o->input(p, "at", KILN_I32, 1, KILN_DIMS(1)),
-           length = o->input(p, "length", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t x = o->input(p, "x", KILN_F32, 3, KILN_DIMS(1, rows, WIDTH)),
+           at = o->input(p, "at", KILN_I32, 1, KILN_DIMS(1)), length = o->input(p, "length", KILN_I32, 1, KILN_DIMS(1));
     int64_t narrow = WIDTH / HEADS * KV_HEADS;
     kiln_t h = o->normalize(p, x, &(kiln_norm){.size = sizeof(kiln_norm), .eps = 1e-6f});
     kiln_t q = o->linear(p, h, weight(p, 1, WIDTH, WIDTH), (kiln_t){0});
@@ -44,22 +45,29 @@ static void run_block(uint32_t precision, int64_t rows, int64_t places, int nan_
     k = o->state_write(p, k, 1, at, o->linear(p, h, weight(p, 2, narrow, WIDTH), (kiln_t){0}));
     v = o->state_write(p, v, 1, at, o->linear(p, h, weight(p, 3, narrow, WIDTH), (kiln_t){0}));
     if (precision != KILN_F32) k = o->cast(p, k, precision), v = o->cast(p, v, precision);
-    kiln_attention a = {.size = sizeof a, .heads = HEADS, .kv_heads = KV_HEADS, .causal = 1, .offset = at, .key_length = length};
+    kiln_attention a = {
+        .size = sizeof a, .heads = HEADS, .kv_heads = KV_HEADS, .causal = 1, .offset = at, .key_length = length};
     h = o->add(p, x, o->linear(p, o->attention(p, q, k, v, &a), weight(p, 4, WIDTH, WIDTH), (kiln_t){0}));
-    kiln_t gate = o->linear(p, h, weight(p, 5, HIDDEN, WIDTH), (kiln_t){0}), up = o->linear(p, h, weight(p, 6, HIDDEN, WIDTH), (kiln_t){0});
-    h = o->add(p, h, o->linear(p, o->map(p, "silu(a) * b", (const kiln_t[]){gate, up}, 2, NULL), weight(p, 7, WIDTH, HIDDEN), (kiln_t){0}));
+    kiln_t gate = o->linear(p, h, weight(p, 5, HIDDEN, WIDTH), (kiln_t){0}),
+           up = o->linear(p, h, weight(p, 6, HIDDEN, WIDTH), (kiln_t){0});
+    h = o->add(p, h,
+               o->linear(p, o->map(p, "silu(a) * b", (const kiln_t[]){gate, up}, 2, NULL), weight(p, 7, WIDTH, HIDDEN),
+                         (kiln_t){0}));
     o->output(p, "y", o->slice(p, h, 1, 0, LIVE));
     CHECK_MSG(o->plan(rig_ctx(), p, NULL) == KILN_OK, "%s", rig_message());
     float *rows_in = calloc((size_t)(rows * WIDTH), sizeof *rows_in);
     int32_t begin = 0, used = LIVE;
-    for (int64_t i = 0; i < rows * WIDTH; i++)
-        rows_in[i] = i < LIVE * WIDTH ? number((int)i) : nan_behind ? NAN : 0;
-    kiln_bind in[] = {bind_to("x", KILN_F32, rows_in, 3, KILN_DIMS(1, rows, WIDTH)), bind_to("at", KILN_I32, &begin, 1, KILN_DIMS(1)),
+    for (int64_t i = 0; i < rows * WIDTH; i++) rows_in[i] = i < LIVE * WIDTH ? number((int)i) : nan_behind ? NAN : 0;
+    kiln_bind in[] = {bind_to("x", KILN_F32, rows_in, 3, KILN_DIMS(1, rows, WIDTH)),
+                      bind_to("at", KILN_I32, &begin, 1, KILN_DIMS(1)),
                       bind_to("length", KILN_I32, &used, 1, KILN_DIMS(1))};
     kiln_bind out = bind_to("y", KILN_F32, y, 3, KILN_DIMS(1, LIVE, WIDTH));
     kiln_states *s = o->states_new(rig_ctx(), "test");
-    CHECK_MSG(o->run_with(rig_ctx(), p, &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 3, .out = &out, .n_out = 1}) == KILN_OK,
-              "%s", rig_message());
+    CHECK_MSG(
+        o->run_with(rig_ctx(), p,
+                    &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 3, .out = &out, .n_out = 1}) ==
+            KILN_OK,
+        "%s", rig_message());
     free(rows_in);
     o->states_free(s);
     o->program_free(p);
@@ -79,7 +87,8 @@ static void buckets(uint32_t precision)
             double most = 0;
             for (int k = 0; k < LIVE * WIDTH; k++) most = fmax(most, fabs((double)y[k] - (double)first[k]));
             /* a GPU's products of few rows are summed in parts, as many as the rows leave room for */
-            CHECK_MSG(on_device() ? most < 4e-6 : memcmp(first, y, sizeof y) == 0, "%lld rows, a cache of %lld, %s behind: %.3g apart", (long long)sizes[i][0],
+            CHECK_MSG(on_device() ? most < 4e-6 : memcmp(first, y, sizeof y) == 0,
+                      "%lld rows, a cache of %lld, %s behind: %.3g apart", (long long)sizes[i][0],
                       (long long)sizes[i][1], behind ? "NaN" : "zeros", most);
         }
 }
