@@ -95,7 +95,7 @@ static void print_markdown(void)
                    "with their options, and\n"
                    "[writing-an-op.md](writing-an-op.md) says how to bring one of your own. Written by `kiln ops "
                    "--markdown` from the op\n"
-                   "table; `make test` holds this page against it. Kernels: cpu and cuda have one of their own; plain: "
+                   "table; a test holds this page against it. Kernels: cpu and cuda have one of their own; plain: "
                    "the reference runs,\n"
                    "with a warning.\n");
     for (size_t i = 0; op_doc_at(i); i++) {
