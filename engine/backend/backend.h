@@ -124,6 +124,7 @@ typedef struct backend {
     /* After open. KILN_ERR_UNSUPPORTED with a sentence when there is no kernel for it. */
     kiln_status (*prepare)(const op_desc *, kernel **out, error *);
     const device_vector_ops *vector_ops; /* NULL: vectors stay on the host */
+    int (*has)(op_kind);                 /* 1: a kernel of its own for some operands of this op */
 } backend;
 
 extern const backend backend_cpu;       /* backend/cpu/                                  */

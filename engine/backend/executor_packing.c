@@ -59,7 +59,7 @@ static int by_rows(const packing *p)
     if (p->leaf->kind == OP_CONSTANT || !shape_count(&p->leaf->shape) || !k->pack_rows) return 0;
     if (k->pack_tiles[p->operand] < threads_of(p) || (n_parts(p) == 1 && stored_type(p))) return 0;
     for (uint32_t i = 0; i < n_parts(p); i++)
-        if (!weights_rows_apart(part_of(p, i)->set, part_of(p, i)->name, row_width(p))) return 0;
+        if (!weights_f32_rows_apart(part_of(p, i)->set, part_of(p, i)->name, row_width(p))) return 0;
     return 1;
 }
 
@@ -166,7 +166,7 @@ static kiln_status leaf_source(const packing *p, source *s, error *e)
 /* The parts one behind the other. */
 typedef struct {
     const packing *p;
-    weights_rows *part[PARTS_MAX];
+    weights_f32_rows *part[PARTS_MAX];
 } part_rows;
 
 static kiln_status read_part_rows(const void *self, size_t first, size_t n, float *to, error *e)
@@ -175,7 +175,7 @@ static kiln_status read_part_rows(const void *self, size_t first, size_t n, floa
     for (uint32_t i = 0; i < n_parts(rows->p) && n; i++) {
         size_t count = (size_t)shape_count(&part_of(rows->p, i)->shape), here = first < count ? count - first : 0;
         if (here > n) here = n;
-        if (here) TRY(weights_rows_read(rows->part[i], first, here, to, e));
+        if (here) TRY(weights_f32_rows_read(rows->part[i], first, here, to, e));
         first = first < count ? 0 : first - count;
         n -= here, to += here;
     }
@@ -189,9 +189,9 @@ static kiln_status pack_part_rows(const packing *p, void *dst, error *e)
     const row_source src = {read_part_rows, &rows};
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < n_parts(p) && status == KILN_OK; i++)
-        status = weights_rows_open(part_of(p, i)->set, part_of(p, i)->name, p->pool, &rows.part[i], e);
+        status = weights_f32_rows_open(part_of(p, i)->set, part_of(p, i)->name, p->pool, &rows.part[i], e);
     if (status == KILN_OK) status = k->pack_rows(k, p->operand, &src, dst, p->x->buffer->data, p->pool, e);
-    for (uint32_t i = 0; i < n_parts(p); i++) weights_rows_close(rows.part[i]);
+    for (uint32_t i = 0; i < n_parts(p); i++) weights_f32_rows_close(rows.part[i]);
     return status;
 }
 

@@ -38,8 +38,8 @@ static const manual about = {
         "OUT appears when it is whole; the same input gives the same bytes.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .examples = "  kiln quantize model.safetensors model-q8.gguf --type q8_0\n"
-                "  kiln quantize unet.safetensors unet-q4.safetensors -t q4_k -k 'time_embed.*' -k '*.conv_out.*'\n",
+    .examples = "  kiln quantize workflows/models/shapes-sd1/unet unet-q8.gguf --type q8_0\n"
+                "  kiln quantize workflows/models/shapes-sd1/unet unet-q4.safetensors -t q4_k -k 'time_embedding.*'\n",
 };
 
 /* ---- the file ---- */

@@ -22,33 +22,76 @@ block_reader block_rows_plain, block_rows_avx2;
 
 #include <string.h>
 
-/* Nibbles of 16 bytes: all low ones, then all high ones. */
+/* The fifth bits of 32 codes, a bit each in h: of a byte that stands eight times each bit is kept in its own byte, and
+ * carries into that byte's highest. */
+static inline void add_fifth(const uint8_t *h, int8_t q[32])
+{
+    const uint64_t every = 0x0101010101010101u, own = 0x8040201008040201u, highest = 0x8080808080808080u;
+    for (int i = 0; i < 4; i++) {
+        uint64_t codes, bits = h[i] * every & own;
+        memcpy(&codes, q + 8 * i, 8);
+        codes |= ((bits + (highest - own)) & highest) >> 3;
+        memcpy(q + 8 * i, &codes, 8);
+    }
+}
+
+/* nibbles_16: of 16 bytes all low ones, then all high ones. */
+#if defined __AVX2__ /* by hand: of bytes the vectoriser makes code that is several times as slow */
+static inline void nibbles_16(const uint8_t *b, int8_t q[32])
+{
+    __m128i both = _mm_loadu_si128((const __m128i *)(const void *)b), low = _mm_set1_epi8(15),
+            *to = (__m128i *)(void *)q;
+    _mm_storeu_si128(to, _mm_and_si128(both, low));
+    _mm_storeu_si128(to + 1, _mm_and_si128(_mm_srli_epi16(both, 4), low));
+}
+
+static inline __m256 eight(const int8_t *q, int zero)
+{
+    __m256i c = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)q));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(c, _mm256_set1_epi32(zero)));
+}
+
+static inline void scaled(float *dst, float d, const int8_t *q, int zero, int n)
+{
+    for (int j = 0; j < n; j += 8) _mm256_storeu_ps(dst + j, _mm256_mul_ps(_mm256_set1_ps(d), eight(q + j, zero)));
+}
+
+static inline void affine_32(float *dst, float d, const int8_t *q, float m)
+{
+    for (int j = 0; j < 32; j += 8)
+        _mm256_storeu_ps(dst + j, _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(d), eight(q + j, 0)), _mm256_set1_ps(m)));
+}
+
+static inline void look_up_32(const int8_t table[16], int8_t q[32])
+{
+    __m128i t = _mm_loadu_si128((const __m128i *)(const void *)table), *p = (__m128i *)(void *)q;
+    _mm_storeu_si128(p, _mm_shuffle_epi8(t, _mm_loadu_si128(p)));
+    _mm_storeu_si128(p + 1, _mm_shuffle_epi8(t, _mm_loadu_si128(p + 1)));
+}
+#else
 static inline void nibbles_16(const uint8_t *restrict b, int8_t q[restrict 32])
 {
     for (int j = 0; j < 16; j++) q[j] = (int8_t)(b[j] & 15), q[j + 16] = (int8_t)(b[j] >> 4);
 }
 
-/* The fifth bits of 32 codes. */
-static inline void add_fifth(const uint8_t *b, int8_t q[32])
+static inline void scaled(float *restrict dst, float d, const int8_t *restrict q, int zero, int n)
 {
-    uint32_t h = block_u32(b);
-    for (int j = 0; j < 32; j++) q[j] = (int8_t)(q[j] | (int8_t)((h >> j & 1u) << 4));
-}
-
-static inline void scaled_32(float *restrict dst, float d, const int8_t *restrict q, int zero)
-{
-    for (int j = 0; j < 32; j++) dst[j] = d * (float)(q[j] - zero);
-}
-
-static inline void scaled_16(float *restrict dst, float d, const int8_t *restrict q, int zero)
-{
-    for (int j = 0; j < 16; j++) dst[j] = d * (float)(q[j] - zero);
+    for (int j = 0; j < n; j++) dst[j] = d * (float)(q[j] - zero);
 }
 
 static inline void affine_32(float *restrict dst, float d, const int8_t *restrict q, float m)
 {
     for (int j = 0; j < 32; j++) dst[j] = d * (float)q[j] + m;
 }
+
+static inline void look_up_32(const int8_t table[16], int8_t q[32])
+{
+    for (int j = 0; j < 32; j++) q[j] = table[q[j]];
+}
+#endif
+
+static inline void scaled_32(float *dst, float d, const int8_t *q, int zero) { scaled(dst, d, q, zero, 32); }
+static inline void scaled_16(float *dst, float d, const int8_t *q, int zero) { scaled(dst, d, q, zero, 16); }
 
 static void read_q4_0(const uint8_t *b, float *dst)
 {
@@ -141,17 +184,26 @@ static void read_q5_k(const uint8_t *b, float *dst)
     }
 }
 
+/* 32 elements with two scales; `at` and `shift` are constants where it is called. */
+static inline void read_32_of_q6_k(const uint8_t *low, int at, const uint8_t *high, int shift, const uint8_t *scale,
+                                   float d, float *dst)
+{
+    int8_t q[32];
+    for (int j = 0; j < 32; j++) q[j] = (int8_t)((low[j] >> at & 15) | (high[j] >> shift & 3) << 4);
+    scaled_16(dst, d * (float)(int8_t)scale[0], q, 32);
+    scaled_16(dst + 16, d * (float)(int8_t)scale[1], q + 16, 32);
+}
+
 static void read_q6_k(const uint8_t *b, float *dst)
 {
     float d = block_half(b + 208);
-    for (int i = 0; i < 8; i++) { /* 32 elements with two scales */
-        const uint8_t *low = b + i / 4 * 64 + i % 2 * 32, *high = b + 128 + i / 4 * 32;
-        const int8_t *scale = (const int8_t *)(b + 192) + i * 2;
-        int at = i % 4 / 2 * 4, shift = i % 4 * 2;
-        int8_t q[32];
-        for (int j = 0; j < 32; j++) q[j] = (int8_t)((low[j] >> at & 15) | (high[j] >> shift & 3) << 4);
-        scaled_16(dst + i * 32, d * (float)scale[0], q, 32);
-        scaled_16(dst + i * 32 + 16, d * (float)scale[1], q + 16, 32);
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *low = b + i * 64, *high = b + 128 + i * 32, *scale = b + 192 + i * 8;
+        float *to = dst + i * 128;
+        read_32_of_q6_k(low, 0, high, 0, scale, d, to);
+        read_32_of_q6_k(low + 32, 0, high, 2, scale + 2, d, to + 32);
+        read_32_of_q6_k(low, 4, high, 4, scale + 4, d, to + 64);
+        read_32_of_q6_k(low + 32, 4, high, 6, scale + 6, d, to + 96);
     }
 }
 
@@ -159,7 +211,7 @@ static inline void looked_up_32(const int8_t table[16], float d, const uint8_t *
 {
     int8_t q[32];
     nibbles_16(b, q);
-    for (int j = 0; j < 32; j++) q[j] = table[q[j]];
+    look_up_32(table, q);
     scaled_32(dst, d, q, 0);
 }
 

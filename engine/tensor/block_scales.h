@@ -6,13 +6,24 @@
 
 #include "tensor/dtype.h"
 
+#if defined __F16C__
+#include <immintrin.h>
+#endif
+
 /* What the codes of iq4_nl and iq4_xs stand for, and twice what those of mxfp4 and nvfp4 do. */
 static const int8_t block_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 static const int8_t block_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static inline uint16_t block_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t block_u32(const uint8_t *p) { return block_u16(p) | (uint32_t)block_u16(p + 2) << 16; }
-static inline float block_half(const uint8_t *p) { return f16_to_f32(block_u16(p)); }
+static inline float block_half(const uint8_t *p)
+{
+#if defined __F16C__
+    return _cvtsh_ss(block_u16(p)); /* the same bits */
+#else
+    return f16_to_f32(block_u16(p));
+#endif
+}
 
 /* Six bits each of 8 scales and 8 minima, in 12 bytes: the first four of each lie in the low bits of bytes 0 to 7, of
  * the others four bits in bytes 8 to 11, and two above the first ones. */

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONGEST = 32 };
+enum { LONGEST = 32, LANES = 8 }; /* sums go by lanes, so that they are the same whatever the vectors' length */
 
 /* To nearest even, of magnitudes below 2^22. */
 static inline float rounded(float v)
@@ -19,7 +19,10 @@ static inline float rounded(float v)
     return (v + shift) - shift;
 }
 
-static inline float within(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+static inline float total(const float v[LANES])
+{
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
 
 static float half_of(float v) { return f16_to_f32(f16_from_f32(v)); }
 
@@ -35,25 +38,31 @@ typedef struct {
     float s, t;
 } affine;
 
-static float affine_error(const float *x, int n, affine f, int most, float q[LONGEST])
+static inline float affine_error(const float *restrict x, int n, affine f, int most, float q[restrict LONGEST])
 {
-    float id = f.s > 0 ? 1 / f.s : 0, sum = 0;
-    for (int i = 0; i < n; i++) {
-        q[i] = rounded(within((x[i] + f.t) * id, 0, (float)most));
-        float off = f.s * q[i] - f.t - x[i];
-        sum += off * off;
-    }
-    return sum;
+    float id = f.s > 0 ? 1 / f.s : 0, sum[LANES] = {0};
+    for (int i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float v = (x[i + k] + f.t) * id;
+            v = v > 0 ? v : 0;
+            q[i + k] = rounded(v < (float)most ? v : (float)most);
+            float off = f.s * q[i + k] - f.t - x[i + k];
+            sum[k] += off * off;
+        }
+    return total(sum);
 }
 
 /* The best s and t for given codes. */
-static affine affine_of(const float *x, int n, const float *q)
+static inline affine affine_of(const float *restrict x, int n, const float *restrict q)
 {
-    double sx = 0, sq = 0, sqq = 0, sqx = 0;
-    for (int i = 0; i < n; i++) {
-        sx += (double)x[i], sq += (double)q[i];
-        sqq += (double)(q[i] * q[i]), sqx += (double)(q[i] * x[i]);
-    }
+    float each[4][LANES] = {{0}};
+    for (int i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            each[0][k] += x[i + k], each[1][k] += q[i + k];
+            each[2][k] += q[i + k] * q[i + k], each[3][k] += q[i + k] * x[i + k];
+        }
+    double sx = (double)total(each[0]), sq = (double)total(each[1]), sqq = (double)total(each[2]),
+           sqx = (double)total(each[3]);
     double under = n * sqq - sq * sq, s = under > 0 ? (n * sqx - sq * sx) / under : 0, t = (s * sq - sx) / n;
     if (t < 0) t = 0, s = sqq > 0 ? sqx / sqq : 0;
     return (affine){s > 0 ? (float)s : 0, (float)t};
@@ -174,31 +183,58 @@ typedef struct {
     const int8_t *table; /* 16 ascending numbers; NULL: all of -half .. half - 1 */
 } code_kind;
 
-static float nearest(const code_kind *k, float v)
+/* Between two numbers of block_iq4 the middle, and how far they are apart. */
+static const float middles[15] = {-115.5f, -93.5f, -74, -57, -42, -28.5f, -16, -4.5f, 7, 19, 31.5f, 45.5f, 61, 79, 101};
+static const float steps[15] = {23, 21, 18, 16, 14, 13, 12, 11, 12, 12, 13, 15, 16, 20, 24};
+
+static inline void nearest_whole(float half, const float *restrict v, float *restrict q)
 {
-    if (!k->table) return rounded(within(v, (float)-k->half, (float)(k->half - 1)));
-    int at = 0;
-    for (int i = 1; i < 16; i++) at += v * 2 > (float)(k->table[i - 1] + k->table[i]);
-    return (float)k->table[at];
+    for (int i = 0; i < LANES; i++) {
+        float c = v[i] > -half ? v[i] : -half;
+        q[i] = rounded(c < half - 1 ? c : half - 1);
+    }
 }
 
-static float code_error(const code_kind *k, const float *x, float s, float q[LONGEST])
+static inline void nearest_of_table(const float *restrict v, float *restrict q)
 {
-    float id = s != 0 ? 1 / s : 0, sum = 0;
-    for (int i = 0; i < k->n; i++) {
-        q[i] = nearest(k, x[i] * id);
-        float off = s * q[i] - x[i];
-        sum += off * off;
+    float at[LANES];
+    for (int i = 0; i < LANES; i++) at[i] = (float)block_iq4[0];
+    for (int t = 0; t < 15; t++)
+        for (int i = 0; i < LANES; i++) at[i] += v[i] > middles[t] ? steps[t] : 0;
+    memcpy(q, at, sizeof at);
+}
+
+static inline void nearest(const code_kind *k, const float v[LANES], float q[LANES])
+{
+    if (k->table)
+        nearest_of_table(v, q);
+    else
+        nearest_whole((float)k->half, v, q);
+}
+
+static inline float code_error(const code_kind *k, const float *restrict x, float s, float q[restrict LONGEST])
+{
+    float id = s != 0 ? 1 / s : 0, sum[LANES] = {0};
+    for (int i = 0; i < k->n; i += LANES) {
+        float v[LANES];
+        for (int j = 0; j < LANES; j++) v[j] = x[i + j] * id;
+        nearest(k, v, q + i);
+        for (int j = 0; j < LANES; j++) {
+            float off = s * q[i + j] - x[i + j];
+            sum[j] += off * off;
+        }
     }
-    return sum;
+    return total(sum);
 }
 
 /* The best factor for given codes. */
 static float factor_of(const code_kind *k, const float *x, const float *q)
 {
-    double sqq = 0, sqx = 0;
-    for (int i = 0; i < k->n; i++) sqq += (double)(q[i] * q[i]), sqx += (double)(q[i] * x[i]);
-    return sqq > 0 ? (float)(sqx / sqq) : 0;
+    float sqq[LANES] = {0}, sqx[LANES] = {0};
+    for (int i = 0; i < k->n; i += LANES)
+        for (int j = 0; j < LANES; j++) sqq[j] += q[i + j] * q[i + j], sqx[j] += q[i + j] * x[i + j];
+    float all = total(sqq);
+    return all > 0 ? total(sqx) / all : 0;
 }
 
 /* The largest number becomes the code at either end, or one close to it. */

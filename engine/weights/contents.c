@@ -42,7 +42,7 @@ static kiln_status supported(const weights_entry *x, error *e)
 kiln_status weights_usable(const weights_entry *x, error *e)
 {
     TRY(supported(x, e));
-    return file_map_unchanged(&x->file->map, e);
+    return weights_file_unchanged(x->file, e);
 }
 
 kiln_status weights_supported(const kiln_weights *w, const char *name, error *e)
@@ -70,13 +70,13 @@ static void advise(const weights_entry *x, size_t around, int advice)
     begin = begin - first > around ? begin - around : first;
     end = last - end > around ? end + around : last;
     begin = begin / page * page;
-    if (x->file->map.data && end > begin) madvise((void *)begin, end - begin, advice); /* only ever a hint */
+    if (!x->file->memory && x->file->map.data && end > begin)
+        madvise((void *)begin, end - begin, advice); /* only ever a hint */
 }
 
 static kiln_status entry_unchanged(void *arg, const weights_entry *x, error *e)
 {
-    return weights_is_computed(x) ? weights_each_part(x, entry_unchanged, arg, e)
-                                  : file_map_unchanged(&x->file->map, e);
+    return weights_is_computed(x) ? weights_each_part(x, entry_unchanged, arg, e) : weights_file_unchanged(x->file, e);
 }
 
 kiln_status weights_unchanged(const kiln_weights *w, const char *name, error *e)
@@ -101,8 +101,10 @@ const weights_file *weights_nth_file(const kiln_weights *w, size_t i)
 
 const file_map *weights_file_at(const kiln_weights *w, size_t i)
 {
-    const weights_file *f = weights_nth_file(w, i);
-    return f ? &f->map : NULL;
+    const weights_file *f;
+    for (size_t k = 0; (f = weights_nth_file(w, k)); k++)
+        if (!f->memory && i-- == 0) return &f->map;
+    return NULL;
 }
 
 const void *weights_map(const kiln_weights *w, const char *name, error *e)
@@ -248,6 +250,7 @@ const char *weights_text(const kiln_weights *set, const char *path, size_t *n)
 
 static kiln_status content_of(const weights_file *f, digest *out, error *e)
 {
+    if (f->memory) return *out = f->memory->content, KILN_OK;
     file_list *seen = file_list_new();
     if (!seen) return error_set(e, KILN_ERR_NOMEM, "%s: out of memory", f->map.path);
     kiln_status status = file_digest_seen(f->map.path, seen, out, e); /* remembered by file */

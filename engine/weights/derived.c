@@ -98,6 +98,12 @@ static size_t run_begin(const weights_derived *d, uint32_t outer, size_t number)
     return (size_t)at;
 }
 
+size_t weights_strided_place(const weights_derived *d, size_t at, size_t *run)
+{
+    uint32_t outer = dense_from(d, run);
+    return run_begin(d, outer, at / *run) + at % *run;
+}
+
 enum { RUN_LEAST = 64 }; /* a shorter one is gathered from the whole source */
 
 static int gathers(const weights_derived *d)

@@ -56,6 +56,11 @@ size_t weights_derived_scratch(const weights_entry *x, size_t n, size_t threads)
 kiln_status weights_read_scaled(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst,
                                 error *e);
 size_t weights_scaled_scratch(const weights_entry *x, size_t n);
+/* Of codes with scales: the scales of n elements from `first` on, which are a row or several; factors included. */
+kiln_status weights_scales_at(const weights_entry *x, size_t first, size_t n, float *dst, error *e);
+/* Of a strided tensor: where its element `at` is in the source, and how many lie together there from a multiple of *run
+ * on. */
+size_t weights_strided_place(const weights_derived *d, size_t at, size_t *run);
 /* 1: reading a part of it costs that part alone. */
 int weights_reads_by_parts(const weights_entry *x);
 

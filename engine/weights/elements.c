@@ -72,7 +72,7 @@ static kiln_status read_beside(const weights_entry *x, range r, float *dst, erro
     for (size_t i = 0; i < r.n && status == KILN_OK; i += READ_AT_ONCE) {
         range one = {r.first + i, smaller(READ_AT_ONCE, r.n - i)}, from = blocks_around(x->dtype, one);
         error why = {0};
-        status = file_map_read(&x->file->map, (size_t)x->begin + from.first * bytes, from.n * bytes, piece, NULL, &why);
+        status = weights_file_read(x->file, (size_t)x->begin + from.first * bytes, from.n * bytes, piece, NULL, &why);
         if (status != KILN_OK)
             error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
         else
@@ -247,7 +247,7 @@ kiln_status weights_scan_bytes(const weights_entry *x, const uint8_t *stored, er
 static kiln_status scan_part(void *arg, const weights_entry *x, error *e)
 {
     if (weights_is_computed(x)) return weights_each_part(x, scan_part, arg, e);
-    TRY(file_map_unchanged(&x->file->map, e));
+    TRY(weights_file_unchanged(x->file, e));
     return weights_scan_bytes(x, weights_data(x), e);
 }
 
@@ -280,7 +280,7 @@ kiln_status weights_read_stored(const kiln_weights *w, const char *name, void *d
     weights_mark_entry(w, x);
     if (weights_is_computed(x))
         return weights_read_range(x, (weights_access){NULL, 1}, 0, (size_t)x->bytes / sizeof(float), dst, p, e);
-    kiln_status status = file_map_read(&x->file->map, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
+    kiln_status status = weights_file_read(x->file, (size_t)x->begin, (size_t)x->bytes, dst, p, &why);
     return status == KILN_OK ? status : error_set(e, status, "%s (tensor '%.200s')", why.message, x->name);
 }
 

@@ -4,7 +4,7 @@
  * given. A product adds factor * sum, the sum over the rank ascending from 0 (gemm_tile.h), a difference factor *
  * element, a change does what its plugin does. The work goes by blocks of rows that stay in a core's cache, on the
  * pool's threads: the base's rows are read and all patches applied to them before the next block. A change that needs
- * all rows together has a round of its own. Packing asks for rows as it goes (weights_rows), so that no copy of the
+ * all rows together has a round of its own. Packing asks for rows as it goes (weights_f32_rows), so that no copy of the
  * whole tensor is made. An element does not depend on how the rows are cut, nor on the threads.
  */
 #include "base/memory_alloc.h"
@@ -449,7 +449,7 @@ kiln_status weights_read_patched(const weights_entry *x, weights_access how, siz
 /* ---- by rows ---- */
 
 /* The factors of one patched tensor, and what of them its rows come from; or a tensor that is stored. */
-struct weights_rows {
+struct weights_f32_rows {
     const weights_entry *x;
     reading r;
     blocks b;
@@ -463,13 +463,13 @@ static int apart(const weights_entry *x, size_t width)
                   x->begin / sizeof(float) % p->columns == 0);
 }
 
-int weights_rows_apart(const kiln_weights *w, const char *name, size_t width)
+int weights_f32_rows_apart(const kiln_weights *w, const char *name, size_t width)
 {
     const weights_entry *x = weights_entry_of(w, name);
     return x && apart(x, width);
 }
 
-static kiln_status open_rows(weights_rows *rows, pool *p, error *e)
+static kiln_status open_rows(weights_f32_rows *rows, pool *p, error *e)
 {
     const weights_entry *x = rows->x;
     reading *r = &rows->r;
@@ -480,30 +480,30 @@ static kiln_status open_rows(weights_rows *rows, pool *p, error *e)
     return KILN_OK;
 }
 
-kiln_status weights_rows_open(const kiln_weights *w, const char *name, pool *p, weights_rows **out, error *e)
+kiln_status weights_f32_rows_open(const kiln_weights *w, const char *name, pool *p, weights_f32_rows **out, error *e)
 {
     weights_entry *x = weights_entry_of(w, name);
     if (!x) return weights_missing(w, name, e);
     TRY(weights_usable(x, e));
     weights_mark_entry(w, x);
-    weights_rows *rows = mem_calloc(1, sizeof *rows);
+    weights_f32_rows *rows = mem_calloc(1, sizeof *rows);
     if (!rows) return no_memory(x, e);
     rows->x = x;
     kiln_status status = x->patch ? open_rows(rows, p, e) : KILN_OK;
     if (status == KILN_OK)
         *out = rows;
     else
-        weights_rows_close(rows);
+        weights_f32_rows_close(rows);
     return status;
 }
 
-void weights_rows_close(weights_rows *rows)
+void weights_f32_rows_close(weights_f32_rows *rows)
 {
     if (rows) unload(&rows->r);
     mem_free(rows);
 }
 
-kiln_status weights_rows_read(const weights_rows *rows, size_t first, size_t n, float *dst, error *e)
+kiln_status weights_f32_rows_read(const weights_f32_rows *rows, size_t first, size_t n, float *dst, error *e)
 {
     if (!rows->x->patch) return weights_read_range(rows->x, (weights_access){0}, first, n, dst, NULL, e);
     size_t columns = rows->r.p->columns, row = first / columns, end = row + n / columns;

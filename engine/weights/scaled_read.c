@@ -20,7 +20,7 @@ static kiln_status bytes_of(const weights_entry *x, weights_access how, size_t f
                             const uint8_t **out, error *e)
 {
     *out = to;
-    if (how.beside) return file_map_read(&x->file->map, (size_t)x->begin + first, n, to, NULL, e);
+    if (how.beside) return weights_file_read(x->file, (size_t)x->begin + first, n, to, NULL, e);
     *out = weights_data(x) + first;
     return KILN_OK;
 }
@@ -133,6 +133,21 @@ static kiln_status read_codebook(const weights_entry *x, weights_access how, siz
     }
     mem_free(scale);
     return status;
+}
+
+kiln_status weights_scales_at(const weights_entry *x, size_t first, size_t n, float *dst, error *e)
+{
+    const weights_derived *d = x->derived;
+    const weights_scaling *s = &d->scaling;
+    size_t width = (size_t)d->dim[d->rank - 1], row = first / width, across = (width + SCALES_SIDE - 1) / SCALES_SIDE;
+    if (s->kind == SCALES_CODEBOOK)
+        return read_absmax(d, (weights_access){0}, first / (size_t)s->block, n / (size_t)s->block, dst, e);
+    if (s->kind == SCALES_BLOCKS)
+        return weights_read_range(d->from[1], (weights_access){0}, row / SCALES_SIDE * across, across, dst, NULL, e);
+    TRY(weights_read_range(d->from[1], (weights_access){0}, scale_of_row(d->from[0], d->from[1], row), 1, dst, NULL,
+                           e));
+    *dst *= s->factor;
+    return KILN_OK;
 }
 
 kiln_status weights_read_scaled(const weights_entry *x, weights_access how, size_t first, size_t n, float *dst,

@@ -19,8 +19,17 @@
 
 enum { WEIGHTS_FILES_MAX = 1024, WEIGHTS_TEXT_MAX = 16 << 20 };
 
+/* A file's bytes that are in memory: given to the set, or the set's own. */
 typedef struct {
-    file_map map;
+    void *own; /* mem_pages(); NULL: the giver's */
+    void (*release)(void *self);
+    void *self;
+    digest content;
+} weights_memory;
+
+typedef struct {
+    file_map map;              /* of memory: path is a name for messages, data and size are set, the rest is not */
+    weights_memory *memory;    /* NULL: a file */
     safetensors_header header; /* of either format */
     gguf_header gguf;          /* {0}: a .safetensors file */
     char *prefix;              /* "unet/" or "" */
@@ -94,6 +103,14 @@ kiln_weights *set_new(const char *path, error *e);
 kiln_status set_add_file(kiln_weights *w, const char *path, const char *prefix, error *e);
 kiln_status set_add_one_file(kiln_weights *w, const char *path, const char *prefix, error *e);
 kiln_status set_add_splits(kiln_weights *w, const char *prefix, error *e); /* of the file that was added last */
+kiln_status set_add_memory(kiln_weights *w, const kiln_weight_source *s, error *e);
+/* As file_map_unchanged and file_map_read, and of memory. */
+kiln_status weights_file_unchanged(const weights_file *f, error *e);
+kiln_status weights_file_read(const weights_file *f, size_t at, size_t bytes, void *dst, pool *p, error *e);
+void weights_file_close(weights_file *f);
+/* The entries of the set's files, sorted; what has scales beside it is one tensor. */
+kiln_status set_add_entries(kiln_weights *w, error *e);
+kiln_status weights_file_parse(weights_file *f, const char *path, error *e);
 /* 1: "NAME-00002-of-00003.gguf" */
 int gguf_split_name(const char *path, uint64_t *no, uint64_t *count);
 kiln_status set_add_folder(kiln_weights *w, const char *folder, error *e);

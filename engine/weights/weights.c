@@ -51,7 +51,7 @@ static kiln_status name_stranger(const file_map *m, kiln_status status, error *e
 }
 
 /* By its first bytes or by its name: a safetensors header of a matching length is 1.2 GB and not allowed. */
-static kiln_status parse(weights_file *f, const char *path, error *e)
+kiln_status weights_file_parse(weights_file *f, const char *path, error *e)
 {
     if (gguf_begins(f->map.data, f->map.size) || ends_with(path, ".gguf"))
         return gguf_header_parse(&f->gguf, &f->header, path, f->map.data, f->map.size, e);
@@ -64,15 +64,13 @@ static kiln_status file_open(weights_file *f, const char *path, const char *pref
     error why = {0};
     if (is_pickle_name(path)) return refuse_pickle(path, e);
     TRY(file_map_open(&f->map, path, e));
-    kiln_status status = parse(f, path, &why);
+    kiln_status status = weights_file_parse(f, path, &why);
     if (status != KILN_OK) status = name_stranger(&f->map, status, &why);
     if (status == KILN_OK) status = file_map_unchanged(&f->map, &why);
     if (status == KILN_OK && !(f->prefix = mem_strdup(prefix)))
         status = error_set(&why, KILN_ERR_NOMEM, "%s: out of memory", path);
     if (status == KILN_OK) return status;
-    safetensors_free(&f->header);
-    gguf_header_free(&f->gguf);
-    file_map_close(&f->map);
+    weights_file_close(f);
     return error_set(e, status, "%s", why.message);
 }
 
@@ -128,7 +126,7 @@ static kiln_status add_entry(kiln_weights *w, const weights_file *f, const safet
     return KILN_OK;
 }
 
-static kiln_status add_entries(kiln_weights *w, error *e)
+kiln_status set_add_entries(kiln_weights *w, error *e)
 {
     const char *twice = NULL;
     size_t total = 0;
@@ -186,7 +184,7 @@ kiln_weights *weights_open(const char *path, error *e)
     if (!path || !*path) return error_set(e, KILN_ERR_INVALID, "no path of a model to open"), NULL;
     kiln_weights *w = set_new(path, e);
     if (!w) return NULL;
-    if (add_path(w, e) == KILN_OK && add_entries(w, e) == KILN_OK) return w;
+    if (add_path(w, e) == KILN_OK && set_add_entries(w, e) == KILN_OK) return w;
     weights_unref(w);
     return NULL;
 }
@@ -205,10 +203,7 @@ void weights_unref(kiln_weights *w)
         kiln_weights *base = w->base;
         weights_unref(w->over);
         for (size_t i = 0; i < w->n_file; i++) {
-            safetensors_free(&w->file[i].header);
-            gguf_header_free(&w->file[i].gguf);
-            file_map_close(&w->file[i].map);
-            mem_free(w->file[i].prefix);
+            weights_file_close(&w->file[i]);
         }
         for (text_entry *t = w->texts; t; t = t->next) mem_free(t->text);
         for (size_t i = 0; i < w->n_from; i++) weights_unref(w->from[i]);

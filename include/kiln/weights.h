@@ -183,6 +183,28 @@ typedef struct {
     const char *key, *value; /* UTF-8 */
 } kiln_weight_text;
 
+/* The bytes of a whole file that is no file of its own. With `data` they stay the giver's, unchanged, until release()
+ * is called, once, when the last set that has them goes; with `read` they are read into memory while the set is opened,
+ * and release() is called before that ends. The set's identity is the digest of the bytes. */
+typedef struct {
+    uint32_t size;
+    const char *name; /* for messages: "weights of scene 3" */
+    const void *data; /* [bytes] */
+    uint64_t bytes;
+    kiln_status (*read)(void *self, uint64_t offset, size_t n, void *dst); /* all n, or not KILN_OK */
+    void *self;
+    void (*release)(void *self); /* NULL: nothing to do; called also where opening fails */
+} kiln_weight_source;
+
+/* A tensor in memory, dense. Of a type that is stored by blocks: the blocks, whole ones in number. */
+typedef struct {
+    uint32_t size;
+    uint32_t dtype, rank;
+    const char *name;
+    const int64_t *dim;
+    const void *data; /* NULL where a dimension is 0 */
+} kiln_weight_tensor;
+
 /* A value of a file's metadata: of a GGUF file a number, a text, or an array of either; of a safetensors file a text.
  */
 enum { KILN_META_INT = 1, KILN_META_UINT, KILN_META_FLOAT, KILN_META_BOOL, KILN_META_STRING };
@@ -260,6 +282,15 @@ typedef struct {
     /* Item i of a value. Texts of an array are found from the last one on, so going through them in order is cheap; a
      * value is for one thread. KILN_ERR_INVALID: it has fewer. */
     kiln_status (*metadata_item)(kiln_weight_value *, size_t i, kiln_weight_item *out);
+
+    /* The tensors of both; of two of one name that of `over`. Texts and metadata: those of `over` first. It may be
+     * viewed and patched like any other. */
+    kiln_weights *(*overlay)(kiln_ctx *, kiln_weights *base, kiln_weights *over);
+    /* A set from the bytes of a .safetensors or .gguf file that lie in memory or that a function gives; see there. */
+    kiln_weights *(*open_source)(kiln_ctx *, const kiln_weight_source *);
+    /* A set of these tensors, which are copied. `name` stands for it in messages. `tensor` is n structs of the first's
+     * size. */
+    kiln_weights *(*make)(kiln_ctx *, const char *name, const kiln_weight_tensor *tensor, size_t n);
 } kiln_weights_api;
 
 #ifdef __cplusplus

@@ -39,6 +39,38 @@
             {.kind = OP_CUMSUM, .n_in = 1, .in = {x}, .out = x, .attr.cumsum = {axis_, exclusive_, reverse_}}, 1e-5    \
     }
 
+#define SORT(label, x, result, places_, ...)                                                                           \
+    {                                                                                                                  \
+        "sort " label,                                                                                                 \
+            {.kind = OP_SORT,                                                                                          \
+             .n_in = 1,                                                                                                \
+             .in = {x},                                                                                                \
+             .out = result,                                                                                            \
+             .n_more = 1,                                                                                              \
+             .more = {places_},                                                                                        \
+             .attr.sort = {__VA_ARGS__}},                                                                              \
+            0                                                                                                          \
+    }
+#define TAKE(label, x, index, axis_, result)                                                                           \
+    {                                                                                                                  \
+        "take " label, {.kind = OP_TAKE, .n_in = 2, .in = {x, index}, .out = result, .attr.take = {axis_}}, 0          \
+    }
+#define SCATTER(label, x, index, source, axis_, add_)                                                                  \
+    {                                                                                                                  \
+        "scatter " label,                                                                                              \
+            {.kind = OP_SCATTER, .n_in = 3, .in = {x, index, source}, .out = x, .attr.scatter = {axis_, add_}}, 0      \
+    }
+#define RANDOM(label, kind_, ...)                                                                                      \
+    {                                                                                                                  \
+        "random " label,                                                                                               \
+            {.kind = OP_RANDOM,                                                                                        \
+             .n_in = 1,                                                                                                \
+             .in = {IDS(4)},                                                                                           \
+             .out = X(__VA_ARGS__),                                                                                    \
+             .attr.random = {KILN_RANDOM_##kind_}},                                                                    \
+            0                                                                                                          \
+    }
+
 #define SEQUENCE_ROWS                                                                                                  \
     NORM("rms, gain", 0, X(3, 7, 40), 40, W(40), NONE, NONE, NONE, .one_plus = 0),                                     \
         NORM("rms, none", 0, X(5, 33), 33, NONE, NONE, NONE, NONE, .one_plus = 0),                                     \
@@ -102,6 +134,27 @@
         CUMSUM("last", X(3, 2, 41), 2, 0, 0), CUMSUM("last, exclusive, reverse", X(2, 1100), 1, 1, 1),                 \
         CUMSUM("last, exclusive, long", X(2, 2500), 1, 1, 0), CUMSUM("middle", X(2, 9, 3, 11), 1, 0, 0),               \
         CUMSUM("first, exclusive, reverse", X(13, 5), 0, 1, 1), CUMSUM("first, wide", X(3, 1100), 0, 0, 1),            \
-        CUMSUM("whole numbers, last", IDS(3, 300), 1, 0, 1), CUMSUM("whole numbers, middle", IDS(2, 7, 5), 1, 1, 0)
+        CUMSUM("whole numbers, last", IDS(3, 300), 1, 0, 1), CUMSUM("whole numbers, middle", IDS(2, 7, 5), 1, 1, 0),   \
+        SORT("all, largest first", X(3, 41), X(3, 41), IDS(3, 41), 41, 0),                                             \
+        SORT("all, ascending, wide", X(2, 1300), X(2, 1300), IDS(2, 1300), 1300, 1),                                   \
+        SORT("few of many", X(2, 3, 2100), X(2, 3, 7), IDS(2, 3, 7), 7, 0),                                            \
+        SORT("few of many, ascending", X(2, 3000), X(2, 300), IDS(2, 300), 300, 1),                                    \
+        SORT("one", X(5, 17), X(5, 1), IDS(5, 1), 1, 0), SORT("most of them", X(4, 33), X(4, 30), IDS(4, 30), 30, 0),  \
+        SORT("whole numbers that are equal", IDS(3, 200), IDS(3, 50), IDS(3, 50), 50, 0),                              \
+        SORT("whole numbers, few", IDS(2, 1100), IDS(2, 9), IDS(2, 9), 9, 1),                                          \
+        {"bincount all",                                                                                               \
+         {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(7, 41)}, .out = IDS(6), .attr.bincount = {6}},                    \
+         0},                                                                                                           \
+        {"bincount some", {.kind = OP_BINCOUNT, .n_in = 1, .in = {IDS(300)}, .out = IDS(3), .attr.bincount = {3}}, 0}, \
+        TAKE("rows", X(5, 33), IDS(2, 3), 0, X(2, 3, 33)), TAKE("middle", X(2, 6, 3, 7), IDS(4), 1, X(2, 4, 3, 7)),    \
+        TAKE("last", X(3, 11), IDS(2, 5), 1, X(3, 2, 5)), TAKE("whole numbers", IDS(7, 3), IDS(5), 0, IDS(5, 3)),      \
+        {"take_along", {.kind = OP_TAKE_ALONG, .n_in = 2, .in = {X(2, 3, 9), IDS(2, 3, 5)}, .out = X(2, 3, 5)}, 0},    \
+        SCATTER("set rows", X(7, 21), IDS(4), X(4, 21), 0, 0),                                                         \
+        SCATTER("add rows", X(7, 21), IDS(40), X(40, 21), 0, 1),                                                       \
+        SCATTER("add, places outside", X(2, 3, 1100), IDS(9), X(2, 9, 1100), 1, 1),                                    \
+        SCATTER("set, last", X(3, 9), IDS(5), X(3, 5), 1, 0),                                                          \
+        SCATTER("add, middle", X(2, 5, 3, 4), IDS(6), X(2, 6, 3, 4), 1, 1),                                            \
+        SCATTER("add whole numbers", IDS(6, 3), IDS(9), IDS(9, 3), 0, 1), RANDOM("uniform", UNIFORM, 3, 333),          \
+        RANDOM("normal", NORMAL, 7, 143), RANDOM("gumbel", GUMBEL, 1001)
 
 #endif

@@ -1,5 +1,5 @@
-/* test_weight_rows.c - a tensor's rows as they are wanted (weights_rows): the bits that the whole has, by any cut, of
- * stored, patched and sliced tensors; which tensors are not read so; every allocation failing.
+/* test_weight_rows.c - a tensor's rows as they are wanted (weights_f32_rows): the bits that the whole has, by any cut,
+ * of stored, patched and sliced tensors; which tensors are not read so; every allocation failing.
  */
 #include "weights_kit.h"
 
@@ -63,16 +63,16 @@ static void check_rows(kiln_weights *w, size_t rows, size_t step)
 {
     static float got[MOST], want[MOST];
     error e = {0};
-    weights_rows *r = NULL;
-    REQUIRE(w && weights_rows_apart(w, "w", I) && weights_read_f32(w, "w", want, &e) == KILN_OK);
-    REQUIRE(weights_rows_open(w, "w", NULL, &r, &e) == KILN_OK);
+    weights_f32_rows *r = NULL;
+    REQUIRE(w && weights_f32_rows_apart(w, "w", I) && weights_read_f32(w, "w", want, &e) == KILN_OK);
+    REQUIRE(weights_f32_rows_open(w, "w", NULL, &r, &e) == KILN_OK);
     memset(got, 0x55, sizeof got);
     for (size_t row = 0; row < rows; row += step) {
         size_t n = rows - row < step ? rows - row : step;
-        CHECK_MSG(weights_rows_read(r, row * I, n * I, got + row * I, &e) == KILN_OK, "%s", e.message);
+        CHECK_MSG(weights_f32_rows_read(r, row * I, n * I, got + row * I, &e) == KILN_OK, "%s", e.message);
     }
     CHECK(memcmp(got, want, rows * I * sizeof *got) == 0);
-    weights_rows_close(r);
+    weights_f32_rows_close(r);
 }
 
 static void test_any_cut_gives_the_same_bits(void)
@@ -96,10 +96,11 @@ static void test_what_is_not_read_by_rows(void)
                  *pairs = patched(base, base, &in_pairs);
     kiln_weights *turned = viewed(base, (kiln_weight_rule)KILN_RULE(.from = "w", .to = "w", .transpose = 1));
     REQUIRE(w && twice && pairs && turned);
-    CHECK(weights_rows_apart(w, "w", I) && weights_rows_apart(w, "w", 2 * I) && weights_rows_apart(base, "w", 1));
-    CHECK(!weights_rows_apart(w, "w", I - 1) && !weights_rows_apart(w, "none", I));
-    CHECK(!weights_rows_apart(twice, "w", I) && !weights_rows_apart(pairs, "w", I));
-    CHECK(!weights_rows_apart(turned, "w", O));
+    CHECK(weights_f32_rows_apart(w, "w", I) && weights_f32_rows_apart(w, "w", 2 * I) &&
+          weights_f32_rows_apart(base, "w", 1));
+    CHECK(!weights_f32_rows_apart(w, "w", I - 1) && !weights_f32_rows_apart(w, "none", I));
+    CHECK(!weights_f32_rows_apart(twice, "w", I) && !weights_f32_rows_apart(pairs, "w", I));
+    CHECK(!weights_f32_rows_apart(turned, "w", O));
     kiln_weights *all[] = {turned, pairs, twice, w, base};
     for (size_t i = 0; i < 5; i++) weights_unref(all[i]);
 }
@@ -112,11 +113,11 @@ static void test_every_allocation_may_fail(void)
     int64_t k = 0;
     for (kiln_status status = KILN_ERR_NOMEM; status != KILN_OK && k < 100; k++) {
         error e = {0};
-        weights_rows *r = NULL;
+        weights_f32_rows *r = NULL;
         mem_fail_at(k, 0);
-        status = weights_rows_open(w, "w", NULL, &r, &e);
-        if (status == KILN_OK) status = weights_rows_read(r, 0, MOST, got, &e);
-        weights_rows_close(r);
+        status = weights_f32_rows_open(w, "w", NULL, &r, &e);
+        if (status == KILN_OK) status = weights_f32_rows_read(r, 0, MOST, got, &e);
+        weights_f32_rows_close(r);
         mem_fail_at(-1, 0);
         CHECK_MSG(status == KILN_OK || (status == KILN_ERR_NOMEM && e.message[0]), "allocation %lld", (long long)k);
     }

@@ -225,6 +225,12 @@ static cpu_prepare *const prepares[OP_KIND_COUNT] = {
     [OP_GATHER] = cpu_prepare_embedding,
     [OP_TIMESTEP] = cpu_prepare_embedding,
     [OP_MAP] = cpu_prepare_map,
+    [OP_RANDOM] = cpu_prepare_random,
+    [OP_SCATTER] = cpu_prepare_places,
+    [OP_TAKE_ALONG] = cpu_prepare_places,
+    [OP_TAKE] = cpu_prepare_places,
+    [OP_BINCOUNT] = cpu_prepare_places,
+    [OP_SORT] = cpu_prepare_sort,
     [OP_CUMSUM] = cpu_prepare_cumsum,
     [OP_REDUCE] = cpu_prepare_reduce,
     [OP_SOFTMAX] = cpu_prepare_softmax,
@@ -279,6 +285,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
+
 const backend backend_cpu = {.name = "cpu",
                              .device = KILN_CPU,
                              .open = open_host,
@@ -286,7 +294,8 @@ const backend backend_cpu = {.name = "cpu",
                              .numerics = cpu_numerics,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
-                             .prepare = cpu_prepare_op};
+                             .prepare = cpu_prepare_op,
+                             .has = has_kernel};
 
 const backend *backend_find(const char *name)
 {

@@ -213,6 +213,64 @@ typedef struct {
 } cu_cumsum;
 cudaError_t cu_cumsum_run(const cu_cumsum *, cudaStream_t);
 
+/* ---- order (sort.cu) ---- */
+
+/* The k first of each row, and where they stood. room: cu_sort_scratch bytes. */
+typedef struct {
+    int x_type, ascending;
+    int64_t rows, columns, k, padded, x_ld, out_ld, places_ld; /* padded: cu_sort_padded(k) */
+    const void *x;
+    void *out;
+    int32_t *places; /* or NULL */
+    uint64_t *room;
+} cu_sort;
+int64_t cu_sort_padded(int64_t k);
+cudaError_t cu_sort_run(const cu_sort *, cudaStream_t);
+
+/* ---- places (places.cu) ---- */
+
+/* n whole numbers in rows of `columns`. */
+typedef struct {
+    const int32_t *p;
+    int64_t n, columns, ld;
+} cu_numbers;
+
+/* count[b] = how often b stands among the numbers. */
+cudaError_t cu_bincount_run(const cu_numbers *, int64_t bins, int32_t *count, cudaStream_t);
+
+/* x as [outer, places, inner] -> [outer, index.n, inner]; along: x [outer, places] -> [outer, inner], an index for each
+ * element. A place outside gives NaN, of whole numbers the least one. */
+typedef struct {
+    int type, along;
+    int64_t outer, places, inner, x_columns, x_ld, out_columns, out_ld;
+    cu_numbers index;
+    const void *x;
+    void *out;
+} cu_take;
+cudaError_t cu_take_run(const cu_take *, cudaStream_t);
+
+/* x [outer, places, inner], source [outer, index.n, inner]. room: cu_scatter_scratch bytes. */
+typedef struct {
+    int type, add;
+    int64_t outer, places, inner, x_columns, x_ld, source_columns, source_ld, out_ld;
+    cu_numbers index;
+    const void *x, *source;
+    void *out;
+    int32_t *room;
+} cu_scatter;
+size_t cu_scatter_scratch(int64_t places, int64_t n);
+cudaError_t cu_scatter_run(const cu_scatter *, cudaStream_t);
+
+/* ---- random numbers (random.cu) ---- */
+
+typedef struct {
+    int kind; /* kiln_random */
+    int64_t count, columns, out_ld, seed_columns, seed_ld;
+    const int32_t *seed;
+    float *out;
+} cu_random;
+cudaError_t cu_random_run(const cu_random *, cudaStream_t);
+
 /* ---- gemm ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:
