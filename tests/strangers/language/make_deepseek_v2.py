@@ -8,8 +8,8 @@ from transformers import DeepseekV2Config, DeepseekV2ForCausalLM
 
 CONFIG = dict(
     hidden_size=32, intermediate_size=44, moe_intermediate_size=20, num_hidden_layers=3, num_attention_heads=4, vocab_size=61, q_lora_rank=24, kv_lora_rank=16,
-    qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, first_k_dense_replace=1, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=2,
-    n_group=3, topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=2.5, rms_norm_eps=1e-6, hidden_act="silu", attention_bias=False,
+    qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+    n_group=4, topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=2.5, rms_norm_eps=1e-6, hidden_act="silu", attention_bias=False,
     bos_token_id=0, eos_token_id=0,
 )
 
@@ -30,5 +30,5 @@ def as_published(name, p):
 
 
 model = DeepseekV2ForCausalLM(DeepseekV2Config(**CONFIG, attn_implementation="eager", experts_implementation="eager"))
-fill(model, draw, 50)  # of the seeds from 0 to 119 one whose tokens choose their experts by more than bf16 rounds
+fill(model, draw, 116)  # of the seeds from 0 to 119 one whose tokens choose their experts by more than bf16 rounds
 make("deepseek_v2", model, CONFIG | {"model_type": "deepseek_v2", "rope_theta": 10000.0}, as_published)
