@@ -7,7 +7,7 @@
  * their order.
  */
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/rows.h"
+#include "backend/cpu/row_forms.h"
 
 #include "base/memory_alloc.h"
 
@@ -67,7 +67,7 @@ static void read_b(const call *j, int64_t row, int64_t column, float *to, int64_
     const product_plan *p = j->c->plan;
     const operand_desc *d = &j->c->op.in[1];
     if (j->c->rows_kept & 2)
-        rows_read(j->c->k, &p->b, j->a->in[1], row, column, to, (size_t)n);
+        row_form_read(j->c->k, &p->b, j->a->in[1], row, column, to, (size_t)n);
     else
         j->c->k->load(to, place_of(d, j->a->in[1], row, column), type_of(d), (size_t)n);
 }

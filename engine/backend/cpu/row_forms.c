@@ -1,5 +1,5 @@
-/* rows.c - see rows.h. */
-#include "backend/cpu/rows.h"
+/* row_forms.c - see rows.h. */
+#include "backend/cpu/row_forms.h"
 
 #include "tensor/block.h"
 #include "tensor/dtype.h"
@@ -57,8 +57,8 @@ int rows_is_table(const operand_desc *d)
     return d->weight && d->shape.rank == 2 && n[0] >= 24576 && n[0] >= 4 * n[1];
 }
 
-void rows_read(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, float *to,
-               size_t n)
+void row_form_read(const cpu_kernels *k, const row_form *f, const void *data, int64_t row, int64_t column, float *to,
+                   size_t n)
 {
     const char *at = (const char *)data + (size_t)row * f->row_bytes + (size_t)column / f->block * f->block_bytes;
     if (f->block > 1)
