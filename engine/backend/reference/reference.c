@@ -142,6 +142,8 @@ static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
     reference_kernel *k = mem_calloc(1, sizeof *k);
     if (!k) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     k->op = *op;
+    for (uint32_t i = 0; i < op->n_in; i++) /* what is stored by blocks is packed from f32 */
+        if (op->in[i].weight && dtype_is_block(op->in[i].dtype)) k->op.in[i].dtype = KILN_F32;
     k->body = bodies[op->kind].body;
     k->base =
         (kernel){.name = bodies[op->kind].name, .pack = reference_pack, .run = reference_run, .free = reference_free};
