@@ -3,6 +3,7 @@
 #define KILN_TESTS_TEST_OPS_TABLE_H
 
 #include "ops_run.h"
+#include "ops_rows_picture.h"
 #include "ops_rows_sequence.h"
 
 #define SHAPE(...)                                                                                                     \
@@ -75,6 +76,7 @@
 
 static const op_case cases[] = {
     SEQUENCE_ROWS,
+    PICTURE_ROWS,
     {"linear plain",
      {.kind = OP_LINEAR, .n_in = 3, .in = {X(2, 37, 320), W(320, 320), W(320)}, .out = X(2, 37, 320)},
      PRODUCT},

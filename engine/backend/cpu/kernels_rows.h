@@ -220,6 +220,19 @@ static void prefix_row(float *to, const float *x, double *carry, size_t n)
     *carry = sum;
 }
 
+/* ---- pictures ---- */
+
+static void axpy(float *to, const float *x, float w, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        put_any(to + i, VFMA(get_any(x + i, n - i), splat(w), get_any(to + i, n - i)), n - i);
+}
+static void add_product(float *to, const float *x, const float *w, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANES)
+        put_any(to + i, VFMA(get_any(x + i, n - i), get_any(w + i, n - i), get_any(to + i, n - i)), n - i);
+}
+
 /* ---- order ---- */
 
 /* Numbers that compare as floats do, -0 as 0 and NaN above all; the greatest of them. */

@@ -67,6 +67,9 @@ struct cuda_kernel {
         cu_take take;
         cu_scatter scatter;
         cu_random random;
+        cu_windows windows;
+        cu_resize resize;
+        cu_pad pad;
         cu_attention attention;
         struct {
             cu_gemm p;
@@ -81,7 +84,8 @@ typedef kiln_status cuda_prepare(cuda_kernel *, error *);
 cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_layout, cuda_prepare_embedding,
     cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d, cuda_prepare_linear, cuda_prepare_attention;
 cuda_prepare cuda_prepare_norm_rows, cuda_prepare_rope, cuda_prepare_softmax, cuda_prepare_reduce, cuda_prepare_cumsum,
-    cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random;
+    cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random, cuda_prepare_conv, cuda_prepare_pool,
+    cuda_prepare_interpolate, cuda_prepare_grid_sample, cuda_prepare_pad;
 void cuda_gemm_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
