@@ -3,6 +3,7 @@
 #define KILN_TESTS_TEST_OPS_TABLE_H
 
 #include "ops_run.h"
+#include "ops_bench_rows.h"
 #include "ops_rows_picture.h"
 #include "ops_rows_sequence.h"
 
@@ -429,6 +430,7 @@ typedef struct {
     }
 
 static const bench_case bench_cases[] = {
+    SPEED_ROWS,
     CONV3("64x64 320-320", 2, 64, 320, 320, 7),
     CONV3("64x64 640-320", 2, 64, 640, 320, 2),
     CONV3("64x64 960-320", 2, 64, 960, 320, 1),

@@ -105,16 +105,16 @@ static __global__ void interpolate_numbers(cu_resize m, int64_t n)
     resample_axis v = {m.mode, m.align_corners, m.antialias, m.H, m.h},
                   h = {m.mode, m.align_corners, m.antialias, m.W, m.w};
     resample_span y = resample_at(&v, pixel / m.w % m.h), x = resample_at(&h, pixel % m.w);
-    float sum = 0;
+    double sum = 0;
     for (int64_t j = 0; j < y.count; j++) {
         int64_t row = (image * m.H + resample_place(&v, &y, j)) * m.W;
-        float line = 0;
+        double line = 0;
         for (int64_t k = 0; k < x.count; k++)
-            line += (float)resample_weight(&h, &x, k) *
-                    cu_load(m.in, m.x_type, (row + resample_place(&h, &x, k)) * m.x_ld + c);
-        sum += (float)resample_weight(&v, &y, j) * line;
+            line += resample_weight(&h, &x, k) *
+                    (double)cu_load(m.in, m.x_type, (row + resample_place(&h, &x, k)) * m.x_ld + c);
+        sum += resample_weight(&v, &y, j) * line;
     }
-    cu_store(m.to, m.out_type, pixel * m.out_ld + c, sum);
+    cu_store(m.to, m.out_type, pixel * m.out_ld + c, (float)sum);
 }
 
 static __global__ void grid_numbers(cu_resize m, int64_t n)
