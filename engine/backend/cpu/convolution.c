@@ -104,18 +104,19 @@ static int tap_is_seen(const plan *p, const int64_t start[3], const int64_t k[3]
 /* ---- a tile: some results of one phase of one image ---- */
 
 typedef struct {
-    int64_t image, phase, first, n;
+    int64_t image, phase, n;
+    int64_t at[PIXELS][3];
 } tile_place;
 
-static tile_place tile_at(const plan *p, int64_t index)
+static void tile_at(const plan *p, int64_t index, tile_place *t)
 {
     int64_t each = p->tiles_of[p->phases], phase = 0;
-    tile_place t = {.image = index / each};
+    t->image = index / each;
     index %= each;
     while (index >= p->tiles_of[phase + 1]) phase++;
-    t.phase = phase, t.first = (index - p->tiles_of[phase]) * PIXELS;
-    t.n = min64(PIXELS, phase_pixels(p, phase) - t.first);
-    return t;
+    int64_t first = (index - p->tiles_of[phase]) * PIXELS;
+    t->phase = phase, t->n = min64(PIXELS, phase_pixels(p, phase) - first);
+    for (int64_t i = 0; i < t->n; i++) result_place(p, phase, first + i, t->at[i]);
 }
 
 /* n channels from `channel` on of what result `at` sees: zeros where that is padding. */
@@ -154,11 +155,9 @@ static int64_t gather_taps(const call *j, const tile_place *t, int64_t group, in
     for (; *tap < p->taps && n < p->tap_batch; ++*tap) {
         tap_place(p, *tap, k);
         if (!tap_is_seen(p, start, k)) continue;
-        for (int64_t i = 0; i < t->n; i++) {
-            int64_t at[3];
-            result_place(p, t->phase, t->first + i, at);
-            gather(j, a + (i * p->tap_batch + n) * p->in_group, t->image, at, k, group * p->in_group, p->in_group);
-        }
+        for (int64_t i = 0; i < t->n; i++)
+            gather(j, a + (i * p->tap_batch + n) * p->in_group, t->image, t->at[i], k, group * p->in_group,
+                   p->in_group);
         if (p->transposed) memcpy(chosen + n * block, weights + *tap * block, (size_t)block * sizeof *chosen);
         n++;
     }
@@ -175,11 +174,8 @@ static void group_tile(const call *j, const tile_place *t, int64_t group, float 
     for (int64_t n; (n = gather_taps(j, t, group, &tap, a, chosen, &w)) > 0;)
         j->c->k->gemm((size_t)t->n, (size_t)p->padded, (size_t)(n * p->in_group), a, (size_t)depth, 1, w,
                       (size_t)p->padded, c, (size_t)p->padded, 1);
-    for (int64_t i = 0; i < t->n; i++) {
-        int64_t at[3];
-        result_place(p, t->phase, t->first + i, at);
-        store_result(j, t->image, at, group * p->out_group, c + i * p->padded, p->out_group);
-    }
+    for (int64_t i = 0; i < t->n; i++)
+        store_result(j, t->image, t->at[i], group * p->out_group, c + i * p->padded, p->out_group);
 }
 
 /* Columns [column, column + n) of one result: rows of channels times rows of weights. */
@@ -200,15 +196,13 @@ static kiln_status conv_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
     const plan *p = j->p;
-    tile_place t = tile_at(p, (int64_t)index);
+    tile_place t;
+    tile_at(p, (int64_t)index, &t);
     (void)e;
     for (int64_t g = 0; g < p->groups && !p->depthwise; g++)
         group_tile(j, &t, g, (float *)j->a->scratch + (int64_t)slot * p->slot_floats);
-    for (int64_t i = 0; i < t.n && p->depthwise; i++) {
-        int64_t at[3];
-        result_place(p, t.phase, t.first + i, at);
-        for (int64_t c = 0; c < p->groups; c += CHUNK) depthwise_result(j, &t, at, c, min64(CHUNK, p->groups - c));
-    }
+    for (int64_t i = 0; i < t.n && p->depthwise; i++)
+        for (int64_t c = 0; c < p->groups; c += CHUNK) depthwise_result(j, &t, t.at[i], c, min64(CHUNK, p->groups - c));
     return KILN_OK;
 }
 
@@ -326,14 +320,12 @@ static void pool_result(const call *j, int64_t image, const int64_t at[3], int64
 static kiln_status pool_tile(void *arg, size_t index, unsigned slot, error *e)
 {
     const call *j = arg;
-    tile_place t = tile_at(j->p, (int64_t)index);
+    tile_place t;
+    tile_at(j->p, (int64_t)index, &t);
     int64_t C = columns_of(&j->c->op.out);
     (void)slot, (void)e;
-    for (int64_t i = 0; i < t.n; i++) {
-        int64_t at[3];
-        result_place(j->p, 0, t.first + i, at);
-        for (int64_t c = 0; c < C; c += CHUNK) pool_result(j, t.image, at, c, min64(CHUNK, C - c));
-    }
+    for (int64_t i = 0; i < t.n; i++)
+        for (int64_t c = 0; c < C; c += CHUNK) pool_result(j, t.image, t.at[i], c, min64(CHUNK, C - c));
     return KILN_OK;
 }
 
