@@ -30,7 +30,7 @@ void custom_call_of(custom_call *c, const op_desc *op, const kernel_args *a, uin
     custom_call_make(c, o, device, e);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const operand_desc *d = &op->in[i];
-        const void *data = !a || !d->dtype          ? NULL
+        const void *data = !a || !d->dtype      ? NULL
                            : custom_is_dense(d) ? a->in[i]
                                                 : (const char *)a->scratch + custom_dense_at(op, i);
         custom_call_in(c, i, d->dtype, &d->shape, data);

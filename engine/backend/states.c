@@ -251,8 +251,8 @@ kiln_status states_read(kiln_states *s, const char *name, void *dst, error *e)
 {
     pthread_mutex_lock(&s->rt->lock);
     state *x = find(s, name);
-    kiln_status status = x ? transfer(s, x->memory, dst, OUT, e)
-                           : error_set(e, KILN_ERR_INVALID, "there is no state '%s'", name);
+    kiln_status status =
+        x ? transfer(s, x->memory, dst, OUT, e) : error_set(e, KILN_ERR_INVALID, "there is no state '%s'", name);
     pthread_mutex_unlock(&s->rt->lock);
     return status;
 }

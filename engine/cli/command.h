@@ -69,6 +69,7 @@ int cmd_convert(int argc, char **argv);
 int cmd_plugins(int argc, char **argv);
 int cmd_nodes(int argc, char **argv);
 int cmd_types(int argc, char **argv);
+int cmd_ops(int argc, char **argv);
 int cmd_samplers(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);

@@ -59,7 +59,8 @@ uint64_t custom_flops(const custom_op *o, const shape *const *in, uint32_t n_in,
     custom_call c;
     if (!o->kind.flops) return 0;
     custom_call_make(&c, o, KILN_CPU, NULL);
-    for (uint32_t i = 0; i < n_in && i < KILN_OP_OPERANDS; i++) custom_call_in(&c, i, in[i] ? KILN_F32 : 0, in[i], NULL);
+    for (uint32_t i = 0; i < n_in && i < KILN_OP_OPERANDS; i++)
+        custom_call_in(&c, i, in[i] ? KILN_F32 : 0, in[i], NULL);
     custom_call_out(&c, 0, KILN_F32, out, NULL);
     return o->kind.flops(&c.call);
 }
@@ -69,10 +70,11 @@ kiln_status custom_kind_check(const kiln_op_kind *given, error *e)
     kiln_op_kind k;
     const uint32_t real = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16;
     if (!KILN_READ(&k, given, absolute)) return error_set(e, KILN_ERR_BUG, "an op's row that does not say its size");
-    if (!k.name || !k.name[0] || strlen(k.name) > 100) return error_set(e, KILN_ERR_INVALID, "an op without a usable name");
+    if (!k.name || !k.name[0] || strlen(k.name) > 100)
+        return error_set(e, KILN_ERR_INVALID, "an op without a usable name");
     if (k.n_in < 1 || k.n_in > KILN_OP_OPERANDS || k.n_out < 1 || k.n_out > KILN_OP_RESULTS)
-        return error_set(e, KILN_ERR_INVALID, "op '%s': %u operands and %u results; 1 to %d and 1 to %d", k.name, k.n_in,
-                         k.n_out, KILN_OP_OPERANDS, KILN_OP_RESULTS);
+        return error_set(e, KILN_ERR_INVALID, "op '%s': %u operands and %u results; 1 to %d and 1 to %d", k.name,
+                         k.n_in, k.n_out, KILN_OP_OPERANDS, KILN_OP_RESULTS);
     if (!k.reference) return error_set(e, KILN_ERR_INVALID, "op '%s': it has no reference()", k.name);
     if (!k.shape) return error_set(e, KILN_ERR_INVALID, "op '%s': it has no shape()", k.name);
     if (k.expression && k.n_out != 1)
@@ -99,8 +101,8 @@ static uint32_t operand_type(const recording *r, const kiln_op_kind *k, const op
 
 static int is_result(const kiln_op_result *r, uint32_t dtype, shape *s)
 {
-    return (dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16 || dtype == KILN_I32) &&
-           r->dim && r->rank <= KILN_MAX_RANK && shape_make(s, r->rank, r->dim) && shape_count(s) > 0;
+    return (dtype == KILN_F32 || dtype == KILN_BF16 || dtype == KILN_F16 || dtype == KILN_I32) && r->dim &&
+           r->rank <= KILN_MAX_RANK && shape_make(s, r->rank, r->dim) && shape_count(s) > 0;
 }
 
 /* The op's results as shape() says them. */
@@ -124,8 +126,7 @@ static int ask_shape(recording *r, const custom_op *c, const op *o, shape out[KI
                            e.message[0] ? e.message : "its shape() failed without a word"),
                0;
     for (uint32_t i = 0; i < c->kind.n_out; i++) {
-        dtype[i] = result[i].dtype ? result[i].dtype
-                                   : c->kind.types >> precision & 1 ? precision : (uint32_t)KILN_F32;
+        dtype[i] = result[i].dtype ? result[i].dtype : c->kind.types >> precision & 1 ? precision : (uint32_t)KILN_F32;
         if (!is_result(&result[i], dtype[i], &out[i]))
             return record_fail(r, KILN_ERR_INVALID, "%s: its shape() gives result %u an impossible shape or type",
                                c->kind.name, i),

@@ -101,7 +101,8 @@ typedef struct {
     const int64_t *dim;
 } kiln_weight_factor;
 
-/* to[i][j] += factor * sum over k of a[i][k] * b[k][j]: a lies densely, to's and b's rows are to_ld and b_ld apart. */
+/* to[i][j] += factor * sum over k of a[i][k] * b[k][j], each step of the sum fmaf(a, b, sum), k ascending from 0: a
+ * lies densely, to's and b's rows are to_ld and b_ld apart. */
 typedef struct {
     float *to;
     const float *a, *b;
@@ -144,7 +145,7 @@ typedef struct {
  *   W + strength * scale * difference, with up and down NULL.
  * Several of one tensor add up. It is computed in f32 whenever the tensor is read or packed, and stored nowhere: first
  * the base's number, then for each patch in the order given f32(strength * scale) times the sum, the sum in f32 over r
- * ascending; or what the patch's change makes of it. */
+ * ascending, each step rounded once (fmaf), on every processor; or what the patch's change makes of it. */
 typedef struct {
     uint32_t size;
     const char *name;       /* in the base set                                              */

@@ -1,5 +1,5 @@
-/* test_custom_op.c - ops of a plugin's own through kiln.ops/1: a scan with two results, one by expression, operands whose
- * rows lie apart, and what is refused.
+/* test_custom_op.c - ops of a plugin's own through kiln.ops/1: a scan with two results, one by expression, operands
+ * whose rows lie apart, and what is refused.
  */
 #include "harness.h"
 #include "rig.h"
@@ -94,8 +94,7 @@ enum { N = 2, T = 5, C = 3, WIDE = 7 };
 static kiln_program *fresh(uint32_t precision)
 {
     return ops()->program_new(
-        rig_ctx(),
-        &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p", .precision = precision});
+        rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p", .precision = precision});
 }
 
 /* The scan of columns 2.. of a wider tensor, squared. */
@@ -113,12 +112,24 @@ static void run_scan(uint32_t precision, int want_last, double tolerance)
     kiln_program_info info = {.size = sizeof info};
     CHECK_MSG(o->plan(rig_ctx(), p, &info) == KILN_OK, "%s", rig_message());
     CHECK_EQ(info.flops, 2 * N * T * C);
-    kiln_bind from = KILN_BIND("x", {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 3,
-                                     .dim = KILN_DIMS(N, T, WIDE), .data = x});
-    kiln_bind to[] = {KILN_BIND("y", {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 3,
-                                      .dim = KILN_DIMS(N, T, C), .data = y}),
-                      KILN_BIND("last", {.size = sizeof(kiln_tensor), .dtype = KILN_F32, .device = KILN_CPU, .rank = 2,
-                                         .dim = KILN_DIMS(N, C), .data = last})};
+    kiln_bind from = KILN_BIND("x", {.size = sizeof(kiln_tensor),
+                                     .dtype = KILN_F32,
+                                     .device = KILN_CPU,
+                                     .rank = 3,
+                                     .dim = KILN_DIMS(N, T, WIDE),
+                                     .data = x});
+    kiln_bind to[] = {KILN_BIND("y", {.size = sizeof(kiln_tensor),
+                                      .dtype = KILN_F32,
+                                      .device = KILN_CPU,
+                                      .rank = 3,
+                                      .dim = KILN_DIMS(N, T, C),
+                                      .data = y}),
+                      KILN_BIND("last", {.size = sizeof(kiln_tensor),
+                                         .dtype = KILN_F32,
+                                         .device = KILN_CPU,
+                                         .rank = 2,
+                                         .dim = KILN_DIMS(N, C),
+                                         .data = last})};
     CHECK_MSG(o->run(rig_ctx(), p, &from, 1, to, want_last ? 2 : 1) == KILN_OK, "%s", rig_message());
     for (int n = 0; n < N; n++)
         for (int c = 0; c < C; c++) {

@@ -12,8 +12,7 @@ static const kiln_ops *ops(void) { return rig_host()->ability(KILN_OPS_ABILITY);
 static kiln_program *fresh(uint32_t precision)
 {
     return ops()->program_new(
-        rig_ctx(),
-        &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p", .precision = precision});
+        rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "p", .precision = precision});
 }
 
 static kiln_bind bind_to(const char *name, uint32_t dtype, void *data, uint32_t rank, const int64_t *dim)

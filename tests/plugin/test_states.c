@@ -32,7 +32,8 @@ static kiln_program *writer(const char *state)
     kiln_program *p =
         o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "writer"});
     kiln_t s = o->state(p, state, KILN_F32, 3, KILN_DIMS(1, PLACES, WIDTH));
-    kiln_t x = o->input(p, "x", KILN_F32, 3, KILN_DIMS(1, ROWS, WIDTH)), at = o->input(p, "at", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t x = o->input(p, "x", KILN_F32, 3, KILN_DIMS(1, ROWS, WIDTH)),
+           at = o->input(p, "at", KILN_I32, 1, KILN_DIMS(1));
     kiln_t before = o->affine(p, s, 1, 0), after = o->state_write(p, s, 1, at, x);
     o->output(p, "before", before);
     o->output(p, "after", o->affine(p, after, 1, 0));
@@ -40,15 +41,16 @@ static kiln_program *writer(const char *state)
     return p;
 }
 
-static kiln_status write_rows(kiln_program *p, kiln_states *s, float first, int32_t at, float before[18], float after[18])
+static kiln_status write_rows(kiln_program *p, kiln_states *s, float first, int32_t at, float before[18],
+                              float after[18])
 {
     float x[ROWS * WIDTH];
     for (int i = 0; i < ROWS * WIDTH; i++) x[i] = first + (float)i;
     kiln_bind in[] = {numbers("x", x, 3, KILN_DIMS(1, ROWS, WIDTH)), place(&at)};
     kiln_bind out[] = {numbers("before", before, 3, KILN_DIMS(1, PLACES, WIDTH)),
                        numbers("after", after, 3, KILN_DIMS(1, PLACES, WIDTH))};
-    return ops()->run_with(rig_ctx(), p,
-                           &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 2, .out = out, .n_out = 2});
+    return ops()->run_with(
+        rig_ctx(), p, &(kiln_run){.size = sizeof(kiln_run), .states = s, .in = in, .n_in = 2, .out = out, .n_out = 2});
 }
 
 static void test_a_state_outlives_runs_and_is_shared(void)
@@ -136,7 +138,8 @@ static void test_what_goes_wrong_is_a_sentence(void)
     o->program_free(other);
     kiln_program *wrong =
         o->program_new(rig_ctx(), &(kiln_program_options){.size = sizeof(kiln_program_options), .name = "wrong"});
-    kiln_t state = o->state(wrong, "s", KILN_F32, 2, KILN_DIMS(2, 2)), at = o->input(wrong, "at", KILN_I32, 1, KILN_DIMS(1));
+    kiln_t state = o->state(wrong, "s", KILN_F32, 2, KILN_DIMS(2, 2)),
+           at = o->input(wrong, "at", KILN_I32, 1, KILN_DIMS(1));
     o->state_write(wrong, o->affine(wrong, state, 1, 0), 0, at, state);
     CHECK_EQ(o->plan(rig_ctx(), wrong, NULL), KILN_ERR_INVALID);
     CHECK_MSG(strstr(rig_message(), "operand 0 must be a state") != NULL, "%s", rig_message());

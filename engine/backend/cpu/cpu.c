@@ -203,19 +203,43 @@ static void cpu_free(kernel *k)
     mem_free(c);
 }
 
+/* clang-format off: a row a line */
 static cpu_prepare *const prepares[OP_KIND_COUNT] = {
-    [OP_CONVERT] = cpu_prepare_elementwise,     [OP_CONV2D] = cpu_prepare_conv2d,
-    [OP_LINEAR] = cpu_prepare_linear,           [OP_ATTENTION] = cpu_prepare_attention,
-    [OP_GROUP_NORM] = cpu_prepare_group_norm,   [OP_LAYER_NORM] = cpu_prepare_layer_norm,
-    [OP_ADD] = cpu_prepare_elementwise,         [OP_MUL] = cpu_prepare_elementwise,
-    [OP_AFFINE] = cpu_prepare_elementwise,      [OP_ACT] = cpu_prepare_elementwise,
-    [OP_GEGLU] = cpu_prepare_elementwise,       [OP_UPSAMPLE] = cpu_prepare_layout,
-    [OP_CONCAT] = cpu_prepare_layout,           [OP_SLICE] = cpu_prepare_layout,
-    [OP_RESHAPE] = cpu_prepare_layout,          [OP_PERMUTE] = cpu_prepare_layout,
-    [OP_EMBEDDING] = cpu_prepare_embedding,     [OP_GATHER] = cpu_prepare_embedding,
-    [OP_TIMESTEP] = cpu_prepare_embedding,      [OP_MAP] = cpu_prepare_map,
-    [OP_STATE_WRITE] = cpu_prepare_state_write, [OP_CUSTOM] = cpu_prepare_custom,
+    [OP_CONVERT] = cpu_prepare_elementwise,
+    [OP_CONV2D] = cpu_prepare_conv2d,
+    [OP_LINEAR] = cpu_prepare_linear,
+    [OP_ATTENTION] = cpu_prepare_attention,
+    [OP_GROUP_NORM] = cpu_prepare_group_norm,
+    [OP_LAYER_NORM] = cpu_prepare_layer_norm,
+    [OP_ADD] = cpu_prepare_elementwise,
+    [OP_MUL] = cpu_prepare_elementwise,
+    [OP_AFFINE] = cpu_prepare_elementwise,
+    [OP_ACT] = cpu_prepare_elementwise,
+    [OP_GEGLU] = cpu_prepare_elementwise,
+    [OP_UPSAMPLE] = cpu_prepare_layout,
+    [OP_CONCAT] = cpu_prepare_layout,
+    [OP_SLICE] = cpu_prepare_layout,
+    [OP_RESHAPE] = cpu_prepare_layout,
+    [OP_PERMUTE] = cpu_prepare_layout,
+    [OP_EMBEDDING] = cpu_prepare_embedding,
+    [OP_GATHER] = cpu_prepare_embedding,
+    [OP_TIMESTEP] = cpu_prepare_embedding,
+    [OP_MAP] = cpu_prepare_map,
+    [OP_RANDOM] = cpu_prepare_random,
+    [OP_SCATTER] = cpu_prepare_places,
+    [OP_TAKE_ALONG] = cpu_prepare_places,
+    [OP_TAKE] = cpu_prepare_places,
+    [OP_BINCOUNT] = cpu_prepare_places,
+    [OP_SORT] = cpu_prepare_sort,
+    [OP_CUMSUM] = cpu_prepare_cumsum,
+    [OP_REDUCE] = cpu_prepare_reduce,
+    [OP_SOFTMAX] = cpu_prepare_softmax,
+    [OP_ROPE] = cpu_prepare_rope,
+    [OP_NORM] = cpu_prepare_norm,
+    [OP_STATE_WRITE] = cpu_prepare_state_write,
+    [OP_CUSTOM] = cpu_prepare_custom,
 };
+/* clang-format on */
 
 static kiln_status check_types(const op_desc *op, error *e)
 {
@@ -261,6 +285,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_kernel(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && prepares[kind] != NULL; }
+
 const backend backend_cpu = {.name = "cpu",
                              .device = KILN_CPU,
                              .open = open_host,
@@ -268,7 +294,8 @@ const backend backend_cpu = {.name = "cpu",
                              .numerics = cpu_numerics,
                              .best_precision = best_precision,
                              .precisions = 1u << KILN_F32 | 1u << KILN_BF16,
-                             .prepare = cpu_prepare_op};
+                             .prepare = cpu_prepare_op,
+                             .has = has_kernel};
 
 const backend *backend_find(const char *name)
 {

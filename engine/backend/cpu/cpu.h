@@ -38,6 +38,8 @@ typedef kiln_status cpu_prepare(cpu_kernel *, error *);
 cpu_prepare cpu_prepare_elementwise, cpu_prepare_map, cpu_prepare_state_write, cpu_prepare_custom, cpu_prepare_layout,
     cpu_prepare_group_norm, cpu_prepare_layer_norm, cpu_prepare_embedding, cpu_prepare_linear, cpu_prepare_conv2d,
     cpu_prepare_attention;
+cpu_prepare cpu_prepare_norm, cpu_prepare_rope, cpu_prepare_softmax, cpu_prepare_reduce, cpu_prepare_cumsum,
+    cpu_prepare_sort, cpu_prepare_places, cpu_prepare_random;
 
 /* fn(arg, tile, slot) for every tile; slot < min(threads, cpu_slots()). fn returns the first error to stop on. */
 typedef kiln_status tile_fn(void *arg, size_t tile, unsigned slot, error *);

@@ -106,22 +106,26 @@ static kiln_status tiled_gemm_run(const cpu_kernel *c, const kernel_args *a, err
 
 typedef struct {
     const cpu_kernel *c;
+    const row_source *rows; /* or NULL: */
     const char *src;
     uint32_t dtype;
     char *dst, *scratch; /* pack_scratch bytes a slot */
 } packing;
 
+static kiln_status read_rows(const packing *j, size_t first, size_t n, float *to, error *e)
+{
+    if (j->rows) return j->rows->read(j->rows->self, first, n, to, e);
+    kiln_status st = dtype_convert(to, KILN_F32, j->src + first * dtype_size(j->dtype), j->dtype, n);
+    return st == KILN_OK ? st : error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
+}
+
 /* The rows of the stored weights that a column tile needs, as f32: geglu's gates follow its values. */
 static kiln_status gather_rows(const packing *j, const column_tile *b, size_t width, float *to, error *e)
 {
     int64_t half = columns_of(&j->c->op.out);
-    for (int64_t part = 0; part * b->width < b->n; part++) {
-        size_t first = (size_t)(b->first + part * half);
-        kiln_status st =
-            dtype_convert(to + (size_t)(part * b->width) * width, KILN_F32,
-                          j->src + first * width * dtype_size(j->dtype), j->dtype, (size_t)b->width * width);
-        if (st != KILN_OK) return error_set(e, st, "weights of type %s are not supported", dtype_name(j->dtype));
-    }
+    for (int64_t part = 0; part * b->width < b->n; part++)
+        TRY(read_rows(j, (size_t)(b->first + part * half) * width, (size_t)b->width * width,
+                      to + (size_t)(part * b->width) * width, e));
     return KILN_OK;
 }
 
@@ -169,6 +173,16 @@ static kiln_status tiled_gemm_pack_in(const kernel *k, uint32_t operand, const v
     return tiles_run(p, g->n_column_tiles, pack_tile, &j, e);
 }
 
+static kiln_status tiled_gemm_pack_rows(const kernel *k, uint32_t operand, const row_source *src, void *dst,
+                                        void *scratch, pool *p, error *e)
+{
+    const cpu_kernel *c = (const cpu_kernel *)k;
+    packing j = {.c = c, .rows = src, .dst = dst, .scratch = scratch};
+    assert(k->pack_tiles[operand]);
+    (void)operand;
+    return tiles_run(p, ((const tiled_gemm *)c->plan)->n_column_tiles, pack_tile, &j, e);
+}
+
 static kiln_status tiled_gemm_pack(const kernel *k, uint32_t operand, const void *src, uint32_t dtype, void *dst,
                                    pool *p, error *e)
 {
@@ -203,7 +217,7 @@ kiln_status tiled_gemm_new(cpu_kernel *c, int64_t columns, int64_t width, size_t
     tiled_gemm *g = mem_calloc(1, sizeof *g);
     if (!g) return error_set(e, KILN_ERR_NOMEM, "out of memory for a kernel");
     c->plan = g, c->plan_free = tiled_gemm_free, c->body = tiled_gemm_run, c->base.pack = tiled_gemm_pack,
-    c->base.pack_in = tiled_gemm_pack_in;
+    c->base.pack_in = tiled_gemm_pack_in, c->base.pack_rows = tiled_gemm_pack_rows;
     g->type = cpu_gemm_type(op->precision);
     g->stored = op->precision == KILN_BF16 ? KILN_BF16 : KILN_F32;
     g->k = columns_of(&op->in[0]);

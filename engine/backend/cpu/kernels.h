@@ -46,6 +46,26 @@ typedef struct cpu_kernels {
     void (*winograd_input)(float *v, size_t ldv, const void *const pixel[36], uint32_t dtype, size_t n);
     void (*winograd_weight)(float *u, size_t ldu, const void *w, uint32_t dtype, size_t lds, size_t n);
     void (*winograd_output)(float *out, const float *m, size_t ldm, size_t n);
+
+    /* ---- rows (kernels_rows.h) ---- */
+    /* x = (x - mean) * factor * gain + bias; gain, bias or NULL */
+    void (*norm_row)(float *x, float mean, float factor, const float *gain, const float *bias, size_t n);
+    void (*modulate)(float *x, const float *scale, const float *shift, size_t n); /* x (1 + scale) + shift; or NULL */
+    /* n pairs are turned: (a[i], b[i]), or (x[2i], x[2i+1]). */
+    void (*rope_halves)(float *a, float *b, const float *cosine, const float *sine, size_t n);
+    void (*rope_pairs)(float *x, const float *cosine, const float *sine, size_t n);
+    /* Column by column: acc = acc + x, or what else SUM, L2 (squares), MAX, MIN, PROD of kiln_reduce do. fold_row: all
+     * of a row. NaN stays. */
+    void (*fold)(uint32_t kind, float *acc, const float *x, size_t n);
+    float (*fold_row)(uint32_t kind, const float *x, size_t n);
+    /* Column by column: where x is better than `best` (NaN is better than numbers), it takes its place, and `at`. */
+    void (*fold_place)(uint32_t least, float *best, float *place, const float *x, float at, size_t n);
+    /* Column by column: total is the sum of e^(x - top) of what came, top the greatest of it. */
+    void (*fold_exp)(float *top, float *total, const float *x, size_t n);
+    float (*exp_row)(float *to, const float *x, float base, size_t n);      /* to = e^(x - base); their sum */
+    void (*prefix_row)(float *to, const float *x, double *carry, size_t n); /* to[i] = carry + x[0] + .. + x[i] */
+    /* key: whole numbers in the order of x, all bits turned where `flip` has ones; the greatest of them. */
+    uint32_t (*order_keys)(uint32_t *key, const float *x, uint32_t flip, size_t n);
 } cpu_kernels;
 
 extern const cpu_kernels kernels_plain, kernels_avx2, kernels_avx512;

@@ -497,6 +497,8 @@ static void transpose_half(uint16_t *dst, size_t ldd, const uint16_t *src, size_
         for (size_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * ldd + r] = src[r * lds + c];
 }
 
+#include "backend/cpu/kernels_rows.h"
+
 /* ---- Winograd F(4x4,3x3): Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 ---- */
 
 /* B^T d for one column of six */
@@ -604,4 +606,15 @@ const cpu_kernels KERNELS = {
     .winograd_input = winograd_input,
     .winograd_weight = winograd_weight,
     .winograd_output = winograd_output,
+    .norm_row = norm_row,
+    .modulate = modulate,
+    .rope_halves = rope_halves,
+    .rope_pairs = rope_pairs,
+    .fold = fold,
+    .fold_row = fold_row,
+    .fold_place = fold_place,
+    .fold_exp = fold_exp,
+    .exp_row = exp_row,
+    .prefix_row = prefix_row,
+    .order_keys = order_keys,
 };

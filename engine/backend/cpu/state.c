@@ -33,8 +33,8 @@ static void copy_rows(const call *j, int64_t to, int64_t element, int64_t n)
     int64_t columns = columns_of(x);
     while (n > 0) {
         int64_t column = element % columns, width = x->ld == columns ? n : min64(n, columns - column);
-        copy(j, (char *)j->a->out + (size_t)to * size_of(out->dtype), place_of(x, j->a->in[2], element / columns, column),
-             width);
+        copy(j, (char *)j->a->out + (size_t)to * size_of(out->dtype),
+             place_of(x, j->a->in[2], element / columns, column), width);
         element += width, to += width, n -= width;
     }
 }

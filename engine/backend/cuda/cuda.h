@@ -58,6 +58,16 @@ struct cuda_kernel {
         cu_norm norm;
         cu_embedding embedding;
         cu_timestep timestep;
+        cu_norm_rows norm_rows;
+        cu_rope rope;
+        cu_softmax_rows softmax;
+        cu_reduce reduce;
+        cu_cumsum cumsum;
+        cu_sort sort;
+        cu_numbers bincount;
+        cu_take take;
+        cu_scatter scatter;
+        cu_random random;
         cu_attention attention;
         struct {
             cu_gemm p;
@@ -72,6 +82,8 @@ typedef kiln_status cuda_prepare(cuda_kernel *, error *);
 cuda_prepare cuda_prepare_map, cuda_prepare_expression, cuda_prepare_state_write, cuda_prepare_custom,
     cuda_prepare_layout, cuda_prepare_embedding, cuda_prepare_timestep, cuda_prepare_norm, cuda_prepare_conv2d,
     cuda_prepare_linear, cuda_prepare_attention;
+cuda_prepare cuda_prepare_norm_rows, cuda_prepare_rope, cuda_prepare_softmax, cuda_prepare_reduce, cuda_prepare_cumsum,
+    cuda_prepare_sort, cuda_prepare_places, cuda_prepare_random;
 void cuda_gemm_free(cuda_kernel *);
 /* kernel.pack of weights that only change their type: to pack_type. */
 kiln_status cuda_pack_plain(const kernel *, uint32_t operand, const void *src, uint32_t src_dtype, void *dst, pool *,
@@ -108,6 +120,8 @@ static inline int cuda_operand_type(const cuda_kernel *k, uint32_t i)
 {
     return cuda_type(k->op.in[i].weight ? k->pack_type[i] : k->op.in[i].dtype);
 }
+/* Elements from one index of each of the result's dimensions to the next; 0 where the operand repeats. */
+void cuda_repeated_strides(const operand_desc *d, const shape *out, int64_t stride[CU_RANK]);
 /* All but the pointer of what is added in the end, which is the last operand. */
 void cuda_epilogue(const cuda_kernel *k, cu_epilogue *out);
 static inline const void *cuda_residual(const cuda_kernel *k, const kernel_args *a)

@@ -151,6 +151,126 @@ size_t cu_group_norm_scratch(int64_t images, int64_t rows, int64_t columns, int 
 cudaError_t cu_group_norm_run(const cu_norm *, cudaStream_t);
 cudaError_t cu_layer_norm_run(const cu_norm *, cudaStream_t); /* images 1, groups 0 */
 
+/* ---- rows (rows.cu) ---- */
+
+/* An operand that broadcasts: elements from one index of each of the result's dimensions to the next. p NULL: none. */
+typedef struct {
+    const void *p;
+    int type;
+    int64_t stride[CU_RANK];
+} cu_view;
+
+/* Each group of columns normalised, * gain + bias (numbers of `gain_columns`, which repeat), then modulated. */
+typedef struct {
+    int x_type, out_type, gain_type, bias_type, kind, one_plus, eps_inside, rank; /* kind: kiln_norm_kind */
+    float eps;
+    int64_t rows, columns, group, x_ld, out_ld, gain_columns, bias_columns, dim[CU_RANK];
+    const void *x, *gain, *bias;
+    cu_view scale, shift;
+    void *out;
+} cu_norm_rows;
+cudaError_t cu_norm_rows_run(const cu_norm_rows *, cudaStream_t);
+
+/* x [rows, heads * head]; tables of [1 or N, T, 1 or heads] rows of `half`. */
+typedef struct {
+    int x_type, out_type, interleaved, table_n, table_heads; /* tables: 1 where they have that dimension */
+    int64_t rows, T, heads, head, half, x_ld, out_ld, cos_ld, sin_ld;
+    const void *x;
+    const float *cosine, *sine;
+    void *out;
+} cu_rope;
+cudaError_t cu_rope_run(const cu_rope *, cudaStream_t);
+
+typedef struct {
+    int x_type, out_type, log;
+    int64_t rows, columns, x_ld, out_ld, length_columns, length_ld, lengths; /* lengths: 1, or one a row */
+    const void *x;
+    const int32_t *length; /* or NULL */
+    void *out;
+} cu_softmax_rows;
+cudaError_t cu_softmax_run(const cu_softmax_rows *, cudaStream_t);
+
+/* ---- reductions and sums along an axis (reduce.cu) ---- */
+
+/* Dimensions before the last: those that stay and those that go, and elements from one index to the next. */
+typedef struct {
+    int x_type, out_type, kind, n_stay, n_go, line; /* line: the last dimension goes */
+    int64_t stay[CU_RANK], stay_step[CU_RANK], go[CU_RANK], go_step[CU_RANK];
+    int64_t kept, gone, columns, out_columns, out_ld, pieces, per_piece;
+    const void *x;
+    void *out, *parts; /* parts: cu_reduce_scratch bytes */
+} cu_reduce;
+size_t cu_reduce_scratch(const cu_reduce *);
+cudaError_t cu_reduce_run(const cu_reduce *, cudaStream_t);
+
+/* Rows; or, along another axis, lines of elements `inner` rows apart: of column l % columns, row l / columns of [..,
+ * along, inner]. */
+typedef struct {
+    int x_type, out_type, exclusive, reverse, last;     /* last: the axis is the last one: a line is a row */
+    int64_t lines, along, inner, columns, x_ld, out_ld; /* inner: rows from one element of a line to the next */
+    const void *x;
+    void *out;
+} cu_cumsum;
+cudaError_t cu_cumsum_run(const cu_cumsum *, cudaStream_t);
+
+/* ---- order (sort.cu) ---- */
+
+/* The k first of each row, and where they stood. room: cu_sort_scratch bytes. */
+typedef struct {
+    int x_type, ascending;
+    int64_t rows, columns, k, padded, x_ld, out_ld, places_ld; /* padded: cu_sort_padded(k) */
+    const void *x;
+    void *out;
+    int32_t *places; /* or NULL */
+    uint64_t *room;
+} cu_sort;
+int64_t cu_sort_padded(int64_t k);
+cudaError_t cu_sort_run(const cu_sort *, cudaStream_t);
+
+/* ---- places (places.cu) ---- */
+
+/* n whole numbers in rows of `columns`. */
+typedef struct {
+    const int32_t *p;
+    int64_t n, columns, ld;
+} cu_numbers;
+
+/* count[b] = how often b stands among the numbers. */
+cudaError_t cu_bincount_run(const cu_numbers *, int64_t bins, int32_t *count, cudaStream_t);
+
+/* x as [outer, places, inner] -> [outer, index.n, inner]; along: x [outer, places] -> [outer, inner], an index for each
+ * element. A place outside gives NaN, of whole numbers the least one. */
+typedef struct {
+    int type, along;
+    int64_t outer, places, inner, x_columns, x_ld, out_columns, out_ld;
+    cu_numbers index;
+    const void *x;
+    void *out;
+} cu_take;
+cudaError_t cu_take_run(const cu_take *, cudaStream_t);
+
+/* x [outer, places, inner], source [outer, index.n, inner]. room: cu_scatter_scratch bytes. */
+typedef struct {
+    int type, add;
+    int64_t outer, places, inner, x_columns, x_ld, source_columns, source_ld, out_ld;
+    cu_numbers index;
+    const void *x, *source;
+    void *out;
+    int32_t *room;
+} cu_scatter;
+size_t cu_scatter_scratch(int64_t places, int64_t n);
+cudaError_t cu_scatter_run(const cu_scatter *, cudaStream_t);
+
+/* ---- random numbers (random.cu) ---- */
+
+typedef struct {
+    int kind; /* kiln_random */
+    int64_t count, columns, out_ld, seed_columns, seed_ld;
+    const int32_t *seed;
+    float *out;
+} cu_random;
+cudaError_t cu_random_run(const cu_random *, cudaStream_t);
+
 /* ---- gemm ---- */
 
 /* out[m, n] = sum over k of a[m, k] w[n, k], then the epilogue. a is a matrix, or what a convolution sees of a picture:
@@ -184,17 +304,40 @@ cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
 /* ---- attention ---- */
 
+enum { CU_BUCKETS = 128 };
+/* Whole numbers by image: `step` from one image to the next, 0: the same for all. NULL: there are none. */
+typedef struct {
+    const int32_t *at;
+    int64_t step;
+} cu_places;
+/* What the plain kernel alone knows; see kiln_attention. */
+typedef struct {
+    int used; /* 0: nothing of this */
+    float softcap;
+    int window, bidirectional, table_type, sinks_type;
+    int64_t left, right;
+    cu_places offset, key_length, q_segment, k_segment, key_position, pages;
+    int64_t page, n_pages; /* keys of a page, pages that there are */
+    const void *table, *sinks;
+    int64_t table_ld, buckets; /* of one direction; from `exact` on bucket i begins at distance start[i] */
+    int64_t exact, start[CU_BUCKETS];
+    float *lse;
+} cu_attention_more;
+
 typedef struct {
     int type, out_type, mask_type;
     int64_t images, heads, queries, keys, head; /* head: its size */
+    int64_t group, head_v;                      /* heads of q that read one of k; size of a head of v */
     int64_t q_ld, k_ld, v_ld, out_ld;
     float scale;
     int causal;
     const void *q, *k, *v, *mask;
     int64_t mask_ld, mask_image, mask_head; /* elements from one image, one head to the next; 0: the same for all */
     void *out;
+    cu_attention_more more;
 } cu_attention;
-/* Any sizes, f32 arithmetic (attention.cu). */
+/* Any sizes, heads of up to CU_WIDEST_HEAD, f32 arithmetic (attention.cu). */
+enum { CU_WIDEST_HEAD = 768 };
 cudaError_t cu_attention_run(const cu_attention *, cudaStream_t);
 /* bf16 or f16 on tensor cores: heads of up to 160 (attention_mma.cu), of 161 to 512 (attention_wide.cu). Head sizes and
  * distances of rows are multiples of 8, q, k and v of 16 bytes. */

@@ -1,5 +1,5 @@
-/* ops_custom.c - ops of plugins on the device by their own launch, or by their reference on the host: then the run waits
- * for the stream and is never captured.
+/* ops_custom.c - ops of plugins on the device by their own launch, or by their reference on the host: then the run
+ * waits for the stream and is never captured.
  */
 #include "backend/cuda/cuda.h"
 
@@ -49,7 +49,8 @@ static kiln_status exchange(custom_call *c, char *host, int back, cudaStream_t s
         kiln_tensor *t = out ? &c->out[i - c->call.n_in] : &c->in[i];
         size_t bytes = bytes_of(t);
         if (t->data && out == back)
-            CUDA_TRY(cudaMemcpyAsync(back ? t->data : host, back ? host : t->data, bytes, back ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream),
+            CUDA_TRY(cudaMemcpyAsync(back ? t->data : host, back ? host : t->data, bytes,
+                                     back ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream),
                      "copy");
         host += (bytes + 63) & ~(size_t)63;
     }

@@ -41,8 +41,7 @@ static kiln_status expression_body(const cuda_kernel *k, const kernel_args *a, e
     return KILN_OK;
 }
 
-/* Elements from one index of each of the result's dimensions to the next; 0 where the operand repeats. */
-static void repeated_strides(const operand_desc *d, const shape *out, int64_t stride[CU_RANK])
+void cuda_repeated_strides(const operand_desc *d, const shape *out, int64_t stride[CU_RANK])
 {
     int64_t step = cuda_ld(d);
     for (uint32_t i = 1; i <= out->rank; i++) {
@@ -70,10 +69,10 @@ kiln_status cuda_prepare_expression(cuda_kernel *k, error *e)
     }
     for (uint32_t i = 0; i < a->n_numbers; i++) m->number[i] = a->number[i];
     for (int d = 0; d < m->rank; d++) m->dim[d] = k->op.out.shape.dim[d];
-    repeated_strides(&k->op.out, &k->op.out.shape, m->out_stride);
+    cuda_repeated_strides(&k->op.out, &k->op.out.shape, m->out_stride);
     for (uint32_t i = 0; i < k->op.n_in; i++) {
         m->type[i] = cuda_operand_type(k, i);
-        repeated_strides(&k->op.in[i], &k->op.out.shape, m->stride[i]);
+        cuda_repeated_strides(&k->op.in[i], &k->op.out.shape, m->stride[i]);
     }
     k->base.flops = (uint64_t)m->count * a->n;
     k->body = expression_body;

@@ -119,6 +119,17 @@ static const struct {
     [OP_MAP] = {reference_map, "reference:map"},
     [OP_CUSTOM] = {reference_custom, "reference:custom"},
     [OP_STATE_WRITE] = {reference_state_write, "reference:state_write"},
+    [OP_RANDOM] = {reference_random, "reference:random"},
+    [OP_SCATTER] = {reference_scatter, "reference:scatter"},
+    [OP_TAKE_ALONG] = {reference_take_along, "reference:take_along"},
+    [OP_TAKE] = {reference_take, "reference:take"},
+    [OP_BINCOUNT] = {reference_bincount, "reference:bincount"},
+    [OP_SORT] = {reference_sort, "reference:sort"},
+    [OP_CUMSUM] = {reference_cumsum, "reference:cumsum"},
+    [OP_REDUCE] = {reference_reduce, "reference:reduce"},
+    [OP_SOFTMAX] = {reference_softmax, "reference:softmax"},
+    [OP_ROPE] = {reference_rope, "reference:rope"},
+    [OP_NORM] = {reference_norm, "reference:norm"},
 };
 
 static kiln_status reference_prepare(const op_desc *op, kernel **out, error *e)
@@ -153,6 +164,8 @@ static kiln_status open_host(unsigned index, memory_device **out, error *e)
     return KILN_OK;
 }
 
+static int has_body(op_kind kind) { return (unsigned)kind < OP_KIND_COUNT && bodies[kind].body != NULL; }
+
 const backend backend_reference = {.name = "reference",
                                    .device = KILN_CPU,
                                    .open = open_host,
@@ -160,4 +173,5 @@ const backend backend_reference = {.name = "reference",
                                    .numerics = reference_features,
                                    .best_precision = reference_precision,
                                    .precisions = 1u << KILN_F32 | 1u << KILN_BF16 | 1u << KILN_F16,
-                                   .prepare = reference_prepare};
+                                   .prepare = reference_prepare,
+                                   .has = has_body};

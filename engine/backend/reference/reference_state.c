@@ -13,7 +13,8 @@ kiln_status reference_state_write(const op_desc *op, const kernel_args *a, error
     for (uint32_t i = axis + 1; i < s->rank; i++) inner *= s->dim[i];
     for (int64_t o = 0; o < outer; o++) {
         int64_t offset = operand_get_i32(&op->in[1], a->in[1], offsets == 1 ? 0 : o);
-        if (offset < 0) return error_set(e, KILN_ERR_INVALID, "a state is written from place %lld on", (long long)offset);
+        if (offset < 0)
+            return error_set(e, KILN_ERR_INVALID, "a state is written from place %lld on", (long long)offset);
         for (int64_t k = 0; k < n; k++)
             for (int64_t i = 0; i < inner; i++) {
                 int64_t to = (o * places + (offset + k) % places) * inner + i, from = (o * n + k) * inner + i;

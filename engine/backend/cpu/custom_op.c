@@ -1,4 +1,4 @@
-/* custom.c - ops of plugins on the processor: their tiles on all threads, or their reference. */
+/* custom_op.c - ops of plugins on the processor: their tiles on all threads, or their reference. */
 #include "backend/cpu/cpu.h"
 
 #include "backend/custom_kernel.h"

@@ -1,0 +1,99 @@
+/* normalize.c - OP_NORM: each row, or each group of its columns, is loaded once, measured in cache, normalised and
+ * stored. Gain and bias are widened to a row of floats once a run; rows of scale and shift when they change.
+ */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+enum { TILE_ELEMENTS = 1 << 16, CHUNK = 1024 };
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    int64_t rows, columns, rows_per_tile;
+    float *gain, *bias, *room; /* NULL: none; room: 3 rows a slot */
+} call;
+
+/* n numbers of row `row`, repeated where the operand has one. */
+static void load_row(const call *j, uint32_t i, int64_t row, float *to)
+{
+    const operand_desc *d = &j->c->op.in[i];
+    int64_t own = columns_of(d), n = j->columns;
+    j->c->k->load(to, place_of(d, j->a->in[i], row, 0), type_of(d), (size_t)own);
+    for (int64_t k = own; k < n; k++) to[k] = to[k - own];
+}
+
+static double sum_of(const call *j, const float *x, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i += CHUNK) s += (double)j->c->k->sum(x + i, (size_t)min64(CHUNK, n - i));
+    return s;
+}
+static double squares_of(const call *j, const float *x, float mean, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i += CHUNK) s += (double)j->c->k->squares(x + i, mean, (size_t)min64(CHUNK, n - i));
+    return s;
+}
+
+static void norm_group(const call *j, float *x, int64_t first)
+{
+    const any_norm_attr *t = &j->c->op.attr.any_norm;
+    double n = (double)t->group, eps = (double)t->eps;
+    float mean = t->kind == KILN_NORM_LAYER ? (float)(sum_of(j, x, t->group) / n) : 0;
+    double square = squares_of(j, x, mean, t->group), factor;
+    if (t->kind != KILN_NORM_L2)
+        factor = 1 / sqrt(square / n + eps);
+    else
+        factor = t->eps_inside ? 1 / sqrt(square + eps) : 1 / fmax(sqrt(square), eps);
+    j->c->k->norm_row(x, mean, (float)factor, j->gain ? j->gain + first : NULL, j->bias ? j->bias + first : NULL,
+                      (size_t)t->group);
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const op_desc *op = &j->c->op;
+    int64_t C = j->columns, first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile);
+    int64_t at[2] = {-1, -1};
+    float *row = j->room + (size_t)slot * 3 * (size_t)C, *more[2] = {row + C, row + 2 * C};
+    (void)e;
+    for (int64_t r = first; r < last; r++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            if (!op->in[3 + i].dtype) continue;
+            int64_t from = broadcast_row(&op->out.shape, &op->in[3 + i].shape, r);
+            if (from != at[i]) load_row(j, 3 + i, at[i] = from, more[i]);
+        }
+        j->c->k->load(row, place_of(&op->in[0], j->a->in[0], r, 0), type_of(&op->in[0]), (size_t)C);
+        for (int64_t c = 0; c < C; c += op->attr.any_norm.group) norm_group(j, row + c, c);
+        if (op->in[3].dtype || op->in[4].dtype)
+            j->c->k->modulate(row, op->in[3].dtype ? more[0] : NULL, op->in[4].dtype ? more[1] : NULL, (size_t)C);
+        j->c->k->store((char *)j->a->out + (size_t)(r * op->out.ld) * size_of(op->out.dtype), op->out.dtype, row,
+                       (size_t)C);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    int64_t C = columns_of(&c->op.in[0]);
+    float *room = a->scratch;
+    call j = {.c = c, .a = a, .rows = rows_of(&c->op.in[0]), .columns = C, .room = room + 2 * C};
+    if (!C) return KILN_OK;
+    j.rows_per_tile = C >= TILE_ELEMENTS ? 1 : TILE_ELEMENTS / C;
+    if (c->op.in[1].dtype) {
+        load_row(&j, 1, 0, j.gain = room);
+        if (c->op.attr.any_norm.one_plus) c->k->affine(j.gain, 1, 1, (size_t)C);
+    }
+    if (c->op.in[2].dtype) load_row(&j, 2, 0, j.bias = room + C);
+    return tiles_run(a->pool, (size_t)((j.rows + j.rows_per_tile - 1) / j.rows_per_tile), tile, &j, e);
+}
+
+kiln_status cpu_prepare_norm(cpu_kernel *c, error *e)
+{
+    (void)e;
+    c->body = run;
+    c->base.scratch_bytes = (2 + 3 * (size_t)cpu_slots()) * (size_t)columns_of(&c->op.in[0]) * sizeof(float);
+    c->base.flops = 6 * (uint64_t)shape_count(&c->op.in[0].shape);
+    return KILN_OK;
+}

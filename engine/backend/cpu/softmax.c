@@ -1,0 +1,74 @@
+/* softmax.c - over rows, in f32: the greatest, the sum of e^(x - greatest), the quotient, in cache. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TILE_ELEMENTS = 1 << 15, CHUNK = 1024 };
+
+typedef struct {
+    const cpu_kernel *c;
+    const kernel_args *a;
+    int64_t rows, columns, rows_per_tile;
+} call;
+
+static int64_t used_columns(const call *j, int64_t r)
+{
+    const operand_desc *d = &j->c->op.in[1];
+    if (j->c->op.n_in < 2 || !d->dtype) return j->columns;
+    int64_t i = shape_count(&d->shape) == 1 ? 0 : r, n = columns_of(d);
+    int32_t length;
+    memcpy(&length, place_of(d, j->a->in[1], i / n, i % n), sizeof length);
+    return length < 0 ? 0 : min64(length, j->columns);
+}
+
+/* The first n numbers of x; beside x, room for CHUNK numbers. */
+static void softmax_row(const call *j, float *x, int64_t n, float *beside)
+{
+    const cpu_kernels *k = j->c->k;
+    int log_of = j->c->op.attr.softmax.log != 0;
+    float top = n ? k->fold_row(KILN_REDUCE_MAX, x, (size_t)n) : -INFINITY;
+    double sum = 0;
+    if (isinf(top) && top < 0) {
+        for (int64_t i = 0; i < n; i++) x[i] = log_of ? -INFINITY : 0;
+        return;
+    }
+    for (int64_t i = 0; i < n; i += CHUNK)
+        sum += (double)k->exp_row(log_of ? beside : x + i, x + i, top, (size_t)min64(CHUNK, n - i));
+    if (log_of) k->norm_row(x, top, 1, NULL, NULL, (size_t)n);
+    k->affine(x, log_of ? 1 : (float)(1 / sum), log_of ? (float)-log(sum) : 0, (size_t)n);
+}
+
+static kiln_status tile(void *arg, size_t index, unsigned slot, error *e)
+{
+    const call *j = arg;
+    const operand_desc *x = &j->c->op.in[0], *out = &j->c->op.out;
+    int64_t first = (int64_t)index * j->rows_per_tile, last = min64(j->rows, first + j->rows_per_tile), C = j->columns;
+    float *beside = (float *)j->a->scratch + (size_t)slot * (size_t)(C + CHUNK), *row = beside + CHUNK;
+    (void)e;
+    for (int64_t r = first; r < last; r++) {
+        int64_t n = used_columns(j, r);
+        j->c->k->load(row, place_of(x, j->a->in[0], r, 0), type_of(x), (size_t)n);
+        softmax_row(j, row, n, beside);
+        for (int64_t c = n; c < C; c++) row[c] = j->c->op.attr.softmax.log ? -INFINITY : 0;
+        j->c->k->store((char *)j->a->out + (size_t)(r * out->ld) * size_of(out->dtype), out->dtype, row, (size_t)C);
+    }
+    return KILN_OK;
+}
+
+static kiln_status run(const cpu_kernel *c, const kernel_args *a, error *e)
+{
+    call j = {.c = c, .a = a, .rows = rows_of(&c->op.in[0]), .columns = columns_of(&c->op.in[0])};
+    if (!j.columns) return KILN_OK;
+    j.rows_per_tile = j.columns >= TILE_ELEMENTS ? 1 : TILE_ELEMENTS / j.columns;
+    return tiles_run(a->pool, (size_t)((j.rows + j.rows_per_tile - 1) / j.rows_per_tile), tile, &j, e);
+}
+
+kiln_status cpu_prepare_softmax(cpu_kernel *c, error *e)
+{
+    (void)e;
+    c->body = run;
+    c->base.scratch_bytes = (size_t)cpu_slots() * (size_t)(columns_of(&c->op.in[0]) + CHUNK) * sizeof(float);
+    c->base.flops = 5 * (uint64_t)shape_count(&c->op.in[0].shape);
+    return KILN_OK;
+}
