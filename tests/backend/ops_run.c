@@ -97,6 +97,19 @@ static void fill_attention(op_setup *s)
     mem_free(read);
 }
 
+/* Groups of several sizes, some empty; the first row and the last two belong to none. */
+static void fill_groups(op_setup *s)
+{
+    int64_t groups = s->op.in[1].shape.dim[0], left = s->op.in[0].shape.dim[0] - 3;
+    int32_t *offset = s->in[3], at = left >= 0 ? 1 : 0;
+    for (int64_t g = 0; g <= groups; g++) {
+        offset[g] = at;
+        int64_t n = g % 3 == 1 ? 0 : g + 1 == groups ? left : (left + 1) / 2;
+        if (n < 0) n = g == groups / 2;
+        at += (int32_t)n, left -= n;
+    }
+}
+
 /* A map's code: numbers p, q, r, s are 0.5, 2, -1, 3. */
 static int compile(op_setup *s, const char *expression)
 {
@@ -126,6 +139,7 @@ int setup_make(op_setup *s, const op_case *c, uint32_t type, int64_t pad)
         if (!fill(s, i)) return 0;
     }
     if (s->op.kind == OP_ATTENTION) fill_attention(s);
+    if (s->op.kind == OP_GROUPED_LINEAR) fill_groups(s);
     if (s->op.out.dtype != KILN_I32 && s->op.kind != OP_RANDOM) s->op.out.dtype = type;
     s->op.out.ld = columns(&s->op.out) + (s->op.kind == OP_STATE_WRITE ? 0 : pad); /* a state is dense */
     for (uint32_t i = 0; i < s->op.n_more; i++) s->op.more[i].ld = columns(&s->op.more[i]);

@@ -302,6 +302,24 @@ cudaError_t cu_gemv_run(const cu_gemm *, cudaStream_t);
 /* Rows of split-K sums, or of a finished f32 GEMM, through the epilogue (gemm.cu). */
 cudaError_t cu_gemm_finish(const cu_gemm *, cudaStream_t);
 
+/* out[m, i, j] = alpha sum over k of a[m, i, k] b[m, j, k] (+ bias[j]), f32 arithmetic (product.cu). */
+typedef struct {
+    int type, b_type, out_type;
+    int64_t matrices, I, J, K, a_ld, out_ld;
+    int64_t b_j, b_k; /* elements from one j, one k to the next */
+    int dims;         /* of the matrices, the last one first; elements from one to the next */
+    int64_t size[CU_RANK], a_step[CU_RANK], b_step[CU_RANK];
+    float alpha;
+    const void *a, *b;
+    void *out;
+    const float *bias;
+    /* Or NULL: matrix m has rows offsets[m] to offsets[m + 1] - 1 of a and of the result, of I in all, b begins
+     * m * b_group elements on, the bias m J; rows of none are 0. */
+    const int32_t *offsets;
+    int64_t b_group;
+} cu_product;
+cudaError_t cu_product_run(const cu_product *, cudaStream_t);
+
 /* ---- attention ---- */
 
 enum { CU_BUCKETS = 128 };
