@@ -6,7 +6,7 @@ family=mamba2
 "$kiln" check-plugin "$work/plugins/language.so" >"$work/check.txt" 2>&1; verdict check_plugin $?
 grep -A 1 '^op org.example.ssd-scan' "$work/check.txt" | grep -q 'ok   op  *5 examples, against its reference'; verdict its_op_was_tried $?
 
-# the op's CUDA half compiles, and the plugin loads with it; it is run by check-plugin where there is a device
+# the op's CUDA half compiles, and the plugin loads with it
 if nvcc=$(command -v nvcc); then
     home=$(dirname "$(dirname "$(realpath "$nvcc")")")
     mkdir "$work/cuda" && "$nvcc" -std=c++17 -O2 --Werror all-warnings -Xcompiler -Wall,-Wextra,-fPIC -c "$here/ssd_scan.cu" -o "$work/cuda/ssd_scan.o" &&

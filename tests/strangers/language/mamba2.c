@@ -37,22 +37,12 @@ static void *open_mamba2(config *c)
 
 static const kiln_map to_f32 = {.size = sizeof to_f32, .dtype = KILN_F32};
 
-/* Row t of u [N,T+K-1,C] and those after it, weighted column by column by w [C,1,K]. */
-static kiln_t depthwise(const language_recording *r, int64_t kernel, kiln_t u, kiln_t w, kiln_t sum)
-{
-    w = ops->permute(r->p, w, (const uint32_t[]){1, 2, 0});
-    for (int64_t k = 0; k < kernel; k++) {
-        const kiln_t operand[] = {sum, ops->slice(r->p, u, 1, k, r->t), ops->slice(r->p, w, 1, k, 1)};
-        sum = ops->map(r->p, "a + b * c", operand, 3, &to_f32);
-    }
-    return sum;
-}
-
 /* u [N,T,C] convolved with what came before it, which the state is made to hold. */
 static kiln_t convolve(const language_recording *r, const mamba2 *m, int64_t layer, kiln_t u)
 {
     char name[40];
     const int64_t channels = m->inner + 2 * m->groups * m->state, tail = m->kernel - 1;
+    const kiln_conv by_column = {.size = sizeof by_column, .rank = 1, .groups = (int32_t)channels};
     snprintf(name, sizeof name, "%lld.tail", (long long)layer);
     kiln_t before = ops->state(r->p, name, KILN_F32, 3, KILN_DIMS(r->n, tail, channels));
     u = ops->concat(r->p, (kiln_t[]){before, ops->cast(r->p, u, KILN_F32)}, 2, 1);
@@ -65,9 +55,8 @@ static kiln_t convolve(const language_recording *r, const mamba2 *m, int64_t lay
     ops->state_write(r->p, before, 1, language_number(r, 0), ops->concat(r->p, rows, (uint32_t)tail, 1));
     kiln_t w = language_weight(r, 3, KILN_DIMS(channels, 1, m->kernel), "backbone.layers.%lld.mixer.conv1d.weight",
                                (long long)layer);
-    snprintf(name, sizeof name, "backbone.layers.%lld", (long long)layer);
-    kiln_t b = language_weight(r, 1, &channels, "%s.mixer.conv1d.bias", name);
-    return ops->act(r->p, depthwise(r, m->kernel, u, w, b), KILN_ACT_SILU);
+    kiln_t b = language_weight(r, 1, &channels, "backbone.layers.%lld.mixer.conv1d.bias", (long long)layer);
+    return ops->act(r->p, ops->conv(r->p, u, w, b, &by_column), KILN_ACT_SILU);
 }
 
 /* softplus(dt + bias) [N,T,H], 0 of padding */
