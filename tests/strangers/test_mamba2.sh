@@ -16,4 +16,19 @@ if nvcc=$(command -v nvcc); then
 else
     echo "skip its_cuda_source_compiles: no nvcc"
 fi
+
+# and computes what the reference does, where kernels can be run on the host
+emu=$(realpath "$KILN_ROOT/$KILN_BUILD/emu/kiln-cuda-emu.so" 2>/dev/null)
+case $KILN_BUILD in *-address | *-undefined | *-thread) emu= ;; esac # what it needs is not linked into a plain program
+if [ -e "$emu" ]; then
+    emulated="$work/emulated" shim="$KILN_ROOT/tests/cuda_emu"
+    mkdir "$emulated" && sed -f "$here/ssd_scan.sed" "$here/ssd_scan.cu" >"$emulated/scan.cpp" &&
+        c++ -std=c++17 -O1 -Wall -Wextra -Werror -I"$shim" -I"$shim/fake" -I"$here" -c "$emulated/scan.cpp" -o "$emulated/scan.o" &&
+        cc -std=c11 -O1 -Wall -Wextra -Wshadow -Wconversion -Werror -DSSD_SCAN_CUDA $(pkg-config --cflags kiln) -c "$here/ssd_scan.c" -o "$emulated/op.o" &&
+        cc -std=c11 -O1 -Wall -Wextra -Wshadow -Wconversion -Werror $(pkg-config --cflags kiln) -c "$KILN_ROOT/tests/strangers/goldens/try_cuda.c" -o "$emulated/try.o" &&
+        c++ "$emulated"/*.o "$emu" -Wl,-rpath,"$(dirname "$emu")" -o "$emulated/try" -lm && "$emulated/try"
+    verdict its_cuda_source_is_right $?
+else
+    echo "skip its_cuda_source_is_right: there is no emulation of CUDA"
+fi
 exit $status

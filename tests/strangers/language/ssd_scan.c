@@ -188,6 +188,6 @@ const kiln_op_kind ssd_scan = {
     .workspace = scan_workspace,
     .tile = scan_tile,
     .cuda = scan_cuda,
-    .relative = 1e-5,
+    .relative = 2e-6,
     KILN_ARRAY(example, examples),
 };
